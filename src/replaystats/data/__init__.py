@@ -1,0 +1,6 @@
+"""Stage 1, data: logged trajectories, processes whose value is known, and the paper's real data."""
+
+from .trajectories import Trajectories
+from .views import Transitions, Windows
+
+__all__ = ["Trajectories", "Transitions", "Windows"]
