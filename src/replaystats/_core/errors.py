@@ -1,0 +1,53 @@
+"""Exceptions, warnings and the one sentence shape that every message has.
+
+Messages read `` `name` must be <rule>; got <value>. <next step>`` so that a user sees what was
+wrong, what came in, and what to do.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+
+class ReplayWarning(UserWarning):
+    """A result is usable, but the user should know something about it."""
+
+
+class SingularReplicateError(ArithmeticError):
+    """Some replicates have a numerically singular moment matrix and the user asked to stop there."""
+
+
+class MissingExtraError(ImportError):
+    """An optional package is needed for what was asked."""
+
+
+def must_be(name: str, rule: str, got: object, hint: str = "") -> str:
+    """Return the message `` `name` must be <rule>; got <got>. <hint>``.
+
+    Examples
+    --------
+    >>> must_be("n_resamples", "an int >= 1", 0, "Use a few hundred.")
+    '`n_resamples` must be an int >= 1; got 0. Use a few hundred.'
+    """
+    return f"`{name}` must be {rule}; got {got}." + (f" {hint}" if hint else "")
+
+
+def require_extra(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import `module`, or say in one sentence which extra brings it.
+
+    Parameters
+    ----------
+    module : str
+        Dotted name of the module.
+    extra : str
+        Name of the extra of this package that installs it.
+    purpose : str
+        What it is needed for, as the start of the sentence.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        msg = f"{purpose} needs the package `{package}`: pip install 'replaystats[{extra}]'."
+        raise MissingExtraError(msg) from error

@@ -1,0 +1,10 @@
+"""Stage 3: which observations enter each replicate.
+
+A plan is a value: its subsets depend on (seed, n, k, number of the subset) alone, never on batch size,
+threads, workers or how many subsets are asked for.
+"""
+
+from .make import make_plan, plan_from_indices
+from .plan import ResamplingPlan
+
+__all__ = ["ResamplingPlan", "make_plan", "plan_from_indices"]

@@ -1,0 +1,138 @@
+"""Drawing inside one tile: 256 subsets by at most 16384 rows, from one random stream.
+
+Tiles make a plan a value. The stream of tile t splits k over the row blocks (multivariate hypergeometric
+without replacement, multinomial with), the stream of (t, block) draws inside the block; so anybody who knows
+(seed, n, k) can draw any tile without the others, and more subsets never change the first ones.
+
+Both draws without replacement rest on one argument: a procedure that treats the row labels alike and
+returns a set of the right size returns a uniformly distributed set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from .._core.typing import BoolArray, FloatArray, IntArray
+
+TILE_SUBSETS = 256
+TILE_ROWS = 16384
+# Below this share of rows, listing the drawn rows is cheaper than marking every row.
+SPARSE_SHARE = 1 / 32
+
+
+@dataclass(frozen=True, slots=True)
+class TileDraw:
+    """The part of up to 256 subsets that falls into one block of rows.
+
+    Exactly one form is filled: `mask` (without replacement, many rows), or `rows` with `starts`
+    (row numbers inside the block; subset j owns ``rows[starts[j]:starts[j + 1]]``).
+    """
+
+    n_rows: int
+    mask: BoolArray | None = None  # (n_subsets, n_rows)
+    rows: IntArray | None = None  # (total,)
+    starts: IntArray | None = None  # (n_subsets + 1,)
+
+    def row_lists(self) -> tuple[IntArray, IntArray]:
+        """Return `(rows, starts)` whichever form is held."""
+        if self.mask is not None:
+            starts = np.concatenate([[0], np.cumsum(np.count_nonzero(self.mask, axis=1))])
+            return np.nonzero(self.mask)[1], starts
+        assert self.rows is not None
+        assert self.starts is not None
+        return self.rows, self.starts
+
+    def first(self, n_subsets: int) -> TileDraw:
+        """Return the draw of the first `n_subsets` subsets alone."""
+        if self.mask is not None:
+            return TileDraw(self.n_rows, mask=self.mask[:n_subsets])
+        rows, starts = self.row_lists()
+        return TileDraw(self.n_rows, rows=rows[: starts[n_subsets]], starts=starts[: n_subsets + 1])
+
+    def counts(self) -> FloatArray:
+        """Return how often each row was drawn, shape (n_subsets, n_rows)."""
+        if self.mask is not None:
+            return self.mask.astype(np.float64)
+        rows, starts = self.row_lists()
+        n_subsets = starts.size - 1
+        cell = np.repeat(np.arange(n_subsets) * self.n_rows, np.diff(starts)) + rows
+        flat = np.bincount(cell, minlength=n_subsets * self.n_rows)
+        return flat.reshape(n_subsets, self.n_rows).astype(np.float64)
+
+    def sparse_counts(self) -> sparse.csr_array:
+        """Return `counts()` as a sparse array; a row drawn twice appears twice, which products respect."""
+        rows, starts = self.row_lists()
+        shape = (starts.size - 1, self.n_rows)
+        return sparse.csr_array((np.ones(rows.size), rows, starts), shape=shape)
+
+
+def draw_with_replacement(rng: np.random.Generator, n_rows: int, sizes: IntArray) -> TileDraw:
+    """Draw ``sizes[j]`` rows of a block for every subset j, with replacement."""
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    # 16-bit draws cost half of 64-bit ones; a tile has at most 16384 rows.
+    return TileDraw(n_rows, rows=rng.integers(0, n_rows, starts[-1], dtype=np.uint16), starts=starts)
+
+
+def draw_without_replacement(
+    rng: np.random.Generator, n_rows: int, sizes: IntArray, *, dense: bool
+) -> TileDraw:
+    """Draw ``sizes[j]`` distinct rows of a block for every subset j.
+
+    Parameters
+    ----------
+    rng : Generator
+        The stream of this tile and block.
+    n_rows : int
+        Rows in the block, at most 16384.
+    sizes : ndarray of shape (n_subsets,)
+        How many rows each subset takes here.
+    dense : bool
+        Mark every row (good for many rows) or list the drawn ones (good for few). Part of the plan's
+        identity: the two forms consume the stream differently.
+    """
+    if dense:
+        return TileDraw(n_rows, mask=_mark_rows(rng, n_rows, sizes))
+    rows = _list_rows(rng, n_rows, sizes)
+    return TileDraw(n_rows, rows=rows, starts=np.concatenate([[0], np.cumsum(sizes)]))
+
+
+def _mark_rows(rng: np.random.Generator, n_rows: int, sizes: IntArray) -> BoolArray:
+    """Mark each row by one random byte, then flip random rows until every count is exact.
+
+    About sqrt(n) rows per subset need the second step, so the cost is close to one byte per row.
+    """
+    n_subsets = sizes.size
+    share = min(max(sizes.mean() / n_rows, 1 / 256), 255 / 256)
+    words = rng.bit_generator.random_raw(-(-n_subsets * n_rows // 8)).astype("<u8", copy=False)
+    uniform_bytes = words.view(np.uint8)[: n_subsets * n_rows].reshape(n_subsets, n_rows)
+    mask = uniform_bytes < round(256 * share)
+    surplus = np.count_nonzero(mask, axis=1) - sizes
+    while (open_subsets := np.flatnonzero(surplus)).size:
+        missing = np.abs(surplus[open_subsets])
+        flip_from = surplus[open_subsets] > 0  # marked rows leave, or unmarked rows enter
+        hit_rate = np.where(flip_from, share, 1 - share)
+        n_candidates = int((missing / hit_rate).max() * 1.2) + 8
+        candidates = rng.integers(0, n_rows, (open_subsets.size, n_candidates), dtype=np.uint16)
+        usable = mask[open_subsets[:, None], candidates] == flip_from[:, None]
+        usable &= np.cumsum(usable, axis=1) <= missing[:, None]
+        subset, column = np.nonzero(usable)
+        # A candidate may come twice: it flips once, and the next round makes up for it.
+        cells = np.unique(open_subsets[subset] * n_rows + candidates[subset, column])
+        mask.reshape(-1)[cells] ^= True
+        surplus -= np.sign(surplus) * np.bincount(cells // n_rows, minlength=n_subsets)
+    return mask
+
+
+def _list_rows(rng: np.random.Generator, n_rows: int, sizes: IntArray) -> IntArray:
+    """Draw rows with replacement and redraw repeated ones until none is left; sorted within a subset."""
+    owner = np.repeat(np.arange(sizes.size, dtype=np.int64), sizes) * n_rows
+    cells = owner + rng.integers(0, n_rows, owner.size, dtype=np.uint16)
+    while True:
+        cells.sort()
+        repeated = np.flatnonzero(cells[1:] == cells[:-1])
+        if repeated.size == 0:
+            return (cells - owner).astype(np.uint16)
+        cells[repeated] = owner[repeated] + rng.integers(0, n_rows, repeated.size, dtype=np.uint16)
