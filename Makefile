@@ -1,0 +1,62 @@
+# Every target makes or reuses .venv by itself, so that on a bare machine `make test` is the first command.
+# A stamp per extra says it is installed; a stamp older than pyproject.toml is renewed, otherwise it costs nothing.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RESULTS := results
+
+# One BLAS thread per process: the tests run in two processes, and timings are stated for one thread.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export MKL_NUM_THREADS := 1
+
+# pytest-benchmark complains beside xdist, and warnings are errors: it is only loaded by `make bench`.
+PYTEST := $(BIN)/pytest -q -n 2 -p no:benchmark
+
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help reproduce test test-all bench lint format clean
+
+help:
+	@echo "make reproduce  a quick re-run of the paper's experiments, into $(RESULTS)/quick"
+	@echo "make test       the tests, without the slow statistical ones"
+	@echo "make test-all   every test"
+	@echo "make bench      timings and peak memory, into $(RESULTS)/bench"
+	@echo "make lint       ruff and mypy; 'make format' mends what ruff can mend"
+
+reproduce: $(VENV)/.installed-experiments
+	$(BIN)/replaystats reproduce --quick --out $(RESULTS)/quick
+
+test: $(VENV)/.installed-test
+	$(PYTEST) -m "not statistical"
+
+test-all: $(VENV)/.installed-test
+	$(PYTEST)
+
+bench: $(VENV)/.installed-bench
+	mkdir -p $(RESULTS)/bench
+	$(BIN)/pytest -q benchmarks -o python_files='bench_*.py' --benchmark-json=$(RESULTS)/bench/benchmarks.json
+	$(BIN)/python benchmarks/table.py $(RESULTS)/bench/benchmarks.json $(RESULTS)/bench/table.md
+
+# mypy reads the optional packages' types, so the experiments extra comes along.
+lint: $(VENV)/.installed-lint $(VENV)/.installed-experiments
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-lint
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf $(VENV) $(RESULTS) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "replaystats needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@

@@ -1,0 +1,107 @@
+"""The shape of the package: imports go one way, and no module grows past one sitting."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "replaystats"
+MODULES = sorted(SOURCE.rglob("*.py"))
+LONGEST_MODULE = 500
+
+# A stage may import itself and the stages of earlier rows; of two in one row, neither sees the other.
+ROWS = (
+    ("_core",),
+    ("data", "basis"),
+    ("moments",),
+    ("resampling",),
+    ("replicates",),
+    ("estimate",),
+    ("inference",),
+    ("estimators",),
+    ("report",),
+    ("experiments",),
+    ("cli",),
+    ("__init__", "__main__"),  # the front doors see everything and are seen by nobody
+)
+ROW = {stage: row for row, stages in enumerate(ROWS) for stage in stages}
+
+
+def stage_of(path):
+    """The first folder or file name under the package."""
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_stages(source, path):
+    """Every stage that `source`, standing at `path`, imports, with the line; lazy imports count too."""
+    package = ["replaystats", *path.relative_to(SOURCE).parts[:-1]]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            targets = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            base = base + (node.module.split(".") if node.module else [])
+            targets = [[*base, alias.name] for alias in node.names]
+        else:
+            continue
+        for target in targets:
+            if target[0] == "replaystats":
+                inner = target[1] if len(target) > 1 else "__init__"
+                yield (inner if inner in ROW else "__init__"), node.lineno
+
+
+def wrong_imports(source, path):
+    here = stage_of(path)
+    for stage, line in imported_stages(source, path):
+        if stage != here and ROW[stage] >= ROW[here]:
+            yield f"{path.relative_to(SOURCE)}:{line} ({here}) imports {stage}"
+
+
+def test_every_module_belongs_to_a_stage():
+    assert MODULES
+    assert {stage_of(path) for path in MODULES} <= set(ROW)
+
+
+def test_imports_go_only_to_the_left():
+    wrong = [found for path in MODULES for found in wrong_imports(path.read_text(encoding="utf-8"), path)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_module_is_too_long():
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    long = [f"{path.relative_to(SOURCE)}: {n} lines" for path, n in lengths.items() if n > LONGEST_MODULE]
+    assert not long, "\n".join(long)
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("moments/lstd.py", "from replaystats.resampling import make_plan"),
+        ("moments/lstd.py", "import replaystats.estimators.lstd"),
+        ("moments/lstd.py", "from ..replicates.solvers import LU"),
+        ("moments/lstd.py", "def f():\n    from .. import estimate"),
+        ("moments/lstd.py", "import replaystats as rs"),
+        ("basis/fourier.py", "from ..data import Trajectories"),
+        ("estimate.py", "from .inference import sandwich"),
+        ("inference/__init__.py", "from ..report import tables"),
+    ],
+)
+def test_the_rule_catches_a_wrong_import(file, line):
+    assert list(wrong_imports(line, SOURCE / file))
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("moments/lstd.py", "from ..basis import Fourier"),
+        ("moments/lstd.py", "from .._core.errors import must_be"),
+        ("moments/__init__.py", "from .lstd import lstd_moments"),
+        ("estimate.py", "from .replicates import Replicates"),
+        ("moments/lstd.py", "import numpy.linalg"),
+        ("__init__.py", "from . import data"),
+    ],
+)
+def test_the_rule_allows_a_right_import(file, line):
+    assert not list(wrong_imports(line, SOURCE / file))
