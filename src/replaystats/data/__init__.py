@@ -1,6 +1,8 @@
 """Stage 1, data: logged trajectories, processes whose value is known, and the paper's real data."""
 
+from . import simulate
+from .datasets import load_boston
 from .trajectories import Trajectories
 from .views import Transitions, Windows
 
-__all__ = ["Trajectories", "Transitions", "Windows"]
+__all__ = ["Trajectories", "Transitions", "Windows", "load_boston", "simulate"]

@@ -208,9 +208,9 @@ class Trajectories:
             raise ValueError(must_be("order", rule, order, hint))
 
     def _dt_per_step(self) -> FloatArray | None:
-        if self.dt is None:
-            return None
-        return np.broadcast_to(np.asarray(self.dt), (self.n_transitions,))
+        if self.dt is None or isinstance(self.dt, np.ndarray):
+            return self.dt
+        return np.full(self.n_transitions, self.dt, dtype=np.float64)
 
     def _dt_of_windows(self, step: IntArray, order: int, trajectory: IntArray) -> FloatArray | None:
         if not isinstance(self.dt, np.ndarray):

@@ -1,0 +1,39 @@
+"""Processes whose value function is known exactly, to test estimators against the truth.
+
+Each class is a process: ``sample`` draws Trajectories, ``value`` is the truth in continuous time (PhiBE's
+target) and ``discrete_value`` the truth of the sampled reward process (LSTD's target). Each function draws
+data in one call.
+"""
+
+from .brownian import GeometricBrownian, TorusBrownian
+from .chains import FiniteChain
+from .lq import LinearQuadratic
+from .ou import HermiteOU, OrnsteinUhlenbeck
+from .regression import two_bumps, two_bumps_function
+from .short import (
+    boyan_chain,
+    geometric_brownian,
+    hermite_ou,
+    linear_quadratic,
+    ornstein_uhlenbeck,
+    ring_chain,
+    torus_brownian,
+)
+
+__all__ = [
+    "FiniteChain",
+    "GeometricBrownian",
+    "HermiteOU",
+    "LinearQuadratic",
+    "OrnsteinUhlenbeck",
+    "TorusBrownian",
+    "boyan_chain",
+    "geometric_brownian",
+    "hermite_ou",
+    "linear_quadratic",
+    "ornstein_uhlenbeck",
+    "ring_chain",
+    "torus_brownian",
+    "two_bumps",
+    "two_bumps_function",
+]
