@@ -1,5 +1,30 @@
 """Replayed estimators: estimate on many random subsets, combine, and know what you got."""
 
+from . import basis
+from .data import Trajectories, load_boston, simulate
+from .estimate import Estimate, average, plug_in
+from .moments import FactoredMoments, Moments, lstd_moments, phibe_moments, ridge_moments
+from .replicates import Replicates, replicate, solvers, subset_sums
 from .resampling import ResamplingPlan, make_plan, plan_from_indices
 
-__all__ = ["ResamplingPlan", "make_plan", "plan_from_indices"]
+__all__ = [
+    "Estimate",
+    "FactoredMoments",
+    "Moments",
+    "Replicates",
+    "ResamplingPlan",
+    "Trajectories",
+    "average",
+    "basis",
+    "load_boston",
+    "lstd_moments",
+    "make_plan",
+    "phibe_moments",
+    "plan_from_indices",
+    "plug_in",
+    "replicate",
+    "ridge_moments",
+    "simulate",
+    "solvers",
+    "subset_sums",
+]

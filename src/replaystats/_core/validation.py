@@ -19,9 +19,10 @@ def check_int(value: Any, name: str, *, low: int = 1, high: int | None = None, h
     rule = f"an int >= {low}" if high is None else f"an int in [{low}, {high}]"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise TypeError(must_be(name, rule, repr(value), hint))
-    if value < low or (high is not None and value > high):
-        raise ValueError(must_be(name, rule, value, hint))
-    return int(value)
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        raise ValueError(must_be(name, rule, number, hint))
+    return number
 
 
 def check_real(
@@ -108,6 +109,7 @@ def resolve_subsample_size(value: Any, n_observations: int) -> int:
         if not 1 <= size <= n_observations:
             raise ValueError(must_be("subsample_size", rule, value))
         return size
-    if not 0.0 < value <= 1.0:
+    share = float(value)
+    if not 0.0 < share <= 1.0:
         raise ValueError(must_be("subsample_size", rule, value))
-    return max(1, round(float(value) * n_observations))
+    return max(1, round(share * n_observations))

@@ -13,6 +13,11 @@ from .._core.validation import check_choice, check_int, resolve_subsample_size
 from .given import CompletePlan, GivenPlan, PartitionPlan
 from .plan import BootstrapPlan, ResamplingPlan, SubsetPlan
 
+_DRAWN: dict[str, type[SubsetPlan | BootstrapPlan | PartitionPlan]] = {
+    "U": SubsetPlan,
+    "V": BootstrapPlan,
+    "partition": PartitionPlan,
+}
 STATISTICS = ("U", "V", "partition", "complete", "complete_v")
 
 
@@ -67,8 +72,7 @@ def make_plan(
     if n_resamples is None:
         n_resamples = n // k if statistic == "partition" else 500
     n_resamples = check_int(n_resamples, "n_resamples", hint="A few hundred subsets are usual.")
-    scheme = {"U": SubsetPlan, "V": BootstrapPlan, "partition": PartitionPlan}[statistic]
-    return scheme(n_observations=n, subsample_size=k, n_resamples=n_resamples, seed=draw_seed(rng))
+    return _DRAWN[statistic](n_observations=n, subsample_size=k, n_resamples=n_resamples, seed=draw_seed(rng))
 
 
 def plan_from_indices(indices: ArrayLike, n_observations: int) -> ResamplingPlan:

@@ -52,15 +52,18 @@ class TileDraw:
         rows, starts = self.row_lists()
         return TileDraw(self.n_rows, rows=rows[: starts[n_subsets]], starts=starts[: n_subsets + 1])
 
-    def counts(self) -> FloatArray:
-        """Return how often each row was drawn, shape (n_subsets, n_rows)."""
+    def counts(self, part: slice | None = None) -> FloatArray:
+        """Return how often each row (or each row of `part`) was drawn, shape (n_subsets, n_rows)."""
         if self.mask is not None:
-            return self.mask.astype(np.float64)
+            return (self.mask if part is None else self.mask[:, part]).astype(np.float64)
         rows, starts = self.row_lists()
-        n_subsets = starts.size - 1
-        cell = np.repeat(np.arange(n_subsets) * self.n_rows, np.diff(starts)) + rows
-        flat = np.bincount(cell, minlength=n_subsets * self.n_rows)
-        return flat.reshape(n_subsets, self.n_rows).astype(np.float64)
+        owner = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+        n_rows = self.n_rows
+        if part is not None and (part.start, part.stop) != (0, n_rows):
+            inside = (rows >= part.start) & (rows < part.stop)
+            rows, owner, n_rows = rows[inside] - part.start, owner[inside], part.stop - part.start
+        flat = np.bincount(owner * n_rows + rows, minlength=(starts.size - 1) * n_rows)
+        return flat.reshape(starts.size - 1, n_rows).astype(np.float64)
 
     def sparse_counts(self) -> sparse.csr_array:
         """Return `counts()` as a sparse array; a row drawn twice appears twice, which products respect."""
@@ -108,7 +111,7 @@ def _mark_rows(rng: np.random.Generator, n_rows: int, sizes: IntArray) -> BoolAr
     share = min(max(sizes.mean() / n_rows, 1 / 256), 255 / 256)
     words = rng.bit_generator.random_raw(-(-n_subsets * n_rows // 8)).astype("<u8", copy=False)
     uniform_bytes = words.view(np.uint8)[: n_subsets * n_rows].reshape(n_subsets, n_rows)
-    mask = uniform_bytes < round(256 * share)
+    mask: BoolArray = uniform_bytes < round(256 * share)
     surplus = np.count_nonzero(mask, axis=1) - sizes
     while (open_subsets := np.flatnonzero(surplus)).size:
         missing = np.abs(surplus[open_subsets])

@@ -1,0 +1,17 @@
+"""Stage 2: data to moments, the pairs (g_i, f_i) with theta = E[g]^-1 E[f]."""
+
+from .factored import AnyMoments, FactoredMoments
+from .lstd import lstd_moments
+from .phibe import phibe_coefficients, phibe_moments
+from .record import Moments
+from .ridge import ridge_moments
+
+__all__ = [
+    "AnyMoments",
+    "FactoredMoments",
+    "Moments",
+    "lstd_moments",
+    "phibe_coefficients",
+    "phibe_moments",
+    "ridge_moments",
+]

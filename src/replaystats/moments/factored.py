@@ -1,0 +1,136 @@
+"""Moments kept as factors, for bases too large to write n q^2 numbers down.
+
+All methods of the library have g_i = sum_j left_j right_j^T and f_i = sum_j left_j response_j over the steps
+j of observation i; only the way to `right` and `response` differs. Small q are multiplied out (`Moments`),
+large q stay factored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from .._core.typing import FloatArray, IntArray
+from .record import Moments
+
+# Above this many basis functions one product per subset beats counts times vec g (measured).
+DENSE_BASIS_LIMIT = 30
+# Rows multiplied out at a time: a few tens of MB at q = 30.
+_BLOCK_ROWS = 8192
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FactoredMoments:
+    """Moments g_i = sum_j left_j right_j^T, f_i = sum_j left_j response_j, over the steps of observation i.
+
+    Attributes
+    ----------
+    left, right : ndarray of shape (N, q)
+        One row per step; the same array twice makes g symmetric.
+    response : ndarray of shape (N,) or (N, n_outputs)
+    offsets : ndarray of int, shape (n + 1,)
+        Observation i owns the steps ``offsets[i]:offsets[i + 1]``.
+    """
+
+    left: FloatArray
+    right: FloatArray
+    response: FloatArray
+    offsets: IntArray
+
+    @property
+    def n_observations(self) -> int:
+        """Number of observations n: the resampling units."""
+        return self.offsets.size - 1
+
+    @property
+    def n_basis(self) -> int:
+        """Number of basis functions q."""
+        return self.left.shape[1]
+
+    @property
+    def n_outputs(self) -> int | None:
+        """Number of outputs, None for a single one."""
+        return self.response.shape[1] if self.response.ndim == 2 else None
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether every g_i is symmetric."""
+        return self.right is self.left
+
+    @property
+    def one_step_each(self) -> bool:
+        """Whether every observation has exactly one step."""
+        return self.left.shape[0] == self.n_observations
+
+    def steps_of(self, observations: IntArray) -> IntArray:
+        """Return the steps of `observations` (which may repeat), one after the other."""
+        if self.one_step_each:
+            return observations
+        lengths = np.diff(self.offsets)[observations]
+        shift = self.offsets[observations] - np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        return np.arange(lengths.sum()) + np.repeat(shift, lengths)
+
+    def sum_over(self, observations: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return sum g (q, q) and sum f (q,) over `observations`, which may repeat."""
+        steps = self.steps_of(observations)
+        left = self.left[steps]
+        right = left if self.symmetric else self.right[steps]
+        return left.T @ right, left.T @ self.response[steps]
+
+    def total(self) -> tuple[FloatArray, FloatArray]:
+        """Return the sums over all observations: A (q, q) and b (q,)."""
+        return self.left.T @ self.right, self.left.T @ self.response
+
+    def residuals(self, theta: FloatArray) -> FloatArray:
+        """Return f_i - g_i theta, shape (n, q) or (n, q, n_outputs)."""
+        error = self.response - self.right @ theta
+        step = self.left[:, :, None] * error[:, None, :] if error.ndim == 2 else self.left * error[:, None]
+        if self.one_step_each:
+            return step
+        return np.add.reduceat(step, self.offsets[:-1], axis=0)
+
+    def multiply_out(self) -> Moments:
+        """Return the same moments with every g_i written down: n q^2 numbers."""
+        q, n_outputs = self.n_basis, self.n_outputs
+        columns = (q * (q + 1) // 2 if self.symmetric else q * q) + q * (n_outputs or 1)
+        rows = np.empty((self.n_observations, columns))
+        first = 0
+        while first < self.n_observations:
+            limit = self.offsets[first] + _BLOCK_ROWS
+            last = max(first + 1, int(np.searchsorted(self.offsets, limit, side="right")) - 1)
+            rows[first:last] = self._rows(first, last)
+            first = last
+        return Moments.from_rows(rows, q, n_outputs, symmetric=self.symmetric)
+
+    def _rows(self, first: int, last: int) -> FloatArray:
+        """Return [vec g_i | f_i] of observations `first` to `last`."""
+        steps = slice(self.offsets[first], self.offsets[last])
+        left, right, response = self.left[steps], self.right[steps], self.response[steps]
+        if self.symmetric:
+            upper, lower = np.triu_indices(self.n_basis)
+            matrix = left[:, upper] * left[:, lower]
+        else:
+            matrix = (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
+        response = response[:, None] if response.ndim == 1 else response
+        vector = (left[:, :, None] * response[:, None, :]).reshape(len(left), -1)
+        stacked = np.concatenate([matrix, vector], axis=1)
+        if self.one_step_each:
+            return stacked
+        return np.add.reduceat(stacked, self.offsets[first:last] - self.offsets[first], axis=0)
+
+    def __len__(self) -> int:
+        return self.n_observations
+
+    def __repr__(self) -> str:
+        kind = ", symmetric" if self.symmetric else ""
+        return f"FactoredMoments(n={len(self)}, q={self.n_basis}, {len(self.left)} steps{kind})"
+
+
+AnyMoments: TypeAlias = Moments | FactoredMoments
+
+
+def choose_form(moments: FactoredMoments) -> AnyMoments:
+    """Multiply small bases out, keep large ones factored."""
+    return moments.multiply_out() if moments.n_basis <= DENSE_BASIS_LIMIT else moments

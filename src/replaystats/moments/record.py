@@ -1,0 +1,126 @@
+"""The record of moments: one q x q matrix g_i and one vector f_i per observation.
+
+Stored as one matrix whose row i is [vec g_i | f_i], because all B subset sums are then one product: counts
+times rows. Symmetric g keep their upper triangle only, which saves almost half of that product.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_array
+
+
+class Moments:
+    """Per-observation moments g_i and f_i of a ratio estimator theta = E[g]^-1 E[f].
+
+    Parameters
+    ----------
+    g : array-like of shape (n, q, q)
+        One matrix per observation; (n,) is taken as q = 1.
+    f : array-like of shape (n, q) or (n, q, n_outputs)
+        One vector per observation, or one per output; (n,) is taken as q = 1.
+    symmetric : bool, optional
+        Whether every g_i is symmetric. Default: looked up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x, y = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.1, 5.9])
+    >>> moments = Moments(x * x, x * y)  # least squares through the origin
+    >>> moments
+    Moments(n=3, q=1, symmetric)
+    >>> A, b = moments.total()
+    >>> np.round(np.linalg.solve(A, b), 4)
+    array([1.9929])
+    """
+
+    __slots__ = ("n_basis", "n_outputs", "rows", "symmetric")
+
+    rows: FloatArray  # (n, number of stored columns)
+    n_basis: int
+    n_outputs: int | None
+    symmetric: bool
+
+    def __init__(self, g: ArrayLike, f: ArrayLike, *, symmetric: bool | None = None) -> None:
+        g = check_array(g, "g", ndim=(1, 3))
+        f = check_array(f, "f", ndim=(1, 2, 3))
+        g = g[:, None, None] if g.ndim == 1 else g
+        f = f[:, None] if f.ndim == 1 else f
+        n, q = g.shape[0], g.shape[1]
+        if g.shape != (n, q, q):
+            raise ValueError(must_be("g", "of shape (n, q, q)", g.shape))
+        if f.shape[:2] != (n, q):
+            rule = f"of shape (n, q) = ({n}, {q}) to match `g` of shape {g.shape}"
+            raise ValueError(must_be("f", rule, f.shape))
+        if symmetric is None:
+            symmetric = bool((g == g.swapaxes(1, 2)).all())
+        kept = g[:, *np.triu_indices(q)] if symmetric else g.reshape(n, q * q)
+        self.rows = np.concatenate([kept, f.reshape(n, -1)], axis=1)
+        self.n_basis = q
+        self.n_outputs = f.shape[2] if f.ndim == 3 else None
+        self.symmetric = symmetric
+
+    @classmethod
+    def from_rows(cls, rows: FloatArray, n_basis: int, n_outputs: int | None, *, symmetric: bool) -> Self:
+        """Wrap rows that are stacked already; nothing is copied or checked."""
+        self = cls.__new__(cls)
+        self.rows, self.n_basis, self.n_outputs, self.symmetric = rows, n_basis, n_outputs, symmetric
+        return self
+
+    @property
+    def n_observations(self) -> int:
+        """Number of observations n: the resampling units."""
+        return self.rows.shape[0]
+
+    @property
+    def n_matrix_columns(self) -> int:
+        """Number of stored columns that belong to g."""
+        q = self.n_basis
+        return q * (q + 1) // 2 if self.symmetric else q * q
+
+    @property
+    def g(self) -> FloatArray:
+        """The matrices, shape (n, q, q)."""
+        return self.unstack(self.rows)[0]
+
+    @property
+    def f(self) -> FloatArray:
+        """The vectors, shape (n, q) or (n, q, n_outputs)."""
+        return self.unstack(self.rows)[1]
+
+    def unstack(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Split rows (or sums of rows), shape (m, columns), into matrices (m, q, q) and vectors (m, q)."""
+        m, q = rows.shape[0], self.n_basis
+        matrix, vector = rows[:, : self.n_matrix_columns], rows[:, self.n_matrix_columns :]
+        if self.n_outputs is not None:
+            vector = vector.reshape(m, q, self.n_outputs)
+        if not self.symmetric:
+            return matrix.reshape(m, q, q), vector
+        full = np.empty((m, q, q))
+        upper, lower = np.triu_indices(q)
+        full[:, upper, lower] = matrix
+        full[:, lower, upper] = matrix
+        return full, vector
+
+    def total(self) -> tuple[FloatArray, FloatArray]:
+        """Return the sums over all observations: A (q, q) and b (q,)."""
+        A, b = self.unstack(self.rows.sum(axis=0)[None])
+        return A[0], b[0]
+
+    def residuals(self, theta: FloatArray) -> FloatArray:
+        """Return f_i - g_i theta, shape (n, q) or (n, q, n_outputs)."""
+        g, f = self.unstack(self.rows)
+        product: FloatArray = g @ theta
+        return f - product
+
+    def __len__(self) -> int:
+        return self.n_observations
+
+    def __repr__(self) -> str:
+        outputs = "" if self.n_outputs is None else f", {self.n_outputs} outputs"
+        return f"Moments(n={len(self)}, q={self.n_basis}{', symmetric' if self.symmetric else ''}{outputs})"

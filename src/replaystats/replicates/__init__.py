@@ -1,0 +1,19 @@
+"""Stage 4: one answer per subset."""
+
+from . import solvers
+from .executors import Executor, JoblibExecutor, SerialExecutor, make_executor
+from .moment_ratio import Replicates, replicate
+from .sums import DEFAULT_MEMORY_BUDGET, SubsetSums, subset_sums
+
+__all__ = [
+    "DEFAULT_MEMORY_BUDGET",
+    "Executor",
+    "JoblibExecutor",
+    "Replicates",
+    "SerialExecutor",
+    "SubsetSums",
+    "make_executor",
+    "replicate",
+    "solvers",
+    "subset_sums",
+]

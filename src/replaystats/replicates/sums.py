@@ -1,0 +1,139 @@
+"""Sums of moments over every subset: the part that costs, done a tile at a time.
+
+Three routes to the same numbers, chosen by cost:
+
+- *product*: the tile's count matrix (256 x rows) times the stacked moments, one GEMM per block of rows;
+- *gather*: the same as a sparse product, when subsets are a small share of the data;
+- *factors*: one ``left[idx].T @ right[idx]`` per subset, when the basis is large and g is never formed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import FloatArray
+from .._core.validation import check_int
+from ..moments import AnyMoments, FactoredMoments, Moments
+from ..resampling import ResamplingPlan
+from ..resampling.tiles import TILE_SUBSETS
+from .executors import Executor, SerialExecutor
+
+DEFAULT_MEMORY_BUDGET = 2**30  # 1 GiB
+# Cost of one multiply-add: in a GEMM, per drawn row in a sparse product from cache, and from memory
+# (nanoseconds, measured for 90 columns; only their ratios matter).
+_GEMM_COST, _SPARSE_COST_CACHED, _SPARSE_COST = 0.055, 0.6, 1.4
+_CACHED_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubsetSums:
+    """Sums over every subset: A (B, q, q) of g and b (B, q) or (B, q, n_outputs) of f."""
+
+    A: FloatArray
+    b: FloatArray
+    symmetric: bool
+
+    def join(self, more: SubsetSums) -> SubsetSums:
+        """Return these sums followed by `more`."""
+        return SubsetSums(np.concatenate([self.A, more.A]), np.concatenate([self.b, more.b]), self.symmetric)
+
+    def __len__(self) -> int:
+        return len(self.A)
+
+    def __repr__(self) -> str:
+        return f"SubsetSums({len(self)} subsets, q={self.A.shape[1]})"
+
+
+def subset_sums(
+    moments: AnyMoments,
+    plan: ResamplingPlan,
+    *,
+    start: int = 0,
+    executor: Executor | None = None,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> SubsetSums:
+    """Sum g and f over the observations of every subset of the plan.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+        n observations.
+    plan : ResamplingPlan
+        B subsets of them.
+    start : int
+        Number of the first subset wanted.
+    executor : Executor, optional
+        Who runs the tiles; default this thread.
+    memory_budget : int
+        Bytes the working arrays of one tile may take. The B x n count matrix is never held.
+
+    Notes
+    -----
+    Costs O(B n q^2) flops as a product, O(B k q^2) by gathering. The result does not depend on the
+    executor, and on the budget only by rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from replaystats.resampling import plan_from_indices
+    >>> sums = subset_sums(Moments(np.ones(4), np.arange(4.0)), plan_from_indices([[0, 3], [2, 2]], 4))
+    >>> sums.b.ravel()
+    array([3., 4.])
+    """
+    if plan.n_observations != moments.n_observations:
+        rule = f"made for the {moments.n_observations} observations of the moments"
+        raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
+    check_int(memory_budget, "memory_budget", low=2**20, hint="It is counted in bytes.")
+    executor = SerialExecutor() if executor is None else executor
+    tiles = range(start // TILE_SUBSETS, plan.n_tiles)
+    skip = start - tiles.start * TILE_SUBSETS
+    if isinstance(moments, FactoredMoments):
+        parts = executor.map(lambda tile: _by_factors(moments, plan, tile), tiles)
+        A, b = (np.concatenate(pieces)[skip:] for pieces in zip(*parts, strict=True))
+        return SubsetSums(A, b, moments.symmetric)
+    by_rows = _by_gather if _gather_is_cheaper(moments, plan) else _by_product
+    sums = executor.map(lambda tile: by_rows(moments, plan, tile, memory_budget), tiles)
+    A, b = moments.unstack(np.concatenate(sums)[skip:])
+    return SubsetSums(A, b, moments.symmetric)
+
+
+def _gather_is_cheaper(moments: Moments, plan: ResamplingPlan) -> bool:
+    sparse_cost = _SPARSE_COST_CACHED if moments.rows.nbytes <= _CACHED_BYTES else _SPARSE_COST
+    return plan.subsample_size * sparse_cost < plan.n_observations * _GEMM_COST
+
+
+def _by_product(moments: Moments, plan: ResamplingPlan, tile: int, memory_budget: int) -> FloatArray:
+    """Multiply counts by rows, a block of rows at a time, shape (subsets in the tile, columns)."""
+    subsets = plan.tile_subsets(tile)
+    sums = np.zeros((subsets.stop - subsets.start, moments.rows.shape[1]))
+    # A count matrix and the draw behind it take at most 8 + 4 bytes per cell.
+    width = max(1, memory_budget // (12 * len(sums)))
+    for block, rows in enumerate(plan.row_blocks):
+        draw = plan.draw(tile, block)
+        for first in range(0, draw.n_rows, width):
+            part = slice(first, min(first + width, draw.n_rows))
+            sums += draw.counts(part) @ moments.rows[rows][part]
+    return sums
+
+
+def _by_gather(moments: Moments, plan: ResamplingPlan, tile: int, memory_budget: int) -> FloatArray:
+    """Multiply sparse counts by rows, shape (subsets in the tile, columns)."""
+    blocks = (
+        plan.draw(tile, block).sparse_counts() @ moments.rows[rows]
+        for block, rows in enumerate(plan.row_blocks)
+    )
+    total = next(blocks)
+    for sums in blocks:
+        total += sums
+    return total
+
+
+def _by_factors(moments: FactoredMoments, plan: ResamplingPlan, tile: int) -> tuple[FloatArray, FloatArray]:
+    """One small product per subset, never forming g: A (m, q, q) and b (m, q)."""
+    subsets = plan.tile_subsets(tile)
+    indices = plan.indices(subsets.start, subsets.stop)
+    pairs = [moments.sum_over(observations) for observations in indices]
+    return np.stack([A for A, _ in pairs]), np.stack([b for _, b in pairs])
