@@ -82,7 +82,7 @@ def flatten_dt(dt: Any, n_steps: IntArray) -> float | FloatArray | None:
     """Return `dt` as None, one positive float, or one positive number per step (N,)."""
     if dt is None:
         return None
-    if np.ndim(dt) == 0 and not is_ragged(dt):
+    if not is_ragged(dt) and np.ndim(dt) == 0:
         number = dt.item() if isinstance(dt, np.ndarray) else dt
         return check_real(number, "dt", low=0.0, closed="neither")
     steps = np.asarray(flatten_steps(dt, "dt", n_steps), dtype=np.float64)

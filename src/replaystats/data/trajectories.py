@@ -215,14 +215,14 @@ class Trajectories:
     def _dt_of_windows(self, step: IntArray, order: int, trajectory: IntArray) -> FloatArray | None:
         if not isinstance(self.dt, np.ndarray):
             return None if self.dt is None else np.full(len(step), self.dt)
-        dt = self.dt[step[:, np.newaxis] + np.arange(order)]  # (n_windows, order)
+        dt: FloatArray = self.dt[step[:, np.newaxis] + np.arange(order)]  # (n_windows, order)
         uneven = np.flatnonzero(np.ptp(dt, axis=1) > DT_TOLERANCE * dt[:, 0])
         if len(uneven):
             w = int(uneven[0])
             got = f"{dt[w].min():g} to {dt[w].max():g} in trajectory {trajectory[w]}"
             hint = "Use order 1, or resample the states on an even time grid."
             raise ValueError(must_be("dt", f"constant inside each window of order {order}", got, hint))
-        return dt[:, 0]
+        return self.dt[step]
 
     # ------------------------------------------------------------------ new data from old
 
