@@ -18,8 +18,8 @@ ROWS = (
     ("moments",),
     ("resampling",),
     ("replicates",),
-    ("estimate",),
     ("inference",),
+    ("estimate",),  # an estimate answers questions about itself with inference, so it stands right of it
     ("estimators",),
     ("report",),
     ("experiments",),

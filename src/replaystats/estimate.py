@@ -107,7 +107,7 @@ def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) 
     elif method == "median":
         combined = np.asarray(np.median(theta, axis=0))
     else:
-        combined = stats.trim_mean(theta, trim, axis=0)
+        combined = np.asarray(stats.trim_mean(theta, trim, axis=0))
     return Estimate(
         theta=combined,
         method=method,
