@@ -1,0 +1,246 @@
+"""The contract of every feature map: value, derivatives, the two contractions of PhiBE, and `fit`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import Field, fields, is_dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from .._core.errors import must_be
+from .._core.random import as_generator
+from .._core.typing import ArrayLike, FloatArray, RandomLike
+from .._core.validation import check_array
+
+_ORDER_NAMES = {1: "differentiable", 2: "twice differentiable"}
+
+
+class Basis(ABC):
+    """A feature map phi from states in R^d to R^q.
+
+    The public methods check their input once and hand clean arrays to the hooks of the concrete class:
+    `_value` always, `_gradient` and `_hessian` where derivatives exist, and `_directional`,
+    `_second_order`, `_laplacian` where a closed form avoids arrays of N x q x d x d numbers.
+    A constant function, where there is one, is the first column and is added here (see `_constant`).
+
+    Concrete bases are frozen dataclasses declared with ``eq=False, repr=False``: equality (by value,
+    arrays included), hash and the short representation come from this class.
+    """
+
+    __slots__ = ()
+
+    derivative_hint: ClassVar[str] = ""
+
+    # -- what a basis is ---------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def n_basis(self) -> int:
+        """Number of functions q, the constant included."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int | None:
+        """Dimension d of the states; None while it is unknown (or, for a user's function, free)."""
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the basis can be evaluated, that is, needs nothing more from data."""
+        return True
+
+    @property
+    def derivative_order(self) -> int:
+        """Highest order of derivative that the basis offers: 0, 1 or 2."""
+        return 2
+
+    @property
+    def _constant(self) -> float | None:
+        """Value of the constant function put before those of the hooks; None when there is none."""
+        return None
+
+    # -- public evaluation ---------------------------------------------------------------------------
+
+    def fit(self, states: ArrayLike, rng: RandomLike = None) -> Basis:
+        """Return the basis with everything it takes from data settled.
+
+        Parameters
+        ----------
+        states : array of shape (N, d), or (N,) when d = 1
+            States from which centres, landmarks or scales are taken.
+        rng : None, int, Generator, RandomState or SeedSequence
+            Source of the random choices.
+
+        Returns
+        -------
+        Basis
+            A new fitted basis; the basis itself when it needs nothing from data.
+        """
+        x = self._check_states(states)
+        if self.fitted:
+            return self
+        if len(x) == 0:
+            raise ValueError(must_be("states", "non-empty", f"shape {x.shape}"))
+        return self._fit(x, as_generator(rng))
+
+    def __call__(self, states: ArrayLike) -> FloatArray:
+        """Return phi(states), of shape (N, q), for states of shape (N, d), or (N,) when d = 1."""
+        x = self._check_evaluation(states, order=0)
+        return self._prepend_constant(self._value(x), self._constant)
+
+    def gradient(self, states: ArrayLike) -> FloatArray:
+        """Return the first derivatives, of shape (N, q, d)."""
+        x = self._check_evaluation(states, order=1)
+        return self._prepend_constant(self._gradient(x), 0.0)
+
+    def hessian(self, states: ArrayLike) -> FloatArray:
+        """Return the second derivatives, of shape (N, q, d, d)."""
+        x = self._check_evaluation(states, order=2)
+        return self._prepend_constant(self._hessian(x), 0.0)
+
+    def laplacian(self, states: ArrayLike) -> FloatArray:
+        """Return the sum over a of the second derivatives d_aa phi, of shape (N, q)."""
+        x = self._check_evaluation(states, order=2)
+        return self._prepend_constant(self._laplacian(x), 0.0)
+
+    def directional(self, states: ArrayLike, direction: ArrayLike) -> FloatArray:
+        """Return ``sum_a direction_a d_a phi``, of shape (N, q).
+
+        Parameters
+        ----------
+        states : array of shape (N, d), or (N,) when d = 1
+            Where to differentiate.
+        direction : array of shape (N, d), or (N,) when d = 1
+            One direction per state, for instance the drift; its length counts.
+        """
+        x = self._check_evaluation(states, order=1)
+        v = _match(direction, "direction", x.shape)
+        return self._prepend_constant(self._directional(x, v), 0.0)
+
+    def second_order(self, states: ArrayLike, matrix: ArrayLike) -> FloatArray:
+        """Return ``sum_ab matrix_ab d_ab phi``, of shape (N, q).
+
+        Parameters
+        ----------
+        states : array of shape (N, d), or (N,) when d = 1
+            Where to differentiate.
+        matrix : array of shape (N, d, d), or (N,) when d = 1
+            One matrix per state, for instance the diffusion; only its symmetric part matters.
+        """
+        x = self._check_evaluation(states, order=2)
+        m = _match(matrix, "matrix", (*x.shape, x.shape[1]))
+        return self._prepend_constant(self._second_order(x, m), 0.0)
+
+    # -- hooks of the concrete classes; x is a finite float array (N, d) -------------------------------
+
+    @abstractmethod
+    def _value(self, x: FloatArray) -> FloatArray: ...
+
+    def _fit(self, x: FloatArray, rng: np.random.Generator) -> Basis:
+        raise NotImplementedError(f"{type(self).__name__} is unfitted but has no `_fit`.")
+
+    def _gradient(self, x: FloatArray) -> FloatArray:
+        raise NotImplementedError(f"{type(self).__name__} promises derivatives but has no `_gradient`.")
+
+    def _hessian(self, x: FloatArray) -> FloatArray:
+        raise NotImplementedError(f"{type(self).__name__} promises derivatives but has no `_hessian`.")
+
+    def _laplacian(self, x: FloatArray) -> FloatArray:
+        out: FloatArray = np.einsum("nqaa->nq", self._hessian(x))
+        return out
+
+    def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
+        out: FloatArray = np.einsum("nqa,na->nq", self._gradient(x), direction)
+        return out
+
+    def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
+        out: FloatArray = np.einsum("nqab,nab->nq", self._hessian(x), matrix)
+        return out
+
+    # -- checks and helpers --------------------------------------------------------------------------
+
+    def _check_states(self, states: ArrayLike) -> FloatArray:
+        """Return `states` as a finite (N, d) array that fits this basis; N = 0 is allowed."""
+        x = check_array(states, "states", ndim=(1, 2), allow_empty=True)
+        shape = x.shape
+        if x.ndim == 1:
+            x = x[:, None]
+        if x.shape[1] == 0:
+            raise ValueError(must_be("states", "of shape (N, d) with d >= 1", f"shape {shape}"))
+        if self.dimension is not None and x.shape[1] != self.dimension:
+            rule = f"of shape (N, {self.dimension})" + (" or (N,)" if self.dimension == 1 else "")
+            hint = f"That is the state dimension of {self!r}."
+            raise ValueError(must_be("states", rule, f"shape {shape}", hint))
+        return x
+
+    def _check_evaluation(self, states: ArrayLike, *, order: int) -> FloatArray:
+        """Check that derivatives of this order exist and that the basis is fitted; return clean states."""
+        if order > self.derivative_order:
+            hint = self.derivative_hint or "Use a smooth basis such as Fourier, Polynomial or RBF."
+            raise TypeError(must_be("basis", _ORDER_NAMES[order], repr(self), hint))
+        if not self.fitted:
+            hint = "Call `basis.fit(states)` and use the basis that it returns."
+            raise NotFittedError(must_be("basis", "fitted before it is evaluated", repr(self), hint))
+        return self._check_states(states)
+
+    def _prepend_constant(self, features: FloatArray, value: float | None) -> FloatArray:
+        """Put a column of `value` before `features` (N, p, ...), if this basis has a constant."""
+        if self._constant is None:
+            return features
+        out = np.empty((len(features), features.shape[1] + 1, *features.shape[2:]))
+        out[:, 0] = value
+        out[:, 1:] = features
+        return out
+
+    # -- value semantics -----------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        names = [field.name for field in _fields(self)]
+        if type(self) is not type(other) or not names:
+            return NotImplemented  # ends in comparison by identity
+        return all(_same(getattr(self, name), getattr(other, name)) for name in names)
+
+    def __hash__(self) -> int:
+        values = [getattr(self, field.name) for field in _fields(self)]
+        if not values:
+            return object.__hash__(self)
+        return hash((type(self), *(v.shape if isinstance(v, np.ndarray) else v for v in values)))
+
+    def __repr__(self) -> str:
+        """Name the parameters that differ from their defaults; of an array, only its shape."""
+        shown = []
+        for field in _fields(self):
+            value = getattr(self, field.name)
+            if field.repr and not _same(value, field.default):
+                shown.append(f"{field.name}={_brief(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _fields(basis: Any) -> tuple[Field[Any], ...]:
+    """Return the parameters of a basis; none for a user's subclass that is not a dataclass."""
+    return fields(basis) if is_dataclass(basis) else ()
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Return whether two parameters are equal, comparing arrays as a whole."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return type(a) is type(b) and np.array_equal(a, b)
+    return bool(a == b)
+
+
+def _brief(value: Any) -> str:
+    """Show an array by its shape, a function by its name, anything else as it is."""
+    if isinstance(value, np.ndarray):
+        return f"array{value.shape}"
+    return str(value.__name__) if hasattr(value, "__name__") else repr(value)
+
+
+def _match(value: ArrayLike, name: str, shape: tuple[int, ...]) -> FloatArray:
+    """Return `value` as a finite array of this `shape`; (N,) stands for (N, 1) and (N, 1, 1)."""
+    array = check_array(value, name, ndim=(1, len(shape)), allow_empty=True)
+    if array.ndim == 1 and all(size == 1 for size in shape[1:]):
+        array = array.reshape(-1, *shape[1:])
+    if array.shape != shape:
+        raise ValueError(must_be(name, f"of shape {shape} to match `states`", f"shape {array.shape}"))
+    return array

@@ -1,0 +1,143 @@
+"""A user's own functions as a basis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_array, check_int
+from ._parameters import check_flag, settle
+from .base import Basis
+
+StateFunction: TypeAlias = Callable[[FloatArray], ArrayLike]
+
+# Steps that balance truncation (h^2) against rounding (eps / h, eps / h^2) of central differences.
+_EPS = float(np.finfo(np.float64).eps)
+_FIRST_STEP = _EPS ** (1 / 3)
+_SECOND_STEP = _EPS ** (1 / 4)
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False, slots=True)
+class FunctionBasis(Basis):
+    """A basis given by a function of the states.
+
+    Parameters
+    ----------
+    function : callable
+        Takes states (N, d), always two-dimensional, and returns (N, q).
+    n_basis : int >= 1
+        Number of functions q.
+    gradient : callable, optional
+        Takes states (N, d) and returns (N, q, d).
+    hessian : callable, optional
+        Takes states (N, d) and returns (N, q, d, d); needs `gradient` too.
+    finite_differences : bool
+        Whether derivatives that are not given are computed by central differences, which keeps about ten
+        digits of first derivatives and seven of second ones. Otherwise asking for them is an error.
+    dimension : int, optional
+        Dimension d of the states; by default any is accepted.
+
+    Notes
+    -----
+    Pickling, hence parallel work in other processes, needs functions defined at module level.
+
+    Examples
+    --------
+    >>> basis = FunctionBasis(lambda x: np.hstack([x, x**2]), n_basis=2, finite_differences=True)
+    >>> basis([3.0])
+    array([[3., 9.]])
+    >>> basis.gradient([3.0])[0, :, 0].round(6)
+    array([1., 6.])
+    """
+
+    derivative_hint: ClassVar[str] = (
+        "Pass that derivative as a function, or `finite_differences=True` to have it approximated."
+    )
+
+    function: StateFunction
+    n_basis: int
+    gradient_function: StateFunction | None = None
+    hessian_function: StateFunction | None = None
+    finite_differences: bool = False
+    dimension: int | None = None
+
+    # Written out because the arguments `gradient` and `hessian` cannot be fields: methods have those names.
+    def __init__(
+        self,
+        function: StateFunction,
+        n_basis: int,
+        gradient: StateFunction | None = None,
+        hessian: StateFunction | None = None,
+        finite_differences: bool = False,
+        dimension: int | None = None,
+    ) -> None:
+        for name, value in (("function", function), ("gradient", gradient), ("hessian", hessian)):
+            if not callable(value) and (value is not None or name == "function"):
+                raise TypeError(must_be(name, "a function of the states", repr(value)))
+        if hessian is not None and gradient is None:
+            raise ValueError(must_be("gradient", "given when `hessian` is", None))
+        settle(self, function=function, gradient_function=gradient, hessian_function=hessian)
+        settle(self, n_basis=check_int(n_basis, "n_basis"))
+        settle(self, finite_differences=check_flag(finite_differences, "finite_differences"))
+        settle(self, dimension=None if dimension is None else check_int(dimension, "dimension"))
+
+    @property
+    def derivative_order(self) -> int:
+        """Highest order of derivative that is given or may be approximated."""
+        if self.finite_differences:
+            return 2
+        return int(self.gradient_function is not None) + int(self.hessian_function is not None)
+
+    def _value(self, x: FloatArray) -> FloatArray:
+        return self._evaluate(self.function, "function", x, (len(x), self.n_basis))
+
+    def _gradient(self, x: FloatArray) -> FloatArray:
+        return self._slopes(x, _FIRST_STEP)
+
+    def _hessian(self, x: FloatArray) -> FloatArray:
+        n, d = x.shape
+        if self.hessian_function is not None:
+            return self._evaluate(self.hessian_function, "hessian", x, (n, self.n_basis, d, d))
+        # One difference of a given gradient, or two nested ones, which want a longer step.
+        step = _SECOND_STEP if self.gradient_function is None else _FIRST_STEP
+        hessian = _central_differences(lambda y: self._slopes(y, step), x, step)
+        return 0.5 * (hessian + hessian.swapaxes(2, 3))
+
+    def _slopes(self, x: FloatArray, step: float) -> FloatArray:
+        """Return the gradient, given or by differences with this relative step."""
+        if self.gradient_function is None:
+            return _central_differences(self._value, x, step)
+        shape = (len(x), self.n_basis, x.shape[1])
+        return self._evaluate(self.gradient_function, "gradient", x, shape)
+
+    def _evaluate(
+        self, function: StateFunction, name: str, x: FloatArray, shape: tuple[int, ...]
+    ) -> FloatArray:
+        """Call a function of the user and check what it returns."""
+        label = f"{name}(states)"
+        out = check_array(function(x), label, ndim=len(shape), allow_empty=True)
+        if out.shape != shape:
+            raise ValueError(must_be(label, f"of shape {shape}", f"shape {out.shape}"))
+        return out
+
+
+def _central_differences(
+    function: Callable[[FloatArray], FloatArray], x: FloatArray, step: float
+) -> FloatArray:
+    """Differentiate by every variable; the derivatives are the last axis of the result."""
+    columns = []
+    for axis in range(x.shape[1]):
+        above, below = x.copy(), x.copy()
+        shift = step * np.maximum(1.0, np.abs(x[:, axis]))
+        above[:, axis] += shift
+        below[:, axis] -= shift
+        rise = function(above) - function(below)
+        # The distance as it came out in floating point, not 2 * shift: that removes its rounding error.
+        run = above[:, axis] - below[:, axis]
+        columns.append(rise / run.reshape(-1, *[1] * (rise.ndim - 1)))
+    return np.stack(columns, axis=-1)

@@ -1,0 +1,142 @@
+"""Polynomials in one or more variables: monomials and three orthogonal families."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .._core.typing import FloatArray, IntArray
+from .._core.validation import check_choice, check_int
+from ._multi_index import total_degree_indices
+from ._parameters import check_n_functions, check_per_dimension, settle
+from .base import Basis
+
+# p_{n+1}(z) = a_n z p_n(z) - c_n p_{n-1}(z), with p_0 = 1: n -> (a_n, c_n).
+_RECURRENCES: dict[str, Callable[[int], tuple[float, float]]] = {
+    "monomial": lambda n: (1.0, 0.0),
+    "hermite": lambda n: (1.0, float(n)),
+    "legendre": lambda n: ((2.0 * n + 1.0) / (n + 1.0), n / (n + 1.0)),
+    "chebyshev": lambda n: (1.0, 0.0) if n == 0 else (2.0, 1.0),
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Polynomial(Basis):
+    """Products of one-dimensional polynomials with total degree at most `degree`.
+
+    The variables are standardised first, z = (x - center) / scale. The functions come by increasing
+    total degree: in two dimensions 1, z1, z2, z1^2, z1 z2, z2^2, ... for monomials.
+
+    Parameters
+    ----------
+    degree : int >= 0
+        Highest total degree; there are C(degree + d, d) functions.
+    dimension : int >= 1
+        Dimension d of the states.
+    family : "monomial", "hermite", "legendre" or "chebyshev"
+        One-dimensional polynomials. "hermite" are the probabilists' He_n, orthogonal under N(0, 1);
+        "legendre" and "chebyshev" (first kind) are orthogonal on [-1, 1]. None is normalised.
+    center, scale : float or sequence of d floats
+        Origin and unit of each variable.
+
+    Examples
+    --------
+    >>> Polynomial(3, family="hermite")([2.0])
+    array([[1., 2., 3., 2.]])
+    >>> Polynomial(2, dimension=2)([[2.0, 3.0]])
+    array([[1., 2., 3., 4., 6., 9.]])
+    """
+
+    degree: int
+    dimension: int = 1
+    family: str = "monomial"
+    center: float | Sequence[float] = 0.0
+    scale: float | Sequence[float] = 1.0
+    exponents: IntArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        degree = check_int(self.degree, "degree", low=0)
+        dimension = check_int(self.dimension, "dimension", hint="It is the number of state variables.")
+        family = check_choice(self.family, "family", tuple(_RECURRENCES))
+        center = check_per_dimension(self.center, "center", dimension)
+        scale = check_per_dimension(self.scale, "scale", dimension, positive=True)
+        check_n_functions(math.comb(degree + dimension, dimension), "degree", "Lower it.")
+        exponents = total_degree_indices(dimension, degree)
+        exponents.setflags(write=False)
+        settle(self, degree=degree, dimension=dimension, family=family)
+        settle(self, center=center, scale=scale, exponents=exponents)
+
+    @property
+    def n_basis(self) -> int:
+        """Number of functions q, the constant included."""
+        return len(self.exponents)
+
+    def _value(self, x: FloatArray) -> FloatArray:
+        return self._product(self._tables(x, 0), ())
+
+    def _gradient(self, x: FloatArray) -> FloatArray:
+        tables = self._tables(x, 1)
+        return np.stack([self._product(tables, (a,)) for a in range(self.dimension)], axis=-1)
+
+    def _hessian(self, x: FloatArray) -> FloatArray:
+        tables = self._tables(x, 2)
+        out = np.empty((len(x), self.n_basis, self.dimension, self.dimension))
+        for a, b in self._pairs():
+            out[..., a, b] = out[..., b, a] = self._product(tables, (a, b))
+        return out
+
+    def _laplacian(self, x: FloatArray) -> FloatArray:
+        tables = self._tables(x, 2)
+        out = np.zeros((len(x), self.n_basis))
+        for a in range(self.dimension):
+            out += self._product(tables, (a, a))
+        return out
+
+    def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
+        tables = self._tables(x, 1)
+        out = np.zeros((len(x), self.n_basis))
+        for a in range(self.dimension):
+            out += direction[:, a, None] * self._product(tables, (a,))
+        return out
+
+    def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
+        tables = self._tables(x, 2)
+        out = np.zeros((len(x), self.n_basis))
+        for a, b in self._pairs():
+            weight = matrix[:, a, a] if a == b else matrix[:, a, b] + matrix[:, b, a]
+            out += weight[:, None] * self._product(tables, (a, b))
+        return out
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        return [(a, b) for a in range(self.dimension) for b in range(a, self.dimension)]
+
+    def _tables(self, x: FloatArray, order: int) -> FloatArray:
+        """Return all one-dimensional derivatives, indexed [order of derivative, degree, axis, state].
+
+        The r-th derivative of the recurrence is
+        p_{n+1}^(r) = a_n (z p_n^(r) + r p_n^(r-1)) - c_n p_{n-1}^(r).
+        """
+        z = ((x - np.asarray(self.center)) / np.asarray(self.scale)).T  # (d, N)
+        tables = np.zeros((order + 1, self.degree + 1, *z.shape))
+        tables[0, 0] = 1.0
+        for n in range(self.degree):
+            a, c = _RECURRENCES[self.family](n)
+            for r in range(order + 1):
+                tables[r, n + 1] = a * z * tables[r, n]
+                if r > 0:
+                    tables[r, n + 1] += a * r * tables[r - 1, n]
+                if n > 0:
+                    tables[r, n + 1] -= c * tables[r, n - 1]
+        for r in range(1, order + 1):  # chain rule, dz/dx = 1 / scale
+            tables[r] /= np.broadcast_to(np.asarray(self.scale), self.dimension)[:, None] ** r
+        return tables
+
+    def _product(self, tables: FloatArray, axes: tuple[int, ...]) -> FloatArray:
+        """Multiply the factors of every function, differentiated once for each appearance in `axes`."""
+        out = np.ones((tables.shape[-1], self.n_basis))
+        for axis in range(self.dimension):
+            out *= tables[axes.count(axis), self.exponents[:, axis], axis].T
+        return out
