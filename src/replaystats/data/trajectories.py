@@ -51,9 +51,12 @@ class Trajectories:
         The trajectory each one was cut or selected from: 0..n-1 for new data. Pieces of one parent are
         dependent; inference should treat them as one cluster.
 
+    Notes
+    -----
+    Arrays that have the right layout already are kept as they are, not copied.
+
     Examples
     --------
-    >>> import numpy as np
     >>> data = Trajectories([[0.0, 1.0, 3.0], [2.0, 1.0]], rewards=[[1, 1], [5]], terminated=[False, True])
     >>> data
     Trajectories(2 x 1-2 steps, d=1, rewards, 1 terminated)

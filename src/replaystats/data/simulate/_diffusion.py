@@ -19,6 +19,8 @@ from ..._core.typing import ArrayLike, FloatArray, RandomLike
 from ..._core.validation import check_array, check_choice, check_int, check_real
 from ..trajectories import Trajectories
 
+# A named law, a standard deviation, the states themselves, or None for the default law.
+Start = str | float | ArrayLike | None
 StartRule = Callable[[int, np.random.Generator], FloatArray]
 
 
@@ -85,9 +87,7 @@ class Diffusion(ABC):
 
     # ------------------------------------------------------------------ drawing data
 
-    def sample(
-        self, n: int, n_steps: int, *, start: str | float | ArrayLike | None = None, rng: RandomLike = None
-    ) -> Trajectories:
+    def sample(self, n: int, n_steps: int, *, start: Start = None, rng: RandomLike = None) -> Trajectories:
         """Draw `n` independent trajectories of `n_steps` steps; rewards are rate x dt.
 
         Parameters
@@ -113,7 +113,7 @@ class Diffusion(ABC):
         rewards = self.dt * rates.reshape(n, n_steps)
         return Trajectories(states, rewards, truncated=np.ones(n, dtype=np.bool_), dt=float(self.dt))
 
-    def _start(self, start: str | float | ArrayLike | None, n: int, rng: np.random.Generator) -> FloatArray:
+    def _start(self, start: Start, n: int, rng: np.random.Generator) -> FloatArray:
         laws = self._named_starts()
         if start is None or isinstance(start, str):
             name = next(iter(laws)) if start is None else check_choice(start, "start", list(laws))

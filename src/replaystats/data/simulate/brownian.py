@@ -11,7 +11,7 @@ import numpy as np
 from ..._core.errors import must_be
 from ..._core.typing import ArrayLike, FloatArray
 from ..._core.validation import check_array, check_real
-from ._diffusion import Diffusion, StartRule
+from ._diffusion import Diffusion, Start, StartRule
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,6 +88,9 @@ class TorusBrownian(Diffusion):
 
     def _step(self, states: FloatArray, rng: np.random.Generator) -> FloatArray:
         return self._wrap(rng.normal(states, self.diffusion * math.sqrt(self.dt)))
+
+    def _start(self, start: Start, n: int, rng: np.random.Generator) -> FloatArray:
+        return self._wrap(super()._start(start, n, rng))
 
     def _wrap(self, states: FloatArray) -> FloatArray:
         return np.mod(states + math.pi, 2 * math.pi) - math.pi if self.wrap else states

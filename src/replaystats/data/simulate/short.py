@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core.typing import ArrayLike, RandomLike
+from ..._core.typing import RandomLike
 from ..trajectories import Trajectories
+from ._diffusion import Start
 from .brownian import GeometricBrownian, TorusBrownian
 from .chains import FiniteChain
 from .lq import LinearQuadratic
 from .ou import HermiteOU, OrnsteinUhlenbeck
-
-Start = str | float | ArrayLike | None
 
 
 def ornstein_uhlenbeck(
