@@ -71,7 +71,8 @@ def test_random_features_have_the_mean_and_variance_of_theory(n_components, stat
     for seed in range(n_draws):
         basis = RandomFourier(n_components, gamma=gamma).fit(states, rng=seed)
         errors[seed] = basis(x)[0] @ basis(y).T - expected
-    # Four standard errors of a mean, and of a mean of squares (the kurtosis of cos(w.u) is below 4 at these points).
+    # Four standard errors of a mean, and of a mean of squares: at these points the kurtosis of cos(w.u) is
+    # below 4.
     assert (np.abs(errors.mean(axis=0)) < 4 * np.sqrt(variance / n_draws)).all()
     assert_allclose((errors**2).mean(axis=0), variance, rtol=4 * np.sqrt(3 / n_draws))
 
