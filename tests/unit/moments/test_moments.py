@@ -1,0 +1,215 @@
+"""Moments: against slow loops, closed forms and the exact solution of small chains."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import replaystats as rs
+from oracles import moment_ratio as oracle
+from replaystats.moments import phibe_coefficients
+
+
+def ragged(rng, lengths, d=1):
+    return [rng.normal(size=(length + 1, d)) for length in lengths]
+
+
+@given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=6), seed=st.integers(0, 1000))
+def test_lstd_equals_the_loop_on_ragged_terminated_data(lengths, seed):
+    rng = np.random.default_rng(seed)
+    states = ragged(rng, lengths)
+    rewards = [rng.normal(size=length) for length in lengths]
+    terminated = rng.random(len(lengths)) < 0.5
+    basis = rs.basis.Fourier(2)
+    data = rs.Trajectories(states, rewards, terminated=terminated)
+    moments = rs.lstd_moments(data, basis, discount=0.9)
+    g, f = oracle.lstd_moments(states, rewards, lambda s: basis(np.reshape(s, (1, -1)))[0], 0.9, terminated)
+    np.testing.assert_allclose(moments.g, g, atol=1e-13)
+    np.testing.assert_allclose(moments.f, f, atol=1e-13)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize(("diffusion", "stride"), [(True, 1), (False, 2)])
+def test_phibe_equals_the_loop(rng, order, d, diffusion, stride):
+    states = ragged(rng, [5, 3, 4], d)
+    basis = rs.basis.Fourier(1, dimension=d)
+
+    def rate(s):
+        return np.cos(s).sum(axis=-1)
+
+    class Pointwise:
+        """The basis, one state at a time."""
+
+        value = staticmethod(lambda s: basis(s[None])[0])
+        gradient = staticmethod(lambda s: basis.gradient(s[None])[0])
+        hessian = staticmethod(lambda s: basis.hessian(s[None])[0])
+
+    data = rs.Trajectories(states, dt=0.1)
+    moments = rs.phibe_moments(
+        data, basis, discount_rate=0.7, order=order, reward=rate, diffusion=diffusion, window_stride=stride
+    )
+    g, f = oracle.phibe_moments(
+        states,
+        [rate(s) for s in states],
+        Pointwise,
+        0.7,
+        0.1,
+        order=order,
+        diffusion=diffusion,
+        stride=stride,
+    )
+    np.testing.assert_allclose(moments.g, g, atol=1e-11)
+    np.testing.assert_allclose(moments.f, f, atol=1e-13)
+
+
+@pytest.mark.parametrize("order", range(1, 8))
+def test_coefficients_solve_their_equations(order):
+    c = phibe_coefficients(order)
+    i = np.arange(1, order + 1)
+    powers = np.array([(c * i**p).sum() for p in range(1, order + 1)])
+    np.testing.assert_allclose(powers, np.eye(order)[0], atol=1e-9)
+
+
+def test_logged_rewards_are_per_step_for_lstd_and_rates_for_phibe(rng):
+    data = rs.simulate.ornstein_uhlenbeck(20, start="uniform", rng=1)
+    bare = rs.Trajectories(data.states.reshape(20, 3, 1), dt=0.1)
+    basis = rs.basis.Fourier(2)
+    process = rs.simulate.OrnsteinUhlenbeck()
+    logged = rs.phibe_moments(data, basis, discount_rate=1.0)
+    given_rate = rs.phibe_moments(bare, basis, discount_rate=1.0, reward=process.reward_rate)
+    np.testing.assert_allclose(logged.rows, given_rate.rows, atol=1e-13)
+    logged = rs.lstd_moments(data, basis, discount=0.9)
+    given_step = rs.lstd_moments(bare, basis, discount=0.9, reward=lambda s: 0.1 * process.reward_rate(s))
+    np.testing.assert_allclose(logged.rows, given_step.rows, atol=1e-13)
+
+
+@pytest.mark.parametrize("n_outputs", [None, 2])
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("ragged_units", [True, False])
+def test_factored_and_multiplied_out_agree(rng, n_outputs, symmetric, ragged_units):
+    offsets = np.array([0, 2, 3, 7, 12]) if ragged_units else np.arange(13)
+    left = rng.normal(size=(12, 4))
+    right = left if symmetric else rng.normal(size=(12, 4))
+    response = rng.normal(size=12 if n_outputs is None else (12, n_outputs))
+    factored = rs.FactoredMoments(left, right, response, offsets)
+    dense = factored.multiply_out()
+    assert dense.symmetric is factored.symmetric is symmetric
+    theta = rng.normal(size=4 if n_outputs is None else (4, n_outputs))
+    for a, b in zip(factored.total(), dense.total(), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-13)
+    np.testing.assert_allclose(factored.residuals(theta), dense.residuals(theta), atol=1e-13)
+    chosen = np.array([1, 1, 3])
+    A, b = factored.sum_over(chosen)
+    np.testing.assert_allclose(A, dense.g[chosen].sum(axis=0), atol=1e-13)
+    np.testing.assert_allclose(b, dense.f[chosen].sum(axis=0), atol=1e-13)
+
+
+def test_large_bases_stay_factored():
+    data = rs.simulate.ornstein_uhlenbeck(10, start="uniform", rng=0)
+    assert isinstance(rs.lstd_moments(data, rs.basis.Fourier(16), discount=0.9), rs.FactoredMoments)
+    assert isinstance(rs.lstd_moments(data, rs.basis.Fourier(4), discount=0.9), rs.Moments)
+
+
+def test_splitting_trajectories_leaves_the_total(rng):
+    """The paper's appendix: windows of one step have the same LSTD sum as whole trajectories."""
+    data = rs.Trajectories(rng.normal(size=(4, 7)), rng.normal(size=(4, 6)))
+    basis = rs.basis.Fourier(2)
+    whole = rs.lstd_moments(data, basis, discount=0.9).total()
+    pieces = rs.lstd_moments(data.split(1), basis, discount=0.9).total()
+    for a, b in zip(whole, pieces, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-13)
+
+
+def test_lstd_on_a_chain_with_every_transition_in_proportion_is_exact():
+    """With transitions as often as they are likely, one-hot LSTD solves v = r + discount P v."""
+    P = np.array([[0, 3, 1], [1, 1, 2], [2, 0, 2]]) / 4
+    r = np.array([1.0, -2.0, 0.5])
+    start, end = np.nonzero(P)
+    times = (4 * P[start, end]).astype(int)
+    steps = np.repeat(np.column_stack([start, end]), times, axis=0).astype(float)
+    data = rs.Trajectories(steps, r[steps[:, 0].astype(int)][:, None])
+    theta = rs.plug_in(rs.lstd_moments(data, rs.basis.OneHot(3), discount=0.8)).theta
+    np.testing.assert_allclose(theta, np.linalg.solve(np.eye(3) - 0.8 * P, r), atol=1e-12)
+
+
+def test_lstd_on_a_sampled_chain_comes_within_its_error():
+    """One-hot LSTD on 4000 trajectories of a random chain: error below 5 standard errors (sandwich)."""
+    chain = rs.simulate.FiniteChain.random(5, rng=0)
+    data = chain.sample(4000, 5, rng=1)
+    moments = rs.lstd_moments(data, rs.basis.OneHot(5), discount=chain.discount)
+    theta = rs.plug_in(moments).theta
+    A, _ = moments.total()
+    influence = np.linalg.solve(A / 4000, moments.residuals(theta).T)
+    error = np.sqrt((influence**2).sum(axis=1)) / 4000
+    assert (np.abs(theta - chain.values) < 5 * error).all()
+    assert (error < 0.2 * np.abs(chain.values).max()).all()
+
+
+def exact_moment_windows(process, order, dt, n_nodes=400):
+    """Pairs of windows whose increments have the process's exact conditional mean and second moment.
+
+    PhiBE's moments are linear in those two, so the average over the pairs is the population equation.
+    """
+    s = np.pi * (2 * (np.arange(n_nodes) + 0.5) / n_nodes - 1)
+    t = dt * np.arange(order + 1)
+    drift, diffusion = process.drift, process.diffusion
+    mean = s[:, None] * np.exp(drift * t)
+    sd = np.sqrt(diffusion**2 * np.expm1(2 * drift * t) / (2 * drift))
+    return rs.Trajectories(np.concatenate([mean + sd, mean - sd]), dt=dt)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_phibe_population_error_shrinks_as_dt_to_the_order(order):
+    process = rs.simulate.OrnsteinUhlenbeck(discount_rate=1.0)
+    grid = np.linspace(-np.pi, np.pi, 50)
+    basis = rs.basis.Fourier(4)
+    errors = []
+    for dt in (0.8, 0.4, 0.2):
+        data = exact_moment_windows(process, order, dt)
+        moments = rs.phibe_moments(data, basis, discount_rate=1.0, order=order, reward=process.reward_rate)
+        errors.append(np.abs(basis(grid) @ rs.plug_in(moments).theta - process.value(grid)).max())
+    rates = np.log2(np.divide(errors[:-1], errors[1:]))
+    np.testing.assert_allclose(rates, order, atol=0.35)
+
+
+def test_weights_equal_repeated_rows(rng):
+    X, y = rng.normal(size=(6, 2)), rng.normal(size=(6, 3))
+    weight = np.array([1, 2, 0, 3, 1, 1])
+    weighted = rs.ridge_moments(X, y, sample_weight=weight).total()
+    repeated = rs.ridge_moments(np.repeat(X, weight, axis=0), np.repeat(y, weight, axis=0)).total()
+    for a, b in zip(weighted, repeated, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+def test_bad_input_has_its_sentence(rng):
+    data = rs.Trajectories(rng.normal(size=(3, 3)), dt=0.1)
+    basis = rs.basis.Fourier(1)
+    with pytest.raises(ValueError, match=r"`discount` must be a finite number in \[0, 1\]; got 1.2"):
+        rs.lstd_moments(data, basis, discount=1.2)
+    with pytest.raises(ValueError, match="`reward` must be given when the data holds no rewards"):
+        rs.lstd_moments(data, basis, discount=0.9)
+    with pytest.raises(ValueError, match=r"`reward` must be as long as `the steps of the data` \(6\); got 5"):
+        rs.lstd_moments(data, basis, discount=0.9, reward=np.zeros(5))
+    with pytest.raises(ValueError, match="`reward` must be finite"):
+        rs.lstd_moments(data, basis, discount=0.9, reward=np.full(6, np.nan))
+    with pytest.raises(ValueError, match="`discount_rate` must be"):
+        rs.phibe_moments(data, basis, discount_rate=0.0, reward=np.zeros(6))
+    with pytest.raises(ValueError, match="`order` must be an int >= 1; got 0"):
+        rs.phibe_moments(data, basis, discount_rate=1.0, order=0)
+    with pytest.raises(ValueError, match="order"):
+        rs.phibe_moments(data, basis, discount_rate=1.0, order=3)
+    with pytest.raises(ValueError, match="`dt` must be known for every step"):
+        rs.phibe_moments(rs.Trajectories(np.zeros((2, 3))), basis, discount_rate=1.0)
+    with pytest.raises(ValueError, match="`f` must be of shape"):
+        rs.Moments(np.ones((3, 2, 2)), np.ones((3, 3)))
+    with pytest.raises(ValueError, match=r"`g` must be of shape \(n, q, q\); got \(3, 2, 1\)"):
+        rs.Moments(np.ones((3, 2, 1)), np.ones((3, 2)))
+    with pytest.raises(ValueError, match="`g` must be finite"):
+        rs.Moments([1.0, np.inf], [1.0, 1.0])
+    with pytest.raises(ValueError, match="`g` must be non-empty"):
+        rs.Moments(np.empty((0, 2, 2)), np.empty((0, 2)))
+    with pytest.raises(ValueError, match="`y` must be as long as `X`"):
+        rs.ridge_moments(np.ones((3, 1)), np.ones(2))
+    with pytest.raises(ValueError, match="`sample_weight` must be non-negative and not all zero"):
+        rs.ridge_moments(np.ones((3, 1)), np.ones(3), sample_weight=np.zeros(3))
