@@ -22,7 +22,7 @@ from .._core.typing import ArrayLike, BoolArray, FloatArray
 from .._core.validation import check_array, check_length
 from ..resampling import ResamplingPlan
 from ..resampling.given import CompletePlan, PartitionPlan
-from ..resampling.tiles import SPARSE_SHARE
+from .counts import count_products
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,7 +111,8 @@ def infinitesimal_jackknife(
             raise ValueError(must_be("n_resamples", "at least 2 for a variance", n_kept))
         weights = weights * (n_kept / (n_kept - 1))
     member_variance = weights @ D**2
-    squares = _squared_covariances(weights[:, None] * D, plan)
+    products = count_products(plan, weights[:, None] * D)  # rows of C, shape (n, m)
+    squares = sum((np.square(C).sum(axis=0) for _, C in products), start=np.zeros(P.shape[1]))
     if plan.with_replacement:
         raw, noise, delete_d = n / (n - 1) * squares, float(k), k / n
     else:
@@ -124,20 +125,6 @@ def infinitesimal_jackknife(
         delete_d=delete_d * member_variance,
         member_variance=member_variance,
     )
-
-
-def _squared_covariances(weighted: FloatArray, plan: ResamplingPlan) -> FloatArray:
-    """Return colsum((W^T weighted)^2), shape (m,), holding one block of observations at a time."""
-    total = np.zeros(weighted.shape[1])
-    sparse = plan.subsample_size <= SPARSE_SHARE * plan.n_observations
-    for block in range(len(plan.row_blocks)):
-        C: FloatArray | float = 0.0
-        for tile, subsets in plan.tiles():
-            draw = plan.draw(tile, block)
-            counts = draw.sparse_counts() if sparse else draw.counts()
-            C = C + counts.T @ weighted[subsets]
-        total += np.square(C).sum(axis=0)
-    return total
 
 
 def _partition_variance(

@@ -1,0 +1,179 @@
+"""Replay of any scikit-learn regressor."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone, is_regressor
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._core.errors import must_be
+from .._core.random import as_generator, draw_seed
+from .._core.typing import FloatArray
+from ..replicates.learner import LearnerReplicates, replicate_learner
+from ..replicates.sums import DEFAULT_MEMORY_BUDGET
+from ..resampling import ResamplingPlan
+from ._regression import ReplayedRegression
+
+
+class ReplayRegressor(ReplayedRegression):
+    """Fit any regressor on many random subsets and average, with standard errors and out-of-bag scores.
+
+    Unlike `sklearn.ensemble.BaggingRegressor`, subsets are always taken by index: a regressor that accepts
+    sample weights is not fitted on all n rows with zeros among the weights.
+
+    Parameters
+    ----------
+    estimator : scikit-learn regressor
+        It is cloned for every subset. Pipelines and data frames work.
+    statistic : {"U", "V", "partition", "complete", "complete_v"}
+        Subsets without or with replacement, disjoint ones, or all.
+    subsample_size : int or float
+        k, or k as a share of n (default one half: large enough to be close to the fit on all data, small
+        enough that subsets differ).
+    n_resamples : int, optional
+        Number of subsets B. None is 500, or n // k for a partition.
+    oob_score : bool
+        Whether to compute `oob_prediction_` and `oob_score_` in `fit`.
+    n_jobs : int, optional
+        Workers of joblib, over subsets.
+    memory_budget : int
+        Bytes that the predictions of all members may take at a time, default 1 GiB.
+    random_state : None, int, RandomState or Generator
+        Seed of the subsets, and of the members if they are random themselves.
+
+    Attributes
+    ----------
+    replicates_ : LearnerReplicates
+        The fitted members.
+    plan_ : ResamplingPlan
+        The subsets as drawn or given.
+    oob_prediction_ : ndarray of shape (n,) or (n, n_outputs)
+        Prediction of every observation by the subsets without it; NaN where there is none.
+    oob_score_ : float
+        R^2 of the out-of-bag predictions.
+    X_fit_, y_fit_
+        Training data.
+
+    See Also
+    --------
+    ReplayKernelRidge : Batched, and far faster, for kernel ridge regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replaystats as rs
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(100, 2))
+    >>> y = X[:, 0] + 0.1 * rng.normal(size=100)
+    >>> model = rs.ReplayRegressor(DecisionTreeRegressor(), n_resamples=50, random_state=0).fit(X, y)
+    >>> low, high = model.confidence_interval(X[:5])
+    >>> bool((low < high).all())
+    True
+    """
+
+    replicates_: LearnerReplicates
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        statistic: str = "U",
+        subsample_size: Any = 0.5,
+        n_resamples: int | None = None,
+        oob_score: bool = False,
+        n_jobs: int | None = None,
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.statistic = statistic
+        self.subsample_size = subsample_size
+        self.n_resamples = n_resamples
+        self.oob_score = oob_score
+        self.n_jobs = n_jobs
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, plan: ResamplingPlan | None = None, **fit_params: Any) -> Self:
+        """Fit one clone of the regressor per subset.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, p)
+        y : array-like of shape (n,) or (n, n_outputs)
+        plan : ResamplingPlan, optional
+            Subsets to use in place of drawn ones.
+        **fit_params
+            Passed to the ``fit`` of the members; values with one entry per row, such as `sample_weight`,
+            are cut to the subset.
+        """
+        if not (hasattr(self.estimator, "fit") and is_regressor(self.estimator)):
+            raise TypeError(must_be("estimator", "a scikit-learn regressor", repr(self.estimator)))
+        self.X_fit_, self.y_fit_ = self._check_training(X, y)
+        self._fit_params, self._plug_in = fit_params, None
+        rng = as_generator(self.random_state)
+        n = self.X_fit_.shape[0]
+        self.plan_ = self._plan_for(n, plan, rng)
+        self.replicates_ = replicate_learner(
+            self.estimator,
+            self.X_fit_,
+            self.y_fit_,
+            self.plan_,
+            seed=draw_seed(rng),
+            fit_params=fit_params,
+            n_jobs=self.n_jobs,
+        )
+        self._set_oob()
+        return self
+
+    @property
+    def plug_in_(self) -> Any:
+        """The regressor fitted once on all observations, made when first asked for."""
+        check_is_fitted(self)
+        if self._plug_in is None:
+            self._plug_in = clone(self.estimator).fit(self.X_fit_, self.y_fit_, **self._fit_params)
+        return self._plug_in
+
+    def plug_in_predict(self, X: Any) -> FloatArray:
+        """Return the prediction of the one fit on all observations."""
+        plug_in = self.plug_in_
+        return np.asarray(plug_in.predict(self._check_points(X)))
+
+    def _check_training(self, X: Any, y: Any) -> tuple[Any, Any]:
+        if hasattr(X, "iloc"):  # a frame stays one: the members may select its columns by name
+            _, y = validate_data(self, np.empty((len(X), 1)), y, multi_output=True)
+            validate_data(self, X, skip_check_array=True)
+            return X, y
+        return validate_data(self, X, y, multi_output=True, **self._array_checks())  # type: ignore[no-any-return]
+
+    def _check_points(self, X: Any) -> Any:
+        if hasattr(X, "iloc"):
+            validate_data(self, X, reset=False, skip_check_array=True)
+            return X
+        return validate_data(self, X, reset=False, **self._array_checks())
+
+    def _array_checks(self) -> dict[str, Any]:
+        """Leave to the members what only they know: types and missing values."""
+        accept_sparse = ["csr"] if get_tags(self.estimator).input_tags.sparse else False
+        return {"dtype": None, "ensure_all_finite": False, "accept_sparse": accept_sparse}
+
+    def _mean(self, X: Any) -> FloatArray:
+        weights = self.replicates_.plan.subset_weights
+        step = max(1, self.memory_budget // (16 * len(self.replicates_) * self._targets.shape[1]))
+        blocks = (self._members(X[start : start + step]) for start in range(0, X.shape[0], step))
+        return np.concatenate([np.average(members, axis=0, weights=weights) for members in blocks])
+
+    def _members(self, X: Any) -> FloatArray:
+        return self.replicates_.predict_members(X)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        own = get_tags(self.estimator)
+        tags.input_tags.sparse = own.input_tags.sparse
+        tags.input_tags.allow_nan = own.input_tags.allow_nan
+        tags.target_tags.multi_output = own.target_tags.multi_output
+        return tags
