@@ -1,6 +1,7 @@
 """Replayed estimators: estimate on many random subsets, combine, and know what you got."""
 
 from . import basis
+from ._core.errors import MissingExtraError, ReplayWarning, SingularReplicateError
 from .data import Trajectories, load_boston, simulate
 from .estimate import Estimate, average, plug_in
 from .moments import FactoredMoments, Moments, lstd_moments, phibe_moments, ridge_moments

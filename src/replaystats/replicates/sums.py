@@ -108,15 +108,16 @@ def _gather_is_cheaper(moments: Moments, plan: ResamplingPlan) -> bool:
 def _by_product(moments: Moments, plan: ResamplingPlan, tile: int, memory_budget: int) -> FloatArray:
     """Multiply counts by rows, a block of rows at a time, shape (subsets in the tile, columns)."""
     subsets = plan.tile_subsets(tile)
-    sums = np.zeros((subsets.stop - subsets.start, moments.rows.shape[1]))
+    sums = np.zeros((moments.rows.shape[1], subsets.stop - subsets.start))
     # A count matrix and the draw behind it take at most 8 + 4 bytes per cell.
-    width = max(1, memory_budget // (12 * len(sums)))
+    width = max(1, memory_budget // (12 * sums.shape[1]))
     for block, rows in enumerate(plan.row_blocks):
         draw = plan.draw(tile, block)
         for first in range(0, draw.n_rows, width):
             part = slice(first, min(first + width, draw.n_rows))
-            sums += draw.counts(part) @ moments.rows[rows][part]
-    return sums
+            # Transposed, because BLAS is faster with the long side of the product as its columns.
+            sums += moments.rows[rows][part].T @ draw.counts(part).T
+    return sums.T
 
 
 def _by_gather(moments: Moments, plan: ResamplingPlan, tile: int, memory_budget: int) -> FloatArray:
