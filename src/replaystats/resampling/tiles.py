@@ -133,8 +133,9 @@ def _mark_rows(rng: np.random.Generator, n_rows: int, sizes: IntArray) -> BoolAr
 def _distinct(values: IntArray) -> IntArray:
     """Return the distinct values in order; several times faster here than the hash table of np.unique."""
     values.sort()
-    first: IntArray = values[np.concatenate([[True], values[1:] != values[:-1]])]
-    return first
+    first = np.ones(values.size, dtype=np.bool_)  # stays right when there are no values at all
+    first[1:] = values[1:] != values[:-1]
+    return values[first]
 
 
 def _list_rows(rng: np.random.Generator, n_rows: int, sizes: IntArray) -> IntArray:
