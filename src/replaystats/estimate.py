@@ -1,35 +1,52 @@
-"""Stage 6: one answer out of the data (plug-in) or out of many replicates (average)."""
+"""Stage 6: one answer out of the data (plug-in) or out of many replicates (average), and how sure it is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from scipy import stats
 
-from ._core.errors import SingularReplicateError, must_be
+from ._core.errors import IntervalWithheldError, SingularReplicateError, must_be
 from ._core.typing import ArrayLike, FloatArray
 from ._core.validation import check_array, check_choice, check_real
+from .inference.covariance import variance_at
+from .inference.diagnosis import Diagnosis, diagnose
+from .inference.influence import jackknife_covariance, linearise, sandwich_covariance
+from .inference.intervals import Interval, normal_interval
+from .inference.location import locate, location_scores
+from .inference.replay import (
+    ReplayCovariance,
+    control_variate,
+    linearise_subsets,
+    replay_covariance,
+    replicate_weights,
+)
+from .inference.validity import Validity, pilot_replicates
 from .moments import AnyMoments
 from .replicates import Replicates
 from .replicates.solvers import Auto, Solver
 
-METHODS = ("mean", "median", "trimmed")
+METHODS = ("mean", "controlled", "median", "trimmed", "auto")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
-    """An answer, and what it was made from.
+    """An answer, what it was made from, and how sure it is.
 
     Attributes
     ----------
     theta : ndarray of shape (q,) or (q, n_outputs)
     method : str
-        "plug_in", or how the replicates were combined.
+        "plug_in", or how the replicates were combined: "mean", "controlled", "median", "trimmed".
     moments : Moments or FactoredMoments
     replicates : Replicates or None
         None for the plug-in.
     solver : Solver
+    trim : float
+        Share cut from each end by "trimmed".
+    requested : str
+        The method that was asked for: "auto" may lead to another one when replicates are added.
     """
 
     theta: FloatArray
@@ -37,15 +54,142 @@ class Estimate:
     moments: AnyMoments
     replicates: Replicates | None
     solver: Solver
+    trim: float = 0.1
+    requested: str = "plug_in"
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return X theta for features or any linear functionals X of shape (m, q)."""
+        product: FloatArray = self._functionals(X) @ self.theta
+        return product
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Covariance of theta, Monte-Carlo part included, shape (q, q) or (n_outputs, q, q).
+
+        The plug-in has its delete-one jackknife (the sandwich where a solver truncates); averages have the
+        corrected infinitesimal jackknife, with the control variate where that is allowed.
+        """
+        if self.replay_covariance is not None:
+            return self.replay_covariance.total
+        if linearise(self.moments, self.solver).truncated:
+            return sandwich_covariance(self.moments, self.solver)
+        return jackknife_covariance(self.moments, self.solver)
+
+    @cached_property
+    def replay_covariance(self) -> ReplayCovariance | None:
+        """The covariance of an average by its sources; None for the plug-in."""
+        if self.replicates is None:
+            return None
+        controlled = self.method == "controlled"
+        control = self._validity.linear if controlled or self._validity.controllable else None
+        theta = _averaged(self.replicates, self.method)
+        weights = replicate_weights(self.replicates)
+        scores = location_scores(theta, self.method, weights=weights, trim=self.trim)
+        return replay_covariance(self.replicates, scores, control=control, controlled=controlled)
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """Standard errors of theta, shape of theta."""
+        return np.sqrt(variance_at(None, self.covariance))
+
+    def confidence_interval(
+        self, X: ArrayLike | None = None, confidence_level: float = 0.95, *, insist: bool = False
+    ) -> Interval:
+        """Return the confidence interval of X theta, or of theta itself, at any level without refitting.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, q), optional
+            Features, or any linear functionals.
+        confidence_level : float in (0, 1)
+        insist : bool
+            Give the interval even where it would be wrong.
+
+        Returns
+        -------
+        Interval
+            Arrays `low` and `high` of shape (m,) or (m, n_outputs).
+
+        Raises
+        ------
+        IntervalWithheldError
+            Where subsets cross singularity, the moment matrix is numerically singular, replicates failed or
+            have heavy tails.
+
+        Examples
+        --------
+        >>> from replaystats.moments import ridge_moments
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(200, 2))
+        >>> fit = plug_in(ridge_moments(X, X @ [1.0, -1.0] + rng.normal(size=200)))
+        >>> low, high = fit.confidence_interval()
+        >>> bool(low[0] < 1 < high[0]), bool(low[1] < -1 < high[1])
+        (True, True)
+        """
+        functionals = None if X is None else self._functionals(X)
+        if not insist and (doubts := self._validity.doubts(self.method)):
+            raise IntervalWithheldError(
+                f"The interval is withheld because it would be wrong: {'; '.join(doubts)}. "
+                "See diagnose() for what to do, or pass insist=True to have it all the same."
+            )
+        centre = self.theta if functionals is None else functionals @ self.theta
+        variance = variance_at(functionals, self.covariance)
+        undefined = ~(variance >= 0)
+        if undefined.any():
+            raise IntervalWithheldError(
+                f"{np.count_nonzero(undefined)} of {undefined.size} variances are negative or undefined: "
+                "too few replicates for their Monte-Carlo correction, or single observations that carry the "
+                'whole matrix. Add replicates with extend(n_more), or average with method="controlled".'
+            )
+        return normal_interval(centre, np.sqrt(variance), confidence_level)
+
+    def diagnose(
+        self,
+        X: ArrayLike | None = None,
+        *,
+        points: ArrayLike | None = None,
+        observed: ArrayLike | None = None,
+    ) -> Diagnosis:
+        """Say whether replay helps here, whether intervals hold, and what to do.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, q), optional
+            Features of the prediction points that matter; default theta itself.
+        points : array-like of shape (m, d), optional
+            The prediction points themselves, to see whether they lie where there are data.
+        observed : array-like of shape (N, d), optional
+            The data's states or inputs, for the same purpose.
+        """
+        return diagnose(
+            self._validity,
+            method=self.method,
+            covariance=self.replay_covariance,
+            X=None if X is None else self._functionals(X),
+            points=points,
+            observed=observed,
+        )
+
+    def extend(self, n_more: int) -> Estimate:
+        """Return the estimate with `n_more` further replicates; the first ones are not computed again."""
+        if self.replicates is None:
+            hint = "Use rs.replicate and rs.average first."
+            raise ValueError(must_be("estimate", "an average of replicates to extend", "the plug-in", hint))
+        return average(self.replicates.extend(n_more), self.requested, trim=self.trim)
+
+    @cached_property
+    def _validity(self) -> Validity:
+        replicates = self.replicates
+        return Validity(
+            replicates=pilot_replicates(self.moments, self.solver) if replicates is None else replicates
+        )
+
+    def _functionals(self, X: ArrayLike) -> FloatArray:
         X = check_array(X, "X", ndim=2)
         if X.shape[1] != len(self.theta):
             rule = f"of shape (m, q) with q={len(self.theta)}"
             raise ValueError(must_be("X", rule, X.shape, "Pass features, for example basis(states)."))
-        product: FloatArray = X @ self.theta
-        return product
+        return X
 
     def __repr__(self) -> str:
         return f"Estimate({self.method}, q={len(self.theta)}, n={self.moments.n_observations})"
@@ -80,38 +224,50 @@ def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) 
     Parameters
     ----------
     replicates : Replicates
-    method : {"mean", "median", "trimmed"}
-        Per coefficient. The mean is the paper's estimator; the others bear replicates that explode.
+    method : {"mean", "controlled", "median", "trimmed", "auto"}
+        "mean" is the paper's estimator. "controlled" takes the linear part of every replicate off, whose
+        mean is known to be zero: the same target with a fraction of the Monte-Carlo noise. "median" and
+        "trimmed", per coefficient, bear replicates that explode. "auto" is "controlled" where no subset
+        crosses singularity and nothing is singular, else "mean"; `Estimate.method` says which.
     trim : float in [0, 0.5)
         Share cut from each end by "trimmed".
 
     Examples
     --------
-    >>> import numpy as np
     >>> import replaystats as rs
     >>> moments = rs.Moments(np.ones(50), np.arange(50.0))
     >>> plan = rs.make_plan(50, subsample_size=0.5, n_resamples=200, rng=0)
     >>> rs.average(rs.replicate(moments, plan)).theta.round(1)
     array([24.4])
+    >>> rs.average(rs.replicate(moments, plan), "controlled").theta.round(6)  # no noise in a linear problem
+    array([24.5])
     """
     check_choice(method, "method", METHODS)
     trim = check_real(trim, "trim", low=0.0, high=0.5, closed="left")
-    theta = replicates.theta[~replicates.failed]
-    weights = replicates.plan.subset_weights
-    if method == "mean":
-        weights = None if weights is None else weights[~replicates.failed]
-        combined: FloatArray = np.asarray(np.average(theta, axis=0, weights=weights))
-    elif weights is not None:
+    requested, method = method, _decide(replicates) if method == "auto" else method
+    if replicates.plan.subset_weights is not None and method in ("median", "trimmed"):
         hint = 'Use method="mean", or a drawn plan.'
         raise ValueError(must_be("method", '"mean" for a weighted plan', repr(method), hint))
-    elif method == "median":
-        combined = np.asarray(np.median(theta, axis=0))
-    else:
-        combined = np.asarray(stats.trim_mean(theta, trim, axis=0))
+    theta = _averaged(replicates, method)
     return Estimate(
-        theta=combined,
+        theta=locate(theta, method, weights=replicate_weights(replicates), trim=trim),
         method=method,
         moments=replicates.moments,
         replicates=replicates,
         solver=replicates.solver,
+        trim=trim,
+        requested=requested,
     )
+
+
+def _decide(replicates: Replicates) -> str:
+    """Return the method that "auto" stands for."""
+    return "controlled" if Validity(replicates=replicates).controllable else "mean"
+
+
+def _averaged(replicates: Replicates, method: str) -> FloatArray:
+    """Return what is averaged: the replicates that did not fail, less their linear part if "controlled"."""
+    theta = replicates.theta[~replicates.failed]
+    if method == "controlled":
+        theta = theta - control_variate(replicates, linearise_subsets(replicates))
+    return theta

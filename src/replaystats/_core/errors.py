@@ -18,6 +18,10 @@ class SingularReplicateError(ArithmeticError):
     """Some replicates have a numerically singular moment matrix and the user asked to stop there."""
 
 
+class IntervalWithheldError(ArithmeticError):
+    """An interval would be wrong; the message says why, and how to have it all the same."""
+
+
 class MissingExtraError(ImportError):
     """An optional package is needed for what was asked."""
 

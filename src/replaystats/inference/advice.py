@@ -1,0 +1,132 @@
+"""What to do, in one of five phrases and one sentence; and the paper's conditions in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..resampling import ResamplingPlan
+from .validity import HEAVY_TAIL
+
+# Beyond this share of crossing subsets a median still averages answers from both sides of a pole.
+MEDIAN_CROSSING = 0.05
+# Below this many standard errors from singularity, normal approximations are rough.
+WEAK_SEPARATION = 4.0
+# A predicted mean squared error within 3 % of the plug-in's is no gain worth the computation.
+WORTHWHILE = 0.97
+# With more prediction points than this outside the data, no estimator helps.
+TOO_MANY_OUTSIDE = 0.2
+# What "goes to zero" is taken to mean at a given n.
+SMALL = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """An action and the sentence that justifies it."""
+
+    action: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A quantity that the paper's theorems let go to zero, at its present value."""
+
+    name: str
+    value: float
+    met: bool
+    meaning: str
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value:.3g}: {self.meaning}"
+
+
+def paper_conditions(plan: ResamplingPlan) -> tuple[Condition, ...]:
+    """Evaluate n / (B k) -> 0, k / n -> 0 and, with replacement, k / n^(1/4) -> 0.
+
+    Examples
+    --------
+    >>> from replaystats.resampling import make_plan
+    >>> for condition in paper_conditions(make_plan(1000, subsample_size=0.5, n_resamples=500, rng=0)):
+    ...     print(condition)
+    n / (B k) = 0.004: small, so the choice of subsets adds little noise
+    k / n = 0.5: not small; the limit theorem for U asks for it, intervals here do not
+    """
+    n, k, n_resamples = plan.n_observations, plan.subsample_size, plan.n_resamples
+    noise, share, root = n / (n_resamples * k), k / n, k / n**0.25
+    conditions = [
+        Condition(
+            name="n / (B k)",
+            value=noise,
+            met=noise <= SMALL,
+            meaning="small, so the choice of subsets adds little noise"
+            if noise <= SMALL
+            else "not small: the choice of subsets adds noise; raise n_resamples",
+        ),
+        Condition(
+            name="k / n",
+            value=share,
+            met=share <= SMALL,
+            meaning="small, as the limit theorem for U asks"
+            if share <= SMALL
+            else "not small; the limit theorem for U asks for it, intervals here do not",
+        ),
+    ]
+    if plan.with_replacement:
+        conditions.append(
+            Condition(
+                name="k / n^(1/4)",
+                value=root,
+                met=root <= 1,
+                meaning="at most 1, as the limit theorem for V asks"
+                if root <= 1
+                else "not small; the limit theorem for V asks for it, intervals here do not",
+            )
+        )
+    return tuple(conditions)
+
+
+def recommend(
+    *,
+    singular: str,
+    crossing_share: float,
+    failed_share: float,
+    tail_index: float,
+    separation: float,
+    error_ratio: float | None,
+    variance_ratio: float | None,
+    outside_share: float | None,
+) -> Recommendation:
+    """Choose what to do, worst trouble first."""
+    if outside_share is not None and outside_share > TOO_MANY_OUTSIDE:
+        why = f"{outside_share:.0%} of the prediction points lie where there are no data."
+        return Recommendation(action="collect data there", why=why)
+    if singular:
+        why = f"Nothing can be averaged away: {singular}. A penalty (or more data) has to choose."
+        return Recommendation(action="add ridge", why=why)
+    unstable = crossing_share + failed_share
+    if unstable > MEDIAN_CROSSING:
+        why = f"{unstable:.1%} of the subsets have a singular matrix or lie beyond one."
+        return Recommendation(action="add ridge", why=why)
+    if unstable > 0 or tail_index < HEAVY_TAIL:
+        why = "A few subsets explode, which ruins their mean and leaves their median alone."
+        return Recommendation(action="take the median", why=why)
+    if separation < WEAK_SEPARATION:
+        why = (
+            f"The moment matrix is only {separation:.1f} standard errors from a singular one (a weak "
+            "instrument, say): estimates are biased and normal intervals rough, and a penalty steadies both."
+        )
+        return Recommendation(action="add ridge", why=why)
+    if error_ratio is not None and variance_ratio is not None and error_ratio < WORTHWHILE:
+        why = (
+            f"Replay is predicted to have {variance_ratio:.2f} times the plug-in's variance and "
+            f"{error_ratio:.2f} times its mean squared error."
+        )
+        return Recommendation(action="replay", why=why)
+    if error_ratio is None or variance_ratio is None:
+        why = "No gain from replay can be predicted here."
+    else:
+        why = (
+            f"Replay is predicted to have {variance_ratio:.2f} times the plug-in's variance and "
+            f"{error_ratio:.2f} times its mean squared error: no gain worth having."
+        )
+    return Recommendation(action="keep the plug-in", why=why)

@@ -1,0 +1,40 @@
+"""Covariances of theta, one per output, and the variances of linear functionals that follow from them.
+
+A covariance has shape (q, q), or (n_outputs, q, q) when theta is (q, n_outputs): outputs share the matrix g
+but are separate estimates, so nothing here mixes them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core.typing import FloatArray
+
+
+def gram(deviations: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """Return sum_i w_i d_i d_i^T for deviations d of shape (n, q) or (n, q, n_outputs).
+
+    Examples
+    --------
+    >>> gram(np.array([[1.0, 2.0], [0.0, 1.0]]))
+    array([[1., 2.],
+           [2., 5.]])
+    """
+    by_output = deviations if deviations.ndim == 2 else np.moveaxis(deviations, 2, 0)  # (..., n, q)
+    weighted = by_output if weights is None else weights[:, None] * by_output
+    product: FloatArray = weighted.swapaxes(-1, -2) @ by_output
+    return product
+
+
+def variance_at(X: FloatArray | None, covariance: FloatArray) -> FloatArray:
+    """Return the variance of X theta, shape (m,) or (m, n_outputs); of theta itself for None.
+
+    Examples
+    --------
+    >>> variance_at(np.array([[1.0, 1.0]]), np.array([[1.0, 0.5], [0.5, 2.0]]))
+    array([4.])
+    """
+    if X is None:
+        return np.diagonal(covariance, axis1=-2, axis2=-1).T.copy()
+    variance: FloatArray = ((X @ covariance) * X).sum(axis=-1)
+    return variance.T if covariance.ndim == 3 else variance

@@ -1,0 +1,55 @@
+"""Which prediction points lie where there are no data."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, BoolArray, FloatArray
+from .._core.validation import check_array
+
+# More data than this cannot change the answer, only its price.
+MAX_OBSERVED = 5000
+# A point lonelier than this share of the data is outside.
+INNER_SHARE = 0.99
+
+
+def outside_support(points: ArrayLike, observed: ArrayLike) -> BoolArray:
+    """Return which points lie outside the data.
+
+    A point is outside when its distance to the sqrt(N)-th nearest observation exceeds that of 99 % of the
+    observations, in units of the standard deviation of each variable.
+
+    Parameters
+    ----------
+    points : array-like of shape (m, d), or (m,) when d = 1
+    observed : array-like of shape (N, d), or (N,) when d = 1
+
+    Returns
+    -------
+    ndarray of bool, shape (m,)
+
+    Examples
+    --------
+    >>> outside_support([0.0, 5.0], np.linspace(-1, 1, 100))
+    array([False,  True])
+    """
+    wanted, data = _columns(points, "points"), _columns(observed, "observed")
+    if wanted.shape[1] != data.shape[1]:
+        rule = f"of the same dimension as `observed` ({data.shape[1]})"
+        raise ValueError(must_be("points", rule, f"shape {wanted.shape}"))
+    data = data[:: -(-len(data) // MAX_OBSERVED)]
+    spread = data.std(axis=0)
+    scale = np.where(spread > 0, spread, 1.0)  # off a constant variable, distance counts as it is
+    tree = cKDTree(data / scale)
+    rank = max(1, int(np.sqrt(len(data))))
+    own = np.asarray(tree.query(data / scale, k=[min(rank + 1, len(data))])[0])  # the first is itself
+    distance = np.asarray(tree.query(wanted / scale, k=[rank])[0])
+    outside: BoolArray = distance[:, 0] > np.quantile(own[:, 0], INNER_SHARE)
+    return outside
+
+
+def _columns(values: ArrayLike, name: str) -> FloatArray:
+    array = check_array(values, name, ndim=(1, 2))
+    return array[:, None] if array.ndim == 1 else array

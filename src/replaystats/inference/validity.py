@@ -1,0 +1,124 @@
+"""When an interval would be wrong: the reasons to withhold it, in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .._core.errors import SingularReplicateError
+from .._core.typing import BoolArray
+from ..moments import AnyMoments
+from ..replicates import Replicates, replicate
+from ..replicates.solvers import Solver
+from ..replicates.solvers.truncated import DEFAULT_RCOND
+from ..resampling import make_plan
+from .crossing import crossed
+from .influence import Linearisation, is_linear
+from .location import tail_index
+from .replay import linearise_subsets
+
+# The plug-in has no replicates of its own: half-samples scatter about it as it does about the truth.
+PILOT_RESAMPLES = 256
+PILOT_SEED = 0
+# Replicates with a smaller tail index have no variance.
+HEAVY_TAIL = 2.0
+ROBUST_METHODS = ("median", "trimmed")
+
+
+def pilot_replicates(moments: AnyMoments, solver: Solver) -> Replicates:
+    """Return the answers of 256 half-samples, always the same ones."""
+    n = moments.n_observations
+    plan = make_plan(
+        n, statistic="U", subsample_size=max(1, n // 2), n_resamples=PILOT_RESAMPLES, rng=PILOT_SEED
+    )
+    return replicate(moments, plan, solver=solver, on_failure="drop")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Validity:
+    """What replicates say about the method that made them; everything is computed when first asked for.
+
+    Attributes
+    ----------
+    replicates : Replicates
+    """
+
+    replicates: Replicates
+
+    @cached_property
+    def linear(self) -> Linearisation | None:
+        """The solution at the subsets' scale; None where the solver or the matrix allows none."""
+        if not is_linear(self.replicates.solver):
+            return None
+        try:
+            return linearise_subsets(self.replicates)
+        except SingularReplicateError:
+            return None
+
+    @cached_property
+    def crossed(self) -> BoolArray:
+        """Which subsets crossed singularity, shape (B,); none are known to without a linearisation."""
+        if self.linear is None:
+            return np.zeros(len(self.replicates), dtype=bool)
+        return crossed(self.replicates, self.linear)
+
+    @property
+    def crossing_share(self) -> float:
+        """Share of subsets that crossed singularity."""
+        return float(self.crossed.mean())
+
+    @cached_property
+    def tail_index(self) -> float:
+        """Tail index of the replicates."""
+        return tail_index(self.replicates.theta[~self.replicates.failed])
+
+    @cached_property
+    def singular(self) -> str:
+        """Why the matrix of all data counts as singular; empty where it does not."""
+        if not is_linear(self.replicates.solver):
+            return ""
+        if self.linear is None:
+            return "the moment matrix of all observations is numerically singular"
+        if self.linear.truncated:
+            return f"the solver left {self.linear.truncated} direction(s) of the moment matrix out"
+        if self.linear.condition_number > 1 / DEFAULT_RCOND:
+            return f"the moment matrix has the condition number {self.linear.condition_number:.1e}"
+        return ""
+
+    @property
+    def controllable(self) -> bool:
+        """Whether the control variate may be used: nothing singular, no failure, no crossing."""
+        return (
+            self.linear is not None
+            and not self.singular
+            and not self.replicates.failed.any()
+            and not self.replicates.truncated.any()
+            and not self.crossed.any()
+        )
+
+    def doubts(self, method: str) -> tuple[str, ...]:
+        """Return the reasons why an interval around `method` would be wrong; none means it may be given."""
+        replicates = self.replicates
+        found = [self.singular] if self.singular else []
+        if not is_linear(replicates.solver):
+            found.append(
+                "the solver chooses its penalty from the data, and no interval accounts for that choice"
+            )
+        n_truncated = int(np.count_nonzero(replicates.truncated))
+        if n_truncated and not self.singular:
+            found.append(f"{n_truncated} of {len(replicates)} subsets lost directions to truncation")
+        if replicates.n_failed:
+            found.append(f"{replicates.n_failed} of {len(replicates)} subsets are numerically singular")
+        if method not in ROBUST_METHODS:
+            if self.crossed.any():
+                found.append(
+                    f"{self.crossing_share:.2%} of the subsets cross singularity, so their mean has no "
+                    "usable variance"
+                )
+            if self.tail_index < HEAVY_TAIL:
+                found.append(
+                    f"replicates have heavy tails (index {self.tail_index:.1f}, below {HEAVY_TAIL:g})"
+                )
+        return tuple(found)
