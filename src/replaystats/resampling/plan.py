@@ -5,6 +5,7 @@ Every scheme differs by one method, `draw(tile, block)`.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -151,7 +152,9 @@ class SubsetPlan(ResamplingPlan):
 
     def draw(self, tile: int, block: int) -> TileDraw:
         """See the base class."""
-        dense = self.subsample_size > SPARSE_SHARE * self.n_observations
+        # Listing pays for small shares, and for small n as long as a subset repeats about one row (k^2 / 2n).
+        few = max(SPARSE_SHARE * self.n_observations, math.sqrt(2 * self.n_observations))
+        dense = self.subsample_size > few
         n_rows, sizes = _share_of_block(self, tile, block)
         # The subsets of a tile share one stream in rounds, so a short last tile is drawn whole and cut:
         # only then do more subsets leave the first ones as they were.
