@@ -140,7 +140,8 @@ def _distinct(values: IntArray) -> IntArray:
 
 def _list_rows(rng: np.random.Generator, n_rows: int, sizes: IntArray) -> IntArray:
     """Draw rows with replacement and redraw repeated ones until none is left; sorted within a subset."""
-    owner = np.repeat(np.arange(sizes.size, dtype=np.int64), sizes) * n_rows
+    # 256 x 16384 cells fit into 32 bits, which sort twice as fast as 64
+    owner = np.repeat(np.arange(sizes.size, dtype=np.int32), sizes) * np.int32(n_rows)
     cells = owner + rng.integers(0, n_rows, owner.size, dtype=np.uint16)
     while True:
         cells.sort()
