@@ -1,22 +1,41 @@
 """Replayed estimators: estimate on many random subsets, combine, and know what you got."""
 
-from . import basis
-from ._core.errors import MissingExtraError, ReplayWarning, SingularReplicateError
+from . import basis, inference
+from ._core.errors import (
+    IntervalWithheldError,
+    MissingExtraError,
+    ReplayWarning,
+    SingularReplicateError,
+)
 from .data import Trajectories, load_boston, simulate
 from .estimate import Estimate, average, plug_in
+from .estimators import LSTD, MomentRatio, PhiBE, ReplayKernelRidge, ReplayRegressor
+from .inference import Diagnosis, Interval
 from .moments import FactoredMoments, Moments, lstd_moments, phibe_moments, ridge_moments
 from .replicates import Replicates, replicate, solvers, subset_sums
 from .resampling import ResamplingPlan, make_plan, plan_from_indices
 
 __all__ = [
+    "LSTD",
+    "Diagnosis",
     "Estimate",
     "FactoredMoments",
+    "Interval",
+    "IntervalWithheldError",
+    "MissingExtraError",
+    "MomentRatio",
     "Moments",
+    "PhiBE",
+    "ReplayKernelRidge",
+    "ReplayRegressor",
+    "ReplayWarning",
     "Replicates",
     "ResamplingPlan",
+    "SingularReplicateError",
     "Trajectories",
     "average",
     "basis",
+    "inference",
     "load_boston",
     "lstd_moments",
     "make_plan",

@@ -19,7 +19,7 @@ from ..moments import AnyMoments
 from ..resampling import ResamplingPlan
 from .executors import Executor
 from .solvers import Auto, Solver
-from .sums import DEFAULT_MEMORY_BUDGET, SubsetSums, subset_sums
+from .sums import DEFAULT_MEMORY_BUDGET, SubsetSums, as_drawn, subset_sums
 
 ON_FAILURE = ("raise", "warn", "drop")
 
@@ -155,7 +155,7 @@ def _solve_from(
 ) -> Replicates:
     """Do steps 1 and 2 for the subsets from number `start` on."""
     sums = subset_sums(moments, plan, start=start, executor=executor, memory_budget=memory_budget)
-    solution = solver.solve_subsets(sums, moments, plan, start)
+    solution = solver.solve_subsets(sums, as_drawn(moments, plan), plan, start)
     return Replicates(
         theta=solution.theta,
         failed=solution.failed,
@@ -171,7 +171,8 @@ def _solve_from(
 def _report_failures(replicates: Replicates, on_failure: str) -> None:
     """Step 3: say how many subsets are singular and what usually causes it."""
     n_failed = replicates.n_failed
-    if n_failed == 0 or on_failure == "drop":
+    nothing_left = n_failed == len(replicates)
+    if n_failed == 0 or (on_failure == "drop" and not nothing_left):
         return
     finite = replicates.condition[np.isfinite(replicates.condition)]
     worst = f"{finite.max():.1e}" if finite.size else "infinite"
@@ -183,7 +184,7 @@ def _report_failures(replicates: Replicates, on_failure: str) -> None:
         f"q={replicates.theta.shape[1]};\n"
         "  (c) truncation is intended: pass solver=PseudoInverse(rcond=1e-8)."
     )
-    if on_failure == "raise" or n_failed == len(replicates):
+    if on_failure == "raise" or nothing_left:
         raise SingularReplicateError(message)
     warnings.warn(
         message + '\nThey are left out of averages; on_failure="drop" silences this.', ReplayWarning, 3

@@ -1,0 +1,44 @@
+"""Settings of the documentation site; `make docs` builds it and treats every warning as an error."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+project = "replaystats"
+author = "The replaystats developers"
+release = version("replaystats")
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "gallery/*.md5", "sg_execution_times.rst"]
+suppress_warnings = ["config.cache"]  # the gallery's ordering function cannot be pickled, which is harmless
+
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+numpydoc_show_class_members = False
+autodoc_typehints = "none"  # numpydoc says types in words, with shapes
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"plot_",
+    "download_all_examples": False,
+    "show_memory": False,
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "replaystats"
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}

@@ -1,0 +1,148 @@
+"""What LSTD, PhiBE and MomentRatio share: moments in, plug-in and replayed estimate out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .._core.errors import must_be
+from .._core.random import as_generator
+from .._core.typing import ArrayLike, FloatArray
+from ..basis import Basis
+from ..data import Trajectories
+from ..estimate import Estimate, average, plug_in
+from ..inference import Diagnosis, Interval
+from ..inference.support import MAX_OBSERVED
+from ..moments import AnyMoments
+from ..replicates import make_executor, replicate
+from ..resampling import ResamplingPlan, make_plan
+
+
+class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
+    """Fit a ratio of moments once (plug-in) and on every subset of a plan (replay).
+
+    Subclasses store their parameters and write `_moments` and `_features`.
+    """
+
+    statistic: str
+    subsample_size: Any
+    n_resamples: int
+    solver: Any
+    average: str
+    on_failure: str
+    n_jobs: int | None
+    memory_budget: int
+    random_state: Any
+
+    @abstractmethod
+    def _moments(self, data: Any, rng: np.random.Generator) -> AnyMoments:
+        """Return the moments of `data`, settling what depends on it (a basis, say)."""
+
+    @abstractmethod
+    def _features(self, X: ArrayLike) -> FloatArray:
+        """Return the features at prediction points, shape (m, q)."""
+
+    def fit(self, data: Any, y: None = None, *, plan: ResamplingPlan | None = None) -> Self:
+        """Estimate from data.
+
+        Parameters
+        ----------
+        data : Trajectories, or what the method takes
+        y : None
+            Ignored; present for scikit-learn's conventions.
+        plan : ResamplingPlan, optional
+            Subsets to use in place of drawn ones.
+        """
+        rng = as_generator(self.random_state)
+        self.moments_ = self._moments(data, rng)
+        if plan is None:
+            plan = make_plan(
+                self.moments_.n_observations,
+                statistic=self.statistic,
+                subsample_size=self.subsample_size,
+                n_resamples=self.n_resamples,
+                rng=rng,
+            )
+        self.plan_ = plan
+        self.plug_in_ = plug_in(self.moments_, self.solver)
+        replicates = replicate(
+            self.moments_,
+            plan,
+            solver=self.solver,
+            executor=make_executor(self.n_jobs),
+            memory_budget=self.memory_budget,
+            on_failure=self.on_failure,
+        )
+        self.estimate_: Estimate = average(replicates, self.average)
+        return self
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """Return the replayed estimate at `X`, shape (m,) or (m, n_outputs)."""
+        check_is_fitted(self)
+        return self.estimate_.predict(self._features(X))
+
+    def confidence_interval(
+        self, X: ArrayLike, confidence_level: float = 0.95, *, insist: bool = False
+    ) -> Interval:
+        """Return the confidence interval of the prediction at every point of `X`.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+        confidence_level : float in (0, 1)
+        insist : bool
+            Give the interval even where the diagnosis says that it would be wrong.
+
+        Returns
+        -------
+        Interval
+            Arrays `low` and `high`.
+        """
+        check_is_fitted(self)
+        return self.estimate_.confidence_interval(self._features(X), confidence_level, insist=insist)
+
+    def diagnose(self, X: ArrayLike | None = None) -> Diagnosis:
+        """Say whether replay helped, whether intervals hold, and what to do; at the points `X` if given."""
+        check_is_fitted(self)
+        if X is None:
+            return self.estimate_.diagnose()
+        return self.estimate_.diagnose(self._features(X), points=self._points(X), observed=self._observed())
+
+    def _points(self, X: ArrayLike) -> ArrayLike | None:
+        """Return `X` where its place among the data can be judged."""
+        return None
+
+    def _observed(self) -> FloatArray | None:
+        """Return the points at which there are data, if there are such."""
+        return None
+
+
+class PolicyEvaluation(ReplayedMoments):
+    """What LSTD and PhiBE share: trajectories, and a basis that may take something from their states."""
+
+    basis: Any
+
+    def _prepare(self, data: Any, rng: np.random.Generator) -> Trajectories:
+        """Check the data, settle the basis, and remember where the data lie."""
+        if not isinstance(data, Trajectories):
+            hint = "Wrap the arrays: rs.Trajectories(states, rewards, dt=...)."
+            raise TypeError(must_be("data", "a Trajectories", type(data).__name__, hint))
+        if not isinstance(self.basis, Basis):
+            hint = "For example rs.basis.Fourier(4); a function goes into rs.basis.FunctionBasis."
+            raise TypeError(must_be("basis", "a Basis", type(self.basis).__name__, hint))
+        self.basis_: Basis = self.basis.fit(data.states, rng)
+        self._visited = data.states[:: -(-len(data.states) // MAX_OBSERVED)]
+        return data
+
+    def _features(self, X: ArrayLike) -> FloatArray:
+        return self.basis_(X)
+
+    def _points(self, X: ArrayLike) -> ArrayLike:
+        return X
+
+    def _observed(self) -> FloatArray:
+        return self._visited
