@@ -124,13 +124,13 @@ def test_several_outputs(rng):
 
 
 def test_bad_input_has_its_sentence(data, rng):
-    with pytest.raises(TypeError, match="`data` must be a Trajectories; got ndarray. Wrap the arrays"):
+    with pytest.raises(TypeError, match="`data` must be a Trajectories; got ndarray"):
         rs.LSTD(BASIS).fit(np.zeros((3, 3)))
     with pytest.raises(TypeError, match="`basis` must be a Basis; got int"):
         rs.LSTD(4).fit(data)
     with pytest.raises(TypeError, match="`g` must be a function of the data"):
         rs.MomentRatio(g=np.ones(3), f=np.ones(3)).fit(rng.normal(size=3))
-    with pytest.raises(ValueError, match="`average` must be one of|`method` must be one of"):
+    with pytest.raises(ValueError, match="`method` must be one of"):
         rs.LSTD(BASIS, average="mode").fit(data)
     with pytest.raises(ValueError, match="`subsample_size` must be"):
         rs.LSTD(BASIS, subsample_size=401).fit(data)
