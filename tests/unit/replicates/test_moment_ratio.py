@@ -24,7 +24,7 @@ def random_moments(rng, n=7, q=2, *, symmetric=False, n_outputs=None):
 @pytest.mark.parametrize("algorithm", ["lstd", "phibe1", "phibe2"])
 @pytest.mark.parametrize("solver", [PINV, rs.solvers.Auto()], ids=repr)
 def test_policy_evaluation_against_R(case, algorithm, solver):
-    """MASS::ginv on the given subsets; 1e-6 of the largest prediction, as condition numbers are 1e9 and more."""
+    """MASS::ginv on the given subsets; 1e-6 of the largest prediction, as conditions reach 1e16."""
     exact = load_policy_case(case)
     data = rs.Trajectories(exact.states, dt=0.1)
     process = rs.simulate.OrnsteinUhlenbeck(discount_rate=1.0)

@@ -1,4 +1,4 @@
-"""Least squares, ridge and random features through the moment engine, against statsmodels and scikit-learn."""
+"""Least squares, ridge and random features by the moment engine, against statsmodels and scikit-learn."""
 
 import numpy as np
 import pytest
