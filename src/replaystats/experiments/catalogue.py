@@ -53,6 +53,8 @@ class Experiment:
         How its cells are shown: value, variance, rmse, time, scaling, really or support.
     algorithm : str
         Whose results of a cell are shown; "" for cells with one algorithm.
+    demand : str
+        Whether the claim is about "all" settings or "most".
     repetitions : int
         The published M.
     cells, quick_cells : tuple of Cell
@@ -65,6 +67,7 @@ class Experiment:
     claim: str
     view: str
     algorithm: str
+    demand: str
     repetitions: int
     cells: tuple[Cell, ...]
     quick_cells: tuple[Cell, ...]
@@ -115,6 +118,7 @@ def _read(name: str, text: str) -> Experiment:
         claim=config["claim"],
         view=config["view"],
         algorithm=config.get("algorithm", ""),
+        demand=check_choice(config.get("demand", "all"), "demand", ("all", "most")),
         repetitions=config.get("repetitions", 1),
         cells=_expand(config["study"], grid),
         quick_cells=_expand(config["study"], {**grid, **config.get("quick", {})}),

@@ -13,7 +13,7 @@ import numpy as np
 
 from .cells import Cell, Settings, cell_stream
 from .kernel import TASKS, draw_plans, fit_predict, penalty
-from .measures import METHODS, rmse
+from .measures import METHODS, REPLAYED, differences, median_of, summarise
 
 N_SETS = 24
 N_RESAMPLES = 25
@@ -21,9 +21,9 @@ SHARE = {"simulated": 0.1, "boston": 0.7}
 
 
 def run_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
-    """Return log medians of variance and RMSE for each test set, by measure and method."""
+    """Return the compared quantities for each test set, by measure and quantity."""
     n, k = cell["n"], round(SHARE[cell["data"]] * cell["n"])
-    logs = np.empty((2, len(METHODS), N_SETS))
+    collected = []
     for number in range(N_SETS):
         task = TASKS[cell["data"]](cell_stream(settings.seed, cell.key + " points", number))
         predictions = np.empty((len(METHODS), repetitions, len(task.y_test)))
@@ -33,9 +33,23 @@ def run_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]
             X, y = task.draw(n, rng)
             for method, plan in enumerate(draw_plans(n, N_RESAMPLES, k, rng)):
                 predictions[method, repetition], _ = fit_predict(X, y, task.X_test, plan, penalty(n))
-        logs[0, :, number] = np.log(np.median(predictions.var(axis=1, ddof=1), axis=1))
-        logs[1, :, number] = np.log(np.median(rmse(predictions, task.y_test), axis=1))
+        collected.append(_quantities(summarise(predictions, task.y_test)))
     return {
-        measure: dict(zip(METHODS, logs[i].tolist(), strict=True))
-        for i, measure in enumerate(("variance", "rmse"))
+        measure: {
+            quantity: [one[measure][quantity] for one in collected] for quantity in collected[0][measure]
+        }
+        for measure in collected[0]
     }
+
+
+def _quantities(results: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Return what `compare` compares: log medians, reductions and shares, by measure."""
+    found: dict[str, dict[str, float]] = {}
+    for measure in ("variance", "rmse"):
+        logs = {method: float(np.log(median_of(results, measure, method))) for method in METHODS}
+        reductions = {f"{method}/plain": logs[method] - logs["plain"] for method in REPLAYED}
+        shares = {
+            f"{method} > 0": float((differences(results, measure, method) > 0).mean()) for method in REPLAYED
+        }
+        found[measure] = {**logs, **reductions, **shares}
+    return found

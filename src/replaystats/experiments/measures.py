@@ -54,7 +54,7 @@ def rmse(predictions: FloatArray, truth: FloatArray) -> FloatArray:
 def differences(results: dict[str, Any], measure: str, method: str) -> FloatArray:
     """Return plain minus replayed, over test points ("variance") or repetitions ("rmse"); finite ones."""
     gap = np.asarray(results[measure]["plain"], float) - np.asarray(results[measure][method], float)
-    return gap[np.isfinite(gap)]
+    return np.asarray(gap[np.isfinite(gap)])
 
 
 def median_of(results: dict[str, Any], measure: str, method: str) -> float:

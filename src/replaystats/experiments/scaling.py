@@ -63,9 +63,8 @@ def run_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]
     fit = _FITS[cell["method"]]
     seconds, errors = [], []
     for repetition in range(repetitions):
-        rng = cell_stream(
-            settings.seed, f"scaling n={cell['n']}", repetition
-        )  # the same data for all methods
+        # The same data for all methods.
+        rng = cell_stream(settings.seed, f"scaling n={cell['n']}", repetition)
         X, y = two_bumps(cell["n"], rng=rng)
         X_test = rng.random((N_TEST, 2))
         started = time.perf_counter()

@@ -35,11 +35,11 @@ class Study:
 
 
 def _policy_cost(cell: Cell, repetitions: int) -> float:
-    return repetitions * (1e-5 * cell["n"] + cell["B"] * (8e-5 + 6e-8 * cell["n"]))
+    return repetitions * float(1e-5 * cell["n"] + cell["B"] * (8e-5 + 6e-8 * cell["n"]))
 
 
 def _kernel_cost(cell: Cell, repetitions: int) -> float:
-    return repetitions * (2e-3 + 2 * cell["B"] * (4e-5 + 1.2e-8 * cell["k"] ** 2))
+    return repetitions * float(2e-3 + 2 * cell["B"] * (4e-5 + 1.2e-8 * cell["k"] ** 2))
 
 
 STUDIES: dict[str, Study] = {

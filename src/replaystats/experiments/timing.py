@@ -100,9 +100,9 @@ def _kernel_twin(
         for plan in plans:
             kernel.fit_predict(X, y, task.X_test, plan, kernel.penalty(n))
 
-    def slow(rows: np.ndarray) -> None:
+    def slow(rows: np.ndarray) -> np.ndarray:
         dual, _ = slow_twin.krls(X[rows], y[rows], kernel.penalty(n))
-        slow_twin.krls_predict(X[rows], y[rows], dual, task.X_test)
+        return slow_twin.krls_predict(X[rows], y[rows], dual, task.X_test)
 
     subsets = _some_subsets(n, k, rng)
     with np.errstate(invalid="ignore", divide="ignore"):  # a constant column costs the same time

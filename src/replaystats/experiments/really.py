@@ -1,0 +1,200 @@
+"""What the numbers really say: the tables of that section, from the journal of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .catalogue import Experiment
+from .cells import Cell
+from .explorer import GROUPS, groups_of
+from .journal import Journal
+from .measures import METHODS, REPLAYED, differences, median_of
+from .policy import ALGORITHMS, zero_rmse
+from .published import PRINTED_ROWS, PRINTED_SAVINGS, published_record
+from .scaling import CLAIMED, LABELS, fitted_exponent
+from .timing import TWIN_SUBSETS
+
+# Hours on one core that the authors' own code needs for the full grids, from timing parts of it.
+AUTHORS_HOURS = {"policy": 84.0, "kernel": 0.3, "boston": 38.0}
+
+Rows = list[dict[str, Any]]
+
+
+def zero_predictor(cells: Sequence[Cell], journal: Journal) -> dict[str, Any] | None:
+    """Return how many median RMSEs of policy evaluation lie above that of predicting 0."""
+    ours, theirs = [], []
+    for cell in _of(cells, "policy"):
+        for algorithm in ALGORITHMS:
+            results = journal.results(cell.key)[algorithm]
+            ours += [median_of(results, "rmse", method) for method in METHODS]
+            record = published_record(cell, algorithm)
+            theirs += list(record["median_rmse"].values()) if record else []
+    if not ours:
+        return None
+    zero = zero_rmse()
+    return {
+        "zero": zero,
+        "share": float(np.mean(np.array(ours) > zero)),
+        "published_share": float(np.mean(np.array(theirs) > zero)) if theirs else None,
+        "smallest": float(np.nanmin(ours)),
+        "largest": float(np.nanmax(ours)),
+    }
+
+
+def conditions(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return median condition numbers and directions dropped, by algorithm and n."""
+    rows = []
+    for algorithm in ALGORITHMS:
+        for n in sorted({cell["n"] for cell in _of(cells, "policy")}):
+            found = [journal.results(c.key)[algorithm] for c in _of(cells, "policy") if c["n"] == n]
+            rows.append(
+                {
+                    "label": GROUPS[algorithm],
+                    "n": n,
+                    **{
+                        f"{name}_{method}": float(np.median([r[name][method] for r in found]))
+                        for name in ("condition", "truncated")
+                        for method in METHODS
+                    },
+                }
+            )
+    return rows
+
+
+def inverses(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return one table per setting and n: every inverse, by algorithm, and the best penalty."""
+    tables = []
+    for cell in _of(cells, "ablation"):
+        results = journal.results(cell.key)
+        tables.append(
+            {
+                "setting": cell["setting"],
+                "n": cell["n"],
+                "k": cell["k"],
+                "B": cell["B"],
+                "algorithms": [
+                    {
+                        "label": GROUPS[algorithm],
+                        "rows": results[algorithm],
+                        "best_ridge": _best(results[algorithm], "alpha="),
+                        "best_rcond": _best(results[algorithm], "rcond="),
+                    }
+                    for algorithm in ALGORITHMS
+                ],
+            }
+        )
+    return tables
+
+
+def _best(rows: dict[str, Any], prefix: str) -> str:
+    """Return the label with the smallest plain RMSE: chosen with the truth in hand, so optimistic."""
+    labels = [label for label in rows if label.startswith(prefix)]
+    return min(labels, key=lambda label: float(rows[label]["rmse"]["plain"]))
+
+
+def tuned(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return the comparison with leave-one-out, one row per data set and n."""
+    return [{**dict(cell.parameters), **journal.results(cell.key)} for cell in _of(cells, "tuned")]
+
+
+def boston_errors(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return the median RMSEs on Boston housing beside the published ones, and the redraws."""
+    rows = []
+    for cell in _of(cells, "boston"):
+        results = journal.results(cell.key)["krr"]
+        record = published_record(cell, "krr")
+        rows.append(
+            {
+                **dict(cell.parameters),
+                "ours": {m: median_of(results, "rmse", m) for m in METHODS},
+                "published": record["median_rmse"] if record else None,
+                "redrawn": results["redrawn"],
+            }
+        )
+    return rows
+
+
+def exceptions(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return, by group, how many differences are not above 0, here and in the published numbers."""
+    rows = []
+    for group, label in GROUPS.items():
+        mine = [(cell, whose) for cell in cells for name, whose in groups_of(cell) if name == group]
+        for measure, name in (("variance", "var_diff"), ("rmse", "rmse_diff")):
+            ours = [
+                (differences(journal.results(cell.key)[whose], measure, method) <= 0)
+                for cell, whose in mine
+                for method in REPLAYED
+            ]
+            records = [r for r in (published_record(cell, whose) for cell, whose in mine) if r is not None]
+            theirs = [1 - r[f"{name}_{method}"]["frac_pos"] for r in records for method in REPLAYED]
+            if ours:
+                rows.append(
+                    {
+                        "label": label,
+                        "measure": measure,
+                        "ours": float(np.concatenate(ours).mean()),
+                        "cells": sum(bool(one.any()) for one in ours),
+                        "n_cells": len(ours),
+                        "published": float(np.mean(theirs)) if theirs else None,
+                    }
+                )
+    return rows
+
+
+def time_table(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return the savings t - t_U and t - t_V: as printed, and with lean code without and with prediction."""
+    rows = []
+    for cell in cells:
+        times = journal.results(cell.key)
+        printed_n = PRINTED_ROWS.get(cell["n"])
+        rows.append(
+            {
+                "n": cell["n"],
+                "k": cell["k"],
+                "printed_n": printed_n,
+                "printed": PRINTED_SAVINGS.get((cell["B"], printed_n or 0, cell["k"])),
+                "fit": [times["fit"]["plain"] - times["fit"][m] for m in REPLAYED],
+                "total": [times["fit_and_predict"]["plain"] - times["fit_and_predict"][m] for m in REPLAYED],
+                "plain_fit": times["fit"]["plain"],
+            }
+        )
+    return rows
+
+
+def scaling_table(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return time, error and fitted exponent for each method of the scaling study."""
+    rows = []
+    for method, label in LABELS.items():
+        mine = [cell for cell in _of(cells, "scaling") if cell["method"] == method]
+        if not mine:
+            continue
+        points = [{"n": cell["n"], **journal.results(cell.key)} for cell in mine]
+        exponent = fitted_exponent([p["n"] for p in points], [p["seconds"] for p in points])
+        rows.append({"label": label, "points": points, "exponent": exponent, "claimed": CLAIMED[method]})
+    return rows
+
+
+def speed(cells: Sequence[Cell], journal: Journal, *, full: bool) -> Rows:
+    """Return, by kind, the measured ratio of the slow twin to this package and what the grid took."""
+    rows = []
+    for cell in _of(cells, "twin"):
+        result, kind = journal.results(cell.key), cell["kind"]
+        spent = sum(line["seconds"] for key, line in journal.lines.items() if key.startswith(kind + " "))
+        rows.append(
+            {
+                "kind": kind,
+                **result,
+                "n_subsets": TWIN_SUBSETS,
+                "grid_seconds": spent,
+                "twin_hours": result["ratio"] * spent / 3600,
+                "authors_hours": AUTHORS_HOURS[kind] if full else None,
+            }
+        )
+    return rows
+
+
+def _of(cells: Sequence[Cell], study: str) -> list[Cell]:
+    return [cell for cell in cells if cell.study == study]

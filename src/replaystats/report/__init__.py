@@ -1,0 +1,1 @@
+"""Stage 7: finished numbers as tables, figures and pages. Nothing here computes an estimate."""
