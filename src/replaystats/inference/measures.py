@@ -10,7 +10,6 @@ import numpy as np
 from .._core.typing import FloatArray
 from ..replicates import replicate
 from ..resampling import ResamplingPlan, make_plan
-from ..resampling.given import PartitionPlan
 from .covariance import variance_at
 from .crossing import smallest_eigenvalues
 from .influence import jackknife_bias, jackknife_covariance
@@ -119,7 +118,7 @@ def _as_without_replacement(validity: Validity) -> Validity:
     n, k = plan.n_observations, plan.subsample_size
     if plan.with_replacement:
         k = max(1, round(n * k / (n + k)))
-    elif not isinstance(plan, PartitionPlan):
+    elif plan.subset_groups is None and plan.observation_weights is None and plan.subset_weights is None:
         return validity
     size = min(PILOT_RESAMPLES, plan.n_resamples)
     pilot = make_plan(n, statistic="U", subsample_size=k, n_resamples=max(2, size), rng=PILOT_SEED)

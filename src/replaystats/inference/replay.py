@@ -12,6 +12,7 @@ With D_b the deviation of replicate b and W the counts,
 Working with theta keeps everything of size q: the variance of any X theta is x^T (.) x afterwards.
 The control variate replaces the linear part of D by its exact covariance with the counts, which removes most
 of the noise: H_i (n - k) / (n (n - 1)) for U, H_i / n for V.
+Plans whose subsets are not independent draws have their own formulas, in `designs`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.typing import BoolArray, FloatArray
+from .._core.typing import FloatArray
 from ..replicates import Replicates
 from ..resampling import ResamplingPlan
-from ..resampling.given import CompletePlan, PartitionPlan
+from ..resampling.given import CompletePlan
 from .components import Components
 from .counts import count_products
 from .covariance import gram, variance_at
+from .designs import Spread, count_variance, design_covariance
 from .influence import Linearisation, jackknife_covariance, linearise
 
 
@@ -127,23 +129,16 @@ def replay_covariance(
         raise ValueError(must_be("n_resamples", "at least 2 for a variance", len(theta)))
     # Unbiased from draws; a complete plan is the whole population and its weights are probabilities.
     weights = weights if exact else weights * (len(theta) / (len(theta) - 1))
-    if isinstance(plan, PartitionPlan):
-        whole_scores = (
-            deviations if controlled else scores
-        )  # the linear part belongs to the sampling variance
-        sampling, monte_carlo = _partition_covariance(whole_scores, plan, kept)
-        raw = sampling + monte_carlo
-    elif plan.subsample_size == plan.n_observations and not plan.with_replacement:
+    spread = _spread(replicates, deviations, scores, control, controlled)
+    if plan.subsample_size == plan.n_observations and not plan.with_replacement:
         # Every subset is the whole data: there is nothing but the plug-in.
         sampling = raw = jackknife_covariance(replicates.moments, replicates.solver)
         monte_carlo = np.zeros_like(sampling)
+    elif (special := design_covariance(replicates, spread)) is not None:
+        sampling, raw, monte_carlo = special
     else:
         monte_carlo = gram(scores, weights) * (0.0 if exact else 1.0 / len(theta))
-        remainder = scores
-        if control is not None and not controlled:
-            linear = control_variate(replicates, control)
-            remainder = scores - (linear - np.average(linear, axis=0, weights=weights))
-        raw, noise = _jackknife(replicates, remainder, weights, control)
+        raw, noise = _jackknife(replicates, spread.remainder, weights, control)
         sampling = raw if exact else raw - noise
     return ReplayCovariance(
         sampling=sampling,
@@ -175,6 +170,23 @@ def control_variate(replicates: Replicates, linear: Linearisation) -> FloatArray
     return linear.linear_part(replicates.sums.A[kept], replicates.sums.b[kept], replicates.moments)
 
 
+def _spread(
+    replicates: Replicates,
+    deviations: FloatArray,
+    scores: FloatArray,
+    control: Linearisation | None,
+    controlled: bool,
+) -> Spread:
+    """Split what is averaged into its linear part and the rest, where the linear part is known."""
+    mean_linear = np.zeros(scores.shape[1:])
+    remainder = scores
+    if control is not None and not controlled:
+        linear = control_variate(replicates, control)
+        mean_linear = np.average(linear, axis=0, weights=replicate_weights(replicates))
+        remainder = scores - (linear - mean_linear)
+    return Spread(deviations, scores, remainder, mean_linear, control)
+
+
 def _jackknife(
     replicates: Replicates, scores: FloatArray, weights: FloatArray, control: Linearisation | None
 ) -> tuple[FloatArray, FloatArray]:
@@ -182,10 +194,9 @@ def _jackknife(
     plan = replicates.plan
     n, k = plan.n_observations, plan.subsample_size
     if plan.with_replacement:
-        factor, slope, count_variance = n / (n - 1), 1 / n, k * (1 - 1 / n)
+        factor, slope = n / (n - 1), 1 / n
     else:
         factor, slope = n * (n - 1) / (n - k) ** 2, (n - k) / (n * (n - 1))
-        count_variance = k * (1 - k / n)
     # Failed subsets have zero rows: they are drawn again with the others, but add nothing.
     right = np.zeros((len(replicates), scores[0].size))
     right[~replicates.failed] = weights[:, None] * scores.reshape(len(scores), -1)
@@ -194,32 +205,5 @@ def _jackknife(
     for rows, product in count_products(plan, right):
         covariance = product.reshape(-1, *scores.shape[1:])
         total += gram(covariance if influence is None else covariance + influence[rows])
-    noise = count_variance * gram(scores, weights) / max(1, len(scores) - 1)
+    noise = count_variance(plan) * gram(scores, weights) / max(1, len(scores) - 1)
     return factor * total, factor * noise
-
-
-def _partition_covariance(
-    scores: FloatArray, plan: PartitionPlan, kept: BoolArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the sampling and Monte-Carlo covariances of the mean over R random partitions.
-
-    Subsets of one partition share no observation, so their spread over their number is the covariance of one
-    partition's mean; the spread between partitions is the part that more of them would remove.
-    """
-    per = plan.subsets_per_partition
-    partition = (np.arange(plan.n_resamples) // per)[kept]
-    sizes = np.bincount(partition)
-    freedom = int(np.maximum(sizes - 1, 0).sum())
-    if freedom == 0:
-        rule = "at most half of n for the variance of a partition"
-        got = f"k={plan.subsample_size} of n={plan.n_observations}"
-        raise ValueError(must_be("subsample_size", rule, got))
-    means = np.zeros((sizes.size, *scores.shape[1:]))
-    np.add.at(means, partition, scores)
-    means /= np.maximum(sizes, 1).reshape(-1, *[1] * (scores.ndim - 1))
-    of_one_mean = gram(scores - means[partition]) / freedom / min(per, len(scores))
-    whole = means[sizes == per]
-    if len(whole) < 2:
-        return of_one_mean, np.zeros_like(of_one_mean)
-    between = gram(whole - whole.mean(axis=0)) / (len(whole) - 1)
-    return of_one_mean - between, between / len(whole)

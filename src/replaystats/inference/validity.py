@@ -15,6 +15,7 @@ from ..replicates.solvers import Solver
 from ..replicates.solvers.truncated import DEFAULT_RCOND
 from ..resampling import make_plan
 from .crossing import crossed
+from .designs import design_doubt
 from .influence import Linearisation, is_linear
 from .location import tail_index
 from .replay import linearise_subsets
@@ -106,6 +107,8 @@ class Validity:
             found.append(
                 "the solver chooses its penalty from the data, and no interval accounts for that choice"
             )
+        if unproven := design_doubt(replicates.plan):
+            found.append(unproven)
         n_truncated = int(np.count_nonzero(replicates.truncated))
         if n_truncated and not self.singular:
             found.append(f"{n_truncated} of {len(replicates)} subsets lost directions to truncation")

@@ -6,5 +6,15 @@ threads, workers or how many subsets are asked for.
 
 from .make import make_plan, plan_from_indices
 from .plan import ResamplingPlan
+from .priorities import proportional_probabilities, rank_probabilities
+from .weighted import WeightedPlan, effective_size
 
-__all__ = ["ResamplingPlan", "make_plan", "plan_from_indices"]
+__all__ = [
+    "ResamplingPlan",
+    "WeightedPlan",
+    "effective_size",
+    "make_plan",
+    "plan_from_indices",
+    "proportional_probabilities",
+    "rank_probabilities",
+]

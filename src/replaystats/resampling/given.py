@@ -37,6 +37,19 @@ class ListedPlan(ResamplingPlan):
         return TileDraw(rows.stop - rows.start, rows=drawn[inside] - rows.start, starts=starts)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TileListedPlan(ListedPlan):
+    """A plan that lists the 256 subsets of a tile at once."""
+
+    @abstractmethod
+    def _tile_indices(self, tile: int) -> IntArray:
+        """Return the observations of all subsets of the tile, shape (256, k)."""
+
+    def indices(self, start: int = 0, stop: int | None = None) -> IntArray:
+        """See the base class."""
+        return ResamplingPlan.indices(self, start, stop)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class GivenPlan(ListedPlan):
     """Subsets held in memory; `weights` are their weights in an average."""
@@ -74,6 +87,11 @@ class PartitionPlan(ListedPlan):
     def subsets_per_partition(self) -> int:
         """Number of disjoint subsets in one partition."""
         return self.n_observations // self.subsample_size
+
+    @property
+    def subset_groups(self) -> IntArray:
+        """See the base class: the partition each subset belongs to."""
+        return np.arange(self.n_resamples) // self.subsets_per_partition
 
     def indices(self, start: int = 0, stop: int | None = None) -> IntArray:
         """See the base class."""

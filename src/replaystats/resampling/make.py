@@ -10,15 +10,20 @@ from .._core.errors import must_be
 from .._core.random import draw_seed
 from .._core.typing import ArrayLike, RandomLike
 from .._core.validation import check_choice, check_int, resolve_subsample_size
+from .balanced import BalancedPlan
+from .blocks import BLOCK_SCHEMES, BlockPlan
 from .given import CompletePlan, GivenPlan, PartitionPlan
 from .plan import BootstrapPlan, ResamplingPlan, SubsetPlan
+from .weighted import WEIGHTINGS, ConditionalPoissonPlan, ImportancePlan, WeightedPlan, check_probabilities
 
-_DRAWN: dict[str, type[SubsetPlan | BootstrapPlan | PartitionPlan]] = {
+_DRAWN: dict[str, type[SubsetPlan | BootstrapPlan | PartitionPlan | BalancedPlan]] = {
     "U": SubsetPlan,
     "V": BootstrapPlan,
     "partition": PartitionPlan,
+    "balanced": BalancedPlan,
 }
-STATISTICS = ("U", "V", "partition", "complete", "complete_v")
+_WEIGHTED: dict[str, type[WeightedPlan]] = {"U": ConditionalPoissonPlan, "V": ImportancePlan}
+STATISTICS = ("U", "V", "partition", "balanced", *BLOCK_SCHEMES, "complete", "complete_v")
 
 
 def make_plan(
@@ -27,6 +32,9 @@ def make_plan(
     statistic: str = "U",
     subsample_size: Any = 0.5,
     n_resamples: int | None = None,
+    probabilities: ArrayLike | None = None,
+    weighting: str = "observations",
+    block_length: int | None = None,
     rng: RandomLike = None,
 ) -> ResamplingPlan:
     """Choose the observations of every subset.
@@ -35,13 +43,24 @@ def make_plan(
     ----------
     n_observations : int
         Number of resampling units n: trajectories, or rows.
-    statistic : {"U", "V", "partition", "complete", "complete_v"}
-        Without or with replacement inside a subset; disjoint subsets (divide and conquer, repeated when
-        more than n // k are asked for); or every subset once (with weights for "complete_v").
+    statistic : str
+        "U", "V": independent subsets, without or with replacement inside. "partition": disjoint subsets
+        (divide and conquer, repeated when more than n // k are asked for). "balanced": without replacement,
+        and every observation equally often over the subsets. "moving", "circular", "stationary": runs of
+        consecutive observations of one dependent series. "complete", "complete_v": every subset once (with
+        weights for the second).
     subsample_size : int or float
         k, or k as a share of n.
     n_resamples : int, optional
         Number of subsets B. Default: 500; n // k for "partition". The complete plans take none.
+    probabilities : array-like of shape (n,), optional
+        Relative probabilities of drawing each observation, for "U" (by conditional Poisson sampling: the
+        odds of the observations) and "V". Default: equal.
+    weighting : {"observations", "subsets"}
+        How unequal probabilities are undone: by Horvitz-Thompson weights inside the sums, or by weights of
+        whole subsets, which degenerate as k grows (`plan.effective_resamples` says how far).
+    block_length : int, optional
+        (Mean) length of the runs of "moving", "circular" and "stationary".
     rng : None, int, Generator, RandomState or SeedSequence
         The same seed gives the same subsets, whatever B: a larger B only adds subsets.
 
@@ -60,6 +79,7 @@ def make_plan(
     n = check_int(n_observations, "n_observations")
     check_choice(statistic, "statistic", STATISTICS)
     k = resolve_subsample_size(subsample_size, n)
+    _check_options(statistic, n, probabilities, weighting, block_length)
     if statistic in ("complete", "complete_v"):
         if n_resamples is not None:
             rule = f'None with statistic="{statistic}", which takes every subset'
@@ -72,7 +92,31 @@ def make_plan(
     if n_resamples is None:
         n_resamples = n // k if statistic == "partition" else 500
     n_resamples = check_int(n_resamples, "n_resamples", hint="A few hundred subsets are usual.")
-    return _DRAWN[statistic](n_observations=n, subsample_size=k, n_resamples=n_resamples, seed=draw_seed(rng))
+    shape: dict[str, Any] = {"n_observations": n, "subsample_size": k, "n_resamples": n_resamples}
+    if probabilities is not None:
+        p = check_probabilities(probabilities, n)
+        return _WEIGHTED[statistic](**shape, probabilities=p, weighting=weighting, seed=draw_seed(rng))
+    if block_length is not None:
+        return BlockPlan(**shape, statistic=statistic, block_length=block_length, seed=draw_seed(rng))
+    return _DRAWN[statistic](**shape, seed=draw_seed(rng))
+
+
+def _check_options(statistic: str, n: int, probabilities: Any, weighting: str, block_length: Any) -> None:
+    """Refuse options that do not belong to the statistic."""
+    check_choice(weighting, "weighting", WEIGHTINGS)
+    if probabilities is not None and statistic not in _WEIGHTED:
+        raise ValueError(must_be("probabilities", f'None with statistic="{statistic}"', "an array"))
+    if probabilities is None and weighting != "observations":
+        hint = "Equal probabilities need no weights."
+        raise ValueError(must_be("weighting", "left alone without `probabilities`", repr(weighting), hint))
+    if statistic in BLOCK_SCHEMES:
+        hint = "automatic_block_length(influence_values(moments)) chooses one."
+        if block_length is None:
+            raise ValueError(must_be("block_length", f"an int in [1, {n}]", None, hint))
+        check_int(block_length, "block_length", high=n, hint=hint)
+    elif block_length is not None:
+        rule = "None unless runs of observations are drawn"
+        raise ValueError(must_be("block_length", rule, block_length, f"Use one of {BLOCK_SCHEMES}."))
 
 
 def plan_from_indices(indices: ArrayLike, n_observations: int) -> ResamplingPlan:

@@ -14,6 +14,7 @@ from typing import Self
 
 import numpy as np
 
+from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_int
@@ -28,6 +29,8 @@ from .tiles import (
 
 # Tiles use spawn keys (tile, block); this key, far above any tile number, derives other plans.
 _ALTERNATIVE_KEY = 2**40
+# Of NumPy's multivariate hypergeometric distribution.
+LARGEST_POPULATION = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +65,23 @@ class ResamplingPlan(ABC):
     @property
     def subset_weights(self) -> FloatArray | None:
         """Weights (summing to one) of the subsets in an average, shape (B,); None means equal ones."""
+        return None
+
+    @property
+    def observation_weights(self) -> FloatArray | None:
+        """Weight of every draw of an observation inside the sums, shape (n,); None means one.
+
+        Their expected sum over a subset is k, and the expected sum of weight times anything is k / n of
+        the total: unequal drawing probabilities are undone here.
+        """
+        return None
+
+    @property
+    def subset_groups(self) -> IntArray | None:
+        """Group of every subset, shape (B,), from 0 up: subsets of one group depend on each other.
+
+        None means that all subsets are independent of each other given the data.
+        """
         return None
 
     @property
@@ -150,6 +170,12 @@ class SubsetPlan(ResamplingPlan):
     seed: int
     statistic: str = "U"
 
+    def __post_init__(self) -> None:
+        if self.n_observations >= LARGEST_POPULATION:
+            rule = "below 10^9 without replacement, the largest population NumPy splits over blocks"
+            hint = 'Use statistic="V", or join observations into larger ones.'
+            raise ValueError(must_be("n_observations", rule, self.n_observations, hint))
+
     def draw(self, tile: int, block: int) -> TileDraw:
         """See the base class."""
         # Listing pays for small shares, and for small n as long as a subset repeats about one row (k^2 / 2n).
@@ -190,7 +216,7 @@ def _share_of_block(plan: SubsetPlan | BootstrapPlan, tile: int, block: int) -> 
     return n_rows, _split(plan, tile)[:, block]
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)  # block after block is drawn for all tiles: 16384 subsets without a second split
 def _split(plan: SubsetPlan | BootstrapPlan, tile: int) -> IntArray:
     """Split k over the row blocks for every subset of the tile, shape (256, n_blocks)."""
     block_sizes = np.array([rows.stop - rows.start for rows in plan.row_blocks])

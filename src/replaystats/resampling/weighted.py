@@ -1,0 +1,215 @@
+"""Plans that prefer some observations: importance sampling, with and without replacement.
+
+Subsets drawn with unequal probabilities do not aim at theta unless the preference is undone. Two ways:
+
+- ``weighting="observations"``: every draw of observation i counts 1 / (n p_i) (with replacement) or
+  k / (n pi_i) (without) inside the sums. The target is the plug-in's, and the weights stay bounded.
+- ``weighting="subsets"``: sums are left alone and the answer of subset b is weighted by how much likelier
+  b is under uniform draws. Exact, but these weights are products of k factors and degenerate as k grows.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.random import stream
+from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.validation import check_array, check_length
+from .conditional_poisson import inclusion_table, log_symmetric_polynomial, remaining_inclusion
+from .plan import ResamplingPlan
+from .tiles import TILE_SUBSETS, TileDraw
+
+WEIGHTINGS = ("observations", "subsets")
+
+
+def check_probabilities(probabilities: ArrayLike, n_observations: int) -> FloatArray:
+    """Return relative probabilities or priorities as probabilities that sum to one, shape (n,)."""
+    p = check_array(probabilities, "probabilities", ndim=1)
+    check_length(len(p), n_observations, "probabilities", "n_observations")
+    if p.min() <= 0.0:
+        hint = "An observation that is never drawn cannot be weighted back: mix with uniform draws."
+        raise ValueError(must_be("probabilities", "positive", f"{p.min():g} at index {p.argmin()}", hint))
+    return np.asarray(p / p.sum())
+
+
+def effective_size(weights: FloatArray) -> float:
+    """Return Kish's effective number of equally weighted items, (sum w)^2 / sum w^2.
+
+    Examples
+    --------
+    >>> effective_size(np.array([1.0, 1.0, 1.0, 0.0]))
+    3.0
+    """
+    return float(weights.sum() ** 2 / (weights**2).sum())
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class WeightedPlan(ResamplingPlan):
+    """Independent subsets drawn with unequal probabilities.
+
+    Attributes
+    ----------
+    probabilities : ndarray of shape (n,)
+        Sum to one. Without replacement they are the odds of the draw, not its inclusion probabilities.
+    weighting : {"observations", "subsets"}
+        Where the preference is undone: inside the sums, or by weights of whole subsets.
+    """
+
+    seed: int
+    probabilities: FloatArray
+    weighting: str = "observations"
+
+    @property
+    @abstractmethod
+    def expected_counts(self) -> FloatArray:
+        """Expected number of times each observation is in a subset, shape (n,); sums to k."""
+
+    @abstractmethod
+    def _log_ratio(self) -> FloatArray:
+        """Log of (uniform probability / probability here) of every subset, shape (B,)."""
+
+    @cached_property
+    def observation_weights(self) -> FloatArray | None:
+        """See the base class: Horvitz-Thompson weights (k / n) / expected count."""
+        if self.weighting == "subsets":
+            return None
+        return np.asarray(self.subsample_size / self.n_observations / self.expected_counts)
+
+    @cached_property
+    def importance_weights(self) -> FloatArray | None:
+        """Uniform over present probability of every subset, shape (B,), expectation one; None if unused."""
+        return np.exp(self._log_ratio()) if self.weighting == "subsets" else None
+
+    @cached_property
+    def subset_weights(self) -> FloatArray | None:
+        """See the base class: the importance weights, self-normalised."""
+        if self.weighting == "observations":
+            return None
+        log_ratio = self._log_ratio()
+        weights = np.exp(log_ratio - log_ratio.max())
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def effective_resamples(self) -> float:
+        """Number of equally weighted subsets that the B weighted ones are worth."""
+        if self.subset_weights is None:
+            return float(self.n_resamples)
+        return effective_size(self.subset_weights)
+
+    @property
+    def effective_subsample_size(self) -> float:
+        """Number of uniform draws that the k weighted ones of a subset are worth.
+
+        k / E[w^2] with w the weight of a draw: the O(1/k) terms of an answer grow as if k were this.
+        """
+        weights = self.observation_weights
+        if weights is None:
+            return float(self.subsample_size)
+        return float(self.subsample_size**2 / (self.expected_counts @ weights**2))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class ImportancePlan(WeightedPlan):
+    """With replacement: the counts of a subset are multinomial(k, p)."""
+
+    statistic: str = "V"
+
+    @property
+    def with_replacement(self) -> bool:
+        """See the base class."""
+        return True
+
+    @property
+    def expected_counts(self) -> FloatArray:
+        """See the base class."""
+        return self.subsample_size * self.probabilities
+
+    def draw(self, tile: int, block: int) -> TileDraw:
+        """See the base class."""
+        rows = self.row_blocks[block]
+        n_subsets = self.tile_subsets(tile).stop - self.tile_subsets(tile).start
+        sizes = self._share_of_block(tile, block)[:n_subsets]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        cumulated = np.cumsum(self.probabilities[rows])
+        uniform = stream(self.seed, tile, block).random(starts[-1])
+        drawn = np.searchsorted(cumulated, uniform * cumulated[-1], side="right")
+        # u * total can round up to the total itself, which belongs to the last row.
+        last = rows.stop - rows.start - 1
+        return TileDraw(last + 1, rows=np.minimum(drawn, last).astype(np.uint16), starts=starts)
+
+    def _share_of_block(self, tile: int, block: int) -> IntArray:
+        """How many draws each of the tile's 256 subsets takes from the block, shape (256,)."""
+        if len(self.row_blocks) == 1:
+            return np.full(TILE_SUBSETS, self.subsample_size)
+        return _split(self, tile)[:, block]
+
+    def _log_ratio(self) -> FloatArray:
+        log_factor = -np.log(self.n_observations * self.probabilities)
+        return _sum_over_subsets(self, log_factor)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class ConditionalPoissonPlan(WeightedPlan):
+    """Without replacement: P(S) is proportional to the product of the odds p_i over S.
+
+    Independent coins with odds p_i, given that exactly k of them fall on heads. Inclusion probabilities are
+    exact, by elementary symmetric polynomials: O(n k) once per plan.
+    """
+
+    statistic: str = "U"
+
+    @cached_property
+    def expected_counts(self) -> FloatArray:
+        """See the base class: the inclusion probabilities."""
+        return remaining_inclusion(self._table)
+
+    @cached_property
+    def _table(self) -> FloatArray:
+        return inclusion_table(np.log(self.probabilities), self.subsample_size)
+
+    def draw(self, tile: int, block: int) -> TileDraw:
+        """See the base class."""
+        rows = self.row_blocks[block]
+        n_subsets = self.tile_subsets(tile).stop - self.tile_subsets(tile).start
+        return TileDraw(rows.stop - rows.start, mask=_draw_tile(self, tile)[:n_subsets, rows])
+
+    def _log_ratio(self) -> FloatArray:
+        n, k = self.n_observations, self.subsample_size
+        log_odds = np.log(self.probabilities)
+        log_uniform = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+        normaliser = log_symmetric_polynomial(log_odds, k)
+        return normaliser - log_uniform - _sum_over_subsets(self, log_odds)
+
+
+@lru_cache(maxsize=8)
+def _split(plan: ImportancePlan, tile: int) -> IntArray:
+    """Split k over the row blocks for every subset of the tile, shape (256, n_blocks)."""
+    shares = np.array([plan.probabilities[rows].sum() for rows in plan.row_blocks])
+    return stream(plan.seed, tile).multinomial(plan.subsample_size, shares / shares.sum(), TILE_SUBSETS)
+
+
+@lru_cache(maxsize=2)
+def _draw_tile(plan: ConditionalPoissonPlan, tile: int) -> np.ndarray:
+    """Go through the observations once, deciding each for all 256 subsets, shape (256, n)."""
+    rng, table = stream(plan.seed, tile), plan._table
+    remaining = np.full(TILE_SUBSETS, plan.subsample_size)
+    mask = np.empty((plan.n_observations, TILE_SUBSETS), dtype=np.bool_)
+    for row, taken in zip(table, mask, strict=True):
+        np.less(rng.random(TILE_SUBSETS), row[remaining], out=taken)
+        remaining -= taken
+    return mask.T
+
+
+def _sum_over_subsets(plan: ResamplingPlan, values: FloatArray) -> FloatArray:
+    """Return the sum of `values` over the observations of every subset, shape (B,)."""
+    total = np.zeros(plan.n_resamples)
+    for tile, subsets in plan.tiles():
+        for block, rows in enumerate(plan.row_blocks):
+            total[subsets] += plan.draw(tile, block).sparse_counts() @ values[rows]
+    return total
