@@ -160,10 +160,16 @@ class ReplayKernelRidge(ReplayedRegression):
         plan : ResamplingPlan, optional
             Subsets to use in place of drawn ones.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        fewest = 2 if self.standardize == "subset" else 1  # one row has no standard deviation
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=fewest
+        )
         self.X_fit_, self.y_fit_ = X, np.asarray(y, dtype=np.float64)
-        one_for_all = sample_weight is not None and np.ndim(sample_weight) == 0
-        self._weight = np.full(len(X), sample_weight) if one_for_all else sample_weight
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight, dtype=np.float64)
+            if sample_weight.ndim == 0:
+                sample_weight = np.full(len(X), sample_weight)
+        self._weight: FloatArray | None = sample_weight
         self._plug_in: KernelRidgeReplicates | None = None
         self.plan_ = self._plan_for(len(X), plan, as_generator(self.random_state))
         self.replicates_ = self._replicate(self.plan_)

@@ -68,6 +68,8 @@ class KernelProblem:
         y = y.reshape(len(y), -1)
         share = standardize == "global"
         scaling = Scaling.of(X) if share else None
+        if standardize is None and kernel.ignores_shifts:
+            scaling = Scaling.shift_of(X)  # squared distances lose digits far from the origin
         intercept = np.average(y, axis=0, weights=weight) if share else np.zeros(y.shape[1])
         return cls(
             points=X if scaling is None else scaling(X),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -122,7 +123,7 @@ def _tasks(n_subsets: int, n_jobs: int | None) -> Iterator[range]:
     workers = effective_n_jobs(n_jobs)
     n_tasks = 1 if workers == 1 else min(n_subsets, _TASKS_PER_WORKER * workers)
     edges = np.linspace(0, n_subsets, n_tasks + 1).astype(int)
-    return (range(start, stop) for start, stop in zip(edges[:-1], edges[1:], strict=True))
+    return (range(start, stop) for start, stop in itertools.pairwise(edges))
 
 
 def _fit_some(

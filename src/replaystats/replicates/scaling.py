@@ -39,6 +39,12 @@ class Scaling:
         return cls(centre, scale)
 
     @classmethod
+    def shift_of(cls, points: FloatArray) -> Scaling:
+        """Measure the mean alone: the points keep their units."""
+        centre = points.mean(axis=-2, keepdims=True)
+        return cls(centre, np.ones_like(centre))
+
+    @classmethod
     def joined(cls, scalings: list[Scaling]) -> Scaling | None:
         """Return the units of consecutive blocks of subsets as one; None if there are none."""
         if not scalings:
