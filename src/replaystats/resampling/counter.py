@@ -1,0 +1,152 @@
+"""Subsets from a counter: the same integers from NumPy and on a GPU, evaluated where the moments are.
+
+Subset b has a key of two 32-bit words, and the number of observation i under that key is a bijective mix of
+i, so no two observations of a subset ever tie. Without replacement the k observations with the smallest
+numbers are taken; with replacement draw j takes a 62-bit number modulo n, and the few numbers that would
+favour small rows are drawn again. All of it is integer arithmetic that wraps, which every array library does alike.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from .._core.errors import must_be
+from .._core.random import stream
+from .._core.typing import IntArray
+from .plan import ResamplingPlan
+from .tiles import TILE_SUBSETS, TileDraw
+
+# Multipliers of a 32-bit mixer with low bias, as signed integers; odd, so that each mix is a bijection.
+_FIRST, _SECOND = (int(np.uint32(m).astype(np.int32)) for m in (0x7FEB352D, 0x846CA68B))
+# Where the k-th smallest of n uniform numbers is looked for, in standard deviations; checked, not trusted.
+_WINDOW = 8.0
+# Numbers held at a time: 512 MiB of 32-bit integers.
+_HELD_NUMBERS = 2**27
+# Address of the stream that keys come from, away from those of tiles and of alternative plans.
+_KEY_STREAM = 2**41
+MAX_OBSERVATIONS = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CounterPlan(ResamplingPlan):
+    """Independent subsets whose members are a hash of (seed, subset, observation).
+
+    Slower than tiles on the host; for a GPU, where a tile is drawn without anything being sent there. A tile
+    takes 256 n bytes.
+    """
+
+    seed: int
+    repeats: bool
+
+    @property
+    def with_replacement(self) -> bool:
+        """See the base class."""
+        return self.repeats
+
+    @cached_property
+    def row_blocks(self) -> list[slice]:
+        """See the base class; one block, because a subset's smallest numbers can be anywhere."""
+        return [slice(0, self.n_observations)]
+
+    def draw(self, tile: int, block: int, *, reference: Any = None) -> TileDraw:
+        """Return the subsets of `tile`, in the kind and on the device of `reference` (NumPy by default)."""
+        subsets = self.tile_subsets(tile)
+        keys = stream(self.seed, _KEY_STREAM, tile).integers(
+            -(2**31), 2**31, (TILE_SUBSETS, 4), dtype=np.int32
+        )
+        keys = keys[: subsets.stop - subsets.start]
+        reference = np.empty(0) if reference is None else reference
+        if self.repeats:
+            return _draw_rows(keys, self.n_observations, self.subsample_size, reference)
+        return _draw_masks(keys, self.n_observations, self.subsample_size, reference)
+
+
+def check_size(n_observations: int) -> None:
+    """Raise where 32-bit counters do not reach."""
+    if n_observations > MAX_OBSERVATIONS:
+        hint = 'Use sampler="tiles".'
+        raise ValueError(
+            must_be("n_observations", f"at most {MAX_OBSERVATIONS} for counters", n_observations, hint)
+        )
+
+
+def mixed(counter: Any, keys: Any) -> Any:
+    """Return the 32-bit numbers of `counter` (1, m) under every pair of keys (b, 2), shape (b, m).
+
+    Multiply and xor-shift, with a key before each multiplication: the first moves the counters of different
+    subsets apart, the second makes them different functions. Right shifts are made logical by a mask.
+    """
+    x = counter ^ keys[:, :1]
+    x = x ^ ((x >> 16) & 0xFFFF)
+    x = x * _FIRST
+    x = x ^ ((x >> 15) & 0x1FFFF) ^ keys[:, 1:]
+    x = x * _SECOND
+    return x ^ ((x >> 16) & 0xFFFF)
+
+
+def _draw_masks(keys: IntArray, n: int, k: int, reference: Any) -> TileDraw:
+    """Mark the k observations with the smallest numbers of every subset."""
+    xp = array_namespace(reference)
+    place = device(reference)
+    counter = xp.arange(n, dtype=xp.int32, device=place)[None, :]
+    group = max(1, _HELD_NUMBERS // n)
+    masks = []
+    for first in range(0, len(keys), group):
+        words = xp.asarray(keys[first : first + group, :2], device=place)
+        numbers = mixed(counter, words)
+        masks.append(numbers <= _kth_smallest(xp, numbers, k)[:, None])
+    return TileDraw(n, mask=masks[0] if len(masks) == 1 else xp.concat(masks, axis=0))
+
+
+def _kth_smallest(xp: Any, numbers: Any, k: int) -> Any:
+    """Return the k-th smallest number of every row, shape (rows,).
+
+    Only numbers near the expected place are sorted: those within 8 standard deviations, all where a row's
+    k-th smallest is not among them.
+    """
+    n = numbers.shape[1]
+    width = _WINDOW
+    while True:
+        spread = width * math.sqrt(k / n * (1 - k / n) / n) + 1 / n
+        low, high = (min(max(int((k / n + sign * spread) * 2**32), 0), 2**32 - 1) - 2**31 for sign in (-1, 1))
+        below = xp.count_nonzero(numbers < low, axis=1)
+        window = (numbers >= low) & (numbers <= high)
+        near = xp.count_nonzero(window, axis=1)
+        rank = k - below  # from 1 to `near`, where the window holds the answer
+        if bool(xp.all((rank >= 1) & (rank <= near))):
+            break
+        width *= 2
+    rows = xp.astype(xp.nonzero(window)[0], xp.int64)
+    found = xp.astype(numbers[window], xp.int64)  # in the order of `rows`
+    ordered = xp.sort(rows * 2**32 + (found + 2**31))
+    chosen = xp.take(ordered, xp.cumulative_sum(near) - (near - rank) - 1)
+    return xp.astype((chosen & 0xFFFFFFFF) - 2**31, xp.int32)
+
+
+def _draw_rows(keys: IntArray, n: int, k: int, reference: Any) -> TileDraw:
+    """Draw k rows of every subset with replacement."""
+    xp = array_namespace(reference)
+    place = device(reference)
+    words = xp.asarray(keys, device=place)
+    limit = 2**62 // n * n  # numbers from here on would favour small rows
+    counter = xp.arange(k, dtype=xp.int32, device=place)[None, :]
+    number = _long_number(xp, counter, words)
+    while bool(xp.any(number >= limit)):  # about once in 2^62 / n draws
+        words = words + 1
+        number = xp.where(number >= limit, _long_number(xp, counter, words), number)
+    rows = xp.astype(number % n, xp.int32)
+    starts = np.arange(len(keys) + 1) * k
+    return TileDraw(n, rows=xp.reshape(rows, (-1,)), starts=starts)
+
+
+def _long_number(xp: Any, counter: Any, words: Any) -> Any:
+    """Return 62-bit numbers of `counter` under four key words a subset, shape (b, m)."""
+    upper = xp.astype(mixed(counter, words[:, :2]), xp.int64) & 0x3FFFFFFF
+    lower = xp.astype(mixed(counter, words[:, 2:]), xp.int64) & 0xFFFFFFFF
+    return upper * 2**32 + lower
