@@ -3,7 +3,7 @@
 Subset b has a key of two 32-bit words, and the number of observation i under that key is a bijective mix of
 i, so no two observations of a subset ever tie. Without replacement the k observations with the smallest
 numbers are taken; with replacement draw j takes a 62-bit number modulo n, and the few numbers that would
-favour small rows are drawn again. All of it is integer arithmetic that wraps, which every array library does alike.
+favour small rows are drawn again. All of it is integer arithmetic that wraps, alike in every array library.
 """
 
 from __future__ import annotations
