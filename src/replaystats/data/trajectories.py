@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_int
 from ._flat import check_flags, flatten_dt, flatten_states, flatten_steps, gather, offsets_of
+from .storage import read_fields, write_parquet
 from .views import Transitions, Windows
 
 # Time steps recovered from clock readings differ in their last digits; more than this is a real change.
@@ -321,6 +323,26 @@ class Trajectories:
             dt=parts[0].dt if same_dt else _join([p._dt_per_step() for p in parts]),
             parent=np.concatenate([p.parent + shift for p, shift in zip(parts, shifts, strict=False)]),
         )
+
+    # ------------------------------------------------------------------ files
+
+    def to_parquet(self, path: str | PathLike[str]) -> None:
+        """Write the data to a Parquet file, whole or not at all; `from_parquet` gives it back bit for bit.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     Trajectories([[0.0, 1.0], [2.0, 4.0]], dt=0.1).to_parquet(f"{folder}/log.parquet")
+        ...     Trajectories.from_parquet(f"{folder}/log.parquet")
+        Trajectories(2 x 1 steps, d=1, dt=0.1)
+        """
+        write_parquet(self, path)
+
+    @classmethod
+    def from_parquet(cls, path: str | PathLike[str]) -> Self:
+        """Return what `to_parquet` wrote; for other tables see `replaystats.readers.from_table`."""
+        return cls._from_fields(**read_fields(path))
 
 
 def _check_alike(parts: Sequence[Trajectories]) -> None:
