@@ -52,7 +52,7 @@ def _variance(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -
     reason = (
         f"Above 0 at {percent(shares['U'])} (U) and {percent(shares['V'])} (V) of the test points, at all of "
         f"them in {clean['U']} and {clean['V']} of {len(cells)} cells. The median variance is "
-        f"{significant(ratios.min(), 2)} to {significant(ratios.max(), 2)} times the plain one."
+        f"{_range(ratios.ravel())} times the plain one."
     )
     needed_share, needed_cells = (SUBSTANTIALLY_ALL, 1.0) if experiment.demand == "all" else (0.5, 0.5)
     holds = min(shares.values()) >= needed_share and (ratios < 1).mean(axis=0).min() >= needed_cells
@@ -86,9 +86,8 @@ def _value(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> V
     ratio = {m: float(np.median(widths[m] / widths["plain"])) for m in REPLAYED}
     narrower = {m: float((widths[m] < widths["plain"]).mean()) for m in REPLAYED}
     reason = (
-        f"The 95 % bands of U and V are {significant(ratio['U'], 2)} and {significant(ratio['V'], 2)} times as "
-        f"wide as the plain one (median over the grid), narrower at {percent(narrower['U'])} and "
-        f"{percent(narrower['V'])} of the points."
+        f"The 95 % bands of U and V are {_range(ratio.values())} times as wide as the plain one (median "
+        f"over the grid), narrower at {percent(narrower['U'])} and {percent(narrower['V'])} of the points."
     )
     holds = max(ratio.values()) < 1 and min(narrower.values()) >= SUBSTANTIALLY_ALL
     return _with_plain_inverse(experiment, journal, holds, reason, "iqr2", "squared interquartile range")
@@ -100,7 +99,7 @@ def _time(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Ve
     faster = sum(factor < 1 for factor in factors)
     reason = (
         f"With lean code, prediction included, replay is faster in {faster} of {len(factors)} comparisons "
-        f"and takes {significant(min(factors), 2)} to {significant(max(factors), 2)} times as long as a full fit."
+        f"and takes {_range(factors)} times as long as the full fit."
     )
     return Verdict(HOLDS if faster == len(factors) else FAILS, reason)
 
@@ -123,6 +122,11 @@ def _scaling(experiment: Experiment, cells: Sequence[Cell], journal: Journal) ->
     )
     holds = exponents[1] < exponents[0] and time < 1 and error <= 1
     return Verdict(HOLDS if holds else FAILS, reason)
+
+
+def _range(values: Iterable[float]) -> str:
+    ordered = sorted(values)
+    return f"{significant(ordered[0], 2)} to {significant(ordered[-1], 2)}"
 
 
 def _results(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> list[dict[str, Any]]:
@@ -148,7 +152,7 @@ def _with_plain_inverse(
         return Verdict(HOLDS if holds else FAILS, reason)
     reason += (
         " With the plain inverse in place of the pseudo-inverse, on equal data and subsets, "
-        f"replay multiplies the median {name} by {significant(min(ratios), 2)} to {significant(max(ratios), 2)}."
+        f"replay multiplies the median {name} by {_range(ratios)}."
     )
     if not holds:
         return Verdict(FAILS, reason)

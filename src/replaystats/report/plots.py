@@ -115,10 +115,8 @@ def difference_limits(groups: Sequence[Mapping[str, Any]], symlog: float | None)
     """Return limits that hold every value of the groups, published ones included, and 0."""
     values = [np.asarray(group[method], dtype=float) for group in groups for method in ("U", "V")]
     for group in groups:
-        if group["published"] is not None:
-            values += [
-                np.array([group["published"][m]["min"], group["published"][m]["max"]]) for m in ("U", "V")
-            ]
+        for summary in (group["published"] or {}).values():
+            values.append(np.array([summary["min"], summary["max"]]))
     joined = np.concatenate([np.zeros(1), *values])
     low, high = float(joined.min()), float(joined.max())
     if symlog is None:
