@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..resampling import ResamplingPlan
-from .validity import HEAVY_TAIL
+from .validity import HEAVY_TAIL, ROBUST_CROSSING, WEAK_SEPARATION
 
-# Beyond this share of crossing subsets a median still averages answers from both sides of a pole.
-MEDIAN_CROSSING = 0.05
-# Below this many standard errors from singularity, normal approximations are rough.
-WEAK_SEPARATION = 4.0
 # A predicted mean squared error within 3 % of the plug-in's is no gain worth the computation.
 WORTHWHILE = 0.97
 # With more prediction points than this outside the data, no estimator helps.
@@ -41,7 +37,7 @@ class Condition:
 
 
 def paper_conditions(plan: ResamplingPlan) -> tuple[Condition, ...]:
-    """Evaluate n / (B k) -> 0, k / n -> 0 and, with replacement, k / n^(1/4) -> 0.
+    """Evaluate n / (B k) -> 0, k / n -> 0 (which suffices for U) and k / n^(1/4) -> 0 (for V).
 
     Examples
     --------
@@ -49,11 +45,12 @@ def paper_conditions(plan: ResamplingPlan) -> tuple[Condition, ...]:
     >>> for condition in paper_conditions(make_plan(1000, subsample_size=0.5, n_resamples=500, rng=0)):
     ...     print(condition)
     n / (B k) = 0.004: small, so the choice of subsets adds little noise
-    k / n = 0.5: not small; the limit theorem for U asks for it, intervals here do not
+    k / n = 0.5: not small; the limit theorem for U asks for it, the intervals do not
+    k / n^(1/4) = 88.9: not small; the limit theorem for V asks for it, the intervals do not
     """
     n, k, n_resamples = plan.n_observations, plan.subsample_size, plan.n_resamples
     noise, share, root = n / (n_resamples * k), k / n, k / n**0.25
-    conditions = [
+    return (
         Condition(
             name="n / (B k)",
             value=noise,
@@ -68,21 +65,17 @@ def paper_conditions(plan: ResamplingPlan) -> tuple[Condition, ...]:
             met=share <= SMALL,
             meaning="small, as the limit theorem for U asks"
             if share <= SMALL
-            else "not small; the limit theorem for U asks for it, intervals here do not",
+            else "not small; the limit theorem for U asks for it, the intervals do not",
         ),
-    ]
-    if plan.with_replacement:
-        conditions.append(
-            Condition(
-                name="k / n^(1/4)",
-                value=root,
-                met=root <= 1,
-                meaning="at most 1, as the limit theorem for V asks"
-                if root <= 1
-                else "not small; the limit theorem for V asks for it, intervals here do not",
-            )
-        )
-    return tuple(conditions)
+        Condition(
+            name="k / n^(1/4)",
+            value=root,
+            met=root <= SMALL,
+            meaning="small, as the limit theorem for V asks"
+            if root <= SMALL
+            else "not small; the limit theorem for V asks for it, the intervals do not",
+        ),
+    )
 
 
 def recommend(
@@ -104,7 +97,7 @@ def recommend(
         why = f"Nothing can be averaged away: {singular}. A penalty (or more data) has to choose."
         return Recommendation(action="add ridge", why=why)
     unstable = crossing_share + failed_share
-    if unstable > MEDIAN_CROSSING:
+    if unstable > ROBUST_CROSSING:
         why = f"{unstable:.1%} of the subsets have a singular matrix or lie beyond one."
         return Recommendation(action="add ridge", why=why)
     if unstable > 0 or tail_index < HEAVY_TAIL:

@@ -7,11 +7,14 @@ replicates then lie on both sides of a pole.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .._core.linalg import cholesky_stack
 from .._core.typing import BoolArray, FloatArray
 from ..replicates import Replicates
+from ..resampling import ResamplingPlan
 from .influence import Linearisation
 
 
@@ -36,9 +39,31 @@ def crossed(replicates: Replicates, linear: Linearisation) -> BoolArray:
     return crossing
 
 
-def smallest_eigenvalues(replicates: Replicates, linear: Linearisation) -> FloatArray:
-    """Return min Re eig(I + R (A_b - E A_b)) of every subset, shape (B,): 1 is safe, 0 is singular."""
-    return _smallest_real_parts(_relative_matrices(replicates, linear))
+def smallest_eigenvalues(
+    replicates: Replicates, linear: Linearisation, *, first: int | None = None
+) -> FloatArray:
+    """Return min Re eig(I + R (A_b - E A_b)) of the `first` subsets (default all): 1 is safe, 0 singular."""
+    return _smallest_real_parts(_relative_matrices(replicates, linear, first))
+
+
+def separation(eigenvalues: FloatArray, plan: ResamplingPlan) -> float:
+    """Return how many standard errors the moment matrix of all data is away from a singular one.
+
+    Subsets scatter more than samples of size n do, by sqrt((n - k) / k) or sqrt(n / k). With that taken off,
+    the mean of the smallest eigenvalues over their standard deviation is the t statistic of "not singular";
+    for one instrumental variable it is that of the first stage.
+
+    Parameters
+    ----------
+    eigenvalues : ndarray of shape (m,)
+        From `smallest_eigenvalues`.
+    plan : ResamplingPlan
+        Of the subsets.
+    """
+    n, k = plan.n_observations, plan.subsample_size
+    scale = math.sqrt(k / n) if plan.with_replacement else math.sqrt(k / (n - k)) if k < n else 0.0
+    spread = scale * float(eigenvalues.std())
+    return (1 - scale * (1 - float(eigenvalues.mean()))) / spread if spread > 0 else math.inf
 
 
 def _smallest_real_parts(matrices: FloatArray) -> FloatArray:
@@ -50,7 +75,7 @@ def _smallest_real_parts(matrices: FloatArray) -> FloatArray:
     return smallest
 
 
-def _relative_matrices(replicates: Replicates, linear: Linearisation) -> FloatArray:
+def _relative_matrices(replicates: Replicates, linear: Linearisation, first: int | None = None) -> FloatArray:
     """Return matrices similar to I + R (A_b - E A_b), as symmetric as the problem allows, (B, q, q).
 
     With S = L L^T the symmetric part of R^-1, the similar L^T (.) L^-T is exactly symmetric where the moments
@@ -63,7 +88,7 @@ def _relative_matrices(replicates: Replicates, linear: Linearisation) -> FloatAr
         lower, failed = cholesky_stack((expected + expected.T)[None])
         if not failed[0]:
             left, right = lower[0].T @ left, np.linalg.inv(lower[0]).T
-    deviation = replicates.sums.A - linear.share * A_all
+    deviation = replicates.sums.A[:first] - linear.share * A_all
     # Two products of a (B q, q) with a (q, q) matrix instead of 2 B tiny ones.
     half = deviation @ right
     moved = (half.swapaxes(1, 2) @ left.T).swapaxes(1, 2)

@@ -13,8 +13,8 @@ from ..replicates.solvers.truncated import DEFAULT_RCOND
 from ..resampling import ResamplingPlan
 from . import diagnosis_view
 from .advice import Condition, paper_conditions, recommend
+from .crossing import smallest_eigenvalues
 from .measures import (
-    distance_to_singularity,
     monte_carlo_share,
     plug_in_bias,
     predicted_gain,
@@ -48,7 +48,7 @@ class Diagnosis:
         Of the subsets' matrices relative to the expected one: 1 is safe, 0 is singular.
     separation : float
         How many standard errors the moment matrix of all data is away from a singular one: the t statistic
-        of the first stage, for an instrumental variable. Normal intervals are rough below about 4.
+        of the first stage, for an instrumental variable. Below 4, intervals around means are withheld.
     tail_index : float
         Of the replicates; below 2 they have no variance.
     variance_ratio : float or None
@@ -144,7 +144,9 @@ def diagnose(
         bias, (share, needed) = plug_in_bias(validity, X), (0.0, 0)
     else:
         bias, (share, needed) = replay_bias(validity, X), monte_carlo_share(covariance, X)
-    eigenvalues, separation = distance_to_singularity(validity)
+    eigenvalues = np.full(len(replicates), np.nan)
+    if validity.linear is not None:
+        eigenvalues = smallest_eigenvalues(replicates, validity.linear)
     reasons = validity.doubts(method)
     outside = None
     if points is not None and observed is not None:
@@ -154,7 +156,7 @@ def diagnose(
         crossing_share=validity.crossing_share,
         failed_share=float(replicates.failed.mean()),
         tail_index=validity.tail_index,
-        separation=separation,
+        separation=validity.separation,
         error_ratio=None if gain is None else gain.error_ratio,
         variance_ratio=None if gain is None else gain.variance_ratio,
         outside_share=outside,
@@ -168,7 +170,7 @@ def diagnose(
         n_basis=replicates.moments.n_basis,
         crossing_share=validity.crossing_share,
         smallest_eigenvalues=eigenvalues,
-        separation=separation,
+        separation=validity.separation,
         tail_index=validity.tail_index,
         variance_ratio=None if gain is None else gain.variance_ratio,
         error_ratio=None if gain is None else gain.error_ratio,

@@ -11,7 +11,6 @@ from .._core.typing import FloatArray
 from ..replicates import replicate
 from ..resampling import ResamplingPlan, make_plan
 from .covariance import variance_at
-from .crossing import smallest_eigenvalues
 from .influence import jackknife_bias, jackknife_covariance
 from .location import locate
 from .replay import ReplayCovariance, control_variate, replay_covariance, replicate_weights
@@ -70,24 +69,6 @@ def plug_in_bias(validity: Validity, X: FloatArray | None) -> FloatArray:
     if validity.singular or validity.linear is None:
         return _plug_in_share(validity.replicates.plan) * replay_bias(validity, X)
     return _apply(X, jackknife_bias(validity.replicates.moments, validity.replicates.solver))
-
-
-def distance_to_singularity(validity: Validity) -> tuple[FloatArray, float]:
-    """Return the smallest relative eigenvalue of every subset, and the separation of the whole data.
-
-    Subsets scatter more than samples of size n do, by sqrt((n - k) / k) or sqrt(n / k): that scatter, scaled
-    back, is the standard error of the matrix in the units in which 1 is its distance to singularity.
-    """
-    if validity.linear is None:
-        return np.full(len(validity.replicates), np.nan), math.nan
-    eigenvalues = smallest_eigenvalues(validity.replicates, validity.linear)
-    plan = validity.replicates.plan
-    n, k = plan.n_observations, plan.subsample_size
-    rest = n if plan.with_replacement else n - k
-    scatter = math.sqrt(float(np.mean((1 - eigenvalues) ** 2)))
-    if rest == 0 or scatter == 0:
-        return eigenvalues, math.inf
-    return eigenvalues, 1 / (scatter * math.sqrt(k / rest))
 
 
 def monte_carlo_share(covariance: ReplayCovariance, X: FloatArray | None) -> tuple[float, int]:
