@@ -15,8 +15,9 @@ import numpy as np
 from .._core.errors import SingularReplicateError, must_be
 from .._core.linalg import solve_stack
 from .._core.typing import FloatArray, IntArray
-from ..moments import AnyMoments, FactoredMoments, Moments
+from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments
 from ..replicates.solvers import Auto, Solver
+from ..resampling.tiles import TILE_ROWS
 from .covariance import gram
 
 # Rows of small systems solved at a time: 8192 matrices of 9 x 9 are 5 MB.
@@ -58,6 +59,22 @@ class Linearisation:
         # Without a penalty the residuals sum to zero already, up to rounding.
         centred: FloatArray = values - values.mean(axis=0)
         return centred
+
+    def influence_by_block(self, moments: AnyMoments) -> Iterator[FloatArray]:
+        """Yield the same values for 16384 observations after the other, the row blocks of every plan.
+
+        Of streamed moments only one block is ever held.
+        """
+        n = moments.n_observations
+        if not isinstance(moments, StreamedMoments):
+            values = self.influence(moments)
+            yield from (values[first : first + TILE_ROWS] for first in range(0, n, TILE_ROWS))
+            return
+        A, b = moments.total()
+        centre = (b - A @ self.theta) / n
+        for _, rows in moments.pieces(range(moments.n_blocks), TILE_ROWS):
+            residuals = moments.example.wrap(rows).residuals(self.theta) - centre
+            yield np.moveaxis(np.moveaxis(residuals, 1, -1) @ self.inverse.T, -1, 1) * (self.share * n)
 
     def linear_part(self, A: FloatArray, b: FloatArray, moments: AnyMoments) -> FloatArray:
         """Return the linear part of subset answers, mean zero, from their sums A (B, q, q) and b (B, q).
@@ -136,8 +153,9 @@ def sandwich_covariance(moments: AnyMoments, solver: Solver | None = None) -> Fl
     -------
     ndarray of shape (q, q) or (n_outputs, q, q)
     """
-    n = moments.n_observations
-    return gram(influence_values(moments, solver)) / (n * (n - 1))
+    n, linear = moments.n_observations, linearise(moments, solver)
+    total = sum(gram(values) for values in linear.influence_by_block(moments))
+    return np.asarray(total / (n * (n - 1)))
 
 
 def delete_one(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:
@@ -161,43 +179,53 @@ def delete_one(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:
     array([2.33333333, 1.66666667, 2.        ])
     """
     linear = linearise(moments, solver)
-    if linear.truncated:
-        rule = "one that keeps every direction (what is left out changes with each observation)"
-        raise ValueError(must_be("solver", rule, f"{linear.truncated} left out", "Use Ridge(alpha)."))
-    if isinstance(moments, FactoredMoments):
-        parts = _steps_by_length(moments)
-        shifts = np.empty((moments.n_observations, *linear.theta.shape))
-        for observations, steps in parts:
-            shifts[observations] = _factored_shifts(moments, linear, steps)
-    else:
-        shifts = np.concatenate([_dense_shifts(part, linear) for part in _blocks(moments)])
-    return linear.theta - shifts
+    left_out = np.empty((moments.n_observations, *linear.theta.shape))
+    for observations, shifts in _delete_one_shifts(moments, linear):
+        left_out[observations] = linear.theta - shifts
+    return left_out
 
 
 def jackknife_covariance(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:
     """Return the delete-one jackknife covariance of the plug-in, shape (q, q) or (n_outputs, q, q)."""
-    left_out = delete_one(moments, solver)
-    n = len(left_out)
-    return gram(left_out - left_out.mean(axis=0)) * ((n - 1) / n)
+    n, linear = moments.n_observations, linearise(moments, solver)
+    total = np.zeros_like(linear.theta)
+    square = gram(total[None])
+    for _, shifts in _delete_one_shifts(moments, linear):
+        total, square = total + shifts.sum(axis=0), square + gram(shifts)
+    return np.asarray(square - gram(total[None]) / n) * ((n - 1) / n)
 
 
 def jackknife_bias(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:
     """Return the jackknife estimate of the plug-in's bias, shape of theta."""
-    left_out = delete_one(moments, solver)
-    bias: FloatArray = (len(left_out) - 1) * (left_out.mean(axis=0) - linearise(moments, solver).theta)
-    return bias
+    n, linear = moments.n_observations, linearise(moments, solver)
+    total = sum(shifts.sum(axis=0) for _, shifts in _delete_one_shifts(moments, linear))
+    return np.asarray(-(n - 1) / n * total)
 
 
-def _blocks(moments: Moments) -> Iterator[Moments]:
-    """Yield the moments a block of rows at a time."""
+def _delete_one_shifts(
+    moments: AnyMoments, linear: Linearisation
+) -> Iterator[tuple[IntArray | slice, FloatArray]]:
+    """Yield blocks of observations and how far the plug-in moves when each of them is taken out."""
+    if linear.truncated:
+        rule = "one that keeps every direction (what is left out changes with each observation)"
+        raise ValueError(must_be("solver", rule, f"{linear.truncated} left out", "Use Ridge(alpha)."))
+    if isinstance(moments, FactoredMoments):
+        for observations, steps in _steps_by_length(moments):
+            yield observations, _factored_shifts(moments, linear, steps)
+    else:
+        for first, part in _blocks(moments):
+            yield slice(first, first + len(part)), _dense_shifts(part, linear)
+
+
+def _blocks(moments: Moments | StreamedMoments) -> Iterator[tuple[int, Moments]]:
+    """Yield the moments a block of rows at a time, with the number of its first observation."""
     size = max(1, _BLOCK_NUMBERS // moments.n_basis**2)
+    if isinstance(moments, StreamedMoments):
+        for first, rows in moments.pieces(range(moments.n_blocks), size):
+            yield first, moments.example.wrap(rows)
+        return
     for first in range(0, moments.n_observations, size):
-        yield Moments.from_rows(
-            moments.rows[first : first + size],
-            moments.n_basis,
-            moments.n_outputs,
-            symmetric=moments.symmetric,
-        )
+        yield first, moments.wrap(moments.rows[first : first + size])
 
 
 def _dense_shifts(moments: Moments, linear: Linearisation) -> FloatArray:

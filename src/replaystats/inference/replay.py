@@ -17,6 +17,8 @@ Plans whose subsets are not independent draws have their own formulas, in `desig
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -200,10 +202,11 @@ def _jackknife(
     # Failed subsets have zero rows: they are drawn again with the others, but add nothing.
     right = np.zeros((len(replicates), scores[0].size))
     right[~replicates.failed] = weights[:, None] * scores.reshape(len(scores), -1)
-    influence = None if control is None else slope * control.influence(replicates.moments)
+    influence: Iterable[FloatArray] = (
+        itertools.repeat(np.zeros(())) if control is None else control.influence_by_block(replicates.moments)
+    )
     total = np.zeros_like(gram(scores[:1]))
-    for rows, product in count_products(plan, right):
-        covariance = product.reshape(-1, *scores.shape[1:])
-        total += gram(covariance if influence is None else covariance + influence[rows])
+    for (_, product), values in zip(count_products(plan, right), influence, strict=False):
+        total += gram(product.reshape(-1, *scores.shape[1:]) + slope * values)
     noise = count_variance(plan) * gram(scores, weights) / max(1, len(scores) - 1)
     return factor * total, factor * noise

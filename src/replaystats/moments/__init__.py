@@ -1,17 +1,22 @@
 """Stage 2: data to moments, the pairs (g_i, f_i) with theta = E[g]^-1 E[f]."""
 
-from .factored import AnyMoments, FactoredMoments
+from .factored import FactoredMoments, HeldMoments
 from .lstd import lstd_moments
 from .phibe import phibe_coefficients, phibe_moments
 from .record import Moments
 from .ridge import ridge_moments
+from .streamed import AnyMoments, StreamedMoments
+from .transitions import transition_moments
 
 __all__ = [
     "AnyMoments",
     "FactoredMoments",
+    "HeldMoments",
     "Moments",
+    "StreamedMoments",
     "lstd_moments",
     "phibe_coefficients",
     "phibe_moments",
     "ridge_moments",
+    "transition_moments",
 ]

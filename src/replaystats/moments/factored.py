@@ -60,6 +60,12 @@ class FactoredMoments:
         return self.right is self.left
 
     @property
+    def n_columns(self) -> int:
+        """Number of columns of [vec g_i | f_i], written down."""
+        q = self.n_basis
+        return (q * (q + 1) // 2 if self.symmetric else q * q) + q * (self.n_outputs or 1)
+
+    @property
     def one_step_each(self) -> bool:
         """Whether every observation has exactly one step."""
         return self.left.shape[0] == self.n_observations
@@ -91,20 +97,31 @@ class FactoredMoments:
             return step
         return np.add.reduceat(step, self.offsets[:-1], axis=0)
 
+    def scaled(self, weights: FloatArray) -> FactoredMoments:
+        """Return the moments with g_i and f_i multiplied by ``weights[i]``, which must not be negative."""
+        # The root goes on both factors, so that a symmetric product stays one.
+        root = np.sqrt(np.repeat(weights, np.diff(self.offsets)))
+        left = self.left * root[:, None]
+        right = left if self.symmetric else self.right * root[:, None]
+        response = self.response * (root[:, None] if self.response.ndim == 2 else root)
+        return FactoredMoments(left, right, response, self.offsets)
+
     def multiply_out(self) -> Moments:
         """Return the same moments with every g_i written down: n q^2 numbers."""
-        q, n_outputs = self.n_basis, self.n_outputs
-        columns = (q * (q + 1) // 2 if self.symmetric else q * q) + q * (n_outputs or 1)
-        rows = np.empty((self.n_observations, columns))
+        rows = np.empty((self.n_observations, self.n_columns))
         first = 0
         while first < self.n_observations:
             limit = self.offsets[first] + _BLOCK_ROWS
             last = max(first + 1, int(np.searchsorted(self.offsets, limit, side="right")) - 1)
-            rows[first:last] = self._rows(first, last)
+            rows[first:last] = self.stacked_rows(first, last)
             first = last
-        return Moments.from_rows(rows, q, n_outputs, symmetric=self.symmetric)
+        return self.wrap(rows)
 
-    def _rows(self, first: int, last: int) -> FloatArray:
+    def wrap(self, rows: FloatArray) -> Moments:
+        """Return rows, or sums of rows, that are stacked as [vec g_i | f_i]."""
+        return Moments.from_rows(rows, self.n_basis, self.n_outputs, symmetric=self.symmetric)
+
+    def stacked_rows(self, first: int, last: int) -> FloatArray:
         """Return [vec g_i | f_i] of observations `first` to `last`."""
         steps = slice(self.offsets[first], self.offsets[last])
         left, right, response = self.left[steps], self.right[steps], self.response[steps]
@@ -128,9 +145,9 @@ class FactoredMoments:
         return f"FactoredMoments(n={len(self)}, q={self.n_basis}, {len(self.left)} steps{kind})"
 
 
-AnyMoments: TypeAlias = Moments | FactoredMoments
+HeldMoments: TypeAlias = Moments | FactoredMoments
 
 
-def choose_form(moments: FactoredMoments) -> AnyMoments:
+def choose_form(moments: FactoredMoments) -> HeldMoments:
     """Multiply small bases out, keep large ones factored."""
     return moments.multiply_out() if moments.n_basis <= DENSE_BASIS_LIMIT else moments

@@ -7,13 +7,18 @@ import numpy as np
 from .._core.validation import check_real
 from ..basis import Basis
 from ..data import Trajectories
-from .factored import AnyMoments, FactoredMoments, choose_form
+from .factored import FactoredMoments, HeldMoments, choose_form
 from .rewards import RewardLike, step_rewards
 
 
 def lstd_moments(
-    data: Trajectories, basis: Basis, *, discount: float, reward: RewardLike = None
-) -> AnyMoments:
+    data: Trajectories,
+    basis: Basis,
+    *,
+    discount: float,
+    reward: RewardLike = None,
+    factored: bool = False,
+) -> HeldMoments:
     """Return the LSTD moments of every trajectory.
 
     With phi_j the features of state j and r_j the reward of step j, trajectory i has
@@ -33,11 +38,13 @@ def lstd_moments(
         Discount factor of one step.
     reward : callable or array-like of shape (N,), optional
         Per-step reward, as a function of the states (N, d) or as numbers. Default: the logged rewards.
+    factored : bool
+        Keep the steps apart, as `unit_moments` needs them to cut trajectories into blocks.
 
     Returns
     -------
     Moments or FactoredMoments
-        The second for more than 30 basis functions, where n q^2 numbers are never formed.
+        The second if asked for, and for more than 30 basis functions, where n q^2 numbers are never formed.
 
     Examples
     --------
@@ -54,4 +61,5 @@ def lstd_moments(
     start = np.arange(len(steps)) + steps.trajectory  # (N,) each trajectory has one state more than steps
     left = features[start]
     following = features[start + 1] * (discount * ~steps.terminal)[:, None]
-    return choose_form(FactoredMoments(left, left - following, rewards, data.step_offsets))
+    moments = FactoredMoments(left, left - following, rewards, data.step_offsets)
+    return moments if factored else choose_form(moments)

@@ -11,7 +11,7 @@ from .._core.typing import FloatArray
 from .._core.validation import check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
-from .factored import AnyMoments, FactoredMoments, choose_form
+from .factored import FactoredMoments, HeldMoments, choose_form
 from .rewards import RewardLike, step_rewards
 
 
@@ -38,7 +38,8 @@ def phibe_moments(
     reward: RewardLike = None,
     diffusion: bool = True,
     window_stride: int = 1,
-) -> AnyMoments:
+    factored: bool = False,
+) -> HeldMoments:
     """Return the PhiBE moments of every trajectory.
 
     From a window s_j..s_{j+a} the drift and diffusion at s_j are estimated by
@@ -67,6 +68,8 @@ def phibe_moments(
         Whether the process has noise; False drops Sigma, which is right for deterministic dynamics.
     window_stride : int
         Steps between the starts of windows. With actions held for several steps, the number of those steps.
+    factored : bool
+        Keep the windows apart, as `unit_moments` needs them to cut trajectories into blocks.
 
     Examples
     --------
@@ -95,4 +98,5 @@ def phibe_moments(
         covariance = np.einsum("na,nad,nae->nde", weight, steps, steps)
         right -= 0.5 * basis.second_order(start, covariance)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(windows.trajectory, minlength=len(data)))])
-    return choose_form(FactoredMoments(left, right, rewards, offsets))
+    moments = FactoredMoments(left, right, rewards, offsets)
+    return moments if factored else choose_form(moments)

@@ -78,6 +78,11 @@ class Moments:
         return self.rows.shape[0]
 
     @property
+    def n_columns(self) -> int:
+        """Number of stored columns."""
+        return int(self.rows.shape[1])
+
+    @property
     def n_matrix_columns(self) -> int:
         """Number of stored columns that belong to g."""
         q = self.n_basis
@@ -117,6 +122,18 @@ class Moments:
         g, f = self.unstack(self.rows)
         product: FloatArray = g @ theta
         return f - product
+
+    def scaled(self, weights: FloatArray) -> Self:
+        """Return the moments with g_i and f_i multiplied by ``weights[i]``."""
+        return self.wrap(self.rows * weights[:, None])
+
+    def stacked_rows(self, first: int, last: int) -> FloatArray:
+        """Return [vec g_i | f_i] of observations `first` to `last`."""
+        return self.rows[first:last]
+
+    def wrap(self, rows: FloatArray) -> Self:
+        """Return rows, or sums of rows, that are stacked as these are."""
+        return self.from_rows(rows, self.n_basis, self.n_outputs, symmetric=self.symmetric)
 
     def __len__(self) -> int:
         return self.n_observations

@@ -8,12 +8,12 @@ from .._core.errors import must_be
 from .._core.typing import ArrayLike
 from .._core.validation import check_array, check_length
 from ..basis import Basis
-from .factored import AnyMoments, FactoredMoments, choose_form
+from .factored import FactoredMoments, HeldMoments, choose_form
 
 
 def ridge_moments(
     X: ArrayLike, y: ArrayLike, basis: Basis | None = None, *, sample_weight: ArrayLike | None = None
-) -> AnyMoments:
+) -> HeldMoments:
     """Return g_i = w_i phi_i phi_i^T and f_i = w_i phi_i y_i.
 
     The penalty is not part of the moments: ``solver=Ridge(alpha)`` adds alpha I once per solve.

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._core.errors import ReplayWarning, SingularReplicateError
+from .._core.errors import ReplayWarning, SingularReplicateError, must_be
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_choice
-from ..moments import AnyMoments
+from ..moments import AnyMoments, StreamedMoments
 from ..resampling import ResamplingPlan
 from .executors import Executor
 from .solvers import Auto, Solver
@@ -40,7 +40,7 @@ class Replicates:
         Directions that a truncating solver left out.
     sums : SubsetSums
         The systems that were solved.
-    moments, plan, solver
+    moments, plan, solver, exact
         Everything needed to do it again or to go on.
     """
 
@@ -52,6 +52,7 @@ class Replicates:
     moments: AnyMoments
     plan: ResamplingPlan
     solver: Solver
+    exact: bool = False
 
     @property
     def n_failed(self) -> int:
@@ -68,7 +69,7 @@ class Replicates:
     ) -> Replicates:
         """Return the replicates with `n_more` further subsets; the first ones are not computed again."""
         plan = self.plan.extend(n_more)
-        more = _solve_from(len(self), self.moments, plan, self.solver, executor, memory_budget)
+        more = _solve_from(len(self), self.moments, plan, self.solver, executor, memory_budget, self.exact)
         _report_failures(more, on_failure)
         return replace(
             more,
@@ -97,6 +98,7 @@ def replicate(
     solver: Solver | None = None,
     executor: Executor | None = None,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    exact: bool = False,
     on_failure: str = "warn",
 ) -> Replicates:
     """Solve the moment equation on every subset of the plan.
@@ -107,16 +109,20 @@ def replicate(
 
     Parameters
     ----------
-    moments : Moments or FactoredMoments
+    moments : Moments, FactoredMoments or StreamedMoments
         (g_i, f_i) of n observations.
     plan : ResamplingPlan
         B subsets of k observations.
     solver : Solver, optional
         How a system is solved; default `Auto()`.
     executor : Executor, optional
-        Who runs the tiles of 256 subsets; default this thread. Results do not depend on it.
+        Who runs the tiles of 256 subsets, or the groups of blocks of streamed moments; default this thread
+        (for streamed moments, what ``joblib.parallel_config`` says). Results do not depend on it.
     memory_budget : int
-        Bytes for the working arrays of one tile, default 1 GiB.
+        Bytes for the working arrays of one task, default 1 GiB.
+    exact : bool
+        Sums that are rounded only once: bit-identical for any threads, chunks and workers, at about twice the
+        cost. Streamed moments are always summed so.
     on_failure : {"warn", "raise", "drop"}
         What to do about singular subsets. They are always recorded and never averaged.
 
@@ -140,7 +146,7 @@ def replicate(
     Replicates(100 x 1, 0 failed, U, k=4 of n=10)
     """
     check_choice(on_failure, "on_failure", ON_FAILURE)
-    replicates = _solve_from(0, moments, plan, solver or Auto(), executor, memory_budget)
+    replicates = _solve_from(0, moments, plan, solver or Auto(), executor, memory_budget, exact)
     _report_failures(replicates, on_failure)
     return replicates
 
@@ -152,9 +158,17 @@ def _solve_from(
     solver: Solver,
     executor: Executor | None,
     memory_budget: int,
+    exact: bool,
 ) -> Replicates:
     """Do steps 1 and 2 for the subsets from number `start` on."""
-    sums = subset_sums(moments, plan, start=start, executor=executor, memory_budget=memory_budget)
+    if isinstance(moments, StreamedMoments) and type(solver).solve_subsets is not Solver.solve_subsets:
+        rule = "one that needs only the sums, when moments are streamed"
+        raise ValueError(
+            must_be("solver", rule, repr(solver), "Use Auto(), LU(), PseudoInverse() or Ridge().")
+        )
+    sums = subset_sums(
+        moments, plan, start=start, executor=executor, memory_budget=memory_budget, exact=exact
+    )
     solution = solver.solve_subsets(sums, as_drawn(moments, plan), plan, start)
     return Replicates(
         theta=solution.theta,
@@ -165,6 +179,7 @@ def _solve_from(
         moments=moments,
         plan=plan,
         solver=solver,
+        exact=exact,
     )
 
 

@@ -5,6 +5,8 @@ Three routes to the same numbers, chosen by cost:
 - *product*: the tile's count matrix (256 x rows) times the stacked moments, one GEMM per block of rows;
 - *gather*: the same as a sparse product, when subsets are a small share of the data;
 - *factors*: one ``left[idx].T @ right[idx]`` per subset, when the basis is large and g is never formed.
+
+Exact sums (`exact.py`) and sums of data that stay on disk (`streamed.py`) have modules of their own.
 """
 
 from __future__ import annotations
@@ -16,16 +18,15 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import FloatArray
 from .._core.validation import check_int
-from ..moments import AnyMoments, FactoredMoments, Moments
+from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments
 from ..resampling import ResamplingPlan
 from ..resampling.tiles import TILE_SUBSETS
+from .cost import gather_is_cheaper
+from .exact import exact_sums
 from .executors import Executor, SerialExecutor
+from .streamed import streamed_sums
 
 DEFAULT_MEMORY_BUDGET = 2**30  # 1 GiB
-# Cost of one multiply-add: in a GEMM, per drawn row in a sparse product from cache, and from memory
-# (nanoseconds, measured for 90 columns; only their ratios matter).
-_GEMM_COST, _SPARSE_COST_CACHED, _SPARSE_COST = 0.055, 0.6, 1.4
-_CACHED_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,26 +55,31 @@ def subset_sums(
     start: int = 0,
     executor: Executor | None = None,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    exact: bool = False,
 ) -> SubsetSums:
-    """Sum g and f over the observations of every subset of the plan.
+    """Sum g and f over the observations of every subset of the plan, times the weights of the plan.
 
     Parameters
     ----------
-    moments : Moments or FactoredMoments
+    moments : Moments, FactoredMoments or StreamedMoments
         n observations.
     plan : ResamplingPlan
         B subsets of them.
     start : int
         Number of the first subset wanted.
     executor : Executor, optional
-        Who runs the tiles; default this thread.
+        Who runs the tiles, or the groups of blocks of streamed moments; default this thread, or what
+        ``joblib.parallel_config`` says for streamed ones.
     memory_budget : int
-        Bytes the working arrays of one tile may take. The B x n count matrix is never held.
+        Bytes the working arrays of one task may take. The B x n count matrix is never held.
+    exact : bool
+        Round every sum once, at the end: bit-identical results for any threads, chunks, partitions and
+        workers, at about twice the cost. Streamed moments are always summed so.
 
     Notes
     -----
     Costs O(B n q^2) flops as a product, O(B k q^2) by gathering. The result does not depend on the
-    executor, and on the budget only by rounding.
+    executor, and on the budget only by rounding; not at all if exact.
 
     Examples
     --------
@@ -87,22 +93,33 @@ def subset_sums(
         rule = f"made for the {moments.n_observations} observations of the moments"
         raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
     check_int(memory_budget, "memory_budget", low=2**20, hint="It is counted in bytes.")
-    executor = SerialExecutor() if executor is None else executor
+    moments = as_drawn(moments, plan)
     tiles = range(start // TILE_SUBSETS, plan.n_tiles)
     skip = start - tiles.start * TILE_SUBSETS
+    if isinstance(moments, StreamedMoments):
+        sums = streamed_sums(moments, plan, tiles, executor, memory_budget)
+        return _unstacked(moments.example.wrap(sums[skip:]))
+    executor = SerialExecutor() if executor is None else executor
+    if exact:
+        sums = exact_sums(moments, plan, tiles, executor, memory_budget)
+        return _unstacked(moments.wrap(sums[skip:]))
     if isinstance(moments, FactoredMoments):
         parts = executor.map(lambda tile: _by_factors(moments, plan, tile), tiles)
         A, b = (np.concatenate(pieces)[skip:] for pieces in zip(*parts, strict=True))
         return SubsetSums(A, b, moments.symmetric)
-    by_rows = _by_gather if _gather_is_cheaper(moments, plan) else _by_product
-    sums = executor.map(lambda tile: by_rows(moments, plan, tile, memory_budget), tiles)
-    A, b = moments.unstack(np.concatenate(sums)[skip:])
-    return SubsetSums(A, b, moments.symmetric)
+    by_rows = _by_gather if gather_is_cheaper(plan, moments.rows.nbytes) else _by_product
+    sums = np.concatenate(executor.map(lambda tile: by_rows(moments, plan, tile, memory_budget), tiles))
+    return _unstacked(moments.wrap(sums[skip:]))
 
 
-def _gather_is_cheaper(moments: Moments, plan: ResamplingPlan) -> bool:
-    sparse_cost = _SPARSE_COST_CACHED if moments.rows.nbytes <= _CACHED_BYTES else _SPARSE_COST
-    return plan.subsample_size * sparse_cost < plan.n_observations * _GEMM_COST
+def _unstacked(sums: Moments) -> SubsetSums:
+    return SubsetSums(sums.g, sums.f, sums.symmetric)
+
+
+def as_drawn(moments: AnyMoments, plan: ResamplingPlan) -> AnyMoments:
+    """Return the moments as every draw of the plan counts them: times its observation weights."""
+    weights = plan.observation_weights
+    return moments if weights is None else moments.scaled(weights)
 
 
 def _by_product(moments: Moments, plan: ResamplingPlan, tile: int, memory_budget: int) -> FloatArray:

@@ -1,0 +1,203 @@
+"""Data that need not fit into memory: rows in blocks of known lengths, loaded one block at a time.
+
+The order of the rows is part of the data: row i is observation i of every resampling plan. So sources take an
+ordered list of files, never a directory.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .._core.errors import must_be, require_extra
+from .._core.validation import check_int
+
+# One array, or several under names, that share their first axis: the rows of a block.
+Block: TypeAlias = "np.ndarray | dict[str, np.ndarray]"
+DEFAULT_BLOCK_ROWS = 2**17
+
+
+class PartitionError(RuntimeError):
+    """A block of rows could not be read or used; the message names it."""
+
+
+class RowBlocks(ABC):
+    """Rows in blocks: how many there are is known, what they hold is loaded when needed.
+
+    Subclasses write `lengths` and `load`, and travel to worker processes by pickling: keep paths, not data.
+    """
+
+    @property
+    @abstractmethod
+    def lengths(self) -> Sequence[int]:
+        """Number of rows of every block."""
+
+    @abstractmethod
+    def load(self, block: int) -> Block:
+        """Return the rows of one block: an array, or named arrays that share their first axis."""
+
+    def label(self, block: int) -> str:
+        """Return what a message calls the block."""
+        return f"block {block}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({sum(self.lengths)} rows in {len(self.lengths)} blocks)"
+
+
+class ArrayBlocks(RowBlocks):
+    """Blocks of anything that can be sliced: an array, ``np.memmap``, Zarr, HDF5, a .npy file.
+
+    Parameters
+    ----------
+    arrays : array-like, path of a .npy file, or mapping of names to either
+        Rows along the first axis. A path is mapped into memory where it is used, so it may travel to worker
+        processes; an array would travel whole.
+    block_rows : int
+        Rows per block.
+
+    Examples
+    --------
+    >>> source = ArrayBlocks({"X": np.zeros((10, 2)), "y": np.arange(10.0)}, block_rows=4)
+    >>> source
+    ArrayBlocks(10 rows in 3 blocks)
+    >>> source.load(2)["y"]
+    array([8., 9.])
+    """
+
+    def __init__(self, arrays: Any, *, block_rows: int = DEFAULT_BLOCK_ROWS) -> None:
+        self.arrays = arrays
+        self.block_rows = check_int(block_rows, "block_rows")
+        lengths = {len(array) for array in self._opened().values()}
+        if len(lengths) != 1 or 0 in lengths:
+            got = f"lengths {sorted(lengths)}"
+            raise ValueError(must_be("arrays", "non-empty and of equal length", got))
+        self.n_rows = lengths.pop()
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        """See the base class."""
+        starts = range(0, self.n_rows, self.block_rows)
+        return [min(self.block_rows, self.n_rows - start) for start in starts]
+
+    def load(self, block: int) -> Block:
+        """See the base class."""
+        rows = slice(block * self.block_rows, min((block + 1) * self.block_rows, self.n_rows))
+        loaded = {name: np.asarray(array[rows]) for name, array in self._opened().items()}
+        return loaded if isinstance(self.arrays, Mapping) else loaded[""]
+
+    def label(self, block: int) -> str:
+        """See the base class."""
+        start = block * self.block_rows
+        return f"rows {start} to {min(start + self.block_rows, self.n_rows) - 1}"
+
+    def _opened(self) -> dict[str, Any]:
+        named = self.arrays if isinstance(self.arrays, Mapping) else {"": self.arrays}
+        return {
+            name: np.load(array, mmap_mode="r") if isinstance(array, (str, os.PathLike)) else array
+            for name, array in named.items()
+        }
+
+
+class ParquetBlocks(RowBlocks):
+    """Row groups of Parquet files, in the order of the list.
+
+    Parameters
+    ----------
+    files : sequence of paths
+        The order decides which row is which observation.
+    columns : mapping of str to str or sequence of str
+        Name of an array to the column it is read from, or to several that become its columns. A column of
+        fixed-size lists becomes a 2-D array. Missing values become NaN.
+
+    Notes
+    -----
+    A block is one row group, read by itself: batched readers of Arrow keep whole files in memory. Row groups
+    of 10^5 to 10^6 rows are a good size.
+
+    Examples
+    --------
+    >>> source = ParquetBlocks(files, columns={"states": ["x", "v"], "rewards": "r"})  # doctest: +SKIP
+    """
+
+    def __init__(self, files: Sequence[str | os.PathLike[str]], *, columns: Mapping[str, Any]) -> None:
+        if isinstance(files, (str, os.PathLike)):
+            hint = "The order of the rows decides which observation is which."
+            raise TypeError(must_be("files", "an ordered list of paths", repr(files), hint))
+        self.files = [os.fspath(file) for file in files]
+        self.columns = {
+            name: [chosen] if isinstance(chosen, str) else list(chosen) for name, chosen in columns.items()
+        }
+        self._groups = [
+            (file, group, length)
+            for file in self.files
+            for group, length in enumerate(self._check(file))
+            if length
+        ]
+        if not self._groups:
+            raise ValueError(must_be("files", "at least one file with rows", f"{len(self.files)} file(s)"))
+
+    @cached_property
+    def lengths(self) -> Sequence[int]:
+        """See the base class."""
+        return [length for _, _, length in self._groups]
+
+    def load(self, block: int) -> Block:
+        """See the base class."""
+        file, group, _ = self._groups[block]
+        wanted = sorted({column for chosen in self.columns.values() for column in chosen})
+        with _parquet().ParquetFile(file) as opened:
+            table = opened.read_row_group(group, columns=wanted)
+        return {name: _to_array(table, chosen) for name, chosen in self.columns.items()}
+
+    def label(self, block: int) -> str:
+        """See the base class."""
+        file, group, _ = self._groups[block]
+        return f"{file}, row group {group}"
+
+    def _check(self, file: str) -> list[int]:
+        """Return the lengths of the file's row groups, from its footer alone."""
+        try:
+            with _parquet().ParquetFile(file) as opened:
+                metadata, names = opened.metadata, set(opened.schema_arrow.names)
+        except (OSError, ValueError) as error:  # Arrow's own errors are ValueErrors
+            raise PartitionError(f"Partition {file} cannot be opened as Parquet: {error}") from error
+        missing = {column for chosen in self.columns.values() for column in chosen} - names
+        if missing:
+            rule = f"among those of {file}: {', '.join(sorted(names))}"
+            raise ValueError(must_be("columns", rule, ", ".join(sorted(missing))))
+        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+
+
+def take_rows(block: Block, rows: slice) -> Block:
+    """Return some rows of a block, as views."""
+    return {name: array[rows] for name, array in block.items()} if isinstance(block, dict) else block[rows]
+
+
+def block_size(block: Block) -> tuple[int, int]:
+    """Return the number of rows and of bytes of a block."""
+    arrays = list(block.values()) if isinstance(block, dict) else [block]
+    lengths = {len(array) for array in arrays}
+    if len(lengths) != 1:
+        raise ValueError(must_be("the arrays of a block", "equally long", sorted(lengths)))
+    return lengths.pop(), sum(array.nbytes for array in arrays)
+
+
+def _parquet() -> Any:
+    return require_extra("pyarrow.parquet", extra="io", purpose="Reading Parquet")
+
+
+def _to_array(table: Any, columns: list[str]) -> np.ndarray:
+    arrays = [_column(table[column]) for column in columns]
+    return arrays[0] if len(arrays) == 1 else np.column_stack(arrays)
+
+
+def _column(column: Any) -> np.ndarray:
+    width = getattr(column.type, "list_size", None)
+    if width is None:
+        return np.asarray(column.to_numpy())
+    return np.asarray(column.combine_chunks().flatten().to_numpy(zero_copy_only=False)).reshape(-1, width)

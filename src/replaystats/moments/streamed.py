@@ -1,0 +1,267 @@
+"""Moments of data that stay where they are: made block by block, every time they are needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.exact import ExactGrid, column_maxima
+from .._core.typing import FloatArray, IntArray
+from ..data.blocks import Block, PartitionError, RowBlocks, block_size, take_rows
+from .factored import FactoredMoments, HeldMoments
+from .record import Moments
+
+# Rows turned into moments at a time where no tile says otherwise.
+_PIECE_ROWS = 16384
+# What may be held of every observation where no budget is given.
+_HELD_BYTES = 2**32
+
+
+class StreamedMoments:
+    """Moments g_i, f_i of the rows of a source that need not fit into memory.
+
+    Parameters
+    ----------
+    source : RowBlocks
+        Blocks of rows, for example `ParquetBlocks` or `ArrayBlocks`. One row is one observation.
+    function : callable
+        ``function(block, **options)`` returns the `Moments` of the rows of a block, or of any consecutive
+        part of them: row i alone decides g_i and f_i.
+    checkpoint : path, optional
+        Directory for partial sums. A run that was stopped goes on from there, to the same bits.
+    **options
+        Passed to `function`.
+
+    Notes
+    -----
+    `replicate` sums streamed moments exactly (see `subset_sums`), so results do not depend on blocks, order,
+    workers or interruptions.
+
+    Examples
+    --------
+    >>> from replaystats.data.blocks import ArrayBlocks
+    >>> from replaystats.moments import ridge_moments
+    >>> source = ArrayBlocks({"X": np.ones((10, 1)), "y": np.arange(10.0)}, block_rows=4)
+    >>> moments = StreamedMoments(source, lambda block: ridge_moments(block["X"], block["y"]))
+    >>> moments
+    StreamedMoments(n=10, q=1, symmetric, 3 blocks)
+    >>> moments.total()
+    (array([[10.]]), array([45.]))
+    """
+
+    def __init__(
+        self,
+        source: RowBlocks,
+        function: Callable[..., HeldMoments],
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> None:
+        self.source = source
+        self.function = function
+        self.options = options
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.starts: IntArray = np.concatenate([[0], np.cumsum(source.lengths, dtype=np.int64)])
+        self.weights: FloatArray | None = None
+        self._maxima: FloatArray | None = None
+        self._total: FloatArray | None = None
+        if self.n_blocks == 0 or min(source.lengths) < 1:
+            raise ValueError(must_be("source", "blocks of at least one row", repr(source)))
+
+    @property
+    def n_observations(self) -> int:
+        """Number of observations n: the resampling units."""
+        return int(self.starts[-1])
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks of the source."""
+        return len(self.starts) - 1
+
+    @cached_property
+    def example(self) -> Moments:
+        """The moments of the first row: what those of all rows look like."""
+        return self._first_row[0]
+
+    @property
+    def largest_block_bytes(self) -> int:
+        """Bytes of the largest block as loaded, judged by the first one."""
+        return self._first_row[1] * max(self.source.lengths)
+
+    @cached_property
+    def _first_row(self) -> tuple[Moments, int]:
+        """The first row's moments, and its bytes as loaded."""
+        loaded = self.load(0)
+        n_rows, n_bytes = block_size(loaded)
+        return self._moments(loaded, slice(0, 1), 0), -(-n_bytes // n_rows)
+
+    @property
+    def n_basis(self) -> int:
+        """Number of basis functions q."""
+        return self.example.n_basis
+
+    @property
+    def n_outputs(self) -> int | None:
+        """Number of outputs, None for a single one."""
+        return self.example.n_outputs
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of [vec g_i | f_i]."""
+        return self.example.n_columns
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether every g_i is symmetric."""
+        return self.example.symmetric
+
+    def scaled(self, weights: FloatArray) -> StreamedMoments:
+        """Return the moments with g_i and f_i multiplied by ``weights[i]``."""
+        # Other weights have other sums: they must not share the checkpoint.
+        directory = None if self.checkpoint is None else self.checkpoint / "weighted"
+        scaled = StreamedMoments(self.source, self.function, checkpoint=directory, **self.options)
+        scaled.weights = weights
+        return scaled
+
+    def load(self, block: int) -> Block:
+        """Return one block of the source, or raise an error that names it."""
+        label = self.source.label(block)
+        try:
+            loaded = self.source.load(block)
+            n_rows, _ = block_size(loaded)
+        except Exception as error:
+            raise PartitionError(f"Partition {label} cannot be read: {_one_line(error)}") from error
+        expected = self.starts[block + 1] - self.starts[block]
+        if n_rows != expected:
+            raise PartitionError(f"Partition {label} must have {expected} rows, as announced; got {n_rows}.")
+        return loaded
+
+    def pieces(self, blocks: range, step: int = _PIECE_ROWS) -> Iterator[tuple[int, FloatArray]]:
+        """Yield the stacked rows of consecutive blocks in pieces that end at every multiple of `step`.
+
+        Blocks may end anywhere: small ones are joined, large ones are cut.
+
+        Yields
+        ------
+        first : int
+            Number of the first observation of the piece.
+        rows : ndarray of shape (at most step, n_columns)
+        """
+        pending: list[FloatArray] = []
+        first = int(self.starts[blocks.start])
+        for block in blocks:
+            start, end = int(self.starts[block]), int(self.starts[block + 1])
+            loaded = self.load(block)
+            while start < end:
+                stop = min(end, (start // step + 1) * step)
+                part = slice(start - int(self.starts[block]), stop - int(self.starts[block]))
+                pending.append(self._rows(loaded, part, block))
+                start = stop
+                if start % step == 0:
+                    yield first, _joined(pending)
+                    first, pending = start, []
+        if pending:
+            yield first, _joined(pending)
+
+    def surveyed_maxima(self, blocks: range) -> FloatArray:
+        """Return the largest |entry| of every column over some blocks, shape (n_columns,).
+
+        Raises an error that names the first block with NaN or infinite moments.
+        """
+        largest = np.zeros(self.n_columns)
+        for first, rows in self.pieces(blocks):
+            largest = np.maximum(largest, column_maxima(rows))
+            if not np.isfinite(largest).all():
+                bad = first + int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+                label = self.source.label(int(np.searchsorted(self.starts, bad, side="right")) - 1)
+                msg = f"Partition {label} must have finite moments; got NaN or infinity in observation {bad}."
+                raise PartitionError(msg)
+        return largest
+
+    @property
+    def maxima(self) -> FloatArray | None:
+        """Largest |entry| of every column over all rows, where it is known already."""
+        return self._maxima
+
+    def remember(self, *, maxima: FloatArray | None = None, total: FloatArray | None = None) -> None:
+        """Keep what a pass over the data found, so that no second pass is needed."""
+        self._maxima = self._maxima if maxima is None else maxima
+        self._total = self._total if total is None else total
+
+    def total(self) -> tuple[FloatArray, FloatArray]:
+        """Return the exact sums over all observations: A (q, q) and b (q,).
+
+        Known after `replicate`; otherwise it takes two passes over the data.
+        """
+        everything = range(self.n_blocks)
+        if self._total is None:
+            if self._maxima is None:
+                self._maxima = self.surveyed_maxima(everything)
+            grid = ExactGrid.from_maxima(self._maxima, self.n_observations)
+            high = low = np.zeros(self.n_columns)
+            for _, rows in self.pieces(everything):
+                above, below = grid.split(rows)
+                high, low = high + above.sum(axis=0), low + below.sum(axis=0)
+            self._total = grid.join(high, low)
+        A, b = self.example.unstack(self._total[None])
+        return A[0], b[0]
+
+    def residuals(self, theta: FloatArray) -> FloatArray:
+        """Return f_i - g_i theta of all observations, shape (n, q), as long as that fits into memory."""
+        n_bytes = 8 * self.n_observations * theta.size
+        if n_bytes > _HELD_BYTES:
+            rule = f"small enough to hold a number per observation and coefficient ({_HELD_BYTES} bytes)"
+            hint = 'Draw with statistic="U" or "V": their intervals go over the data block by block.'
+            raise ValueError(must_be("moments", rule, f"{n_bytes} bytes", hint))
+        pieces = self.pieces(range(self.n_blocks))
+        return np.concatenate([self.example.wrap(rows).residuals(theta) for _, rows in pieces])
+
+    def _rows(self, loaded: Block, part: slice, block: int) -> FloatArray:
+        moments = self._moments(loaded, part, block)
+        n_rows = part.stop - part.start
+        if len(moments) != n_rows or _kind(moments) != _kind(self.example):
+            rule = f"one that returns moments of {n_rows} rows with {_kind(self.example)}"
+            got = f"{len(moments)} rows with {_kind(moments)} for partition {self.source.label(block)}"
+            hint = "Pass symmetric=True or False to Moments, instead of having it looked up in every block."
+            raise PartitionError(must_be("function", rule, got, hint))
+        if self.weights is None:
+            return moments.rows
+        start = int(self.starts[block])
+        return moments.rows * self.weights[start + part.start : start + part.stop, None]
+
+    def _moments(self, loaded: Block, part: slice, block: int) -> Moments:
+        try:
+            moments = self.function(take_rows(loaded, part), **self.options)
+        except Exception as error:
+            label = self.source.label(block)
+            raise PartitionError(f"Partition {label} has no moments: {_one_line(error)}") from error
+        return moments.multiply_out() if isinstance(moments, FactoredMoments) else moments
+
+    def __len__(self) -> int:
+        return self.n_observations
+
+    def __repr__(self) -> str:
+        kind = ", symmetric" if self.symmetric else ""
+        return f"StreamedMoments(n={len(self)}, q={self.n_basis}{kind}, {self.n_blocks} blocks)"
+
+
+AnyMoments: TypeAlias = HeldMoments | StreamedMoments
+
+
+def _kind(moments: Moments) -> str:
+    outputs = "one output" if moments.n_outputs is None else f"{moments.n_outputs} outputs"
+    return f"q={moments.n_basis}, {outputs}, {'symmetric' if moments.symmetric else 'not symmetric'}"
+
+
+def _joined(pieces: list[FloatArray]) -> FloatArray:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".replace("\n", " ")
