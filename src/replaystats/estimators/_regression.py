@@ -187,6 +187,9 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
         if plan.n_observations != n:
             rule = f"made for the {n} rows of `X`"
             raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
+        if plan.observation_weights is not None:
+            hint = "Models that are fitted on rows cannot weigh them back; ratios of moments can."
+            raise ValueError(must_be("plan", "drawn with equal probabilities", repr(plan), hint))
         return plan
 
     def _size_for(self, n: int) -> Any:

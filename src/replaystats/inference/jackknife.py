@@ -21,8 +21,10 @@ from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray
 from .._core.validation import check_array, check_length
 from ..resampling import ResamplingPlan
+from ..resampling.blocks import BlockPlan
 from ..resampling.given import CompletePlan, PartitionPlan
 from .counts import count_products
+from .designs import group_slopes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,6 +113,10 @@ def infinitesimal_jackknife(
             raise ValueError(must_be("n_resamples", "at least 2 for a variance", n_kept))
         weights = weights * (n_kept / (n_kept - 1))
     member_variance = weights @ D**2
+    if isinstance(plan, BlockPlan):
+        return _run_variance(member_variance, plan, n_kept)
+    if plan.subset_groups is not None:
+        return _group_variance(weights[:, None] * D, member_variance, plan, n_kept)
     products = count_products(plan, weights[:, None] * D)  # rows of C, shape (n, m)
     squares = sum((np.square(C).sum(axis=0) for _, C in products), start=np.zeros(P.shape[1]))
     if plan.with_replacement:
@@ -123,6 +129,50 @@ def infinitesimal_jackknife(
         raw=raw,
         monte_carlo=np.zeros_like(raw) if complete else member_variance / n_kept,
         delete_d=delete_d * member_variance,
+        member_variance=member_variance,
+    )
+
+
+def _run_variance(member_variance: FloatArray, plan: BlockPlan, n_kept: int) -> JackknifeVariance:
+    """Variance from members fitted on runs of a series: the block bootstrap's, scaled from k to n."""
+    scaled = plan.subsample_size / plan.n_observations * member_variance
+    return _record(
+        corrected=scaled,
+        raw=scaled,
+        monte_carlo=member_variance / n_kept,
+        delete_d=scaled,
+        member_variance=member_variance,
+    )
+
+
+def _group_variance(
+    D: FloatArray, member_variance: FloatArray, plan: ResamplingPlan, n_kept: int
+) -> JackknifeVariance:
+    """Variance from balanced members: as for independent ones, but noise is measured between groups.
+
+    `D` holds the deviations over B - 1. With S_g the slopes of group g, C = sum_g S_g has the noise
+    R Var(S_g) over R groups.
+    """
+    groups = plan.subset_groups
+    assert groups is not None
+    n, k, n_groups = plan.n_observations, plan.subsample_size, np.unique(groups).size
+    if n_groups < 2:
+        rule = f"at least {-(-2 * n // k)}, so that observations are used twice"
+        raise ValueError(must_be("n_resamples", rule, plan.n_resamples))
+    C, scatter = np.zeros((n, D.shape[1])), np.zeros(D.shape[1])
+    for slopes in group_slopes(plan, groups, D):
+        C += slopes
+        scatter += np.square(slopes).sum(axis=0)
+    squares = np.square(C).sum(axis=0)
+    noise = (scatter - squares / n_groups) * (n_groups / (n_groups - 1))
+    sums = np.zeros((n_groups, D.shape[1]))
+    np.add.at(sums, np.unique(groups, return_inverse=True)[1], D)
+    factor = n * (n - 1) / (n - k) ** 2
+    return _record(
+        corrected=factor * (squares - noise),
+        raw=factor * squares,
+        monte_carlo=np.square(sums).sum(axis=0) * (n_groups / (n_groups - 1)),
+        delete_d=k / (n - k) * member_variance,
         member_variance=member_variance,
     )
 
@@ -186,6 +236,9 @@ def _member_weights(plan: ResamplingPlan, failed: BoolArray | None) -> FloatArra
 
 
 def _check_varies(plan: ResamplingPlan) -> None:
+    if plan.observation_weights is not None:
+        hint = "Members that are fitted on rows cannot weigh them back."
+        raise ValueError(must_be("plan", "drawn with equal probabilities", plan.statistic, hint))
     n, k = plan.n_observations, plan.subsample_size
     if n < 2:
         raise ValueError(must_be("n_observations", "at least 2 for a variance", n))

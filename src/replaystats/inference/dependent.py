@@ -1,0 +1,241 @@
+"""Dependent data: which units may be resampled, and how long blocks of one chain have to be.
+
+Steps of one trajectory depend on each other. The point estimate does not care (sums over steps are sums over
+steps), but its variance does: the units that are drawn must be nearly independent. Whole trajectories are; of
+one long chain, blocks are, if they are long compared to the memory of the influence values.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .._core.errors import ReplayWarning, must_be
+from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.validation import check_array, check_choice, check_int
+from ..moments import FactoredMoments, HeldMoments
+from ..moments.factored import choose_form
+from ..moments.units import group_observations, one_step_each
+from ..replicates.solvers import Solver
+from .covariance import gram
+from .influence import influence_values
+
+UNITS = ("auto", "trajectory", "block", "window")
+# Politis and White (2004): a correlation below this many standard errors counts as none.
+_NEGLIGIBLE = 2.0
+
+
+def unit_moments(
+    moments: HeldMoments,
+    unit: str | ArrayLike = "auto",
+    *,
+    block_length: int | None = None,
+    X: ArrayLike | None = None,
+    solver: Solver | None = None,
+    parent: IntArray | None = None,
+) -> HeldMoments:
+    """Sum the moments of steps into the moments of resampling units.
+
+    Parameters
+    ----------
+    moments : FactoredMoments or Moments
+        Factored: the steps of trajectories (``lstd_moments(..., factored=True)``). Moments: every row is one
+        step of a single series, in order.
+    unit : {"auto", "trajectory", "block", "window"} or array-like of labels
+        "trajectory": as they are. "block": trajectories cut into consecutive blocks of nearly equal length.
+        "window": every step (for PhiBE every window) on its own: good for the point estimate, but its
+        intervals are wrong unless the value lies in the span of the basis. Labels, one per trajectory or one
+        per step: all with the same label are one unit. "auto": trajectories; blocks if there is only one.
+    block_length : int, optional
+        Steps per block. Default: `automatic_block_length` of the influence values.
+    X : array-like of shape (m, q), optional
+        Functionals whose influence values decide the block length; default the coefficients.
+    solver : Solver, optional
+        For the influence values.
+    parent : ndarray of int, shape (n,), optional
+        `Trajectories.parent`: pieces of one trajectory as units are worth a warning.
+
+    Returns
+    -------
+    Moments or FactoredMoments
+        One observation per unit; the total is that of `moments`.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> chain = rs.simulate.FiniteChain.ring().sample(1, 4000, rng=0)
+    >>> steps = rs.lstd_moments(chain, rs.basis.Fourier(1, period=16), discount=0.9, factored=True)
+    >>> unit_moments(steps, "block", block_length=50)
+    Moments(n=80, q=3)
+    """
+    if not isinstance(unit, str):
+        return _by_labels(moments, np.asarray(unit))
+    check_choice(unit, "unit", UNITS)
+    n_trajectories = moments.n_observations if isinstance(moments, FactoredMoments) else 1
+    if unit == "auto":
+        unit = "trajectory" if n_trajectories > 1 else "block"
+    if unit == "trajectory":
+        _warn_about_pieces(parent)
+        return choose_form(moments) if isinstance(moments, FactoredMoments) else moments
+    steps = one_step_each(moments)
+    if unit == "window":
+        _warn("Windows of one trajectory")
+        return choose_form(steps) if isinstance(steps, FactoredMoments) else steps
+    if block_length is None:
+        block_length = _length_from_influence(steps, X, solver)
+    offsets = moments.offsets if isinstance(moments, FactoredMoments) else np.array([0, len(steps)])
+    return group_observations(steps, block_labels(offsets, check_int(block_length, "block_length")))
+
+
+def block_labels(offsets: IntArray, block_length: int) -> IntArray:
+    """Return the block of every step, shape (N,), from 0 up; no block crosses from one series to the next.
+
+    Parameters
+    ----------
+    offsets : ndarray of int, shape (n + 1,)
+        Series i owns the steps ``offsets[i]:offsets[i + 1]``.
+    block_length : int
+        Wanted length. The blocks of a series differ in length by at most one step.
+
+    Examples
+    --------
+    >>> block_labels(np.array([0, 7, 9]), 3)
+    array([0, 0, 0, 0, 1, 1, 1, 2, 2])
+    """
+    lengths = np.diff(offsets)
+    n_blocks = np.maximum(1, np.round(lengths / block_length).astype(np.intp))
+    first_block = np.cumsum(n_blocks) - n_blocks
+    position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    inside = position * np.repeat(n_blocks, lengths) // np.repeat(lengths, lengths)
+    labels: IntArray = np.repeat(first_block, lengths) + inside
+    return labels
+
+
+def automatic_block_length(series: ArrayLike, *, scheme: str = "circular") -> int:
+    """Choose a block length for the variance of a mean, by the rule of Politis and White.
+
+    Parameters
+    ----------
+    series : array-like of shape (N,) or (N, m)
+        Influence values in order of time; the longest of the m lengths is taken.
+    scheme : {"circular", "stationary"}
+        Blocks of fixed length (circular, moving, disjoint), or the mean of geometric lengths.
+
+    References
+    ----------
+    D. N. Politis and H. White (2004), Automatic block-length selection for the dependent bootstrap; with the
+    correction of A. Patton, D. N. Politis and H. White (2009), both in Econometric Reviews.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> noise = rng.normal(size=4000)
+    >>> automatic_block_length(noise)
+    1
+    >>> from scipy.signal import lfilter
+    >>> automatic_block_length(lfilter([1], [1, -0.9], noise))  # an autoregression with memory of about 10
+    95
+    """
+    check_choice(scheme, "scheme", ("circular", "stationary"))
+    values = check_array(series, "series", ndim=(1, 2))
+    values = values.reshape(len(values), -1)
+    if len(values) < 10:
+        raise ValueError(must_be("series", "at least 10 values long", len(values), "Give `block_length`."))
+    lengths = [_politis_white(column - column.mean(), scheme) for column in values.T]
+    return max(1, round(max(lengths)))
+
+
+def newey_west_covariance(
+    moments: HeldMoments, *, lag: int | None = None, solver: Solver | None = None
+) -> FloatArray:
+    """Return the plug-in's covariance for one dependent series, with Bartlett weights.
+
+        sum_t H_t H_t^T + sum_{j=1}^{lag} (1 - j / (lag + 1)) sum_t (H_t H_{t+j}^T + H_{t+j} H_t^T),
+
+    over n^2, with H_t the influence values of the steps.
+
+    Parameters
+    ----------
+    moments : FactoredMoments or Moments
+        As for `unit_moments`: steps in order of time.
+    lag : int, optional
+        Largest distance at which steps count as dependent. Default: twice the automatic block length.
+    solver : Solver, optional
+
+    Returns
+    -------
+    ndarray of shape (q, q) or (n_outputs, q, q)
+    """
+    steps = one_step_each(moments)
+    influence = influence_values(steps, solver)
+    n = len(influence)
+    if lag is None:
+        lag = min(n - 1, 2 * automatic_block_length(influence.reshape(n, -1)))
+    lag = check_int(lag, "lag", low=0, high=n - 1)
+    covariance = gram(influence)
+    for distance in range(1, lag + 1):
+        ahead, behind = influence[distance:], influence[:-distance]
+        both = gram(ahead + behind) - gram(ahead) - gram(behind)  # H H'^T + H' H^T, for any shape
+        covariance += (1 - distance / (lag + 1)) * both
+    return covariance / n**2
+
+
+def _politis_white(x: FloatArray, scheme: str) -> float:
+    """Return the asymptotically best block length (2 G^2 / D)^(1/3) N^(1/3) for a centred series."""
+    n = len(x)
+    if not x.any():
+        return 1.0
+    run = max(5, int(math.log10(n)))
+    largest_lag = math.ceil(math.sqrt(n)) + run
+    autocovariance = np.array([x[lag:] @ x[: n - lag] / n for lag in range(min(largest_lag, n - 1) + 1)])
+    bandwidth = _bandwidth(autocovariance, n, run)
+    lags = np.arange(1, bandwidth + 1)
+    window = np.minimum(1.0, 2.0 * (1.0 - lags / bandwidth))  # flat top: one up to half, then linear to zero
+    R = autocovariance[lags]
+    G = 2.0 * (window * lags * R).sum()
+    spectrum = autocovariance[0] + 2.0 * (window * R).sum()  # 2 pi times the spectral density at zero
+    D = (4.0 / 3.0 if scheme == "circular" else 2.0) * spectrum**2
+    best = (2.0 * G**2 / D) ** (1 / 3) * n ** (1 / 3) if D > 0 else math.inf
+    return min(best, math.ceil(min(3.0 * math.sqrt(n), n / 3.0)))
+
+
+def _bandwidth(autocovariance: FloatArray, n: int, run: int) -> int:
+    """Return twice the first lag from which on `run` correlations in a row are negligible."""
+    limit = _NEGLIGIBLE * math.sqrt(math.log10(n) / n)
+    small = np.abs(autocovariance[1:] / autocovariance[0]) < limit
+    counts = np.convolve(small, np.ones(run), mode="valid")
+    quiet = np.flatnonzero(counts == run)
+    longest = autocovariance.size - 1
+    return min(2 * (int(quiet[0]) + 1), longest) if quiet.size else longest
+
+
+def _length_from_influence(steps: HeldMoments, X: ArrayLike | None, solver: Solver | None) -> int:
+    influence = influence_values(steps, solver)
+    if X is not None:
+        influence = np.moveaxis(np.moveaxis(influence, 1, -1) @ check_array(X, "X", ndim=2).T, -1, 1)
+    return automatic_block_length(influence.reshape(len(influence), -1))
+
+
+def _by_labels(moments: HeldMoments, labels: Any) -> HeldMoments:
+    n, steps = moments.n_observations, one_step_each(moments)
+    if labels.ndim != 1 or labels.size not in (n, len(steps)):
+        rule = f"a name or one label per trajectory ({n}) or per step ({len(steps)})"
+        raise ValueError(must_be("unit", rule, f"labels of shape {labels.shape}"))
+    codes = np.unique(labels, return_inverse=True)[1]
+    return group_observations(moments if labels.size == n else steps, codes)
+
+
+def _warn_about_pieces(parent: IntArray | None) -> None:
+    if parent is not None and np.unique(parent).size < len(parent):
+        _warn("Pieces of one trajectory", " Pass unit=data.parent to keep them together.")
+
+
+def _warn(what: str, hint: str = "") -> None:
+    message = (
+        f"{what} depend on each other: the estimate is right, but intervals are too narrow unless the value "
+        f'lies in the span of the basis. unit="trajectory" and unit="block" have valid ones.{hint}'
+    )
+    warnings.warn(message, ReplayWarning, stacklevel=4)

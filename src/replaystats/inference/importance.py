@@ -1,0 +1,128 @@
+"""Importance sampling: which observations to prefer, and averages that undo a preference subset by subset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_array, check_choice
+from ..moments import AnyMoments
+from ..replicates import Replicates
+from ..replicates.solvers import Solver
+from ..resampling import WeightedPlan, proportional_probabilities
+from .influence import influence_values
+
+FORMS = ("horvitz_thompson", "self_normalised", "difference")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReweightedAverage:
+    """An average of replicates whose whole subsets carry weights.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (q,) or (q, n_outputs)
+    standard_error : ndarray, shape of theta
+        Monte-Carlo only: what more subsets would remove. The variance over data sets is not derived.
+    effective_resamples : float
+        Number of equally weighted subsets that the B weighted ones are worth. It falls exponentially in k.
+    form : str
+    """
+
+    theta: FloatArray
+    standard_error: FloatArray
+    effective_resamples: float
+    form: str
+
+    def __repr__(self) -> str:
+        return (
+            f"ReweightedAverage({self.form}, worth {self.effective_resamples:.1f} equally weighted subsets)"
+        )
+
+
+def reweighted_average(replicates: Replicates, form: str = "difference") -> ReweightedAverage:
+    """Average replicates drawn with unequal probabilities, each weighted by its likelihood ratio w_b.
+
+    The target is the average over all subsets drawn uniformly. With theta the plug-in,
+
+        horvitz_thompson   mean(w h)                     exactly unbiased
+        self_normalised    sum(w h) / sum(w)             consistent, less noise when w varies
+        difference         theta + mean(w (h - theta))   exactly unbiased, w multiplies small numbers only
+
+    Parameters
+    ----------
+    replicates : Replicates
+        From a plan with ``probabilities`` and ``weighting="subsets"``.
+    form : {"difference", "self_normalised", "horvitz_thompson"}
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> x = np.arange(1.0, 41.0)
+    >>> moments = rs.Moments(x, x + 1.0)
+    >>> p = rs.inference.influence_probabilities(moments, uniform_share=0.5)
+    >>> plan = rs.make_plan(40, statistic="V", subsample_size=5, probabilities=p, weighting="subsets", rng=0)
+    >>> reweighted_average(rs.replicate(moments, plan))
+    ReweightedAverage(difference, worth 306.3 equally weighted subsets)
+    """
+    check_choice(form, "form", FORMS)
+    plan, kept = replicates.plan, ~replicates.failed
+    if not isinstance(plan, WeightedPlan) or plan.importance_weights is None:
+        hint = 'Use make_plan(..., probabilities=p, weighting="subsets"), or rs.average for other plans.'
+        raise ValueError(must_be("replicates", "drawn with weights of whole subsets", repr(plan), hint))
+    h = replicates.theta[kept]
+    w = plan.importance_weights[kept].reshape(-1, *[1] * (h.ndim - 1))
+    if form == "self_normalised":
+        share = w / w.sum()
+        theta = (share * h).sum(axis=0)
+        error = np.sqrt((share**2 * (h - theta) ** 2).sum(axis=0))
+    else:
+        origin = 0.0
+        if form == "difference":
+            origin = replicates.solver.solve_full(replicates.moments).theta[0]
+        terms = w * (h - origin)
+        theta = origin + terms.mean(axis=0)
+        error = terms.std(axis=0, ddof=1) / np.sqrt(len(h))
+    return ReweightedAverage(
+        theta=theta, standard_error=error, effective_resamples=plan.effective_resamples, form=form
+    )
+
+
+def influence_probabilities(
+    moments: AnyMoments,
+    X: ArrayLike | None = None,
+    *,
+    solver: Solver | None = None,
+    uniform_share: float = 0.1,
+) -> FloatArray:
+    """Return drawing probabilities that make replicates vary least: in proportion to |influence|.
+
+    With weights inside the sums, the linear part of X theta_b has the variance sum_i |X H_i|^2 / (n^2 k p_i),
+    summed over the functionals; it is smallest for p_i proportional to |X H_i|.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+    X : array-like of shape (m, q), optional
+        Functionals that matter; default the coefficients.
+    solver : Solver, optional
+    uniform_share : float in [0, 1]
+        Share of uniform draws, which bounds the weights by 1 / uniform_share.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Notes
+    -----
+    This reduces Monte-Carlo noise only, as the control variate does at less cost: it pays where the average
+    cannot be controlled, or where a buffer is prioritised anyway.
+    """
+    influence = influence_values(moments, solver)
+    if X is not None:
+        influence = np.moveaxis(np.moveaxis(influence, 1, -1) @ check_array(X, "X", ndim=2).T, -1, 1)
+    size = np.sqrt((influence.reshape(len(influence), -1) ** 2).sum(axis=1))
+    return proportional_probabilities(size, uniform_share=uniform_share)
