@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import FloatArray
+from .._core.validation import check_length
 from ..replicates.learner import LearnerReplicates, replicate_learner
 from ..replicates.sums import DEFAULT_MEMORY_BUDGET
 from ..resampling import ResamplingPlan
@@ -145,8 +146,9 @@ class ReplayRegressor(ReplayedRegression):
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, Any]:
         if hasattr(X, "iloc"):  # a frame stays one: the members may select its columns by name
-            _, y = validate_data(self, np.empty((len(X), 1)), y, multi_output=True)
-            validate_data(self, X, skip_check_array=True)
+            y = validate_data(self, y=y, multi_output=True)
+            validate_data(self, X, skip_check_array=True)  # last: it sets the names of the columns
+            check_length(len(y), len(X), "y", "X")
             return X, y
         return validate_data(self, X, y, multi_output=True, **self._array_checks())  # type: ignore[no-any-return]
 

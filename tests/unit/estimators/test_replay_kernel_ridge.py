@@ -1,0 +1,255 @@
+"""ReplayKernelRidge: R's published numbers, scikit-learn's manners, standard errors, out-of-bag."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import replaystats as rs
+from oracles.r_cases import KERNEL_CASES, load_kernel_case
+
+# Weights multiply squared errors of drawn rows and leave the draws alone, so a row of weight 2 is not a row
+# given twice. scikit-learn exempts its own bagging and forests from this check for the same reason.
+WEIGHTS = {"check_sample_weight_equivalence_on_dense_data": "weights do not change the drawn subsets"}
+
+
+@parametrize_with_checks(
+    [
+        rs.ReplayKernelRidge(n_resamples=20),
+        rs.ReplayKernelRidge(n_resamples=20, standardize="subset", statistic="V", oob_score=True),
+        rs.ReplayKernelRidge(n_resamples=20, standardize=None, kernel="linear"),
+    ],
+    expected_failed_checks=lambda estimator: WEIGHTS,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.uniform(size=(80, 2))
+    return X, np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=80), rng.uniform(size=(9, 2))
+
+
+@pytest.mark.parametrize("name", KERNEL_CASES)
+def test_equals_r_on_its_own_subsets(name):
+    case = load_kernel_case(name)
+    n = len(case.y)
+    model = rs.ReplayKernelRidge(alpha=n ** (-2 / 3), standardize="subset")
+    for statistic, subsets in case.subsets.items():
+        model.fit(case.X, case.y, plan=rs.plan_from_indices(subsets, n))
+        assert_allclose(model.predict(case.X_test), case.predictions[statistic], rtol=0, atol=1e-10)
+        assert model.n_redrawn_ == 0
+    assert_allclose(model.plug_in_predict(case.X_test), case.predictions["plain"], rtol=0, atol=1e-10)
+
+
+def test_call_of_the_readme(data):
+    X, y, X_test = data
+    mean, standard_error = (
+        rs.ReplayKernelRidge(
+            alpha=1e-2,
+            kernel="rbf",
+            gamma=None,
+            standardize="subset",
+            statistic="V",
+            subsample_size=20,
+            n_resamples=50,
+            random_state=0,
+        )
+        .fit(X, y)
+        .predict(X_test, return_std=True)
+    )
+    assert mean.shape == standard_error.shape == (9,)
+    assert (standard_error > 0).all()
+
+
+def test_without_units_equals_scikit_learn(data):
+    X, y, X_test = data
+    model = rs.ReplayKernelRidge(
+        0.1, gamma=3.0, standardize=None, subsample_size=30, n_resamples=7, random_state=0
+    )
+    model.fit(X, y)
+    fits = [
+        KernelRidge(alpha=0.1, kernel="rbf", gamma=3.0).fit(X[rows], y[rows])
+        for rows in model.plan_.indices()
+    ]
+    members = [fit.predict(X_test) for fit in fits]
+    assert_allclose(model.predict_members(X_test), members, rtol=1e-9)
+    assert_allclose(model.predict(X_test), np.mean(members, axis=0), rtol=1e-9)
+    plain = KernelRidge(alpha=0.1, kernel="rbf", gamma=3.0).fit(X, y)
+    assert_allclose(model.plug_in_predict(X_test), plain.predict(X_test), rtol=1e-9)
+
+
+def test_default_units_suit_the_kernel(data):
+    X, y, X_test = data
+    default = rs.ReplayKernelRidge(n_resamples=10, random_state=0).fit(X, y)
+    shared = rs.ReplayKernelRidge(n_resamples=10, random_state=0, standardize="global").fit(X, y)
+    assert_array_equal(default.predict(X_test), shared.predict(X_test))
+    assert default.plan_.subsample_size == 40
+    gram = KernelRidge(kernel="rbf")._get_kernel(X)
+    assert (
+        rs.ReplayKernelRidge(kernel="precomputed", n_resamples=3, random_state=0).fit(gram, y).n_features_in_
+        == 80
+    )
+
+
+def test_default_subsets_stay_small(rng):
+    X, y = rng.normal(size=(1300, 1)), rng.normal(size=1300)
+    assert rs.ReplayKernelRidge(n_resamples=1, random_state=0).fit(X, y).plan_.subsample_size == 500
+
+
+def test_several_outputs_are_fitted_side_by_side(data):
+    X, y, X_test = data
+    Y = np.column_stack([y, X[:, 1] ** 2])
+    model = rs.ReplayKernelRidge(0.1, n_resamples=30, subsample_size=30, random_state=0, oob_score=True)
+    both = clone(model).fit(X, Y)
+    mean, error = both.predict(X_test, return_std=True)
+    for j in range(2):
+        alone = clone(model).fit(X, Y[:, j])
+        expected = alone.predict(X_test, return_std=True)
+        assert_allclose((mean[:, j], error[:, j]), expected, rtol=1e-8)
+        assert_allclose(both.oob_prediction_[:, j], alone.oob_prediction_, rtol=1e-8)
+        assert_allclose(both.predict_members(X_test)[..., j], alone.predict_members(X_test), rtol=1e-8)
+    assert_allclose(both.oob_score_, r2_score(Y, both.oob_prediction_), rtol=1e-10)
+
+
+def test_one_weight_for_all_changes_the_penalty_only(data):
+    X, y, X_test = data
+    model = rs.ReplayKernelRidge(0.2, n_resamples=10, random_state=0)
+    heavy = clone(model).fit(X, y, sample_weight=2.0).predict(X_test)
+    assert_allclose(heavy, clone(model).set_params(alpha=0.1).fit(X, y).predict(X_test), rtol=1e-8)
+
+
+def test_standard_error_does_not_depend_on_blocks(data):
+    X, y, X_test = data
+    model = rs.ReplayKernelRidge(0.1, n_resamples=200, subsample_size=30, random_state=0).fit(X, y)
+    points = np.repeat(X_test, 100, axis=0)
+    mean, error = model.predict(points, return_std=True)
+    model.set_params(memory_budget=2**20, n_jobs=2)
+    again, error_again = model.predict(points, return_std=True)
+    assert_allclose(again, mean, rtol=1e-9)
+    assert_allclose(error_again, error, rtol=1e-6)
+    assert_allclose(error, np.sqrt(model.jackknife(points).variance), rtol=1e-6)
+
+
+def test_interval_is_centred_and_grows_with_the_level(data):
+    X, y, X_test = data
+    model = rs.ReplayKernelRidge(0.1, n_resamples=100, random_state=0).fit(X, y)
+    mean, error = model.predict(X_test, return_std=True)
+    low, high = model.confidence_interval(X_test)
+    assert_allclose((low + high) / 2, mean, rtol=1e-10)
+    assert_allclose(high - low, 2 * 1.959964 * error, rtol=1e-6)
+    wider = model.confidence_interval(X_test, confidence_level=0.99)
+    assert (wider.low < low).all()
+    with pytest.raises(ValueError, match=r"`confidence_level` must be a finite number in \(0, 1\); got 1.5"):
+        model.confidence_interval(X_test, confidence_level=1.5)
+
+
+def test_interval_needs_subsets_that_differ(data):
+    X, y, X_test = data
+    model = rs.ReplayKernelRidge(subsample_size=1.0, n_resamples=3, random_state=0).fit(X, y)
+    assert_allclose(model.predict(X_test), model.plug_in_predict(X_test), rtol=1e-9)
+    with pytest.raises(ValueError, match="`subsample_size` must be below n = 80 for a variance; got 80"):
+        model.predict(X_test, return_std=True)
+    with pytest.raises(ValueError, match="`subsample_size` must be below n = 80 for out-of-bag predictions"):
+        model.oob_curve()
+
+
+@pytest.mark.parametrize("statistic", ["U", "V", "partition"])
+def test_out_of_bag_error_is_that_of_new_data(statistic):
+    """Squared errors have mean .09 and sd sqrt(2) .09, so the mean of 600 has an sd of .0052."""
+    rng = np.random.default_rng(1)
+    X, X_new = rng.uniform(size=(600, 2)), rng.uniform(size=(10_000, 2))
+    y, y_new = (np.sin(5 * Z[:, 0]) + 0.3 * rng.normal(size=len(Z)) for Z in (X, X_new))
+    model = rs.ReplayKernelRidge(
+        0.1, subsample_size=100, n_resamples=60, statistic=statistic, oob_score=True, random_state=0
+    ).fit(X, y)
+    out_of_bag, new = np.mean((y - model.oob_prediction_) ** 2), np.mean((y_new - model.predict(X_new)) ** 2)
+    assert abs(out_of_bag - new) < 4 * 0.0052
+    assert_allclose(model.oob_score_, r2_score(y, model.oob_prediction_), rtol=1e-10)
+    curve = model.oob_curve()
+    assert curve.n_resamples[-1] == 60
+    assert_allclose(curve.score[-1], model.oob_score_, rtol=1e-12)
+
+
+def test_out_of_bag_says_what_it_could_not_predict(data):
+    X, y, _ = data
+    model = rs.ReplayKernelRidge(subsample_size=0.9, n_resamples=3, oob_score=True, random_state=0)
+    with pytest.warns(rs.ReplayWarning, match="observations are in every subset"):
+        model.fit(X, y)
+    assert np.isnan(model.oob_prediction_).any()
+    assert np.isfinite(model.oob_score_)
+
+
+def test_precomputed_kernel_in_cross_validation(data):
+    X, y, X_test = data
+    kernel = KernelRidge(kernel="rbf", gamma=2.0)
+    model = rs.ReplayKernelRidge(0.1, kernel="precomputed", subsample_size=20, n_resamples=30, random_state=0)
+    search = GridSearchCV(model, {"alpha": [0.1, 10.0]}, cv=3).fit(kernel._get_kernel(X), y)
+    assert search.best_params_ == {"alpha": 0.1}
+    direct = rs.ReplayKernelRidge(
+        0.1, gamma=2.0, standardize=None, subsample_size=20, n_resamples=30, random_state=0
+    ).fit(X, y)
+    assert_allclose(search.predict(kernel._get_kernel(X_test, X)), direct.predict(X_test), rtol=1e-9)
+
+
+def test_pipeline_grid_search_clone_and_pickle(data):
+    X, y, X_test = data
+    pipeline = make_pipeline(StandardScaler(), rs.ReplayKernelRidge(n_resamples=20, random_state=0))
+    search = GridSearchCV(pipeline, {"replaykernelridge__alpha": [1e-2, 100.0]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"replaykernelridge__alpha": 1e-2}
+    model = search.best_estimator_
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict(X_test), model.predict(X_test))
+    assert_array_equal(clone(model).fit(X, y).predict(X_test), model.predict(X_test))
+
+
+def test_more_subsets_leave_the_first_ones(data):
+    X, y, X_test = data
+    few = rs.ReplayKernelRidge(n_resamples=10, random_state=3).fit(X, y)
+    many = rs.ReplayKernelRidge(n_resamples=300, random_state=3).fit(X, y)
+    assert_allclose(many.predict_members(X_test)[:10], few.predict_members(X_test), rtol=1e-10)
+
+
+def test_refit_forgets_the_plug_in(data):
+    X, y, X_test = data
+    model = rs.ReplayKernelRidge(n_resamples=2, random_state=0).fit(X, y)
+    before = model.plug_in_predict(X_test)
+    assert_allclose(model.fit(X, -y).plug_in_predict(X_test), -before, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"statistic": "W"}, '`statistic` must be one of "U", "V"'),
+        (
+            {"subsample_size": 81},
+            r"`subsample_size` must be an int in \[1, 80\] or a float in \(0, 1\]; got 81",
+        ),
+        ({"n_resamples": 0}, "`n_resamples` must be an int >= 1; got 0"),
+        ({"kernel": "gaussian"}, "`kernel` must be one of"),
+        ({"alpha": -1}, "`alpha` must be a finite number"),
+        ({"standardize": "local"}, "`standardize` must be one of"),
+    ],
+)
+def test_bad_parameters(data, options, message):
+    X, y, _ = data
+    with pytest.raises(ValueError, match=message):
+        rs.ReplayKernelRidge(**options).fit(X, y)
+
+
+def test_plan_for_other_data_is_refused(data):
+    X, y, _ = data
+    plan = rs.make_plan(81, n_resamples=2, rng=0)
+    with pytest.raises(ValueError, match="`plan` must be made for the 80 rows of `X`; got n_observations=81"):
+        rs.ReplayKernelRidge().fit(X, y, plan=plan)

@@ -1,0 +1,134 @@
+"""ReplayRegressor: any regressor, the same face as kernel ridge."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import replaystats as rs
+
+
+@parametrize_with_checks(
+    [
+        rs.ReplayRegressor(Ridge(), n_resamples=10),
+        rs.ReplayRegressor(DecisionTreeRegressor(max_depth=3), n_resamples=10, statistic="V", oob_score=True),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.normal(size=(60, 3))
+    return X, X @ [1.0, -1.0, 0.5] + 0.2 * rng.normal(size=60)
+
+
+def test_kernel_ridge_is_the_same_by_either_door(data):
+    X, y = data
+    plan = rs.make_plan(60, statistic="V", subsample_size=25, n_resamples=40, rng=0)
+    batched = rs.ReplayKernelRidge(0.3, gamma=0.2, standardize=None, oob_score=True).fit(X, y, plan=plan)
+    one_by_one = rs.ReplayRegressor(KernelRidge(alpha=0.3, kernel="rbf", gamma=0.2), oob_score=True)
+    one_by_one.fit(X, y, plan=plan)
+    for model in (batched, one_by_one):
+        assert model.plan_ is plan
+    assert_allclose(one_by_one.predict(X, return_std=True), batched.predict(X, return_std=True), rtol=1e-7)
+    assert_allclose(one_by_one.oob_prediction_, batched.oob_prediction_, rtol=1e-8)
+    assert_allclose(one_by_one.oob_curve().score, batched.oob_curve().score, rtol=1e-8)
+    assert_allclose(one_by_one.plug_in_predict(X), batched.plug_in_predict(X), rtol=1e-8)
+
+
+def test_standard_error_of_a_mean_is_the_textbook_one(rng):
+    """The regressor that predicts the mean of y: the complete statistic has variance s^2 / n exactly."""
+    X, y = np.ones((7, 1)), rng.normal(size=7)
+    model = rs.ReplayRegressor(Ridge(alpha=0.0, fit_intercept=True), statistic="complete", subsample_size=3)
+    mean, error = model.fit(X, y).predict(X[:1], return_std=True)
+    assert_allclose(mean, y.mean(), rtol=1e-12)
+    assert_allclose(error, y.std(ddof=1) / np.sqrt(7), rtol=1e-10)
+
+
+def test_leaving_one_out_gives_the_delete_one_jackknife(data):
+    X, y = data[0][:12], data[1][:12]
+    model = rs.ReplayRegressor(LinearRegression(), statistic="complete", subsample_size=11).fit(X, y)
+    _, error = model.predict(X[:4], return_std=True)
+    kept = [np.delete(np.arange(12), i) for i in range(12)]
+    left_out = np.array([LinearRegression().fit(X[rows], y[rows]).predict(X[:4]) for rows in kept])
+    assert_allclose(error**2, 11 / 12 * ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0), rtol=1e-9)
+
+
+def test_weights_reach_the_members_by_index(data):
+    X, y = data
+    weight = np.linspace(0.1, 3, 60)
+    model = rs.ReplayRegressor(Ridge(), n_resamples=5, random_state=0).fit(X, y, sample_weight=weight)
+    rows = model.plan_.indices()[2]
+    expected = Ridge().fit(X[rows], y[rows], sample_weight=weight[rows])
+    assert_allclose(model.replicates_.models[2].coef_, expected.coef_, rtol=1e-10)
+    assert_allclose(model.plug_in_.coef_, Ridge().fit(X, y, sample_weight=weight).coef_, rtol=1e-10)
+
+
+def test_data_frames_keep_their_columns(data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    columns = make_column_transformer((StandardScaler(), ["c", "a"]))
+    model = rs.ReplayRegressor(make_pipeline(columns, Ridge()), n_resamples=8, random_state=0, oob_score=True)
+    by_name = model.fit(frame, y)
+    assert list(by_name.feature_names_in_) == ["a", "b", "c"]
+    plain = rs.ReplayRegressor(make_pipeline(StandardScaler(), Ridge()), n_resamples=8, random_state=0)
+    assert_allclose(by_name.predict(frame), plain.fit(X[:, [2, 0]], y).predict(X[:, [2, 0]]), rtol=1e-10)
+    low, high = by_name.confidence_interval(frame)
+    assert (low < high).all()
+    with pytest.raises(ValueError, match="feature names should match"):
+        by_name.predict(frame.rename(columns={"a": "z"}))
+
+
+def test_sparse_input_and_missing_values_are_the_members_business(data):
+    X, y = data
+    dense = rs.ReplayRegressor(Ridge(), n_resamples=5, random_state=0).fit(X, y)
+    thin = rs.ReplayRegressor(Ridge(), n_resamples=5, random_state=0).fit(sparse.csr_array(X), y)
+    assert_allclose(thin.predict(sparse.csr_array(X)), dense.predict(X), rtol=1e-4)
+    holes = X.copy()
+    holes[::7, 0] = np.nan
+    boosted = rs.ReplayRegressor(HistGradientBoostingRegressor(max_iter=2), n_resamples=3, random_state=0)
+    assert np.isfinite(boosted.fit(holes, y).predict(holes)).all()
+    with pytest.raises(ValueError, match="NaN"):
+        dense.fit(holes, y)
+
+
+def test_small_budget_gives_the_same(data):
+    X, y = data
+    model = rs.ReplayRegressor(Ridge(), n_resamples=300, random_state=0).fit(X, y)
+    points = np.tile(X, (10, 1))
+    expected = model.predict(points, return_std=True)
+    model.set_params(memory_budget=2**20)
+    assert_allclose(model.predict(points, return_std=True), expected, rtol=1e-8)
+
+
+def test_grid_search_clone_and_pickle(data):
+    X, y = data
+    model = rs.ReplayRegressor(Ridge(), n_resamples=10, random_state=0)
+    search = GridSearchCV(model, {"estimator__alpha": [0.1, 1e4]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"estimator__alpha": 0.1}
+    best = search.best_estimator_
+    assert_array_equal(pickle.loads(pickle.dumps(best)).predict(X), best.predict(X))
+    assert_array_equal(clone(best).fit(X, y).predict(X), best.predict(X))
+
+
+@pytest.mark.parametrize("estimator", [None, "ridge", LogisticRegression()])
+def test_only_regressors_are_taken(data, estimator):
+    with pytest.raises(TypeError, match="`estimator` must be a scikit-learn regressor"):
+        rs.ReplayRegressor(estimator).fit(*data)
