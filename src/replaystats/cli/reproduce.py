@@ -21,7 +21,7 @@ from .console import err, out, plain_errors
 def reproduce_experiments(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME ...|all]", help="From `replaystats list`; default all."),
+        typer.Argument(metavar="NAME ...|all", help="Names from `replaystats list`; default all."),
     ] = None,
     repetitions: Annotated[
         int | None, typer.Option(help="M, the data sets per cell; default as published.", show_default=False)
@@ -70,9 +70,8 @@ class _Bar(Progress):
         """Say that a cell is finished."""
         assert self._bar is not None
         self._done += 1
-        description = (
-            f"{self._done}/{self._count} cells" if self._done < self._count else "figures and report"
-        )
+        counted = f"{self._done}/{self._count} cells"
+        description = counted if self._done < self._count else "figures and report"
         self.update(self._bar, advance=cost_of(work), description=description)
 
 

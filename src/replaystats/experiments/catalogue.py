@@ -72,6 +72,10 @@ class Experiment:
     cells: tuple[Cell, ...]
     quick_cells: tuple[Cell, ...]
 
+    def chosen_repetitions(self, wanted: int | None) -> int:
+        """Return M as published, or as wanted where repetitions are the data sets of a figure."""
+        return self.repetitions if wanted is None or self.view in ("time", "scaling", "support") else wanted
+
     def chosen_cells(self, quick: bool) -> tuple[Cell, ...]:
         """Return the cells of a quick or of a full run."""
         return self.quick_cells if quick else self.cells

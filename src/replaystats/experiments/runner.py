@@ -23,7 +23,7 @@ def plan_work(experiments: Sequence[Experiment], settings: Settings, *, quick: b
     """
     needed: dict[str, Work] = {}
     for experiment in experiments:
-        repetitions = settings.repetitions or experiment.repetitions
+        repetitions = experiment.chosen_repetitions(settings.repetitions)
         for cell in experiment.chosen_cells(quick):
             needed[cell.key] = (cell, repetitions)
     return sorted(needed.values(), key=lambda work: (STUDIES[work[0].study].timed, -cost_of(work)))

@@ -82,7 +82,7 @@ def krls(X: FloatArray, y: FloatArray, alpha: float) -> tuple[FloatArray, FloatA
     _ = K @ vcov_dual @ K  # covariance of the fitted values
     derivatives = np.empty(p)
     for column in range(p):
-        distance = np.array([Z[:, column] - value for value in Z[:, column]])
+        distance = np.array([value - Z[:, column] for value in Z[:, column]])
         L = distance * K
         derivatives[column] = (-2 / p * (L @ dual)).mean()
         _ = (4 / p**2) * (L @ vcov_dual @ L.T).sum() / n**2  # its variance

@@ -45,7 +45,7 @@ def fit_predict_loo(X: FloatArray, y: FloatArray, X_test: FloatArray) -> tuple[F
     left_out = dual / (shrunk @ (Q**2).T)
     best = int(np.argmin((left_out**2).mean(axis=1)))
     predictions = kernel(units(X_test), points) @ dual[best]
-    return predictions * y_units.scale + y_units.centre, float(ALPHAS[best])
+    return predictions * y_units.scale.item() + y_units.centre.item(), float(ALPHAS[best])
 
 
 def run_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:

@@ -1,0 +1,118 @@
+"""A whole small run: its files, and its page in a real browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from replaystats.experiments import Settings, find_experiments
+from replaystats.experiments.reproduce import reproduce
+
+NAMES = ["value-lstd", "variance-lstd", "variance-kernel-b25", "scaling", "really-policy", "speed"]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update", "--virtual-time-budget=5000"),
+]
+
+# Appended to the page: uses the explorer as a reader would, and tells the page around it what happened.
+PROBE = """
+<script>
+(function () {
+  const seen = { ...document.documentElement.dataset };
+  const pick = (id, value) => {
+    const control = document.getElementById(id);
+    control.value = value;
+    control.dispatchEvent(new Event("change"));
+    return control.value;
+  };
+  const count = (selector) => document.querySelectorAll(selector).length;
+  seen.first = count("#x-plots svg");
+  seen.group = pick("x-group", "kernel");
+  seen.measure = pick("x-measure", "rmse");
+  pick("x-scale", "linear");
+  seen.second = count("#x-plots svg");
+  seen.points = count("#x-plots circle");
+  seen.rows = count("#x-table tbody tr");
+  seen.overflow = document.documentElement.scrollWidth - window.innerWidth;
+  seen.width = window.innerWidth;
+  seen.scriptError = document.documentElement.dataset.scriptError ?? null;
+  window.parent.postMessage(JSON.stringify(seen), "*");
+})();
+</script>
+"""
+# A window cannot be as narrow as a phone, a frame can.
+FRAME = """<!doctype html><title>frame</title><pre id="seen"></pre>
+<script>
+addEventListener("message", (event) => { document.getElementById("seen").textContent = event.data; });
+</script>
+<iframe src="probed.html" style="border:0;width:WIDTHpx;height:800px"></iframe>
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    experiments = find_experiments(NAMES)
+    reproduce(experiments, Settings(repetitions=3), folder, quick=True, command="a test")
+    return folder
+
+
+def test_a_run_leaves_whole_files_only(folder):
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"cells.jsonl", "figures", "manifest.json", "report.html", "summary.json"}
+    figures = {path.name for path in (folder / "figures").iterdir()}
+    for stem in ("value-lstd", "variance-lstd", "variance-kernel-b25", "scaling", "inverses-n500"):
+        assert {f"{stem}.png", f"{stem}.svg"} <= figures
+    assert not [name for name in figures if "partial" in name]
+
+
+def test_the_manifest_says_what_the_run_was(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["settings"] == {"seed": 20260, "beta": 1.0, "solver": "pinv", "repetitions": 3}
+    assert {"numpy", "scipy", "replaystats"} <= set(manifest["versions"])
+    assert manifest["machine"]["cores"] >= 1
+    assert manifest["cells"] == manifest["cells_computed"] > 0
+
+
+def test_the_summary_holds_agreement_and_verdicts(folder):
+    summary = json.loads((folder / "summary.json").read_text())
+    assert set(summary["verdicts"]) == {"value-lstd", "variance-lstd", "variance-kernel-b25", "scaling"}
+    assert {a["algorithm"] for a in summary["agreement"]} == {"lstd", "phibe1", "phibe2", "kernel"}
+
+
+def test_the_page_needs_no_network_and_keeps_its_numbers(folder):
+    page = (folder / "report.html").read_text()
+    assert not re.search(r"""(src|href)=["'](?!data:|#)""", page)
+    assert "url(" not in page
+    assert "NaN" not in page.split('id="explorer-data">')[1].split("</script>")[0]
+    for verdict in json.loads((folder / "summary.json").read_text())["verdicts"].values():
+        assert html.escape(verdict["reason"], quote=False) in page.replace("&#39;", "'").replace("&#34;", '"')
+    assert "departs from the published settings" in page  # M = 3 is not the published M
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium found; apt-get install chromium")
+@pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
+def test_the_page_works_in_a_browser(folder, tmp_path, width):
+    page = (folder / "report.html").read_text()
+    (tmp_path / "probed.html").write_text(page.replace("</body>", PROBE + "</body>"))
+    (tmp_path / "frame.html").write_text(FRAME.replace("WIDTH", str(width)))
+    options = ["--window-size=1400,900", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    command = [BROWSER, *FLAGS, *options, (tmp_path / "frame.html").as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    seen = json.loads(html.unescape(re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL).group(1)))
+    assert seen["scriptError"] is None
+    assert seen["explorer"] == "ready"
+    assert seen["width"] == width
+    assert seen["overflow"] <= 0  # nothing makes the page wider than the screen
+    assert (seen["first"], seen["second"]) == (2, 1)  # the band belongs to policy evaluation
+    assert (seen["group"], seen["measure"]) == ("kernel", "rmse")
+    assert seen["points"] == 2 * 3  # U and V, three repetitions
+    assert seen["rows"] == 2
