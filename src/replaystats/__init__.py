@@ -9,7 +9,7 @@ from ._core.errors import (
 )
 from .data import Trajectories, load_boston, simulate
 from .estimate import Estimate, average, plug_in
-from .estimators import LSTD, MomentRatio, PhiBE, ReplayKernelRidge, ReplayRegressor
+from .estimators import LSTD, MomentRatio, PhiBE, ReplayBuffer, ReplayKernelRidge, ReplayRegressor
 from .inference import Diagnosis, Interval
 from .moments import FactoredMoments, Moments, lstd_moments, phibe_moments, ridge_moments
 from .replicates import Replicates, replicate, solvers, subset_sums
@@ -26,6 +26,7 @@ __all__ = [
     "MomentRatio",
     "Moments",
     "PhiBE",
+    "ReplayBuffer",
     "ReplayKernelRidge",
     "ReplayRegressor",
     "ReplayWarning",

@@ -105,7 +105,7 @@ def infinitesimal_jackknife(
     D = P - weights @ P
     if isinstance(plan, PartitionPlan):
         return _partition_variance(P, D, plan, weights > 0)
-    n, k, n_kept = plan.n_observations, plan.subsample_size, np.count_nonzero(weights)
+    n, k, n_kept = plan.n_observations, plan.subsample_size, int(np.count_nonzero(weights))
     # The divisor B - 1 makes covariances unbiased; a complete plan is the whole population.
     complete = isinstance(plan, CompletePlan)
     if not complete:

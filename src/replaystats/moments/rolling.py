@@ -1,0 +1,184 @@
+"""Moments that come and go: a fixed number of slots, and their running total."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import FloatArray, IntArray
+from .._core.validation import check_choice, check_int
+from .factored import FactoredMoments, HeldMoments
+from .record import Moments
+
+EVICTIONS = ("fifo", "reservoir")
+
+
+class RollingMoments:
+    """The moments of at most `capacity` observations, and their total, updated in O(q^2) per observation.
+
+    Parameters
+    ----------
+    capacity : int
+    eviction : {"fifo", "reservoir"}
+        What is forgotten when all slots are taken: the oldest observation, or a random one such that all
+        observations so far are kept with equal probability.
+    rng : Generator
+        Decides what the reservoir keeps.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (capacity, columns)
+        One observation a slot, [vec g | f]; zeros in empty slots.
+    arrival : ndarray of int, shape (capacity,)
+        Number of the observation in each slot, in order of arrival.
+    n_seen : int
+        Observations added so far.
+
+    Notes
+    -----
+    Differences of running sums collect rounding errors, so the total is summed afresh after as many changes
+    as there are slots: O(q^2) per change, on average.
+
+    Examples
+    --------
+    >>> rolling = RollingMoments(2)
+    >>> rolling.extend(Moments([1.0, 2.0, 4.0], [0.0, 1.0, 2.0]))
+    array([0, 1])
+    >>> rolling.moments().g.ravel()
+    array([2., 4.])
+    """
+
+    def __init__(self, capacity: int, eviction: str = "fifo", rng: np.random.Generator | None = None) -> None:
+        self.capacity = check_int(capacity, "capacity")
+        self.eviction = check_choice(eviction, "eviction", EVICTIONS)
+        self.rng = np.random.default_rng() if rng is None else rng
+        self.n_seen = 0
+        self._layout: Moments | None = None  # no rows: says how rows are stacked
+        self._n_unsettled = 0  # changes of the total since it was last summed
+
+    def __len__(self) -> int:
+        return min(self.n_seen, self.capacity)  # of a reservoir, too: a full one stays full
+
+    @property
+    def layout(self) -> Moments:
+        """Moments without rows that say how rows are stacked."""
+        if self._layout is None:
+            raise ValueError(must_be("buffer", "filled", "an empty one", "Add observations first."))
+        return self._layout
+
+    # ------------------------------------------------------------------ coming and going
+
+    def add(self, g: FloatArray, f: FloatArray) -> int | None:
+        """Add one observation from g (q, q) and f (q,) or (q, n_outputs); return its slot, if it has one.
+
+        The shapes are checked against the observations before, the numbers are not looked at.
+        """
+        if self._layout is None:
+            self.extend(Moments(g[None], f[None], symmetric=False))
+            return 0
+        row = self._row(g, f)
+        slot = self._next_slot()
+        if slot is not None:
+            here = self.rows[slot]
+            self._total += row
+            self._total -= here
+            here[:] = row
+            self.arrival[slot] = self.n_seen
+            self._settle(1)
+        self.n_seen += 1
+        return slot
+
+    def extend(self, moments: HeldMoments) -> IntArray:
+        """Add observations in order; return the slots that were filled."""
+        return self.extend_known(moments)[1]
+
+    def extend_known(self, moments: HeldMoments) -> tuple[IntArray, IntArray]:
+        """Add observations in order; return which of them are kept, and their slots."""
+        if isinstance(moments, FactoredMoments):
+            moments = moments.multiply_out()
+        self._check_layout(moments)
+        positions, slots = self._destinations(len(moments))
+        incoming = moments.rows[positions]
+        self._total += incoming.sum(axis=0) - self.rows[slots].sum(axis=0)
+        self.rows[slots] = incoming
+        self.arrival[slots] = self.n_seen + positions
+        self.n_seen += len(moments)
+        self._settle(len(slots))
+        return positions, slots
+
+    def restore(self, moments: Moments, arrival: IntArray, n_seen: int) -> None:
+        """Fill the first slots as they were when `moments` and `arrival` were read from them."""
+        self._check_layout(moments)
+        self.rows[: len(moments)], self.arrival[: len(moments)] = moments.rows, arrival
+        self._total = self.rows.sum(axis=0)
+        self.n_seen = n_seen
+
+    # ------------------------------------------------------------------ reading
+
+    def by_age(self) -> IntArray:
+        """Return the slots in use, the oldest observation first."""
+        return np.argsort(self.arrival[: len(self)])
+
+    def moments(self) -> Moments:
+        """Return a copy of the observations, oldest first."""
+        return self.layout.wrap(self.rows[self.by_age()])
+
+    def total(self) -> tuple[FloatArray, FloatArray]:
+        """Return the sums A (q, q) and b (q,), without a pass over the observations."""
+        A, b = self.layout.unstack(self._total[None].copy())
+        return A[0], b[0]
+
+    # ------------------------------------------------------------------ inside
+
+    def _check_layout(self, moments: Moments) -> None:
+        if self._layout is None:
+            self._layout = moments.wrap(moments.rows[:0])
+            columns = moments.rows.shape[1]
+            self.rows = np.zeros((self.capacity, columns))
+            self.arrival: IntArray = np.zeros(self.capacity, dtype=np.int64)
+            self._total = np.zeros(columns)
+            return
+        for name in ("n_basis", "n_outputs", "symmetric"):
+            held, new = getattr(self._layout, name), getattr(moments, name)
+            if held != new:
+                rule = f"stacked as those before, with {name}={held}"
+                raise ValueError(must_be("moments", rule, f"{name}={new}"))
+
+    def _row(self, g: FloatArray, f: FloatArray) -> FloatArray:
+        """Stack one observation's moments."""
+        layout = self.layout
+        q, n_outputs = layout.n_basis, layout.n_outputs
+        if g.shape != (q, q) or f.shape != ((q,) if n_outputs is None else (q, n_outputs)):
+            rule = f"of shape ({q}, {q}), and `f` to match the observations before"
+            raise ValueError(must_be("g", rule, f"{g.shape} and {f.shape}"))
+        matrix = g[np.triu_indices(q)] if layout.symmetric else g.ravel()
+        return np.concatenate([matrix, f.ravel()])
+
+    def _next_slot(self) -> int | None:
+        """Return where the next observation goes; None if it is not kept."""
+        if self.n_seen < self.capacity or self.eviction == "fifo":
+            return self.n_seen % self.capacity
+        # Kept with probability capacity / (n_seen + 1), in place of any other: algorithm R.
+        slot = int(self.rng.random() * (self.n_seen + 1))
+        return slot if slot < self.capacity else None
+
+    def _destinations(self, m: int) -> tuple[IntArray, IntArray]:
+        """Return which of the next m observations are kept, and their slots, each slot once."""
+        number = self.n_seen + np.arange(m)
+        slots = number % self.capacity
+        if self.eviction == "reservoir":
+            late = number >= self.capacity
+            # The same numbers as m single additions would draw.
+            uniform = self.rng.random(np.count_nonzero(late))
+            slots[late] = (uniform * (number[late] + 1)).astype(np.int64)
+        # Of several observations for one slot the last stays: np.unique finds the first from behind.
+        filled, from_behind = np.unique(slots[::-1], return_index=True)
+        inside = filled < self.capacity
+        return m - 1 - from_behind[inside], filled[inside]
+
+    def _settle(self, n_changes: int) -> None:
+        """Count changes of the total, and sum it afresh when there were as many as slots."""
+        self._n_unsettled += n_changes
+        if self._n_unsettled >= self.capacity:
+            self._total = self.rows.sum(axis=0)
+            self._n_unsettled = 0
