@@ -88,7 +88,10 @@ class TorchRLBuffer:
 
 
 def d3rlpy_dataset(observations, actions, rewards, terminals, timeouts):
-    """d3rlpy's MDPDataset: an episode has as many observations as rewards, none of them the final one."""
+    """d3rlpy's MDPDataset: an episode has as many observations as rewards, none of them the final one.
+
+    An episode cut off after one step has no transition then, and d3rlpy leaves it out.
+    """
     ends = np.flatnonzero(np.asarray(terminals, bool) | np.asarray(timeouts, bool))
     starts = np.concatenate([[0], ends[:-1] + 1])
     return SimpleNamespace(
@@ -100,5 +103,6 @@ def d3rlpy_dataset(observations, actions, rewards, terminals, timeouts):
                 terminated=bool(terminals[b]),
             )
             for a, b in zip(starts, ends, strict=True)
+            if b > a or terminals[b]
         ]
     )

@@ -106,21 +106,27 @@ def _factorise(episode: Column | None, n_rows: int, *, contiguous: bool) -> tupl
         row = int(np.flatnonzero(missing)[0])
         raise ValueError(must_be("episode", "known in every row", f"a missing value in row {row}"))
     starts = np.flatnonzero(np.concatenate([[True], labels[1:] != labels[:-1]]))
-    heads = labels[starts].tolist()  # rows of one episode mostly stand together: few labels to sort
-    try:
-        ids = sorted(dict.fromkeys(heads))
-    except TypeError as error:
-        kinds = " and ".join(sorted({type(label).__name__ for label in heads}))
-        raise TypeError(must_be("episode", "a column of one type", kinds)) from error
+    heads = labels[starts]  # rows of one episode mostly stand together: few labels to sort
+    ids, codes = np.unique(heads, return_inverse=True) if heads.dtype.kind != "O" else _unique_objects(heads)
     if contiguous and len(ids) < len(heads):
-        again = next(label for i, label in enumerate(heads) if label in heads[:i])
+        again = ids[np.flatnonzero(np.bincount(codes) > 1)[0]]
         hint = "Pass `step` or `time` to sort by; two episodes may also share an id."
         raise ValueError(
             must_be("episode", "the same in consecutive rows only", f"{again} in two places", hint)
         )
+    return np.repeat(codes, np.diff(starts, append=n_rows)), ids
+
+
+def _unique_objects(labels: np.ndarray) -> tuple[np.ndarray, IntArray]:
+    """Do as `np.unique` with its inverse, but hash first: sorting a million texts takes ten times as long."""
+    listed = labels.tolist()
+    try:
+        ids = sorted(dict.fromkeys(listed))
+    except TypeError as error:
+        kinds = " and ".join(sorted({type(label).__name__ for label in listed}))
+        raise TypeError(must_be("episode", "a column of one type", kinds)) from error
     position = {label: i for i, label in enumerate(ids)}
-    codes = np.fromiter((position[label] for label in heads), dtype=np.int64, count=len(heads))
-    return np.repeat(codes, np.diff(starts, append=n_rows)), np.array(ids)
+    return np.array(ids), np.fromiter(map(position.__getitem__, listed), dtype=np.int64, count=len(listed))
 
 
 def _sort(codes: IntArray, key: FloatArray | None) -> IntArray:

@@ -94,6 +94,7 @@ def test_minari_broken_episodes_are_refused(episode):
         readers.from_minari([])
 
 
+@pytest.mark.filterwarnings("ignore")  # Minari's own, about descriptions and temporary folders
 def test_minari_stored_dataset_with_an_unfinished_episode(tmp_path, monkeypatch):
     """Minari marks a stub as truncated, and that is what is read: its value goes on after the last state."""
     minari = pytest.importorskip("minari", reason="Minari is not installed")
@@ -164,7 +165,7 @@ def test_d3rlpy_terminated_episodes_need_a_decision(d3rlpy_dataset):
 
 
 def test_d3rlpy_with_the_final_states_given_is_exact(d3rlpy_dataset):
-    log = float32_rewards(make_episodes((3, 1, 4)))
+    log = float32_rewards(make_episodes((3, 2, 1)))
     dataset = d3rlpy_dataset(**without_final_states(log))
     data = readers.from_d3rlpy(dataset, final_states=[s[-1] for s in log["states"]], dt=0.1)
     assert_same(data, Trajectories(**log, dt=0.1))
@@ -196,6 +197,4 @@ def test_d3rlpy_timeouts_need_no_decision(d3rlpy_dataset):
     cut_off = {"terminated": np.zeros(2, bool), "truncated": np.ones(2, bool)}
     data = readers.from_d3rlpy(d3rlpy_dataset(**without_final_states(make_episodes((3, 2)) | cut_off)))
     assert data.n_steps.tolist() == [2, 1]
-    short = d3rlpy_dataset(**without_final_states(make_episodes((3, 1)) | cut_off))
-    with pytest.raises(ValueError, match=r"2 states per episode .*; got a single state in episode 1"):
-        readers.from_d3rlpy(short)
+    assert data.truncated.all()

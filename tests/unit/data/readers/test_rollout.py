@@ -106,6 +106,32 @@ def test_cartpole_agrees_with_a_loop_written_out():
     assert data.terminated.all()
 
 
+def cartpole_step(s, force):
+    """One Euler step of the cart and pole (Barto, Sutton and Anderson, 1983), for rows of states."""
+    _, v, angle, spin = s.T
+    cos, sin = np.cos(angle), np.sin(angle)
+    push = (force + 0.05 * spin**2 * sin) / 1.1
+    angular = (9.8 * sin - cos * push) / (0.5 * (4 / 3 - 0.1 * cos**2 / 1.1))
+    linear = push - 0.05 * angular * cos / 1.1
+    return s + 0.02 * np.column_stack([v, linear, spin, angular])
+
+
+@pytest.mark.parametrize("mode", [*MODES, "native"])
+def test_every_step_of_a_vector_cartpole_obeys_the_equations_of_motion(mode, rng):
+    if mode == "native":
+        env = gymnasium.make_vec("CartPole-v1", num_envs=5, vectorization_mode="vector_entry_point")
+    else:
+        copies = [lambda: gymnasium.make("CartPole-v1")] * 5
+        env = gymnasium.vector.SyncVectorEnv(copies, autoreset_mode=gymnasium.vector.AutoresetMode[mode])
+    data = readers.rollout(env, lambda s: rng.integers(0, 2, len(s)), 20, seed=0)
+    steps = data.transitions()
+    expected = cartpole_step(steps.states, np.where(data.actions == 1, 10.0, -10.0))
+    np.testing.assert_allclose(steps.next_states, expected, atol=1e-6)  # the environment rounds to float32
+    assert_array_equal(data.rewards, 1.0)
+    assert data.terminated.all()
+    assert data.dt == 0.02
+
+
 def test_time_limit_is_a_truncation_and_max_steps_another():
     env = gymnasium.make("Pendulum-v1")
     data = readers.rollout(env, lambda s: np.zeros(1), 2, seed=0)
