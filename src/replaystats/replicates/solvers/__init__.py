@@ -3,6 +3,7 @@
 from .auto import Auto
 from .base import Solution, Solver
 from .direct import LU, Cholesky, Ridge
+from .lepski import BalancedPath, Lepski
 from .truncated import PseudoInverse
 
-__all__ = ["LU", "Auto", "Cholesky", "PseudoInverse", "Ridge", "Solution", "Solver"]
+__all__ = ["LU", "Auto", "BalancedPath", "Cholesky", "Lepski", "PseudoInverse", "Ridge", "Solution", "Solver"]
