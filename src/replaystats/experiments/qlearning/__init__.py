@@ -1,0 +1,10 @@
+"""Experience replay in Q-learning (the paper's Appendix D), measured on the maze of Zhang and Sutton (2017).
+
+`learner` is the algorithm, `study` says what is run, `results` runs and resumes it, `page` shows it.
+"""
+
+from .orderings import Ordering, compare_cells
+from .page import html_section
+from .results import QLearningResult, run_qlearning
+
+__all__ = ["Ordering", "QLearningResult", "compare_cells", "html_section", "run_qlearning"]

@@ -1,0 +1,191 @@
+"""The study: which cells there are, which tables they make, and how a set of cells is computed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..cells import Cell, cell_stream
+from .gridworld import optimal_values, ring_maze
+from .learner import Lockstep
+from .rules import Rule, Schedule
+from .summary import summarise_runs
+
+CAPACITIES = (10**2, 10**3, 10**4, 10**5, 10**6)
+RATIOS = (0.25, 1, 4, 16)
+AGES = (1_600, 16_000, 160_000)  # minibatches between the storing of a transition and its loss
+FULL = Schedule()
+QUICK = Schedule(n_episodes=60, checkpoints=(30, 60))
+FULL_RUNS, QUICK_RUNS = 30, 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Cells in rows and columns, with what to print beside and above them.
+
+    Attributes
+    ----------
+    name, title : str
+    row_name : str
+        What changes from row to row.
+    rows, columns : tuple of str
+        Labels.
+    cells : tuple of tuple of Cell
+        ``cells[i][j]`` stands in row i and column j.
+    """
+
+    name: str
+    title: str
+    row_name: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: tuple[tuple[Cell, ...], ...]
+
+    def __repr__(self) -> str:
+        return f"Table({self.name}, {len(self.rows)} x {len(self.columns)})"
+
+
+def make_cell(schedule: Schedule, *, capacity: int, **rule: Any) -> Cell:
+    """Return the cell of a rule and a capacity; its key holds everything that decides its numbers.
+
+    Examples
+    --------
+    >>> make_cell(FULL, capacity=100, sampler="combined").key
+    'qlearning features=table timeouts=bootstrap sampler=combined n_step=1 k=10 B=1 episodes=150 n=100'
+    """
+    checked = Rule(**rule)
+    parameters = (
+        ("features", checked.features),
+        ("timeouts", checked.timeouts),
+        ("sampler", checked.sampler),
+        ("n_step", checked.n_step),
+        ("k", checked.minibatch),
+        ("B", f"{checked.ratio:g}"),
+        ("episodes", schedule.n_episodes),
+        ("n", capacity),
+    )
+    return Cell("qlearning", parameters)
+
+
+def rule_of(cell: Cell) -> Rule:
+    """Return the rule of a cell."""
+    return Rule(
+        features=cell["features"],
+        timeouts=cell["timeouts"],
+        sampler=cell["sampler"],
+        n_step=cell["n_step"],
+        minibatch=cell["k"],
+        ratio=float(cell["B"]),
+    )
+
+
+def _by_capacity(
+    name: str, title: str, schedule: Schedule, capacities: Sequence[int], columns: dict[str, dict[str, Any]]
+) -> Table:
+    """Return a table with a row per capacity and a column per rule."""
+    cells = tuple(
+        tuple(make_cell(schedule, capacity=capacity, **rule) for rule in columns.values())
+        for capacity in capacities
+    )
+    rows = tuple(f"{capacity:,}" for capacity in capacities)
+    return Table(
+        name=name, title=title, row_name="capacity n", rows=rows, columns=tuple(columns), cells=cells
+    )
+
+
+def _by_age(schedule: Schedule) -> Table:
+    """Return the protocol of a fixed age: the capacity falls as the ratio rises."""
+    cells = tuple(
+        tuple(make_cell(schedule, capacity=round(age / ratio), ratio=ratio) for ratio in RATIOS)
+        for age in AGES
+    )
+    return Table(
+        name="age",
+        title="Fixed age: capacity n = age / B, uniform, 1-step, k = 10",
+        row_name="age in minibatches",
+        rows=tuple(f"{age:,}" for age in AGES),
+        columns=tuple(f"B = {ratio:g}" for ratio in RATIOS),
+        cells=cells,
+    )
+
+
+def study_tables(*, quick: bool) -> list[Table]:
+    """Return the tables of the full study, or of a quick look at it.
+
+    Examples
+    --------
+    >>> [table.name for table in study_tables(quick=False)]
+    ['sampler', 'ratio', 'minibatch', 'age', 'timeout', 'linear']
+    """
+    if quick:
+        few = (10**2, 10**4)
+        rules: dict[str, dict[str, Any]] = {
+            "uniform": {},
+            "combined": {"sampler": "combined"},
+            "uniform, B = 16": {"ratio": 16},
+        }
+        return [_by_capacity("sampler", "A quick look: k = 10, 1-step", QUICK, few, rules)]
+    samplers = {
+        f"{sampler}, {n_step}-step": {"sampler": sampler, "n_step": n_step}
+        for n_step in (1, 3)
+        for sampler in ("uniform", "combined", "prioritised")
+    }
+    ratios = {f"B = {ratio:g}": {"ratio": ratio} for ratio in RATIOS}
+    minibatches = {f"k = {k}": {"minibatch": k} for k in (1, 10, 32)}
+    timeouts = {"bootstrap": {}, "taken for an end": {"timeouts": "end"}}
+    linear = {
+        f"{sampler}, B = {ratio}": {"features": "tiles", "sampler": sampler, "ratio": ratio}
+        for sampler, ratio in (("uniform", 1), ("combined", 1), ("uniform", 16))
+    }
+    return [
+        _by_capacity("sampler", "Fixed ratio B = 1, k = 10: samplers", FULL, CAPACITIES, samplers),
+        _by_capacity("ratio", "Ratios: uniform, 1-step, k = 10", FULL, CAPACITIES, ratios),
+        _by_capacity("minibatch", "Minibatch: uniform, 1-step, B = 1", FULL, CAPACITIES, minibatches),
+        _by_age(FULL),
+        _by_capacity("timeout", "Timeouts: uniform, 1-step, k = 10, B = 1", FULL, CAPACITIES, timeouts),
+        _by_capacity("linear", "Linear in tiles of the maze, 1-step, k = 10", FULL, CAPACITIES, linear),
+    ]
+
+
+def group_cells(cells: Iterable[Cell]) -> list[list[Cell]]:
+    """Gather cells that differ in capacity only, whose runs can go in lockstep; the slowest group first."""
+    groups: dict[Rule, list[Cell]] = {}
+    for cell in dict.fromkeys(cells):
+        groups.setdefault(rule_of(cell), []).append(cell)
+    return [groups[rule] for rule in sorted(groups, key=_cost, reverse=True)]
+
+
+def _cost(rule: Rule) -> float:
+    """Return roughly the seconds of a group: overhead per step, plus work per transition replayed."""
+    replayed = rule.ratio * rule.minibatch  # transitions per step
+    price = {"prioritised": 5.0, "uniform": 1.0, "combined": 1.0}[rule.sampler]
+    price *= 3.0 if rule.features == "tiles" else 1.0
+    steps = {"combined": 0.3}.get(rule.sampler, 1.0) * 10 / (10 + replayed)  # who learns faster walks less
+    return steps * (1.0 + 0.1 * replayed * price)
+
+
+def run_group(cells: Sequence[Cell], seed: int, n_runs: int) -> list[dict[str, Any]]:
+    """Compute cells that share a rule, all their runs in lockstep, and return a journal line for each.
+
+    Every run has the stream (seed, key of its cell, number of the run): results depend on nothing else.
+    """
+    started = time.perf_counter()
+    world = ring_maze()
+    schedule = QUICK if cells[0]["episodes"] == QUICK.n_episodes else FULL
+    capacities = np.repeat([cell["n"] for cell in cells], n_runs)
+    generators = [cell_stream(seed, cell.key, run) for cell in cells for run in range(n_runs)]
+    with threadpool_limits(1):
+        histories = Lockstep(world, rule_of(cells[0]), schedule, capacities, generators).run()
+    seconds = round((time.perf_counter() - started) / len(cells), 3)
+    truth = optimal_values(world)
+    lines = []
+    for place, cell in enumerate(cells):
+        runs = slice(place * n_runs, (place + 1) * n_runs)
+        results = summarise_runs(histories.returns[runs], histories.q[:, runs], truth, world, schedule)
+        lines.append({"key": cell.key, "repetitions": n_runs, "seconds": seconds, "results": results})
+    return lines

@@ -1,0 +1,138 @@
+"""A slow, obvious twin of Q-learning with replay: one run, plain Python lists, one transition at a time.
+
+It imports nothing from the package. It is handed the same uniforms as the fast learner, one row per
+environment step: [explore?, order of actions, k draws of minibatch 1, k draws of minibatch 2, ...].
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+
+ORDERS = list(itertools.permutations(range(4)))
+STEPS = [(-1, 0), (0, 1), (1, 0), (0, -1)]
+
+
+class Maze:
+    """Cells marked # cannot be entered; everything is looked up in the picture, step by step."""
+
+    def __init__(self, picture):
+        self.picture = picture
+        self.width = len(picture[0])
+        cells = "".join(picture)
+        self.start, self.goal = cells.index("S"), cells.index("G")
+        self.n_states = len(cells)
+
+    def move(self, state, action):
+        row, column = divmod(state, self.width)
+        row, column = row + STEPS[action][0], column + STEPS[action][1]
+        inside = 0 <= row < len(self.picture) and 0 <= column < self.width
+        return row * self.width + column if inside and self.picture[row][column] != "#" else state
+
+    def distances(self):
+        """Steps to the goal from every cell that can reach it, breadth first from the goal."""
+        found, queue = {self.goal: 0}, deque([self.goal])
+        while queue:
+            there = queue.popleft()
+            for state in range(self.n_states):
+                if self.picture[state // self.width][state % self.width] == "#" or state in found:
+                    continue
+                if any(self.move(state, action) == there for action in range(4)):
+                    found[state] = found[there] + 1
+                    queue.append(state)
+        return found
+
+
+class Twin:
+    """Q-learning with replay, written down as the textbook says it."""
+
+    def __init__(
+        self, maze, active, *, capacity, sampler, minibatch, ratio, n_step, timeout, timeouts, **constants
+    ):
+        self.maze, self.active, self.sampler = maze, active, sampler
+        self.k, self.ratio, self.n_step, self.timeout = minibatch, ratio, n_step, timeout
+        self.timeouts = timeouts
+        self.alpha, self.gamma, self.epsilon = (
+            constants[name] for name in ("step_size", "discount", "explore")
+        )
+        self.weights = [[0.0] * 4 for _ in range(1 + max(max(features) for features in active))]
+        # Each memory entry: [state, action, reward, next state, episode ended here, priority]
+        self.memory, self.capacity, self.oldest = [], capacity, 0
+        self.largest_priority = 1.0
+        self.state, self.age, self.clock, self.returns = maze.start, 0, 0, []
+
+    def q(self, state, action):
+        if state == self.maze.goal:
+            return 0.0
+        return sum(self.weights[feature][action] for feature in self.active[state])
+
+    def step(self, uniforms):
+        order = ORDERS[int(uniforms[1] * 24)]
+        action = order[0] if uniforms[0] < self.epsilon else max(order, key=lambda a: self.q(self.state, a))
+        after = self.maze.move(self.state, action)
+        self.age += 1
+        self.clock += 1
+        ended = after == self.maze.goal or self.age == self.timeout
+        self.store([self.state, action, -1.0, after, ended, self.largest_priority])
+        if self.ratio >= 1 or self.clock % round(1 / self.ratio) == 0:
+            for b in range(max(1, int(self.ratio))):
+                self.replay(uniforms[2 + b * self.k : 2 + (b + 1) * self.k])
+        self.state = after
+        if ended:
+            self.returns.append(-self.age)
+            self.state, self.age = self.maze.start, 0
+
+    def store(self, entry):
+        if len(self.memory) < self.capacity:
+            self.memory.append(entry)
+        else:
+            self.memory[self.oldest] = entry
+            self.oldest = (self.oldest + 1) % self.capacity
+
+    @property
+    def newest(self):
+        return (self.oldest - 1) % len(self.memory)
+
+    def draw(self, uniforms):
+        """Places in the memory and their weights."""
+        size = len(self.memory)
+        if self.sampler != "prioritised":
+            places = [int(u * size) for u in uniforms]
+            if self.sampler == "combined":
+                places[-1] = self.newest
+            return places, [1.0] * self.k
+        total = sum(entry[5] for entry in self.memory)
+        places = []
+        for j, u in enumerate(uniforms):
+            rest, place = (j + u) / self.k * total, 0
+            while rest >= self.memory[place][5]:
+                rest -= self.memory[place][5]
+                place += 1
+            places.append(place)
+        weights = [(size * self.memory[place][5] / total) ** -0.4 for place in places]
+        return places, [weight / max(weights) for weight in weights]
+
+    def target(self, place):
+        """Up to n rewards along the stored episode, then the best value of the state they lead to."""
+        value, factor = 0.0, 1.0
+        for walked in range(self.n_step):
+            _, _, reward, after, ended, _ = self.memory[place]
+            value += factor * reward
+            factor *= self.gamma
+            if ended or place == self.newest or walked == self.n_step - 1:
+                break
+            place = (place + 1) % len(self.memory)
+        if ended and self.timeouts == "end":
+            return value
+        return value + factor * max(self.q(after, action) for action in range(4))
+
+    def replay(self, uniforms):
+        places, weights = self.draw(uniforms)
+        errors = [self.target(p) - self.q(self.memory[p][0], self.memory[p][1]) for p in places]
+        for place, weight, error in zip(places, weights, errors, strict=True):
+            state, action = self.memory[place][:2]
+            for feature in self.active[state]:
+                self.weights[feature][action] += self.alpha / len(self.active[state]) * weight * error
+        for place, error in zip(places, errors, strict=True):
+            self.memory[place][5] = (abs(error) + 0.01) ** 0.6
+            self.largest_priority = max(self.largest_priority, self.memory[place][5])
