@@ -30,6 +30,8 @@ from .verdicts import whose
 Y_LABELS = {"variance": "variance, plain − replay", "rmse": "RMSE, plain − replay"}
 # The part of a value figure in which all curves can be told apart.
 ZOOM = 2.0
+# Where the largest value is this many times the typical one, boxes are flat lines on a linear scale.
+FLAT_BOXES = 15.0
 _SCALING_STYLE = {
     "full": ("#000000", "o"),
     "cheapest": ("#D55E00", "s"),
@@ -53,38 +55,41 @@ def draw_experiment(
 
 
 def _differences(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
-    """One panel per (k or k/n, B), one group of boxes per n, as in the paper."""
-    by_share = "share" if cells[0].study in ("policy", "boston") else "k"
-    rows = sorted({_row_value(cell, by_share) for cell in cells})
-    columns = sorted({cell["B"] for cell in cells})
-    size = (max(5.0, 1.2 + 3.4 * len(columns)), 0.9 + 2.5 * len(rows))
-    figure, axes = new_figure(len(rows), len(columns), size=size, sharex=True, sharey="row")
-    name = "k/n" if by_share == "share" else "k"
-    for i, row in enumerate(rows):
-        groups = {
-            n_resamples: [
-                _group(experiment, cell, journal)
-                for cell in cells
-                if cell["B"] == n_resamples and _row_value(cell, by_share) == row
-            ]
-            for n_resamples in columns
-        }
-        together = [group for panel in groups.values() for group in panel]
-        scale = _linear_width(together) if cells[0].study == "policy" else None
-        for j, n_resamples in enumerate(columns):
-            ax = difference_panel(axes[i, j], groups[n_resamples], symlog=scale)
-            ax.set_title(f"B = {n_resamples}, {name} = {row:g}", fontsize=9)
+    """One panel per B and k (or k/n), one group of boxes per n, as in the paper; panels of a row share y."""
+    panels: dict[tuple[int, float], list[dict[str, Any]]] = {}
+    for cell in cells:
+        panels.setdefault((cell["B"], _subset_size(cell)), []).append(_group(experiment, cell, journal))
+    rows = _rows_of_panels(list(panels))
+    size = (1.2 + 3.4 * len(rows[0]), 0.9 + 2.5 * len(rows))
+    figure, axes = new_figure(len(rows), len(rows[0]), size=size, sharex=True, sharey="row")
+    name = "k/n" if cells[0].study in ("policy", "boston") else "k"
+    for row, row_axes in zip(rows, axes, strict=True):
+        together = [group for key in row for group in panels[key]]
+        scale = _linear_width(together)
+        for (n_resamples, subset), ax in zip(row, row_axes, strict=True):
+            difference_panel(ax, panels[n_resamples, subset], symlog=scale)
+            ax.set_title(f"B = {n_resamples}, {name} = {subset:g}", fontsize=9)
             ax.tick_params(labelsize=8)
-        axes[i, 0].set_ylim(difference_limits(together, scale))
-        axes[i, 0].set_ylabel(Y_LABELS[experiment.view], fontsize=8)
+        row_axes[0].set_ylim(difference_limits(together, scale))
+        row_axes[0].set_ylabel(Y_LABELS[experiment.view], fontsize=8)
     for ax in axes[-1]:
         ax.set_xlabel("n", fontsize=8)
-    difference_legend(figure, n_columns=5 if len(columns) > 1 else 2)
+    difference_legend(figure, n_columns=5 if len(rows[0]) > 1 else 2)
     return figure
 
 
-def _row_value(cell: Cell, by_share: str) -> float:
-    return round(cell["k"] / cell["n"], 3) if by_share == "share" else float(cell["k"])
+def _rows_of_panels(keys: Sequence[tuple[int, float]]) -> list[list[tuple[int, float]]]:
+    """Arrange panels with one row per k and one column per B; in a single row where there is one B."""
+    columns = sorted({n_resamples for n_resamples, _ in keys})
+    rows = sorted({subset for _, subset in keys})
+    if len(columns) == 1:
+        return [[(columns[0], subset) for subset in rows]]
+    return [[(n_resamples, subset) for n_resamples in columns] for subset in rows]
+
+
+def _subset_size(cell: Cell) -> float:
+    """Return k / n where the paper varies that, else k."""
+    return round(cell["k"] / cell["n"], 3) if cell.study in ("policy", "boston") else float(cell["k"])
 
 
 def _group(experiment: Experiment, cell: Cell, journal: Journal) -> dict[str, Any]:
@@ -98,11 +103,15 @@ def _group(experiment: Experiment, cell: Cell, journal: Journal) -> dict[str, An
     }
 
 
-def _linear_width(groups: Sequence[dict[str, Any]]) -> float:
-    """Half-width of the linear part of a symlog axis: a tenth of the typical size, a power of ten."""
-    sizes = np.concatenate([np.abs(group[m]) for group in groups for m in REPLAYED])
-    typical = float(np.median(sizes)) if sizes.size else 1.0
-    return float(10.0 ** np.floor(np.log10(max(typical, 1e-6) / 3)))
+def _linear_width(groups: Sequence[dict[str, Any]]) -> float | None:
+    """Return the linear half-width of a symmetric log scale, or None where a linear scale shows the boxes."""
+    values = [np.abs(group[m]) for group in groups for m in REPLAYED]
+    values += [np.array([g["published"][m]["max"]]) for g in groups if g["published"] for m in REPLAYED]
+    sizes = np.concatenate(values)
+    typical = float(np.median(sizes)) if sizes.size else 0.0
+    if typical == 0.0 or sizes.max() < FLAT_BOXES * typical:
+        return None
+    return float(10.0 ** np.floor(np.log10(typical / 3)))
 
 
 def _value(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:

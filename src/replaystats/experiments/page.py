@@ -24,8 +24,10 @@ from .verdicts import FAILS, HOLDS, ONLY_PSEUDO_INVERSE, Verdict, judge
 TITLE = "The paper, re-run beside its published numbers"
 BADGES = {HOLDS: "good", ONLY_PSEUDO_INVERSE: "part", FAILS: "bad"}
 CAPTIONS = {
-    "variance": "Differences of the sample variances over test points; every point is inside the frame.",
-    "rmse": "Differences of the RMSEs over repetitions; every point is inside the frame.",
+    "variance": "Differences of the sample variances over test points, every point inside the frame; a symmetric "
+    "logarithmic axis where a linear one would flatten the boxes.",
+    "rmse": "Differences of the RMSEs over repetitions, every point inside the frame; a symmetric "
+    "logarithmic axis where a linear one would flatten the boxes.",
     "value": "Mean and pointwise 2.5 to 97.5 % band over the repetitions.",
     "scaling": "Both axes are logarithmic.",
 }
