@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ._core.arrays import like, to_numpy
 from ._core.errors import IntervalWithheldError, SingularReplicateError, must_be
 from ._core.typing import ArrayLike, FloatArray
 from ._core.validation import check_array, check_choice, check_real
@@ -59,7 +60,7 @@ class Estimate:
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return X theta for features or any linear functionals X of shape (m, q)."""
-        product: FloatArray = self._functionals(X) @ self.theta
+        product: FloatArray = like(self._functionals(X), self.theta) @ self.theta
         return product
 
     @cached_property
@@ -90,7 +91,8 @@ class Estimate:
     @property
     def standard_error(self) -> FloatArray:
         """Standard errors of theta, shape of theta."""
-        return np.sqrt(variance_at(None, self.covariance))
+        error: FloatArray = like(np.sqrt(variance_at(None, self.covariance)), self.theta)
+        return error
 
     def confidence_interval(
         self, X: ArrayLike | None = None, confidence_level: float = 0.95, *, insist: bool = False
@@ -132,7 +134,8 @@ class Estimate:
                 f"The interval is withheld because it would be wrong: {'; '.join(doubts)}. "
                 "See diagnose() for what to do, or pass insist=True to have it all the same."
             )
-        centre = self.theta if functionals is None else functionals @ self.theta
+        theta = to_numpy(self.theta)
+        centre = theta if functionals is None else functionals @ theta
         variance = variance_at(functionals, self.covariance)
         undefined = ~(variance >= 0)
         if undefined.any():
@@ -141,7 +144,8 @@ class Estimate:
                 "too few replicates for their Monte-Carlo correction, or single observations that carry the "
                 'whole matrix. Add replicates with extend(n_more), or average with method="controlled".'
             )
-        return normal_interval(centre, np.sqrt(variance), confidence_level)
+        interval = normal_interval(centre, np.sqrt(variance), confidence_level)
+        return Interval(*(like(bound, self.theta) for bound in interval))
 
     def diagnose(
         self,
@@ -186,13 +190,13 @@ class Estimate:
 
     def _functionals(self, X: ArrayLike) -> FloatArray:
         X = check_array(X, "X", ndim=2)
-        if X.shape[1] != len(self.theta):
-            rule = f"of shape (m, q) with q={len(self.theta)}"
+        if X.shape[1] != self.theta.shape[0]:
+            rule = f"of shape (m, q) with q={self.theta.shape[0]}"
             raise ValueError(must_be("X", rule, X.shape, "Pass features, for example basis(states)."))
         return X
 
     def __repr__(self) -> str:
-        return f"Estimate({self.method}, q={len(self.theta)}, n={self.moments.n_observations})"
+        return f"Estimate({self.method}, q={self.theta.shape[0]}, n={self.moments.n_observations})"
 
 
 def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
@@ -214,7 +218,11 @@ def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
         )
         raise SingularReplicateError(msg)
     return Estimate(
-        theta=solution.theta[0], method="plug_in", moments=moments, replicates=None, solver=solver
+        theta=_as_given(solution.theta[0], moments),
+        method="plug_in",
+        moments=moments,
+        replicates=None,
+        solver=solver,
     )
 
 
@@ -249,8 +257,9 @@ def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) 
         hint = 'Use method="mean", or a drawn plan.'
         raise ValueError(must_be("method", '"mean" for a weighted plan', repr(method), hint))
     theta = _averaged(replicates, method)
+    located = locate(theta, method, weights=replicate_weights(replicates), trim=trim)
     return Estimate(
-        theta=locate(theta, method, weights=replicate_weights(replicates), trim=trim),
+        theta=_as_given(located, replicates.moments),
         method=method,
         moments=replicates.moments,
         replicates=replicates,
@@ -258,6 +267,12 @@ def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) 
         trim=trim,
         requested=requested,
     )
+
+
+def _as_given(theta: FloatArray, moments: AnyMoments) -> FloatArray:
+    """Return theta in the kind and on the device of the moments."""
+    given: FloatArray = like(theta, getattr(moments, "rows", theta))
+    return given
 
 
 def _decide(replicates: Replicates) -> str:

@@ -22,29 +22,29 @@ def solve_stack(A: FloatArray, b: FloatArray) -> tuple[FloatArray, BoolArray]:
     failed : ndarray of bool, shape (m,)
         Exactly singular, or not finite.
     """
-    failed = ~(np.isfinite(A).all(axis=(1, 2)) & np.isfinite(b).all(axis=(1, 2)))
+    failed = ~(_finite(A) & _finite(b))
     if not failed.any():
         try:
-            return np.linalg.solve(A, b), failed
+            return np.asarray(np.linalg.solve(A, b), dtype=np.float64), failed
         except np.linalg.LinAlgError:
             pass  # NumPy gives up on the whole stack for one singular matrix: find it below
     # The determinant has the factorisation of the solve, so its sign is 0 exactly where that would fail.
     good = np.flatnonzero(~failed)
     failed[good] = np.linalg.slogdet(A[good])[0] == 0
-    x = np.full(b.shape, np.nan)
+    x: FloatArray = np.full(b.shape, np.nan)
     x[~failed] = np.linalg.solve(A[~failed], b[~failed])
     return x, failed
 
 
 def cholesky_stack(A: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Factor A[i] = L[i] L[i]^T for a stack; NaN and True where A[i] is not positive definite."""
-    failed = ~np.isfinite(A).all(axis=(1, 2))
+    failed = ~_finite(A)
     if not failed.any():
         try:
-            return np.linalg.cholesky(A), failed
+            return np.asarray(np.linalg.cholesky(A), dtype=np.float64), failed
         except np.linalg.LinAlgError:
             pass
-    lower = np.full(A.shape, np.nan)
+    lower: FloatArray = np.full(A.shape, np.nan)
     for i in np.flatnonzero(~failed):  # only stacks that hold a bad matrix come here
         try:
             lower[i] = np.linalg.cholesky(A[i])
@@ -63,3 +63,7 @@ def condition_stack(A: FloatArray, failed: BoolArray) -> FloatArray:
     inverse = np.linalg.inv(A[good])
     condition[good] = np.linalg.norm(A[good], 1, axis=(1, 2)) * np.linalg.norm(inverse, 1, axis=(1, 2))
     return condition
+
+
+def _finite(stack: FloatArray) -> BoolArray:
+    return np.asarray(np.isfinite(stack).all(axis=(1, 2)))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import to_numpy
 from .errors import must_be
 from .typing import ArrayLike, FloatArray
 
@@ -70,7 +71,7 @@ def check_array(
     dimensions = (ndim,) if isinstance(ndim, int) else ndim
     rule = " or ".join(f"{d}-D" for d in dimensions)
     try:
-        array = np.asarray(value, dtype=np.float64)
+        array = np.asarray(to_numpy(value), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(must_be(name, f"a numeric {rule} array", type(value).__name__, hint)) from error
     if array.ndim not in dimensions:

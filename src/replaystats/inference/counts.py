@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
+from .._core.arrays import is_foreign, like
 from .._core.typing import FloatArray
 from ..resampling import ResamplingPlan
 from ..resampling.tiles import SPARSE_SHARE
 
 
-def count_products(plan: ResamplingPlan, right: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+def count_products(
+    plan: ResamplingPlan, right: FloatArray, reference: Any = None
+) -> Iterator[tuple[slice, Any]]:
     """Yield every block of observations with its rows of W^T right.
 
     Parameters
@@ -19,6 +23,8 @@ def count_products(plan: ResamplingPlan, right: FloatArray) -> Iterator[tuple[sl
     plan : ResamplingPlan
         B subsets; W[b, i] is how often observation i is in subset b.
     right : ndarray of shape (B, m)
+    reference : array, optional
+        Where to compute: the products come in its kind and on its device. Default: NumPy.
 
     Yields
     ------
@@ -30,6 +36,9 @@ def count_products(plan: ResamplingPlan, right: FloatArray) -> Iterator[tuple[sl
     -----
     Costs O(B n m), or O(B k m) for subsets below 1/32 of the data, and one redraw of the plan.
     """
+    if is_foreign(reference):
+        yield from _on_device(plan, like(right, reference), reference)
+        return
     sparse = plan.subsample_size <= SPARSE_SHARE * plan.n_observations
     for block, rows in enumerate(plan.row_blocks):
         product = np.zeros((rows.stop - rows.start, right.shape[1]))
@@ -38,4 +47,16 @@ def count_products(plan: ResamplingPlan, right: FloatArray) -> Iterator[tuple[sl
             counts = draw.sparse_counts() if sparse else draw.counts()
             # With few columns the BLAS is ten times faster on right^T W than on W^T right.
             product += (right[subsets].T @ counts).T
+        yield rows, product
+
+
+def _on_device(plan: ResamplingPlan, right: Any, reference: Any) -> Iterator[tuple[slice, Any]]:
+    for block, rows in enumerate(plan.row_blocks):
+        parts = (
+            (right[subsets, ...].T @ plan.counts_like(tile, block, reference)).T
+            for tile, subsets in plan.tiles()
+        )
+        product = next(parts)
+        for part in parts:
+            product = product + part
         yield rows, product

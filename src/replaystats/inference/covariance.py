@@ -7,12 +7,14 @@ but are separate estimates, so nothing here mixes them.
 from __future__ import annotations
 
 import numpy as np
+from array_api_compat import array_namespace
 
+from .._core.arrays import to_numpy
 from .._core.typing import FloatArray
 
 
 def gram(deviations: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Return sum_i w_i d_i d_i^T for deviations d of shape (n, q) or (n, q, n_outputs).
+    """Return sum_i w_i d_i d_i^T, on the host, for deviations d of shape (n, q) or (n, q, n_outputs).
 
     Examples
     --------
@@ -20,10 +22,10 @@ def gram(deviations: FloatArray, weights: FloatArray | None = None) -> FloatArra
     array([[1., 2.],
            [2., 5.]])
     """
-    by_output = deviations if deviations.ndim == 2 else np.moveaxis(deviations, 2, 0)  # (..., n, q)
+    xp = array_namespace(deviations)
+    by_output = deviations if deviations.ndim == 2 else xp.moveaxis(deviations, 2, 0)  # (..., n, q)
     weighted = by_output if weights is None else weights[:, None] * by_output
-    product: FloatArray = weighted.swapaxes(-1, -2) @ by_output
-    return product
+    return to_numpy(xp.matrix_transpose(weighted) @ by_output)
 
 
 def variance_at(X: FloatArray | None, covariance: FloatArray) -> FloatArray:

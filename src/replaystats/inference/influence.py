@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from array_api_compat import array_namespace
 
+from .._core.arrays import like, to_numpy
 from .._core.errors import SingularReplicateError, must_be
 from .._core.linalg import solve_stack
 from .._core.typing import FloatArray, IntArray
@@ -54,21 +56,22 @@ class Linearisation:
     def influence(self, moments: AnyMoments) -> FloatArray:
         """Return H_i = n share R (f_i - g_i theta), centred, shape (n, q) or (n, q, n_outputs)."""
         residuals = moments.residuals(self.theta)
-        flat = np.moveaxis(residuals, 1, -1)  # (n, q) or (n, n_outputs, q): one product for all
-        values = np.moveaxis(flat @ self.inverse.T, -1, 1) * (self.share * len(residuals))
+        xp = array_namespace(residuals)
+        flat = xp.moveaxis(residuals, 1, -1)  # (n, q) or (n, n_outputs, q): one product for all
+        values = xp.moveaxis(flat @ like(self.inverse.T, flat), -1, 1) * (self.share * residuals.shape[0])
         # Without a penalty the residuals sum to zero already, up to rounding.
-        centred: FloatArray = values - values.mean(axis=0)
+        centred: FloatArray = values - xp.mean(values, axis=0)
         return centred
 
-    def influence_by_block(self, moments: AnyMoments) -> Iterator[FloatArray]:
-        """Yield the same values for 16384 observations after the other, the row blocks of every plan.
+    def influence_by_block(self, moments: AnyMoments, row_blocks: list[slice]) -> Iterator[FloatArray]:
+        """Yield the same values for one block of rows after the other.
 
-        Of streamed moments only one block is ever held.
+        Of streamed moments, whose plans all have blocks of 16384 rows, only one block is ever held.
         """
         n = moments.n_observations
         if not isinstance(moments, StreamedMoments):
             values = self.influence(moments)
-            yield from (values[first : first + TILE_ROWS] for first in range(0, n, TILE_ROWS))
+            yield from (values[rows, ...] for rows in row_blocks)
             return
         A, b = moments.total()
         centre = (b - A @ self.theta) / n
@@ -154,7 +157,8 @@ def sandwich_covariance(moments: AnyMoments, solver: Solver | None = None) -> Fl
     ndarray of shape (q, q) or (n_outputs, q, q)
     """
     n, linear = moments.n_observations, linearise(moments, solver)
-    total = sum(gram(values) for values in linear.influence_by_block(moments))
+    blocks = [slice(first, first + TILE_ROWS) for first in range(0, n, TILE_ROWS)]
+    total = sum((gram(values) for values in linear.influence_by_block(moments, blocks)), start=np.zeros(()))
     return np.asarray(total / (n * (n - 1)))
 
 
@@ -225,7 +229,7 @@ def _blocks(moments: Moments | StreamedMoments) -> Iterator[tuple[int, Moments]]
             yield first, moments.example.wrap(rows)
         return
     for first in range(0, moments.n_observations, size):
-        yield first, moments.wrap(moments.rows[first : first + size])
+        yield first, moments.wrap(to_numpy(moments.rows[first : first + size, ...]))
 
 
 def _dense_shifts(moments: Moments, linear: Linearisation) -> FloatArray:

@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from .._core.errors import must_be
 from .._core.typing import FloatArray
@@ -202,11 +203,15 @@ def _jackknife(
     # Failed subsets have zero rows: they are drawn again with the others, but add nothing.
     right = np.zeros((len(replicates), scores[0].size))
     right[~replicates.failed] = weights[:, None] * scores.reshape(len(scores), -1)
-    influence: Iterable[FloatArray] = (
-        itertools.repeat(np.zeros(())) if control is None else control.influence_by_block(replicates.moments)
+    influence: Iterable[FloatArray | float] = (
+        itertools.repeat(0.0)
+        if control is None
+        else control.influence_by_block(replicates.moments, plan.row_blocks)
     )
     total = np.zeros_like(gram(scores[:1]))
-    for (_, product), values in zip(count_products(plan, right), influence, strict=False):
-        total += gram(product.reshape(-1, *scores.shape[1:]) + slope * values)
+    rows = getattr(replicates.moments, "rows", None)  # moments that live on a device are worked on there
+    for (_, product), values in zip(count_products(plan, right, rows), influence, strict=False):
+        shaped = array_namespace(product).reshape(product, (-1, *scores.shape[1:]))
+        total += gram(shaped + slope * values)
     noise = count_variance(plan) * gram(scores, weights) / max(1, len(scores) - 1)
     return factor * total, factor * noise

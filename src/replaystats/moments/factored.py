@@ -47,7 +47,7 @@ class FactoredMoments:
     @property
     def n_basis(self) -> int:
         """Number of basis functions q."""
-        return self.left.shape[1]
+        return int(self.left.shape[1])
 
     @property
     def n_outputs(self) -> int | None:
@@ -68,7 +68,7 @@ class FactoredMoments:
     @property
     def one_step_each(self) -> bool:
         """Whether every observation has exactly one step."""
-        return self.left.shape[0] == self.n_observations
+        return len(self.left) == self.n_observations
 
     def steps_of(self, observations: IntArray) -> IntArray:
         """Return the steps of `observations` (which may repeat), one after the other."""
@@ -76,7 +76,8 @@ class FactoredMoments:
             return observations
         lengths = np.diff(self.offsets)[observations]
         shift = self.offsets[observations] - np.concatenate([[0], np.cumsum(lengths)[:-1]])
-        return np.arange(lengths.sum()) + np.repeat(shift, lengths)
+        steps: IntArray = np.arange(lengths.sum()) + np.repeat(shift, lengths)
+        return steps
 
     def sum_over(self, observations: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return sum g (q, q) and sum f (q,) over `observations`, which may repeat."""

@@ -6,10 +6,12 @@ times rows. Symmetric g keep their upper triangle only, which saves almost half 
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from array_api_compat import array_namespace, device
 
+from .._core.arrays import check_finite, is_foreign, like, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array
@@ -21,7 +23,8 @@ class Moments:
     Parameters
     ----------
     g : array-like of shape (n, q, q)
-        One matrix per observation; (n,) is taken as q = 1.
+        One matrix per observation; (n,) is taken as q = 1. Arrays of PyTorch, CuPy or JAX stay where they
+        are: sums over subsets are formed there, the q x q systems are solved on the host.
     f : array-like of shape (n, q) or (n, q, n_outputs)
         One vector per observation, or one per output; (n,) is taken as q = 1.
     symmetric : bool, optional
@@ -47,22 +50,18 @@ class Moments:
     symmetric: bool
 
     def __init__(self, g: ArrayLike, f: ArrayLike, *, symmetric: bool | None = None) -> None:
-        g = check_array(g, "g", ndim=(1, 3))
-        f = check_array(f, "f", ndim=(1, 2, 3))
-        g = g[:, None, None] if g.ndim == 1 else g
-        f = f[:, None] if f.ndim == 1 else f
-        n, q = g.shape[0], g.shape[1]
-        if g.shape != (n, q, q):
-            raise ValueError(must_be("g", "of shape (n, q, q)", g.shape))
-        if f.shape[:2] != (n, q):
-            rule = f"of shape (n, q) = ({n}, {q}) to match `g` of shape {g.shape}"
-            raise ValueError(must_be("f", rule, f.shape))
+        matrices, vectors = _checked(g, f)
+        n, q = matrices.shape[0], matrices.shape[1]
+        xp = array_namespace(matrices)
         if symmetric is None:
-            symmetric = bool((g == g.swapaxes(1, 2)).all())
-        kept = g[:, *np.triu_indices(q)] if symmetric else g.reshape(n, q * q)
-        self.rows = np.concatenate([kept, f.reshape(n, -1)], axis=1)
+            symmetric = bool(xp.all(matrices == xp.matrix_transpose(matrices)))
+        kept = xp.reshape(matrices, (n, q * q))
+        if symmetric:
+            upper, lower = np.triu_indices(q)
+            kept = xp.take(kept, xp.asarray(upper * q + lower, device=device(matrices)), axis=1)
+        self.rows = xp.concat([kept, xp.reshape(vectors, (n, -1))], axis=1)
         self.n_basis = q
-        self.n_outputs = f.shape[2] if f.ndim == 3 else None
+        self.n_outputs = vectors.shape[2] if vectors.ndim == 3 else None
         self.symmetric = symmetric
 
     @classmethod
@@ -75,7 +74,7 @@ class Moments:
     @property
     def n_observations(self) -> int:
         """Number of observations n: the resampling units."""
-        return self.rows.shape[0]
+        return int(self.rows.shape[0])
 
     @property
     def n_columns(self) -> int:
@@ -101,31 +100,32 @@ class Moments:
     def unstack(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Split rows (or sums of rows), shape (m, columns), into matrices (m, q, q) and vectors (m, q)."""
         m, q = rows.shape[0], self.n_basis
+        xp = array_namespace(rows)
         matrix, vector = rows[:, : self.n_matrix_columns], rows[:, self.n_matrix_columns :]
         if self.n_outputs is not None:
-            vector = vector.reshape(m, q, self.n_outputs)
-        if not self.symmetric:
-            return matrix.reshape(m, q, q), vector
-        full = np.empty((m, q, q))
-        upper, lower = np.triu_indices(q)
-        full[:, upper, lower] = matrix
-        full[:, lower, upper] = matrix
-        return full, vector
+            vector = xp.reshape(vector, (m, q, self.n_outputs))
+        if self.symmetric:
+            place = np.empty((q, q), dtype=np.intp)  # where each entry of g stands in the upper triangle
+            upper, lower = np.triu_indices(q)
+            place[upper, lower] = place[lower, upper] = np.arange(upper.size)
+            matrix = xp.take(matrix, xp.asarray(place.ravel(), device=device(rows)), axis=1)
+        return xp.reshape(matrix, (m, q, q)), vector
 
     def total(self) -> tuple[FloatArray, FloatArray]:
-        """Return the sums over all observations: A (q, q) and b (q,)."""
-        A, b = self.unstack(self.rows.sum(axis=0)[None])
+        """Return the sums over all observations, on the host: A (q, q) and b (q,)."""
+        sums = to_numpy(array_namespace(self.rows).sum(self.rows, axis=0)).astype(np.float64)
+        A, b = self.unstack(sums[None])
         return A[0], b[0]
 
     def residuals(self, theta: FloatArray) -> FloatArray:
         """Return f_i - g_i theta, shape (n, q) or (n, q, n_outputs)."""
         g, f = self.unstack(self.rows)
-        product: FloatArray = g @ theta
-        return f - product
+        residuals: FloatArray = f - g @ like(theta, f)
+        return residuals
 
     def scaled(self, weights: FloatArray) -> Self:
         """Return the moments with g_i and f_i multiplied by ``weights[i]``."""
-        return self.wrap(self.rows * weights[:, None])
+        return self.wrap(self.rows * like(weights, self.rows)[:, None])
 
     def stacked_rows(self, first: int, last: int) -> FloatArray:
         """Return [vec g_i | f_i] of observations `first` to `last`."""
@@ -141,3 +141,21 @@ class Moments:
     def __repr__(self) -> str:
         outputs = "" if self.n_outputs is None else f", {self.n_outputs} outputs"
         return f"Moments(n={len(self)}, q={self.n_basis}{', symmetric' if self.symmetric else ''}{outputs})"
+
+
+def _checked(g: Any, f: Any) -> tuple[Any, Any]:
+    """Return g (n, q, q) and f (n, q) or (n, q, n_outputs), finite and of one kind."""
+    if is_foreign(g) or is_foreign(f):
+        reference = g if is_foreign(g) else f
+        g, f = check_finite(like(g, reference), "g"), check_finite(like(f, reference), "f")
+    else:
+        g, f = check_array(g, "g", ndim=(1, 3)), check_array(f, "f", ndim=(1, 2, 3))
+    g = g[:, None, None] if g.ndim == 1 else g
+    f = f[:, None] if f.ndim == 1 else f
+    n, q = g.shape[0], g.shape[1]
+    if tuple(g.shape) != (n, q, q):
+        raise ValueError(must_be("g", "of shape (n, q, q)", tuple(g.shape)))
+    if tuple(f.shape[:2]) != (n, q):
+        rule = f"of shape (n, q) = ({n}, {q}) to match `g` of shape {tuple(g.shape)}"
+        raise ValueError(must_be("f", rule, tuple(f.shape)))
+    return g, f

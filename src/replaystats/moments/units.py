@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._core.errors import must_be
 from .._core.typing import IntArray
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .record import Moments
@@ -15,6 +16,31 @@ def one_step_each(moments: HeldMoments) -> HeldMoments:
         return moments
     every_step = np.arange(len(moments.left) + 1)
     return FactoredMoments(moments.left, moments.right, moments.response, every_step)
+
+
+def join_moments(first: HeldMoments, second: HeldMoments) -> HeldMoments:
+    """Return the observations of `first` followed by those of `second`.
+
+    Examples
+    --------
+    >>> join_moments(Moments([1.0], [2.0]), Moments([3.0, 4.0], [5.0, 6.0]))
+    Moments(n=3, q=1, symmetric)
+    """
+    for name in ("n_basis", "n_outputs", "symmetric"):
+        held, new = getattr(first, name), getattr(second, name)
+        if held != new:
+            raise ValueError(must_be("moments", f"like those before, with {name}={held}", f"{name}={new}"))
+    if isinstance(first, Moments) and isinstance(second, Moments):
+        return first.wrap(np.concatenate([first.rows, second.rows]))
+    if isinstance(first, FactoredMoments) and isinstance(second, FactoredMoments):
+        left = np.concatenate([first.left, second.left])
+        return FactoredMoments(
+            left,
+            left if first.symmetric else np.concatenate([first.right, second.right]),
+            np.concatenate([first.response, second.response]),
+            np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
+        )
+    raise TypeError(must_be("moments", f"a {type(first).__name__} like those before", type(second).__name__))
 
 
 def group_observations(moments: HeldMoments, labels: IntArray) -> HeldMoments:

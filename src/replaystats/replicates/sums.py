@@ -1,9 +1,10 @@
 """Sums of moments over every subset: the part that costs, done a tile at a time.
 
-Three routes to the same numbers, chosen by cost:
+Four routes to the same numbers, chosen by cost:
 
 - *product*: the tile's count matrix (256 x rows) times the stacked moments, one GEMM per block of rows;
 - *gather*: the same as a sparse product, when subsets are a small share of the data;
+- *device*: the same product where the moments are, when they are arrays of PyTorch, CuPy or JAX;
 - *factors*: one ``left[idx].T @ right[idx]`` per subset, when the basis is large and g is never formed.
 
 Exact sums (`exact.py`) and sums of data that stay on disk (`streamed.py`) have modules of their own.
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._core.arrays import is_foreign, to_numpy
 from .._core.errors import must_be
 from .._core.typing import FloatArray
 from .._core.validation import check_int
@@ -107,6 +109,9 @@ def subset_sums(
         parts = executor.map(lambda tile: _by_factors(moments, plan, tile), tiles)
         A, b = (np.concatenate(pieces)[skip:] for pieces in zip(*parts, strict=True))
         return SubsetSums(A, b, moments.symmetric)
+    if is_foreign(moments.rows):
+        sums = np.concatenate([_on_device(moments, plan, tile) for tile in tiles])
+        return _unstacked(moments.wrap(sums[skip:]))
     by_rows = _by_gather if gather_is_cheaper(plan, moments.rows.nbytes) else _by_product
     sums = np.concatenate(executor.map(lambda tile: by_rows(moments, plan, tile, memory_budget), tiles))
     return _unstacked(moments.wrap(sums[skip:]))
@@ -135,6 +140,18 @@ def _by_product(moments: Moments, plan: ResamplingPlan, tile: int, memory_budget
             # Transposed, because BLAS is faster with the long side of the product as its columns.
             sums += moments.rows[rows][part].T @ draw.counts(part).T
     return sums.T
+
+
+def _on_device(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:
+    """Multiply counts by rows where the rows are, and bring the sums to the host."""
+    blocks = (
+        moments.rows[rows, ...].T @ plan.counts_like(tile, block, moments.rows).T
+        for block, rows in enumerate(plan.row_blocks)
+    )
+    total = next(blocks)
+    for sums in blocks:
+        total = total + sums
+    return to_numpy(total).T.astype(np.float64)
 
 
 def _by_gather(moments: Moments, plan: ResamplingPlan, tile: int, memory_budget: int) -> FloatArray:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .._core.errors import must_be
+from .._core.arrays import like
 from .._core.random import stream
 from .._core.typing import IntArray
 from .plan import ResamplingPlan
@@ -54,26 +54,41 @@ class CounterPlan(ResamplingPlan):
         """See the base class; one block, because a subset's smallest numbers can be anywhere."""
         return [slice(0, self.n_observations)]
 
-    def draw(self, tile: int, block: int, *, reference: Any = None) -> TileDraw:
-        """Return the subsets of `tile`, in the kind and on the device of `reference` (NumPy by default)."""
-        subsets = self.tile_subsets(tile)
-        keys = stream(self.seed, _KEY_STREAM, tile).integers(
-            -(2**31), 2**31, (TILE_SUBSETS, 4), dtype=np.int32
-        )
-        keys = keys[: subsets.stop - subsets.start]
-        reference = np.empty(0) if reference is None else reference
+    def draw(self, tile: int, block: int) -> TileDraw:
+        """See the base class."""
+        numpy = np.empty(0)
         if self.repeats:
-            return _draw_rows(keys, self.n_observations, self.subsample_size, reference)
-        return _draw_masks(keys, self.n_observations, self.subsample_size, reference)
+            rows = _draw_rows(self._keys(tile), self.n_observations, self.subsample_size, numpy)
+            starts = np.arange(len(rows) + 1) * self.subsample_size
+            return TileDraw(self.n_observations, rows=rows.ravel(), starts=starts)
+        mask = _draw_masks(self._keys(tile), self.n_observations, self.subsample_size, numpy)
+        return TileDraw(self.n_observations, mask=mask)
 
+    def counts_like(self, tile: int, block: int, reference: Any) -> Any:
+        """See the base class; drawn where `reference` is."""
+        xp = array_namespace(reference)
+        n, keys = self.n_observations, self._keys(tile)
+        if not self.repeats:
+            return xp.astype(_draw_masks(keys, n, self.subsample_size, reference), reference.dtype)
+        if not hasattr(
+            xp, "bincount"
+        ):  # not in the array API standard, though in every library but its strict one
+            return like(self.draw(tile, block).counts(), reference)
+        rows = _draw_rows(keys, n, self.subsample_size, reference)
+        group = max(1, _HELD_NUMBERS // n)
+        parts = []
+        for first in range(0, len(keys), group):
+            some = rows[first : first + group]
+            owner = xp.arange(some.shape[0], device=device(reference))[:, None] * n
+            counted = xp.bincount(xp.reshape(owner + some, (-1,)), minlength=some.shape[0] * n)
+            parts.append(xp.astype(xp.reshape(counted, (some.shape[0], n)), reference.dtype))
+        return xp.concat(parts, axis=0)
 
-def check_size(n_observations: int) -> None:
-    """Raise where 32-bit counters do not reach."""
-    if n_observations > MAX_OBSERVATIONS:
-        hint = 'Use sampler="tiles".'
-        raise ValueError(
-            must_be("n_observations", f"at most {MAX_OBSERVATIONS} for counters", n_observations, hint)
-        )
+    def _keys(self, tile: int) -> IntArray:
+        """Return four key words for every subset of the tile, shape (subsets, 4)."""
+        subsets = self.tile_subsets(tile)
+        words = stream(self.seed, _KEY_STREAM, tile).integers(-(2**31), 2**31, (TILE_SUBSETS, 4), np.int32)
+        return words[: subsets.stop - subsets.start]
 
 
 def mixed(counter: Any, keys: Any) -> Any:
@@ -90,8 +105,8 @@ def mixed(counter: Any, keys: Any) -> Any:
     return x ^ ((x >> 16) & 0xFFFF)
 
 
-def _draw_masks(keys: IntArray, n: int, k: int, reference: Any) -> TileDraw:
-    """Mark the k observations with the smallest numbers of every subset."""
+def _draw_masks(keys: IntArray, n: int, k: int, reference: Any) -> Any:
+    """Mark the k observations with the smallest numbers of every subset, shape (subsets, n)."""
     xp = array_namespace(reference)
     place = device(reference)
     counter = xp.arange(n, dtype=xp.int32, device=place)[None, :]
@@ -101,7 +116,7 @@ def _draw_masks(keys: IntArray, n: int, k: int, reference: Any) -> TileDraw:
         words = xp.asarray(keys[first : first + group, :2], device=place)
         numbers = mixed(counter, words)
         masks.append(numbers <= _kth_smallest(xp, numbers, k)[:, None])
-    return TileDraw(n, mask=masks[0] if len(masks) == 1 else xp.concat(masks, axis=0))
+    return masks[0] if len(masks) == 1 else xp.concat(masks, axis=0)
 
 
 def _kth_smallest(xp: Any, numbers: Any, k: int) -> Any:
@@ -129,8 +144,8 @@ def _kth_smallest(xp: Any, numbers: Any, k: int) -> Any:
     return xp.astype((chosen & 0xFFFFFFFF) - 2**31, xp.int32)
 
 
-def _draw_rows(keys: IntArray, n: int, k: int, reference: Any) -> TileDraw:
-    """Draw k rows of every subset with replacement."""
+def _draw_rows(keys: IntArray, n: int, k: int, reference: Any) -> Any:
+    """Draw k rows of every subset with replacement, shape (subsets, k)."""
     xp = array_namespace(reference)
     place = device(reference)
     words = xp.asarray(keys, device=place)
@@ -140,9 +155,7 @@ def _draw_rows(keys: IntArray, n: int, k: int, reference: Any) -> TileDraw:
     while bool(xp.any(number >= limit)):  # about once in 2^62 / n draws
         words = words + 1
         number = xp.where(number >= limit, _long_number(xp, counter, words), number)
-    rows = xp.astype(number % n, xp.int32)
-    starts = np.arange(len(keys) + 1) * k
-    return TileDraw(n, rows=xp.reshape(rows, (-1,)), starts=starts)
+    return number % n
 
 
 def _long_number(xp: Any, counter: Any, words: Any) -> Any:

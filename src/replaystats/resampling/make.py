@@ -12,6 +12,7 @@ from .._core.typing import ArrayLike, RandomLike
 from .._core.validation import check_choice, check_int, resolve_subsample_size
 from .balanced import BalancedPlan
 from .blocks import BLOCK_SCHEMES, BlockPlan
+from .counter import MAX_OBSERVATIONS, CounterPlan
 from .given import CompletePlan, GivenPlan, PartitionPlan
 from .plan import BootstrapPlan, ResamplingPlan, SubsetPlan
 from .weighted import WEIGHTINGS, ConditionalPoissonPlan, ImportancePlan, WeightedPlan, check_probabilities
@@ -35,6 +36,7 @@ def make_plan(
     probabilities: ArrayLike | None = None,
     weighting: str = "observations",
     block_length: int | None = None,
+    sampler: str = "tiles",
     rng: RandomLike = None,
 ) -> ResamplingPlan:
     """Choose the observations of every subset.
@@ -61,6 +63,10 @@ def make_plan(
         whole subsets, which degenerate as k grows (`plan.effective_resamples` says how far).
     block_length : int, optional
         (Mean) length of the runs of "moving", "circular" and "stationary".
+    sampler : {"tiles", "counter"}
+        Where the randomness of "U" and "V" comes from: streams drawn on the host, or a hash of
+        (seed, subset, observation) that gives the same subsets from NumPy and on a GPU, and is evaluated
+        where the moments are. Each sampler has subsets of its own.
     rng : None, int, Generator, RandomState or SeedSequence
         The same seed gives the same subsets, whatever B: a larger B only adds subsets.
 
@@ -80,6 +86,7 @@ def make_plan(
     check_choice(statistic, "statistic", STATISTICS)
     k = resolve_subsample_size(subsample_size, n)
     _check_options(statistic, n, probabilities, weighting, block_length)
+    _check_sampler(sampler, statistic, n, probabilities)
     if statistic in ("complete", "complete_v"):
         if n_resamples is not None:
             rule = f'None with statistic="{statistic}", which takes every subset'
@@ -96,6 +103,8 @@ def make_plan(
     if probabilities is not None:
         p = check_probabilities(probabilities, n)
         return _WEIGHTED[statistic](**shape, probabilities=p, weighting=weighting, seed=draw_seed(rng))
+    if sampler == "counter":
+        return CounterPlan(**shape, statistic=statistic, repeats=statistic == "V", seed=draw_seed(rng))
     if block_length is not None:
         return BlockPlan(**shape, statistic=statistic, block_length=block_length, seed=draw_seed(rng))
     return _DRAWN[statistic](**shape, seed=draw_seed(rng))
@@ -117,6 +126,16 @@ def _check_options(statistic: str, n: int, probabilities: Any, weighting: str, b
     elif block_length is not None:
         rule = "None unless runs of observations are drawn"
         raise ValueError(must_be("block_length", rule, block_length, f"Use one of {BLOCK_SCHEMES}."))
+
+
+def _check_sampler(sampler: str, statistic: str, n: int, probabilities: Any) -> None:
+    """Refuse counters where they do not draw."""
+    check_choice(sampler, "sampler", ("tiles", "counter"))
+    if sampler == "counter":
+        if statistic not in ("U", "V") or probabilities is not None:
+            rule = '"U" or "V" with equal probabilities for sampler="counter"'
+            raise ValueError(must_be("statistic", rule, repr(statistic)))
+        check_int(n, "n_observations", high=MAX_OBSERVATIONS, hint='Use sampler="tiles".')
 
 
 def plan_from_indices(indices: ArrayLike, n_observations: int) -> ResamplingPlan:

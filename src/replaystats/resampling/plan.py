@@ -10,10 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
+from .._core.arrays import like
 from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import FloatArray, IntArray
@@ -56,6 +57,13 @@ class ResamplingPlan(ABC):
     @abstractmethod
     def draw(self, tile: int, block: int) -> TileDraw:
         """Return the part of the subsets of `tile` that falls into row block `block`."""
+
+    def counts_like(self, tile: int, block: int, reference: Any) -> Any:
+        """Return the count matrix of `tile` and `block` in the kind and on the device of `reference`.
+
+        Drawn on the host and sent there; plans that can be drawn on a device override this.
+        """
+        return like(self.draw(tile, block).counts(), reference)
 
     @property
     def with_replacement(self) -> bool:
