@@ -17,7 +17,8 @@ from ..data import Trajectories
 from ..estimate import Estimate, average, plug_in
 from ..inference import Diagnosis, Interval
 from ..inference.support import MAX_OBSERVED
-from ..moments import AnyMoments
+from ..moments import HeldMoments
+from ..moments.units import join_moments
 from ..replicates import make_executor, replicate
 from ..resampling import ResamplingPlan, make_plan
 
@@ -39,8 +40,11 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
     random_state: Any
 
     @abstractmethod
-    def _moments(self, data: Any, rng: np.random.Generator) -> AnyMoments:
-        """Return the moments of `data`, settling what depends on it (a basis, say)."""
+    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:
+        """Return the moments of `data`, settling what depends on it (a basis, say).
+
+        Without `rng`, `data` come after others: everything stays as it was settled.
+        """
 
     @abstractmethod
     def _features(self, X: ArrayLike) -> FloatArray:
@@ -58,7 +62,20 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
             Subsets to use in place of drawn ones.
         """
         rng = as_generator(self.random_state)
-        self.moments_ = self._moments(data, rng)
+        return self._replay(self._moments(data, rng), plan, rng)
+
+    def partial_fit(self, data: Any, y: None = None) -> Self:
+        """Estimate from `data` and all data before, of which only the moments are kept and none is forgotten.
+
+        What was settled on the first data (a basis that looks at them) stays. `ReplayBuffer` forgets.
+        """
+        if not hasattr(self, "moments_"):
+            return self.fit(data)
+        moments = join_moments(self.moments_, self._moments(data, None))
+        return self._replay(moments, None, as_generator(self.random_state))
+
+    def _replay(self, moments: HeldMoments, plan: ResamplingPlan | None, rng: np.random.Generator) -> Self:
+        self.moments_: HeldMoments = moments
         if plan is None:
             plan = make_plan(
                 self.moments_.n_observations,
@@ -125,17 +142,22 @@ class PolicyEvaluation(ReplayedMoments):
     """What LSTD and PhiBE share: trajectories, and a basis that may take something from their states."""
 
     basis: Any
+    _visited: FloatArray
 
-    def _prepare(self, data: Any, rng: np.random.Generator) -> Trajectories:
-        """Check the data, settle the basis, and remember where the data lie."""
+    def _prepare(self, data: Any, rng: np.random.Generator | None) -> Trajectories:
+        """Check the data, settle the basis (unless it is settled), and remember where the data lie."""
         if not isinstance(data, Trajectories):
             hint = "Wrap the arrays: rs.Trajectories(states, rewards, dt=...)."
             raise TypeError(must_be("data", "a Trajectories", type(data).__name__, hint))
         if not isinstance(self.basis, Basis):
             hint = "For example rs.basis.Fourier(4); a function goes into rs.basis.FunctionBasis."
             raise TypeError(must_be("basis", "a Basis", type(self.basis).__name__, hint))
-        self.basis_: Basis = self.basis.fit(data.states, rng)
-        self._visited = data.states[:: -(-len(data.states) // MAX_OBSERVED)]
+        states = data.states
+        if rng is not None:
+            self.basis_: Basis = self.basis.fit(states, rng)
+        else:
+            states = np.concatenate([self._visited, states])
+        self._visited = states[:: -(-len(states) // MAX_OBSERVED)]
         return data
 
     def _features(self, X: ArrayLike) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..basis import Basis
-from ..moments import AnyMoments, lstd_moments
+from ..moments import HeldMoments, lstd_moments
 from ..moments.rewards import RewardLike
 from ..replicates import DEFAULT_MEMORY_BUDGET
 from ..replicates.solvers import Solver
@@ -91,6 +91,6 @@ class LSTD(PolicyEvaluation):
         self.memory_budget = memory_budget
         self.random_state = random_state
 
-    def _moments(self, data: Any, rng: np.random.Generator) -> AnyMoments:
+    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:
         data = self._prepare(data, rng)
         return lstd_moments(data, self.basis_, discount=self.discount, reward=self.reward)

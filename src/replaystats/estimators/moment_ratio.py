@@ -10,7 +10,7 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array
-from ..moments import AnyMoments, Moments
+from ..moments import HeldMoments, Moments
 from ..replicates import DEFAULT_MEMORY_BUDGET
 from ..replicates.solvers import Solver
 from ._replayed import ReplayedMoments
@@ -79,7 +79,7 @@ class MomentRatio(ReplayedMoments):
         self.memory_budget = memory_budget
         self.random_state = random_state
 
-    def _moments(self, data: Any, rng: np.random.Generator) -> AnyMoments:
+    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:
         for name in ("g", "f"):
             if not callable(getattr(self, name)):
                 hint = "For arrays use the functional core: rs.Moments(g, f)."
