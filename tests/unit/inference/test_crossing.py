@@ -1,0 +1,75 @@
+"""Crossing of singularity against eigenvalues computed one by one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import replaystats as rs
+from replaystats.inference.crossing import crossed, separation, smallest_eigenvalues
+from replaystats.inference.replay import linearise_subsets
+
+
+def unstable(rng, n=60, q=3, symmetric=False, noise=1.5):
+    """Moments whose subsets often cross."""
+    g = np.eye(q) + noise * rng.normal(size=(n, q, q))
+    g = (g + g.swapaxes(1, 2)) / 2 if symmetric else g
+    return rs.Moments(g, rng.normal(size=(n, q)))
+
+
+def one_by_one(replicates, alpha=0.0):
+    A, _ = replicates.moments.total()
+    share = replicates.plan.subsample_size / replicates.plan.n_observations
+    penalty = alpha * np.eye(len(A))
+    inverse = np.linalg.inv(share * A + penalty)
+    return np.array([np.linalg.eigvals(inverse @ (a + penalty)).real.min() for a in replicates.sums.A])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 4.0])
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("statistic", ["U", "V"])
+def test_crossing_against_eigenvalues(rng, statistic, symmetric, alpha):
+    moments = unstable(rng, symmetric=symmetric)
+    plan = rs.make_plan(60, statistic=statistic, subsample_size=15, n_resamples=300, rng=0)
+    replicates = rs.replicate(moments, plan, solver=rs.solvers.Ridge(alpha))
+    linear = linearise_subsets(replicates)
+    smallest = one_by_one(replicates, alpha)
+    np.testing.assert_allclose(smallest_eigenvalues(replicates, linear), smallest, atol=1e-8)
+    found = crossed(replicates, linear)
+    assert (found == (smallest <= 0)).all()
+    assert 0 < found.mean() < 1  # a test where nothing or everything crosses would show nothing
+
+
+def test_only_the_first_subsets_on_demand(rng):
+    replicates = rs.replicate(unstable(rng), rs.make_plan(60, n_resamples=50, rng=0))
+    linear = linearise_subsets(replicates)
+    np.testing.assert_allclose(
+        smallest_eigenvalues(replicates, linear, first=7), smallest_eigenvalues(replicates, linear)[:7]
+    )
+
+
+def test_stable_moments_do_not_cross(rng):
+    replicates = rs.replicate(unstable(rng, noise=0.1), rs.make_plan(60, n_resamples=100, rng=0))
+    assert not crossed(replicates, linearise_subsets(replicates)).any()
+
+
+@pytest.mark.parametrize("statistic", ["U", "V"])
+@pytest.mark.parametrize("share", [0.2, 0.5])
+def test_separation_is_the_t_statistic_of_a_scalar_matrix(rng, statistic, share):
+    """For q = 1 it is mean(g) over its standard error, whatever the subsets (Monte-Carlo error 2 %)."""
+    g = rng.normal(1.0, 3.0, 400)
+    plan = rs.make_plan(400, statistic=statistic, subsample_size=share, n_resamples=3000, rng=0)
+    replicates = rs.replicate(rs.Moments(g, g), plan)
+    eigenvalues = smallest_eigenvalues(replicates, linearise_subsets(replicates))
+    t = g.mean() / (g.std(ddof=1) / math.sqrt(400))
+    assert separation(eigenvalues, plan) == pytest.approx(t, rel=0.06)
+
+
+def test_replicates_of_everything_are_infinitely_separated(rng):
+    plan = rs.make_plan(60, subsample_size=60, n_resamples=5, rng=0)
+    replicates = rs.replicate(unstable(rng), plan)
+    eigenvalues = smallest_eigenvalues(replicates, linearise_subsets(replicates))
+    np.testing.assert_allclose(eigenvalues, 1.0)
+    assert separation(eigenvalues, plan) == math.inf

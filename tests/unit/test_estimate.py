@@ -1,0 +1,214 @@
+"""The record of an answer: methods, errors, intervals, and when they are withheld."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import replaystats as rs
+from oracles import settings
+from replaystats._core.errors import IntervalWithheldError
+from replaystats.inference import jackknife_covariance, sandwich_covariance
+
+
+@pytest.fixture
+def moments(rng):
+    g = np.eye(3) + 0.3 * rng.normal(size=(120, 3, 3))
+    return rs.Moments(g, rng.normal(size=(120, 3)))
+
+
+@pytest.fixture
+def replicates(moments):
+    return rs.replicate(moments, rs.make_plan(120, subsample_size=0.5, n_resamples=300, rng=1))
+
+
+METHODS = ("mean", "controlled", "median", "trimmed")
+
+
+def test_every_method_is_close_to_the_plug_in(moments, replicates):
+    plain = rs.plug_in(moments)
+    for method in METHODS:
+        estimate = rs.average(replicates, method)
+        assert estimate.method == method
+        assert (np.abs(estimate.theta - plain.theta) < 0.5 * plain.standard_error).all()
+        ratio = estimate.standard_error / plain.standard_error
+        assert ((ratio > 0.8) & (ratio < 1.3)).all()
+
+
+def test_controlled_is_the_mean_of_what_is_left(moments, replicates):
+    """mean(theta_b - W_b H / k), with influences and counts written out."""
+    H = rs.inference.influence_values(moments)
+    linear = replicates.plan.counts() @ H / 60
+    np.testing.assert_allclose(
+        rs.average(replicates, "controlled").theta, (replicates.theta - linear).mean(axis=0), rtol=1e-10
+    )
+
+
+def test_control_leaves_the_complete_statistic_alone(rng):
+    moments = rs.Moments(rng.uniform(1, 2, 7), rng.normal(size=7))
+    for statistic in ("complete", "complete_v"):
+        everything = rs.replicate(moments, rs.make_plan(7, statistic=statistic, subsample_size=3))
+        plain, controlled = rs.average(everything), rs.average(everything, "controlled")
+        np.testing.assert_allclose(controlled.theta, plain.theta, rtol=1e-12)
+        np.testing.assert_allclose(controlled.covariance, plain.covariance, rtol=1e-9)
+
+
+def test_auto_says_what_it_chose(replicates):
+    chosen = rs.average(replicates, "auto")
+    assert (chosen.method, chosen.requested) == ("controlled", "auto")
+    states = settings.ou_paths(np.random.default_rng(0), 300, start=0.5)
+    unstable = rs.Moments(*settings.trajectory_moments(settings.lstd_pair, states))
+    plan = rs.make_plan(300, subsample_size=0.3, n_resamples=100, rng=0)
+    assert rs.average(rs.replicate(unstable, plan), "auto").method == "mean"
+
+
+def test_intervals_are_normal_and_need_no_refit(rng, replicates):
+    estimate = rs.average(replicates, "controlled")
+    X = rng.normal(size=(5, 3))
+    error = np.sqrt(np.einsum("mi,ij,mj->m", X, estimate.covariance, X))
+    for level in (0.5, 0.95):
+        z = stats.norm.ppf((1 + level) / 2)
+        low, high = estimate.confidence_interval(X, level)
+        np.testing.assert_allclose(low, X @ estimate.theta - z * error)
+        np.testing.assert_allclose(high, X @ estimate.theta + z * error)
+    interval = estimate.confidence_interval()
+    np.testing.assert_allclose(interval.high - interval.low, 2 * 1.959963985 * estimate.standard_error)
+
+
+def test_the_plug_in_has_its_jackknife(moments):
+    np.testing.assert_allclose(rs.plug_in(moments).covariance, jackknife_covariance(moments), rtol=1e-12)
+    assert rs.plug_in(moments).replay_covariance is None
+
+
+def test_monte_carlo_noise_is_part_of_the_error(replicates):
+    mean = rs.average(replicates)
+    parts = mean.replay_covariance
+    np.testing.assert_allclose(mean.covariance, parts.sampling + parts.monte_carlo)
+    np.testing.assert_allclose(
+        np.diag(parts.monte_carlo), replicates.theta.var(axis=0, ddof=1) / 300, rtol=1e-10
+    )
+    # The sampling variance is the same estimate for both; only what B subsets add differs.
+    controlled = rs.average(replicates, "controlled").replay_covariance
+    np.testing.assert_allclose(controlled.sampling, parts.sampling, rtol=1e-8)
+    assert (np.diag(controlled.monte_carlo) < 0.3 * np.diag(parts.monte_carlo)).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_extend_continues(moments, replicates, method):
+    more = rs.average(replicates, method).extend(200)
+    longer = rs.make_plan(120, subsample_size=0.5, n_resamples=500, rng=1)
+    np.testing.assert_allclose(
+        more.theta, rs.average(rs.replicate(moments, longer), method).theta, rtol=1e-12
+    )
+    assert len(more.replicates) == 500
+
+
+def test_extend_keeps_the_request(replicates):
+    assert rs.average(replicates, "auto").extend(10).requested == "auto"
+    assert rs.average(replicates, "trimmed", trim=0.2).extend(10).trim == 0.2
+
+
+def test_the_plug_in_cannot_be_extended(moments):
+    with pytest.raises(ValueError, match="`estimate` must be an average of replicates"):
+        rs.plug_in(moments).extend(10)
+
+
+def test_several_outputs(rng, moments):
+    f = rng.normal(size=(120, 3, 2))
+    both = rs.Moments(moments.g, f)
+    plan = rs.make_plan(120, subsample_size=0.5, n_resamples=300, rng=1)
+    X = rng.normal(size=(4, 3))
+    for method in METHODS:
+        together = rs.average(rs.replicate(both, plan), method)
+        low, high = together.confidence_interval(X)
+        assert low.shape == high.shape == (4, 2)
+        assert together.standard_error.shape == (3, 2)
+        for output in range(2):
+            alone = rs.average(rs.replicate(rs.Moments(moments.g, f[:, :, output]), plan), method)
+            np.testing.assert_allclose(low[:, output], alone.confidence_interval(X).low, rtol=1e-8)
+            np.testing.assert_allclose(together.standard_error[:, output], alone.standard_error, rtol=1e-8)
+    np.testing.assert_allclose(
+        rs.plug_in(both).standard_error[:, 1],
+        rs.plug_in(rs.Moments(moments.g, f[:, :, 1])).standard_error,
+        rtol=1e-8,
+    )
+
+
+def test_factored_moments(rng):
+    X = rng.normal(size=(150, 40))
+    moments = rs.ridge_moments(X, X[:, 0] + rng.normal(size=150))
+    assert isinstance(moments, rs.FactoredMoments)
+    dense = moments.multiply_out()
+    plan = rs.make_plan(150, subsample_size=0.8, n_resamples=60, rng=0)
+    estimates = [rs.average(rs.replicate(m, plan), "controlled") for m in (moments, dense)]
+    np.testing.assert_allclose(estimates[0].covariance, estimates[1].covariance, rtol=1e-6, atol=1e-12)
+
+
+# Withholding
+
+
+@pytest.fixture(scope="module")
+def crossing():
+    """LSTD from a narrow start: many subsets cross."""
+    states = settings.ou_paths(np.random.default_rng(0), 300, start=0.5)
+    moments = rs.Moments(*settings.trajectory_moments(settings.lstd_pair, states))
+    return rs.replicate(moments, rs.make_plan(300, subsample_size=0.3, n_resamples=1000, rng=0))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_crossing_withholds_every_interval(crossing, method):
+    estimate = rs.average(crossing, method)
+    with pytest.raises(IntervalWithheldError, match=r"cross singularity.*diagnose\(\).*insist=True"):
+        estimate.confidence_interval(settings.LSTD.X)
+
+
+def test_one_can_insist(crossing):
+    low, high = rs.average(crossing, "median").confidence_interval(insist=True)
+    assert (low < high).all()
+
+
+def test_truncation_withholds(rng):
+    states = settings.ou_paths(rng, 500, start=0.1)
+    moments = rs.Moments(*settings.trajectory_moments(settings.lstd_pair, states))
+    plain = rs.plug_in(moments, rs.solvers.PseudoInverse())
+    with pytest.raises(IntervalWithheldError, match="left 1 direction"):
+        plain.confidence_interval()
+    np.testing.assert_allclose(plain.covariance, sandwich_covariance(moments, rs.solvers.PseudoInverse()))
+    with pytest.raises(IntervalWithheldError, match="condition number"):
+        rs.plug_in(moments, rs.solvers.LU()).confidence_interval()
+
+
+def test_failed_replicates_withhold(rng):
+    y = rng.normal(size=40)
+    g = np.concatenate([np.ones(38), [0.0, 0.0]])
+    plan = rs.plan_from_indices(np.concatenate([rng.integers(0, 38, (60, 2)), [[38, 39]]]), 40)
+    replicates = rs.replicate(rs.Moments(g, y), plan, on_failure="drop", solver=rs.solvers.LU())
+    with pytest.raises(IntervalWithheldError, match="1 of 61 subsets are numerically singular"):
+        rs.average(replicates).confidence_interval()
+
+
+def test_heavy_tails_withhold(rng):
+    moments = rs.Moments(*settings.iv_moments(np.random.default_rng(1), 200, 4))
+    replicates = rs.replicate(moments, rs.make_plan(200, statistic="V", n_resamples=400, rng=0))
+    with pytest.raises(IntervalWithheldError, match="heavy tails"):
+        rs.average(replicates).confidence_interval()
+
+
+def test_a_negative_variance_is_not_an_interval(rng):
+    """So few subsets cannot tell sampling variance from their noise without the control variate."""
+    moments = rs.Moments(np.ones((400, 1, 1)), rng.normal(size=(400, 1, 30)))
+    plan = rs.make_plan(400, subsample_size=200, n_resamples=30, rng=0)
+    replicates = rs.replicate(moments, plan)
+    marked = replace(replicates, failed=np.arange(30) == 29)
+    with pytest.raises(IntervalWithheldError, match="variances are negative or undefined"):
+        rs.average(marked).confidence_interval(insist=True)
+
+
+def test_features_must_fit(moments):
+    with pytest.raises(ValueError, match=r"`X` must be of shape \(m, q\) with q=3"):
+        rs.plug_in(moments).confidence_interval(np.ones((2, 4)))
+    with pytest.raises(ValueError, match="`confidence_level` must be"):
+        rs.plug_in(moments).confidence_interval(confidence_level=1.0)
