@@ -23,11 +23,10 @@ from .verdicts import FAILS, HOLDS, ONLY_PSEUDO_INVERSE, Verdict, judge
 
 TITLE = "The paper, re-run beside its published numbers"
 BADGES = {HOLDS: "good", ONLY_PSEUDO_INVERSE: "part", FAILS: "bad"}
+_AXIS = "Every point is inside the frame; the axis is symmetric logarithmic where boxes would else be flat."
 CAPTIONS = {
-    "variance": "Differences of the sample variances over test points, every point inside the frame; a symmetric "
-    "logarithmic axis where a linear one would flatten the boxes.",
-    "rmse": "Differences of the RMSEs over repetitions, every point inside the frame; a symmetric "
-    "logarithmic axis where a linear one would flatten the boxes.",
+    "variance": f"Differences of the sample variances, over test points. {_AXIS}",
+    "rmse": f"Differences of the RMSEs, over repetitions. {_AXIS}",
     "value": "Mean and pointwise 2.5 to 97.5 % band over the repetitions.",
     "scaling": "Both axes are logarithmic.",
 }
