@@ -1,0 +1,31 @@
+"""Leave-one-out and generalised cross-validation by doing them: one refit per observation and penalty."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def ridge_leave_one_out(X, y, alpha):
+    """Mean squared error of predicting each row from the fit without it."""
+    errors = []
+    for i in range(len(X)):
+        kept = np.arange(len(X)) != i
+        A = X[kept].T @ X[kept] + alpha * np.eye(X.shape[1])
+        errors.append((y[i] - X[i] @ np.linalg.solve(A, X[kept].T @ y[kept])) ** 2)
+    return np.mean(errors)
+
+
+def kernel_leave_one_out(K, y, alpha):
+    errors = []
+    for i in range(len(K)):
+        kept = np.flatnonzero(np.arange(len(K)) != i)
+        dual = np.linalg.solve(K[np.ix_(kept, kept)] + alpha * np.eye(len(kept)), y[kept])
+        errors.append((y[i] - K[i, kept] @ dual) ** 2)
+    return np.mean(errors)
+
+
+def generalised_cross_validation(smoother, y):
+    """n |y - S y|^2 / tr(I - S)^2, averaged over outputs."""
+    n = len(y)
+    residuals = y - smoother @ y
+    return n * np.mean(np.sum(residuals**2, axis=0)) / np.trace(np.eye(n) - smoother) ** 2
