@@ -130,7 +130,8 @@ def as_floats(column: Column, name: str) -> FloatArray:
     values = array.tolist() if array.ndim == 1 and array.dtype.kind == "O" else [array]
     wrong = [kind for kind in dict.fromkeys(map(type, values)) if not _is_number_or_missing(kind)]
     if wrong:
-        row = next(i for i, value in enumerate(values) if type(value) is wrong[0])
+        suspects = [i for i, value in enumerate(values) if type(value) in wrong]
+        row = next((i for i in suspects if not _reads_as_number(values[i])), suspects[0])
         got = f"{values[row]!r} in row {row}" if len(values) == len(array) else f"dtype {array.dtype}"
         hint = "Turn text and categories into numbers first."
         raise TypeError(must_be(name, "a column of numbers", got, hint))
@@ -144,6 +145,15 @@ def as_booleans(flags: FloatArray, name: str) -> BoolArray:
         row = int(np.flatnonzero(wrong)[0])
         raise ValueError(must_be(name, "true or false (1 or 0) in every row", f"{flags[row]:g} in row {row}"))
     return np.asarray(flags == 1.0, dtype=np.bool_)
+
+
+def _reads_as_number(value: Any) -> bool:
+    """Tell whether text looks like a number; among such, the word that made a column text is the culprit."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _is_missing(kind: type) -> bool:

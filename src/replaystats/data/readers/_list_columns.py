@@ -11,8 +11,7 @@ from .._flat import offsets_of
 from ..trajectories import Trajectories
 from ._columns import Column, as_booleans, as_floats, as_numpy
 from ._ordering import as_times, even_or_each
-from ._rows import Rows, close_episodes
-from .flat import last_of_each
+from ._rows import Rows, close_episodes, flags_of_episodes
 
 LIST_TYPES = ("list", "large_list", "fixed_size_list", "array(")
 
@@ -38,6 +37,8 @@ def from_list_columns(
         _aligned(by_role[role], role, lengths) for role in ("rewards", "actions", "time")
     )
     n = len(lengths)
+    ids = next((as_numpy(column) for column in by_role["episode"].values()), np.arange(n))
+    final_row_of = lengths if final_states == "recorded" else None
     return close_episodes(
         Rows(
             states=states.astype(np.float64, copy=False),
@@ -50,11 +51,11 @@ def from_list_columns(
             else actions[0],
             integer_actions=actions is not None and actions[1],
             dt=dt if time is None else _time_steps(time[0][:, 0], lengths),
-            terminated=_flags(by_role["terminated"], "terminated", n),
-            truncated=_flags(by_role["truncated"], "truncated", n),
+            terminated=_flags(by_role["terminated"], "terminated", ids, final_row_of),
+            truncated=_flags(by_role["truncated"], "truncated", ids, final_row_of),
             whole=np.ones(n, dtype=np.bool_),
             parent=np.arange(n),
-            ids=next((as_numpy(column) for column in by_role["episode"].values()), np.arange(n)),
+            ids=ids,
         ),
         final_states,
     )
@@ -122,11 +123,17 @@ def _time_steps(time: FloatArray, lengths: IntArray) -> float | FloatArray | Non
     return even_or_each(steps, inside, float(np.abs(clock).max()))
 
 
-def _flags(columns: dict[str, Column], role: str, n: int) -> BoolArray:
-    """Return one flag per episode, from one per row or from a list per row with one per step."""
+def _flags(
+    columns: dict[str, Column], role: str, ids: np.ndarray, final_row_of: IntArray | None
+) -> BoolArray:
+    """Return one flag per episode, from one per row or from a list per row.
+
+    Lists as long as `final_row_of`, the lengths of those of the states, have an entry for the final state.
+    """
     for name, column in columns.items():
-        if holds_lists(column):
-            values, lengths = _explode(column, role)
-            return last_of_each(values == 1, offsets_of(lengths), role)
-        return as_booleans(as_floats(column, f'{role}: "{name}"'), role)
-    return np.zeros(n, dtype=np.bool_)
+        if not holds_lists(column):
+            return as_booleans(as_floats(column, f'{role}: "{name}"'), role)
+        values, lengths = _explode(column, role)
+        has_final_row = final_row_of is not None and np.array_equal(lengths, final_row_of)
+        return flags_of_episodes(values.astype(np.float64), lengths, ids, role, has_final_row=has_final_row)
+    return np.zeros(len(ids), dtype=np.bool_)

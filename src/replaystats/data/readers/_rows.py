@@ -94,19 +94,21 @@ def _build(rows: Rows, appended: BoolArray, given: FloatArray | None) -> Traject
     if given is not None:
         states[final] = given[keep & appended]
     step = gather(starts[keep], n_states[keep] - 1)
-    actions: np.ndarray | None = None if rows.actions is None else rows.actions[step]
-    if rows.integer_actions and actions is not None and np.isfinite(actions).all():
-        actions = actions.astype(np.int64)
     data = from_flat(
         states,
         offsets,
         None if rows.rewards is None else rows.rewards[step],
-        actions,
+        None if rows.actions is None else as_labels(rows.actions[step], integer=rows.integer_actions),
         terminated=rows.terminated[keep],
         truncated=rows.truncated[keep],
         dt=rows.dt[step] if isinstance(rows.dt, np.ndarray) else rows.dt,
     )
     return with_parent(data, rows.parent[keep])
+
+
+def as_labels(actions: FloatArray, *, integer: bool) -> np.ndarray:
+    """Return actions that were integers as integers again; a missing one is left for others to refuse."""
+    return actions.astype(np.int64) if integer and np.isfinite(actions).all() else actions
 
 
 def _check_has_steps(rows: Rows, keep: BoolArray) -> None:

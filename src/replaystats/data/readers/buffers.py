@@ -90,9 +90,9 @@ def from_torchrl(
     Parameters
     ----------
     data : torchrl.data.ReplayBuffer or tensordict.TensorDict
-        Batch dimensions are environments, the last of them time. Read are `observation`, `action`, their
-        successors ``observation``, ``reward``, ``terminated`` and ``truncated`` under ``"next"``, and
-        ``("collector", "traj_ids")`` where there is one.
+        Batch dimensions are environments, the last of them time. Read are `observation`, `action`, and under
+        ``"next"`` the entries ``observation``, ``reward``, ``terminated`` and ``truncated`` (without which
+        ``done`` is taken); also ``("collector", "traj_ids")`` where there is one.
     observation, action : str or tuple of str
         Keys of the state and of the action; ``action=None`` leaves the actions out.
     dt : float, optional
@@ -116,7 +116,11 @@ def from_torchrl(
     def following(name: str | tuple[str, ...]) -> tuple[str, ...]:
         return ("next", *((name,) if isinstance(name, str) else name))
 
-    terminated, truncated = (_flag(flat(following(name)), name) for name in ("terminated", "truncated"))
+    terminated = _flag(flat(following("terminated")), "terminated")
+    if _has(steps, following("truncated")):
+        truncated = _flag(flat(following("truncated")), "truncated")
+    else:
+        truncated = _flag(flat(following("done")), "done") & ~terminated
     episode = np.repeat(np.arange(n_rows // shape[-1]), shape[-1])
     order = np.arange(n_rows)
     if _has(steps, ("collector", "traj_ids")):

@@ -74,7 +74,8 @@ def rollout(
 def find_dt(env: Any) -> float | None:
     """Return the time of one step that the environment states as ``.dt`` or ``.tau``, or None.
 
-    Wrappers that repeat an action are not seen: multiply by the number of repeats.
+    Wrappers that repeat an action are not seen: multiply by the number of repeats. Copies that run in other
+    processes (``AsyncVectorEnv``) are not asked.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from ..trajectories import Trajectories
 from ._columns import Column, as_booleans, as_floats, is_integer, open_table
 from ._list_columns import from_list_columns, holds_lists
 from ._ordering import Order, order_rows
-from ._rows import FINAL_STATES, Rows, close_episodes, flags_of_episodes
+from ._rows import FINAL_STATES, Rows, as_labels, close_episodes, flags_of_episodes
 from .transitions import GAPS, from_transitions
 
 Names = str | Sequence[str]
@@ -224,7 +224,7 @@ def _from_step_rows(columns: _Columns, dt: float | None, gaps: str) -> Trajector
         columns.matrix("states", order.rows),
         columns.matrix("next_states", order.rows),
         columns.sorted_floats("rewards", order),
-        actions.astype(np.int64) if columns.integer_actions and actions is not None else actions,
+        None if actions is None else as_labels(actions, integer=columns.integer_actions),
         *(_flags_of_steps(columns, role, order) for role in ("terminated", "truncated")),
         episode=order.episode,
         dt=order.dt if dt is None else dt,

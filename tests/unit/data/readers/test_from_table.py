@@ -93,6 +93,20 @@ def test_files(log, frame, name, tmp_path):
     assert_same(readers.from_table(str(path), step="step", **ROLES), Trajectories(**log))
 
 
+def test_csv_whose_first_block_looks_like_integers(tmp_path):
+    """Sparse rewards: zeros for more than a megabyte, and then a half."""
+    n = 150_000
+    path = tmp_path / "log.csv"
+    rows = [f"0,{t},0,0" for t in range(n)] + [f"0,{n},0,0.5", f"0,{n + 1},0,"]
+    path.write_text("episode,step,x,reward\n" + "\n".join(rows))
+    assert path.stat().st_size > 2**20
+    data = readers.from_table(path, states="x", step="step", terminated=None)
+    assert data.rewards.sum() == data.rewards[-1] == 0.5
+    path.write_text("episode,step,x,reward\n" + "\n".join([*rows, f"0,{n + 2},left,1"]))
+    with pytest.raises(TypeError, match=f"a column of numbers; got 'left' in row {n + 2}"):
+        readers.from_table(path, states="x", step="step", terminated=None)
+
+
 def test_folder_of_parquet_files(log, frame, tmp_path):
     frame[:5].to_parquet(tmp_path / "a.parquet")
     frame[5:].to_parquet(tmp_path / "b.parquet")
@@ -124,6 +138,10 @@ def test_one_row_per_step(log, frame):
     assert_same(data, Trajectories(**log))
     # without episode ids the flags and the states tell the episodes apart
     assert_same(readers.from_table(steps, next_states="next_*", episode=None, **ROLES), Trajectories(**log))
+    with pytest.raises(ValueError, match="`actions` must be finite"):
+        readers.from_table(
+            steps.assign(action=steps["action"].where(steps.index != 1)), next_states="next_*", **ROLES
+        )
     # a flag in every row of an episode is that of the episode
     steps["terminated"] = log["terminated"][steps["episode"]]
     steps["truncated"] = log["truncated"][steps["episode"]]

@@ -78,9 +78,22 @@ def test_flags_per_step(log):
     assert_same(read(arrow.table(columns_of(log) | {"terminated": flags})), Trajectories(**log))
     flags[2] = [True, False, False, True]
     with pytest.raises(
-        ValueError, match="`terminated` must be set on the last step only; got an earlier one in episode 2"
+        ValueError,
+        match="`terminated` must be set at the end of an episode only; got one before",
     ):
         read(arrow.table(columns_of(log) | {"terminated": flags}))
+
+
+def test_grouped_long_table(log):
+    """What polars makes of a long table by group_by().agg(): all lists have an entry for the final state."""
+    ends = [np.arange(L + 1) == L - 1 for L in LENGTHS]
+    flags = {
+        name: [[*(e & t).tolist()[:-1], None] for e, t in zip(ends, log[name], strict=True)]
+        for name in ("terminated", "truncated")
+    }
+    extended = {name: [[*part, None] for part in columns_of(log)[name]] for name in ("reward", "action")}
+    data = read(polars.DataFrame(columns_of(log) | flags | extended))
+    assert_same(data, Trajectories(**log))
 
 
 def test_times_give_dt(log):

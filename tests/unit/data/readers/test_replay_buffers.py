@@ -216,6 +216,13 @@ def test_torchrl_trajectory_ids_put_interleaved_batches_together(torchrl):
     assert_same(readers.from_torchrl(steps), Trajectories(**log))
 
 
+def test_torchrl_without_truncated_has_it_from_done(torchrl):
+    log = make_episodes(LENGTHS)
+    entries = entries_of(log)
+    del entries["next", "truncated"]
+    assert_same(readers.from_torchrl(torchrl.steps(entries, (15,))), Trajectories(**log))
+
+
 def test_torchrl_missing_entry_is_named(torchrl):
     entries = entries_of(make_episodes([2]))
     del entries["next", "terminated"]
