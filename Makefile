@@ -20,7 +20,7 @@ PYTEST := $(BIN)/pytest -q -n 2 -p no:benchmark
 
 help:
 	@echo "make reproduce  a quick re-run of the paper's experiments, into $(RESULTS)/quick"
-	@echo "make test       the tests, without the slow statistical ones"
+	@echo "make test       the tests, without the slow statistical and cluster ones"
 	@echo "make test-all   every test"
 	@echo "make bench      timings and peak memory, into $(RESULTS)/bench"
 	@echo "make lint       ruff and mypy; 'make format' mends what ruff can mend"
@@ -29,7 +29,7 @@ reproduce: $(VENV)/.installed-experiments
 	$(BIN)/replaystats reproduce --quick --out $(RESULTS)/quick
 
 test: $(VENV)/.installed-test
-	$(PYTEST) -m "not statistical"
+	$(PYTEST) -m "not statistical and not cluster"
 
 test-all: $(VENV)/.installed-test
 	$(PYTEST)

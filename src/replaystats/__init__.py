@@ -7,16 +7,33 @@ from ._core.errors import (
     ReplayWarning,
     SingularReplicateError,
 )
-from .data import Trajectories, load_boston, simulate
+from .data import (
+    ArrayBlocks,
+    ParquetBlocks,
+    PartitionError,
+    RowBlocks,
+    Trajectories,
+    load_boston,
+    simulate,
+)
 from .estimate import Estimate, average, plug_in
 from .estimators import LSTD, MomentRatio, PhiBE, ReplayBuffer, ReplayKernelRidge, ReplayRegressor
 from .inference import Diagnosis, Interval
-from .moments import FactoredMoments, Moments, lstd_moments, phibe_moments, ridge_moments
+from .moments import (
+    FactoredMoments,
+    Moments,
+    StreamedMoments,
+    lstd_moments,
+    phibe_moments,
+    ridge_moments,
+    transition_moments,
+)
 from .replicates import Replicates, replicate, solvers, subset_sums
 from .resampling import ResamplingPlan, make_plan, plan_from_indices
 
 __all__ = [
     "LSTD",
+    "ArrayBlocks",
     "Diagnosis",
     "Estimate",
     "FactoredMoments",
@@ -25,6 +42,8 @@ __all__ = [
     "MissingExtraError",
     "MomentRatio",
     "Moments",
+    "ParquetBlocks",
+    "PartitionError",
     "PhiBE",
     "ReplayBuffer",
     "ReplayKernelRidge",
@@ -32,7 +51,9 @@ __all__ = [
     "ReplayWarning",
     "Replicates",
     "ResamplingPlan",
+    "RowBlocks",
     "SingularReplicateError",
+    "StreamedMoments",
     "Trajectories",
     "average",
     "basis",
@@ -48,4 +69,5 @@ __all__ = [
     "simulate",
     "solvers",
     "subset_sums",
+    "transition_moments",
 ]

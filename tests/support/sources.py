@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+import replaystats as rs
 from replaystats.data.blocks import RowBlocks
 
 
@@ -105,3 +106,24 @@ class Counting(Wrapped):
     def load(self, block):
         self.loaded.append(block)
         return self.source.load(block)
+
+
+class Generated(RowBlocks):
+    """Wide rows made on the spot: more in total than a worker may hold, little at a time."""
+
+    def __init__(self, n_blocks, rows=2048, columns=2000):
+        self.n_blocks, self.rows, self.columns = n_blocks, rows, columns
+
+    @property
+    def lengths(self):
+        return [self.rows] * self.n_blocks
+
+    def load(self, block):
+        rows = np.ones((self.rows, self.columns))
+        rows[:, :2] = np.random.default_rng(block).normal(size=(self.rows, 2))
+        return rows
+
+
+def first_two_columns(block):
+    """Least squares of the second column on the first."""
+    return rs.Moments(block[:, 0] ** 2, block[:, 0] * block[:, 1], symmetric=True)

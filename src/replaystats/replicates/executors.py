@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
+from uuid import uuid4
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
@@ -68,7 +70,8 @@ class JoblibExecutor:
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
         """Return ``[function(task) for task in tasks]``."""
-        return list(self._run(function, tasks, return_as="list"))
+        workers = Parallel(n_jobs=self.n_jobs, prefer="threads")
+        return list(workers(delayed(_on_one_thread)(function, task) for task in tasks))
 
     def stream(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Yield the same results in order, as soon as they are there.
@@ -76,25 +79,37 @@ class JoblibExecutor:
         Engines that cannot do that (Ray, Spark) give all of them at the end.
         """
         backend, _ = get_active_backend(prefer="threads")
-        return_as = "generator" if backend.supports_return_generator else "list"
+        if hasattr(backend, "client"):
+            return _stream_from_dask(backend, function, tasks)
         # One task per message: a long one must not wait for others before its result is kept.
-        return iter(self._run(function, tasks, return_as=return_as, batch_size=1))
-
-    def _run(self, function: Callable[[Task], Result], tasks: Iterable[Task], **options: Any) -> Any:
-        workers = Parallel(n_jobs=self.n_jobs, prefer="threads", **options)
-        return workers(delayed(_OneThread(function, str(task)))(task) for task in tasks)
+        return_as = "generator" if backend.supports_return_generator else "list"
+        workers = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as=return_as, batch_size=1)
+        return iter(workers(delayed(_on_one_thread)(function, task) for task in tasks))
 
 
-class _OneThread:
-    """A function that runs with one BLAS thread, under a name that cluster engines show for its task."""
+def _on_one_thread(function: Callable[[Task], Result], task: Task) -> Result:
+    with threadpool_limits(1, user_api="blas"):
+        return function(task)
 
-    def __init__(self, function: Callable[[Any], Any], name: str) -> None:
-        self.function = function
-        self.__name__ = name
 
-    def __call__(self, task: Any) -> Any:
-        with threadpool_limits(1, user_api="blas"):
-            return self.function(task)
+def _stream_from_dask(
+    backend: Any, function: Callable[[Task], Result], tasks: Iterable[Task]
+) -> Iterator[Result]:
+    """Hand the tasks to the client of joblib's Dask context.
+
+    Through joblib itself (1.6) a task whose workers keep dying is waited for without end, and a cluster of
+    one thread is passed over in favour of this process.
+    """
+    client, run = backend.client, uuid4().hex
+    futures = deque(
+        client.submit(_on_one_thread, function, task, key=f"{task}-{run}", **backend.submit_kwargs)
+        for task in tasks
+    )
+    try:
+        while futures:
+            yield futures.popleft().result()
+    finally:
+        client.cancel(list(futures))
 
 
 def make_executor(n_jobs: int | None) -> Executor:
