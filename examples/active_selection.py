@@ -1,6 +1,8 @@
-"""Replay-guided active selection: measure next where replicates disagree.
+"""
+Replay-guided active selection
+==============================
 
-    python examples/active_selection.py
+Measure next where replicates disagree. Run it with ``python examples/active_selection.py``.
 
 Replicates that see different subsets of the data agree where the data determine the answer, and disagree
 where they do not. So their spread, which costs nothing beyond the replay, says where one more observation

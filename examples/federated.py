@@ -1,6 +1,9 @@
-"""Federated replay: clients send sums for their share of every subset, never an observation.
+"""
+Federated replay
+================
 
-    python examples/federated.py
+Clients send sums for their share of every subset, never an observation. Run it with
+``python examples/federated.py``.
 
 A subset of k of all n observations takes (c_1, ..., c_m) of them from m clients; the counts are multivariate
 hypergeometric (without replacement) or multinomial (with). Given the counts, each client draws inside its
