@@ -110,17 +110,48 @@ class KernelProblem:
             Scaling.joined([fit.scaling for fit in fits if fit.scaling is not None]),
         )
 
+    def fit_path(self, indices: IntArray, alphas: FloatArray) -> FloatArray:
+        """Fit subsets (b, k) at several penalties on the same kernel matrices.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas, b, k, n_outputs)
+            Dual coefficients; NaN where the matrix is not positive definite.
+
+        Notes
+        -----
+        One Cholesky factorisation per penalty. Up to about ten penalties that is cheaper than one
+        eigendecomposition per subset.
+        """
+        y, K, _, _ = self._systems(indices)
+        K, y, root = self._weighted(K, y, indices)
+        duals = np.empty((len(alphas), *y.shape))
+        for dual, alpha in zip(duals, alphas, strict=True):
+            dual[:], failed = _solve(K.copy(), y, alpha)
+            dual[failed] = np.nan
+        return duals if root is None else duals * root
+
     def _fit(self, indices: IntArray) -> SubsetFits:
         y, K, intercept, scaling = self._systems(indices)
-        if self.root_weight is None:
-            dual, failed = _solve(K, y, self.alpha)
+        K, y, root = self._weighted(K, y, indices)
+        dual, failed = _solve(K, y, self.alpha)
+        if root is None:
             return SubsetFits(dual, intercept, failed, scaling)
-        # As in scikit-learn: the weighted problem is a plain one in sqrt(w) y and sqrt(w) K sqrt(w).
-        root = self.root_weight[indices]
-        K *= root[:, :, None]
-        K *= root[:, None, :]
-        dual, failed = _solve(K, y * root[:, :, None], self.alpha)
-        return SubsetFits(dual * root[:, :, None], intercept, failed | ~root.any(axis=1), scaling)
+        return SubsetFits(dual * root, intercept, failed | ~root.any(axis=(1, 2)), scaling)
+
+    def _weighted(
+        self, K: FloatArray, y: FloatArray, indices: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        """Return sqrt(w) K sqrt(w), sqrt(w) y and sqrt(w) (b, k, 1): a weighted problem is a plain one there.
+
+        K is changed in place.
+        """
+        if self.root_weight is None:
+            return K, y, None
+        root = self.root_weight[indices][:, :, None]
+        K *= root
+        K *= root.swapaxes(1, 2)
+        return K, y * root, root
 
     def _systems(self, indices: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, Scaling | None]:
         """Return y (b, k, n_outputs), K (b, k, k), the intercepts (b, n_outputs) and the subsets' units."""

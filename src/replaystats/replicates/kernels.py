@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +11,14 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from .._core.errors import must_be
-from .._core.typing import FloatArray
-from .._core.validation import check_choice, check_real
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_array, check_choice, check_real
 
 KernelLike = str | Callable[..., float]
 PRECOMPUTED = "precomputed"
 KERNELS = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), PRECOMPUTED)
+# Kernels of differences, in which every column may have a width of its own.
+KERNELS_WITH_WIDTHS = ("rbf", "laplacian")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,16 @@ class Kernel:
     ----------
     name : str or callable
         A name of scikit-learn, "precomputed", or a function of two rows.
-    gamma, degree, coef0 : float
+    gamma : float or tuple of p floats
+        As in scikit-learn; one number per column for "rbf" and "laplacian" (a width for every feature).
+    degree, coef0 : float
         As in scikit-learn; those that the kernel has no use for are ignored.
     parameters : mapping
         Keyword arguments of a callable kernel.
     """
 
     name: KernelLike
-    gamma: float = 1.0
+    gamma: float | tuple[float, ...] = 1.0
     degree: float = 3.0
     coef0: float = 1.0
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -43,7 +46,7 @@ class Kernel:
     @property
     def ignores_shifts(self) -> bool:
         """Whether adding the same vector to all points changes nothing."""
-        return self.name in ("rbf", "laplacian")
+        return self.name in KERNELS_WITH_WIDTHS
 
     @property
     def is_precomputed(self) -> bool:
@@ -70,7 +73,7 @@ class Kernel:
         (7, 2, 4)
         """
         if self.name == "rbf":
-            return _rbf(left, right, self.gamma)
+            return _rbf(left, right, np.sqrt(2.0 * np.asarray(self.gamma)))
         if self.name == "linear":
             return left @ right.swapaxes(-1, -2)
         if self.name in ("poly", "polynomial"):
@@ -78,8 +81,9 @@ class Kernel:
         if left.ndim > 2:  # no product form: one subset at a time
             return np.stack([self(a, b) for a, b in zip(left, right, strict=True)])
         if self.name == "laplacian":
-            distance = cdist(left, right, "cityblock")
-            return np.exp(np.multiply(distance, -self.gamma, out=distance), out=distance)
+            widths = np.asarray(self.gamma)
+            distance = cdist(left * widths, right * widths, "cityblock")
+            return np.exp(np.negative(distance, out=distance), out=distance)
         return np.asarray(pairwise_kernels(left, right, metric=self.name, **self._pairwise_arguments()))
 
     def cost(self, n_features: int) -> float:
@@ -107,7 +111,7 @@ def make_kernel(
     kernel: KernelLike = "rbf",
     *,
     n_features: int,
-    gamma: float | None = None,
+    gamma: float | ArrayLike | None = None,
     degree: float = 3,
     coef0: float = 1,
     kernel_params: Mapping[str, Any] | None = None,
@@ -121,7 +125,9 @@ def make_kernel(
         or a function of two rows that returns a number.
     n_features : int
         Number of columns p; ``gamma=None`` means 1 / p, as in scikit-learn (and in KRLS 1.0-0).
-    gamma, degree, coef0, kernel_params
+    gamma : float or array-like of shape (p,), optional
+        One number, or one per column for "rbf" and "laplacian".
+    degree, coef0, kernel_params
         As in `sklearn.kernel_ridge.KernelRidge`.
 
     Examples
@@ -139,25 +145,36 @@ def make_kernel(
         gamma = 1.0 if kernel == "chi2" else 1.0 / n_features
     return Kernel(
         kernel,
-        gamma=check_real(gamma, "gamma", low=0.0, hint="None means 1 / n_features."),
+        gamma=_check_gamma(gamma, kernel, n_features),
         degree=check_real(degree, "degree", low=0.0),
         coef0=check_real(coef0, "coef0"),
         parameters=dict(kernel_params or {}),
     )
 
 
-def _rbf(left: FloatArray, right: FloatArray, gamma: float) -> FloatArray:
-    """exp(-gamma |a - b|^2), with the exponent 2 gamma ab - gamma |a|^2 - gamma |b|^2 as one product.
+def _check_gamma(gamma: Any, kernel: KernelLike, n_features: int) -> float | tuple[float, ...]:
+    if np.ndim(gamma) == 0:
+        return check_real(gamma, "gamma", low=0.0, hint="None means 1 / n_features.")
+    widths = check_array(gamma, "gamma", ndim=1)
+    if kernel not in KERNELS_WITH_WIDTHS:
+        raise ValueError(must_be("gamma", f"one number for kernel={kernel!r}", f"{widths.size} of them"))
+    if widths.size != n_features or widths.min() < 0:
+        got = f"{widths.size} numbers from {widths.min():g}"
+        raise ValueError(must_be("gamma", f"one number or {n_features} non-negative ones", got))
+    return tuple(widths.tolist())
+
+
+def _rbf(left: FloatArray, right: FloatArray, scale: FloatArray) -> FloatArray:
+    """exp(-|scale a - scale b|^2 / 2), the exponent as one product.
 
     Two more columns carry the squared norms: the matrix is written once instead of four times. Rounding may
     leave 1 + 1e-15 for equal points; clipping that would cost as much as half of the exp.
     """
-    scale = math.sqrt(2.0 * gamma)
     exponent = _with_norms(left, scale, first=True) @ _with_norms(right, scale, first=False).swapaxes(-1, -2)
     return np.exp(exponent, out=exponent)
 
 
-def _with_norms(points: FloatArray, scale: float, *, first: bool) -> FloatArray:
+def _with_norms(points: FloatArray, scale: FloatArray, *, first: bool) -> FloatArray:
     """Return [scale x, -|scale x|^2 / 2, 1], the last two exchanged unless `first`."""
     p = points.shape[-1]
     extended = np.empty((*points.shape[:-1], p + 2))
