@@ -46,11 +46,11 @@ class BlockPlan(TileListedPlan):
         n, k, length = self.n_observations, self.subsample_size, self.block_length
         expected = np.zeros(n)
         n_starts = n - length + 1
-        for size in [length] * (k // length) + [k % length]:
+        for size, n_runs in ((length, k // length), (k % length, 1)):
             # A run that starts at s covers s, ..., s + size - 1: add one there for every s, by differences.
             edges = np.zeros(n + 1)
-            edges[:n_starts] += 1.0 / n_starts
-            edges[size : size + n_starts] -= 1.0 / n_starts
+            edges[:n_starts] += n_runs / n_starts
+            edges[size : size + n_starts] -= n_runs / n_starts
             expected += np.cumsum(edges)[:n]
         return np.divide(k / n, expected, where=expected > 0, out=np.ones(n))
 

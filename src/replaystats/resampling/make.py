@@ -85,7 +85,7 @@ def make_plan(
     n = check_int(n_observations, "n_observations")
     check_choice(statistic, "statistic", STATISTICS)
     k = resolve_subsample_size(subsample_size, n)
-    _check_options(statistic, n, probabilities, weighting, block_length)
+    _check_options(statistic, k, probabilities, weighting, block_length)
     _check_sampler(sampler, statistic, n, probabilities)
     if statistic in ("complete", "complete_v"):
         if n_resamples is not None:
@@ -110,7 +110,7 @@ def make_plan(
     return _DRAWN[statistic](**shape, seed=draw_seed(rng))
 
 
-def _check_options(statistic: str, n: int, probabilities: Any, weighting: str, block_length: Any) -> None:
+def _check_options(statistic: str, k: int, probabilities: Any, weighting: str, block_length: Any) -> None:
     """Refuse options that do not belong to the statistic."""
     check_choice(weighting, "weighting", WEIGHTINGS)
     if probabilities is not None and statistic not in _WEIGHTED:
@@ -121,8 +121,9 @@ def _check_options(statistic: str, n: int, probabilities: Any, weighting: str, b
     if statistic in BLOCK_SCHEMES:
         hint = "automatic_block_length(influence_values(moments)) chooses one."
         if block_length is None:
-            raise ValueError(must_be("block_length", f"an int in [1, {n}]", None, hint))
-        check_int(block_length, "block_length", high=n, hint=hint)
+            raise ValueError(must_be("block_length", f"an int in [1, {k}]", None, hint))
+        # A run longer than a subset would always be cut, and moving ones would never reach the end.
+        check_int(block_length, "block_length", high=k, hint=hint)
     elif block_length is not None:
         rule = "None unless runs of observations are drawn"
         raise ValueError(must_be("block_length", rule, block_length, f"Use one of {BLOCK_SCHEMES}."))

@@ -105,7 +105,7 @@ def test_moving_runs_are_weighted_back_at_the_ends():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"statistic": "moving"}, r"`block_length` must be an int in \[1, 10\]; got None. automatic_block"),
+        ({"statistic": "moving"}, r"`block_length` must be an int in \[1, 5\]; got None. automatic_block"),
         (
             {"statistic": "circular", "block_length": 11},
             r"`block_length` must be an int in \[1, 10\]; got 11",
