@@ -107,8 +107,8 @@ def test_moving_runs_are_weighted_back_at_the_ends():
     [
         ({"statistic": "moving"}, r"`block_length` must be an int in \[1, 5\]; got None. automatic_block"),
         (
-            {"statistic": "circular", "block_length": 11},
-            r"`block_length` must be an int in \[1, 10\]; got 11",
+            {"statistic": "circular", "block_length": 6},
+            r"`block_length` must be an int in \[1, 5\]; got 6",
         ),
         ({"block_length": 3}, "`block_length` must be None unless runs of observations are drawn; got 3"),
     ],
