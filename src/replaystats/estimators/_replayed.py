@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from .._core.arrays import like
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
@@ -98,9 +99,10 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """Return the replayed estimate at `X`, shape (m,) or (m, n_outputs)."""
+        """Return the replayed estimate at `X`, shape (m,) or (m, n_outputs), in the kind of array `X` is."""
         check_is_fitted(self)
-        return self.estimate_.predict(self._features(X))
+        values: FloatArray = like(self.estimate_.predict(self._features(X)), X)
+        return values
 
     def confidence_interval(
         self, X: ArrayLike, confidence_level: float = 0.95, *, insist: bool = False
@@ -120,7 +122,8 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
             Arrays `low` and `high`.
         """
         check_is_fitted(self)
-        return self.estimate_.confidence_interval(self._features(X), confidence_level, insist=insist)
+        bounds = self.estimate_.confidence_interval(self._features(X), confidence_level, insist=insist)
+        return Interval(*(like(bound, X) for bound in bounds))
 
     def diagnose(self, X: ArrayLike | None = None) -> Diagnosis:
         """Say whether replay helped, whether intervals hold, and what to do; at the points `X` if given."""

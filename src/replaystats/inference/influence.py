@@ -157,7 +157,7 @@ def sandwich_covariance(moments: AnyMoments, solver: Solver | None = None) -> Fl
     ndarray of shape (q, q) or (n_outputs, q, q)
     """
     n, linear = moments.n_observations, linearise(moments, solver)
-    blocks = [slice(first, first + TILE_ROWS) for first in range(0, n, TILE_ROWS)]
+    blocks = [slice(first, min(first + TILE_ROWS, n)) for first in range(0, n, TILE_ROWS)]
     total = sum((gram(values) for values in linear.influence_by_block(moments, blocks)), start=np.zeros(()))
     return np.asarray(total / (n * (n - 1)))
 
@@ -229,7 +229,8 @@ def _blocks(moments: Moments | StreamedMoments) -> Iterator[tuple[int, Moments]]
             yield first, moments.example.wrap(rows)
         return
     for first in range(0, moments.n_observations, size):
-        yield first, moments.wrap(to_numpy(moments.rows[first : first + size, ...]))
+        last = min(first + size, moments.n_observations)
+        yield first, moments.wrap(to_numpy(moments.rows[first:last, ...]))
 
 
 def _dense_shifts(moments: Moments, linear: Linearisation) -> FloatArray:

@@ -137,9 +137,9 @@ def _kth_smallest(xp: Any, numbers: Any, k: int) -> Any:
         if bool(xp.all((rank >= 1) & (rank <= near))):
             break
         width *= 2
-    rows = xp.astype(xp.nonzero(window)[0], xp.int64)
-    found = xp.astype(numbers[window], xp.int64)  # in the order of `rows`
-    ordered = xp.sort(rows * 2**32 + (found + 2**31))
+    cells = xp.astype(xp.nonzero(xp.reshape(window, (-1,)))[0], xp.int64)
+    found = xp.astype(xp.take(xp.reshape(numbers, (-1,)), cells), xp.int64)
+    ordered = xp.sort(cells // n * 2**32 + (found + 2**31))  # by row, then by number
     chosen = xp.take(ordered, xp.cumulative_sum(near) - (near - rank) - 1)
     return xp.astype((chosen & 0xFFFFFFFF) - 2**31, xp.int32)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from ..._core.typing import FloatArray
 from ..._core.validation import check_real
@@ -44,13 +46,34 @@ class PseudoInverse(Solver):
         condition = np.full(len(A), np.inf)
         truncated = np.full(len(A), A.shape[-1])
         good = np.isfinite(A).all(axis=(1, 2))
-        U, s, Vt = np.linalg.svd(A[good])  # (m, q, q), (m, q), (m, q, q)
-        keep = s > self.rcond * s[:, :1]
-        # Divide after projecting: forming the inverse first would cost q times more.
-        scaled = np.divide(1.0, s, out=np.zeros_like(s), where=keep)
-        projected = scaled[:, :, None] * (U.swapaxes(1, 2) @ as_columns(b)[good])
-        x[good] = Vt.swapaxes(1, 2) @ projected
-        truncated[good] = (~keep).sum(axis=1)
+        x[good], s, truncated[good] = truncated_solve(A[good], as_columns(b)[good], self.rcond)
         with np.errstate(divide="ignore", invalid="ignore"):
             condition[good] = np.where(s[:, -1] > 0, s[:, 0] / s[:, -1], np.inf)
         return finish(x, b, truncated == A.shape[-1], condition, truncated)
+
+
+def truncated_solve(A: Any, b: Any, rcond: float) -> tuple[Any, Any, Any]:
+    """Solve a stack of systems by the pseudo-inverse, in any array library and on any device.
+
+    Parameters
+    ----------
+    A : array of shape (m, q, q)
+        Finite.
+    b : array of shape (m, q, r)
+    rcond : float
+
+    Returns
+    -------
+    x : array of shape (m, q, r)
+    singular_values : array of shape (m, q)
+    truncated : array of int, shape (m,)
+        Number of singular values left out.
+    """
+    xp = array_namespace(A, b)
+    U, s, Vt = xp.linalg.svd(A)  # (m, q, q), (m, q), (m, q, q)
+    keep = s > rcond * s[:, :1]
+    safe = xp.where(keep, s, xp.ones_like(s))
+    scale = xp.where(keep, 1.0 / safe, xp.zeros_like(s))
+    # Project before dividing: forming the inverse first would cost q times more.
+    x = xp.matrix_transpose(Vt) @ (scale[:, :, None] * (xp.matrix_transpose(U) @ b))
+    return x, s, xp.count_nonzero(~keep, axis=1)

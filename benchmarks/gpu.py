@@ -1,0 +1,226 @@
+"""Timings on one GPU, sampling and inference included: ``python benchmarks/gpu.py OUT.json``.
+
+Needs PyTorch with CUDA. Every figure is the minimum of three runs after one warm-up, by the wall clock with
+the device synchronised, and stands beside what the device could do at best.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import platform
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import scipy
+import torch
+
+import replaystats as rs
+from replaystats.inference.overlap import overlap_jackknife
+from replaystats.replicates.kernel_device import kernel_ridge_on_device
+from replaystats.replicates.solvers.truncated import DEFAULT_RCOND, truncated_solve
+
+GRID = np.linspace(-np.pi, np.pi, 50)
+REPETITIONS = 50
+# Room for the largest cell's data sets, shared with the processes that make them.
+SHARED = multiprocessing.RawArray("d", REPETITIONS * 5000 * 270)
+
+
+def seconds(function, rounds=3):
+    """Return the shortest of `rounds` wall times after a warm-up, and the last answer."""
+    function()
+    times = []
+    for _ in range(rounds):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        answer = function()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return min(times), answer
+
+
+def ceilings():
+    """Measure what the device does at best: copies, and products in double and single precision."""
+    block = torch.empty(2**30, dtype=torch.float32, device="cuda")
+    copy, _ = seconds(lambda: block.clone())
+    rates = {"copy_tb_s": 2 * block.numel() * 4 / copy / 1e12}
+    for name, dtype in (("float64", torch.float64), ("float32", torch.float32)):
+        a = torch.rand((8192, 8192), dtype=dtype, device="cuda")
+        product, _ = seconds(lambda a=a: a @ a)
+        rates[f"gemm_{name}_tflop_s"] = 2 * 8192**3 / product / 1e12
+    return rates
+
+
+def moment_ratio(n=10**6, share=0.3, n_resamples=1000):
+    """LSTD-sized moments, U and V: draw, sum, solve, control variate, intervals at 50 points."""
+    rng = np.random.default_rng(0)
+    rows = torch.as_tensor(rng.normal(size=(n, 90)), device="cuda")
+    rows[:, :81:10] += 5.0
+    moments = rs.Moments.from_rows(rows, 9, None, symmetric=False)
+    X = rs.basis.Fourier(4)(GRID)
+    out = {"n": n, "q": 9, "k": int(share * n), "B": n_resamples}
+    for statistic in ("U", "V"):
+        plan = rs.make_plan(
+            n, statistic=statistic, subsample_size=share, n_resamples=n_resamples, sampler="counter", rng=0
+        )
+
+        def fit(plan=plan):
+            return rs.average(rs.replicate(moments, plan), "controlled")
+
+        def fit_and_infer(fit=fit):
+            estimate = fit()
+            return estimate.confidence_interval(X)
+
+        counts = plan.counts_like(0, 0, rows)
+        drawing, _ = seconds(lambda plan=plan: plan.counts_like(0, 0, rows))
+        product, _ = seconds(lambda counts=counts: rows.T @ counts.T)
+        del counts
+        fitting, _ = seconds(fit)
+        whole, interval = seconds(fit_and_infer)
+        flop = 2 * 256 * n * 90
+        out[statistic] = {
+            "fit_s": fitting,
+            "fit_and_intervals_s": whole,
+            "draw_one_tile_s": drawing,
+            "product_one_tile_s": product,
+            "product_tflop_s": flop / product / 1e12,
+            "interval_width": float((interval.high - interval.low).mean()),
+        }
+    return out
+
+
+def fill_slot(slot, n, seed):
+    """Write one data set of the paper into shared memory: the moments of its three algorithms, (n, 270)."""
+    data = rs.simulate.ornstein_uhlenbeck(n, rng=seed)
+    basis = rs.basis.Fourier(4)
+    three = (
+        rs.lstd_moments(data, basis, discount=float(np.exp(-0.1))),
+        rs.phibe_moments(data, basis, discount_rate=1.0, order=1),
+        rs.phibe_moments(data, basis, discount_rate=1.0, order=2),
+    )
+    np.concatenate([moments.rows for moments in three], axis=1, out=shared_slots(n)[slot])
+
+
+def shared_slots(n):
+    """Return the shared memory as data sets of n trajectories, shape (M, n, 270)."""
+    return np.frombuffer(SHARED, dtype=np.float64)[: REPETITIONS * n * 270].reshape(REPETITIONS, n, 270)
+
+
+def solve_three(sums):
+    """Return theta of the three algorithms for sums (m, 270), shape (3, m, 9)."""
+    stacked = sums.reshape(-1, 3, 90).transpose(0, 1)  # (3, m, 90)
+    A, b = stacked[..., :81].reshape(-1, 9, 9), stacked[..., 81:].reshape(-1, 9, 1)
+    theta, _, _ = truncated_solve(A, b, DEFAULT_RCOND)
+    return theta.reshape(3, -1, 9)
+
+
+def policy_cell(workers, n, share, n_resamples, seed):
+    """One cell: predictions of plain, U and V for every repetition, shape (3 algorithms, 3, M, 50)."""
+    features = torch.as_tensor(rs.basis.Fourier(4)(GRID), device="cuda")
+    seeds = [int(state) for state in np.random.SeedSequence(seed).generate_state(REPETITIONS)]
+    workers.starmap(fill_slot, [(slot, n, one) for slot, one in enumerate(seeds)])
+    every = torch.as_tensor(shared_slots(n), device="cuda")
+    sums = {"plain": [every.sum(dim=1)], "U": [], "V": []}
+    for one, rows in zip(seeds, every, strict=True):
+        for statistic in ("U", "V"):
+            plan = rs.make_plan(
+                n,
+                statistic=statistic,
+                subsample_size=share,
+                n_resamples=n_resamples,
+                sampler="counter",
+                rng=one,
+            )
+            sums[statistic].extend(plan.counts_like(t, 0, rows) @ rows for t in range(plan.n_tiles))
+    predictions = []
+    for parts in sums.values():
+        theta = solve_three(torch.cat(parts)).reshape(3, REPETITIONS, -1, 9).mean(dim=2)
+        predictions.append(theta @ features.T)
+    return torch.stack(predictions, dim=1).cpu().numpy()
+
+
+def policy_grid(workers):
+    """The paper's 36 cells of policy evaluation, three algorithms each; data are made by worker processes."""
+    cells, truth = [], np.cos(GRID) ** 3
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for n in (500, 1000, 2500, 5000):
+        for n_resamples in (100, 500, 1000):
+            for share in (0.3, 0.5, 0.7):
+                found = policy_cell(workers, n, share, n_resamples, seed=len(cells))
+                variance = np.median(found.var(axis=2, ddof=1), axis=-1)
+                rmse = np.median(np.sqrt(((found - truth) ** 2).mean(axis=-1)), axis=-1)
+                cells.append(
+                    {
+                        "n": n,
+                        "B": n_resamples,
+                        "k_over_n": share,
+                        "median_variance": variance.tolist(),
+                        "median_rmse": rmse.tolist(),
+                    }
+                )
+    return {"repetitions": REPETITIONS, "seconds": time.perf_counter() - start, "cells": cells}
+
+
+def kernel_ridge(n=10**6, k=1000, n_resamples=1000, p=10, m=10**4):
+    """Kernel ridge on subsets in single precision: draw, fit, predict, standard errors."""
+    rng = np.random.default_rng(0)
+    X = torch.as_tensor(rng.uniform(size=(n, p)), dtype=torch.float32, device="cuda")
+    y = torch.sin(4 * X[:, 0]) * X[:, 1] + 0.1 * torch.randn(n, device="cuda")
+    points = torch.as_tensor(rng.uniform(size=(m, p)), dtype=torch.float32, device="cuda")
+
+    def fit():
+        plan = rs.make_plan(n, statistic="U", subsample_size=k, n_resamples=n_resamples, rng=0)
+        return kernel_ridge_on_device(X, y, plan, alpha=0.1, gamma=0.5, memory_budget=2**34)
+
+    def everything():
+        model = fit()
+        members = model.predict_members(points)[..., 0]
+        return members.mean(dim=0), torch.sqrt(overlap_jackknife(members, model.plan))
+
+    fitting, model = seconds(fit)
+    collapsed, _ = seconds(lambda: model.predict_mean(points))
+    whole, (mean, error) = seconds(everything)
+    truth = torch.sin(4 * points[:, 0]) * points[:, 1]
+    return {
+        "n": n,
+        "k": k,
+        "B": n_resamples,
+        "p": p,
+        "points": m,
+        "dtype": "float32",
+        "fit_s": fitting,
+        "collapsed_prediction_s": collapsed,
+        "fit_predict_and_errors_s": whole,
+        "solve_tflop": n_resamples * (2 / 3 * k**3) / 1e12,
+        "rmse_to_truth": float(((mean - truth) ** 2).mean().sqrt()),
+        "mean_standard_error": float(error.mean()),
+    }
+
+
+def main():
+    workers = multiprocessing.get_context("fork").Pool()  # before the device is touched: forks cannot use it
+    report = {
+        "device": torch.cuda.get_device_name(),
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "cuda": torch.version.cuda,
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+        },
+        "ceilings": ceilings(),
+        "moment_ratio": moment_ratio(),
+        "kernel_ridge": kernel_ridge(),
+        "policy_grid": policy_grid(workers),
+    }
+    text = json.dumps(report, indent=1)
+    Path(sys.argv[1]).write_text(text + "\n", encoding="utf-8")
+    report["policy_grid"].pop("cells")
+    print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()

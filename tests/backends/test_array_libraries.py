@@ -1,0 +1,146 @@
+"""One answer from every array library: same subsets for a seed, estimates equal to rounding."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+import replaystats as rs
+from replaystats._core.arrays import to_numpy
+from replaystats.inference import infinitesimal_jackknife
+from replaystats.inference.overlap import overlap_jackknife
+from replaystats.replicates.kernel_device import kernel_ridge_on_device
+from replaystats.resampling.counter import mixed
+
+LIBRARIES = ("numpy", "array_api_strict", "torch", "jax.numpy")
+ROUNDING = 1e-11
+
+
+@pytest.fixture(params=LIBRARIES)
+def xp(request):
+    library = pytest.importorskip(request.param, reason=f"{request.param} is not installed")
+    if request.param == "jax.numpy":
+        importlib.import_module("jax").config.update("jax_enable_x64", True)
+    return library
+
+
+@pytest.fixture(scope="module")
+def moments():
+    data = rs.simulate.ornstein_uhlenbeck(300, start="uniform", rng=0)
+    return rs.lstd_moments(data, rs.basis.Fourier(4), discount=0.9)
+
+
+def moved(xp, moments):
+    """The same moments as arrays of `xp`."""
+    return rs.Moments(xp.asarray(moments.g.copy()), xp.asarray(moments.f.copy()))
+
+
+@pytest.mark.parametrize("sampler", ["tiles", "counter"])
+@pytest.mark.parametrize("statistic", ["U", "V"])
+def test_estimate_and_interval(xp, moments, sampler, statistic):
+    plan = rs.make_plan(300, statistic=statistic, subsample_size=0.5, n_resamples=300, sampler=sampler, rng=0)
+    X = rs.basis.Fourier(4)(np.linspace(-3, 3, 5))
+    here = rs.average(rs.replicate(moments, plan), "auto")
+    there = rs.average(rs.replicate(moved(xp, moments), plan), "auto")
+    assert type(there.theta) is type(xp.asarray(np.zeros(1)))
+    assert there.method == here.method == "controlled"
+    np.testing.assert_allclose(to_numpy(there.theta), here.theta, atol=ROUNDING)
+    np.testing.assert_allclose(to_numpy(there.standard_error), here.standard_error, atol=ROUNDING)
+    for bound_here, bound_there in zip(
+        here.confidence_interval(X), there.confidence_interval(X), strict=True
+    ):
+        assert type(bound_there) is type(there.theta)
+        np.testing.assert_allclose(to_numpy(bound_there), bound_here, atol=ROUNDING)
+    np.testing.assert_allclose(to_numpy(there.predict(X)), here.predict(X), atol=ROUNDING)
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_counters_draw_the_same_subsets_everywhere(xp, repeats):
+    statistic = "V" if repeats else "U"
+    size = {"subsample_size": 300, "n_resamples": 300}
+    plan = rs.make_plan(1000, statistic=statistic, sampler="counter", rng=4, **size)
+    reference = xp.asarray(np.zeros(1))
+    for tile in range(2):
+        there = plan.counts_like(tile, 0, reference)
+        np.testing.assert_array_equal(to_numpy(there), plan.draw(tile, 0).counts())
+
+
+def test_symmetric_moments_and_several_outputs(xp, rng):
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
+    here = rs.ridge_moments(X, y)
+    there = moved(xp, here)
+    assert there.symmetric
+    plan = rs.make_plan(60, subsample_size=0.5, n_resamples=50, rng=0)
+    a, b = (rs.average(rs.replicate(m, plan), "controlled") for m in (here, there))
+    np.testing.assert_allclose(to_numpy(b.theta), a.theta, atol=ROUNDING)
+    np.testing.assert_allclose(b.covariance, a.covariance, atol=ROUNDING)
+    np.testing.assert_allclose(
+        to_numpy(rs.plug_in(there).standard_error), rs.plug_in(here).standard_error, atol=ROUNDING
+    )
+
+
+def test_estimators_answer_in_the_kind_they_are_asked(xp):
+    data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", rng=0)
+    states, rewards = data.states.reshape(200, 3, 1), data.rewards.reshape(200, 2)
+    foreign = rs.Trajectories(xp.asarray(states.copy()), xp.asarray(rewards.copy()), dt=0.1)
+    model = rs.LSTD(rs.basis.Fourier(3), discount=0.9, n_resamples=50, random_state=0).fit(foreign)
+    same = rs.LSTD(rs.basis.Fourier(3), discount=0.9, n_resamples=50, random_state=0).fit(data)
+    grid = np.linspace(-2, 2, 5)[:, None]
+    values = model.predict(xp.asarray(grid.copy()))
+    assert type(values) is type(xp.asarray(np.zeros(1)))
+    np.testing.assert_allclose(to_numpy(values), same.predict(grid), atol=ROUNDING)
+    low, high = model.confidence_interval(xp.asarray(grid.copy()))
+    assert type(low) is type(high) is type(values)
+
+
+def test_kernel_ridge_and_its_standard_error(xp):
+    if not hasattr(xp, "bincount"):
+        pytest.skip("bincount is not in the array API standard")
+    X, y = rs.simulate.two_bumps(300, rng=0)
+    points = rs.simulate.two_bumps(40, rng=1)[0]
+    for statistic in ("U", "V"):
+        plan = rs.make_plan(300, statistic=statistic, subsample_size=30, n_resamples=150, rng=0)
+        host = rs.ReplayKernelRidge(alpha=0.1, gamma=2.0, standardize=None).fit(X, y, plan=plan)
+        fit = kernel_ridge_on_device(
+            xp.asarray(X.copy()), xp.asarray(y.copy()), plan, alpha=0.1, gamma=2.0, memory_budget=2**20
+        )
+        there = xp.asarray(points.copy())
+        mean, members = fit.predict_mean(there)[:, 0], fit.predict_members(there)[..., 0]
+        np.testing.assert_allclose(to_numpy(mean), host.predict(points), atol=ROUNDING)
+        np.testing.assert_allclose(to_numpy(members), host.predict_members(points), atol=ROUNDING)
+        expected = infinitesimal_jackknife(host.predict_members(points), plan)
+        variance = np.maximum(expected.corrected, 0) + expected.monte_carlo_variance
+        np.testing.assert_allclose(to_numpy(overlap_jackknife(members, plan)), variance, rtol=1e-9)
+
+
+def test_float32_is_kept_and_coarse_penalties_are_named():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    X, y = (torch.asarray(a, dtype=torch.float32) for a in rs.simulate.two_bumps(200, rng=0))
+    plan = rs.make_plan(200, subsample_size=50, n_resamples=20, rng=0)
+    assert kernel_ridge_on_device(X, y, plan, alpha=0.1).dual.dtype == torch.float32
+    with pytest.warns(rs.ReplayWarning, match="float32 leaves dual coefficients with a relative error"):
+        kernel_ridge_on_device(X, y, plan, alpha=1e-5)
+    g = torch.ones((50, 1, 1), dtype=torch.float32)
+    estimate = rs.plug_in(rs.Moments(g, torch.arange(50, dtype=torch.float32)[:, None]))
+    assert estimate.theta.dtype == torch.float32
+    assert float(estimate.theta[0]) == pytest.approx(24.5)
+
+
+def test_counter_hash_is_a_bijection_of_its_counter():
+    """No two observations of a subset tie: 2^20 counters have 2^20 numbers."""
+    keys = np.random.default_rng(0).integers(-(2**31), 2**31, (2, 2), dtype=np.int32)
+    numbers = mixed(np.arange(2**20, dtype=np.int32)[None], keys)
+    assert all(np.unique(row).size == 2**20 for row in numbers)
+
+
+def test_bad_input_has_its_sentence(xp):
+    nan = xp.asarray(np.array([1.0, np.nan]))
+    fine = xp.asarray(np.ones(2))
+    with pytest.raises(ValueError, match="`g` must be finite"):
+        rs.Moments(nan, fine)
+    with pytest.raises(ValueError, match="`f` must be of shape"):
+        rs.Moments(fine, xp.asarray(np.ones(3)))
+    with pytest.raises(ValueError, match='`statistic` must be "U" or "V" with equal probabilities'):
+        rs.make_plan(10, statistic="partition", sampler="counter")
+    with pytest.raises(ValueError, match='`sampler` must be one of "tiles", "counter"'):
+        rs.make_plan(10, sampler="tile")
