@@ -15,13 +15,16 @@ def ridge_leave_one_out(X, y, alpha):
     return np.mean(errors)
 
 
+def kernel_leave_one_out_error(K, y, alpha, i):
+    """Squared error of predicting observation i from the kernel ridge fit without it."""
+    kept = np.flatnonzero(np.arange(len(K)) != i)
+    dual = np.linalg.solve(K[np.ix_(kept, kept)] + alpha * np.eye(len(kept)), y[kept])
+    return (y[i] - K[i, kept] @ dual) ** 2
+
+
 def kernel_leave_one_out(K, y, alpha):
-    errors = []
-    for i in range(len(K)):
-        kept = np.flatnonzero(np.arange(len(K)) != i)
-        dual = np.linalg.solve(K[np.ix_(kept, kept)] + alpha * np.eye(len(kept)), y[kept])
-        errors.append((y[i] - K[i, kept] @ dual) ** 2)
-    return np.mean(errors)
+    """Mean of those over all observations."""
+    return np.mean([kernel_leave_one_out_error(K, y, alpha, i) for i in range(len(K))])
 
 
 def generalised_cross_validation(smoother, y):

@@ -12,6 +12,7 @@ Both hold for ridge in feature space (d = squared singular values of the feature
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,17 +45,20 @@ class PenaltyCurve:
     alphas : ndarray of shape (r,)
     errors : ndarray of shape (r,)
         Mean squared prediction error, averaged over outputs; infinite where an observation is interpolated.
+    squared : ndarray of shape (n,)
+        Squared error of every observation at the best penalty; `errors` holds such means.
     criterion : {"loo", "gcv"}
     """
 
     alphas: FloatArray
     errors: FloatArray
+    squared: FloatArray
     criterion: str
 
     @property
     def best(self) -> float:
-        """The penalty with the smallest error; of equal ones the largest."""
-        return float(self.alphas[len(self.errors) - 1 - np.argmin(self.errors[::-1])])
+        """The penalty with the smallest error."""
+        return float(self.alphas[np.argmin(self.errors)])
 
     @property
     def choice(self) -> Choice:
@@ -140,6 +144,10 @@ def choose_kernel(
 ) -> tuple[Choice, Choice]:
     """Choose the width `gamma` of a kernel and the penalty of one fit on all rows, together.
 
+    Every width is judged with its best penalty. The smallest error of a noisy curve is often an accident, so
+    of all widths that are at most one standard error worse than the best, the one nearest to the median
+    heuristic (one over the median squared distance) is taken.
+
     Parameters
     ----------
     points : array-like of shape (n, p)
@@ -177,21 +185,32 @@ def choose_kernel(
         )
     used = _some_rows(len(points), check_int(n_rows, "n_rows", low=2), rng)
     sample, target = points[used], y[used]
-    if gammas is None:
-        gammas = _GAMMA_FACTORS / _median_squared_distance(sample)
-    grid = check_array(gammas, "gammas", ndim=1)
+    typical = 1 / _median_squared_distance(sample)
+    grid = check_array(_GAMMA_FACTORS * typical if gammas is None else gammas, "gammas", ndim=1)
     curves = []
     for gamma in grid:
         K = replace(kernel, gamma=float(gamma))(sample, sample)
         curves.append(kernel_penalties(K, target, criterion=criterion))
-    best = int(np.argmin([curve.errors.min() for curve in curves]))
+    best = _nearest_of_the_good(curves, np.abs(np.log(grid / typical)))
+    reason = (
+        f"of {len(grid)} widths, each with its best penalty, the nearest to the median heuristic "
+        f"({typical:.3g}) within one standard error of the smallest error"
+    )
     chosen = curves[best].choice
     scale = len(points) / len(sample)
     where = "" if scale == 1 else f" on {len(sample)} of {len(points)} rows, scaled up by {scale:.3g}"
-    return (
-        Choice(float(grid[best]), f"smallest error of {len(grid)} widths, each with its best penalty"),
-        Choice(chosen.value * scale, chosen.reason + where),
-    )
+    return Choice(float(grid[best]), reason), Choice(chosen.value * scale, chosen.reason + where)
+
+
+def _nearest_of_the_good(curves: list[PenaltyCurve], distance: FloatArray) -> int:
+    """Return the position of the nearest curve that is at most one standard error worse than the best."""
+    best = min(curves, key=lambda curve: float(curve.errors.min()))
+    good = []
+    for position, curve in enumerate(curves):
+        excess = curve.squared - best.squared
+        if excess.mean() <= excess.std() / math.sqrt(len(excess)):
+            good.append(position)
+    return min(good, key=lambda position: float(distance[position]))
 
 
 def _curve(
@@ -214,8 +233,9 @@ def _curve(
         free = np.broadcast_to(free.mean(axis=1, keepdims=True), free.shape)
     with np.errstate(divide="ignore", invalid="ignore"):
         left_out = residuals / free[:, :, None]
-    errors = np.mean(left_out**2, axis=(1, 2))
-    return PenaltyCurve(alphas=grid, errors=np.where(np.isnan(errors), np.inf, errors), criterion=criterion)
+    squared = np.mean(left_out**2, axis=2)  # (r, n)
+    errors = np.nan_to_num(squared.mean(axis=1), nan=np.inf, posinf=np.inf)
+    return PenaltyCurve(alphas=grid, errors=errors, squared=squared[np.argmin(errors)], criterion=criterion)
 
 
 def _check_rows(X: ArrayLike, y: ArrayLike, name: str) -> tuple[FloatArray, FloatArray]:
