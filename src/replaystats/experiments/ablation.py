@@ -6,20 +6,24 @@ differs between them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .._core.typing import FloatArray
 from ..data.simulate import OrnsteinUhlenbeck
-from ..replicates.solvers import LU, PseudoInverse, Solution, Solver
+from ..replicates import replicate
+from ..replicates.solvers import LU, Lepski, PseudoInverse, Solution, Solver
 from .cells import Cell, Settings, cell_stream
 from .measures import METHODS, rmse, squared_iqr
-from .policy import ALGORITHMS, GRID, draw_systems
+from .policy import ALGORITHMS, FEATURES, GRID, Systems, draw_systems
 
 RCONDS = (0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 RIDGES = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+# Lepski's rule looks at every observation, so that fewer subsets must do.
+BALANCED = "chosen"
+BALANCED_RESAMPLES = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +51,34 @@ def run_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]
     process = OrnsteinUhlenbeck(discount_rate=beta)
     start = "uniform" if cell["setting"] == "uniform" else "paper"
     solvers = inverses()
-    predictions = np.empty((len(solvers), len(ALGORITHMS), len(METHODS), repetitions, len(GRID)))
+    labels = [*solvers, BALANCED] if cell["setting"] == "paper" else list(solvers)
+    predictions = np.empty((len(labels), len(ALGORITHMS), len(METHODS), repetitions, len(GRID)))
     for repetition in range(repetitions):
         rng = cell_stream(settings.seed, cell.key, repetition)
         systems = draw_systems(cell["n"], cell["B"], cell["k"], process, rng, start=start)
         for i, solver in enumerate(solvers.values()):
             predictions[i, :, :, repetition] = systems.predictions(systems.solve(solver))
+        if BALANCED in labels:
+            predictions[-1, :, :, repetition] = _balanced(systems)
     truth = process.value(GRID)
     return {
-        algorithm: {label: _row(predictions[i, a], truth) for i, label in enumerate(solvers)}
+        algorithm: {label: _row(predictions[i, a], truth) for i, label in enumerate(labels)}
         for a, algorithm in enumerate(ALGORITHMS)
     }
+
+
+def _balanced(systems: Systems) -> FloatArray:
+    """Return predictions (3 algorithms, 3 methods, m) with the penalty that Lepski's rule finds."""
+    rule = Lepski(targets=FEATURES)
+    plans = [replace(plan, n_resamples=min(BALANCED_RESAMPLES, plan.n_resamples)) for plan in systems.plans]
+    thetas = [
+        [
+            rule.solve_full(moments).theta[0],
+            *(replicate(moments, plan, solver=rule).theta.mean(axis=0) for plan in plans),
+        ]
+        for moments in systems.moments
+    ]
+    return np.asarray(np.array(thetas) @ FEATURES.T)
 
 
 def _row(predictions: FloatArray, truth: FloatArray) -> dict[str, dict[str, float]]:

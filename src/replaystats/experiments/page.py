@@ -131,6 +131,7 @@ def _really(cells: Sequence[Cell], journal: Journal, folder: Path, *, full: bool
         "zero": really.zero_predictor(cells, journal),
         "conditions": really.conditions(cells, journal),
         "inverses": really.inverses(cells, journal),
+        "in_short": really.inverses_in_short(cells, journal),
         "pictures": pictures,
         "tuned": really.tuned(cells, journal),
         "boston": really.boston_errors(cells, journal),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,10 +32,16 @@ class Systems:
     A : ndarray of shape (3, 1 + 2 B, q, q)
         By algorithm; first the whole data, then the B subsets of U, then those of V.
     b : ndarray of shape (3, 1 + 2 B, q)
+    moments : sequence of Moments
+        What was summed, by algorithm.
+    plans : sequence of ResamplingPlan
+        Over which subsets: U, V.
     """
 
     A: FloatArray
     b: FloatArray
+    moments: Sequence[AnyMoments]
+    plans: Sequence[ResamplingPlan]
 
     def solve(self, solver: Solver) -> Solution:
         """Solve all of them in one call."""
@@ -79,7 +86,8 @@ def draw_systems(
     sums = np.concatenate([rows.sum(axis=0)[None], *(_subset_sums(rows, plan) for plan in plans)])
     q = BASIS.n_basis
     stacked = sums.reshape(len(sums), len(ALGORITHMS), q * (q + 1)).swapaxes(0, 1)
-    return Systems(A=stacked[..., : q * q].reshape(len(ALGORITHMS), -1, q, q), b=stacked[..., q * q :].copy())
+    A, b = stacked[..., : q * q].reshape(len(ALGORITHMS), -1, q, q), stacked[..., q * q :].copy()
+    return Systems(A, b, moments, plans)
 
 
 def run_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:

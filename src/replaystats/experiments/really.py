@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .ablation import BALANCED
 from .catalogue import Experiment
 from .cells import Cell
 from .explorer import GROUPS, groups_of
@@ -87,6 +88,27 @@ def inverses(cells: Sequence[Cell], journal: Journal) -> Rows:
             }
         )
     return tables
+
+
+def inverses_in_short(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return the rows that tell the story at the smallest n: as published, then one thing changed."""
+    compared = {cell["setting"]: cell for cell in reversed(_of(cells, "ablation"))}
+    rows: Rows = []
+    for algorithm in ALGORITHMS if "paper" in compared else ():
+        tables = {setting: journal.results(cell.key)[algorithm] for setting, cell in compared.items()}
+        paper = tables["paper"]
+        story = {
+            "as published": paper["published"],
+            "plain inverse": paper["rcond=0"],
+            "ridge, penalty chosen from the data (Lepski)": paper[BALANCED],
+            f"ridge, best penalty in hindsight ({_best(paper, 'alpha=')})": paper[_best(paper, "alpha=")],
+        }
+        for setting, name in (("beta=0.1", "beta = 0.1"), ("uniform", "data that cover the grid")):
+            if setting in tables:
+                story[name] = tables[setting]["published"]
+        n = compared["paper"]["n"]
+        rows += [{"label": GROUPS[algorithm], "n": n, "what": what, **row} for what, row in story.items()]
+    return rows
 
 
 def _best(rows: dict[str, Any], prefix: str) -> str:

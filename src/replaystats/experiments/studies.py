@@ -46,7 +46,9 @@ STUDIES: dict[str, Study] = {
     "policy": Study(policy.run_cell, _policy_cost),
     "kernel": Study(kernel.run_cell, _kernel_cost),
     "boston": Study(kernel.run_cell, _kernel_cost),
-    "ablation": Study(ablation.run_cell, lambda cell, repetitions: 1.2e-3 * cell["B"] * repetitions),
+    "ablation": Study(
+        ablation.run_cell, lambda cell, repetitions: 1.2e-3 * cell["B"] * repetitions + 5e-3 * cell["n"]
+    ),
     "tuned": Study(tuned.run_cell, lambda cell, repetitions: 2 * _kernel_cost(cell, repetitions)),
     "testsets": Study(held_out.run_cell, lambda cell, repetitions: 0.2 * repetitions),
     "timing": Study(timing.run_table_cell, lambda cell, repetitions: 5e-3 * repetitions, timed=True),

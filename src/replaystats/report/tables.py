@@ -50,7 +50,7 @@ def duration(seconds: float) -> str:
     ('12 ms', '42 s', '10 min', '84 h')
     """
     if seconds < 1:
-        return f"{1000 * seconds:.0f} ms"
+        return f"{significant(1000 * seconds, 2)} ms"
     for size, unit in ((3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:
             return f"{significant(seconds / size, 2)} {unit}"
