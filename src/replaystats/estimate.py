@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from ._core.arrays import like, to_numpy
+from ._core.capabilities import LIBRARIES, takes_arrays_of
 from ._core.errors import IntervalWithheldError, SingularReplicateError, must_be
 from ._core.typing import ArrayLike, FloatArray
 from ._core.validation import check_array, check_choice, check_real
@@ -48,6 +49,8 @@ class Estimate:
         Share cut from each end by "trimmed".
     requested : str
         The method that was asked for: "auto" may lead to another one when replicates are added.
+    validity : Validity or None
+        What the replicates say about intervals, computed when asked; the plug-in makes a pilot then.
     """
 
     theta: FloatArray
@@ -57,6 +60,7 @@ class Estimate:
     solver: Solver
     trim: float = 0.1
     requested: str = "plug_in"
+    validity: Validity | None = field(default=None, repr=False)
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return X theta for features or any linear functionals X of shape (m, q)."""
@@ -183,10 +187,9 @@ class Estimate:
 
     @cached_property
     def _validity(self) -> Validity:
-        replicates = self.replicates
-        return Validity(
-            replicates=pilot_replicates(self.moments, self.solver) if replicates is None else replicates
-        )
+        if self.validity is not None:
+            return self.validity
+        return Validity(replicates=pilot_replicates(self.moments, self.solver))
 
     def _functionals(self, X: ArrayLike) -> FloatArray:
         X = check_array(X, "X", ndim=2)
@@ -199,6 +202,7 @@ class Estimate:
         return f"Estimate({self.method}, q={self.theta.shape[0]}, n={self.moments.n_observations})"
 
 
+@takes_arrays_of(*LIBRARIES, where="sums on the device, the solve on the host")
 def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
     """Solve the moment equation once, on all observations.
 
@@ -226,6 +230,7 @@ def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
     )
 
 
+@takes_arrays_of(*LIBRARIES, where="host; counts for intervals are drawn and multiplied on the device")
 def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) -> Estimate:
     """Combine replicates into one estimate; failed ones take no part.
 
@@ -252,7 +257,9 @@ def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) 
     """
     check_choice(method, "method", METHODS)
     trim = check_real(trim, "trim", low=0.0, high=0.5, closed="left")
-    requested, method = method, _decide(replicates) if method == "auto" else method
+    validity, requested = Validity(replicates=replicates), method
+    if method == "auto":
+        method = "controlled" if validity.controllable else "mean"
     if replicates.plan.subset_weights is not None and method in ("median", "trimmed"):
         hint = 'Use method="mean", or a drawn plan.'
         raise ValueError(must_be("method", '"mean" for a weighted plan', repr(method), hint))
@@ -266,6 +273,7 @@ def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) 
         solver=replicates.solver,
         trim=trim,
         requested=requested,
+        validity=validity,
     )
 
 
@@ -273,11 +281,6 @@ def _as_given(theta: FloatArray, moments: AnyMoments) -> FloatArray:
     """Return theta in the kind and on the device of the moments."""
     given: FloatArray = like(theta, getattr(moments, "rows", theta))
     return given
-
-
-def _decide(replicates: Replicates) -> str:
-    """Return the method that "auto" stands for."""
-    return "controlled" if Validity(replicates=replicates).controllable else "mean"
 
 
 def _averaged(replicates: Replicates, method: str) -> FloatArray:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.capabilities import LIBRARIES, takes_arrays_of
 from ..basis import Basis
 from ..moments import HeldMoments, lstd_moments
 from ..moments.rewards import RewardLike
@@ -14,6 +15,7 @@ from ..replicates.solvers import Solver
 from ._replayed import PolicyEvaluation
 
 
+@takes_arrays_of(*LIBRARIES, where="host; predictions in the kind they were asked in")
 class LSTD(PolicyEvaluation):
     """Value of a policy from logged trajectories, by least-squares temporal differences, replayed.
 

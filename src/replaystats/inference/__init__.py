@@ -14,6 +14,7 @@ from .influence import (
 )
 from .intervals import Interval
 from .jackknife import JackknifeVariance, infinitesimal_jackknife
+from .overlap import overlap_jackknife, subset_overlaps
 from .replay import ReplayCovariance, replay_covariance
 from .support import outside_support
 
@@ -36,8 +37,10 @@ __all__ = [
     "linearise",
     "newey_west_covariance",
     "outside_support",
+    "overlap_jackknife",
     "replay_covariance",
     "reweighted_average",
     "sandwich_covariance",
+    "subset_overlaps",
     "unit_moments",
 ]

@@ -13,6 +13,7 @@ from array_api_compat import array_namespace
 from scipy import sparse
 
 from .._core.arrays import like
+from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.errors import must_be
 from .._core.typing import FloatArray
 from ..resampling import ResamplingPlan
@@ -37,6 +38,7 @@ def subset_overlaps(plan: ResamplingPlan) -> FloatArray:
     return total
 
 
+@takes_arrays_of(*LIBRARIES, where="device of the predictions; the overlaps of subsets on the host")
 def overlap_jackknife(members: Any, plan: ResamplingPlan, overlaps: FloatArray | None = None) -> Any:
     """Return the variance of the mean over members, Monte-Carlo part included, shape (m,).
 

@@ -12,11 +12,13 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from .._core.arrays import check_finite, is_foreign, like, to_numpy
+from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array
 
 
+@takes_arrays_of(*LIBRARIES, where="rows stay on their device")
 class Moments:
     """Per-observation moments g_i and f_i of a ratio estimator theta = E[g]^-1 E[f].
 

@@ -15,6 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from .._core.arrays import check_finite, like
+from .._core.capabilities import takes_arrays_of
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import IntArray
 from .._core.validation import check_length, check_real
@@ -87,6 +88,7 @@ class DeviceKernelRidge:
         return f"DeviceKernelRidge({B} fits of k={k} of n={self.X.shape[0]})"
 
 
+@takes_arrays_of("torch", "jax", "cupy", where="on the device; indices come from the host")
 def kernel_ridge_on_device(
     X: Any,
     y: Any,

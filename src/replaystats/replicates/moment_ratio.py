@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.errors import ReplayWarning, SingularReplicateError, must_be
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_choice
@@ -91,6 +92,7 @@ class Replicates:
         )
 
 
+@takes_arrays_of(*LIBRARIES, where="sums on the device, q x q solves on the host in NumPy")
 def replicate(
     moments: AnyMoments,
     plan: ResamplingPlan,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._core.arrays import is_foreign, to_numpy
+from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.errors import must_be
 from .._core.typing import FloatArray
 from .._core.validation import check_int
@@ -50,6 +51,7 @@ class SubsetSums:
         return f"SubsetSums({len(self)} subsets, q={self.A.shape[1]})"
 
 
+@takes_arrays_of(*LIBRARIES, where="products on the device of the moments, sums to the host")
 def subset_sums(
     moments: AnyMoments,
     plan: ResamplingPlan,
