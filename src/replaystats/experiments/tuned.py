@@ -8,9 +8,10 @@ import numpy as np
 
 from .._core.typing import FloatArray
 from ..replicates.kernels import make_kernel
+from ..replicates.penalties import kernel_penalties
 from ..replicates.scaling import Scaling
 from .cells import Cell, Settings, cell_stream
-from .kernel import TASKS, draw_plans, fit_predict, penalty
+from .kernel import TASKS, draw_plans, fit_predict, penalty, whole
 from .measures import rmse
 
 ALPHAS = np.logspace(-4, 2, 49)
@@ -18,10 +19,7 @@ ROWS = ("plain", "U", "V", "loo")
 
 
 def fit_predict_loo(X: FloatArray, y: FloatArray, X_test: FloatArray) -> tuple[FloatArray, float]:
-    """Fit all the data, KRLS units, with the lambda of smallest leave-one-out error.
-
-    With K = Q diag(d) Q^T, the left-out residual of point i is c_i / [(K + lambda I)^-1]_ii, so one
-    eigendecomposition serves every lambda.
+    """Fit all the data, in KRLS's units, with the lambda of smallest leave-one-out error.
 
     Returns
     -------
@@ -36,16 +34,10 @@ def fit_predict_loo(X: FloatArray, y: FloatArray, X_test: FloatArray) -> tuple[F
     >>> bool(abs(predictions - np.sin(6 * x[:, 0])).max() < 0.01)
     True
     """
-    units, y_units = Scaling.of(X), Scaling.of(y[:, None])
-    points, targets = units(X), y_units(y[:, None])[:, 0]
-    kernel = make_kernel("rbf", n_features=X.shape[1])
-    eigenvalues, Q = np.linalg.eigh(kernel(points, points))
-    shrunk = 1.0 / (eigenvalues + ALPHAS[:, None])  # (n_alphas, n)
-    dual = (shrunk * (Q.T @ targets)) @ Q.T  # (n_alphas, n)
-    left_out = dual / (shrunk @ (Q**2).T)
-    best = int(np.argmin((left_out**2).mean(axis=1)))
-    predictions = kernel(units(X_test), points) @ dual[best]
-    return predictions * y_units.scale.item() + y_units.centre.item(), float(ALPHAS[best])
+    points = Scaling.of(X)(X)
+    K = make_kernel("rbf", n_features=X.shape[1])(points, points)
+    alpha = kernel_penalties(K, (y - y.mean()) / y.std(ddof=1), ALPHAS).best
+    return fit_predict(X, y, X_test, whole(len(y)), alpha)[0], alpha
 
 
 def run_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
