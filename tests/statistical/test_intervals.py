@@ -1,0 +1,148 @@
+"""Coverage of 95 % intervals, and predictions about replay, against simulated truths.
+
+Smaller than the table in docs/coverage.md (benchmarks/coverage.py), with bounds that allow for the
+simulation's own error: four standard errors beyond [0.93, 0.97]. Test functionals of one data set are
+dependent, so that error is computed over data sets.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import replaystats as rs
+from oracles import settings
+from replaystats._core.errors import IntervalWithheldError
+
+pytestmark = pytest.mark.statistical
+
+
+def replicates_of(moments, statistic, share, n_resamples, rng):
+    plan = rs.make_plan(
+        moments.n_observations,
+        statistic=statistic,
+        subsample_size=share,
+        n_resamples=n_resamples,
+        rng=rng,
+    )
+    return rs.replicate(moments, plan, on_failure="drop")
+
+
+def coverage(setting, n, share, statistic, n_resamples, n_datasets, method="auto"):
+    """Return mean coverage over the data sets with an interval, its standard error, and their share."""
+    truth = setting.X @ setting.target
+    values = []
+    for number in range(n_datasets):
+        rng = np.random.default_rng([n, number])
+        moments = rs.Moments(*setting.draw(rng, n))
+        estimate = rs.average(replicates_of(moments, statistic, share, n_resamples, rng), method)
+        try:
+            low, high = estimate.confidence_interval(setting.X)
+        except IntervalWithheldError:
+            continue
+        values.append(np.mean((low <= truth) & (truth <= high)))
+    return np.mean(values), np.std(values, ddof=1) / np.sqrt(len(values)), len(values) / n_datasets
+
+
+@pytest.mark.parametrize("statistic", ["U", "V"])
+@pytest.mark.parametrize(
+    ("setting", "n", "share", "n_resamples", "n_datasets"),
+    [
+        (settings.LSTD, 200, 0.3, 200, 200),
+        (settings.LSTD, 200, 0.5, 200, 200),
+        (settings.LSTD, 200, 0.5, 1000, 100),
+        (settings.LSTD, 1000, 0.3, 200, 100),
+        (settings.LSTD, 1000, 0.5, 1000, 60),
+        (settings.PHIBE, 200, 0.5, 200, 200),
+        (settings.OLS, 200, 0.5, 200, 300),
+        (settings.OLS_LEVERAGE, 200, 0.5, 200, 300),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_coverage(setting, n, share, n_resamples, n_datasets, statistic):
+    mean, error, given = coverage(setting, n, share, statistic, n_resamples, n_datasets)
+    assert 0.93 - 4 * error <= mean <= 0.97 + 4 * error
+    assert given > 0.9
+
+
+@pytest.mark.parametrize("method", ["median", "trimmed"])
+@pytest.mark.parametrize("statistic", ["U", "V"])
+def test_coverage_of_robust_averages(method, statistic):
+    mean, error, given = coverage(settings.LSTD, 200, 0.5, statistic, 300, 150, method)
+    assert 0.93 - 4 * error <= mean <= 0.97 + 4 * error
+    assert given > 0.95
+
+
+def test_medians_cover_where_means_have_no_interval():
+    """An instrument of concentration 16: a few subsets cross, and half the means get no interval."""
+    weak = settings.iv_setting("weak instrument", 16)
+    median, error, given = coverage(weak, 200, 0.5, "V", 300, 300, "median")
+    assert given > 0.85
+    assert 0.93 - 4 * error <= median
+    assert coverage(weak, 200, 0.5, "V", 300, 100)[2] < 0.6
+
+
+@pytest.mark.parametrize("statistic", ["U", "V"])
+def test_the_control_variate_cuts_monte_carlo_variance(statistic):
+    """n=1000, k=500, B=20: 0.015 (U) and 0.035 (V) of the variance of independent draws (2 data sets)."""
+    ratios = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        moments = rs.Moments(*settings.LSTD.draw(rng, 1000))
+        draws = [replicates_of(moments, statistic, 0.5, 20, [seed, r]) for r in range(60)]
+        spread = [
+            np.var([rs.average(d, m).predict(settings.LSTD.X) for d in draws], axis=0)
+            for m in ("mean", "controlled")
+        ]
+        ratios.append((spread[1] / spread[0]).mean())
+    assert np.mean(ratios) < (0.03 if statistic == "U" else 0.06)
+
+
+def measured_and_predicted(setting, n, share, statistic, n_datasets, n_resamples):
+    """Return the true variance ratio of replay over the plug-in, its error, and the median prediction."""
+    plain, replayed, predicted = [], [], []
+    for number in range(n_datasets):
+        rng = np.random.default_rng([n, number, 7])
+        moments = rs.Moments(*setting.draw(rng, n))
+        estimate = rs.average(replicates_of(moments, statistic, share, n_resamples, rng), "controlled")
+        plain.append(rs.plug_in(moments).predict(setting.X))
+        replayed.append(estimate.predict(setting.X))
+        predicted.append(estimate.diagnose(setting.X).variance_ratio or np.nan)
+    plain, replayed = np.array(plain), np.array(replayed)
+
+    def ratio(rows):
+        return replayed[rows].var(axis=0).sum() / plain[rows].var(axis=0).sum()
+
+    rng = np.random.default_rng(0)
+    resampled = [ratio(rng.integers(0, n_datasets, n_datasets)) for _ in range(200)]
+    return ratio(np.arange(n_datasets)), np.std(resampled), np.nanmedian(predicted)
+
+
+@pytest.mark.parametrize("statistic", ["U", "V"])
+@pytest.mark.parametrize(
+    ("setting", "n", "share", "n_datasets"),
+    [
+        (settings.LSTD, 200, 0.5, 200),
+        (settings.OLS, 50, 0.5, 300),
+        (settings.OLS_LEVERAGE, 50, 0.5, 300),
+        (settings.OLS_QUIET, 50, 0.5, 300),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_predicted_variance_ratio(setting, n, share, n_datasets, statistic):
+    """Predictions were within 0.04 (U) and 0.08 (V) of the truth in pilot studies of these settings."""
+    truth, error, predicted = measured_and_predicted(setting, n, share, statistic, n_datasets, 200)
+    assert abs(predicted - truth) < (0.05 if statistic == "U" else 0.1) + 4 * error
+
+
+def test_blom_on_real_estimates():
+    """Var(U_nkB) = sampling + v / B: predicted within the error of 150 simulated estimates."""
+    estimates, predicted = [], []
+    for number in range(150):
+        rng = np.random.default_rng([11, number])
+        moments = rs.Moments(*settings.LSTD.draw(rng, 200))
+        mean = rs.average(replicates_of(moments, "U", 0.5, 10, rng))
+        estimates.append(mean.predict(settings.LSTD.X))
+        predicted.append(mean.replay_covariance.components(settings.LSTD.X).total)
+    ratio = np.mean(predicted, axis=0).mean() / np.var(estimates, axis=0).mean()
+    assert 0.8 < ratio < 1.3  # a variance from 150 estimates of 6 related functionals has an error of 6-12 %
