@@ -74,7 +74,10 @@ def streamed(source):
 
 
 def test_a_killed_worker_costs_time_not_the_answer(two_workers, source, plan, expected, tmp_path):
-    found = rs.replicate(streamed(Killing(source, 3, tmp_path, times=1)), plan)
+    moments = streamed(Killing(source, 3, tmp_path, times=1))
+    # With the first pass over the data done, the worker dies in the middle of the sums.
+    moments.remember(maxima=streamed(source).surveyed_maxima(range(8)))
+    found = rs.replicate(moments, plan)
     assert len(list(tmp_path.iterdir())) == 1  # it did happen
     np.testing.assert_array_equal(found.theta, expected.theta)
     np.testing.assert_array_equal(found.sums.A, expected.sums.A)
@@ -110,6 +113,13 @@ def test_any_number_of_workers_gives_the_same_bits(cluster, source, plan, expect
     cluster.scale(n_workers)
     cluster.get_client().wait_for_workers(n_workers)
     with joblib.parallel_config("dask"):
+        found = rs.replicate(streamed(source), plan)
+    np.testing.assert_array_equal(found.theta, expected.theta)
+
+
+@pytest.mark.cluster
+def test_joblibs_own_processes_give_the_same_bits(source, plan, expected):
+    with joblib.parallel_config("loky", n_jobs=2):
         found = rs.replicate(streamed(source), plan)
     np.testing.assert_array_equal(found.theta, expected.theta)
 

@@ -129,6 +129,20 @@ def test_averages_and_intervals_agree_with_data_in_memory(data, in_memory):
     )
 
 
+@pytest.mark.parametrize("ask", [rs.inference.sandwich_covariance, rs.inference.jackknife_bias])
+def test_the_data_are_gone_through_block_by_block(data, in_memory, ask):
+    found = ask(streamed(ArrayBlocks(data, block_rows=7000)))
+    np.testing.assert_allclose(found, ask(in_memory), rtol=1e-7, atol=1e-12)
+
+
+def test_numbers_per_observation_are_held_only_where_they_fit(data, in_memory, monkeypatch):
+    moments, theta = streamed(ArrayBlocks(data, block_rows=7000)), np.ones(5)
+    np.testing.assert_array_equal(moments.residuals(theta), in_memory.residuals(theta))
+    monkeypatch.setattr("replaystats.moments.streamed._HELD_BYTES", 10**6)
+    with pytest.raises(ValueError, match=r"`moments` must be small enough to hold .*; got 1600000 bytes"):
+        moments.residuals(theta)
+
+
 class TestMemory:
     def test_working_arrays_stay_within_the_budget(self, memory_maps):
         budget = 2**26  # of which a draw may take 40 MB; whole tiles would exceed it

@@ -1,0 +1,47 @@
+"""Single transitions against trajectories of one step, which are held to loops elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import replaystats as rs
+
+
+@pytest.fixture
+def block(rng):
+    return {
+        "states": rng.normal(size=(50, 2)),
+        "rewards": rng.normal(size=50),
+        "next_states": rng.normal(size=(50, 2)),
+        "terminal": rng.random(50) < 0.3,
+    }
+
+
+def as_trajectories(block):
+    states = np.stack([block["states"], block["next_states"]], axis=1)
+    return rs.Trajectories(states, rewards=block["rewards"][:, None], terminated=block.get("terminal"))
+
+
+@pytest.mark.parametrize("order", [2, 8])  # written out, and kept as factors
+def test_equal_to_trajectories_of_one_step(block, order):
+    basis = rs.basis.Polynomial(order, dimension=2)
+    found = rs.transition_moments(block, basis, discount=0.8)
+    expected = rs.lstd_moments(as_trajectories(block), basis, discount=0.8)
+    assert type(found) is type(expected)
+    for ours, theirs in zip(found.total(), expected.total(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_without_terminal_nothing_ends(block):
+    del block["terminal"]
+    basis = rs.basis.Polynomial(1, dimension=2)
+    found = rs.transition_moments(block, basis, discount=0.8)
+    expected = rs.lstd_moments(as_trajectories(block), basis, discount=0.8)
+    np.testing.assert_allclose(found.rows, expected.rows, rtol=1e-12)
+
+
+def test_columns_of_different_length_are_refused(block):
+    block["rewards"] = block["rewards"][:-1]
+    with pytest.raises(ValueError, match=r"`rewards` must be as long as `states` \(50\); got 49"):
+        rs.transition_moments(block, rs.basis.Polynomial(1, dimension=2), discount=0.8)
