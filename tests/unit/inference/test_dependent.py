@@ -147,35 +147,40 @@ def test_large_bases_stay_factored():
     assert units.symmetric
 
 
+def interval_of(units, X, seed, **options):
+    plan = rs.make_plan(len(units), n_resamples=200, rng=seed, **options)
+    return rs.average(rs.replicate(units, plan), "auto").confidence_interval(X)
+
+
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    ("reward", "unit", "low", "high"),
-    [
-        ("in_span", "block", 0.92, 0.97),
-        ("in_span", "circular", 0.92, 0.97),
-        ("in_span", "window", 0.92, 0.97),
-        ("out_of_span", "block", 0.90, 0.96),
-        ("out_of_span", "circular", 0.90, 0.96),
-        ("out_of_span", "window", 0.55, 0.80),
-    ],
-)
-def test_coverage_on_one_chain(reward, unit, low, high):
-    """Nominal 95 % intervals at 4 states, 150 chains of 4000 steps; the mean has a standard error of .012."""
+@pytest.mark.parametrize("reward", ["in_span", "out_of_span"])
+def test_coverage_on_one_chain(reward):
+    """Nominal 95 % intervals at 4 states, 150 chains of 4000 steps; a mean has a standard error of .013.
+
+    Blocks and runs cover within 3.5 standard errors of .94. Single steps do so only where the value is in the
+    span; elsewhere they cover less than blocks do on the same chains.
+    """
     chain = rs.simulate.FiniteChain.ring(reward=reward)
     phi = BASIS(np.arange(16.0)[:, None])
     following = np.asarray(chain.transition) @ phi
     theta = np.linalg.solve(phi.T @ (phi - 0.9 * following), phi.T @ np.asarray(chain.rewards))
     X = phi[::4]
-    covered = []
+    covered = {"block": [], "circular": [], "window": []}
     for seed in range(150):
         steps = ring_steps(reward, n_steps=4000, rng=seed)
         single = unit_moments(steps, np.arange(4000))
-        options = {}
-        units = unit_moments(steps, "block", X=X) if unit == "block" else single
-        if unit == "circular":
-            length = automatic_block_length(influence_values(single) @ X.T)
-            options = {"statistic": "circular", "block_length": length}
-        plan = rs.make_plan(len(units), n_resamples=200, rng=seed, **options)
-        ends = rs.average(rs.replicate(units, plan), "auto").confidence_interval(X)
-        covered.append((ends.low <= X @ theta) & (X @ theta <= ends.high))
-    assert low < np.mean(covered) < high
+        length = automatic_block_length(influence_values(single) @ X.T)
+        intervals = {
+            "block": interval_of(unit_moments(steps, "block", X=X), X, seed),
+            "circular": interval_of(single, X, seed, statistic="circular", block_length=length),
+            "window": interval_of(single, X, seed),
+        }
+        for unit, (low, high) in intervals.items():
+            covered[unit].append((low <= X @ theta) & (X @ theta <= high))
+    share = {unit: np.mean(hits) for unit, hits in covered.items()}
+    assert 0.9 < share["block"] < 0.98
+    assert 0.9 < share["circular"] < 0.98
+    if reward == "in_span":
+        assert 0.9 < share["window"] < 0.98
+    else:
+        assert share["window"] < share["block"] - 0.03
