@@ -7,6 +7,8 @@ first.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from .._core.exact import ExactGrid, column_maxima
@@ -74,6 +76,12 @@ def exact_sums(
     grid = ExactGrid.from_maxima(maxima, max(plan.n_observations, plan.subsample_size))
     sparse = gather_is_cheaper(plan, 16 * step * moments.n_columns)
 
+    def slices(first: int, last: int) -> tuple[FloatArray, FloatArray]:
+        return grid.split(moments.stacked_rows(first, last))
+
+    if 16 * plan.n_observations * moments.n_columns <= memory_budget // 2:
+        slices = functools.cache(slices)  # split once for all tiles
+
     def one_tile(tile: int) -> FloatArray:
         subsets = plan.tile_subsets(tile)
         sums = np.zeros((2, moments.n_columns, subsets.stop - subsets.start))
@@ -81,8 +89,8 @@ def exact_sums(
             draw = plan.draw(tile, block)
             for first in range(rows.start, rows.stop, step):
                 last = min(first + step, rows.stop)
-                slices = grid.split(moments.stacked_rows(first, last))
-                add_products(sums, slices, draw, slice(first - rows.start, last - rows.start), sparse=sparse)
+                part = slice(first - rows.start, last - rows.start)
+                add_products(sums, slices(first, last), draw, part, sparse=sparse)
         return grid.join(*sums.swapaxes(1, 2))
 
     return np.concatenate(executor.map(one_tile, tiles))
