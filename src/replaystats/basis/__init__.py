@@ -15,6 +15,7 @@ from .one_hot import OneHot
 from .polynomial import Polynomial
 from .random_fourier import RandomFourier
 from .rbf import RBF
+from .standardized import Standardized
 from .tile_coding import TileCoding
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "OneHot",
     "Polynomial",
     "RandomFourier",
+    "Standardized",
     "TileCoding",
 ]
