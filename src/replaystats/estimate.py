@@ -14,16 +14,15 @@ from ._core.typing import ArrayLike, FloatArray
 from ._core.validation import check_array, check_choice, check_real
 from .inference.covariance import variance_at
 from .inference.diagnosis import Diagnosis, diagnose
-from .inference.influence import jackknife_covariance, linearise, sandwich_covariance
+from .inference.influence import (
+    jackknife_covariance,
+    leverage_covariance,
+    linearise,
+    sandwich_covariance,
+)
 from .inference.intervals import Interval, normal_interval
 from .inference.location import locate, location_scores
-from .inference.replay import (
-    ReplayCovariance,
-    control_variate,
-    linearise_subsets,
-    replay_covariance,
-    replicate_weights,
-)
+from .inference.replay import ReplayCovariance, replay_covariance, replicate_weights
 from .inference.validity import Validity, pilot_replicates
 from .moments import AnyMoments
 from .replicates import Replicates
@@ -87,10 +86,14 @@ class Estimate:
             return None
         controlled = self.method == "controlled"
         control = self._validity.linear if controlled or self._validity.controllable else None
-        theta = _averaged(self.replicates, self.method)
+        theta = _averaged(self._validity, self.method)
         weights = replicate_weights(self.replicates)
         scores = location_scores(theta, self.method, weights=weights, trim=self.trim)
-        return replay_covariance(self.replicates, scores, control=control, controlled=controlled)
+        found = replay_covariance(self.replicates, scores, control=control, controlled=controlled)
+        if not (self.replicates.plan.with_replacement and self._validity.controllable):
+            return found
+        # With replacement the infinitesimal jackknife is a sandwich: it lacks what leverage adds.
+        return found.plus(leverage_covariance(self.moments, self.solver))
 
     @property
     def standard_error(self) -> FloatArray:
@@ -263,7 +266,7 @@ def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) 
     if replicates.plan.subset_weights is not None and method in ("median", "trimmed"):
         hint = 'Use method="mean", or a drawn plan.'
         raise ValueError(must_be("method", '"mean" for a weighted plan', repr(method), hint))
-    theta = _averaged(replicates, method)
+    theta = _averaged(validity, method)
     located = locate(theta, method, weights=replicate_weights(replicates), trim=trim)
     return Estimate(
         theta=_as_given(located, replicates.moments),
@@ -283,9 +286,7 @@ def _as_given(theta: FloatArray, moments: AnyMoments) -> FloatArray:
     return given
 
 
-def _averaged(replicates: Replicates, method: str) -> FloatArray:
+def _averaged(validity: Validity, method: str) -> FloatArray:
     """Return what is averaged: the replicates that did not fail, less their linear part if "controlled"."""
-    theta = replicates.theta[~replicates.failed]
-    if method == "controlled":
-        theta = theta - control_variate(replicates, linearise_subsets(replicates))
-    return theta
+    theta = validity.replicates.theta[~validity.replicates.failed]
+    return theta - validity.linear_part if method == "controlled" else theta

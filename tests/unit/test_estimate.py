@@ -12,6 +12,7 @@ import replaystats as rs
 from oracles import settings
 from replaystats._core.errors import IntervalWithheldError
 from replaystats.inference import jackknife_covariance, sandwich_covariance
+from replaystats.inference.replay import linearise_subsets
 
 
 @pytest.fixture
@@ -94,6 +95,21 @@ def test_monte_carlo_noise_is_part_of_the_error(replicates):
     controlled = rs.average(replicates, "controlled").replay_covariance
     np.testing.assert_allclose(controlled.sampling, parts.sampling, rtol=1e-8)
     assert (np.diag(controlled.monte_carlo) < 0.3 * np.diag(parts.monte_carlo)).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_leverage_is_added_with_replacement(moments, method):
+    plan = rs.make_plan(120, statistic="V", subsample_size=0.5, n_resamples=300, rng=1)
+    replicates = rs.replicate(moments, plan)
+    estimate = rs.average(replicates, method)
+    missing = jackknife_covariance(moments) - sandwich_covariance(moments)
+    assert (np.linalg.eigvalsh(missing) > 0).all()
+    control = linearise_subsets(replicates)
+    alone = rs.inference.replay_covariance(replicates, control=control).sampling
+    if method in ("mean", "controlled"):
+        np.testing.assert_allclose(estimate.replay_covariance.sampling, alone + missing, rtol=1e-8)
+    ratio = estimate.standard_error / rs.plug_in(moments).standard_error
+    assert ((ratio > 0.8) & (ratio < 1.3)).all()
 
 
 @pytest.mark.parametrize("method", METHODS)

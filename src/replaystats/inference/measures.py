@@ -13,7 +13,7 @@ from ..resampling import ResamplingPlan, make_plan
 from .covariance import variance_at
 from .influence import jackknife_bias, jackknife_covariance
 from .location import locate
-from .replay import ReplayCovariance, control_variate, replay_covariance, replicate_weights
+from .replay import ReplayCovariance, replay_covariance, replicate_weights
 from .validity import PILOT_RESAMPLES, PILOT_SEED, Validity
 
 MONTE_CARLO_TARGET = 0.01
@@ -57,8 +57,8 @@ def replay_bias(validity: Validity, X: FloatArray | None) -> FloatArray:
     """
     replicates = validity.replicates
     theta = replicates.theta[~replicates.failed]
-    if validity.controllable and validity.linear is not None:
-        theta = theta - control_variate(replicates, validity.linear)
+    if validity.controllable:
+        theta = theta - validity.linear_part
     centre = locate(theta, "mean", weights=replicate_weights(replicates), trim=0.0)
     plug_in = replicates.solver.solve_full(replicates.moments).theta[0]
     return _apply(X, (centre - plug_in) / (1 - _plug_in_share(replicates.plan)))

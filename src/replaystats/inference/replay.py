@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -67,6 +67,10 @@ class ReplayCovariance:
     def total(self) -> FloatArray:
         """Var(U_nkB) or Var(V_nkB): sampling and Monte-Carlo parts together."""
         return self.sampling + self.monte_carlo
+
+    def plus(self, correction: FloatArray) -> ReplayCovariance:
+        """Return the same with a correction of the sampling covariance added."""
+        return replace(self, sampling=self.sampling + correction, raw=self.raw + correction)
 
     def components(self, X: FloatArray | None = None) -> Components:
         """Return the variance components of X theta (of theta itself for None)."""

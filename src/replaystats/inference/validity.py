@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from .._core.errors import SingularReplicateError
-from .._core.typing import BoolArray
+from .._core.typing import BoolArray, FloatArray
 from ..moments import AnyMoments
 from ..replicates import Replicates, replicate
 from ..replicates.solvers import Solver
@@ -19,7 +19,7 @@ from .crossing import crossed, separation, smallest_eigenvalues
 from .designs import design_doubt
 from .influence import Linearisation, is_linear
 from .location import tail_index
-from .replay import linearise_subsets
+from .replay import control_variate, linearise_subsets
 
 # The plug-in has no replicates of its own: half-samples scatter about it as it does about the truth.
 PILOT_RESAMPLES = 256
@@ -32,8 +32,8 @@ RARE_CROSSING = 0.005
 ROBUST_CROSSING = 0.05
 # Standard errors between the moment matrix and a singular one below which normal intervals are rough.
 WEAK_SEPARATION = 4.0
-# Eigenvalues cost more than anything else here, and the separation needs two digits.
-SEPARATION_SUBSETS = 128
+# Eigenvalues cost more than anything else here, and the separation needs one digit.
+SEPARATION_SUBSETS = 64
 ROBUST_METHODS = ("median", "trimmed")
 
 
@@ -66,6 +66,12 @@ class Validity:
             return linearise_subsets(self.replicates)
         except SingularReplicateError:
             return None
+
+    @cached_property
+    def linear_part(self) -> FloatArray:
+        """The linear part of the used replicates, mean zero; an error where there is no linearisation."""
+        linear = linearise_subsets(self.replicates) if self.linear is None else self.linear
+        return control_variate(self.replicates, linear)
 
     @cached_property
     def crossed(self) -> BoolArray:
