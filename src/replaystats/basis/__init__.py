@@ -15,6 +15,7 @@ from .one_hot import OneHot
 from .polynomial import Polynomial
 from .random_fourier import RandomFourier
 from .rbf import RBF
+from .scaled import Scaled
 from .standardized import Standardized
 from .tile_coding import TileCoding
 
@@ -27,6 +28,7 @@ __all__ = [
     "OneHot",
     "Polynomial",
     "RandomFourier",
+    "Scaled",
     "Standardized",
     "TileCoding",
 ]

@@ -2,6 +2,7 @@
 
 from .factored import FactoredMoments, HeldMoments
 from .lstd import lstd_moments
+from .lstd_q import ActionFeatures, lstd_q_moments
 from .phibe import phibe_coefficients, phibe_moments
 from .record import Moments
 from .ridge import ridge_moments
@@ -9,12 +10,14 @@ from .streamed import AnyMoments, StreamedMoments
 from .transitions import transition_moments
 
 __all__ = [
+    "ActionFeatures",
     "AnyMoments",
     "FactoredMoments",
     "HeldMoments",
     "Moments",
     "StreamedMoments",
     "lstd_moments",
+    "lstd_q_moments",
     "phibe_coefficients",
     "phibe_moments",
     "ridge_moments",

@@ -7,11 +7,13 @@ import math
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.typing import FloatArray
+from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
+from ..data.views import Windows
 from .factored import FactoredMoments, HeldMoments, choose_form
+from .held import check_held, held_windows, warn_about_changes, warn_about_stale_starts
 from .rewards import RewardLike, step_rewards
 
 
@@ -38,6 +40,7 @@ def phibe_moments(
     reward: RewardLike = None,
     diffusion: bool = True,
     window_stride: int = 1,
+    held_actions: bool = False,
     factored: bool = False,
 ) -> HeldMoments:
     """Return the PhiBE moments of every trajectory.
@@ -68,6 +71,9 @@ def phibe_moments(
         Whether the process has noise; False drops Sigma, which is right for deterministic dynamics.
     window_stride : int
         Steps between the starts of windows. With actions held for several steps, the number of those steps.
+    held_actions : bool
+        Use only windows within which the action does not change: above order 1 the others are wrong where
+        actions are held for a step and then chosen anew. A warning says so where it matters.
     factored : bool
         Keep the windows apart, as `unit_moments` needs them to cut trajectories into blocks.
 
@@ -82,6 +88,7 @@ def phibe_moments(
     beta = check_real(discount_rate, "discount_rate", low=0.0, closed="neither")
     coefficients = phibe_coefficients(order)
     windows = data.windows(order, stride=window_stride)
+    held = _usable(data, windows, order, held_actions)
     if windows.dt is None:
         hint = "Pass `dt` to Trajectories: PhiBE works in continuous time."
         raise ValueError(must_be("dt", "known for every step", None, hint))
@@ -98,5 +105,20 @@ def phibe_moments(
         covariance = np.einsum("na,nad,nae->nde", weight, steps, steps)
         right -= 0.5 * basis.second_order(start, covariance)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(windows.trajectory, minlength=len(data)))])
+    if held is not None:
+        # A window without weight, rather than none, so that every trajectory stays a unit.
+        left = left * held[:, None]
     moments = FactoredMoments(left, right, rewards, offsets)
     return moments if factored else choose_form(moments)
+
+
+def _usable(data: Trajectories, windows: Windows, order: int, held_actions: bool) -> BoolArray | None:
+    """Return which windows have one action, if only those count; warn where actions make windows wrong."""
+    if held_actions:
+        held = held_windows(data, windows, order)
+        check_held(held, order)
+        warn_about_stale_starts(data, windows, held)
+        return held
+    if order > 1 and data.actions is not None:
+        warn_about_changes(held_windows(data, windows, order), order)
+    return None

@@ -1,0 +1,212 @@
+"""LSTDQ: the value of taking an action and following a policy from then on, from logged transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.validation import check_array, check_int, check_length
+from ..basis import Basis
+from ..data import Trajectories
+from .factored import FactoredMoments, HeldMoments, choose_form
+from .rewards import RewardLike, step_rewards
+from .steps import DiscountLike, ImportanceLike, step_discounts, step_ratios
+
+PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionFeatures:
+    """Features of a state and an action.
+
+    Attributes
+    ----------
+    basis : Basis
+        Of the state (N, d) for discrete actions; of state and action side by side (N, d + a) otherwise.
+    n_actions : int or None
+        For discrete actions 0..n_actions-1 every action has its own copy of the basis: phi(s, a) is phi(s) in
+        block a and 0 elsewhere. None for continuous actions.
+
+    Examples
+    --------
+    >>> from replaystats.basis import Polynomial
+    >>> ActionFeatures(Polynomial(1), n_actions=2).at(np.array([[5.0]]), np.array([1]))
+    array([[0., 0., 1., 5.]])
+    """
+
+    basis: Basis
+    n_actions: int | None
+
+    @property
+    def n_basis(self) -> int:
+        """Number of features q."""
+        return self.basis.n_basis * (self.n_actions or 1)
+
+    def at(self, states: ArrayLike, actions: ArrayLike) -> FloatArray:
+        """Return phi(s, a), shape (N, q)."""
+        states = _rows(states, "states")
+        if self.n_actions is None:
+            actions = _rows(actions, "actions")
+            check_length(len(actions), len(states), "actions", "states")
+            return self.basis(np.concatenate([states, actions], axis=1))
+        labels = check_labels(actions, "actions", self.n_actions)
+        check_length(len(labels), len(states), "actions", "states")
+        return in_blocks(self.basis(states), labels, self.n_actions)
+
+    def under(self, policy: PolicyLike, states: ArrayLike) -> FloatArray:
+        """Return the mean of phi(s, a) over the actions of a policy, shape (N, q)."""
+        states = _rows(states, "states")
+        chosen = np.asarray(policy(states))
+        if self.n_actions is None:
+            return self._mean_over_samples(states, chosen)
+        features = self.basis(states)
+        if chosen.ndim == 1:
+            labels = check_labels(chosen, "policy", self.n_actions)
+            check_length(len(labels), len(states), "policy", "states")
+            return in_blocks(features, labels, self.n_actions)
+        probabilities = check_probabilities(chosen, len(states), self.n_actions)
+        return (probabilities[:, :, None] * features[:, None, :]).reshape(len(states), -1)
+
+    def _mean_over_samples(self, states: FloatArray, chosen: np.ndarray) -> FloatArray:
+        samples = check_array(chosen, "policy", ndim=(1, 2, 3))
+        check_length(len(samples), len(states), "policy", "states")
+        n_components = 1 if samples.ndim == 1 else samples.shape[-1]
+        samples = samples.reshape(len(samples), -1, n_components)  # (N, m, a)
+        total = np.zeros((len(states), self.n_basis))
+        for action in samples.swapaxes(0, 1):  # one draw of all states at a time: N q numbers, not N m q
+            total += self.basis(np.concatenate([states, action], axis=1))
+        return total / samples.shape[1]
+
+
+def lstd_q_moments(
+    data: Trajectories,
+    basis: Basis,
+    *,
+    policy: PolicyLike,
+    discount: DiscountLike = None,
+    discount_rate: float | None = None,
+    n_actions: int | None = None,
+    importance: ImportanceLike = None,
+    reward: RewardLike = None,
+) -> HeldMoments:
+    """Return the moments of the state-action value of a policy, whatever policy chose the logged actions.
+
+    With phi_j the features of (s_j, a_j), and phi'_j the mean of phi(s_{j+1}, a) over the actions a that the
+    *policy* takes in s_{j+1} (0 after a terminated trajectory),
+
+        g_i = sum_j rho_j phi_j (phi_j - discount_j phi'_j)^T,    f_i = sum_j rho_j r_j phi_j.
+
+    Parameters
+    ----------
+    data : Trajectories
+        With actions. One-dimensional integers are discrete actions 0..n_actions-1, all else continuous.
+    basis : Basis
+        Discrete actions: of the state; every action gets its own copy. Continuous actions: of state and
+        action side by side, (N, d + a).
+    policy : callable
+        Takes states (N, d). Discrete actions: returns probabilities (N, n_actions) or actions (N,).
+        Continuous: returns actions (N,) or (N, a), or m draws of them (N, m, a), over which is averaged.
+    discount, discount_rate
+        As in `lstd_moments`.
+    n_actions : int, optional
+        Default: as many as the policy gives probabilities for, or as occur.
+    importance : callable or array-like of shape (N,), optional
+        Weights rho_j of the steps. The policy's next action needs none; they move the states and actions at
+        which the fit is good to where, say, the policy goes.
+    reward : callable or array-like of shape (N,), optional
+        As in `lstd_moments`.
+
+    Returns
+    -------
+    Moments or FactoredMoments
+        Factored above 30 features, where n q^2 numbers are never formed.
+
+    Examples
+    --------
+    >>> from replaystats.basis import OneHot
+    >>> data = Trajectories([[0, 0], [0, 0]], [[1.0], [0.0]], actions=[[0], [1]])
+    >>> m = lstd_q_moments(data, OneHot(1), policy=lambda s: np.zeros(len(s), int), discount=0.5)
+    >>> np.linalg.solve(*m.total())  # action 0 earns 1 forever; action 1 misses the first
+    array([2., 1.])
+    """
+    features = ActionFeatures(basis, discrete_actions(data, policy, n_actions))
+    gamma = step_discounts(data, discount, discount_rate)
+    ratios = step_ratios(importance, data)
+    steps = data.transitions()
+    rewards = step_rewards(reward, steps.rewards, steps.states)
+    here = features.at(steps.states, action_rows(data))
+    right = here - features.under(policy, steps.next_states) * (gamma * ~steps.terminal)[:, None]
+    left = here if ratios is None else here * ratios[:, None]
+    return choose_form(FactoredMoments(left, right, rewards, data.step_offsets))
+
+
+def discrete_actions(data: Trajectories, policy: PolicyLike | None, n_actions: int | None) -> int | None:
+    """Return the number of discrete actions of the data; None for continuous ones."""
+    actions = action_rows(data)
+    if not np.issubdtype(actions.dtype, np.integer):
+        if n_actions is not None:
+            got = f"{n_actions} with actions of dtype {actions.dtype} and shape {actions.shape}"
+            hint = "Discrete actions are one integer per step."
+            raise ValueError(must_be("n_actions", "None for continuous actions", got, hint))
+        return None
+    if n_actions is not None:
+        return check_int(n_actions, "n_actions")
+    largest = int(actions.max())
+    if policy is not None:
+        chosen = np.asarray(policy(data.states))
+        if chosen.ndim == 2:
+            return int(chosen.shape[1])
+        largest = max(largest, int(chosen.max()))
+    return largest + 1
+
+
+def action_rows(data: Trajectories) -> np.ndarray:
+    """Return the logged actions: integers (N,) where they are discrete, else numbers (N, a)."""
+    if data.actions is None:
+        hint = "Pass `actions` to Trajectories."
+        raise ValueError(must_be("data", "trajectories with actions", "none", hint))
+    actions = data.actions
+    if np.issubdtype(actions.dtype, np.integer) and (actions.ndim == 1 or actions.shape[1] == 1):
+        return actions.reshape(-1)
+    return _rows(actions, "actions")
+
+
+def in_blocks(features: FloatArray, labels: IntArray, n_actions: int) -> FloatArray:
+    """Return an array (N, n_actions q) with row i of `features` (N, q) in block ``labels[i]``."""
+    blocks = np.zeros((len(features), n_actions, features.shape[1]))
+    blocks[np.arange(len(features)), labels] = features
+    return blocks.reshape(len(features), -1)
+
+
+def check_labels(actions: ArrayLike, name: str, n_actions: int) -> IntArray:
+    """Return discrete actions as integers (N,) in 0..n_actions-1."""
+    labels = check_array(actions, name, ndim=1)
+    bad = (labels != np.floor(labels)) | (labels < 0) | (labels >= n_actions)
+    if bad.any():
+        rule = f"whole numbers in [0, {n_actions - 1}]"
+        hint = f"There are n_actions={n_actions} actions."
+        raise ValueError(must_be(name, rule, f"{labels[bad][0]:g}", hint))
+    return labels.astype(np.intp)
+
+
+def check_probabilities(values: ArrayLike, n_states: int, n_actions: int) -> FloatArray:
+    """Return the probabilities (N, n_actions) that a policy gives."""
+    array = check_array(values, "policy", ndim=2)
+    if array.shape != (n_states, n_actions):
+        rule = f"a function that returns actions (N,) or probabilities ({n_states}, n_actions={n_actions})"
+        raise ValueError(must_be("policy", rule, f"shape {array.shape}"))
+    sums = array.sum(axis=1)
+    if array.min() < 0.0 or np.abs(sums - 1.0).max() > 1e-8:
+        got = f"a minimum of {array.min():g} and sums from {sums.min():g} to {sums.max():g}"
+        raise ValueError(must_be("policy", "a function that returns probabilities which sum to 1", got))
+    return array
+
+
+def _rows(values: ArrayLike, name: str) -> FloatArray:
+    array = check_array(values, name, ndim=(1, 2))
+    return array[:, None] if array.ndim == 1 else array

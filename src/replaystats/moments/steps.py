@@ -1,0 +1,91 @@
+"""What every step counts: its discount factor, and how much likelier it is under the policy in question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_array, check_length, check_real
+from ..data import Trajectories
+
+DiscountLike: TypeAlias = "float | ArrayLike | None"
+ImportanceLike: TypeAlias = "Callable[[FloatArray, np.ndarray | None], ArrayLike] | ArrayLike | None"
+
+
+def step_discounts(
+    data: Trajectories, discount: DiscountLike, discount_rate: float | None = None
+) -> FloatArray:
+    """Return the discount factor of every step, shape (N,).
+
+    Parameters
+    ----------
+    data : Trajectories
+        With `dt` if a rate is given.
+    discount : float in [0, 1] or array-like of shape (N,), or None
+        One factor for all steps, or one for each.
+    discount_rate : float > 0, optional
+        beta in place of `discount`: step j has the factor e^(-beta dt_j), which is right for steps of
+        different duration.
+
+    Examples
+    --------
+    >>> data = Trajectories([[0.0, 1.0, 2.0]], dt=[[1.0, 2.0]])
+    >>> step_discounts(data, None, np.log(2.0))
+    array([0.5 , 0.25])
+    """
+    if (discount is None) == (discount_rate is None):
+        got = "none" if discount is None else "both"
+        raise ValueError(must_be("discount", "given, or else `discount_rate`", got))
+    if discount_rate is not None:
+        beta = check_real(discount_rate, "discount_rate", low=0.0, closed="neither")
+        if data.dt is None:
+            hint = "Pass `dt` to Trajectories, or give `discount`."
+            raise ValueError(must_be("dt", "known to use `discount_rate`", None, hint))
+        return np.broadcast_to(np.exp(-beta * np.asarray(data.dt)), (data.n_transitions,))
+    if np.ndim(discount) == 0:  # type: ignore[arg-type]  # None was dealt with above
+        factor = check_real(discount, "discount", low=0.0, high=1.0)
+        return np.full(data.n_transitions, factor)
+    factors = check_array(discount, "discount", ndim=1)  # type: ignore[arg-type]
+    check_length(len(factors), data.n_transitions, "discount", "the steps of the data")
+    if factors.min() < 0.0 or factors.max() > 1.0:
+        got = f"{factors.min():g} to {factors.max():g}"
+        raise ValueError(must_be("discount", "in [0, 1] on every step", got))
+    return factors
+
+
+def reward_unit(discount: DiscountLike, discount_rate: float | None = None) -> float:
+    """Return u such that a mean reward m, forever, is worth m / u.
+
+    That is 1 - discount for one discount, where m is a reward per step; the rate, where m is a reward per
+    unit of time; and 1 for discounts that differ, where m is the worth itself.
+    """
+    if discount_rate is not None:
+        return float(discount_rate)
+    if np.ndim(discount) == 0:  # type: ignore[arg-type]  # None goes with a rate
+        hint = "Without discounting the value of a continuing task is infinite."
+        return 1.0 - check_real(discount, "discount", low=0.0, high=1.0, closed="left", hint=hint)
+    return 1.0
+
+
+def step_ratios(importance: ImportanceLike, data: Trajectories) -> FloatArray | None:
+    """Return the importance ratio of every step, shape (N,), or None where all are 1.
+
+    Parameters
+    ----------
+    importance : callable, array-like of shape (N,) or None
+        A function of the states (N, d) and actions (N,) or (N, a), or the numbers themselves.
+    data : Trajectories
+    """
+    if importance is None:
+        return None
+    values = importance(data.transitions().states, data.actions) if callable(importance) else importance
+    ratios = check_array(values, "importance", ndim=1)
+    check_length(len(ratios), data.n_transitions, "importance", "the steps of the data")
+    if ratios.min() < 0.0 or not ratios.any():
+        got = f"a minimum of {ratios.min():g} and a sum of {ratios.sum():g}"
+        raise ValueError(must_be("importance", "non-negative and not all zero", got))
+    return ratios
