@@ -2,16 +2,22 @@
 
 from .buffer import Minibatch, ReplayBuffer
 from .kernel_ridge import ReplayKernelRidge
+from .lspi import LSPI
 from .lstd import LSTD
+from .lstd_q import LSTDQ
 from .moment_ratio import MomentRatio
 from .phibe import PhiBE
+from .policy_value import PolicyValue
 from .regressor import ReplayRegressor
 
 __all__ = [
+    "LSPI",
     "LSTD",
+    "LSTDQ",
     "Minibatch",
     "MomentRatio",
     "PhiBE",
+    "PolicyValue",
     "ReplayBuffer",
     "ReplayKernelRidge",
     "ReplayRegressor",

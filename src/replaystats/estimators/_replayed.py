@@ -13,7 +13,7 @@ from .._core.arrays import like
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
-from ..basis import Basis
+from ..basis import Basis, Scaled
 from ..data import Trajectories
 from ..estimate import Estimate, average, plug_in
 from ..inference import Diagnosis, Interval
@@ -22,6 +22,7 @@ from ..moments import HeldMoments
 from ..moments.units import join_moments
 from ..replicates import make_executor, replicate
 from ..resampling import ResamplingPlan, make_plan
+from .policy_value import PolicyValue, mean_features
 
 
 class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
@@ -142,26 +143,46 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
 
 
 class PolicyEvaluation(ReplayedMoments):
-    """What LSTD and PhiBE share: trajectories, and a basis that may take something from their states."""
+    """What LSTD, LSTDQ and PhiBE share: trajectories, and a basis that may take something from them."""
 
     basis: Any
+    scale_features: bool
     _visited: FloatArray
 
-    def _prepare(self, data: Any, rng: np.random.Generator | None) -> Trajectories:
+    def _prepare(self, data: Any, rng: np.random.Generator | None) -> None:
         """Check the data, settle the basis (unless it is settled), and remember where the data lie."""
-        if not isinstance(data, Trajectories):
-            hint = "Wrap the arrays: rs.Trajectories(states, rewards, dt=...)."
-            raise TypeError(must_be("data", "a Trajectories", type(data).__name__, hint))
-        if not isinstance(self.basis, Basis):
-            hint = "For example rs.basis.Fourier(4); a function goes into rs.basis.FunctionBasis."
-            raise TypeError(must_be("basis", "a Basis", type(self.basis).__name__, hint))
-        states = data.states
+        check_policy_data(data, self.basis)
+        points = self._places(data)
         if rng is not None:
-            self.basis_: Basis = self.basis.fit(states, rng)
+            basis = Scaled(self.basis) if self.scale_features else self.basis
+            self.basis_: Basis = basis.fit(points, rng)
         else:
-            states = np.concatenate([self._visited, states])
-        self._visited = states[:: -(-len(states) // MAX_OBSERVED)]
-        return data
+            points = np.concatenate([self._visited, points])
+        self._visited = points[:: -(-len(points) // MAX_OBSERVED)]
+
+    def _places(self, data: Trajectories) -> FloatArray:
+        """Return the points (N, d) at which the basis is evaluated."""
+        return data.states
+
+    def policy_value(self, start_states: ArrayLike, weights: ArrayLike | None = None) -> PolicyValue:
+        """Return the average value over start states, with its interval.
+
+        Parameters
+        ----------
+        start_states : array-like of shape (m, d)
+            For example the first states of the episodes, ``data.states[data.offsets[:-1]]``.
+        weights : array-like of shape (m,), optional
+            How often each of them is started from; default equally often.
+
+        Returns
+        -------
+        PolicyValue
+            With `value` and `confidence_interval(confidence_level)`.
+        """
+        check_is_fitted(self)
+        return PolicyValue(
+            features=mean_features(self._features(start_states), weights), estimate=self.estimate_
+        )
 
     def _features(self, X: ArrayLike) -> FloatArray:
         return self.basis_(X)
@@ -171,3 +192,13 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _observed(self) -> FloatArray:
         return self._visited
+
+
+def check_policy_data(data: Any, basis: Any) -> None:
+    """Raise unless `data` is Trajectories and `basis` a Basis."""
+    if not isinstance(data, Trajectories):
+        hint = "Wrap the arrays: rs.Trajectories(states, rewards, dt=...)."
+        raise TypeError(must_be("data", "a Trajectories", type(data).__name__, hint))
+    if not isinstance(basis, Basis):
+        hint = "For example rs.basis.Fourier(4); a function goes into rs.basis.FunctionBasis."
+        raise TypeError(must_be("basis", "a Basis", type(basis).__name__, hint))

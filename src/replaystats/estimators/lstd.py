@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.typing import ArrayLike, FloatArray
 from ..basis import Basis
 from ..moments import HeldMoments, lstd_moments
 from ..moments.rewards import RewardLike
+from ..moments.steps import DiscountLike, ImportanceLike, reward_unit
 from ..replicates import DEFAULT_MEMORY_BUDGET
 from ..replicates.solvers import Solver
 from ._replayed import PolicyEvaluation
@@ -23,8 +25,19 @@ class LSTD(PolicyEvaluation):
     ----------
     basis : Basis
         Feature functions of the state.
-    discount : float in [0, 1]
-        Discount factor of one step.
+    discount : float in [0, 1], or array-like of shape (N,)
+        Discount factor of one step, the same for all or one for each.
+    discount_rate : float > 0, optional
+        Takes the place of `discount`: a step of duration dt has the factor e^(-discount_rate dt).
+    trace : float in [0, 1]
+        lambda of LSTD(lambda): 0 trusts the value at the next state, 1 only what was earned.
+    importance : callable or array, optional
+        Per-step ratios pi / mu, as a function of states and actions: the value of pi from data of mu.
+    center_rewards : bool
+        For continuing tasks: the mean reward is taken off first and given back in predictions, so that a
+        penalty does not shrink the level. It is an unknown like the others, and intervals include its error.
+    scale_features : bool
+        Divide every function by its root mean square over the states, so that a penalty treats all alike.
     statistic : {"U", "V", "partition", "complete", "complete_v"}
         How subsets of trajectories are drawn; see `make_plan`.
     subsample_size : int or float
@@ -68,7 +81,12 @@ class LSTD(PolicyEvaluation):
         self,
         basis: Basis,
         *,
-        discount: float = 0.99,
+        discount: DiscountLike = 0.99,
+        discount_rate: float | None = None,
+        trace: float = 0.0,
+        importance: ImportanceLike = None,
+        center_rewards: bool = False,
+        scale_features: bool = False,
         statistic: str = "U",
         subsample_size: Any = 0.5,
         n_resamples: int = 500,
@@ -82,6 +100,11 @@ class LSTD(PolicyEvaluation):
     ) -> None:
         self.basis = basis
         self.discount = discount
+        self.discount_rate = discount_rate
+        self.trace = trace
+        self.importance = importance
+        self.center_rewards = center_rewards
+        self.scale_features = scale_features
         self.statistic = statistic
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples
@@ -94,5 +117,25 @@ class LSTD(PolicyEvaluation):
         self.random_state = random_state
 
     def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:
-        data = self._prepare(data, rng)
-        return lstd_moments(data, self.basis_, discount=self.discount, reward=self.reward)
+        self._prepare(data, rng)
+        return lstd_moments(
+            data,
+            self.basis_,
+            discount=self._discount,
+            discount_rate=self.discount_rate,
+            trace=self.trace,
+            importance=self.importance,
+            reward=self.reward,
+            center_rewards=self.center_rewards,
+        )
+
+    @property
+    def _discount(self) -> DiscountLike:
+        return self.discount if self.discount_rate is None else None
+
+    def _features(self, X: ArrayLike) -> FloatArray:
+        features = super()._features(X)
+        if not self.center_rewards:
+            return features
+        level = np.full((len(features), 1), 1.0 / reward_unit(self._discount, self.discount_rate))
+        return np.concatenate([features, level], axis=1)

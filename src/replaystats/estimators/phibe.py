@@ -31,6 +31,10 @@ class PhiBE(PolicyEvaluation):
         False for deterministic dynamics.
     window_stride : int
         Steps between the starts of windows.
+    held_actions : bool
+        Use only windows within which the action does not change; see `phibe_moments`.
+    scale_features : bool
+        Divide every function by its root mean square over the states, so that a penalty treats all alike.
     reward : callable or array, optional
         Reward rate as a function of the states; default logged rewards / dt.
     statistic, subsample_size, n_resamples, solver, average, on_failure, n_jobs, memory_budget, random_state
@@ -59,6 +63,8 @@ class PhiBE(PolicyEvaluation):
         order: int = 1,
         diffusion: bool = True,
         window_stride: int = 1,
+        held_actions: bool = False,
+        scale_features: bool = False,
         statistic: str = "U",
         subsample_size: Any = 0.5,
         n_resamples: int = 500,
@@ -75,6 +81,8 @@ class PhiBE(PolicyEvaluation):
         self.order = order
         self.diffusion = diffusion
         self.window_stride = window_stride
+        self.held_actions = held_actions
+        self.scale_features = scale_features
         self.statistic = statistic
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples
@@ -87,7 +95,7 @@ class PhiBE(PolicyEvaluation):
         self.random_state = random_state
 
     def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:
-        data = self._prepare(data, rng)
+        self._prepare(data, rng)
         return phibe_moments(
             data,
             self.basis_,
@@ -96,4 +104,5 @@ class PhiBE(PolicyEvaluation):
             reward=self.reward,
             diffusion=self.diffusion,
             window_stride=self.window_stride,
+            held_actions=self.held_actions,
         )

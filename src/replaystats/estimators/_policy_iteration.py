@@ -1,0 +1,138 @@
+"""Policy iteration on the data's own states: when it has converged, and when it goes round in circles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core.typing import ArrayLike, FloatArray, IntArray
+from ..basis import Basis
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GreedyPolicy:
+    """In every state the action of the largest value; of equal ones the first.
+
+    Attributes
+    ----------
+    basis : Basis
+    theta : ndarray of shape (n_actions, q)
+
+    Examples
+    --------
+    >>> from replaystats.basis import Polynomial
+    >>> GreedyPolicy(Polynomial(1), np.array([[0.0, 1.0], [0.0, -1.0]]))([[2.0], [-2.0]])
+    array([0, 1])
+    """
+
+    basis: Basis
+    theta: FloatArray
+
+    def __call__(self, states: ArrayLike) -> IntArray:
+        """Return actions (m,) for states (m, d)."""
+        return np.asarray(np.argmax(self.basis(states) @ self.theta.T, axis=1))
+
+    def __repr__(self) -> str:
+        return f"GreedyPolicy({self.basis!r}, {len(self.theta)} actions)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PolicyIteration:
+    """How policy iteration went.
+
+    Attributes
+    ----------
+    stopped : {"converged", "oscillation", "max_iter"}
+        Why it ended.
+    policy_changes : ndarray of int, shape (n_iterations,)
+        At how many of the data's next states each iteration changed the action. The first replaces the
+        initial policy, so it counts them all.
+    theta_changes : ndarray of shape (n_iterations,)
+        Largest change of a coefficient; the first is NaN.
+    history : ndarray of shape (n_iterations, q)
+        Coefficients of every policy that was evaluated.
+    n_states : int
+        How many next states there are, terminal ones apart.
+    cycle_length : int or None
+        After how many iterations a policy came back, if one did.
+    """
+
+    stopped: str
+    policy_changes: IntArray
+    theta_changes: FloatArray
+    history: FloatArray
+    n_states: int
+    cycle_length: int | None
+
+    @property
+    def n_iterations(self) -> int:
+        """Number of policies that were evaluated."""
+        return len(self.history)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the last policy is greedy for its own value."""
+        return self.stopped == "converged"
+
+    def __repr__(self) -> str:
+        plural = "" if self.n_iterations == 1 else "s"
+        how = {
+            "converged": "converged",
+            "oscillation": f"oscillation of period {self.cycle_length}",
+            "max_iter": "not converged",
+        }[self.stopped]
+        return f"PolicyIteration({how} after {self.n_iterations} iteration{plural})"
+
+
+def iterate_policies(
+    start: FloatArray,
+    evaluate: Callable[[FloatArray], FloatArray],
+    improve: Callable[[FloatArray], tuple[IntArray, FloatArray]],
+    *,
+    max_iter: int,
+    tol: float,
+) -> PolicyIteration:
+    """Evaluate and improve until the policy stays, comes back, or `max_iter` policies were evaluated.
+
+    Parameters
+    ----------
+    start : ndarray
+        The first policy, as `evaluate` takes it.
+    evaluate : callable
+        Policy to coefficients (q,). The same policy must get the same ones: then a policy that comes back
+        would come back forever.
+    improve : callable
+        Coefficients to the greedy actions at the data's states, and to that policy as `evaluate` takes it.
+    """
+    policy, theta = start, np.empty(0)
+    actions: IntArray = np.empty(0, dtype=np.intp)
+    history: list[FloatArray] = []
+    policy_changes, theta_changes = [], []
+    seen: dict[bytes, int] = {}
+    stopped, cycle_length = "max_iter", None
+    for iteration in range(max_iter):
+        before, theta = theta, evaluate(policy)
+        former, (actions, policy) = actions, improve(theta)
+        moved = float(np.abs(theta - before).max()) if history else np.nan
+        changed = int(np.count_nonzero(actions != former)) if history else actions.size
+        history.append(theta)
+        theta_changes.append(moved)
+        policy_changes.append(changed)
+        if changed == 0 or moved <= tol * np.abs(theta).max():
+            stopped = "converged"
+            break
+        key = actions.tobytes()
+        if key in seen:
+            stopped, cycle_length = "oscillation", iteration - seen[key]
+            break
+        seen[key] = iteration
+    return PolicyIteration(
+        stopped=stopped,
+        policy_changes=np.array(policy_changes),
+        theta_changes=np.array(theta_changes),
+        history=np.array(history),
+        n_states=actions.size,
+        cycle_length=cycle_length,
+    )
