@@ -12,16 +12,47 @@ from replaystats.inference.overlap import overlap_jackknife
 from replaystats.replicates.kernel_device import kernel_ridge_on_device
 from replaystats.resampling.counter import mixed
 
-LIBRARIES = ("numpy", "array_api_strict", "torch", "jax.numpy")
 ROUNDING = 1e-11
+
+
+class Library:
+    """An array library, and where its arrays are put."""
+
+    def __init__(self, module, place):
+        self.module = pytest.importorskip(module, reason=f"{module} is not installed")
+        self.place = place
+        if module == "jax.numpy":
+            importlib.import_module("jax").config.update("jax_enable_x64", True)
+        if place == "cuda" and not self.module.cuda.is_available():
+            pytest.skip("no CUDA device is present")
+
+    def asarray(self, array):
+        """A copy of the NumPy array, so that read-only views do no harm."""
+        options = {} if self.place is None else {"device": self.place}
+        return self.module.asarray(array.copy(), **options)
+
+    @property
+    def kind(self):
+        return type(self.asarray(np.zeros(1)))
+
+
+def library(module, place=None, *, marks=()):
+    return pytest.param((module, place), marks=marks, id=f"{module}{'' if place is None else '-' + place}")
+
+
+LIBRARIES = (
+    library("numpy"),
+    library("array_api_strict"),
+    library("torch"),
+    library("jax.numpy"),
+    library("torch", "cuda", marks=pytest.mark.gpu),
+    library("cupy", marks=pytest.mark.gpu),
+)
 
 
 @pytest.fixture(params=LIBRARIES)
 def xp(request):
-    library = pytest.importorskip(request.param, reason=f"{request.param} is not installed")
-    if request.param == "jax.numpy":
-        importlib.import_module("jax").config.update("jax_enable_x64", True)
-    return library
+    return Library(*request.param)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +63,7 @@ def moments():
 
 def moved(xp, moments):
     """The same moments as arrays of `xp`."""
-    return rs.Moments(xp.asarray(moments.g.copy()), xp.asarray(moments.f.copy()))
+    return rs.Moments(xp.asarray(moments.g), xp.asarray(moments.f))
 
 
 @pytest.mark.parametrize("sampler", ["tiles", "counter"])
@@ -42,7 +73,7 @@ def test_estimate_and_interval(xp, moments, sampler, statistic):
     X = rs.basis.Fourier(4)(np.linspace(-3, 3, 5))
     here = rs.average(rs.replicate(moments, plan), "auto")
     there = rs.average(rs.replicate(moved(xp, moments), plan), "auto")
-    assert type(there.theta) is type(xp.asarray(np.zeros(1)))
+    assert type(there.theta) is xp.kind
     assert there.method == here.method == "controlled"
     np.testing.assert_allclose(to_numpy(there.theta), here.theta, atol=ROUNDING)
     np.testing.assert_allclose(to_numpy(there.standard_error), here.standard_error, atol=ROUNDING)
@@ -82,19 +113,19 @@ def test_symmetric_moments_and_several_outputs(xp, rng):
 def test_estimators_answer_in_the_kind_they_are_asked(xp):
     data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", rng=0)
     states, rewards = data.states.reshape(200, 3, 1), data.rewards.reshape(200, 2)
-    foreign = rs.Trajectories(xp.asarray(states.copy()), xp.asarray(rewards.copy()), dt=0.1)
+    foreign = rs.Trajectories(xp.asarray(states), xp.asarray(rewards), dt=0.1)
     model = rs.LSTD(rs.basis.Fourier(3), discount=0.9, n_resamples=50, random_state=0).fit(foreign)
     same = rs.LSTD(rs.basis.Fourier(3), discount=0.9, n_resamples=50, random_state=0).fit(data)
     grid = np.linspace(-2, 2, 5)[:, None]
-    values = model.predict(xp.asarray(grid.copy()))
-    assert type(values) is type(xp.asarray(np.zeros(1)))
+    values = model.predict(xp.asarray(grid))
+    assert type(values) is xp.kind
     np.testing.assert_allclose(to_numpy(values), same.predict(grid), atol=ROUNDING)
-    low, high = model.confidence_interval(xp.asarray(grid.copy()))
+    low, high = model.confidence_interval(xp.asarray(grid))
     assert type(low) is type(high) is type(values)
 
 
 def test_kernel_ridge_and_its_standard_error(xp):
-    if not hasattr(xp, "bincount"):
+    if not hasattr(xp.module, "bincount"):
         pytest.skip("bincount is not in the array API standard")
     X, y = rs.simulate.two_bumps(300, rng=0)
     points = rs.simulate.two_bumps(40, rng=1)[0]
@@ -102,9 +133,9 @@ def test_kernel_ridge_and_its_standard_error(xp):
         plan = rs.make_plan(300, statistic=statistic, subsample_size=30, n_resamples=150, rng=0)
         host = rs.ReplayKernelRidge(alpha=0.1, gamma=2.0, standardize=None).fit(X, y, plan=plan)
         fit = kernel_ridge_on_device(
-            xp.asarray(X.copy()), xp.asarray(y.copy()), plan, alpha=0.1, gamma=2.0, memory_budget=2**20
+            xp.asarray(X), xp.asarray(y), plan, alpha=0.1, gamma=2.0, memory_budget=2**20
         )
-        there = xp.asarray(points.copy())
+        there = xp.asarray(points)
         mean, members = fit.predict_mean(there)[:, 0], fit.predict_members(there)[..., 0]
         np.testing.assert_allclose(to_numpy(mean), host.predict(points), atol=ROUNDING)
         np.testing.assert_allclose(to_numpy(members), host.predict_members(points), atol=ROUNDING)
