@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
@@ -16,7 +17,7 @@ from ._parameters import check_flag, frozen, frozen_points, settle
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Nystroem(GaussianBumps):
-    """Features K(x, landmarks) K_mm^(-1/2) of the kernel exp(-gamma |x - y|^2).
+    """Features K(x, landmarks) P of the kernel exp(-gamma |x - y|^2), with P P^T = K_mm^(-1).
 
     Inner products of features are the kernel exactly when x or y is a landmark, and its best
     approximation from the landmarks elsewhere.
@@ -34,9 +35,10 @@ class Nystroem(GaussianBumps):
 
     Notes
     -----
-    Gaussian kernel matrices are often singular to working precision. Directions in which the eigenvalue
-    of K_mm is below m eps times the largest are left out of the inverse square root (a pseudo-inverse);
-    the number of features stays m.
+    P is the inverse of a Cholesky factor, or, where K_mm is nearly singular, an inverse square root from
+    eigenvalues. Gaussian kernel matrices are often singular to working precision: directions in which the
+    eigenvalue of K_mm is below m eps times the largest are left out (a pseudo-inverse); the number of
+    features stays m.
 
     Examples
     --------
@@ -66,7 +68,7 @@ class Nystroem(GaussianBumps):
         settle(self, landmarks=landmarks)
         if self.gamma is None:
             settle(self, gamma=median_gamma(landmarks, "gamma"))
-        settle(self, projection=frozen(_inverse_square_root(self._kernel(landmarks))))
+        settle(self, projection=frozen(_inverse_root(self._kernel(landmarks))))
 
     @property
     def n_basis(self) -> int:
@@ -102,11 +104,16 @@ class Nystroem(GaussianBumps):
         return replace(self, landmarks=require_distinct(x, self.n_components, "n_components", rng))
 
 
-def _inverse_square_root(kernel: FloatArray) -> FloatArray:
-    """Return the symmetric pseudo-inverse square root of a positive semi-definite matrix."""
-    # eigh and not Cholesky: the latter stops on the nearly singular matrices that are normal here.
+def _inverse_root(kernel: FloatArray) -> FloatArray:
+    """Return P with P P^T the (pseudo-)inverse of a positive semi-definite matrix."""
+    rounding = len(kernel) * float(np.finfo(np.float64).eps)
+    # Ten times faster than eigenvalues. Its pivots bound the smallest eigenvalue from above only, so they
+    # must be well clear of rounding.
+    lower, info = dpotrf(kernel, lower=1, clean=1)
+    if info == 0 and np.diag(lower).min() ** 2 > 100 * rounding * kernel.diagonal().max():
+        return np.asarray(dtrtri(lower, lower=1)[0].T)
     values, vectors = eigh(kernel)
-    kept = values > len(kernel) * np.finfo(np.float64).eps * values[-1]
+    kept = values > rounding * values[-1]
     root = vectors[:, kept] / np.sqrt(values[kept])
     out: FloatArray = root @ vectors[:, kept].T
     return out

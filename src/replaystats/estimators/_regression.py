@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._core.choice import Choice
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int
 from ..inference.intervals import Interval, normal_interval
 from ..inference.jackknife import JackknifeVariance, infinitesimal_jackknife
 from ..inference.out_of_bag import OutOfBag, out_of_bag
+from ..replicates.learner import take_rows
 from ..resampling import ResamplingPlan, make_plan
 from ..resampling.tiles import TILE_ROWS
+from .ensemble_tuning import grow_members
+
+AUTO = "auto"
+# n_resamples="auto": the first subsets, the most, and the points at which Monte-Carlo noise is looked at.
+AUTO_START, AUTO_CAP, AUTO_POINTS = 128, 2000, 100
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is left to the estimator (arrays compare element by element, strings do not)."""
+    return isinstance(value, str) and value == AUTO
 
 
 class FittedMembers(Protocol):
@@ -56,13 +69,12 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
     Subclasses set `replicates_` in `fit`, and write `_check_points`, `_mean` and `_members`.
     """
 
-    statistic: str
-    subsample_size: Any
-    n_resamples: int | None
     oob_score: bool
     memory_budget: int
 
-    replicates_: FittedMembers
+    replicates_: Any  # FittedMembers
+    choices_: dict[str, Choice]
+    X_fit_: Any
 
     @abstractmethod
     def _check_points(self, X: Any) -> Any:
@@ -174,15 +186,19 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
         blocks = [self._jackknife(X[start : start + step]).variance for start in range(0, m, step)]
         return np.concatenate(blocks).reshape(m, n_outputs)
 
-    def _plan_for(self, n: int, plan: ResamplingPlan | None, rng: np.random.Generator) -> ResamplingPlan:
+    def _plan_for(
+        self,
+        n: int,
+        plan: ResamplingPlan | None,
+        statistic: str,
+        subsample_size: Any,
+        n_resamples: int | None,
+        rng: np.random.Generator,
+    ) -> ResamplingPlan:
         """Return the given plan, or draw one."""
         if plan is None:
             return make_plan(
-                n,
-                statistic=self.statistic,
-                subsample_size=self._size_for(n),
-                n_resamples=self.n_resamples,
-                rng=rng,
+                n, statistic=statistic, subsample_size=subsample_size, n_resamples=n_resamples, rng=rng
             )
         if plan.n_observations != n:
             rule = f"made for the {n} rows of `X`"
@@ -192,9 +208,21 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
             raise ValueError(must_be("plan", "drawn with equal probabilities", repr(plan), hint))
         return plan
 
-    def _size_for(self, n: int) -> Any:
-        """Return `subsample_size`, with what its default means for n observations."""
-        return self.subsample_size
+    def _grow_resamples(self, fit: Callable[[ResamplingPlan], Any], plan: ResamplingPlan) -> ResamplingPlan:
+        """Fit, adding subsets until Monte-Carlo noise is negligible at some training rows; set `replicates_`.
+
+        Returns the plan of the last fit.
+        """
+        n = plan.n_observations
+        points = take_rows(self.X_fit_, np.unique(np.linspace(0, n - 1, AUTO_POINTS).astype(np.intp)))
+
+        def jackknife(replicates: Any) -> JackknifeVariance:
+            self.replicates_ = replicates
+            return self._jackknife(points)
+
+        cap = max(AUTO_CAP, plan.n_resamples)
+        plan, self.choices_["n_resamples"] = grow_members(fit, jackknife, plan, cap=cap)
+        return plan
 
     def _out_of_bag(self) -> OutOfBag:
         replicates = self.replicates_
@@ -204,7 +232,7 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
             rule = f"below n = {plan.n_observations} for out-of-bag predictions"
             raise ValueError(must_be("subsample_size", rule, plan.subsample_size))
         return out_of_bag(
-            lambda rows: self._members(self.X_fit_[rows]),
+            lambda rows: self._members(take_rows(self.X_fit_, rows)),
             plan,
             n_outputs=self._targets.shape[1],
             failed=replicates.failed,

@@ -1,4 +1,4 @@
-"""Replayed kernel ridge regression with an exact kernel."""
+"""Replayed kernel ridge regression: on subsets, on features of all rows, or among neighbours."""
 
 from __future__ import annotations
 
@@ -9,39 +9,64 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._core.choice import Choice
+from .._core.errors import IntervalWithheldError, must_be
 from .._core.random import as_generator
-from .._core.typing import FloatArray
+from .._core.typing import ArrayLike, FloatArray
+from ..estimate import Estimate
+from ..inference.jackknife import JackknifeVariance
+from ..inference.out_of_bag import OutOfBag
 from ..replicates.executors import make_executor
 from ..replicates.kernel_ridge import KernelRidgeReplicates, replicate_kernel_ridge
-from ..replicates.kernels import PRECOMPUTED, KernelLike, make_kernel
+from ..replicates.kernels import PRECOMPUTED, Kernel, KernelLike
+from ..replicates.local_kernel_ridge import LocalKernelRidge
 from ..replicates.sums import DEFAULT_MEMORY_BUDGET
 from ..resampling import ResamplingPlan, plan_from_indices
-from ._regression import ReplayedRegression
-
-# A default fit should be a matter of seconds: 500 solves of this size take about one.
-_LARGEST_DEFAULT_SUBSET = 500
+from ._feature_ridge import FeatureRidge
+from ._kernel_fitting import KernelFitting
+from ._regression import ReplayedRegression, is_auto
 
 
 class ReplayKernelRidge(ReplayedRegression):
     """Kernel ridge regression on many random subsets, averaged, with standard errors and out-of-bag scores.
 
     Every subset of k observations solves ``(K + alpha I) c = y``; predictions are averaged. The n x n kernel
-    matrix is never formed (unless it is cheaper, and small).
+    matrix is never formed (unless it is cheaper, and small). For large samples there are two more methods.
 
     Parameters
     ----------
-    alpha : float
+    alpha : float or "auto"
         Ridge penalty lambda of each fit, not divided by k. It must suit the *average*: members that would
         over-fit on their own average well, so the best value is smaller than for a single fit on k points.
+        "auto" finds the penalty of one fit on all rows (marginal likelihood together with ``gamma="auto"``,
+        else leave-one-out), and goes on from k / n of it by out-of-bag error ("subsets"), from it by
+        generalised cross-validation ("features"), or takes it ("local").
     kernel : str or callable
         "rbf" (default), "laplacian", "polynomial", "linear" or another pairwise kernel of scikit-learn; a
         function of two rows; or "precomputed" (then X is the Gram matrix, and K(test, train) in `predict`).
-    gamma : float, optional
-        Parameter of the kernel; None means 1 / n_features, sensible for standardised columns.
+    gamma : float, array-like of shape (p,) or "auto", optional
+        Parameter of the kernel; None means 1 / n_features, sensible for standardised columns. "rbf" and
+        "laplacian" take one per feature. "auto" learns one per feature for "rbf", by marginal likelihood on
+        500 rows, and chooses one number by leave-one-out for other kernels.
     degree, coef0 : float
         Parameters of the polynomial (and sigmoid) kernel.
     kernel_params : mapping, optional
         Keyword arguments of a callable kernel.
+    method : {"subsets", "features", "local", "auto"}
+        Where the fits are made.
+
+        - "subsets" (default): the exact kernel on random subsets of k rows. Intervals and out-of-bag scores.
+        - "features": ridge regression on features of all rows, by default Nystroem features of as many
+          landmarks as the penalty calls for (at most 500), replayed over blocks of rows. Intervals; the
+          choice for smooth functions.
+        - "local": the exact kernel on the leaves, of at most k neighbours, of a few random trees, averaged.
+          The most accurate for rough functions of many rows. Leaves are not random subsets, so there are no
+          intervals.
+        - "auto": "features" where landmarks lose nothing, else "subsets" up to 2000 rows and "local" above;
+          ``choices_["method"]`` says why.
+    features : Basis, optional
+        Feature map of ``method="features"``, for example ``rs.basis.RandomFourier(500)``. A Gaussian basis
+        without a gamma of its own takes the estimator's.
     standardize : {"auto", "global", "subset", None}
         Units in which the kernel sees X, and what is taken off y.
 
@@ -53,14 +78,20 @@ class ReplayKernelRidge(ReplayedRegression):
         - None: as given, without intercept, as in `sklearn.kernel_ridge.KernelRidge`.
         - "auto" (default): "global", because ``gamma=None`` assumes columns of unit scale and a penalised
           fit without intercept shrinks towards 0 rather than the mean of y; None for a precomputed kernel.
-    statistic : {"U", "V", "partition", "complete", "complete_v"}
-        Subsets without or with replacement, disjoint ones (divide and conquer), or all.
-    subsample_size : int or float, optional
+    statistic : {"auto", "U", "V", "balanced", "partition", "complete", "complete_v"}
+        Subsets without or with replacement, such that every row is used equally often, disjoint ones
+        (divide and conquer), or all. "auto" is "balanced", which averages best, when the method is left to
+        "auto" as well, and else the paper's "U".
+    subsample_size : int, float or "auto", optional
         k, or k as a share of n. None (default) is half of the data but at most 500 rows, because a fit
-        costs k^3.
-    n_resamples : int, optional
+        costs k^3. "auto" takes the smallest of several sizes whose out-of-bag error is within one standard
+        error of the best. For "features" the share of the blocks (None: half), for "local" the largest leaf
+        (None: 200).
+    n_resamples : int or "auto", optional
         Number of subsets B. None is 500, or n // k for a partition. Standard errors want B of the order of
-        n or more; means are content with less.
+        n or more; means are content with less. "auto" adds subsets until Monte-Carlo noise is at most 1 % of
+        the variance, or there are 2000. For "features" the number of replays (None: 200), for "local" that
+        of trees (None: 8).
     oob_score : bool
         Whether to compute `oob_prediction_` and `oob_score_` in `fit`.
     on_failure : {"warn", "raise", "drop"}
@@ -74,10 +105,16 @@ class ReplayKernelRidge(ReplayedRegression):
 
     Attributes
     ----------
-    replicates_ : KernelRidgeReplicates
-        The fits: dual coefficients, subsets, failures.
-    plan_ : ResamplingPlan
-        The subsets as drawn or given.
+    method_ : str
+        "subsets", "features" or "local".
+    choices_ : dict of str to Choice
+        For every parameter that was "auto": the value and why.
+    alpha_, gamma_
+        Penalty of the fits ("features": of the fit on all rows) and parameter of the kernel.
+    replicates_ : KernelRidgeReplicates, FeatureRidge or LocalKernelRidge
+        The fits: coefficients, subsets, failures.
+    plan_ : ResamplingPlan or None
+        The subsets as drawn or given: of rows, or of blocks of rows for "features"; None for "local".
     n_redrawn_ : int
         Draws thrown away because a column was constant (``standardize="subset"``).
     oob_prediction_ : ndarray of shape (n,) or (n, n_outputs)
@@ -93,7 +130,8 @@ class ReplayKernelRidge(ReplayedRegression):
 
     Notes
     -----
-    Fitting costs O(B k^3), the mean prediction at m points O(m min(n, B k)) kernel values.
+    "subsets" cost O(B k^3) to fit and O(m min(n, B k)) kernel values to predict at m points; "features" with
+    q of them O(n q^2 + B q^3) and O(m q); "local" with T trees O(T n k^2) and O(T m k).
     With `sample_weight`, weights multiply the squared errors of the rows that are drawn, as in
     `KernelRidge`; they do not change how often a row is drawn, so a weight of 2 is not the same as a row
     given twice.
@@ -111,21 +149,23 @@ class ReplayKernelRidge(ReplayedRegression):
     True
     """
 
-    replicates_: KernelRidgeReplicates
+    replicates_: KernelRidgeReplicates | FeatureRidge | LocalKernelRidge
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | str = 1.0,
         *,
         kernel: KernelLike = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | ArrayLike | None = None,
         degree: float = 3,
         coef0: float = 1,
         kernel_params: Mapping[str, Any] | None = None,
+        method: str = "subsets",
+        features: Any = None,
         standardize: str | None = "auto",
-        statistic: str = "U",
+        statistic: str = "auto",
         subsample_size: Any = None,
-        n_resamples: int | None = None,
+        n_resamples: int | str | None = None,
         oob_score: bool = False,
         on_failure: str = "warn",
         n_jobs: int | None = None,
@@ -138,6 +178,8 @@ class ReplayKernelRidge(ReplayedRegression):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.method = method
+        self.features = features
         self.standardize = standardize
         self.statistic = statistic
         self.subsample_size = subsample_size
@@ -149,7 +191,7 @@ class ReplayKernelRidge(ReplayedRegression):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, plan: ResamplingPlan | None = None) -> Self:
-        """Fit one kernel ridge regression per subset.
+        """Choose what is "auto", then fit.
 
         Parameters
         ----------
@@ -158,7 +200,7 @@ class ReplayKernelRidge(ReplayedRegression):
         sample_weight : array-like of shape (n,) or float, optional
             Weights of the squared errors.
         plan : ResamplingPlan, optional
-            Subsets to use in place of drawn ones.
+            Subsets to use in place of drawn ones (of blocks of rows for ``method="features"``).
         """
         fewest = 2 if self.standardize == "subset" else 1  # one row has no standard deviation
         X, y = validate_data(
@@ -171,19 +213,53 @@ class ReplayKernelRidge(ReplayedRegression):
                 sample_weight = np.full(len(X), sample_weight)
         self._weight: FloatArray | None = sample_weight
         self._plug_in: KernelRidgeReplicates | None = None
-        self.plan_ = self._plan_for(len(X), plan, as_generator(self.random_state))
-        self.replicates_ = self._replicate(self.plan_)
-        self.n_redrawn_ = self.replicates_.n_redrawn
+        fitting = KernelFitting(
+            parameters=self,
+            X=X,
+            y=self.y_fit_,
+            sample_weight=sample_weight,
+            plan=plan,
+            executor=make_executor(self.n_jobs),
+            rng=as_generator(self.random_state),
+        )
+        self.choices_: dict[str, Choice] = fitting.choices
+        self.method_, kernel, alpha = fitting.settle()
+        self._standardize = fitting.standardize
+        self._fit_method(fitting, kernel, alpha)
         self._set_oob()
         return self
 
-    @property
-    def plug_in_(self) -> KernelRidgeReplicates:
-        """The one fit on all observations, made when first asked for: it needs the n x n matrix.
+    def _fit_method(self, fitting: KernelFitting, kernel: Kernel, alpha: float | None) -> None:
+        self._kernel, self.gamma_ = kernel, kernel.gamma
+        self.n_redrawn_ = 0
+        self.plan_: ResamplingPlan | None = None
+        if self.method_ == "features":
+            fitted = fitting.features(kernel, alpha)
+            self.replicates_, self.plan_, self.alpha_ = fitted, fitted.plan, fitted.alpha
+        elif self.method_ == "local":
+            self.replicates_ = fitting.local(kernel, alpha)
+            self.alpha_ = self.replicates_.problem.alpha
+        else:
+            statistic, size, n_resamples, self.alpha_ = fitting.subsets(kernel, alpha)
+            self.plan_ = self._plan_for(
+                len(self.X_fit_), fitting.plan, statistic, size, n_resamples, fitting.rng
+            )
+            if is_auto(self.n_resamples) and fitting.plan is None:
+                self.plan_ = self._grow_resamples(self._replicate, self.plan_)
+            else:
+                self.replicates_ = self._replicate(self.plan_)
+            self.n_redrawn_ = self.replicates_.n_redrawn  # type: ignore[union-attr]
 
+    @property
+    def plug_in_(self) -> KernelRidgeReplicates | Estimate:
+        """The one fit on all observations, with the same penalty.
+
+        For "features" it is there; else it is made when first asked for, and needs the n x n matrix.
         ``plug_in_predict`` evaluates it.
         """
         check_is_fitted(self)
+        if isinstance(self.replicates_, FeatureRidge):
+            return self.replicates_.plug_in
         if self._plug_in is None:
             n = len(self.X_fit_)
             self._plug_in = self._replicate(plan_from_indices(np.arange(n)[None, :], n))
@@ -191,37 +267,24 @@ class ReplayKernelRidge(ReplayedRegression):
 
     def plug_in_predict(self, X: Any) -> FloatArray:
         """Return the prediction of the one fit on all observations."""
-        plug_in = self.plug_in_
-        return self._shaped(plug_in.predict_mean(self._check_points(X), **self._resources()))
+        plug_in, points = self.plug_in_, self._check_points(X)
+        if isinstance(self.replicates_, FeatureRidge):
+            return self._shaped(self.replicates_.predict_plug_in(points, self.memory_budget))
+        assert isinstance(plug_in, KernelRidgeReplicates)
+        return self._shaped(plug_in.predict_mean(points, **self._resources()))
 
     def _replicate(self, plan: ResamplingPlan) -> KernelRidgeReplicates:
-        standardize = self.standardize
-        if standardize == "auto":
-            standardize = None if self.kernel == PRECOMPUTED else "global"
-        kernel = make_kernel(
-            self.kernel,
-            n_features=self.X_fit_.shape[1],
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            kernel_params=self.kernel_params,
-        )
         return replicate_kernel_ridge(
             self.X_fit_,
             self.y_fit_,
             plan,
-            alpha=self.alpha,
-            kernel=kernel,
-            standardize=standardize,
+            alpha=self.alpha_,
+            kernel=self._kernel,
+            standardize=self._standardize,
             sample_weight=self._weight,
             on_failure=self.on_failure,
             **self._resources(),
         )
-
-    def _size_for(self, n: int) -> Any:
-        if self.subsample_size is not None:
-            return self.subsample_size
-        return max(1, min(n // 2, _LARGEST_DEFAULT_SUBSET))
 
     def _resources(self) -> dict[str, Any]:
         return {"executor": make_executor(self.n_jobs), "memory_budget": self.memory_budget}
@@ -234,6 +297,25 @@ class ReplayKernelRidge(ReplayedRegression):
 
     def _members(self, X: FloatArray) -> FloatArray:
         return self.replicates_.predict_members(X, **self._resources())
+
+    def _variance(self, X: FloatArray) -> FloatArray:
+        if isinstance(self.replicates_, FeatureRidge):
+            return self.replicates_.variance(X, self.memory_budget)
+        return super()._variance(X)
+
+    def _jackknife(self, X: FloatArray) -> JackknifeVariance:
+        if isinstance(self.replicates_, LocalKernelRidge):
+            raise IntervalWithheldError(
+                'There is no standard error for method="local": leaves of trees are not random subsets, and '
+                'no variance is derived for them. Use method="subsets" or "features".'
+            )
+        return super()._jackknife(X)
+
+    def _out_of_bag(self) -> OutOfBag:
+        if self.method_ != "subsets":
+            rule = '"subsets" for out-of-bag predictions'
+            raise ValueError(must_be("method", rule, f'"{self.method_}"', "Hold some rows out."))
+        return super()._out_of_bag()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -9,14 +10,20 @@ from sklearn.base import clone, is_regressor
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import FloatArray
 from .._core.validation import check_length
-from ..replicates.learner import LearnerReplicates, replicate_learner
+from ..replicates.learner import LearnerReplicates, replicate_learner, take_rows
 from ..replicates.sums import DEFAULT_MEMORY_BUDGET
-from ..resampling import ResamplingPlan
-from ._regression import ReplayedRegression
+from ..resampling import ResamplingPlan, make_plan
+from ._regression import AUTO_START, ReplayedRegression, is_auto
+from .ensemble_tuning import choose_size, n_averaged, out_of_bag_errors, pilot_rows
+
+# subsample_size="auto": shares of n to compare, and members to compare them with.
+CANDIDATE_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
+PILOT_MODELS = 16
 
 
 class ReplayRegressor(ReplayedRegression):
@@ -29,13 +36,16 @@ class ReplayRegressor(ReplayedRegression):
     ----------
     estimator : scikit-learn regressor
         It is cloned for every subset. Pipelines and data frames work.
-    statistic : {"U", "V", "partition", "complete", "complete_v"}
-        Subsets without or with replacement, disjoint ones, or all.
-    subsample_size : int or float
+    statistic : {"U", "V", "balanced", "partition", "complete", "complete_v"}
+        Subsets without or with replacement, such that every row is used equally often, disjoint ones, or
+        all.
+    subsample_size : int, float or "auto"
         k, or k as a share of n (default one half: large enough to be close to the fit on all data, small
-        enough that subsets differ).
-    n_resamples : int, optional
-        Number of subsets B. None is 500, or n // k for a partition.
+        enough that subsets differ). "auto" takes the smallest of four shares whose out-of-bag error is
+        within one standard error of the best.
+    n_resamples : int or "auto", optional
+        Number of subsets B. None is 500, or n // k for a partition. "auto" adds subsets until Monte-Carlo
+        noise is at most 1 % of the variance of the mean, or there are 2000.
     oob_score : bool
         Whether to compute `oob_prediction_` and `oob_score_` in `fit`.
     n_jobs : int, optional
@@ -51,6 +61,8 @@ class ReplayRegressor(ReplayedRegression):
         The fitted members.
     plan_ : ResamplingPlan
         The subsets as drawn or given.
+    choices_ : dict of str to Choice
+        For every parameter that was "auto": the value and why.
     oob_prediction_ : ndarray of shape (n,) or (n, n_outputs)
         Prediction of every observation by the subsets without it; NaN where there is none.
     oob_score_ : float
@@ -84,7 +96,7 @@ class ReplayRegressor(ReplayedRegression):
         *,
         statistic: str = "U",
         subsample_size: Any = 0.5,
-        n_resamples: int | None = None,
+        n_resamples: int | str | None = None,
         oob_score: bool = False,
         n_jobs: int | None = None,
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
@@ -117,19 +129,53 @@ class ReplayRegressor(ReplayedRegression):
         self.X_fit_, self.y_fit_ = self._check_training(X, y)
         self._fit_params, self._plug_in = fit_params, None
         rng = as_generator(self.random_state)
-        n = self.X_fit_.shape[0]
-        self.plan_ = self._plan_for(n, plan, rng)
-        self.replicates_ = replicate_learner(
+        self.choices_ = {}
+        size = self.subsample_size
+        if is_auto(size) and plan is None:
+            self.choices_["subsample_size"] = self._choose_size(rng)
+            size = self.choices_["subsample_size"].value
+        start = self._first_resamples()
+        self.plan_ = self._plan_for(self.X_fit_.shape[0], plan, self.statistic, size, start, rng)
+        seed = draw_seed(rng)
+        self.replicates_ = self._replicate(self.plan_, seed)
+        if is_auto(self.n_resamples) and plan is None:
+            self.plan_ = self._grow_resamples(self._extended, self.plan_)
+        self._set_oob()
+        return self
+
+    def _replicate(self, plan: ResamplingPlan, seed: int) -> LearnerReplicates:
+        return replicate_learner(
             self.estimator,
             self.X_fit_,
             self.y_fit_,
-            self.plan_,
-            seed=draw_seed(rng),
-            fit_params=fit_params,
+            plan,
+            seed=seed,
+            fit_params=self._fit_params,
             n_jobs=self.n_jobs,
         )
-        self._set_oob()
-        return self
+
+    def _extended(self, plan: ResamplingPlan) -> LearnerReplicates:
+        """Return members for a plan that begins as that of `replicates_` does; only new ones are fitted."""
+        return self.replicates_.extended(
+            self.estimator, self.X_fit_, self.y_fit_, plan, fit_params=self._fit_params
+        )
+
+    def _first_resamples(self) -> int | None:
+        """Return the number of subsets to begin with."""
+        return AUTO_START if isinstance(self.n_resamples, str) else self.n_resamples
+
+    def _choose_size(self, rng: np.random.Generator) -> Choice:
+        n, seed = self.X_fit_.shape[0], draw_seed(rng)
+        sizes = sorted({max(1, int(n * share)) for share in CANDIDATE_SHARES})
+        rows = pilot_rows(n, rng)
+        errors = []
+        for size in sizes:
+            draw = partial(make_plan, n, statistic=self.statistic, subsample_size=size, rng=rng)
+            members = self._replicate(draw(n_resamples=PILOT_MODELS), seed)
+            subsets, values = members.plan.indices(), members.predict_members(take_rows(self.X_fit_, rows))
+            averaged = n_averaged(draw(n_resamples=self._first_resamples()))
+            errors.append(out_of_bag_errors(values, subsets, rows, self._targets[rows], n_averaged=averaged))
+        return choose_size(sizes, errors, n)
 
     @property
     def plug_in_(self) -> Any:

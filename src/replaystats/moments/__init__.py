@@ -6,6 +6,7 @@ from .lstd_q import ActionFeatures, lstd_q_moments
 from .phibe import phibe_coefficients, phibe_moments
 from .record import Moments
 from .ridge import ridge_moments
+from .ridge_blocks import random_blocks, ridge_block_moments
 from .streamed import AnyMoments, StreamedMoments
 from .transitions import transition_moments
 
@@ -20,6 +21,8 @@ __all__ = [
     "lstd_q_moments",
     "phibe_coefficients",
     "phibe_moments",
+    "random_blocks",
+    "ridge_block_moments",
     "ridge_moments",
     "transition_moments",
 ]

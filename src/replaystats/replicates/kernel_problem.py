@@ -48,17 +48,19 @@ class KernelProblem:
         cls,
         X: ArrayLike,
         y: ArrayLike,
-        plan: ResamplingPlan,
+        plan: ResamplingPlan | None,
         alpha: float,
         kernel: Kernel,
         standardize: str | None,
         sample_weight: ArrayLike | None,
         memory_budget: int,
     ) -> KernelProblem:
-        """Check the input, then bring it to shared units."""
+        """Check the input, then bring it to shared units; `plan` may be None where units are shared."""
         X, y = check_array(X, "X", ndim=2), check_array(y, "y", ndim=(1, 2))
         check_length(len(y), len(X), "y", "X")
-        _check_plan(plan, len(X), memory_budget)
+        check_int(memory_budget, "memory_budget", low=2**20, hint="It is counted in bytes.")
+        if plan is not None:
+            _check_plan(plan, len(X), memory_budget)
         check_real(alpha, "alpha", low=0.0)
         if standardize is not None:
             _check_standardize(standardize, kernel, plan)
@@ -200,19 +202,25 @@ def _check_plan(plan: ResamplingPlan, n: int, memory_budget: int) -> None:
     if plan.n_observations != n:
         rule = f"made for the {n} rows of `X`"
         raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
-    check_int(memory_budget, "memory_budget", low=2**20, hint="It is counted in bytes.")
     needed = 24 * plan.subsample_size**2
     if needed > memory_budget:
         rule = f"at least {needed} bytes for subsets of k={plan.subsample_size}"
         raise ValueError(must_be("memory_budget", rule, memory_budget, "Or use a smaller `subsample_size`."))
 
 
-def _check_standardize(standardize: str, kernel: Kernel, plan: ResamplingPlan) -> None:
+def _check_standardize(standardize: str, kernel: Kernel, plan: ResamplingPlan | None) -> None:
     check_choice(standardize, "standardize", STANDARDIZE)
     if kernel.is_precomputed:
         hint = "Scale the points before their kernel is computed."
         raise ValueError(must_be("standardize", 'None when kernel="precomputed"', f'"{standardize}"', hint))
-    if standardize == "subset" and plan.subsample_size < 2:
+    if standardize != "subset":
+        return
+    if plan is None:
+        hint = "Units of each subset's own need subsets."
+        raise ValueError(
+            must_be("standardize", 'other than "subset" unless method="subsets"', '"subset"', hint)
+        )
+    if plan.subsample_size < 2:
         rule = 'at least 2 when standardize="subset"'
         raise ValueError(must_be("subsample_size", rule, plan.subsample_size))
 

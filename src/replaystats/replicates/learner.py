@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ class LearnerReplicates:
     n_outputs : int
         Number of targets.
     plan : ResamplingPlan
+    seed : int
+        Of the members' own randomness.
     n_jobs : int or None
         Workers for predictions.
     """
@@ -38,6 +40,7 @@ class LearnerReplicates:
     models: list[Any]
     n_outputs: int
     plan: ResamplingPlan
+    seed: int
     n_jobs: int | None = None
 
     @property
@@ -53,6 +56,14 @@ class LearnerReplicates:
         )
         members: FloatArray = np.concatenate(parts)
         return members.reshape(*members.shape[:2], self.n_outputs)
+
+    def extended(
+        self, estimator: Any, X: Any, y: Any, plan: ResamplingPlan, *, fit_params: Mapping[str, Any]
+    ) -> LearnerReplicates:
+        """Return the members of a plan that begins as this one does; only the new ones are fitted."""
+        indices = plan.indices(len(self))
+        more = _fit_all(estimator, X, y, indices, len(self), self.seed, fit_params, self.n_jobs)
+        return replace(self, models=[*self.models, *more], plan=plan)
 
     def __len__(self) -> int:
         return len(self.models)
@@ -109,14 +120,35 @@ def replicate_learner(
         rule = f"made for the {len(y)} rows of `X`"
         raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
     fit_params = {} if fit_params is None else fit_params
-    indices = plan.indices()
+    models = _fit_all(estimator, X, y, plan.indices(), 0, seed, fit_params, n_jobs)
+    n_outputs = 1 if np.ndim(y) == 1 else y.shape[1]
+    return LearnerReplicates(models=models, n_outputs=n_outputs, plan=plan, seed=seed, n_jobs=n_jobs)
+
+
+def _fit_all(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    indices: IntArray,
+    first: int,
+    seed: int,
+    fit_params: Mapping[str, Any],
+    n_jobs: int | None,
+) -> list[Any]:
+    """Return the models of subsets (b, k), the first of which has the number `first`."""
     fitted = Parallel(n_jobs=n_jobs)(
-        delayed(_fit_some)(estimator, X, y, indices[part.start : part.stop], part, seed, fit_params)
+        delayed(_fit_some)(
+            estimator,
+            X,
+            y,
+            indices[part.start : part.stop],
+            range(first + part.start, first + part.stop),
+            seed,
+            fit_params,
+        )
         for part in _tasks(len(indices), n_jobs)
     )
-    models = [model for some in fitted for model in some]
-    n_outputs = 1 if np.ndim(y) == 1 else y.shape[1]
-    return LearnerReplicates(models=models, n_outputs=n_outputs, plan=plan, n_jobs=n_jobs)
+    return [model for some in fitted for model in some]
 
 
 def _tasks(n_subsets: int, n_jobs: int | None) -> Iterator[range]:
@@ -140,10 +172,10 @@ def _fit_some(
         model = clone(estimator)
         _seed_model(model, seed, number)
         own = {
-            name: _take(value, rows) if _has_rows(value, len(y)) else value
+            name: take_rows(value, rows) if _has_rows(value, len(y)) else value
             for name, value in fit_params.items()
         }
-        models.append(model.fit(_take(X, rows), y[rows], **own))
+        models.append(model.fit(take_rows(X, rows), y[rows], **own))
     return models
 
 
@@ -158,7 +190,7 @@ def _seed_model(model: Any, seed: int, number: int) -> None:
     model.set_params(**{name: int(rng.integers(2**31 - 1)) for name in names})
 
 
-def _take(values: Any, rows: IntArray) -> Any:
+def take_rows(values: Any, rows: IntArray | slice) -> Any:
     """Return some rows of an array, a sparse matrix, a list or a data frame."""
     if hasattr(values, "iloc"):
         return values.iloc[rows]

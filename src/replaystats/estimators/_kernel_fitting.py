@@ -1,0 +1,297 @@
+"""From the parameters of ReplayKernelRidge to a fit: settle what is "auto", then one of three methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from .._core.choice import Choice
+from .._core.errors import must_be
+from .._core.random import draw_seed
+from .._core.typing import FloatArray
+from .._core.validation import check_choice, check_real, resolve_subsample_size
+from ..basis import Basis, Nystroem
+from ..moments import Moments
+from ..replicates import Executor
+from ..replicates.kernel_problem import KernelProblem
+from ..replicates.kernels import PRECOMPUTED, Kernel, make_kernel
+from ..replicates.landmarks import Landmarks
+from ..replicates.local_kernel_ridge import DEFAULT_LEAF_SIZE, DEFAULT_TREES, LocalKernelRidge, fit_local
+from ..replicates.moment_penalties import choose_moment_penalty
+from ..resampling import ResamplingPlan
+from ._feature_ridge import FeatureRidge, FeatureUnits, block_moments, replay_blocks
+from ._kernel_choices import (
+    LARGEST_SUBSET,
+    candidate_sizes,
+    choose_method,
+    choose_subsets,
+    choose_width_and_penalty,
+    find_landmarks,
+)
+from ._regression import AUTO, AUTO_START, is_auto
+
+METHODS = ("subsets", "features", "local", AUTO)
+
+
+class KernelParameters(Protocol):
+    """The parameters of ReplayKernelRidge that decide about a fit."""
+
+    alpha: Any
+    kernel: Any
+    gamma: Any
+    degree: float
+    coef0: float
+    kernel_params: Any
+    method: str
+    features: Any
+    standardize: str | None
+    statistic: str
+    subsample_size: Any
+    n_resamples: Any
+    memory_budget: int
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class KernelFitting:
+    """One call of `fit`: the data, the parameters, and what has been chosen so far."""
+
+    parameters: KernelParameters
+    X: FloatArray
+    y: FloatArray
+    sample_weight: FloatArray | None
+    plan: ResamplingPlan | None
+    executor: Executor
+    rng: np.random.Generator
+    choices: dict[str, Choice] = field(default_factory=dict)
+    landmarks: Landmarks | None = None
+    _prepared: tuple[FeatureUnits, Moments] | None = None
+
+    @property
+    def standardize(self) -> str | None:
+        """Units, with "auto" resolved."""
+        given = self.parameters.standardize
+        if given == AUTO:
+            return None if self.parameters.kernel == PRECOMPUTED else "global"
+        return given
+
+    def settle(self) -> tuple[str, Kernel, float | None]:
+        """Choose what is "auto" about the kernel, the penalty of a fit on all rows, and the method.
+
+        Returns
+        -------
+        method : {"subsets", "features", "local"}
+        kernel : Kernel
+        alpha : float or None
+            Penalty of one fit on all rows where it was to be chosen, else None.
+        """
+        parameters = self.parameters
+        check_choice(parameters.method, "method", METHODS)
+        if not is_auto(parameters.alpha):
+            check_real(parameters.alpha, "alpha", low=0.0, hint='Or "auto".')
+        kernel = self._kernel(None if is_auto(parameters.gamma) else parameters.gamma)
+        alpha: float | None = None
+        if is_auto(parameters.gamma) or is_auto(parameters.alpha):
+            problem = self.problem(kernel, 1.0, shared=True)
+            found = choose_width_and_penalty(
+                problem.points,
+                problem.y,
+                kernel,
+                gamma=is_auto(parameters.gamma),
+                alpha=is_auto(parameters.alpha),
+                rng=self.rng,
+            )
+            if found.gamma is not None:
+                self.choices["gamma"] = found.gamma
+                kernel = replace(kernel, gamma=found.gamma.value)
+            if found.alpha is not None:
+                self.choices["alpha"] = found.alpha
+                alpha = float(found.alpha.value)
+        return self._settle_method(kernel, alpha), kernel, alpha
+
+    def subsets(self, kernel: Kernel, alpha_all: float | None) -> tuple[str, int, Any, float]:
+        """Settle statistic, subset size, number of subsets and the members' penalty."""
+        parameters, n = self.parameters, len(self.X)
+        statistic = parameters.statistic
+        if statistic == AUTO:
+            statistic = "balanced" if parameters.method == AUTO else "U"
+        sizes = self._sizes()
+        n_resamples = parameters.n_resamples
+        if is_auto(n_resamples):
+            passes = 3 * -(-n // sizes[0]) if statistic == "balanced" else 0
+            n_resamples = max(AUTO_START, passes)  # noise of balanced subsets is measured between passes
+        if alpha_all is None and len(sizes) == 1:
+            return statistic, sizes[0], n_resamples, float(parameters.alpha)
+        if sizes[-1] == n:  # nothing is left out to measure errors on, and the one member is the whole
+            return statistic, n, n_resamples, float(parameters.alpha if alpha_all is None else alpha_all)
+        given = self.plan
+        drawn = statistic if given is None else "V" if given.with_replacement else "U"
+        count = n_resamples if given is None else given.n_resamples
+        size, penalty = choose_subsets(
+            self.problem(kernel, 1.0, shared=True),
+            sizes=sizes,
+            alpha=parameters.alpha if alpha_all is None else None,
+            alpha_all=1.0 if alpha_all is None else alpha_all,
+            statistic="U" if drawn == "complete" else "V" if drawn == "complete_v" else drawn,
+            n_resamples=count,
+            rng=self.rng,
+        )
+        if len(sizes) > 1:
+            self.choices["subsample_size"] = size
+        if penalty is None:
+            return statistic, size.value, n_resamples, float(parameters.alpha)
+        self.choices["alpha"] = penalty
+        return statistic, size.value, n_resamples, penalty.value
+
+    def features(self, kernel: Kernel, alpha_all: float | None) -> FeatureRidge:
+        """Fit ridge regression on features, replayed over blocks of rows."""
+        parameters = self.parameters
+        problem = self.problem(kernel, 1.0)
+        units, moments = self._feature_moments(problem, alpha_all)
+        alpha = parameters.alpha
+        if alpha_all is not None:
+            self.choices["alpha"] = self._feature_penalty(problem, moments)
+            alpha = self.choices["alpha"].value
+        size = parameters.subsample_size
+        return replay_blocks(
+            units,
+            moments,
+            problem.shared_intercept,
+            float(alpha),
+            plan=self.plan,
+            subsample_size=0.5 if size is None or is_auto(size) else size,
+            n_resamples=None if is_auto(parameters.n_resamples) else parameters.n_resamples,
+            executor=self.executor,
+            memory_budget=parameters.memory_budget,
+            rng=self.rng,
+        )
+
+    def local(self, kernel: Kernel, alpha_all: float | None) -> LocalKernelRidge:
+        """Fit kernel ridge regression on the leaves of random trees."""
+        parameters = self.parameters
+        if self.plan is not None:
+            raise ValueError(must_be("plan", 'None when method="local", which draws no subsets', self.plan))
+        size, trees = parameters.subsample_size, parameters.n_resamples
+        default = min(DEFAULT_LEAF_SIZE, len(self.X))
+        alpha = parameters.alpha if alpha_all is None else alpha_all
+        return fit_local(
+            self.problem(kernel, alpha),
+            leaf_size=resolve_subsample_size(default if size is None or is_auto(size) else size, len(self.X)),
+            n_trees=DEFAULT_TREES if trees is None or is_auto(trees) else trees,
+            seed=draw_seed(self.rng),
+            executor=self.executor,
+            memory_budget=parameters.memory_budget,
+        )
+
+    def problem(self, kernel: Kernel, alpha: float, *, shared: bool = False) -> KernelProblem:
+        """Return the data in shared units; `shared` takes those also for units of each subset's own."""
+        standardize = "global" if shared and self.standardize == "subset" else self.standardize
+        budget = self.parameters.memory_budget
+        return KernelProblem.checked(
+            self.X, self.y, None, alpha, kernel, standardize, self.sample_weight, budget
+        )
+
+    def _kernel(self, gamma: Any) -> Kernel:
+        parameters = self.parameters
+        return make_kernel(
+            parameters.kernel,
+            n_features=self.X.shape[1],
+            gamma=gamma,
+            degree=parameters.degree,
+            coef0=parameters.coef0,
+            kernel_params=parameters.kernel_params,
+        )
+
+    def _settle_method(self, kernel: Kernel, alpha: float | None) -> str:
+        parameters = self.parameters
+        if parameters.features is not None and parameters.method not in ("features", AUTO):
+            hint = 'Use method="features".'
+            raise ValueError(must_be("features", f'None when method="{parameters.method}"', "a basis", hint))
+        if parameters.method != AUTO:
+            return parameters.method
+        if parameters.features is not None:
+            choice = Choice("features", "a basis was given")
+        elif self.plan is not None or self.standardize == "subset":
+            what = "a plan was given" if self.plan is not None else "units of each subset's own need subsets"
+            choice = Choice("subsets", what)
+        else:
+            choice = self._choose_method(kernel, alpha)
+        self.choices["method"] = choice
+        return str(choice.value)
+
+    def _choose_method(self, kernel: Kernel, alpha: float | None) -> Choice:
+        problem, n = self.problem(kernel, 1.0), len(self.X)
+        if kernel.name != "rbf":
+            return choose_method(n, kernel, None, None)
+        given = self.parameters.alpha if alpha is None else alpha
+        self.landmarks = find_landmarks(problem.points, kernel, given, rng=self.rng)
+        choice = choose_method(n, kernel, self.landmarks, None)
+        if choice.value == "features" and alpha is not None:
+            # A few hundred rows may have missed how rough the function is; all of them tell.
+            _, moments = self._feature_moments(problem, alpha)
+            choice = choose_method(n, kernel, self.landmarks, self._feature_penalty(problem, moments))
+        if choice.value != "features":
+            self.choices.pop("features", None)
+        return choice
+
+    def _feature_moments(
+        self, problem: KernelProblem, alpha_all: float | None
+    ) -> tuple[FeatureUnits, Moments]:
+        """Return the features and the moments of blocks of rows, made once."""
+        if self._prepared is None:
+            units = self._feature_units(problem, self.parameters.alpha if alpha_all is None else alpha_all)
+            moments = block_moments(
+                units,
+                self.X,
+                problem.y,
+                self.sample_weight,
+                memory_budget=self.parameters.memory_budget,
+                rng=self.rng,
+            )
+            self._prepared = units, moments
+        return self._prepared
+
+    def _feature_penalty(self, problem: KernelProblem, moments: Moments) -> Choice:
+        weight = 1.0 if self.sample_weight is None else self.sample_weight[:, None]
+        y_square = (weight * problem.y**2).sum(axis=0)
+        return choose_moment_penalty(*moments.total(), y_square, len(self.X))
+
+    def _sizes(self) -> list[int]:
+        """Return the subset sizes to choose from, a single one where it is given."""
+        size, n = self.parameters.subsample_size, len(self.X)
+        if self.plan is not None:
+            return [self.plan.subsample_size]
+        if size is None:
+            return [max(1, min(n // 2, LARGEST_SUBSET))]
+        return candidate_sizes(n) if is_auto(size) else [resolve_subsample_size(size, n)]
+
+    def _feature_units(self, problem: KernelProblem, alpha: float) -> FeatureUnits:
+        """Return the given basis, or Nystroem features of landmarks that do for the penalty, fitted."""
+        kernel, basis = problem.kernel, self.parameters.features
+        widths = np.sqrt(np.broadcast_to(kernel.gamma, self.X.shape[1]))
+        if basis is None:
+            if kernel.name != "rbf":
+                hint = "Pass a basis as `features`."
+                raise ValueError(must_be("kernel", '"rbf" for features by default', repr(kernel.name), hint))
+            found = self.landmarks or find_landmarks(problem.points, kernel, alpha, rng=self.rng)
+            enough = "enough" if found.complete else "as many as are tried, not enough"
+            self.choices["features"] = Choice(
+                len(found.rows), f"landmarks, {enough} for the penalty {alpha:.2g}"
+            )
+            landmarks = problem.points[found.rows] * widths
+            basis = Nystroem(len(landmarks), gamma=1.0, landmarks=landmarks)
+            return FeatureUnits(scaling=problem.shared_scaling, widths=widths, basis=basis)
+        if not isinstance(basis, Basis):
+            hint = "For example rs.basis.Nystroem(200)."
+            raise TypeError(must_be("features", "None or a Basis", type(basis).__name__, hint))
+        if getattr(basis, "gamma", 1.0) is None:  # a Gaussian basis without a width takes the kernel's
+            basis = replace(basis, gamma=1.0)  # type: ignore[type-var]
+        elif self.parameters.gamma is None:
+            widths = np.ones_like(widths)
+        else:
+            hint = "Leave the basis's own gamma None, or the estimator's."
+            raise ValueError(must_be("gamma", "None when `features` has one", self.parameters.gamma, hint))
+        return FeatureUnits(
+            scaling=problem.shared_scaling, widths=widths, basis=basis.fit(problem.points * widths, self.rng)
+        )
