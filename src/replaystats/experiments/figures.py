@@ -146,6 +146,9 @@ def _scaling(experiment: Experiment, cells: Sequence[Cell], journal: Journal) ->
     for ax, title in zip(axes[0], ("seconds for the fit", "RMSE to the true function"), strict=True):
         ax.set_title(title, fontsize=9)
         ax.set_xlabel("n")
+        sizes = sorted({cell["n"] for cell in cells})
+        ax.set_xticks(sizes, [str(n) for n in sizes])
+        ax.set_xticks([], minor=True)
         ax.grid(which="both", linewidth=0.3, alpha=0.6)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
