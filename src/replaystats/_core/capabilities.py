@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 
-# NumPy runs everything and is not listed. Tested here: the strict array API, PyTorch and JAX on the CPU, and
-# PyTorch on CUDA by benchmarks/gpu.py; CuPy takes the same path and is not part of the tests.
+# NumPy runs everything and is not listed. The first, second and last are tested on the CPU; PyTorch and CuPy
+# on a CUDA device where there is one (pytest -m gpu).
 LIBRARIES = ("torch", "jax", "cupy", "array_api_strict")
 
 

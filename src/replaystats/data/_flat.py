@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.arrays import to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_real
@@ -121,7 +122,7 @@ def _flatten_regular_steps(value: Any, name: str, n_steps: IntArray, ndim: Seque
     if np.any(n_steps != length):
         rule = f"a list of {n} arrays, because the trajectories differ in length"
         raise ValueError(must_be(name, rule, f"shape {np.shape(value)}"))
-    array = np.asarray(value)
+    array = to_numpy(value)
     if array.ndim - 1 not in ndim or array.shape[:2] != (n, length):
         rule = f"of shape (n, L) = ({n}, {length}) to match `states` with (n, L+1) = ({n}, {length + 1})"
         raise ValueError(must_be(name, rule, f"shape {array.shape}"))
@@ -130,7 +131,7 @@ def _flatten_regular_steps(value: Any, name: str, n_steps: IntArray, ndim: Seque
 
 
 def _check_numbers(value: Any, name: str, ndim: tuple[int, ...]) -> np.ndarray:
-    array: np.ndarray = np.asarray(value)
+    array: np.ndarray = to_numpy(value)
     if array.ndim in ndim and array.size and np.issubdtype(array.dtype, np.integer):
         return array
     return check_array(value, name, ndim=ndim)
