@@ -7,32 +7,36 @@ from ._core.errors import (
     ReplayWarning,
     SingularReplicateError,
 )
-from .data import (
-    ArrayBlocks,
-    ParquetBlocks,
-    PartitionError,
-    RowBlocks,
-    Trajectories,
-    load_boston,
-    simulate,
-)
+from .data import ArrayBlocks, ParquetBlocks, Trajectories, load_boston, readers, simulate
 from .estimate import Estimate, average, plug_in
-from .estimators import LSTD, MomentRatio, PhiBE, ReplayBuffer, ReplayKernelRidge, ReplayRegressor
+from .estimators import (
+    LSPI,
+    LSTD,
+    LSTDQ,
+    MomentRatio,
+    PhiBE,
+    ReplayBuffer,
+    ReplayKernelRidge,
+    ReplayRegressor,
+)
+from .estimators.recommended import recommended_estimate
 from .inference import Diagnosis, Interval
 from .moments import (
     FactoredMoments,
     Moments,
     StreamedMoments,
     lstd_moments,
+    lstd_q_moments,
     phibe_moments,
     ridge_moments,
-    transition_moments,
 )
-from .replicates import Replicates, replicate, solvers, subset_sums
+from .replicates import Replicates, kernel_ridge_on_device, replicate, solvers, subset_sums
 from .resampling import ResamplingPlan, make_plan, plan_from_indices
 
 __all__ = [
+    "LSPI",
     "LSTD",
+    "LSTDQ",
     "ArrayBlocks",
     "Diagnosis",
     "Estimate",
@@ -43,7 +47,6 @@ __all__ = [
     "MomentRatio",
     "Moments",
     "ParquetBlocks",
-    "PartitionError",
     "PhiBE",
     "ReplayBuffer",
     "ReplayKernelRidge",
@@ -51,23 +54,25 @@ __all__ = [
     "ReplayWarning",
     "Replicates",
     "ResamplingPlan",
-    "RowBlocks",
     "SingularReplicateError",
     "StreamedMoments",
     "Trajectories",
     "average",
     "basis",
     "inference",
+    "kernel_ridge_on_device",
     "load_boston",
     "lstd_moments",
+    "lstd_q_moments",
     "make_plan",
     "phibe_moments",
     "plan_from_indices",
     "plug_in",
+    "readers",
+    "recommended_estimate",
     "replicate",
     "ridge_moments",
     "simulate",
     "solvers",
     "subset_sums",
-    "transition_moments",
 ]

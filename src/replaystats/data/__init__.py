@@ -1,6 +1,6 @@
 """Stage 1, data: logged trajectories, processes whose value is known, and the paper's real data."""
 
-from . import simulate
+from . import readers, simulate
 from .blocks import ArrayBlocks, ParquetBlocks, PartitionError, RowBlocks
 from .datasets import load_boston
 from .trajectories import Trajectories
@@ -15,5 +15,6 @@ __all__ = [
     "Transitions",
     "Windows",
     "load_boston",
+    "readers",
     "simulate",
 ]

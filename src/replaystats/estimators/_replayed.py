@@ -10,19 +10,28 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like
+from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_choice
 from ..basis import Basis, Scaled
 from ..data import Trajectories
 from ..estimate import Estimate, average, plug_in
 from ..inference import Diagnosis, Interval
+from ..inference.dependent import unit_moments
 from ..inference.support import MAX_OBSERVED
 from ..moments import HeldMoments
 from ..moments.units import join_moments
 from ..replicates import make_executor, replicate
 from ..resampling import ResamplingPlan, make_plan
 from .policy_value import PolicyValue, mean_features
+from .recommended import recommended_estimate
+from .tuning import choose_subsample_size, grow_resamples
+
+METHODS = ("replay", "recommended")
+# Where the search for enough replicates starts, and how many balanced solutions are averaged by default.
+PILOT_RESAMPLES, RECOMMENDED_RESAMPLES = 100, 100
 
 
 class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
@@ -31,9 +40,10 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
     Subclasses store their parameters and write `_moments` and `_features`.
     """
 
+    method: str
     statistic: str
     subsample_size: Any
-    n_resamples: int
+    n_resamples: Any
     solver: Any
     average: str
     on_failure: str
@@ -77,27 +87,44 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
         return self._replay(moments, None, as_generator(self.random_state))
 
     def _replay(self, moments: HeldMoments, plan: ResamplingPlan | None, rng: np.random.Generator) -> Self:
+        check_choice(self.method, "method", METHODS)
         self.moments_: HeldMoments = moments
-        if plan is None:
-            plan = make_plan(
-                self.moments_.n_observations,
-                statistic=self.statistic,
-                subsample_size=self.subsample_size,
-                n_resamples=self.n_resamples,
-                rng=rng,
+        self.choices_: dict[str, Choice] = {}
+        self.plug_in_ = plug_in(moments, self.solver)
+        resources: dict[str, Any] = {
+            "executor": make_executor(self.n_jobs),
+            "memory_budget": self.memory_budget,
+        }
+        if self.method == "recommended":
+            n_resamples = RECOMMENDED_RESAMPLES if self.n_resamples == "auto" else self.n_resamples
+            self.recommendation_ = recommended_estimate(
+                moments, n_resamples=n_resamples, plan=plan, rng=rng, **resources
             )
-        self.plan_ = plan
-        self.plug_in_ = plug_in(self.moments_, self.solver)
-        replicates = replicate(
-            self.moments_,
-            plan,
-            solver=self.solver,
-            executor=make_executor(self.n_jobs),
-            memory_budget=self.memory_budget,
-            on_failure=self.on_failure,
-        )
-        self.estimate_: Estimate = average(replicates, self.average)
+            self.estimate_: Estimate = self.recommendation_.estimate
+        else:
+            plan = self._plan(moments, rng) if plan is None else plan
+            replicates = replicate(moments, plan, solver=self.solver, on_failure=self.on_failure, **resources)
+            self.estimate_ = average(replicates, self.average)
+            if self.n_resamples == "auto":
+                self.estimate_, self.choices_["n_resamples"] = grow_resamples(self.estimate_)
+        assert self.estimate_.replicates is not None
+        self.plan_ = self.estimate_.replicates.plan
         return self
+
+    def _plan(self, moments: HeldMoments, rng: np.random.Generator) -> ResamplingPlan:
+        """Draw the subsets, settling what is "auto"."""
+        size = self.subsample_size
+        if isinstance(size, str):
+            check_choice(size, "subsample_size", ("auto",))
+            self.choices_["subsample_size"] = choose_subsample_size(moments, solver=self.solver)
+            size = self.choices_["subsample_size"].value
+        return make_plan(
+            moments.n_observations,
+            statistic=self.statistic,
+            subsample_size=size,
+            n_resamples=PILOT_RESAMPLES if self.n_resamples == "auto" else self.n_resamples,
+            rng=rng,
+        )
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return the replayed estimate at `X`, shape (m,) or (m, n_outputs), in the kind of array `X` is."""
@@ -146,6 +173,8 @@ class PolicyEvaluation(ReplayedMoments):
     """What LSTD, LSTDQ and PhiBE share: trajectories, and a basis that may take something from them."""
 
     basis: Any
+    unit: Any
+    block_length: int | None
     scale_features: bool
     _visited: FloatArray
 
@@ -182,6 +211,12 @@ class PolicyEvaluation(ReplayedMoments):
         check_is_fitted(self)
         return PolicyValue(
             features=mean_features(self._features(start_states), weights), estimate=self.estimate_
+        )
+
+    def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
+        """Sum the moments of steps over the units that are resampled."""
+        return unit_moments(
+            steps, self.unit, block_length=self.block_length, solver=self.solver, parent=data.parent
         )
 
     def _features(self, X: ArrayLike) -> FloatArray:

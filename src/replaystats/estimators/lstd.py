@@ -38,12 +38,21 @@ class LSTD(PolicyEvaluation):
         penalty does not shrink the level. It is an unknown like the others, and intervals include its error.
     scale_features : bool
         Divide every function by its root mean square over the states, so that a penalty treats all alike.
-    statistic : {"U", "V", "partition", "complete", "complete_v"}
-        How subsets of trajectories are drawn; see `make_plan`.
-    subsample_size : int or float
-        Trajectories per subset, or their share.
-    n_resamples : int
-        Number of subsets.
+    unit : {"auto", "trajectory", "block", "window"} or array-like of labels
+        What is resampled. "auto": trajectories, or blocks of steps if there is one long trajectory only. See
+        `inference.unit_moments`.
+    block_length : int, optional
+        Steps per block; default chosen from the data.
+    method : {"replay", "recommended"}
+        "replay": the average over subsets as set up below. "recommended": a penalty balanced on every subset,
+        with subsets that suit the problem; for data that may leave some direction undetermined. It takes
+        `n_resamples`, and chooses the rest; `recommendation_` says what and why.
+    statistic : str
+        How subsets are drawn; see `make_plan`.
+    subsample_size : int, float or "auto"
+        Units per subset, or their share. "auto": half, or more where half-samples cross singularity.
+    n_resamples : int or "auto"
+        Number of subsets. "auto": until Monte-Carlo noise is 1 % of the variance.
     solver : Solver, optional
         How each small system is solved; default `solvers.Auto()`.
     average : {"auto", "mean", "controlled", "median", "trimmed"}
@@ -66,6 +75,8 @@ class LSTD(PolicyEvaluation):
         The estimate from all data at once.
     basis_, moments_, plan_
         What it was made from.
+    choices_ : dict
+        What "auto" stood for, and why.
 
     Examples
     --------
@@ -87,9 +98,12 @@ class LSTD(PolicyEvaluation):
         importance: ImportanceLike = None,
         center_rewards: bool = False,
         scale_features: bool = False,
+        unit: Any = "auto",
+        block_length: int | None = None,
+        method: str = "replay",
         statistic: str = "U",
         subsample_size: Any = 0.5,
-        n_resamples: int = 500,
+        n_resamples: Any = 500,
         solver: Solver | None = None,
         average: str = "auto",
         reward: RewardLike = None,
@@ -105,6 +119,9 @@ class LSTD(PolicyEvaluation):
         self.importance = importance
         self.center_rewards = center_rewards
         self.scale_features = scale_features
+        self.unit = unit
+        self.block_length = block_length
+        self.method = method
         self.statistic = statistic
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples
@@ -118,7 +135,7 @@ class LSTD(PolicyEvaluation):
 
     def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:
         self._prepare(data, rng)
-        return lstd_moments(
+        steps = lstd_moments(
             data,
             self.basis_,
             discount=self._discount,
@@ -127,7 +144,9 @@ class LSTD(PolicyEvaluation):
             importance=self.importance,
             reward=self.reward,
             center_rewards=self.center_rewards,
+            factored=True,
         )
+        return self._in_units(steps, data)
 
     @property
     def _discount(self) -> DiscountLike:

@@ -42,7 +42,9 @@ class LSTDQ(PolicyEvaluation):
         Divide every function by its root mean square over the data, so that a penalty treats all alike.
     reward : callable or array, optional
         Per-step reward as a function of the states; default the logged rewards.
-    statistic, subsample_size, n_resamples, solver, average, on_failure, n_jobs, memory_budget, random_state
+    method, statistic, subsample_size, n_resamples
+        What is resampled and how, as in `LSTD`.
+    solver, average, on_failure, n_jobs, memory_budget, random_state
         As in `LSTD`.
 
     Attributes
@@ -79,9 +81,10 @@ class LSTDQ(PolicyEvaluation):
         n_actions: int | None = None,
         importance: ImportanceLike = None,
         scale_features: bool = False,
+        method: str = "replay",
         statistic: str = "U",
         subsample_size: Any = 0.5,
-        n_resamples: int = 500,
+        n_resamples: Any = 500,
         solver: Solver | None = None,
         average: str = "auto",
         reward: RewardLike = None,
@@ -97,6 +100,7 @@ class LSTDQ(PolicyEvaluation):
         self.n_actions = n_actions
         self.importance = importance
         self.scale_features = scale_features
+        self.method = method
         self.statistic = statistic
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples

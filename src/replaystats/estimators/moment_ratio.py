@@ -25,7 +25,9 @@ class MomentRatio(ReplayedMoments):
         Takes the data, returns an array of shape (n, q, q).
     f : callable
         Takes the data, returns an array of shape (n, q) or (n, q, n_outputs).
-    statistic, subsample_size, n_resamples, solver, average, on_failure, n_jobs, memory_budget, random_state
+    method, statistic, subsample_size, n_resamples
+        What is resampled and how, as in `LSTD`.
+    solver, average, on_failure, n_jobs, memory_budget, random_state
         As in `LSTD`.
 
     Attributes
@@ -57,9 +59,10 @@ class MomentRatio(ReplayedMoments):
         g: Callable[[Any], ArrayLike],
         f: Callable[[Any], ArrayLike],
         *,
+        method: str = "replay",
         statistic: str = "U",
         subsample_size: Any = 0.5,
-        n_resamples: int = 500,
+        n_resamples: Any = 500,
         solver: Solver | None = None,
         average: str = "auto",
         on_failure: str = "warn",
@@ -69,6 +72,7 @@ class MomentRatio(ReplayedMoments):
     ) -> None:
         self.g = g
         self.f = f
+        self.method = method
         self.statistic = statistic
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples

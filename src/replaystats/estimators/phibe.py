@@ -37,7 +37,9 @@ class PhiBE(PolicyEvaluation):
         Divide every function by its root mean square over the states, so that a penalty treats all alike.
     reward : callable or array, optional
         Reward rate as a function of the states; default logged rewards / dt.
-    statistic, subsample_size, n_resamples, solver, average, on_failure, n_jobs, memory_budget, random_state
+    unit, block_length, method, statistic, subsample_size, n_resamples
+        What is resampled and how, as in `LSTD`.
+    solver, average, on_failure, n_jobs, memory_budget, random_state
         As in `LSTD`.
 
     Attributes
@@ -65,9 +67,12 @@ class PhiBE(PolicyEvaluation):
         window_stride: int = 1,
         held_actions: bool = False,
         scale_features: bool = False,
+        unit: Any = "auto",
+        block_length: int | None = None,
+        method: str = "replay",
         statistic: str = "U",
         subsample_size: Any = 0.5,
-        n_resamples: int = 500,
+        n_resamples: Any = 500,
         solver: Solver | None = None,
         average: str = "auto",
         reward: RewardLike = None,
@@ -83,6 +88,9 @@ class PhiBE(PolicyEvaluation):
         self.window_stride = window_stride
         self.held_actions = held_actions
         self.scale_features = scale_features
+        self.unit = unit
+        self.block_length = block_length
+        self.method = method
         self.statistic = statistic
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples
@@ -96,7 +104,7 @@ class PhiBE(PolicyEvaluation):
 
     def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:
         self._prepare(data, rng)
-        return phibe_moments(
+        steps = phibe_moments(
             data,
             self.basis_,
             discount_rate=self.discount_rate,
@@ -105,4 +113,6 @@ class PhiBE(PolicyEvaluation):
             diffusion=self.diffusion,
             window_stride=self.window_stride,
             held_actions=self.held_actions,
+            factored=True,
         )
+        return self._in_units(steps, data)

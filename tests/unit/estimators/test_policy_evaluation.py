@@ -136,3 +136,45 @@ def test_bad_input_has_its_sentence(data, rng):
         rs.LSTD(BASIS, subsample_size=401).fit(data)
     with pytest.raises(ValueError, match="n_resamples"):
         rs.LSTD(BASIS, n_resamples=0).fit(data)
+
+
+def test_recommended_method_is_the_function(data):
+    moments = rs.lstd_moments(data, BASIS, discount=np.exp(-0.1))
+    model = clone(MODELS["LSTD"]).set_params(method="recommended", n_resamples=20).fit(data)
+    again = rs.recommended_estimate(moments, plan=model.plan_)
+    np.testing.assert_allclose(model.estimate_.theta, again.estimate.theta, atol=1e-12)
+    assert not model.recommendation_.ill_posed
+    assert "penalty that balances" in model.recommendation_.reason
+
+
+def test_auto_sizes_say_what_they_chose(data):
+    model = clone(MODELS["LSTD"]).set_params(subsample_size="auto", n_resamples="auto").fit(data)
+    assert model.choices_["subsample_size"].value == model.plan_.subsample_size
+    assert model.choices_["n_resamples"].value == len(model.estimate_.replicates)
+    assert model.diagnose().monte_carlo_share < 0.01
+
+
+def test_one_long_chain_is_cut_into_blocks():
+    chain = rs.simulate.FiniteChain.ring().sample(1, 4000, rng=0)
+    options = {"discount": 0.9, "n_resamples": 100, "random_state": 0}
+    model = rs.LSTD(rs.basis.Fourier(1, period=16), **options).fit(chain)
+    assert 50 < model.moments_.n_observations < 4000
+    low, high = model.confidence_interval([[0.0], [5.0]])
+    assert (low < high).all()
+    blocks = rs.LSTD(rs.basis.Fourier(1, period=16), block_length=100, **options).fit(chain)
+    assert blocks.moments_.n_observations == 40
+    np.testing.assert_allclose(blocks.plug_in_.theta, model.plug_in_.theta, rtol=1e-9)
+
+
+def test_units_given_as_labels(data):
+    pairs = clone(MODELS["LSTD"]).set_params(unit=np.arange(400) // 2).fit(data)
+    assert pairs.moments_.n_observations == 200
+    single = clone(MODELS["LSTD"]).fit(data)
+    np.testing.assert_allclose(pairs.plug_in_.theta, single.plug_in_.theta, rtol=1e-9)
+
+
+def test_unknown_methods_are_named(data):
+    with pytest.raises(ValueError, match='`method` must be one of "replay", "recommended"'):
+        clone(MODELS["LSTD"]).set_params(method="best").fit(data)
+    with pytest.raises(ValueError, match='`subsample_size` must be one of "auto"'):
+        clone(MODELS["LSTD"]).set_params(subsample_size="half").fit(data)
