@@ -99,7 +99,9 @@ def run_on_workers(n, n_resamples, share, memory_budget, workers):
         "share": share,
         "wall_s_by_workers": times,
         "cpu_s_of_all_workers": cpu_times,
-        "efficiency_by_workers": {w: round(times[first] * first / (times[w] * w), 2) for w in workers},
+        "efficiency_of_wall_time": {w: round(times[first] * first / (times[w] * w), 2) for w in workers},
+        # What the cores would give if nothing else ran on them: the work that more workers add.
+        "efficiency_of_cpu_time": {w: round(cpu_times[first] / cpu_times[w], 2) for w in workers},
         "same_bits": all(np.array_equal(theta[0], other) for other in theta),
     }
 
