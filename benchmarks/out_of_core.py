@@ -19,6 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import replaystats as rs
+from replaystats.data import RowBlocks
+from replaystats.moments import transition_moments
 
 RESULTS = Path(__file__).parent / "results" / "out_of_core.json"
 BLOCK_ROWS = 2**18
@@ -26,7 +28,7 @@ DISCOUNT, NOISE = 0.9, 0.5
 BASIS = rs.basis.Fourier(4)  # q = 9
 
 
-class RandomWalk(rs.RowBlocks):
+class RandomWalk(RowBlocks):
     """Transitions of a random walk on the circle, made when they are asked for; the value is cos(s)."""
 
     def __init__(self, n):
@@ -50,7 +52,7 @@ class RandomWalk(rs.RowBlocks):
 
 def streamed(n, checkpoint=None):
     return rs.StreamedMoments(
-        RandomWalk(n), rs.transition_moments, basis=BASIS, discount=DISCOUNT, checkpoint=checkpoint
+        RandomWalk(n), transition_moments, basis=BASIS, discount=DISCOUNT, checkpoint=checkpoint
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import replaystats as rs
+from replaystats.moments import transition_moments
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def as_trajectories(block):
 @pytest.mark.parametrize("order", [2, 8])  # written out, and kept as factors
 def test_equal_to_trajectories_of_one_step(block, order):
     basis = rs.basis.Polynomial(order, dimension=2)
-    found = rs.transition_moments(block, basis, discount=0.8)
+    found = transition_moments(block, basis, discount=0.8)
     expected = rs.lstd_moments(as_trajectories(block), basis, discount=0.8)
     assert type(found) is type(expected)
     for ours, theirs in zip(found.total(), expected.total(), strict=True):
@@ -36,7 +37,7 @@ def test_equal_to_trajectories_of_one_step(block, order):
 def test_without_terminal_nothing_ends(block):
     del block["terminal"]
     basis = rs.basis.Polynomial(1, dimension=2)
-    found = rs.transition_moments(block, basis, discount=0.8)
+    found = transition_moments(block, basis, discount=0.8)
     expected = rs.lstd_moments(as_trajectories(block), basis, discount=0.8)
     np.testing.assert_allclose(found.rows, expected.rows, rtol=1e-12)
 
@@ -44,4 +45,4 @@ def test_without_terminal_nothing_ends(block):
 def test_columns_of_different_length_are_refused(block):
     block["rewards"] = block["rewards"][:-1]
     with pytest.raises(ValueError, match=r"`rewards` must be as long as `states` \(50\); got 49"):
-        rs.transition_moments(block, rs.basis.Polynomial(1, dimension=2), discount=0.8)
+        transition_moments(block, rs.basis.Polynomial(1, dimension=2), discount=0.8)
