@@ -16,12 +16,14 @@ PYTEST := $(BIN)/pytest -q -n 2 -p no:benchmark
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help reproduce test test-all bench lint format clean
+.PHONY: help reproduce test test-all backends bench docs lint format clean
 
 help:
 	@echo "make reproduce  a quick re-run of the paper's experiments, into $(RESULTS)/quick"
 	@echo "make test       the tests, without the slow statistical and cluster ones"
 	@echo "make test-all   every test"
+	@echo "make backends   installs PyTorch and JAX, so that the tests run on them too"
+	@echo "make docs       the documentation site, into docs/_build/html"
 	@echo "make bench      timings and peak memory, into $(RESULTS)/bench"
 	@echo "make lint       ruff and mypy; 'make format' mends what ruff can mend"
 
@@ -33,6 +35,12 @@ test: $(VENV)/.installed-test
 
 test-all: $(VENV)/.installed-test
 	$(PYTEST)
+
+backends: $(VENV)/.installed-backends
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 bench: $(VENV)/.installed-bench
 	mkdir -p $(RESULTS)/bench
