@@ -147,7 +147,7 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         data : Trajectories
-            With discrete actions.
+            With discrete actions. Trajectories are resampled: cut a single one with ``data.split(n_steps)``.
         y : None
             Ignored; present for scikit-learn's conventions.
         plan : ResamplingPlan, optional
@@ -202,6 +202,7 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
             discount=self.discount,
             discount_rate=self.discount_rate,
             n_actions=n_actions,
+            unit="trajectory",
             solver=self.solver,
             average=self.average,
             reward=self.reward,

@@ -9,9 +9,13 @@ import numpy as np
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.typing import ArrayLike, FloatArray
 from ..basis import Basis
+from ..data import Trajectories
+from ..inference import automatic_block_length, influence_values, unit_moments
+from ..inference.dependent import block_labels
 from ..moments import HeldMoments, lstd_moments
 from ..moments.rewards import RewardLike
 from ..moments.steps import DiscountLike, ImportanceLike, reward_unit
+from ..moments.units import one_step_each
 from ..replicates import DEFAULT_MEMORY_BUDGET
 from ..replicates.solvers import Solver
 from ._replayed import PolicyEvaluation
@@ -147,6 +151,21 @@ class LSTD(PolicyEvaluation):
             factored=True,
         )
         return self._in_units(steps, data)
+
+    def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
+        if not self.center_rewards:
+            return super()._in_units(steps, data)
+        # Centred steps have two rows each, which must not be torn apart: blocks are cut here, and named.
+        unit = self.unit
+        if isinstance(unit, str) and (unit == "block" or (unit == "auto" and len(data) == 1)):
+            unit = block_labels(data.step_offsets, self.block_length or self._block_length(steps))
+        if not isinstance(unit, str) and len(unit) == data.n_transitions:
+            unit = np.repeat(unit, 2)
+        return unit_moments(steps, unit, parent=data.parent)
+
+    def _block_length(self, steps: HeldMoments) -> int:
+        influence = influence_values(one_step_each(steps), self.solver)
+        return automatic_block_length(influence[0::2] + influence[1::2])
 
     @property
     def _discount(self) -> DiscountLike:

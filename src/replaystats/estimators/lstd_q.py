@@ -40,6 +40,8 @@ class LSTDQ(PolicyEvaluation):
         Weights of the steps; see `lstd_q_moments`.
     scale_features : bool
         Divide every function by its root mean square over the data, so that a penalty treats all alike.
+    unit, block_length
+        What is resampled, as in `LSTD`.
     reward : callable or array, optional
         Per-step reward as a function of the states; default the logged rewards.
     method, statistic, subsample_size, n_resamples
@@ -81,6 +83,8 @@ class LSTDQ(PolicyEvaluation):
         n_actions: int | None = None,
         importance: ImportanceLike = None,
         scale_features: bool = False,
+        unit: Any = "auto",
+        block_length: int | None = None,
         method: str = "replay",
         statistic: str = "U",
         subsample_size: Any = 0.5,
@@ -100,6 +104,8 @@ class LSTDQ(PolicyEvaluation):
         self.n_actions = n_actions
         self.importance = importance
         self.scale_features = scale_features
+        self.unit = unit
+        self.block_length = block_length
         self.method = method
         self.statistic = statistic
         self.subsample_size = subsample_size
@@ -165,7 +171,7 @@ class LSTDQ(PolicyEvaluation):
         if rng is not None:
             n_actions = discrete_actions(data, self.policy, self.n_actions)
             self.features_ = ActionFeatures(self.basis_, n_actions)
-        return lstd_q_moments(
+        steps = lstd_q_moments(
             data,
             self.basis_,
             policy=self.policy,
@@ -174,4 +180,6 @@ class LSTDQ(PolicyEvaluation):
             n_actions=self.features_.n_actions,
             importance=self.importance,
             reward=self.reward,
+            factored=True,
         )
+        return self._in_units(steps, data)

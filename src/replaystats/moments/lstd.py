@@ -61,7 +61,8 @@ def lstd_moments(
         shrinks V' and not the level. m becomes the last unknown, with its own equation; so it is estimated
         anew on every subset, and intervals include its error. `reward_unit` is its factor in predictions.
     factored : bool
-        Keep the steps apart, as `unit_moments` needs them to cut trajectories into blocks.
+        Keep the steps apart, as `unit_moments` needs them to cut trajectories into blocks. With
+        `center_rewards` a step has two rows: the equation of the mean reward comes second.
 
     Returns
     -------
@@ -80,7 +81,7 @@ def lstd_moments(
     trace = check_real(trace, "trace", low=0.0, high=1.0)
     ratios = step_ratios(importance, data)
     if center_rewards:
-        _check_continuing(data, factored)
+        _check_continuing(data)
     steps = data.transitions()
     rewards = step_rewards(reward, steps.rewards, steps.states)
     features = basis(data.states)  # (N + n, q): every state once, not twice
@@ -96,14 +97,11 @@ def lstd_moments(
     return moments if factored else choose_form(moments)
 
 
-def _check_continuing(data: Trajectories, factored: bool) -> None:
+def _check_continuing(data: Trajectories) -> None:
     if data.terminated.any():
         got = f"{int(data.terminated.sum())} terminated trajectories of {len(data)}"
         hint = "After an end nothing more is earned, so the mean reward is no part of the value there."
         raise ValueError(must_be("center_rewards", "False where trajectories terminate", got, hint))
-    if factored:
-        hint = "The mean reward has an equation of its own, so a step is not one row."
-        raise ValueError(must_be("factored", "False with `center_rewards`", True, hint))
 
 
 def _with_mean_reward(moments: FactoredMoments, worth: FloatArray) -> FactoredMoments:

@@ -93,6 +93,7 @@ def lstd_q_moments(
     n_actions: int | None = None,
     importance: ImportanceLike = None,
     reward: RewardLike = None,
+    factored: bool = False,
 ) -> HeldMoments:
     """Return the moments of the state-action value of a policy, whatever policy chose the logged actions.
 
@@ -120,11 +121,13 @@ def lstd_q_moments(
         which the fit is good to where, say, the policy goes.
     reward : callable or array-like of shape (N,), optional
         As in `lstd_moments`.
+    factored : bool
+        Keep the steps apart, as `unit_moments` needs them to cut trajectories into blocks.
 
     Returns
     -------
     Moments or FactoredMoments
-        Factored above 30 features, where n q^2 numbers are never formed.
+        The second if asked for, and above 30 features, where n q^2 numbers are never formed.
 
     Examples
     --------
@@ -142,7 +145,8 @@ def lstd_q_moments(
     here = features.at(steps.states, action_rows(data))
     right = here - features.under(policy, steps.next_states) * (gamma * ~steps.terminal)[:, None]
     left = here if ratios is None else here * ratios[:, None]
-    return choose_form(FactoredMoments(left, right, rewards, data.step_offsets))
+    moments = FactoredMoments(left, right, rewards, data.step_offsets)
+    return moments if factored else choose_form(moments)
 
 
 def discrete_actions(data: Trajectories, policy: PolicyLike | None, n_actions: int | None) -> int | None:

@@ -70,6 +70,20 @@ def test_lstdq_keeps_scikit_learns_manners(process, model):
     np.testing.assert_allclose(parts.plug_in_.theta, model.plug_in_.theta, rtol=1e-10)
 
 
+def test_lstdq_cuts_one_long_trajectory_into_blocks(process):
+    _, target, truth = process
+    rng = np.random.default_rng(0)
+    transition, reward, behaviour, _ = decisions.random_process(rng)
+    states, actions, rewards = decisions.roll_out(transition, reward, behaviour, 1, 6000, rng)
+    data = rs.Trajectories(states.astype(float), rewards, actions=actions)
+    model = LSTDQ(rs.basis.OneHot(4), Table(target), discount=DISCOUNT, n_resamples=100, random_state=0).fit(
+        data
+    )
+    assert model.moments_.n_observations > 50
+    low, high = model.policy_value(np.arange(4.0)[:, None]).confidence_interval(0.9999)
+    assert low < (target * truth).sum(axis=1).mean() < high
+
+
 def test_lstdq_with_continuous_actions(rng):
     s, a = rng.normal(size=(2, 300, 1))
     data = rs.Trajectories(np.hstack([s, 0.9 * s + 0.3 * a]), -(s**2 + a**2), actions=a)
@@ -166,6 +180,25 @@ def test_centring_with_plain_solves_has_the_interval_of_lstd_without_it():
         ).fit(data)
         intervals.append(np.array(model.confidence_interval(states)))
     np.testing.assert_allclose(intervals[0], intervals[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("block_length", [None, 7])
+def test_centring_cuts_one_long_chain_into_the_blocks_of_lstd_without_it(block_length):
+    """Two rows of a step stay together: same units, same estimates and intervals as without centring."""
+    data = rs.simulate.FiniteChain.ring(reward="out_of_span").sample(1, 3000, rng=0)
+    options = {"discount": 0.9, "block_length": block_length, "n_resamples": 200, "random_state": 0}
+    basis, states = rs.basis.Fourier(2, period=16), np.arange(0.0, 16.0, 3.0)[:, None]
+    plain = rs.LSTD(basis, **options).fit(data)
+    centred = rs.LSTD(basis, center_rewards=True, **options).fit(data)
+    if block_length is None:  # decided on one more influence value: that of the mean reward
+        assert 0.5 < len(centred.moments_) / len(plain.moments_) < 2
+    else:
+        assert len(centred.moments_) == len(plain.moments_)
+        intervals = [np.array(model.confidence_interval(states)) for model in (plain, centred)]
+        np.testing.assert_allclose(*intervals, rtol=1e-6)
+    np.testing.assert_allclose(
+        centred.plug_in_.predict(centred._features(states)), plain.plug_in_.predict(basis(states))
+    )
 
 
 def chain_walk(rng, n_states=6, n_steps=4000):

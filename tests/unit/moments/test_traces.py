@@ -161,5 +161,3 @@ def test_bad_input_has_its_sentence(rng):
     going_on = rs.Trajectories(rng.normal(size=(3, 3)), np.zeros((3, 2)))
     with pytest.raises(ValueError, match="infinite"):
         rs.lstd_moments(going_on, BASIS, discount=1.0, center_rewards=True)
-    with pytest.raises(ValueError, match="`factored` must be False with `center_rewards`"):
-        rs.lstd_moments(going_on, BASIS, discount=0.9, center_rewards=True, factored=True)
