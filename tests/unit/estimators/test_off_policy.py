@@ -1,5 +1,6 @@
 """LSTDQ, LSPI and the value of a policy: exact answers of finite processes, convergence, oscillation."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.base import clone
 import replaystats as rs
 from oracles import decisions
 from replaystats.estimators import LSPI, LSTDQ
+from replaystats.estimators._policy_iteration import iterate_policies
 
 DISCOUNT = 0.8
 
@@ -275,6 +277,7 @@ def test_lspi_gives_nothing_after_the_end():
     )
     model = LSPI(rs.basis.OneHot(1), discount=0.95, n_resamples=20, random_state=0).fit(data)
     np.testing.assert_allclose(model.predict([[0.0], [0.0]], [0, 1]), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(model.iterations_.history, 1.0, rtol=1e-12)
     assert model.iterations_.converged
 
 
@@ -308,13 +311,19 @@ def test_lspi_stops_when_a_policy_comes_back_and_at_the_cap():
     assert capped.iterations_.n_iterations == 2
 
 
-def test_lspi_takes_actions_of_equal_worth_as_converged(rng):
-    """Both actions do the same: which one is greedy is rounding, and no reason to go on."""
-    s, after = rng.integers(3, size=(2, 300, 1)).astype(float)
-    a = rng.integers(2, size=(300, 1))
-    data = rs.Trajectories(np.hstack([s, after]), s.copy(), actions=a)
-    model = LSPI(rs.basis.OneHot(3), discount=0.9, n_resamples=30, random_state=0).fit(data)
-    assert model.iterations_.converged
+def test_actions_of_equal_worth_may_change_forever_and_have_converged_all_the_same():
+    """The greedy action flips by rounding, and the coefficients do not move: no reason to go on."""
+    flips = itertools.cycle([np.array([0, 1]), np.array([1, 0]), np.array([1, 1]), np.array([0, 0])])
+    found = iterate_policies(
+        np.zeros(1),
+        lambda policy: np.array([1.0, 2.0]),
+        lambda theta: (next(flips), np.zeros(1)),
+        max_iter=10,
+        tol=1e-8,
+    )
+    assert found.converged
+    assert found.n_iterations == 2
+    assert found.policy_changes[-1] == 2
 
 
 def test_bad_input_has_its_sentence(rng):

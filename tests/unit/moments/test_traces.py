@@ -90,6 +90,8 @@ def test_a_rate_discounts_every_step_by_its_duration(rng):
     np.testing.assert_allclose(theta, rate / beta, rtol=1e-12)
     by_hand = rs.lstd_moments(data, rs.basis.OneHot(1), discount=np.exp(-beta * np.concatenate(dt)))
     np.testing.assert_allclose(rs.plug_in(by_hand).theta, theta, rtol=1e-12)
+    centred = rs.lstd_moments(data, rs.basis.OneHot(1), discount_rate=beta, center_rewards=True)
+    np.testing.assert_allclose(rs.plug_in(centred).theta, [0.0, rate], atol=1e-10)  # m is a reward per time
 
 
 @pytest.mark.parametrize("trace", [0.0, 0.5])
