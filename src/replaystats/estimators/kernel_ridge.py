@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -10,10 +11,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._core.choice import Choice
-from .._core.errors import IntervalWithheldError, must_be
+from .._core.errors import IntervalWithheldError, ReplayWarning, must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
 from ..estimate import Estimate
+from ..inference.intervals import Interval
 from ..inference.jackknife import JackknifeVariance
 from ..inference.out_of_bag import OutOfBag
 from ..replicates.executors import make_executor
@@ -250,6 +252,31 @@ class ReplayKernelRidge(ReplayedRegression):
                 self.replicates_ = self._replicate(self.plan_)
             self.n_redrawn_ = self.replicates_.n_redrawn  # type: ignore[union-attr]
 
+    def confidence_interval(self, X: Any, confidence_level: float = 0.95) -> Interval:
+        """Return the confidence interval of the mean prediction at every point of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, p)
+        confidence_level : float in (0, 1)
+
+        Returns
+        -------
+        Interval
+            Arrays `low` and `high`. They cover the expected prediction at these parameters, not new
+            observations; smoothing bias is not in them. A penalty that was chosen for its error has about
+            as much bias as noise, so a warning says that the function itself is covered less often.
+        """
+        check_is_fitted(self)
+        if "alpha" in self.choices_ and self.method_ != "local":
+            message = (
+                "The penalty was chosen from the data for the smallest error: the interval leaves out its "
+                "smoothing bias and the choice itself, and covers the function less often than it says "
+                f"(docs/kernel_ridge.md). Set a smaller alpha than {self.alpha_:.2g} for an honest one."
+            )
+            warnings.warn(message, ReplayWarning, stacklevel=2)
+        return super().confidence_interval(X, confidence_level)
+
     @property
     def plug_in_(self) -> KernelRidgeReplicates | Estimate:
         """The one fit on all observations, with the same penalty.
@@ -299,17 +326,22 @@ class ReplayKernelRidge(ReplayedRegression):
         return self.replicates_.predict_members(X, **self._resources())
 
     def _variance(self, X: FloatArray) -> FloatArray:
+        self._require_subsets()
         if isinstance(self.replicates_, FeatureRidge):
             return self.replicates_.variance(X, self.memory_budget)
         return super()._variance(X)
 
     def _jackknife(self, X: FloatArray) -> JackknifeVariance:
+        self._require_subsets()
+        return super()._jackknife(X)
+
+    def _require_subsets(self) -> None:
+        """Refuse standard errors of fits that are not made on random subsets."""
         if isinstance(self.replicates_, LocalKernelRidge):
             raise IntervalWithheldError(
                 'There is no standard error for method="local": leaves of trees are not random subsets, and '
                 'no variance is derived for them. Use method="subsets" or "features".'
             )
-        return super()._jackknife(X)
 
     def _out_of_bag(self) -> OutOfBag:
         if self.method_ != "subsets":

@@ -132,3 +132,27 @@ def test_grid_search_clone_and_pickle(data):
 def test_only_regressors_are_taken(data, estimator):
     with pytest.raises(TypeError, match="`estimator` must be a scikit-learn regressor"):
         rs.ReplayRegressor(estimator).fit(*data)
+
+
+def test_auto_takes_small_subsets_for_a_line_and_large_ones_for_steps(rng):
+    X = rng.uniform(size=(400, 1))
+    line = rs.ReplayRegressor(LinearRegression(), subsample_size="auto", n_resamples=20, random_state=0)
+    line.fit(X, X[:, 0] + rng.normal(size=400))
+    assert line.plan_.subsample_size == line.choices_["subsample_size"].value <= 100
+    steps = rs.ReplayRegressor(
+        DecisionTreeRegressor(), subsample_size="auto", n_resamples=20, random_state=0
+    ).fit(X, np.floor(40 * X[:, 0]))
+    assert steps.choices_["subsample_size"].value == 200
+    assert "out-of-bag" in steps.choices_["subsample_size"].reason
+
+
+def test_auto_adds_members_and_keeps_the_first(rng):
+    X = rng.uniform(size=(60, 1))
+    y = X[:, 0] + rng.normal(size=60)
+    grown = rs.ReplayRegressor(LinearRegression(), n_resamples="auto", random_state=0).fit(X, y)
+    count = grown.choices_["n_resamples"].value
+    assert count == len(grown.replicates_) == grown.plan_.n_resamples
+    fixed = rs.ReplayRegressor(LinearRegression(), n_resamples=count, random_state=0).fit(X, y)
+    assert_allclose(grown.predict_members(X[:5]), fixed.predict_members(X[:5]), rtol=1e-12)
+    # means of half-samples: the noise of B members is 1 / B of the variance of the mean, so 99 are enough
+    assert 100 <= count <= 300

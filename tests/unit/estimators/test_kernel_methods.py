@@ -1,0 +1,291 @@
+"""ReplayKernelRidge on features, among neighbours, and with everything left to "auto"."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import replaystats as rs
+from replaystats.estimators._kernel_choices import candidate_sizes
+from replaystats.replicates.penalties import kernel_penalties
+
+WEIGHTS = {"check_sample_weight_equivalence_on_dense_data": "weights do not change the drawn subsets"}
+
+
+@parametrize_with_checks(
+    [
+        rs.ReplayKernelRidge(method="features", gamma=0.01, n_resamples=4),
+        rs.ReplayKernelRidge(method="local", n_resamples=2),
+        rs.ReplayKernelRidge("auto", gamma="auto", method="auto", subsample_size="auto", n_resamples=4),
+    ],
+    expected_failed_checks=lambda estimator: WEIGHTS,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.uniform(size=(300, 2))
+    y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=300)
+    return X, y, rng.uniform(size=(15, 2))
+
+
+def standardised(X, points):
+    return (points - X.mean(axis=0)) / X.std(axis=0, ddof=1)
+
+
+def test_landmarks_that_are_enough_give_the_fit_on_all_rows(data):
+    X, y, X_new = data
+    model = rs.ReplayKernelRidge(0.5, gamma=0.3, method="features", random_state=0).fit(X, y)
+    exact = KernelRidge(alpha=0.5, kernel="rbf", gamma=0.3).fit(standardised(X, X), y - y.mean())
+    expected = exact.predict(standardised(X, X_new)) + y.mean()
+    assert model.choices_["features"].value < 100
+    assert_allclose(model.plug_in_predict(X_new), expected, atol=2e-3)
+    # Half-samples with half the penalty have the same target; the control variate leaves little noise.
+    assert_allclose(model.predict(X_new), expected, atol=1e-2)
+
+
+def test_given_landmarks_are_ridge_regression_of_scikit_learn(data):
+    X, y, X_new = data
+    landmarks = standardised(X, X)[:40]
+    basis = rs.basis.Nystroem(40, gamma=0.7, landmarks=landmarks)
+    model = rs.ReplayKernelRidge(0.2, method="features", features=basis, random_state=0).fit(X, y)
+    phi = basis(standardised(X, X))
+    ridge = Ridge(0.2, fit_intercept=False).fit(phi, y - y.mean())
+    expected = ridge.predict(basis(standardised(X, X_new))) + y.mean()
+    assert_allclose(model.plug_in_predict(X_new), expected, rtol=1e-6)
+
+
+def test_features_are_replayed_by_the_moment_engine(data):
+    """Up to 200 rows a block is a row: the same as ridge moments, replicate and average by hand."""
+    X, y, X_new = (part[:120] for part in data)
+    basis = rs.basis.RandomFourier(20, gamma=0.5).fit(standardised(X, X), rng=0)
+    model = rs.ReplayKernelRidge(
+        0.3, method="features", features=basis, n_resamples=60, subsample_size=0.4, random_state=1
+    ).fit(X, y)
+    order = np.random.default_rng(1).permutation(120)  # how the rows were dealt into blocks
+    moments = rs.ridge_moments(basis(standardised(X, X))[order], y[order] - y.mean())
+    replicates = rs.replicate(moments, model.plan_, solver=rs.solvers.Ridge(0.3 * 0.4))
+    by_hand = rs.average(replicates, "controlled")
+    phi = basis(standardised(X, X_new))
+    assert_allclose(model.predict(X_new), by_hand.predict(phi) + y.mean(), rtol=1e-8)
+    low, high = model.confidence_interval(X_new)
+    expected = by_hand.confidence_interval(phi, insist=True)
+    assert_allclose(low, expected.low + y.mean(), rtol=1e-6)
+    assert_allclose(high, expected.high + y.mean(), rtol=1e-6)
+    members = model.predict_members(X_new)
+    assert_allclose(members, replicates.theta @ phi.T + y.mean(), rtol=1e-8)
+
+
+def test_all_blocks_at_once_are_the_plug_in(data):
+    X, y, X_new = data
+    model = rs.ReplayKernelRidge(
+        0.2, gamma=0.5, method="features", subsample_size=1.0, n_resamples=2, random_state=0
+    ).fit(X, y)
+    assert_allclose(model.predict(X_new), model.plug_in_predict(X_new), rtol=1e-8)
+
+
+def test_a_basis_without_a_width_takes_that_of_the_estimator(data):
+    X, y, X_new = data
+    options = {"method": "features", "n_resamples": 5, "random_state": 0}
+    own = rs.ReplayKernelRidge(0.2, features=rs.basis.Nystroem(30, gamma=0.8), **options)
+    taken = rs.ReplayKernelRidge(0.2, gamma=0.8, features=rs.basis.Nystroem(30), **options)
+    assert_allclose(taken.fit(X, y).predict(X_new), own.fit(X, y).predict(X_new), rtol=1e-6)
+    both = rs.ReplayKernelRidge(0.2, gamma=0.8, features=rs.basis.Nystroem(30, gamma=0.8), **options)
+    with pytest.raises(ValueError, match="`gamma` must be None when `features` has one"):
+        both.fit(X, y)
+
+
+def test_weights_of_features(data):
+    X, y, X_new = data
+    model = rs.ReplayKernelRidge(
+        0.2,
+        method="features",
+        features=rs.basis.Nystroem(30),
+        standardize=None,
+        n_resamples=5,
+        random_state=0,
+    )
+    heavy = model.fit(X, y, sample_weight=3.0).plug_in_predict(X_new)
+    light = model.set_params(alpha=0.2 / 3).fit(X, y).plug_in_predict(X_new)
+    assert_allclose(heavy, light, rtol=1e-6)
+
+
+def test_several_outputs_side_by_side(data):
+    X, y, X_new = data
+    Y = np.column_stack([y, X[:, 1] ** 2])
+    for method in ("features", "local"):
+        model = rs.ReplayKernelRidge(0.1, gamma=0.5, method=method, n_resamples=10, random_state=0)
+        both = model.fit(X, Y).predict(X_new)
+        alone = [model.fit(X, Y[:, j]).predict(X_new) for j in range(2)]
+        assert_allclose(both, np.column_stack(alone), rtol=1e-6)
+
+
+def test_leaves_as_large_as_the_data_are_the_plug_in(data):
+    X, y, X_new = data
+    model = rs.ReplayKernelRidge(0.1, method="local", subsample_size=300, n_resamples=1, random_state=0)
+    model.fit(X, y)
+    assert_allclose(model.predict(X_new), model.plug_in_predict(X_new), rtol=1e-8)
+    assert model.plan_ is None
+
+
+def test_leaves_have_no_intervals_and_nothing_out_of_bag(data):
+    X, y, X_new = data
+    model = rs.ReplayKernelRidge(0.1, method="local", random_state=0).fit(X, y)
+    with pytest.raises(rs.IntervalWithheldError, match="leaves of trees are not random subsets"):
+        model.confidence_interval(X_new)
+    with pytest.raises(ValueError, match='`method` must be "subsets" for out-of-bag predictions'):
+        model.oob_curve()
+
+
+def test_auto_takes_features_for_a_smooth_function():
+    X, y = rs.simulate.two_bumps(2000, rng=0)
+    model = rs.ReplayKernelRidge("auto", gamma="auto", method="auto", random_state=0).fit(X, y)
+    assert model.method_ == "features"
+    assert "landmarks describe the kernel" in model.choices_["method"].reason
+    grid = np.random.default_rng(1).uniform(size=(500, 2))
+    truth = rs.simulate.two_bumps_function(grid)
+    error = np.sqrt(np.mean((model.predict(grid) - truth) ** 2))
+    assert error < 0.06  # full kernel ridge with its best parameters: 0.043 on average
+    with pytest.warns(rs.ReplayWarning, match="penalty was chosen from the data"):
+        low, high = model.confidence_interval(grid)
+    assert (low < high).all()
+
+
+def rough(n, seed=0):
+    X = np.random.default_rng(seed).uniform(size=(n, 4))
+    return X, np.sign(np.sin(9 * X[:, 0]) * np.sin(9 * X[:, 1])) + X[:, 2]
+
+
+@pytest.mark.parametrize(("n", "method"), [(1000, "subsets"), (3000, "local")])
+def test_auto_keeps_the_exact_kernel_for_a_rough_function(n, method):
+    X, y = rough(n)
+    options = {"subsample_size": 100, "n_resamples": 30} if method == "subsets" else {}
+    model = rs.ReplayKernelRidge("auto", gamma="auto", method="auto", random_state=0, **options).fit(X, y)
+    assert model.method_ == method
+    assert "landmarks would be needed" in model.choices_["method"].reason
+    if method == "subsets":
+        assert model.plan_.statistic == "balanced"
+
+
+def test_auto_respects_what_was_given(data):
+    X, y, _ = data
+    plan = rs.make_plan(300, n_resamples=5, rng=0)
+    model = rs.ReplayKernelRidge(method="auto", n_resamples=5, random_state=0)
+    assert model.fit(X, y, plan=plan).method_ == "subsets"
+    assert model.set_params(features=rs.basis.Nystroem(20)).fit(X, y).method_ == "features"
+    own_units = rs.ReplayKernelRidge(method="auto", standardize="subset", n_resamples=5, random_state=0)
+    assert own_units.fit(X, y).choices_["method"].value == "subsets"
+    gram = KernelRidge(kernel="rbf")._get_kernel(X)
+    precomputed = rs.ReplayKernelRidge("auto", kernel="precomputed", method="auto", n_resamples=5)
+    assert precomputed.fit(gram, y).method_ == "subsets"
+
+
+def test_every_choice_has_a_value_and_a_reason():
+    X, y = rs.simulate.two_bumps(300, rng=0)
+    model = rs.ReplayKernelRidge(
+        "auto", gamma="auto", subsample_size="auto", n_resamples="auto", random_state=0
+    ).fit(X, y)
+    assert set(model.choices_) == {"gamma", "alpha", "subsample_size", "n_resamples"}
+    assert model.choices_["alpha"].value == model.alpha_
+    assert model.choices_["gamma"].value == model.gamma_
+    assert model.choices_["subsample_size"].value == model.plan_.subsample_size
+    assert model.choices_["n_resamples"].value == model.plan_.n_resamples == len(model.replicates_)
+    assert "marginal likelihood on 300 rows" in model.choices_["gamma"].reason
+    assert "out-of-bag" in model.choices_["alpha"].reason
+    assert "Monte-Carlo noise" in model.choices_["n_resamples"].reason
+
+
+def test_what_is_given_is_not_chosen(data):
+    X, y, _ = data
+    model = rs.ReplayKernelRidge(0.1, gamma=0.4, n_resamples=5, random_state=0).fit(X, y)
+    assert model.choices_ == {}
+    assert (model.alpha_, model.gamma_, model.method_) == (0.1, 0.4, "subsets")
+
+
+@pytest.mark.parametrize("kernel", ["laplacian", "polynomial"])
+def test_other_kernels_choose_one_width(data, kernel):
+    X, y, X_new = data
+    model = rs.ReplayKernelRidge(
+        "auto", kernel=kernel, gamma="auto", subsample_size=60, n_resamples=20, random_state=0
+    ).fit(X, y)
+    assert isinstance(model.gamma_, float)
+    assert np.abs(model.predict(X_new) - np.sin(5 * X_new[:, 0])).max() < 0.5
+
+
+def test_search_for_the_penalty_goes_in_half_decades_from_k_over_n_of_leave_one_out(data):
+    X, y, _ = data
+    model = rs.ReplayKernelRidge("auto", gamma=1.0, subsample_size=60, n_resamples=50, random_state=0)
+    alone = kernel_penalties(rbf_kernel(standardised(X, X), gamma=1.0), y - y.mean()).best
+    steps = 2 * np.log10(model.fit(X, y).alpha_ / (alone * 60 / 300))
+    assert_allclose(steps, np.round(steps), atol=1e-6)
+    assert abs(steps) <= 4
+
+
+def test_widths_of_features_equal_scaled_columns(data):
+    X, y, X_new = data
+    widths = np.array([2.0, 0.1])
+    options = {"n_resamples": 5, "subsample_size": 50, "standardize": None, "random_state": 0}
+    wide = rs.ReplayKernelRidge(0.1, gamma=widths, **options).fit(X, y).predict(X_new)
+    scaled = rs.ReplayKernelRidge(0.1, gamma=1.0, **options).fit(X * np.sqrt(widths), y)
+    assert_allclose(wide, scaled.predict(X_new * np.sqrt(widths)), rtol=1e-8)
+    laplacian = rs.ReplayKernelRidge(0.1, kernel="laplacian", gamma=widths, **options).fit(X, y)
+    stretched = rs.ReplayKernelRidge(0.1, kernel="laplacian", gamma=1.0, **options).fit(X * widths, y)
+    assert_allclose(laplacian.predict(X_new), stretched.predict(X_new * widths), rtol=1e-8)
+
+
+def test_candidate_sizes_halve_from_the_largest():
+    assert candidate_sizes(300) == [18, 37, 75, 150]
+    assert candidate_sizes(10**6) == [31, 62, 125, 250, 500]
+    assert candidate_sizes(3) == [1]
+
+
+def test_same_seed_same_answer_and_pickle(data):
+    X, y, X_new = data
+    for method in ("features", "local"):
+        model = rs.ReplayKernelRidge("auto", gamma="auto", method=method, random_state=5).fit(X, y)
+        again = rs.ReplayKernelRidge("auto", gamma="auto", method=method, random_state=5).fit(X, y)
+        assert_array_equal(model.predict(X_new), again.predict(X_new))
+        assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X_new), model.predict(X_new))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "forest"}, '`method` must be one of "subsets", "features", "local", "auto"'),
+        ({"features": rs.basis.Nystroem(5)}, '`features` must be None when method="subsets"'),
+        ({"method": "features", "kernel": "laplacian"}, '`kernel` must be "rbf" for features by default'),
+        ({"method": "local", "standardize": "subset"}, '`standardize` must be other than "subset"'),
+        ({"kernel": "linear", "gamma": "auto"}, "`gamma` must be None for kernel='linear'"),
+        ({"gamma": [1.0, 2.0, 3.0]}, "`gamma` must be one number or 2 non-negative ones"),
+        ({"kernel": "polynomial", "gamma": [1.0, 2.0]}, "`gamma` must be one number for kernel='polynomial'"),
+        ({"alpha": "best"}, "`alpha` must be a finite number"),
+        (
+            {"method": "features", "memory_budget": 2**20, "features": rs.basis.Nystroem(200)},
+            "`memory_budget`",
+        ),
+    ],
+)
+def test_bad_parameters(data, options, message):
+    X, y, _ = data
+    with pytest.raises((ValueError, TypeError), match=message):
+        rs.ReplayKernelRidge(**options).fit(X, y)
+
+
+def test_plans_and_bases_that_do_not_fit(data):
+    X, y, _ = data
+    plan = rs.make_plan(300, n_resamples=5, rng=0)
+    with pytest.raises(ValueError, match='`plan` must be None when method="local"'):
+        rs.ReplayKernelRidge(method="local").fit(X, y, plan=plan)
+    with pytest.raises(ValueError, match="`plan` must be made for the 200 blocks of rows"):
+        rs.ReplayKernelRidge(method="features").fit(X, y, plan=plan)
+    with pytest.raises(TypeError, match="`features` must be None or a Basis; got str"):
+        rs.ReplayKernelRidge(method="features", features="nystroem").fit(X, y)
