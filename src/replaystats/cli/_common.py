@@ -1,0 +1,231 @@
+"""What the commands for users share: exit codes, how they refuse, what they note, and how they write."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shlex
+import sys
+import uuid
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.markup import escape
+
+from .._core.errors import (
+    IntervalWithheldError,
+    ReplayWarning,
+    SingularReplicateError,
+    must_be,
+    require_extra,
+)
+from .console import err
+
+
+class ExitCode(IntEnum):
+    """How a command ended, for scripts."""
+
+    DONE = 0
+    USAGE = 2
+    DATA = 3
+    WITHHELD = 4
+
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 2 the command is wrong (an option, a column name, a missing package); 3 the data "
+    "cannot be used or do not determine an answer; 4 an interval is withheld and --strict was given."
+)
+
+# What the library calls its arguments, and what they are called here.
+_OPTIONS = {
+    "states": "--state",
+    "rewards": "--reward",
+    "next_states": "--next-state",
+    "actions": "--action",
+    "episode": "--episode",
+    "step": "--step",
+    "time": "--time",
+    "terminated": "--terminated",
+    "truncated": "--truncated",
+    "final_states": "--final-states",
+    "gaps": "--gaps",
+    "dt": "--dt",
+    "order": "--order",
+    "discount": "--discount",
+    "discount_rate": "--discount-rate",
+    "basis": "--basis",
+    "solver": "--solver",
+    "statistic": "--statistic",
+    "subsample_size": "-k",
+    "n_resamples": "-B",
+    "average": "--average",
+    "confidence_level": "--confidence",
+    "insist": "--insist",
+    "method": "--method",
+    "alpha": "--alpha",
+    "gamma": "--gamma",
+    "seed": "--seed",
+    "rng": "--seed",
+}
+_ASSIGNED = re.compile(r"\b(\w+)=(\"?)([\w.]+)\2")
+_QUOTED = re.compile(r"`(\w+)`")
+
+
+def as_options(message: str) -> str:
+    """Return a message of the library in the words of the command line.
+
+    Examples
+    --------
+    >>> as_options('`rewards` must be missing; got 1.0. Pass final_states="repeat", or terminated=None.')
+    '`--reward` must be missing; got 1.0. Pass --final-states repeat, or --terminated none.'
+    """
+
+    def assigned(match: re.Match[str]) -> str:
+        name, _, value = match.groups()
+        if name not in _OPTIONS:
+            return match[0]
+        return _OPTIONS[name] if value == "True" else f"{_OPTIONS[name]} {value.lower()}"
+
+    message = _ASSIGNED.sub(assigned, message)
+    return _QUOTED.sub(lambda match: f"`{_OPTIONS.get(match[1], match[1])}`", message)
+
+
+@contextmanager
+def refusing(code: ExitCode) -> Iterator[None]:
+    """Turn what the library raises into one sentence and an exit code; a missing package is wrong usage."""
+    try:
+        yield
+    except ImportError as error:
+        _refuse(str(error), ExitCode.USAGE, error)
+    except (
+        ValueError,
+        TypeError,
+        OSError,
+        zipfile.BadZipFile,
+        SingularReplicateError,
+        IntervalWithheldError,
+    ) as error:
+        _refuse(as_options(str(error)), code, error)
+
+
+def _refuse(message: str, code: ExitCode, error: Exception) -> None:
+    err.print(f"[bold red]Error:[/] {escape(message)}")
+    raise typer.Exit(int(code)) from error
+
+
+@contextmanager
+def noting(notes: list[str]) -> Iterator[None]:
+    """Collect the library's warnings as notes, each once; other packages' warnings stay warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ReplayWarning)
+        yield
+    for warning in caught:
+        if not issubclass(warning.category, ReplayWarning):
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        elif (note := as_options(str(warning.message))) not in notes:
+            notes.append(note)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show that something goes on, when standard error is a terminal."""
+    if not err.is_terminal:
+        yield
+        return
+    with err.status(what):
+        yield
+
+
+def split_names(given: list[str] | None) -> list[str]:
+    """Return column names from a repeated option whose values may hold several, separated by commas.
+
+    Examples
+    --------
+    >>> split_names(["x,v", "angle"])
+    ['x', 'v', 'angle']
+    """
+    return [name.strip() for part in given or () for name in part.split(",") if name.strip()]
+
+
+def or_none(name: str | None) -> str | None:
+    """Return a column name, or None where the user said "none"."""
+    return None if name is None or name.lower() == "none" else name
+
+
+def parse_size(text: str, option: str = "-k") -> int | float:
+    """Return a subset size: a number of observations (20) or a share of them (0.5).
+
+    Examples
+    --------
+    >>> parse_size("20"), parse_size("0.5")
+    (20, 0.5)
+    """
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        hint = f"For example {option} 0.5 or {option} 200."
+        raise ValueError(
+            must_be(option, "a number of observations or a share of them", repr(text), hint)
+        ) from None
+
+
+def check_target(path: Path | None, option: str, *endings: str) -> None:
+    """Refuse a file that cannot be written, before the work and not after it."""
+    if path is None:
+        return
+    if not path.parent.is_dir():
+        raise ValueError(must_be(option, "a file in an existing folder", f'"{path}"'))
+    if path.suffix.lower() not in endings:
+        raise ValueError(must_be(option, f"a name that ends in {' or '.join(endings)}", f'"{path.name}"'))
+
+
+def check_report(path: Path | None) -> None:
+    """Refuse a report that could not be drawn or written, before the work and not after it."""
+    check_target(path, "--out", ".html", ".htm")
+    if path is not None:
+        require_extra("jinja2", extra="experiments", purpose="The HTML report")
+        require_extra("matplotlib", extra="plot", purpose="The HTML report")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write beside `path` first, so that an interrupted run leaves what was there."""
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def as_json(value: Any) -> str:
+    """Return JSON with every digit; what is no finite number becomes null, because JSON has none."""
+    return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy's arrays and numbers
+        return _finite(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def own_command() -> str:
+    """Return the command as it was typed, for the report."""
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])

@@ -1,0 +1,99 @@
+"""The options of `evaluate` and `regress`: what each is called, means, and under which heading it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+_DATA, _METHOD, _OUTPUT = "What the columns mean", "How to estimate", "What to show"
+
+
+def _column(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel=_DATA)
+
+
+def _method(text: str, *names: str, metavar: str | None = None) -> Any:
+    return typer.Option(
+        *names, help=text, metavar=metavar, rich_help_panel=_METHOD, show_default="default" not in text
+    )
+
+
+def _output(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=_OUTPUT)
+
+
+def _file(text: str, panel: str) -> Any:
+    return typer.Option(exists=True, help=text, rich_help_panel=panel)
+
+
+# -- the table of `evaluate` ---------------------------------------------------------------------------
+
+Log = Annotated[
+    Path,
+    typer.Argument(exists=True, metavar="DATA", help="A Parquet, CSV or .npz file with one row per state."),
+]
+States = Annotated[list[str] | None, _column("Columns of the state: x,v or obs_* (repeatable).")]
+Reward = Annotated[str, _column("Reward of the step that starts in the row.")]
+Episode = Annotated[str, _column("Tells episodes apart; none: all rows are one.")]
+Step = Annotated[str | None, _column("Sorts the rows of an episode.")]
+Time = Annotated[str | None, _column("Times: they sort the rows and give dt.")]
+Terminated = Annotated[
+    str, _column("Whether the episode ended in an absorbing state, of value 0; none: it never does.")
+]
+Truncated = Annotated[str | None, _column("Whether the episode was cut off.")]
+Actions = Annotated[list[str] | None, _column("Columns of the action: PhiBE looks whether it is held.")]
+NextStates = Annotated[list[str] | None, _column("Columns of the next state, for one row per step.")]
+FinalStates = Annotated[str, _column("recorded; repeat or drop, for logs without them.")]
+Gaps = Annotated[str, _column("raise or cut, where steps are missing.")]
+TimeStep = Annotated[float | None, _column("Time of one step.")]
+
+# -- the method of `evaluate` --------------------------------------------------------------------------
+
+Discount = Annotated[float | None, _method("Discount factor of one step, such as 0.99.")]
+DiscountRate = Annotated[
+    float | None, _method("Or the rate: a reward at time t counts e^(-rate t). Needs dt.")
+]
+ValueMethod = Annotated[str, _method("lstd, or phibe for continuous time (needs dt).")]
+Order = Annotated[int, _method("Steps that PhiBE looks ahead.")]
+BasisName = Annotated[
+    str, _method("auto, rbf:100, fourier:4[:PERIOD], polynomial:3, rff:200, tiles:8x10 or onehot:16.")
+]
+Statistic = Annotated[str | None, _method("U (default) draws subsets without, V with replacement.")]
+Solver = Annotated[str | None, _method("auto (default), pinv[:RCOND], lu, ridge:ALPHA or lepski.")]
+Average = Annotated[str | None, _method("auto (default), mean, controlled, median or trimmed.")]
+Recommended = Annotated[bool, _method("A penalty balanced on every subset; no interval.", "--recommended")]
+At = Annotated[Path | None, _file("File of states to ask about.", _OUTPUT)]
+Insist = Annotated[bool, _output("Intervals even where they would be wrong.", "--insist")]
+
+# -- the table and method of `regress` -----------------------------------------------------------------
+
+Train = Annotated[
+    Path, typer.Argument(exists=True, metavar="TRAIN", help="A Parquet or CSV table, one row per case.")
+]
+Target = Annotated[str, _column("Column to predict.")]
+Features = Annotated[list[str] | None, _column("Columns to predict from; default all others.")]
+Exclude = Annotated[list[str] | None, _column("Columns to leave out, such as ids.")]
+NewRows = Annotated[Path | None, _file("Table of rows to predict.", _DATA)]
+FitMethod = Annotated[str, _method("auto, subsets, features or local.")]
+KernelName = Annotated[str, _method("rbf, laplacian, polynomial or linear.")]
+Alpha = Annotated[str, _method("Penalty: auto or a number.")]
+Gamma = Annotated[str | None, _method("Width of the kernel: auto (default where it has one) or a number.")]
+PredictionFile = Annotated[Path | None, _output("Write the predictions to this CSV file.")]
+
+# -- both ----------------------------------------------------------------------------------------------
+
+SubsampleSize = Annotated[
+    str | None,
+    _method("Observations per subset, or their share; default half.", "-k", "--subsample-size", metavar="K"),
+]
+NResamples = Annotated[
+    int | None, _method("Number of subsets; default 500.", "-B", "--n-resamples", metavar="B")
+]
+Seed = Annotated[int, _method("The same seed gives the same numbers.")]
+Jobs = Annotated[int, _method("Threads; numbers do not depend on it.")]
+Confidence = Annotated[float, _output("Level of the intervals.")]
+Strict = Annotated[bool, _output("Exit with 4 where an interval is withheld.", "--strict")]
+Json = Annotated[bool, _output("Print JSON and nothing else.", "--json")]
+Report = Annotated[Path | None, _output("Write an HTML report with plots.", "--out")]

@@ -1,0 +1,167 @@
+"""Files of logged episodes, by the columns that the user named; and the states to ask about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from .._core.errors import must_be, require_extra
+from .._core.typing import FloatArray
+from ..data import Trajectories
+from ..data.readers import from_table, read_npz
+from ..data.readers._columns import TableView, as_floats, open_table
+from ..data.storage import METADATA_KEY
+from ._common import ExitCode, refusing
+
+# Quantiles of a single variable, and how many visited states stand for several.
+QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+N_SAMPLED = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogColumns:
+    """What the columns of a log mean, as given; None is a column that the log does not have."""
+
+    states: list[str]
+    rewards: str | None
+    episode: str | None
+    step: str | None
+    time: str | None
+    actions: list[str]
+    terminated: str | None
+    truncated: str | None
+    next_states: list[str]
+    dt: float | None
+    final_states: str
+    gaps: str
+
+
+def read_log(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str, ...]]:
+    """Return the trajectories of a file and the names of the state's variables.
+
+    A wrong name is wrong usage, and found before any row is read; what the rows hold is a matter of data.
+    """
+    if path.suffix.lower() == ".npz":
+        return _read_npz(path, columns)
+    if not columns.states and path.is_file() and path.suffix.lower() in (".parquet", ".pq"):
+        with refusing(ExitCode.DATA):
+            if _wrote_it_ourselves(path):
+                data = Trajectories.from_parquet(path)
+                return data, _variables(["s"], data)
+    with refusing(ExitCode.DATA):
+        view = open_table(path)
+    with refusing(ExitCode.USAGE):
+        states = _check_names(view, columns)
+    with refusing(ExitCode.DATA):
+        data = from_table(
+            path,
+            states=states,
+            rewards=columns.rewards,
+            episode=columns.episode,
+            step=columns.step,
+            time=columns.time,
+            actions=columns.actions or None,
+            terminated=columns.terminated,
+            truncated=columns.truncated,
+            next_states=columns.next_states or None,
+            dt=columns.dt,
+            final_states=columns.final_states,
+            gaps=columns.gaps,
+        )
+    return data, _variables(states, data)
+
+
+def _wrote_it_ourselves(path: Path) -> bool:
+    """Tell whether `Trajectories.to_parquet` wrote the file: then nothing needs a name."""
+    parquet = require_extra("pyarrow.parquet", extra="io", purpose="Reading Parquet")
+    return METADATA_KEY in (parquet.read_schema(path).metadata or {})
+
+
+def _read_npz(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str, ...]]:
+    """Read arrays; they have the library's names unless the user named others."""
+    columns = replace(
+        columns,
+        states=columns.states or ["states"],
+        rewards="rewards" if columns.rewards == "reward" else columns.rewards,
+        episode=None,
+    )
+    with refusing(ExitCode.DATA), path.open("rb") as stream:
+        names = list(getattr(np.load(stream, allow_pickle=False), "files", []))
+    with refusing(ExitCode.USAGE):
+        (states,) = _check_names(TableView(names, lambda _: {}), columns)
+    with refusing(ExitCode.DATA):
+        data = read_npz(
+            path,
+            states=states,
+            rewards=columns.rewards,
+            actions=columns.actions[0] if columns.actions else None,
+            terminated=columns.terminated,
+            truncated=columns.truncated,
+            next_states=columns.next_states[0] if columns.next_states else None,
+            dt=columns.dt,
+            gaps=columns.gaps,
+        )
+    return data, _variables(["s" if states == "states" else states], data)
+
+
+def _check_names(view: TableView, columns: LogColumns) -> list[str]:
+    """Return the columns of the state, after looking for every other one that was named."""
+    if not columns.states:
+        shown = ", ".join(map(str, view.names))
+        raise ValueError(must_be("--state", "the columns of the state", "none", f"There are {shown}."))
+    none = "If there is none, say {} none."
+    view.resolve(columns.rewards, "--reward")
+    view.resolve(columns.episode, "--episode", "If all rows are one episode, say --episode none.")
+    view.resolve(
+        columns.terminated,
+        "--terminated",
+        "If no episode ends in an absorbing state (whose value is 0), say --terminated none.",
+    )
+    view.resolve(columns.truncated, "--truncated", none.format("--truncated"))
+    view.resolve(columns.step, "--step")
+    view.resolve(columns.time, "--time")
+    view.resolve(columns.actions, "--action")
+    view.resolve(columns.next_states, "--next-state")
+    if columns.time is not None and columns.dt is not None:
+        raise ValueError(must_be("--dt", "left out when --time is given", columns.dt, "The times give it."))
+    return view.resolve(columns.states, "--state")
+
+
+def _variables(columns: list[str], data: Trajectories) -> tuple[str, ...]:
+    """Return one name per variable; one column of lists holds several."""
+    if len(columns) == data.dimension:
+        return tuple(columns)
+    return tuple(f"{columns[0]}{i}" for i in range(data.dimension))
+
+
+def read_points(path: Path, names: tuple[str, ...]) -> FloatArray:
+    """Return states (m, d) from the columns of that name."""
+    with refusing(ExitCode.DATA):
+        view = open_table(path)
+    with refusing(ExitCode.USAGE):
+        found = view.resolve(list(names), "--at", f"The file needs the columns {', '.join(names)}.")
+    with refusing(ExitCode.DATA):
+        loaded = view.load(found)
+        points = np.stack([as_floats(loaded[name], f'--at: "{name}"') for name in found], axis=1)
+        if not len(points) or not np.isfinite(points).all():
+            got = f"{np.count_nonzero(~np.isfinite(points))} missing values in {len(points)} rows"
+            raise ValueError(must_be("--at", "a file of states without missing values", got))
+    return points
+
+
+def typical_states(data: Trajectories, seed: int) -> FloatArray:
+    """Return quantiles of a single variable, or a sample of the visited states of several.
+
+    Examples
+    --------
+    >>> typical_states(Trajectories([np.arange(101.0)]), seed=0).ravel()
+    array([ 5., 10., 25., 50., 75., 90., 95.])
+    """
+    if data.dimension == 1:
+        return np.quantile(data.states, QUANTILES, axis=0)
+    rows = np.random.default_rng(seed).choice(
+        len(data.states), min(N_SAMPLED, len(data.states)), replace=False
+    )
+    return data.states[np.sort(rows)]

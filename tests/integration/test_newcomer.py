@@ -1,0 +1,128 @@
+"""A newcomer's path: a Parquet file written by pandas, one command, and the report in a real browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import replaystats as rs
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update", "--virtual-time-budget=5000"),
+]
+# Appended to the page: tells the page around it what a reader gets to see.
+PROBE = """
+<script>
+addEventListener("load", () => {
+  const pictures = [...document.querySelectorAll("figure img")];
+  window.parent.postMessage(JSON.stringify({
+    width: window.innerWidth,
+    overflow: document.documentElement.scrollWidth - window.innerWidth,
+    answer: document.getElementById("answer").textContent,
+    verdict: document.getElementById("verdict").textContent,
+    pictures: pictures.length,
+    drawn: pictures.filter((p) => p.complete && p.naturalWidth > 0 && p.width > 200).length,
+    requests: performance.getEntriesByType("resource").filter((r) => !r.name.startsWith("data:")).length,
+  }), "*");
+});
+</script>
+"""
+# A window cannot be as narrow as a phone, a frame can.
+FRAME = """<!doctype html><title>frame</title><pre id="seen"></pre>
+<script>
+addEventListener("message", (event) => { document.getElementById("seen").textContent = event.data; });
+</script>
+<iframe src="probed.html" style="border:0;width:WIDTHpx;height:800px"></iframe>
+"""
+
+
+def write_log(path):
+    """What a newcomer has: one row per state, the last of each episode without a reward."""
+    rows = []
+    for number, (low, high) in enumerate(np.random.default_rng(1).uniform(-1, 1, size=(150, 2))):
+        x, v = low, high
+        for step in range(9):
+            last = step == 8
+            reward = np.nan if last else -(x**2) - 0.1 * v**2
+            rows.append({"run": f"run-{number:03d}", "t": step, "x": x, "v": v, "r": reward, "done": False})
+            x, v = x + 0.1 * v, 0.9 * v - 0.2 * x
+    pd.DataFrame(rows).to_parquet(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("newcomer")
+    write_log(folder / "log.parquet")
+    command = [
+        *(sys.executable, "-c", "from replaystats.cli import main; main()", "evaluate", "log.parquet"),
+        *("--state", "x,v", "--reward", "r", "--episode", "run", "--step", "t", "--terminated", "done"),
+        *("--discount", "0.9", "--basis", "polynomial:2", "-B", "100", "--json", "--out", "report.html"),
+    ]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    (folder / "answer.json").write_text(done.stdout)
+    return folder
+
+
+def test_the_answer_is_that_of_the_library(folder):
+    answer = json.loads((folder / "answer.json").read_text())
+    data = rs.data.readers.from_table(
+        folder / "log.parquet", states=["x", "v"], rewards="r", episode="run", step="t", terminated="done"
+    )
+    basis = rs.basis.Standardized(rs.basis.Polynomial(2, dimension=2, family="hermite"))
+    model = rs.LSTD(basis, discount=0.9, n_resamples=100, random_state=0).fit(data)
+    points = np.array([[point["state"]["x"], point["state"]["v"]] for point in answer["points"]])
+    assert [point["value"] for point in answer["points"]] == model.predict(points).tolist()
+    assert answer["data"] == {
+        "episodes": 150, "steps": 1200, "terminated": 0, "state": ["x", "v"], "dt": None
+    }  # fmt: skip
+
+
+def test_the_true_value_is_found(folder):
+    """The system is linear and noiseless and the value quadratic: the basis holds it exactly."""
+    answer = json.loads((folder / "answer.json").read_text())
+    A, Q, P = np.array([[1.0, 0.1], [-0.2, 0.9]]), np.diag([1.0, 0.1]), np.zeros((2, 2))
+    for _ in range(500):
+        P = Q + 0.9 * A.T @ P @ A
+    for point in answer["points"]:
+        s = np.array([point["state"]["x"], point["state"]["v"]])
+        assert point["value"] == pytest.approx(-s @ P @ s, abs=1e-8)
+
+
+def test_the_report_is_one_file_that_needs_no_network(folder):
+    assert {path.name for path in folder.iterdir()} == {"log.parquet", "answer.json", "report.html"}
+    page = (folder / "report.html").read_text()
+    assert not re.search(r"""(src|href)=["'](?!data:|#)""", page)
+    assert "url(" not in page
+    assert "replaystats" in page
+    assert "--basis polynomial:2" in page  # the command is there to be repeated
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium found; apt-get install chromium")
+@pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
+def test_the_report_opens_in_a_browser(folder, tmp_path, width):
+    page = (folder / "report.html").read_text()
+    (tmp_path / "probed.html").write_text(page.replace("</body>", PROBE + "</body>"))
+    (tmp_path / "frame.html").write_text(FRAME.replace("WIDTH", str(width)))
+    options = ["--window-size=1400,900", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    command = [BROWSER, *FLAGS, *options, (tmp_path / "frame.html").as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    seen = json.loads(html.unescape(re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL).group(1)))
+    answer = json.loads((folder / "answer.json").read_text())
+    assert seen["width"] == width
+    assert seen["overflow"] <= 0
+    assert seen["answer"] == answer["sentence"]
+    assert seen["verdict"] in ("interval holds", "interval withheld")
+    assert seen["pictures"] == seen["drawn"] >= 5
+    assert seen["requests"] == 0

@@ -1,0 +1,108 @@
+"""The parts that the commands share: words, numbers, messages and files."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import typer
+
+import replaystats as rs
+from replaystats._core.errors import ReplayWarning
+from replaystats.cli import _common
+from replaystats.cli._names import basis_named, solver_named
+
+
+def test_json_has_every_digit_and_no_nan():
+    value = {"a": np.float64(1 / 3), "b": [np.nan, np.inf, np.int64(3)], "c": np.array([0.1, 0.2]), "d": None}
+    assert json.loads(_common.as_json(value)) == {
+        "a": 1 / 3,
+        "b": [None, None, 3],
+        "c": [0.1, 0.2],
+        "d": None,
+    }
+
+
+def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def fail(source, target):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_common.os, "replace", fail)
+    with pytest.raises(KeyboardInterrupt):
+        _common.write_whole(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def warn_of_everything(notes):
+    with _common.noting(notes):
+        for _ in range(2):
+            warnings.warn("`n_resamples` is small", ReplayWarning, stacklevel=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("somebody else", RuntimeWarning, stacklevel=1)
+
+
+def test_notes_are_the_library_s_warnings_once_and_no_others():
+    notes = []
+    with pytest.warns(RuntimeWarning, match="somebody else"):
+        warn_of_everything(notes)
+    assert notes == ["`-B` is small"]
+
+
+@pytest.mark.parametrize("error", [ImportError("needs pandas"), rs.MissingExtraError("needs pandas")])
+def test_a_missing_package_is_wrong_usage_whatever_the_phase(error, capsys):
+    with pytest.raises(typer.Exit) as stopped, _common.refusing(_common.ExitCode.DATA):
+        raise error
+    assert stopped.value.exit_code == 2
+    assert "needs pandas" in capsys.readouterr().err
+
+
+def test_a_bug_is_not_disguised():
+    with pytest.raises(ZeroDivisionError), _common.refusing(_common.ExitCode.DATA):
+        raise ZeroDivisionError
+
+
+def test_markup_in_a_message_is_shown_as_it_is(capsys):
+    with pytest.raises(typer.Exit), _common.refusing(_common.ExitCode.USAGE):
+        raise ValueError("got [bold]x[/bold]")
+    assert "got [bold]x[/bold]" in capsys.readouterr().err
+
+
+def test_an_argument_without_an_option_keeps_its_name():
+    assert _common.as_options("`rcond` must be small, or x=3") == "`rcond` must be small, or x=3"
+
+
+@pytest.mark.parametrize(
+    ("text", "basis"),
+    [
+        ("rbf:7", rs.basis.Standardized(rs.basis.RBF(7, intercept=True))),
+        ("rff:8", rs.basis.Standardized(rs.basis.RandomFourier(8, intercept=True))),
+        ("polynomial:2", rs.basis.Standardized(rs.basis.Polynomial(2, dimension=2, family="hermite"))),
+        ("fourier:2:5", rs.basis.Fourier(2, dimension=2, period=5.0)),
+        ("tiles:3x4", rs.basis.TileCoding(3, 4, low=[0.0, -1.0], high=[1.0, 0.0])),
+        ("onehot:9", rs.basis.OneHot(9)),
+    ],
+)
+def test_names_of_bases(text, basis):
+    states = np.array([[0.0, -1.0], [1.0, -1.0]])  # the second variable is constant
+    assert basis_named(text, states, 10) == basis
+
+
+@pytest.mark.parametrize(
+    ("dimension", "n_units", "degree"), [(1, 500, 3), (1, 22, 2), (4, 60, 1), (4, 110, 2)]
+)
+def test_the_automatic_basis_is_modest_where_units_are_few(dimension, n_units, degree):
+    basis = basis_named("auto", np.zeros((3, dimension)), n_units)
+    assert basis.basis.degree == degree
+
+
+def test_names_of_solvers():
+    assert solver_named("auto") == rs.solvers.Auto()
+    assert solver_named("pinv:1e-6") == rs.solvers.PseudoInverse(1e-6)
+    assert isinstance(solver_named("lepski"), rs.solvers.Lepski)
