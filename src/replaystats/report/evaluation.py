@@ -134,12 +134,14 @@ class Evaluation:
         what = f"Averaged over the {len(self.data)} start states, the policy is worth "
         value = significant(float(start.value[0]), 4)
         if start.interval is None:
-            said = f"{what}about {value}, without an interval because {self.withheld}."
+            doubt = _briefly(self.diagnosis.reasons, self.withheld)
+            said = f"{what}about {value}, without an interval because {doubt}."
         else:
             low, high = (significant(float(bound[0]), 4) for bound in start.interval)
             said = f"{what}{value}, with a {level} interval from {low} to {high}."
             if self.insist and self.diagnosis.reasons:
-                said += f" You insisted; the interval is doubtful: {'; '.join(self.diagnosis.reasons)}."
+                doubt = _briefly(self.diagnosis.reasons, "")
+                said += f" You insisted; the interval is doubtful because {doubt}."
         # A solver that chooses its penalty is the last resort already: nothing further to try.
         advice = _NEXT_STEPS.get(self.diagnosis.recommendation) if is_linear(self.estimate.solver) else None
         return said if advice is None else f"{said} {advice}"
@@ -211,6 +213,14 @@ class Evaluation:
     def diagnosis_rows(self) -> list[tuple[str, str]]:
         """Return the diagnosis as (name, sentence) pairs."""
         return diagnosis_rows(self.diagnosis)
+
+
+def _briefly(reasons: tuple[str, ...], otherwise: str) -> str:
+    """Return the first reason; the diagnosis has the others."""
+    if len(reasons) < 2:
+        return reasons[0] if reasons else otherwise
+    more = "another reason" if len(reasons) == 2 else f"{len(reasons) - 1} other reasons"
+    return f"{reasons[0]} (and {more}, see the diagnosis)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
