@@ -7,7 +7,8 @@ first.
 
 from __future__ import annotations
 
-import functools
+import itertools
+from operator import itemgetter
 
 import numpy as np
 
@@ -68,29 +69,28 @@ def exact_sums(
 ) -> FloatArray:
     """Sum moments in memory over the subsets of some tiles, shape (subsets, columns)."""
     step = max(1, min(TILE_ROWS, memory_budget // bytes_per_row(moments.n_columns)))
+    pieces = [
+        (block, first, min(first + step, rows.stop))
+        for block, rows in enumerate(plan.row_blocks)
+        for first in range(rows.start, rows.stop, step)
+    ]
     maxima = np.zeros(moments.n_columns)
-    for first in range(0, plan.n_observations, step):
-        maxima = np.maximum(
-            maxima, column_maxima(moments.stacked_rows(first, min(first + step, plan.n_observations)))
-        )
+    for _, first, last in pieces:
+        maxima = np.maximum(maxima, column_maxima(moments.stacked_rows(first, last)))
     grid = ExactGrid.from_maxima(maxima, max(plan.n_observations, plan.subsample_size))
     sparse = gather_is_cheaper(plan, 16 * step * moments.n_columns)
-
-    def slices(first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        return grid.split(moments.stacked_rows(first, last))
-
-    if 16 * plan.n_observations * moments.n_columns <= memory_budget // 2:
-        slices = functools.cache(slices)  # split once for all tiles
+    # Slices that fit are made once, the others again for every tile.
+    fits = 16 * plan.n_observations * moments.n_columns <= memory_budget // 2
+    held = {first: grid.split(moments.stacked_rows(first, last)) for _, first, last in pieces if fits}
 
     def one_tile(tile: int) -> FloatArray:
         subsets = plan.tile_subsets(tile)
         sums = np.zeros((2, moments.n_columns, subsets.stop - subsets.start))
-        for block, rows in enumerate(plan.row_blocks):
-            draw = plan.draw(tile, block)
-            for first in range(rows.start, rows.stop, step):
-                last = min(first + step, rows.stop)
-                part = slice(first - rows.start, last - rows.start)
-                add_products(sums, slices(first, last), draw, part, sparse=sparse)
+        for block, of_block in itertools.groupby(pieces, key=itemgetter(0)):
+            draw, start = plan.draw(tile, block), plan.row_blocks[block].start
+            for _, first, last in of_block:
+                slices = held[first] if fits else grid.split(moments.stacked_rows(first, last))
+                add_products(sums, slices, draw, slice(first - start, last - start), sparse=sparse)
         return grid.join(*sums.swapaxes(1, 2))
 
     return np.concatenate(executor.map(one_tile, tiles))

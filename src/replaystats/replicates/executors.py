@@ -70,6 +70,9 @@ class JoblibExecutor:
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
         """Return ``[function(task) for task in tasks]``."""
+        backend, _ = get_active_backend(prefer="threads")
+        if hasattr(backend, "client"):
+            return list(_stream_from_dask(backend, function, tasks))
         workers = Parallel(n_jobs=self.n_jobs, prefer="threads")
         return list(workers(delayed(_on_one_thread)(function, task) for task in tasks))
 
@@ -97,8 +100,8 @@ def _stream_from_dask(
 ) -> Iterator[Result]:
     """Hand the tasks to the client of joblib's Dask context.
 
-    Through joblib itself (1.6) a task whose workers keep dying is waited for without end, and a cluster of
-    one thread is passed over in favour of this process.
+    Through joblib itself (1.6) a task whose workers keep dying, or that cannot be pickled, is waited for
+    without end, and a cluster of one thread is passed over in favour of this process.
     """
     client, run = backend.client, uuid4().hex
     futures = deque(
