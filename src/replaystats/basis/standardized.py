@@ -87,7 +87,8 @@ class Standardized(Basis):
         return np.asarray(self.scale)
 
     def _inside(self, x: FloatArray) -> FloatArray:
-        return (x - np.asarray(self.center)) / self._units
+        inside: FloatArray = (x - np.asarray(self.center)) / self._units
+        return inside
 
     def _value(self, x: FloatArray) -> FloatArray:
         return self.basis(self._inside(x))

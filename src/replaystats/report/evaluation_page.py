@@ -179,7 +179,7 @@ def _influence_table(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 
 def _effects(evaluation: Evaluation) -> FloatArray | None:
-    return leave_out_effects(evaluation.plug_in, evaluation.start_features)
+    return leave_out_effects(evaluation.estimate, evaluation.start_features)
 
 
 def _picture(ax: Any) -> str:

@@ -332,3 +332,39 @@ def test_a_true_process_keeps_json_clean_and_errors_apart(log):
     assert wrong.returncode == 2
     assert wrong.stdout == ""
     assert "`--state` must be a column" in wrong.stderr
+
+
+# -- the page ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict", "has_variance", "has_influence"),
+    [
+        (("--basis", "fourier:1"), "interval holds", True, True),
+        (("--basis", "rbf:15"), "interval withheld", False, True),
+        (("--basis", "rbf:15", "--insist"), "interval doubtful, given on request", True, True),
+        (("--basis", "rbf:6", "--recommended"), "interval withheld", False, False),
+    ],
+)
+def test_the_page_shows_what_there_is(run, log, tmp_path, options, verdict, has_variance, has_influence):
+    common = (log, "--state", "position", "--discount", DISCOUNT, "-B", 30, "--out", tmp_path / "report.html")
+    assert run(*common, *options).exit_code == 0
+    page = (tmp_path / "report.html").read_text()
+    assert f'id="verdict">{verdict}<' in page
+    assert ("Where the variance comes from" in page) is has_variance
+    assert ("Most influential" in page) is has_influence
+    assert page.count("<figure>") == 3 + has_variance + has_influence
+
+
+def test_a_failed_write_leaves_the_old_report(run, log, tmp_path, monkeypatch):
+    (tmp_path / "report.html").write_text("old")
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("replaystats.cli._common.os.replace", full)
+    result = run(log, *GIVEN, "--basis", "fourier:1", "-B", 20, "--out", tmp_path / "report.html")
+    assert result.exit_code == 2
+    assert "No space left" in result.stderr
+    assert (tmp_path / "report.html").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
