@@ -1,0 +1,61 @@
+"""Coverage of 95 % intervals of replayed kernel ridge on the paper's simulated regression.
+
+The truth is the function itself. Points are the centres of a 3 x 3 grid of cells. Coverage of one data set is
+a mean over nine dependent points, so its error is computed over data sets: 0.005 for 300 of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import replaystats as rs
+
+pytestmark = pytest.mark.statistical
+
+AXIS = (np.arange(3) + 0.5) / 3
+GRID = np.array([(a, b) for a in AXIS for b in AXIS])
+TRUTH = rs.simulate.two_bumps_function(GRID)
+
+
+def coverage(n_datasets, n=200, **options):
+    """Return mean coverage over data sets and its standard error."""
+    values = []
+    for seed in range(n_datasets):
+        X, y = rs.simulate.two_bumps(n, rng=seed)
+        model = rs.ReplayKernelRidge(random_state=seed, **options).fit(X, y)
+        low, high = model.confidence_interval(GRID)
+        values.append(np.mean((low <= TRUTH) & (high >= TRUTH)))
+    return np.mean(values), np.std(values, ddof=1) / np.sqrt(n_datasets)
+
+
+@pytest.mark.parametrize(
+    ("standardize", "statistic", "n_resamples"),
+    [("subset", "U", 400), ("subset", "V", 800), ("global", "balanced", 400)],
+)
+def test_intervals_cover_in_the_papers_setting(standardize, statistic, n_resamples):
+    """n=200, k=20, lambda = n^(-2/3): 0.936 (U), 0.930 (V) and 0.937 (balanced), each +- 0.005."""
+    found, error = coverage(
+        300,
+        alpha=200 ** (-2 / 3),
+        standardize=standardize,
+        statistic=statistic,
+        subsample_size=20,
+        n_resamples=n_resamples,
+    )
+    assert error < 0.006
+    assert 0.92 <= found <= 0.97
+
+
+def test_intervals_of_features_cover_where_smoothing_bias_is_small():
+    """n=200, rows replayed as units; alpha well below its best value for the error."""
+    found, error = coverage(150, method="features", alpha=0.1, gamma=0.4)
+    assert error < 0.01
+    assert 0.92 <= found <= 0.97
+
+
+def test_chosen_penalties_leave_their_bias_out_of_the_interval():
+    """What the warning says: a penalty with the smallest error balances bias and noise."""
+    with pytest.warns(rs.ReplayWarning, match="chosen from the data"):
+        found, _ = coverage(60, method="features", alpha="auto", gamma="auto")
+    assert 0.75 < found < 0.93
