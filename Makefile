@@ -46,6 +46,7 @@ bench: $(VENV)/.installed-bench
 	mkdir -p $(RESULTS)/bench
 	$(BIN)/pytest -q benchmarks -o python_files='bench_*.py' --benchmark-json=$(RESULTS)/bench/benchmarks.json
 	$(BIN)/python benchmarks/table.py $(RESULTS)/bench/benchmarks.json $(RESULTS)/bench/table.md
+	$(BIN)/python benchmarks/growth.py $(RESULTS)/bench/table.md
 
 # mypy reads the optional packages' types, so the experiments extra comes along.
 lint: $(VENV)/.installed-lint $(VENV)/.installed-experiments

@@ -7,7 +7,16 @@ from ._core.errors import (
     ReplayWarning,
     SingularReplicateError,
 )
-from .data import ArrayBlocks, ParquetBlocks, Trajectories, load_boston, readers, simulate
+from .data import (
+    ArrayBlocks,
+    ParquetBlocks,
+    PartitionError,
+    RowBlocks,
+    Trajectories,
+    load_boston,
+    readers,
+    simulate,
+)
 from .estimate import Estimate, average, plug_in
 from .estimators import (
     LSPI,
@@ -29,6 +38,7 @@ from .moments import (
     lstd_q_moments,
     phibe_moments,
     ridge_moments,
+    transition_moments,
 )
 from .replicates import Replicates, kernel_ridge_on_device, replicate, solvers, subset_sums
 from .resampling import ResamplingPlan, make_plan, plan_from_indices
@@ -47,6 +57,7 @@ __all__ = [
     "MomentRatio",
     "Moments",
     "ParquetBlocks",
+    "PartitionError",
     "PhiBE",
     "ReplayBuffer",
     "ReplayKernelRidge",
@@ -54,6 +65,7 @@ __all__ = [
     "ReplayWarning",
     "Replicates",
     "ResamplingPlan",
+    "RowBlocks",
     "SingularReplicateError",
     "StreamedMoments",
     "Trajectories",
@@ -75,4 +87,5 @@ __all__ = [
     "simulate",
     "solvers",
     "subset_sums",
+    "transition_moments",
 ]
