@@ -66,7 +66,7 @@ class LSTD(PolicyEvaluation):
     on_failure : {"warn", "raise", "drop"}
         What to do about singular subsets.
     n_jobs : int, optional
-        Threads, as in scikit-learn. Results do not depend on it.
+        Threads, as in scikit-learn. Results do not depend on it, up to rounding.
     memory_budget : int
         Bytes for working arrays.
     random_state : None, int, RandomState or Generator

@@ -119,7 +119,8 @@ def replicate(
         How a system is solved; default `Auto()`.
     executor : Executor, optional
         Who runs the tiles of 256 subsets, or the groups of blocks of streamed moments; default this thread
-        (for streamed moments, what ``joblib.parallel_config`` says). Results do not depend on it.
+        (for streamed moments, what ``joblib.parallel_config`` says). Results do not depend on it,
+        up to rounding; not at all if exact.
     memory_budget : int
         Bytes for the working arrays of one task, default 1 GiB.
     exact : bool

@@ -58,7 +58,7 @@ def test_random_state_and_threads(data, name):
     other = clone(MODELS[name]).set_params(random_state=1).fit(data).estimate_.theta
     assert (other != first).any()
     threaded = clone(MODELS[name]).set_params(n_jobs=2).fit(data).estimate_.theta
-    np.testing.assert_array_equal(threaded, first)
+    np.testing.assert_allclose(threaded, first, rtol=1e-10)  # BLAS may use other threads, so not to the bit
 
 
 def test_given_plan_overrides_the_drawn_one(data):
