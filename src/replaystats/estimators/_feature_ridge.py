@@ -21,7 +21,9 @@ from ..resampling import ResamplingPlan, make_plan
 # Units of replay: with fewer the variance is rough (a chi-square of so many degrees), more only cost.
 MAX_BLOCKS = 200
 MIN_BLOCKS = 20
-DEFAULT_RESAMPLES = 200
+# Replays, and the q^2 B up to which there are so many: the control variate needs few where q is large.
+DEFAULT_RESAMPLES, FEWEST_RESAMPLES = 200, 20
+REPLAYED_NUMBERS = 8_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -151,8 +153,9 @@ def replay_blocks(
     """
     n, q = moments.n_observations, moments.n_basis
     if n_resamples is None:
+        affordable = max(FEWEST_RESAMPLES, min(DEFAULT_RESAMPLES, REPLAYED_NUMBERS // q**2))
         # systems, their shifted copy, inverse and factors live at the same time
-        n_resamples = int(np.clip(memory_budget // (40 * q * q), 2, DEFAULT_RESAMPLES))
+        n_resamples = max(2, min(affordable, memory_budget // (40 * q * q)))
     if plan is None:
         plan = make_plan(n, subsample_size=subsample_size, n_resamples=n_resamples, rng=rng)
     elif plan.n_observations != n:

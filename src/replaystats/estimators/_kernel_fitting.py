@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -51,6 +51,15 @@ class KernelParameters(Protocol):
     subsample_size: Any
     n_resamples: Any
     memory_budget: int
+
+
+class SubsetSettings(NamedTuple):
+    """Everything that defines the members of ``method="subsets"`` beside the kernel."""
+
+    statistic: str
+    subsample_size: int
+    n_resamples: int | None
+    alpha: float
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -110,39 +119,35 @@ class KernelFitting:
                 alpha = float(found.alpha.value)
         return self._settle_method(kernel, alpha), kernel, alpha
 
-    def subsets(self, kernel: Kernel, alpha_all: float | None) -> tuple[str, int, Any, float]:
+    def subsets(self, kernel: Kernel, alpha_all: float | None) -> SubsetSettings:
         """Settle statistic, subset size, number of subsets and the members' penalty."""
         parameters, n = self.parameters, len(self.X)
-        statistic = parameters.statistic
+        statistic, sizes, n_resamples = parameters.statistic, self._sizes(), parameters.n_resamples
         if statistic == AUTO:
             statistic = "balanced" if parameters.method == AUTO else "U"
-        sizes = self._sizes()
-        n_resamples = parameters.n_resamples
         if is_auto(n_resamples):
             passes = 3 * -(-n // sizes[0]) if statistic == "balanced" else 0
             n_resamples = max(AUTO_START, passes)  # noise of balanced subsets is measured between passes
-        if alpha_all is None and len(sizes) == 1:
-            return statistic, sizes[0], n_resamples, float(parameters.alpha)
-        if sizes[-1] == n:  # nothing is left out to measure errors on, and the one member is the whole
-            return statistic, n, n_resamples, float(parameters.alpha if alpha_all is None else alpha_all)
-        given = self.plan
-        drawn = statistic if given is None else "V" if given.with_replacement else "U"
-        count = n_resamples if given is None else given.n_resamples
+        alpha = parameters.alpha if alpha_all is None else alpha_all
+        drawn = self._pilot_statistic(statistic)
+        # Where every subset is the whole, nothing is left out to measure errors on.
+        whole = sizes[-1] == n and drawn != "V"
+        if whole or (alpha_all is None and len(sizes) == 1):
+            return SubsetSettings(statistic, sizes[-1], n_resamples, float(alpha))
         size, penalty = choose_subsets(
             self.problem(kernel, 1.0, shared=True),
             sizes=sizes,
-            alpha=parameters.alpha if alpha_all is None else None,
-            alpha_all=1.0 if alpha_all is None else alpha_all,
-            statistic="U" if drawn == "complete" else "V" if drawn == "complete_v" else drawn,
-            n_resamples=count,
+            alpha=alpha if alpha_all is None else None,
+            alpha_all=alpha,
+            statistic=drawn,
+            n_resamples=n_resamples if self.plan is None else self.plan.n_resamples,
             rng=self.rng,
         )
         if len(sizes) > 1:
             self.choices["subsample_size"] = size
-        if penalty is None:
-            return statistic, size.value, n_resamples, float(parameters.alpha)
-        self.choices["alpha"] = penalty
-        return statistic, size.value, n_resamples, penalty.value
+        if penalty is not None:
+            self.choices["alpha"], alpha = penalty, penalty.value
+        return SubsetSettings(statistic, size.value, n_resamples, float(alpha))
 
     def features(self, kernel: Kernel, alpha_all: float | None) -> FeatureRidge:
         """Fit ridge regression on features, replayed over blocks of rows."""
@@ -256,6 +261,13 @@ class KernelFitting:
         weight = 1.0 if self.sample_weight is None else self.sample_weight[:, None]
         y_square = (weight * problem.y**2).sum(axis=0)
         return choose_moment_penalty(*moments.total(), y_square, len(self.X))
+
+    def _pilot_statistic(self, statistic: str) -> str:
+        """Return how a pilot draws its subsets: as the plan does, or independently where that is given."""
+        if self.plan is None and not statistic.startswith("complete"):
+            return statistic
+        repeats = statistic == "complete_v" if self.plan is None else self.plan.with_replacement
+        return "V" if repeats else "U"
 
     def _sizes(self) -> list[int]:
         """Return the subset sizes to choose from, a single one where it is given."""

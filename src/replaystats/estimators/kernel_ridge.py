@@ -92,8 +92,8 @@ class ReplayKernelRidge(ReplayedRegression):
     n_resamples : int or "auto", optional
         Number of subsets B. None is 500, or n // k for a partition. Standard errors want B of the order of
         n or more; means are content with less. "auto" adds subsets until Monte-Carlo noise is at most 1 % of
-        the variance, or there are 2000. For "features" the number of replays (None: 200), for "local" that
-        of trees (None: 8).
+        the variance, or there are 2000. For "features" the number of replays (None: 200, fewer above 200
+        features), for "local" that of trees (None: 8).
     oob_score : bool
         Whether to compute `oob_prediction_` and `oob_score_` in `fit`.
     on_failure : {"warn", "raise", "drop"}
@@ -242,10 +242,9 @@ class ReplayKernelRidge(ReplayedRegression):
             self.replicates_ = fitting.local(kernel, alpha)
             self.alpha_ = self.replicates_.problem.alpha
         else:
-            statistic, size, n_resamples, self.alpha_ = fitting.subsets(kernel, alpha)
-            self.plan_ = self._plan_for(
-                len(self.X_fit_), fitting.plan, statistic, size, n_resamples, fitting.rng
-            )
+            statistic, size, count, self.alpha_ = fitting.subsets(kernel, alpha)
+            n, given = len(self.X_fit_), fitting.plan
+            self.plan_ = self._plan_for(n, given, statistic, size, count, fitting.rng)
             if is_auto(self.n_resamples) and fitting.plan is None:
                 self.plan_ = self._grow_resamples(self._replicate, self.plan_)
             else:
