@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from ..experiments import load_catalogue
+from ..experiments.qlearning.study import study_tables
 from .console import out
 
 
@@ -16,4 +17,12 @@ def list_experiments() -> None:
     table.add_column("cells", justify="right")
     for experiment in load_catalogue().values():
         table.add_row(experiment.name, experiment.paper, experiment.title, str(len(experiment.cells)))
+    table.add_row(
+        "qlearning", "Appendix D", "Replay in Q-learning; runs by name only", str(_count_qlearning())
+    )
     out.print(table)
+
+
+def _count_qlearning() -> int:
+    """Return how many different cells the study of Q-learning has."""
+    return len({cell.key for table in study_tables(quick=False) for row in table.cells for cell in row})

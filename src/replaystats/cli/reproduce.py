@@ -13,6 +13,9 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..experiments import Settings, find_experiments
+from ..experiments.qlearning.page import write_page
+from ..experiments.qlearning.results import FOLDER as QLEARNING
+from ..experiments.qlearning.results import run_qlearning
 from ..experiments.reproduce import reproduce
 from ..experiments.runner import Work, cost_of
 from .console import err, out, plain_errors
@@ -21,7 +24,9 @@ from .console import err, out, plain_errors
 def reproduce_experiments(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME ...|all", help="Names from `replaystats list`; default all."),
+        typer.Argument(
+            metavar="NAME ...|all", help="Names from `replaystats list`; default all but qlearning."
+        ),
     ] = None,
     repetitions: Annotated[
         int | None, typer.Option(help="M, the data sets per cell; default as published.", show_default=False)
@@ -40,7 +45,13 @@ def reproduce_experiments(
     An interrupted run goes on where it stopped when the same command is given again.
     """
     with plain_errors():
-        experiments = find_experiments(names or [])
+        wanted = list(names or [])
+        if QLEARNING in wanted:
+            wanted.remove(QLEARNING)
+            out.print(str(_reproduce_qlearning(out_folder, quick, jobs, seed)))
+            if not wanted:
+                return
+        experiments = find_experiments(wanted)
         settings = Settings(seed=seed, beta=beta, solver=solver, repetitions=repetitions)
         command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
         with _Bar() as bar:
@@ -49,6 +60,12 @@ def reproduce_experiments(
                 on_start=bar.start_work, on_finished=bar.advance_work,
             )  # fmt: skip
     out.print(str(report))
+
+
+def _reproduce_qlearning(folder: Path, quick: bool, jobs: int | None, seed: int) -> Path:
+    """Run the study of replay in Q-learning, which has cells and a page of its own."""
+    result = run_qlearning(folder, quick=quick, jobs=jobs or _usable_cores(), seed=seed)
+    return write_page(result, folder / QLEARNING)
 
 
 class _Bar(Progress):

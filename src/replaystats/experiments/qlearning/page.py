@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from ...report.html import embed_picture
+from ..._core.errors import require_extra
+from ...report.html import embed_picture, render
 from ...report.tables import significant
+from ..journal import write_bytes
 from .figures import draw_curves, draw_table
 from .orderings import compare_cells
 from .results import QLearningResult
@@ -86,6 +88,15 @@ def html_section(result: QLearningResult, folder: Path) -> str:
             parts.append(_picture(draw_table(result, table, folder), table.title))
     parts += ["<h3>What the theory explains, and what not</h3>", _paragraph(EXPLAINED), _paragraph(DISPUTED)]
     return "\n".join(parts)
+
+
+def write_page(result: QLearningResult, folder: Path) -> Path:
+    """Write the section as a page of its own, `report.html` in `folder`, and return its path."""
+    markup = require_extra("markupsafe", extra="experiments", purpose="The HTML report")
+    body = markup.Markup(html_section(result, folder))  # the section escapes its texts itself
+    path = folder / "report.html"
+    write_bytes(path, render("section.html.j2", {"title": "Replay in Q-learning", "body": body}).encode())
+    return path
 
 
 def _verdicts(result: QLearningResult) -> str:
