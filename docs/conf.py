@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import version
+import sys
+from importlib import metadata
+
+import replaystats
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+# Users write replaystats.simulate, and so do these pages; autodoc wants such a name to be that of a module.
+for public in ("readers", "simulate", "solvers"):
+    sys.modules[f"replaystats.{public}"] = getattr(replaystats, public)
+
 project = "replaystats"
 author = "The replaystats developers"
-release = version("replaystats")
+release = metadata.version("replaystats")
 
 extensions = [
     "myst_parser",
@@ -19,6 +26,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
 ]
+templates_path = ["_templates"]
 exclude_patterns = ["_build", "gallery/*.md5", "sg_execution_times.rst"]
 suppress_warnings = ["config.cache"]  # the gallery's ordering function cannot be pickled, which is harmless
 
@@ -42,3 +50,12 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "replaystats"
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
+
+
+def skip_scikit_learn(app, what, name, member, skip, options):
+    """Leave out what every estimator has from scikit-learn, whose text refers to its own site."""
+    return skip or (getattr(member, "__module__", None) or "").startswith("sklearn.")
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", skip_scikit_learn)

@@ -35,7 +35,8 @@ class Fourier(PlaneWaves):
     dimension : int >= 1
         Dimension d of the states.
     kind : "tensor" or "total"
-        Which k: every |k_a| <= order, which gives (2 order + 1)^d functions, or sum_a |k_a| <= order.
+        Which k: every ``|k_a| <= order``, which gives (2 order + 1)^d functions, or
+        ``sum_a |k_a| <= order``.
     period : float or sequence of d floats
         Period of each variable.
 

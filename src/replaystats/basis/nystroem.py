@@ -17,7 +17,7 @@ from ._parameters import check_flag, frozen, frozen_points, settle
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Nystroem(GaussianBumps):
-    """Features K(x, landmarks) P of the kernel exp(-gamma |x - y|^2), with P P^T = K_mm^(-1).
+    """Features K(x, landmarks) P of the kernel ``exp(-gamma |x - y|^2)``, with P P^T = K_mm^(-1).
 
     Inner products of features are the kernel exactly when x or y is a landmark, and its best
     approximation from the landmarks elsewhere.

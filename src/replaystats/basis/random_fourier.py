@@ -23,7 +23,7 @@ class RandomFourier(PlaneWaves):
     """Cosines and sines of m = n_components / 2 random frequencies w ~ N(0, 2 gamma I).
 
     With phi = sqrt(1 / m) * (cos(w_1.x), ..., cos(w_m.x), sin(w_1.x), ..., sin(w_m.x)), phi(x).phi(y) is
-    an unbiased estimate of exp(-gamma |x - y|^2), with an error of order m^(-1/2).
+    an unbiased estimate of ``exp(-gamma |x - y|^2)``, with an error of order m^(-1/2).
 
     Parameters
     ----------

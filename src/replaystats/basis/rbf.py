@@ -15,7 +15,7 @@ from ._parameters import check_flag, frozen_points, settle
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class RBF(GaussianBumps):
-    """Gaussian bumps exp(-|x - c|^2 / (2 bandwidth^2)) around centres c.
+    """Gaussian bumps ``exp(-|x - c|^2 / (2 bandwidth^2))`` around centres c.
 
     Parameters
     ----------

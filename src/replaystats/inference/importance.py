@@ -98,10 +98,11 @@ def influence_probabilities(
     solver: Solver | None = None,
     uniform_share: float = 0.1,
 ) -> FloatArray:
-    """Return drawing probabilities that make replicates vary least: in proportion to |influence|.
+    """Return drawing probabilities that make replicates vary least: in proportion to their influence.
 
-    With weights inside the sums, the linear part of X theta_b has the variance sum_i |X H_i|^2 / (n^2 k p_i),
-    summed over the functionals; it is smallest for p_i proportional to |X H_i|.
+    With weights inside the sums, the linear part of X theta_b has the variance
+    ``sum_i |X H_i|^2 / (n^2 k p_i)``, summed over the functionals; it is smallest for p_i
+    proportional to ``|X H_i|``.
 
     Parameters
     ----------

@@ -170,7 +170,7 @@ class StreamedMoments:
             yield first, _joined(pending)
 
     def surveyed_maxima(self, blocks: range) -> FloatArray:
-        """Return the largest |entry| of every column over some blocks, shape (n_columns,).
+        """Return the largest absolute entry of every column over some blocks, shape (n_columns,).
 
         Raises an error that names the first block with NaN or infinite moments.
         """
@@ -186,7 +186,7 @@ class StreamedMoments:
 
     @property
     def maxima(self) -> FloatArray | None:
-        """Largest |entry| of every column over all rows, where it is known already."""
+        """Largest absolute entry of every column over all rows, where it is known already."""
         return self._maxima
 
     def remember(self, *, maxima: FloatArray | None = None, total: FloatArray | None = None) -> None:

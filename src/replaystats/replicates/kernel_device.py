@@ -98,7 +98,7 @@ def kernel_ridge_on_device(
     gamma: float | None = None,
     memory_budget: int = DEFAULT_DEVICE_MEMORY,
 ) -> DeviceKernelRidge:
-    """Fit (K + alpha I) a = y with K = exp(-gamma |x - x'|^2) on every subset, on the device of X.
+    """Fit (K + alpha I) a = y with ``K = exp(-gamma |x - x'|^2)`` on every subset, on the device of X.
 
     Parameters
     ----------
