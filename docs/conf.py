@@ -58,4 +58,5 @@ def skip_scikit_learn(app, what, name, member, skip, options):
 
 
 def setup(app):
+    """Connect to Sphinx."""
     app.connect("autodoc-skip-member", skip_scikit_learn)

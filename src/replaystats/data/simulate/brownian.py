@@ -16,8 +16,9 @@ from ._diffusion import Diffusion, Start, StartRule
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TorusBrownian(Diffusion):
-    """``ds = diffusion dB`` on the torus of period 2 pi, with reward rate ``sum_i c_i cos(w_i . s)``.
+    """Brownian motion on the torus of period 2 pi, with waves as reward rate.
 
+    It moves by ``ds = diffusion dB`` and earns ``sum_i c_i cos(w_i . s)``.
     Each wave is an eigenfunction: ``V(s) = sum_i c_i cos(w_i . s) / (beta + diffusion^2 |w_i|^2 / 2)``, and
     the discrete value has ``dt / (1 - gamma exp(-diffusion^2 |w_i|^2 dt / 2))`` in place of the fraction.
 
