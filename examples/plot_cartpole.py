@@ -36,7 +36,7 @@ def simulated_returns(state, n_steps=600):
     alive, total = np.ones(len(state), dtype=bool), np.zeros(len(state))
     for step in range(n_steps):
         total += DISCOUNT**step * alive
-        x, x_speed, angle, turning = state.T
+        x_speed, angle, turning = state.T[1:]
         sine, cosine = np.sin(angle), np.cos(angle)
         push = (np.where(policy(state) == 1, 10.0, -10.0) + 0.05 * turning**2 * sine) / 1.1
         turn = (9.8 * sine - cosine * push) / (0.5 * (4 / 3 - 0.1 * cosine**2 / 1.1))
@@ -54,7 +54,7 @@ print(f"true values {truth.mean():.1f}, spread {truth.std():.1f}, known to {trut
 
 # %%
 # 150 random waves in standardised variables; then the same with the ends of episodes taken for cuts. Width
-# and penalty were picked by looking at the truth: others among a few tried gave errors up to 0.9 of the spread.
+# and penalty were picked by looking at the truth: others among a few gave errors up to 0.9 of the spread.
 basis = rs.basis.Standardized(rs.basis.RandomFourier(150, gamma=0.1, intercept=True))
 settings = {"discount": DISCOUNT, "solver": rs.solvers.Ridge(1.0), "n_resamples": 50, "random_state": 0}
 model = rs.LSTD(basis, **settings).fit(data)

@@ -1,0 +1,87 @@
+"""Tables of pandas and polars go in by name, and everything shows itself in a notebook."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import replaystats as rs
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+Y = X[:, 0] + 0.1 * RNG.normal(size=60)
+NAMES = ["age", "dose", "weight"]
+FRAMES = {
+    "pandas": (pd.DataFrame(X, columns=NAMES), pd.Series(Y)),
+    "polars": (pl.DataFrame(X, schema=NAMES), pl.Series("y", Y)),
+}
+
+
+def regressors():
+    kernel = rs.ReplayKernelRidge(n_resamples=80, random_state=0)
+    return [kernel, rs.ReplayRegressor(Ridge(), n_resamples=80, random_state=0)]
+
+
+@pytest.fixture(scope="module")
+def policy_model():
+    data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", rng=0)
+    return rs.LSTD(rs.basis.Fourier(2), discount=0.9, n_resamples=50, random_state=0).fit(data)
+
+
+@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.parametrize("model", regressors(), ids=lambda model: type(model).__name__)
+def test_a_table_gives_what_its_numbers_give_and_names_are_checked(model, library):
+    table, target = FRAMES[library]
+    expected = model.fit(X, Y).predict(X)
+    model.fit(table, target)
+    assert list(model.feature_names_in_) == NAMES
+    np.testing.assert_allclose(model.predict(table), expected, rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(table[NAMES[::-1]])
+
+
+@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.parametrize("model", regressors(), ids=lambda model: type(model).__name__)
+def test_behind_a_scaler_that_hands_on_tables(model, library):
+    table, target = FRAMES[library]
+    scaler = StandardScaler().set_output(transform=library)
+    pipeline = make_pipeline(scaler, model).fit(table, target)
+    assert list(pipeline[-1].feature_names_in_) == NAMES
+    plain = make_pipeline(StandardScaler(), clone(model)).fit(X, Y)
+    np.testing.assert_allclose(pipeline.predict(table), plain.predict(X), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [lambda x: pd.DataFrame({"s": x}), lambda x: pl.DataFrame({"s": x})])
+def test_values_at_states_in_a_table(policy_model, make):
+    states = np.linspace(-1.0, 1.0, 5)
+    np.testing.assert_array_equal(policy_model.predict(make(states)), policy_model.predict(states[:, None]))
+
+
+def test_estimators_show_their_parameters_in_a_notebook(policy_model):
+    for model in [policy_model, *regressors()]:
+        page = model._repr_html_()
+        assert type(model).__name__ in page
+        assert "n_resamples" in page
+
+
+def test_records_say_in_a_line_what_they_are(policy_model):
+    records = [policy_model.estimate_, policy_model.estimate_.replicates, policy_model.plan_]
+    records += [policy_model.moments_, policy_model.basis_, policy_model.diagnose()]
+    for record in records:
+        assert len(repr(record)) < 120
+        assert "array(" not in repr(record)
+    assert repr(policy_model.estimate_.replicates) == "Replicates(50 x 5, 0 failed, U, k=100 of n=200)"
+
+
+def test_a_diagnosis_is_a_table_in_a_notebook(policy_model):
+    diagnosis = policy_model.diagnose()
+    page = diagnosis._repr_html_()
+    assert "<table" in page
+    assert diagnosis.recommendation in page
