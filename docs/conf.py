@@ -49,7 +49,10 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "replaystats"
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
+# All pages stand in the sidebar under their captions: there are too many for a bar at the top. The index lists
+# them itself.
+html_sidebars = {"**": ["globaltoc.html"], "index": []}
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "navbar_center": []}
 
 
 def skip_scikit_learn(app, what, name, member, skip, options):
