@@ -206,6 +206,27 @@ def compare(name, n):
     return list(results.values())
 
 
+def table(report):
+    """Write the results as Markdown: mean error over the repetitions, and median seconds.
+
+    >>> record = {"task": "t", "n": 10, "method": "m", "errors": [1.0, 3.0], "seconds": [0.5, 0.7]}
+    >>> print(table({"results": [record]}))
+    | method | t, n=10 |
+    |---|---|
+    | m | 2 / 0.6 s |
+    """
+    columns = list(dict.fromkeys((r["task"], r["n"]) for r in report["results"]))
+    rows = list(dict.fromkeys(r["method"] for r in report["results"]))
+    cells = {
+        (r["method"], r["task"], r["n"]): f"{np.mean(r['errors']):.3g} / {np.median(r['seconds']):.2g} s"
+        for r in report["results"]
+    }
+    lines = [["method", *(f"{task}, n={n}" for task, n in columns)], ["---"] * (1 + len(columns))]
+    lines += [[row, *(cells[row, task, n] for task, n in columns)] for row in rows]
+    head, rule, *body = ("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join([head, rule.replace(" ", ""), *body])
+
+
 def main():
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
     warnings.filterwarnings("ignore", message="The argument 'eval_set' is deprecated")
@@ -215,6 +236,7 @@ def main():
         for n in sizes:
             report["results"] += compare(name, n)
             Path(sys.argv[1]).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    print(table(report))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ import replaystats as rs
 @parametrize_with_checks(
     [
         rs.ReplayRegressor(Ridge(), n_resamples=10),
-        rs.ReplayRegressor(DecisionTreeRegressor(max_depth=3), n_resamples=10, statistic="V", oob_score=True),
+        rs.ReplayRegressor(DecisionTreeRegressor(max_depth=3), n_resamples=25, statistic="V", oob_score=True),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
