@@ -49,8 +49,8 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "replaystats"
-# All pages stand in the sidebar under their captions: there are too many for a bar at the top. The index lists
-# them itself.
+# All pages stand in the sidebar under their captions: there are too many for a bar at the top. The index
+# lists them itself.
 html_sidebars = {"**": ["globaltoc.html"], "index": []}
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "navbar_center": []}
 

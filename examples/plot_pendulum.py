@@ -80,6 +80,6 @@ print(diagnosis)
 # %%
 fig, ax = plt.subplots(figsize=(4.6, 4.2))
 ax.errorbar(truth, value, xerr=2 * truth_error, fmt=".", markersize=4, elinewidth=0.6)
-ax.axline((0, 0), slope=1, color="k", linestyle=":", linewidth=1)
+ax.axline((-400, -400), slope=1, color="k", linestyle=":", linewidth=1)
 ax.set(xlabel="true value (simulated, 2 standard errors)", ylabel="LSTD, replayed")
 fig.tight_layout()
