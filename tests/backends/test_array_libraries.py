@@ -4,6 +4,7 @@ import importlib
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
 import replaystats as rs
 from replaystats._core.arrays import to_numpy
@@ -142,6 +143,22 @@ def test_kernel_ridge_and_its_standard_error(xp):
         expected = infinitesimal_jackknife(host.predict_members(points), plan)
         variance = np.maximum(expected.corrected, 0) + expected.monte_carlo_variance
         np.testing.assert_allclose(to_numpy(overlap_jackknife(members, plan)), variance, rtol=1e-9)
+
+
+def test_regressors_answer_in_the_kind_they_are_asked(xp):
+    X, y = rs.simulate.two_bumps(80, rng=0)
+    options = {"subsample_size": 20, "n_resamples": 30, "random_state": 0}
+    for make in (
+        lambda: rs.ReplayKernelRidge(alpha=0.1, **options),
+        lambda: rs.ReplayRegressor(Ridge(), **options),
+    ):
+        here, there = make().fit(X, y), make().fit(xp.asarray(X), xp.asarray(y))
+        mean, error = there.predict(xp.asarray(X[:5]), return_std=True)
+        assert type(mean) is type(error) is xp.kind
+        expected = here.predict(X[:5], return_std=True)
+        np.testing.assert_allclose(to_numpy(mean), expected[0], atol=ROUNDING)
+        np.testing.assert_allclose(to_numpy(error), expected[1], atol=ROUNDING)
+        assert type(there.confidence_interval(xp.asarray(X[:5])).low) is xp.kind
 
 
 def test_float32_is_kept_and_coarse_penalties_are_named():

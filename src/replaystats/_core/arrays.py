@@ -37,6 +37,11 @@ def to_numpy(array: Any) -> np.ndarray:
     return np.asarray(array)
 
 
+def on_host(value: Any) -> Any:
+    """Bring an array of another library to the host; frames, lists and NumPy pass as they are."""
+    return to_numpy(value) if is_foreign(value) else value
+
+
 def like(array: Any, reference: Any) -> Any:
     """Bring `array` to the kind, device and (for real numbers) precision of `reference`.
 

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._core.arrays import like, on_host
 from .._core.choice import Choice
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
@@ -111,11 +112,11 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
         variance negative (B small for n) the sampling part is set to zero.
         """
         check_is_fitted(self)
-        X = self._check_points(X)
-        mean = self._mean(X)
+        points = self._check_points(on_host(X))
+        mean = like(self._shaped(self._mean(points)), X)
         if not return_std:
-            return self._shaped(mean)
-        return self._shaped(mean), self._shaped(np.sqrt(self._variance(X)))
+            return mean
+        return mean, like(self._shaped(np.sqrt(self._variance(points))), X)
 
     def predict_members(self, X: Any) -> FloatArray:
         """Return the prediction of every member at X.
@@ -143,8 +144,9 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
             Arrays `low` and `high`. They cover the expected average prediction, not new observations;
             smoothing bias is not in them.
         """
-        mean, standard_error = self.predict(X, return_std=True)
-        return normal_interval(mean, standard_error, confidence_level)
+        mean, standard_error = self.predict(on_host(X), return_std=True)
+        interval = normal_interval(mean, standard_error, confidence_level)
+        return Interval(*(like(bound, X) for bound in interval))
 
     def jackknife(self, X: Any) -> JackknifeVariance:
         """Return the parts of the variance of the mean prediction at X; outputs are laid out one by one.

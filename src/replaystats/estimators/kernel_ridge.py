@@ -10,6 +10,8 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._core.arrays import on_host
+from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.choice import Choice
 from .._core.errors import IntervalWithheldError, ReplayWarning, must_be
 from .._core.random import as_generator
@@ -29,6 +31,7 @@ from ._kernel_fitting import KernelFitting
 from ._regression import ReplayedRegression, is_auto
 
 
+@takes_arrays_of(*LIBRARIES, where="host; `kernel_ridge_on_device` is the route on a device")
 class ReplayKernelRidge(ReplayedRegression):
     """Kernel ridge regression on many random subsets, averaged, with standard errors and out-of-bag scores.
 
@@ -206,7 +209,13 @@ class ReplayKernelRidge(ReplayedRegression):
         """
         fewest = 2 if self.standardize == "subset" else 1  # one row has no standard deviation
         X, y = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=fewest
+            self,
+            on_host(X),
+            on_host(y),
+            dtype=np.float64,
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=fewest,
         )
         self.X_fit_, self.y_fit_ = X, np.asarray(y, dtype=np.float64)
         if sample_weight is not None:

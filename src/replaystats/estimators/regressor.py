@@ -10,6 +10,8 @@ from sklearn.base import clone, is_regressor
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._core.arrays import on_host
+from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
@@ -26,6 +28,7 @@ CANDIDATE_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
 PILOT_MODELS = 16
 
 
+@takes_arrays_of(*LIBRARIES, where="host, by the regressor itself")
 class ReplayRegressor(ReplayedRegression):
     """Fit any regressor on many random subsets and average, with standard errors and out-of-bag scores.
 
@@ -126,7 +129,7 @@ class ReplayRegressor(ReplayedRegression):
         """
         if not (hasattr(self.estimator, "fit") and is_regressor(self.estimator)):
             raise TypeError(must_be("estimator", "a scikit-learn regressor", repr(self.estimator)))
-        self.X_fit_, self.y_fit_ = self._check_training(X, y)
+        self.X_fit_, self.y_fit_ = self._check_training(on_host(X), on_host(y))
         self._fit_params, self._plug_in = fit_params, None
         rng = as_generator(self.random_state)
         self.choices_ = {}
