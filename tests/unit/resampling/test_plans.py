@@ -67,7 +67,7 @@ def chi_square_p(observed, expected):
 @pytest.mark.parametrize("rows_per_block", [3, tiles.TILE_ROWS], ids=["three blocks", "one block"])
 @pytest.mark.parametrize("dense", [True, False], ids=["marked", "listed"])
 def test_every_subset_without_replacement_is_equally_likely(monkeypatch, rows_per_block, dense):
-    """All 35 subsets of 3 of 7, by chi-square; the p-value of a right sampler exceeds 1e-4 but for 1 in 1e4."""
+    """All 35 subsets of 3 of 7, by chi-square; a right sampler fails one seed in ten thousand."""
     monkeypatch.setattr("replaystats.resampling.plan.TILE_ROWS", rows_per_block)
     monkeypatch.setattr("replaystats.resampling.plan.SPARSE_SHARE", 0.0 if dense else 1.0)
     plan = make_plan(7, statistic="U", subsample_size=3, n_resamples=30_000, rng=11)
