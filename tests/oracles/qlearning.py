@@ -129,10 +129,11 @@ class Twin:
     def replay(self, uniforms):
         places, weights = self.draw(uniforms)
         errors = [self.target(p) - self.q(self.memory[p][0], self.memory[p][1]) for p in places]
-        for place, weight, error in zip(places, weights, errors, strict=True):
-            state, action = self.memory[place][:2]
+        pairs = [self.memory[place][:2] for place in places]
+        for (state, action), weight, error in zip(pairs, weights, errors, strict=True):
+            step_size = min(self.alpha, 1 / pairs.count([state, action]))  # all copies: just to the target
             for feature in self.active[state]:
-                self.weights[feature][action] += self.alpha / len(self.active[state]) * weight * error
+                self.weights[feature][action] += step_size / len(self.active[state]) * weight * error
         for place, error in zip(places, errors, strict=True):
             self.memory[place][5] = (abs(error) + 0.01) ** 0.6
             self.largest_priority = max(self.largest_priority, self.memory[place][5])

@@ -22,7 +22,9 @@ RULES = [
     for sampler, n_step, (features, ratio, discount) in product(
         SAMPLERS, (1, 3), (("table", 1, 1.0), ("table", 0.25, 0.9), ("tiles", 3, 0.95))
     )
-] + [Rule(timeouts="end", n_step=n_step, minibatch=4) for n_step in (1, 3)]
+]
+RULES += [Rule(timeouts="end", n_step=n_step, minibatch=4) for n_step in (1, 3)]
+RULES += [Rule(minibatch=12, step_size=0.3, sampler=sampler) for sampler in SAMPLERS]  # steps must be cut
 
 
 def generators(n):
@@ -37,7 +39,9 @@ def make_twin(rule, capacity):
 
 
 @pytest.mark.parametrize(
-    "rule", RULES, ids=lambda r: f"{r.sampler}-{r.n_step}step-{r.features}-ratio{r.ratio:g}-{r.timeouts}"
+    "rule",
+    RULES,
+    ids=lambda r: f"{r.sampler}-{r.n_step}step-{r.features}-ratio{r.ratio:g}-{r.timeouts}-k{r.minibatch}",
 )
 def test_lockstep_equals_the_twin_step_by_step(rule):
     capacities = np.array([7, 1000, 40])  # one that wraps at once, one that never does
@@ -78,6 +82,24 @@ def test_a_run_does_not_depend_on_the_runs_beside_it():
     alone = Lockstep(world, rule, schedule, np.array([30]), [generators(2)[1]]).run()
     np.testing.assert_array_equal(together.returns[1], alone.returns[0])
     np.testing.assert_allclose(together.q[:, 1], alone.q[:, 0], rtol=0, atol=ROUNDING)
+
+
+def test_a_pair_that_fills_the_minibatch_moves_to_its_target_and_no_further():
+    # One cell from the goal, and every draw is of the same transition: 50 steps of 0.1 would end at -5.
+    schedule = Schedule(n_episodes=30, timeout=1, checkpoints=(30,))
+    rule = Rule(minibatch=50, explore=1.0)
+    q = Lockstep(GridWorld(["SG"]), rule, schedule, np.array([1]), generators(1)).run().q[0, 0, 0]
+    assert q[1] == pytest.approx(-1.0, rel=1e-12)
+
+
+def test_a_diverging_run_is_stopped_and_charged_the_timeout():
+    schedule = Schedule(n_episodes=40, timeout=50, checkpoints=(1, 40))
+    rule = Rule(features="tiles", step_size=1.0, minibatch=200)  # many whole steps at once on shared tiles
+    histories = Lockstep(GridWorld(PICTURE), rule, schedule, np.array([500] * 3), generators(3)).run()
+    assert np.isfinite(histories.returns).all()
+    assert (histories.returns[:, -1] == -50).all()
+    assert np.isnan(histories.q[1]).all()
+    assert histories.n_steps < 3 * 40 * 50
 
 
 def test_a_memory_that_holds_everything_is_not_made_larger():

@@ -84,9 +84,19 @@ def test_summary_reads_windows_and_checkpoints():
     assert summary["steps"] == pytest.approx(60 * 31.5)
     (at_the_end,) = summary["q"]
     assert at_the_end["episode"] == 60
+    assert at_the_end["diverged"] == 0
     assert at_the_end["variance"] == pytest.approx(1.0)
     assert at_the_end["bias2"] == pytest.approx(-1 / 3)  # unbiased, so it may fall below 0
     assert at_the_end["start"] == truth[world.start].max()
+
+
+def test_a_diverged_run_is_counted_and_left_out_of_the_error():
+    world, schedule = ring_maze(6), Schedule(n_episodes=2, checkpoints=(2,))
+    truth = optimal_values(world)
+    q = np.tile(np.nan_to_num(truth), (1, 4, 1, 1)) + np.array([-1.0, 0.0, 1.0, np.nan])[:, None, None]
+    (at_the_end,) = summarise_runs(np.full((4, 2), -5.0), q, truth, world, schedule)["q"]
+    assert at_the_end["diverged"] == 1
+    assert at_the_end["variance"] == pytest.approx(1.0)
 
 
 def test_the_study_resumes_where_it_stopped(small_maze, finished, tmp_path, monkeypatch):

@@ -23,6 +23,7 @@ from .values import ActionValues, active_features
 
 # Looking at the actions in a random order makes the first best one a fair choice among equals.
 ORDERS = np.array(list(itertools.permutations(range(N_ACTIONS))))
+DIVERGED = 1e6  # no return of an episode comes near; weights above it only ever grow
 NOISE_BLOCK = 2**18  # uniforms drawn ahead for all runs together: 2 MB stay in the cache
 
 
@@ -33,9 +34,10 @@ class Histories:
     Attributes
     ----------
     returns : ndarray of shape (n_runs, n_episodes)
-        Sum of the rewards of every episode, as it was lived.
+        Sum of the rewards of every episode, as it was lived. A run whose values diverge is stopped at the
+        end of that episode, and counts as cut off in all that would follow.
     q : ndarray of shape (n_checkpoints, n_runs, n_states, 4)
-        Action values after the episodes of `Schedule.checkpoints`.
+        Action values after the episodes of `Schedule.checkpoints`; NaN for a run that had diverged.
     n_steps : int
         Environment steps of all runs.
     """
@@ -77,7 +79,8 @@ class Lockstep:
 
     A step of every run: (1) choose an action, greedy up to exploration; (2) move, and store the transition;
     (3) if the rule says so, replay minibatches: draw k transitions, compute their errors against the
-    values before the minibatch, add them all; (4) begin the next episode where one has ended.
+    values before the minibatch, add them all, but carry no pair that came often past its target;
+    (4) begin the next episode where one has ended.
 
     Parameters
     ----------
@@ -126,8 +129,11 @@ class Lockstep:
 
     def run(self) -> Histories:
         """Go on until every run has had its episodes."""
-        while self.run_ids.size:
-            self.step()
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # a diverging run may overflow before it is stopped
+            while self.run_ids.size:
+                self.step()
         return Histories(self._returns, self._q, self._n_steps)
 
     def step(self) -> None:
@@ -161,9 +167,18 @@ class Lockstep:
         slots, weights = self.sampler.draw(uniforms)
         pairs = self.memory.pairs(slots)
         errors = self._targets(slots, pairs) - self.values.of_pairs(pairs)
-        steps = errors * (self.rule.step_size / self.values.n_active)
+        steps = errors * (self._step_sizes(pairs) / self.values.n_active)
         self.values.add(pairs, steps if weights is None else steps * weights)
         self.sampler.learnt(slots, errors)
+
+    def _step_sizes(self, pairs: IntArray) -> float | FloatArray:
+        """Return the step size, smaller for a pair that came so often that the sum would overshoot."""
+        step_size = self.rule.step_size
+        if pairs.shape[1] * step_size <= 1.0:
+            return step_size
+        copies = (pairs[:, :, None] == pairs[:, None, :]).sum(axis=2)
+        step_sizes: FloatArray = np.minimum(step_size, 1.0 / copies)
+        return step_sizes
 
     def _targets(self, slots: IntArray, pairs: IntArray) -> FloatArray:
         """Return up to n rewards plus the discounted best value of the state they lead to."""
@@ -191,11 +206,22 @@ class Lockstep:
             there = now[self._episode[now] == checkpoint]
             if there.size:
                 self._q[place, self.run_ids[there]] = self.values.table(there)
+        self._stop_diverged(now)
         self._state[now] = self.world.start
         self._age[now] = 0
         going = self._episode < self.schedule.n_episodes
         if not going.all():
             self._keep(going)
+
+    def _stop_diverged(self, now: IntArray) -> None:
+        """Give the runs among `now` whose weights are out of all bounds the worst return from here on."""
+        bounded = np.abs(self.values.weights[now]).max(axis=(1, 2)) < DIVERGED  # False for NaN, too
+        for place in now[~bounded]:
+            run = self.run_ids[place]
+            self._returns[run, self._episode[place] :] = -self.schedule.timeout
+            checkpoints = np.array(self.schedule.checkpoints)
+            self._q[checkpoints >= self._episode[place], run] = np.nan
+            self._episode[place] = self.schedule.n_episodes
 
     def _keep(self, runs: BoolArray) -> None:
         for part in (self.values, self.memory, self.sampler, self._noise):

@@ -33,7 +33,8 @@ def summarise_runs(
         "curve" and "curve_se" (mean return of every episode and its standard error), "early" and "late"
         (mean return of each run over episodes 31-60 and 61-150; the latter only where there are as many),
         "steps" (mean environment steps of a run), and "q": per checkpoint what `decompose_error` gives, and
-        mean and standard deviation over runs of the value of the start.
+        mean and standard deviation over runs of the value of the start, both over the runs that have not
+        "diverged", which are counted.
     """
     n_runs = returns.shape[0]
     summary: dict[str, Any] = {
@@ -47,10 +48,11 @@ def summarise_runs(
     states = world.learnable
     summary["q"] = []
     for episode, tables in zip(schedule.checkpoints, q, strict=True):
-        parts = decompose_error(tables[:, states].reshape(n_runs, -1), truth[states].ravel())
-        start = tables[:, world.start].max(axis=1)
+        bounded = np.isfinite(tables).all(axis=(1, 2))
+        parts = decompose_error(tables[bounded][:, states].reshape(bounded.sum(), -1), truth[states].ravel())
+        start = tables[bounded, world.start].max(axis=1)
         parts |= {"start": float(start.mean()), "start_sd": float(start.std(ddof=1))}
-        summary["q"].append({"episode": episode, **parts})
+        summary["q"].append({"episode": episode, "diverged": int((~bounded).sum()), **parts})
     return summary
 
 
