@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
-import shutil
 import subprocess
 import sys
 
@@ -14,13 +12,8 @@ import pandas as pd
 import pytest
 
 import replaystats as rs
+from support.browser import look_at, needs_browser
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-FLAGS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update", "--virtual-time-budget=5000"),
-]
 # Appended to the page: tells the page around it what a reader gets to see.
 PROBE = """
 <script>
@@ -37,13 +30,6 @@ addEventListener("load", () => {
   }), "*");
 });
 </script>
-"""
-# A window cannot be as narrow as a phone, a frame can.
-FRAME = """<!doctype html><title>frame</title><pre id="seen"></pre>
-<script>
-addEventListener("message", (event) => { document.getElementById("seen").textContent = event.data; });
-</script>
-<iframe src="probed.html" style="border:0;width:WIDTHpx;height:800px"></iframe>
 """
 
 
@@ -109,16 +95,10 @@ def test_the_report_is_one_file_that_needs_no_network(folder):
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium found; apt-get install chromium")
+@needs_browser
 @pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
 def test_the_report_opens_in_a_browser(folder, tmp_path, width):
-    page = (folder / "report.html").read_text()
-    (tmp_path / "probed.html").write_text(page.replace("</body>", PROBE + "</body>"))
-    (tmp_path / "frame.html").write_text(FRAME.replace("WIDTH", str(width)))
-    options = ["--window-size=1400,900", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
-    command = [BROWSER, *FLAGS, *options, (tmp_path / "frame.html").as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    seen = json.loads(html.unescape(re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL).group(1)))
+    seen = look_at((folder / "report.html").read_text(), PROBE, width, tmp_path)
     answer = json.loads((folder / "answer.json").read_text())
     assert seen["width"] == width
     assert seen["overflow"] <= 0
