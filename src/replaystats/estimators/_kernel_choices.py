@@ -16,11 +16,11 @@ from ..replicates.landmarks import Landmarks, choose_landmarks
 from ..replicates.penalties import KERNELS_WITH_GAMMA, choose_kernel, kernel_penalties
 from ..resampling import make_plan
 from .ensemble_tuning import (
-    PENALTY_FACTORS,
     best_candidate,
     choose_penalty,
     choose_size,
     penalty_errors,
+    penalty_path,
     pilot_rows,
 )
 
@@ -174,9 +174,9 @@ def choose_subsets(
             errors += penalty_errors(problem, plan, np.array([alpha]), rows)
             penalties.append(None)
             continue
-        start = alpha_all * size / n
-        tried = penalty_errors(problem, plan, start * PENALTY_FACTORS, rows)
-        penalties.append(choose_penalty(tried, start, plan))
-        errors.append(tried[best_candidate(tried, default=len(tried) // 2)])
+        path = penalty_path(alpha_all, plan)
+        tried = penalty_errors(problem, plan, path, rows)
+        penalties.append(choose_penalty(tried, path, plan))
+        errors.append(tried[best_candidate(tried, default=0)])
     size_choice = choose_size(sizes, errors, n)
     return size_choice, penalties[sizes.index(size_choice.value)]

@@ -29,8 +29,8 @@ from .tuning import resamples_needed
 # of their noise.
 PILOT_MEMBERS = 32
 PILOT_ROWS = 2000
-# Half decades around the start.
-PENALTY_FACTORS = 10.0 ** (np.arange(-4, 5) / 2)
+# At most so many half decades above the start.
+MAX_STEPS = 8
 
 
 def out_of_bag_errors(
@@ -106,19 +106,36 @@ def penalty_errors(
     return [out_of_bag_errors(some, subsets, rows, y, n_averaged=count) for some in members]
 
 
-def choose_penalty(errors: Sequence[FloatArray], start: float, plan: ResamplingPlan) -> Choice:
-    """Choose among the penalties ``start * PENALTY_FACTORS`` by their out-of-bag errors.
+def penalty_path(alpha_all: float, plan: ResamplingPlan) -> FloatArray:
+    """Return penalties of a member to compare: half decades from k/n of `alpha_all` up to it.
 
-    The start, k / n times the penalty of one fit on all rows, is kept unless the error of another is smaller
-    by more than the standard error of the difference.
+    `alpha_all`, the penalty of one fit on all rows, suits a member that stands alone. Times k/n it is the
+    same penalty per row, which suits the average of n/k members on rows of their own. The best lies between;
+    below, members swing where rows are sparse, and a pilot may not see it.
+
+    Returns
+    -------
+    ndarray of shape (r,)
+        The first is the start, ``alpha_all * k / n``.
     """
-    best = best_candidate(errors, default=int(np.flatnonzero(PENALTY_FACTORS == 1.0)[0]))
-    alpha = float(start * PENALTY_FACTORS[best])
+    share = plan.subsample_size / plan.n_observations
+    n_steps = min(MAX_STEPS, int(np.ceil(-2 * np.log10(share))))
+    return np.asarray(alpha_all * share * 10.0 ** (np.arange(n_steps + 1) / 2))
+
+
+def choose_penalty(errors: Sequence[FloatArray], path: FloatArray, plan: ResamplingPlan) -> Choice:
+    """Choose a penalty of a `penalty_path` by out-of-bag errors.
+
+    The start is kept unless the error of another is smaller by more than the standard error of the
+    difference.
+    """
+    best = best_candidate(errors, default=0)
     where = f"out-of-bag error of the average of {plan.n_resamples} members"
-    if PENALTY_FACTORS[best] == 1.0:
-        return Choice(alpha, f"k/n of the penalty for all rows; no other lowers the {where} clearly")
-    end = "; it is the end of the path" if best in (0, len(errors) - 1) else ""
-    return Choice(alpha, f"smallest {where} of {len(errors)} penalties around k/n of that for all rows{end}")
+    if best == 0:
+        reason = f"k/n of the penalty for all rows; no other lowers the {where} clearly"
+    else:
+        reason = f"smallest {where} of {len(path)} penalties from k/n of that for all rows upwards"
+    return Choice(float(path[best]), reason)
 
 
 def choose_size(sizes: Sequence[int], errors: Sequence[FloatArray], n_observations: int) -> Choice:

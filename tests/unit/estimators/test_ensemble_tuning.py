@@ -9,7 +9,6 @@ from sklearn.kernel_ridge import KernelRidge
 
 import replaystats as rs
 from replaystats.estimators.ensemble_tuning import (
-    PENALTY_FACTORS,
     best_candidate,
     choose_penalty,
     choose_size,
@@ -18,6 +17,7 @@ from replaystats.estimators.ensemble_tuning import (
     n_averaged,
     out_of_bag_errors,
     penalty_errors,
+    penalty_path,
 )
 from replaystats.inference.jackknife import infinitesimal_jackknife
 from replaystats.replicates.kernel_problem import KernelProblem
@@ -88,14 +88,14 @@ def test_the_start_is_kept_unless_another_penalty_is_clearly_better(rng):
     plan = rs.make_plan(100, subsample_size=10, n_resamples=50, rng=0)
     noise = rng.normal(size=500)
     better = base + (noise - noise.mean()) - 0.5 / np.sqrt(500)  # by half a standard error
-    noisy = [base if factor == 1 else better for factor in PENALTY_FACTORS]
-    start = choose_penalty(noisy, 0.5, plan)
+    path = penalty_path(5.0, plan)
+    assert_allclose(path, 0.5 * 10.0 ** (np.arange(3) / 2))
+    start = choose_penalty([base, better, better], path, plan)
     assert start.value == 0.5
     assert "no other" in start.reason
-    clear = [base + 0.1 * abs(i - 6) for i in range(len(PENALTY_FACTORS))]
-    assert_allclose(choose_penalty(clear, 0.5, plan).value, 5.0)
-    end = [base + 0.1 * i for i in range(len(PENALTY_FACTORS))]
-    assert "end of the path" in choose_penalty(end, 0.5, plan).reason
+    clear = choose_penalty([base + 0.1 * abs(i - 2) for i in range(3)], path, plan)
+    assert_allclose(clear.value, 5.0)
+    assert "smallest out-of-bag error" in clear.reason
 
 
 def test_averages_want_a_smaller_penalty_than_members():
