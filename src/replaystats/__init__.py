@@ -41,6 +41,7 @@ from .moments import (
     transition_moments,
 )
 from .replicates import Replicates, kernel_ridge_on_device, replicate, solvers, subset_sums
+from .report import estimate_plots as plots
 from .resampling import ResamplingPlan, make_plan, plan_from_indices
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "make_plan",
     "phibe_moments",
     "plan_from_indices",
+    "plots",
     "plug_in",
     "readers",
     "recommended_estimate",

@@ -1,4 +1,4 @@
-"""One matrix: workers x budgets x where the data are. Same seed, same subsets, same answer."""
+"""One matrix: array libraries x workers x budgets x where the data are. Same seed, subsets and answer."""
 
 from __future__ import annotations
 
@@ -58,12 +58,16 @@ def test_exact_sums_give_the_same_bits(data, reference, workers, budget, place):
     np.testing.assert_array_equal(found.theta, expected.theta)
 
 
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax.numpy"])
 @pytest.mark.parametrize(("workers", "budget"), list(itertools.product(WORKERS, BUDGETS)))
-def test_plain_sums_agree_to_rounding(data, reference, workers, budget):
+def test_plain_sums_agree_to_rounding(data, reference, library, workers, budget):
     plan, expected = reference
-    found = rs.replicate(
-        moments_at("in memory", data), plan, executor=JoblibExecutor(workers), memory_budget=budget
-    )
+    xp = pytest.importorskip(library, reason=f"{library} is not installed")
+    if library == "jax.numpy":
+        pytest.importorskip("jax").config.update("jax_enable_x64", True)
+    held = moments_at("in memory", data)
+    moments = rs.Moments(xp.asarray(held.g), xp.asarray(held.f), symmetric=True)
+    found = rs.replicate(moments, plan, executor=JoblibExecutor(workers), memory_budget=budget)
     np.testing.assert_array_equal(found.sums.b[:, 0, 1:], plan.counts()[:, WATCHED])
     np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-10, atol=1e-10)
 

@@ -16,6 +16,8 @@ from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_length
 from .plots import COLOURS, Axes, Figure, new_figure
 
+__all__ = ["plot_band", "plot_convergence", "plot_fit", "plot_influence", "plot_replicates", "plot_variance"]
+
 ESTIMATE, PLUG_IN, DATA = COLOURS["U"], COLOURS["plain"], COLOURS["V"]
 # Far replicates would squeeze all others into one bar: beyond these quantiles they go into the end bars.
 _SHOWN = (0.005, 0.995)
