@@ -11,7 +11,7 @@ import replaystats
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 # Users write replaystats.simulate, and so do these pages; autodoc wants such a name to be that of a module.
-for public in ("readers", "simulate", "solvers"):
+for public in ("plots", "readers", "simulate", "solvers"):
     sys.modules[f"replaystats.{public}"] = getattr(replaystats, public)
 
 project = "replaystats"
@@ -41,6 +41,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"plot_",
+    "ignore_pattern": r"halfcheetah|tables",  # they need heavier packages and are named on the first page
     "download_all_examples": False,
     "show_memory": False,
     "remove_config_comments": True,
