@@ -12,6 +12,7 @@ from ..._core.typing import ArrayLike
 from ...report.plots import Axes, new_figure, save_figure
 from .results import QLearningResult
 from .study import Table
+from .summary import WINDOWS
 
 # Okabe-Ito colours, told apart by everybody, in the order of the lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -20,7 +21,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 def plot_by_capacity(
     ax: Axes, capacities: ArrayLike, lines: Mapping[str, tuple[ArrayLike, ArrayLike]], *, ylabel: str
 ) -> Axes:
-    """Draw a measure against the capacity, with bars of two standard errors.
+    """Draw a positive measure against the capacity, both on log scales, with bars of two standard errors.
 
     Parameters
     ----------
@@ -33,8 +34,7 @@ def plot_by_capacity(
     for colour, (label, (values, errors)) in zip(COLOURS, lines.items(), strict=False):
         bars = 2 * np.asarray(errors, dtype=float)
         ax.errorbar(capacities, values, yerr=bars, label=label, color=colour, marker="o", capsize=2)
-    ax.set(xscale="log", xlabel="capacity n", ylabel=ylabel)
-    ax.legend(fontsize="small")
+    ax.set(xscale="log", yscale="log", xlabel="capacity n", ylabel=ylabel)
     return ax
 
 
@@ -58,16 +58,17 @@ def plot_learning_curves(ax: Axes, curves: Mapping[str, tuple[ArrayLike, ArrayLi
 
 
 def draw_table(result: QLearningResult, table: Table, folder: Path) -> Path:
-    """Draw return, and the parts of the error of Q, of a table by capacity; return the PNG."""
-    window = "early" if result.quick else "late"
+    """Draw episode length, and the parts of the error of Q, of a table by capacity; return the PNG."""
+    window, episodes = ("early", "31-60") if result.quick else ("late", "61-150")
     panels = {
-        window: "mean return, episodes 31-60" if result.quick else "mean return, episodes 61-150",
+        window: f"steps per episode, episodes {episodes}",
         "bias2": "squared bias of Q",
         "variance": "variance of Q across runs",
     }
     figure, axes = new_figure(1, len(panels), size=(13, 3.8))
     for ax, (measure, label) in zip(axes[0], panels.items(), strict=True):
         plot_by_capacity(ax, *_lines(result, table, measure), ylabel=label)
+    axes[0, 0].legend(fontsize="small")
     figure.suptitle(table.title)
     return save_figure(figure, folder / f"qlearning-{table.name}")[0]
 
@@ -90,6 +91,6 @@ def _lines(result: QLearningResult, table: Table, measure: str) -> tuple[Any, di
     """Return the capacities, and per column of the table the values and errors."""
     lines = {}
     for place, label in enumerate(table.columns):
-        pairs = [result.measure(row[place], measure) for row in table.cells]
-        lines[label] = tuple(np.array(pairs).T)
+        values, errors = np.array([result.measure(row[place], measure) for row in table.cells]).T
+        lines[label] = (-values if measure in WINDOWS else values, errors)  # a step costs 1
     return [row[0]["n"] for row in table.cells], lines

@@ -25,11 +25,11 @@ EXPLAINED = """
 Whatever n is, a transition is replayed Bk times on average before it is lost; n decides when, and a new
 one waits about n / (Bk) steps for its first replay. The paper's theorems want n / (Bk) small, for the
 variance of an average of estimates from a fixed sample. In the full study the variance of Q across runs
-does grow with n at fixed Bk. But it is a small part of the error of Q, most of which is bias: news that
+does grow with n up to B = 4. But it is a small part of the error of Q, most of which is bias: news that
 has not yet travelled from the goal to where the agent is. Nor does n / (Bk) sort the returns by itself:
 at n = 100,000 and B = 16 it is larger than at n = 1,000 and B = 1, and the return is far better. And
-replaying the latest transition in each minibatch changes one draw in ten, hence hardly any variance, and
-undoes most of the harm of a large memory. What hurts here is delay, not variance.
+putting the latest transition into each minibatch leaves the variance of Q as it was, and undoes most of
+the harm of a large memory. What hurts here is delay, not variance.
 """
 
 DISPUTED = """

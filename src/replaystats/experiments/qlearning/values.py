@@ -19,7 +19,7 @@ def active_features(world: GridWorld, kind: str) -> IntArray:
     world : GridWorld
     kind : {"table", "tiles"}
         One feature per state, or 4 shifted grids of tiles two cells wide. Tiles share what is learnt with
-        neighbours, across walls too. Coarser tiles than these make Q-learning diverge on the maze.
+        neighbours, across walls too. Much coarser tiles make Q-learning diverge on the maze.
 
     Examples
     --------
