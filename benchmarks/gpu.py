@@ -19,8 +19,8 @@ import torch
 
 import replaystats as rs
 from replaystats.inference.overlap import overlap_jackknife
-from replaystats.replicates.kernel_device import kernel_ridge_on_device
-from replaystats.replicates.solvers.truncated import DEFAULT_RCOND, truncated_solve
+from replaystats.kernel.device import kernel_ridge_on_device
+from replaystats.solvers.truncated import DEFAULT_RCOND, truncated_solve
 
 GRID = np.linspace(-np.pi, np.pi, 50)
 REPETITIONS = 50

@@ -1,22 +1,10 @@
 """Replayed estimators: estimate on many random subsets, combine, and know what you got."""
 
-from . import basis, inference
-from ._core.errors import (
-    IntervalWithheldError,
-    MissingExtraError,
-    ReplayWarning,
-    SingularReplicateError,
-)
-from .data import (
-    ArrayBlocks,
-    ParquetBlocks,
-    PartitionError,
-    RowBlocks,
-    Trajectories,
-    load_boston,
-    readers,
-    simulate,
-)
+from . import basis, inference, plots, readers, simulate, solvers
+from ._core.errors import IntervalWithheldError, MissingExtraError, ReplayWarning, SingularReplicateError
+from .choosing.recommended import recommended_estimate
+from .data import ArrayBlocks, ParquetBlocks, PartitionError, RowBlocks, Trajectories, load_boston
+from .engine import Replicates, replicate, subset_sums
 from .estimate import Estimate, average, plug_in
 from .estimators import (
     LSPI,
@@ -28,8 +16,8 @@ from .estimators import (
     ReplayKernelRidge,
     ReplayRegressor,
 )
-from .estimators.recommended import recommended_estimate
 from .inference import Diagnosis, Interval
+from .kernel.device import kernel_ridge_on_device
 from .moments import (
     FactoredMoments,
     Moments,
@@ -40,9 +28,7 @@ from .moments import (
     ridge_moments,
     transition_moments,
 )
-from .replicates import Replicates, kernel_ridge_on_device, replicate, solvers, subset_sums
-from .report import estimate_plots as plots
-from .resampling import ResamplingPlan, make_plan, plan_from_indices
+from .plans import ResamplingPlan, make_plan, plan_from_indices
 
 __all__ = [
     "LSPI",

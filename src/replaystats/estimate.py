@@ -12,21 +12,16 @@ from ._core.capabilities import LIBRARIES, takes_arrays_of
 from ._core.errors import IntervalWithheldError, SingularReplicateError, must_be
 from ._core.typing import ArrayLike, FloatArray
 from ._core.validation import check_array, check_choice, check_real
+from .engine import Replicates
 from .inference.covariance import variance_at
 from .inference.diagnosis import Diagnosis, diagnose
-from .inference.influence import (
-    jackknife_covariance,
-    leverage_covariance,
-    linearise,
-    sandwich_covariance,
-)
+from .inference.influence import jackknife_covariance, leverage_covariance, linearise, sandwich_covariance
 from .inference.intervals import Interval, normal_interval
 from .inference.location import locate, location_scores
 from .inference.replay import ReplayCovariance, replay_covariance, replicate_weights
 from .inference.validity import Validity, pilot_replicates
 from .moments import AnyMoments
-from .replicates import Replicates
-from .replicates.solvers import Auto, Solver
+from .solvers import Auto, Solver
 
 METHODS = ("mean", "controlled", "median", "trimmed", "auto")
 

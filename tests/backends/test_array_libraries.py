@@ -10,8 +10,8 @@ import replaystats as rs
 from replaystats._core.arrays import to_numpy
 from replaystats.inference import infinitesimal_jackknife
 from replaystats.inference.overlap import overlap_jackknife
-from replaystats.replicates.kernel_device import kernel_ridge_on_device
-from replaystats.resampling.counter import mixed
+from replaystats.kernel.device import kernel_ridge_on_device
+from replaystats.plans.counter import mixed
 
 ROUNDING = 1e-11
 

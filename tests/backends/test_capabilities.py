@@ -17,4 +17,4 @@ def test_the_page_shows_the_declarations():
 def test_declared_names_exist():
     for line in capability_table().splitlines()[2:]:
         name = line.split("`")[1]
-        assert any(hasattr(place, name) for place in (rs, rs.inference, rs.replicates)), name
+        assert any(hasattr(place, name) for place in (rs, rs.inference, rs.engine)), name

@@ -15,11 +15,11 @@ from sklearn.tree import DecisionTreeRegressor
 
 import replaystats as rs
 from replaystats.data.blocks import ArrayBlocks, ParquetBlocks, PartitionError
-from replaystats.experiments import Settings, find_experiments
-from replaystats.experiments.journal import Journal
-from replaystats.experiments.runner import plan_work, run_work
+from replaystats.engine import JoblibExecutor
 from replaystats.moments import StreamedMoments, transition_moments
-from replaystats.replicates import JoblibExecutor
+from replaystats_paper import Settings, find_experiments
+from replaystats_paper.journal import Journal
+from replaystats_paper.runner import plan_work, run_work
 from support.sources import Generated, Greedy, Killing, Slow, first_two_columns, transitions
 
 N = 40000

@@ -62,7 +62,7 @@ def folder(tmp_path_factory):
 
 def test_the_answer_is_that_of_the_library(folder):
     answer = json.loads((folder / "answer.json").read_text())
-    data = rs.data.readers.from_table(
+    data = rs.readers.from_table(
         folder / "log.parquet", states=["x", "v"], rewards="r", episode="run", step="t", terminated="done"
     )
     basis = rs.basis.Standardized(rs.basis.Polynomial(2, dimension=2, family="hermite"))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from replaystats.cli.app import app
-from replaystats.experiments.qlearning import page, results
+from replaystats_paper.qlearning import page, results
 
 
 def test_the_command_writes_a_page(tmp_path, monkeypatch):
@@ -16,7 +16,7 @@ def test_the_command_writes_a_page(tmp_path, monkeypatch):
         asked.update(options, out=out)
         return "result"
 
-    monkeypatch.setattr("replaystats.cli.reproduce.run_qlearning", run)
+    monkeypatch.setattr("replaystats_paper.reproduce_command.run_qlearning", run)
     monkeypatch.setattr(page, "html_section", lambda result, folder: f"<p>a {result}</p>")
     (tmp_path / results.FOLDER).mkdir()
     arguments = ["reproduce", "qlearning", "--quick", "--seed", "3", "--jobs", "1", "--out", str(tmp_path)]

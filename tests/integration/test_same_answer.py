@@ -11,8 +11,8 @@ from threadpoolctl import threadpool_info
 
 import replaystats as rs
 from replaystats.data.blocks import ArrayBlocks
+from replaystats.engine import JoblibExecutor, SerialExecutor, make_executor
 from replaystats.moments import StreamedMoments
-from replaystats.replicates import JoblibExecutor, SerialExecutor, make_executor
 
 N = 20000  # two row blocks
 WATCHED = np.concatenate([np.arange(16), np.arange(16376, 16392), np.arange(N - 16, N)])

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from replaystats.cli.app import app
-from replaystats.experiments import load_catalogue
+from replaystats_paper import load_catalogue
 
 
 @pytest.fixture

@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from replaystats_paper.solver_names import parse_solver
+
 from .._core.errors import must_be
 from .._core.typing import FloatArray
 from .._core.validation import check_choice
 from ..basis import RBF, Basis, Fourier, OneHot, Polynomial, RandomFourier, Standardized, TileCoding
-from ..experiments.solver_names import parse_solver
-from ..replicates.solvers import Lepski, Solver
+from ..solvers import Lepski, Solver
 
 SOLVERS = ("auto", "pinv", "lu", "ridge", "lepski")
 # Without a choice: polynomials, of the highest degree up to this for which every function has so many units.

@@ -11,13 +11,13 @@ from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.validation import check_choice, check_int, check_real
 from ..basis import Basis, Fourier
+from ..choosing.recommended import recommended_estimate
 from ..data import Trajectories
+from ..engine import make_executor, replicate
 from ..estimate import METHODS, Estimate, average, plug_in
-from ..estimators.recommended import recommended_estimate
 from ..inference import unit_moments
 from ..moments import HeldMoments, lstd_moments, phibe_moments
-from ..replicates import make_executor, replicate
-from ..resampling import make_plan
+from ..plans import make_plan
 from ._common import ExitCode, noting, refusing
 from ._names import basis_named, check_basis_name, solver_named
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.errors import must_be, require_extra
 from .._core.typing import FloatArray
-from ..data.readers._names import no_such_name
+from ..readers._names import no_such_name
 
 Frame = Any  # a pandas DataFrame
 # A text column with more values than this is an id or a free text, and indicators of it explain nothing.

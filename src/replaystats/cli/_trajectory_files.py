@@ -10,9 +10,9 @@ import numpy as np
 from .._core.errors import must_be, require_extra
 from .._core.typing import FloatArray
 from ..data import Trajectories
-from ..data.readers import from_table, read_npz
-from ..data.readers._columns import TableView, as_floats, open_table
 from ..data.storage import METADATA_KEY
+from ..readers import from_table, read_npz
+from ..readers._columns import TableView, as_floats, open_table
 from ._common import ExitCode, refusing
 
 # Quantiles of a single variable, and how many visited states stand for several.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
 import typer
 
 from .evaluate import EPILOG as EVALUATE_EPILOG
 from .evaluate import evaluate
-from .list_experiments import list_experiments
 from .regress import EPILOG as REGRESS_EPILOG
 from .regress import regress
-from .reproduce import reproduce_experiments
 
 
 def _flowing(text: str | None) -> str:
@@ -26,8 +26,9 @@ app = typer.Typer(
 )
 app.command("evaluate", help=_flowing(evaluate.__doc__), epilog=_flowing(EVALUATE_EPILOG))(evaluate)
 app.command("regress", help=_flowing(regress.__doc__), epilog=_flowing(REGRESS_EPILOG))(regress)
-app.command("list")(list_experiments)
-app.command("reproduce")(reproduce_experiments)
+# Other packages add commands of their own, as the re-run of the paper does.
+for command in entry_points(group="replaystats.commands"):
+    app.command(command.name)(command.load())
 
 
 @app.callback()

@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from .._core.validation import check_choice, check_real
-from ..data.readers._rows import FINAL_STATES
-from ..data.readers.transitions import GAPS
+from ..readers._rows import FINAL_STATES
+from ..readers.transitions import GAPS
 from ..report.evaluation import Evaluation
 from ..report.evaluation_page import evaluation_page
 from ..report.tables import percent, significant

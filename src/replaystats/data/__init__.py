@@ -1,6 +1,5 @@
-"""Stage 1, data: logged trajectories, processes whose value is known, and the paper's real data."""
+"""Stage 1, data: logged trajectories, blocks of rows on disk, and the paper's real data."""
 
-from . import readers, simulate
 from .blocks import ArrayBlocks, ParquetBlocks, PartitionError, RowBlocks
 from .datasets import load_boston
 from .trajectories import Trajectories
@@ -15,6 +14,4 @@ __all__ = [
     "Transitions",
     "Windows",
     "load_boston",
-    "readers",
-    "simulate",
 ]

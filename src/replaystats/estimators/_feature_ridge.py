@@ -10,13 +10,13 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray
 from ..basis import Basis
+from ..engine import Executor, Replicates, replicate
 from ..estimate import Estimate, average, plug_in
 from ..inference.covariance import variance_at
+from ..kernel.scaling import Scaling
 from ..moments import Moments, random_blocks, ridge_block_moments
-from ..replicates import Executor, Replicates, replicate
-from ..replicates.scaling import Scaling
-from ..replicates.solvers import Ridge
-from ..resampling import ResamplingPlan, make_plan
+from ..plans import ResamplingPlan, make_plan
+from ..solvers import Ridge
 
 # Units of replay: with fewer the variance is rough (a chi-square of so many degrees), more only cost.
 MAX_BLOCKS = 200

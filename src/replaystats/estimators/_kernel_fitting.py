@@ -13,16 +13,7 @@ from .._core.random import draw_seed
 from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_real, resolve_subsample_size
 from ..basis import Basis, Nystroem
-from ..moments import Moments
-from ..replicates import Executor
-from ..replicates.kernel_problem import KernelProblem
-from ..replicates.kernels import PRECOMPUTED, Kernel, make_kernel
-from ..replicates.landmarks import Landmarks
-from ..replicates.local_kernel_ridge import DEFAULT_LEAF_SIZE, DEFAULT_TREES, LocalKernelRidge, fit_local
-from ..replicates.moment_penalties import choose_moment_penalty
-from ..resampling import ResamplingPlan
-from ._feature_ridge import FeatureRidge, FeatureUnits, block_moments, replay_blocks
-from ._kernel_choices import (
+from ..choosing.kernel import (
     LARGEST_SUBSET,
     candidate_sizes,
     choose_method,
@@ -30,6 +21,15 @@ from ._kernel_choices import (
     choose_width_and_penalty,
     find_landmarks,
 )
+from ..choosing.moment_penalties import choose_moment_penalty
+from ..engine import Executor
+from ..kernel.kernels import PRECOMPUTED, Kernel, make_kernel
+from ..kernel.landmarks import Landmarks
+from ..kernel.local import DEFAULT_LEAF_SIZE, DEFAULT_TREES, LocalKernelRidge, fit_local
+from ..kernel.problem import KernelProblem
+from ..moments import Moments
+from ..plans import ResamplingPlan
+from ._feature_ridge import FeatureRidge, FeatureUnits, block_moments, replay_blocks
 from ._regression import AUTO, AUTO_START, is_auto
 
 METHODS = ("subsets", "features", "local", AUTO)

@@ -16,13 +16,13 @@ from .._core.choice import Choice
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int
+from ..choosing.ensembles import grow_members
+from ..engine.learner import take_rows
 from ..inference.intervals import Interval, normal_interval
 from ..inference.jackknife import JackknifeVariance, infinitesimal_jackknife
 from ..inference.out_of_bag import OutOfBag, out_of_bag
-from ..replicates.learner import take_rows
-from ..resampling import ResamplingPlan, make_plan
-from ..resampling.tiles import TILE_ROWS
-from .ensemble_tuning import grow_members
+from ..plans import ResamplingPlan, make_plan
+from ..plans.tiles import TILE_ROWS
 
 AUTO = "auto"
 # n_resamples="auto": the first subsets, the most, and the points at which Monte-Carlo noise is looked at.

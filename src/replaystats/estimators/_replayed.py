@@ -16,18 +16,18 @@ from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_choice
 from ..basis import Basis, Scaled
+from ..choosing.recommended import recommended_estimate
+from ..choosing.sizes import choose_subsample_size, grow_resamples
 from ..data import Trajectories
+from ..engine import make_executor, replicate
 from ..estimate import Estimate, average, plug_in
 from ..inference import Diagnosis, Interval
 from ..inference.dependent import unit_moments
 from ..inference.support import MAX_OBSERVED
 from ..moments import HeldMoments
 from ..moments.units import join_moments
-from ..replicates import make_executor, replicate
-from ..resampling import ResamplingPlan, make_plan
+from ..plans import ResamplingPlan, make_plan
 from .policy_value import PolicyValue, mean_features
-from .recommended import recommended_estimate
-from .tuning import choose_subsample_size, grow_resamples
 
 METHODS = ("replay", "recommended")
 # Where the search for enough replicates starts, and how many balanced solutions are averaged by default.

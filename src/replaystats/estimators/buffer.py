@@ -20,13 +20,13 @@ from .._core.random import as_generator, draw_seed
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
 from .._core.validation import check_array, check_int, check_length, check_real
 from ..data import Trajectories
+from ..engine import replicate
 from ..estimate import Estimate, average
 from ..moments import HeldMoments, Moments
 from ..moments.rolling import RollingMoments
-from ..replicates import replicate
-from ..replicates.solvers import Auto, Solver
-from ..resampling import make_plan, proportional_probabilities
-from ..resampling.sum_tree import SumTree
+from ..plans import make_plan, proportional_probabilities
+from ..plans.sum_tree import SumTree
+from ..solvers import Auto, Solver
 
 
 class Minibatch(NamedTuple):

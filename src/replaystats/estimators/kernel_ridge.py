@@ -16,16 +16,16 @@ from .._core.choice import Choice
 from .._core.errors import IntervalWithheldError, ReplayWarning, must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
+from ..engine.executors import make_executor
+from ..engine.sums import DEFAULT_MEMORY_BUDGET
 from ..estimate import Estimate
 from ..inference.intervals import Interval
 from ..inference.jackknife import JackknifeVariance
 from ..inference.out_of_bag import OutOfBag
-from ..replicates.executors import make_executor
-from ..replicates.kernel_ridge import KernelRidgeReplicates, replicate_kernel_ridge
-from ..replicates.kernels import PRECOMPUTED, Kernel, KernelLike
-from ..replicates.local_kernel_ridge import LocalKernelRidge
-from ..replicates.sums import DEFAULT_MEMORY_BUDGET
-from ..resampling import ResamplingPlan, plan_from_indices
+from ..kernel.fits import KernelRidgeReplicates, replicate_kernel_ridge
+from ..kernel.kernels import PRECOMPUTED, Kernel, KernelLike
+from ..kernel.local import LocalKernelRidge
+from ..plans import ResamplingPlan, plan_from_indices
 from ._feature_ridge import FeatureRidge
 from ._kernel_fitting import KernelFitting
 from ._regression import ReplayedRegression, is_auto

@@ -15,6 +15,7 @@ from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_choice, check_int, check_real
 from ..basis import Basis, Scaled
 from ..data import Trajectories
+from ..engine import DEFAULT_MEMORY_BUDGET, make_executor, replicate
 from ..estimate import average, plug_in
 from ..inference import Diagnosis, Interval
 from ..moments import ActionFeatures, FactoredMoments
@@ -22,9 +23,8 @@ from ..moments.factored import choose_form
 from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions, in_blocks
 from ..moments.rewards import RewardLike, step_rewards
 from ..moments.steps import DiscountLike, step_discounts
-from ..replicates import DEFAULT_MEMORY_BUDGET, make_executor, replicate
-from ..replicates.solvers import Solver
-from ..resampling import ResamplingPlan, make_plan
+from ..plans import ResamplingPlan, make_plan
+from ..solvers import Solver
 from ._policy_iteration import GreedyPolicy, PolicyIteration, iterate_policies
 from ._replayed import check_policy_data
 from .lstd_q import LSTDQ

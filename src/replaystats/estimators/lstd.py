@@ -10,14 +10,14 @@ from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.typing import ArrayLike, FloatArray
 from ..basis import Basis
 from ..data import Trajectories
+from ..engine import DEFAULT_MEMORY_BUDGET
 from ..inference import automatic_block_length, influence_values, unit_moments
 from ..inference.dependent import block_labels
 from ..moments import HeldMoments, lstd_moments
 from ..moments.rewards import RewardLike
 from ..moments.steps import DiscountLike, ImportanceLike, reward_unit
 from ..moments.units import one_step_each
-from ..replicates import DEFAULT_MEMORY_BUDGET
-from ..replicates.solvers import Solver
+from ..solvers import Solver
 from ._replayed import PolicyEvaluation
 
 

@@ -11,13 +11,13 @@ from .._core.arrays import like
 from .._core.typing import ArrayLike, FloatArray
 from ..basis import Basis
 from ..data import Trajectories
+from ..engine import DEFAULT_MEMORY_BUDGET
 from ..inference import Diagnosis, Interval
 from ..moments import ActionFeatures, HeldMoments, lstd_q_moments
 from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions
 from ..moments.rewards import RewardLike
 from ..moments.steps import DiscountLike, ImportanceLike
-from ..replicates import DEFAULT_MEMORY_BUDGET
-from ..replicates.solvers import Solver
+from ..solvers import Solver
 from ._replayed import PolicyEvaluation
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array
+from ..engine import DEFAULT_MEMORY_BUDGET
 from ..moments import HeldMoments, Moments
-from ..replicates import DEFAULT_MEMORY_BUDGET
-from ..replicates.solvers import Solver
+from ..solvers import Solver
 from ._replayed import ReplayedMoments
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from ..basis import Basis
+from ..engine import DEFAULT_MEMORY_BUDGET
 from ..moments import HeldMoments, phibe_moments
 from ..moments.rewards import RewardLike
-from ..replicates import DEFAULT_MEMORY_BUDGET
-from ..replicates.solvers import Solver
+from ..solvers import Solver
 from ._replayed import PolicyEvaluation
 
 

@@ -17,11 +17,11 @@ from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import FloatArray
 from .._core.validation import check_length
-from ..replicates.learner import LearnerReplicates, replicate_learner, take_rows
-from ..replicates.sums import DEFAULT_MEMORY_BUDGET
-from ..resampling import ResamplingPlan, make_plan
+from ..choosing.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
+from ..engine.learner import LearnerReplicates, replicate_learner, take_rows
+from ..engine.sums import DEFAULT_MEMORY_BUDGET
+from ..plans import ResamplingPlan, make_plan
 from ._regression import AUTO_START, ReplayedRegression, is_auto
-from .ensemble_tuning import choose_size, n_averaged, out_of_bag_errors, pilot_rows
 
 # subsample_size="auto": shares of n to compare, and members to compare them with.
 CANDIDATE_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..resampling import ResamplingPlan
+from ..plans import ResamplingPlan
 from .validity import HEAVY_TAIL, ROBUST_CROSSING, WEAK_SEPARATION
 
 # A predicted mean squared error within 3 % of the plug-in's is no gain worth the computation.
@@ -41,7 +41,7 @@ def paper_conditions(plan: ResamplingPlan) -> tuple[Condition, ...]:
 
     Examples
     --------
-    >>> from replaystats.resampling import make_plan
+    >>> from replaystats.plans import make_plan
     >>> for condition in paper_conditions(make_plan(1000, subsample_size=0.5, n_resamples=500, rng=0)):
     ...     print(condition)
     n / (B k) = 0.004: small, so the choice of subsets adds little noise

@@ -10,7 +10,7 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_int
-from ..resampling import ResamplingPlan
+from ..plans import ResamplingPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,8 +9,8 @@ import numpy as np
 
 from .._core.arrays import is_foreign, like
 from .._core.typing import FloatArray
-from ..resampling import ResamplingPlan
-from ..resampling.tiles import TileDraw
+from ..plans import ResamplingPlan
+from ..plans.tiles import TileDraw
 
 # 256 subsets by so many rows of counts take 2 MB: they are read from cache right after they are written.
 _CACHED_ROWS = 1024

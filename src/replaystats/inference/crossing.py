@@ -13,8 +13,8 @@ import numpy as np
 
 from .._core.linalg import cholesky_stack
 from .._core.typing import BoolArray, FloatArray
-from ..replicates import Replicates
-from ..resampling import ResamplingPlan
+from ..engine import Replicates
+from ..plans import ResamplingPlan
 from .influence import Linearisation
 
 

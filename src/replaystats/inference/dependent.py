@@ -19,7 +19,7 @@ from .._core.validation import check_array, check_choice, check_int
 from ..moments import FactoredMoments, HeldMoments
 from ..moments.factored import choose_form
 from ..moments.units import group_observations, one_step_each
-from ..replicates.solvers import Solver
+from ..solvers import Solver
 from .covariance import gram
 from .influence import influence_values
 

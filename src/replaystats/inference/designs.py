@@ -23,11 +23,11 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
-from ..replicates import Replicates
-from ..resampling import ResamplingPlan, WeightedPlan
-from ..resampling.blocks import BlockPlan
-from ..resampling.given import PartitionPlan
-from ..resampling.weighted import ImportancePlan
+from ..engine import Replicates
+from ..plans import ResamplingPlan, WeightedPlan
+from ..plans.blocks import BlockPlan
+from ..plans.given import PartitionPlan
+from ..plans.weighted import ImportancePlan
 from .covariance import gram
 from .influence import Linearisation, jackknife_covariance
 

@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.typing import ArrayLike, FloatArray
-from ..replicates.solvers.truncated import DEFAULT_RCOND
-from ..resampling import ResamplingPlan
+from ..plans import ResamplingPlan
+from ..solvers.truncated import DEFAULT_RCOND
 from . import diagnosis_view
 from .advice import Condition, paper_conditions, recommend
 from .crossing import smallest_eigenvalues
-from .measures import (
-    monte_carlo_share,
-    plug_in_bias,
-    predicted_gain,
-    replay_bias,
-)
+from .measures import monte_carlo_share, plug_in_bias, predicted_gain, replay_bias
 from .replay import ReplayCovariance
 from .support import outside_support
 from .validity import Validity

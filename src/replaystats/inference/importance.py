@@ -9,10 +9,10 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_choice
+from ..engine import Replicates
 from ..moments import AnyMoments
-from ..replicates import Replicates
-from ..replicates.solvers import Solver
-from ..resampling import WeightedPlan, proportional_probabilities
+from ..plans import WeightedPlan, proportional_probabilities
+from ..solvers import Solver
 from .influence import influence_values
 
 FORMS = ("horvitz_thompson", "self_normalised", "difference")

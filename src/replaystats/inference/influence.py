@@ -18,8 +18,8 @@ from .._core.errors import SingularReplicateError, must_be
 from .._core.linalg import solve_stack
 from .._core.typing import FloatArray, IntArray
 from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments
-from ..replicates.solvers import Auto, Solver
-from ..resampling.tiles import TILE_ROWS
+from ..plans.tiles import TILE_ROWS
+from ..solvers import Auto, Solver
 from .covariance import gram
 
 # Rows of small systems solved at a time: 8192 matrices of 9 x 9 are 5 MB.

@@ -20,9 +20,9 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray
 from .._core.validation import check_array, check_length
-from ..resampling import ResamplingPlan
-from ..resampling.blocks import BlockPlan
-from ..resampling.given import CompletePlan, PartitionPlan
+from ..plans import ResamplingPlan
+from ..plans.blocks import BlockPlan
+from ..plans.given import CompletePlan, PartitionPlan
 from .counts import count_products
 from .designs import group_slopes
 
@@ -90,7 +90,7 @@ def infinitesimal_jackknife(
     Examples
     --------
     >>> import numpy as np
-    >>> from replaystats.resampling import make_plan
+    >>> from replaystats.plans import make_plan
     >>> y = np.array([1.0, 2.0, 4.0, 8.0, 9.0])
     >>> plan = make_plan(5, statistic="complete", subsample_size=3)
     >>> means = y[plan.indices()].mean(axis=1)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._core.typing import FloatArray
-from ..replicates import replicate
-from ..resampling import ResamplingPlan, make_plan
+from ..engine import replicate
+from ..plans import ResamplingPlan, make_plan
 from .covariance import variance_at
 from .influence import jackknife_bias, jackknife_covariance
 from .location import locate

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._core.typing import BoolArray, FloatArray, IntArray
-from ..resampling import ResamplingPlan
+from ..plans import ResamplingPlan
 
 CURVE_POINTS = 20
 

@@ -16,7 +16,7 @@ from .._core.arrays import like
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.errors import must_be
 from .._core.typing import FloatArray
-from ..resampling import ResamplingPlan
+from ..plans import ResamplingPlan
 
 
 def subset_overlaps(plan: ResamplingPlan) -> FloatArray:
@@ -24,7 +24,7 @@ def subset_overlaps(plan: ResamplingPlan) -> FloatArray:
 
     Examples
     --------
-    >>> from replaystats.resampling import plan_from_indices
+    >>> from replaystats.plans import plan_from_indices
     >>> subset_overlaps(plan_from_indices([[0, 1], [1, 2], [2, 2]], 3))
     array([[2., 1., 0.],
            [1., 2., 2.],

@@ -26,9 +26,9 @@ from array_api_compat import array_namespace
 
 from .._core.errors import must_be
 from .._core.typing import FloatArray
-from ..replicates import Replicates
-from ..resampling import ResamplingPlan
-from ..resampling.given import CompletePlan
+from ..engine import Replicates
+from ..plans import ResamplingPlan
+from ..plans.given import CompletePlan
 from .components import Components
 from .counts import count_products
 from .covariance import gram, variance_at
@@ -119,8 +119,8 @@ def replay_covariance(
     Examples
     --------
     >>> from replaystats.moments import Moments
-    >>> from replaystats.replicates import replicate
-    >>> from replaystats.resampling import make_plan
+    >>> from replaystats.engine import replicate
+    >>> from replaystats.plans import make_plan
     >>> moments = Moments(np.ones(6), np.arange(6.0))  # the mean of 0..5
     >>> everything = replicate(moments, make_plan(6, statistic="complete", subsample_size=3))
     >>> round(replay_covariance(everything).sampling.item(), 12)  # s^2 / n

@@ -10,11 +10,11 @@ import numpy as np
 
 from .._core.errors import SingularReplicateError
 from .._core.typing import BoolArray, FloatArray
+from ..engine import Replicates, replicate
 from ..moments import AnyMoments
-from ..replicates import Replicates, replicate
-from ..replicates.solvers import Solver
-from ..replicates.solvers.truncated import DEFAULT_RCOND
-from ..resampling import make_plan
+from ..plans import make_plan
+from ..solvers import Solver
+from ..solvers.truncated import DEFAULT_RCOND
 from .crossing import crossed, separation, smallest_eigenvalues
 from .designs import design_doubt
 from .influence import Linearisation, is_linear

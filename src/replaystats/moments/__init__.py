@@ -8,6 +8,7 @@ from .record import Moments
 from .ridge import ridge_moments
 from .ridge_blocks import random_blocks, ridge_block_moments
 from .streamed import AnyMoments, StreamedMoments
+from .subset_sums import SubsetSums
 from .transitions import transition_moments
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "HeldMoments",
     "Moments",
     "StreamedMoments",
+    "SubsetSums",
     "lstd_moments",
     "lstd_q_moments",
     "phibe_coefficients",

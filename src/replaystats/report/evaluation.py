@@ -12,14 +12,14 @@ from .._core.errors import IntervalWithheldError
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from ..data import Trajectories
+from ..engine import Replicates
 from ..estimate import Estimate
 from ..inference import Diagnosis, Interval
 from ..inference.diagnosis_view import rows as diagnosis_rows
 from ..inference.influence import influence_values, is_linear
 from ..inference.location import locate
 from ..inference.replay import control_variate, linearise_subsets, replicate_weights
-from ..replicates import Replicates
-from ..resampling import ResamplingPlan
+from ..plans import ResamplingPlan
 from .tables import significant
 
 # What to do about a diagnosis, in options of the command line.
@@ -270,7 +270,7 @@ def quadratic_share(plan: ResamplingPlan) -> float:
 
     Examples
     --------
-    >>> from replaystats.resampling import make_plan
+    >>> from replaystats.plans import make_plan
     >>> round(quadratic_share(make_plan(20, subsample_size=5, n_resamples=10, rng=0)), 4)  # s = 1 / 19
     0.0556
     """

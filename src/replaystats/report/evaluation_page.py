@@ -8,21 +8,9 @@ from typing import Any
 import numpy as np
 
 from .._core.typing import FloatArray
-from .estimate_plots import (
-    embed_figure,
-    plot_band,
-    plot_convergence,
-    plot_influence,
-    plot_replicates,
-    plot_variance,
-)
-from .evaluation import (
-    Evaluation,
-    leave_out_effects,
-    replicate_values,
-    running_estimates,
-    variance_parts,
-)
+from ..plots import plot_band, plot_convergence, plot_influence, plot_replicates, plot_variance
+from ..plots.estimate import embed_figure
+from .evaluation import Evaluation, leave_out_effects, replicate_values, running_estimates, variance_parts
 from .html import render
 from .tables import percent, significant
 

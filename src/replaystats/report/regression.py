@@ -13,7 +13,8 @@ from .._core.typing import FloatArray
 from ..estimators import ReplayKernelRidge
 from ..inference import Interval
 from ..inference.out_of_bag import OutOfBag
-from .estimate_plots import embed_figure, plot_band, plot_convergence, plot_fit
+from ..plots import plot_band, plot_convergence, plot_fit
+from ..plots.estimate import embed_figure
 from .html import render
 from .tables import percent, significant
 

@@ -13,8 +13,8 @@ from numpy.testing import assert_array_equal
 from typer.testing import CliRunner
 
 import replaystats as rs
+from replaystats.choosing.recommended import recommended_estimate
 from replaystats.cli.app import app
-from replaystats.estimators.recommended import recommended_estimate
 
 N, STEPS, DT = 200, 3, 0.1
 DISCOUNT = float(np.exp(-0.1))

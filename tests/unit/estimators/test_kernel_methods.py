@@ -13,8 +13,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import replaystats as rs
-from replaystats.estimators._kernel_choices import candidate_sizes
-from replaystats.replicates.penalties import kernel_penalties
+from replaystats.choosing.kernel import candidate_sizes
+from replaystats.choosing.penalties import kernel_penalties
 
 WEIGHTS = {"check_sample_weight_equivalence_on_dense_data": "weights do not change the drawn subsets"}
 

@@ -219,7 +219,7 @@ def test_blocks_of_observations_do_not_matter(rng, monkeypatch):
     replicates = rs.replicate(moments, rs.plan_from_indices(indices, 40))
     control = linearise_subsets(replicates)
     whole = replay_covariance(replicates, control=control)
-    monkeypatch.setattr("replaystats.resampling.plan.TILE_ROWS", 17)
+    monkeypatch.setattr("replaystats.plans.plan.TILE_ROWS", 17)
     monkeypatch.setattr("replaystats.inference.influence.TILE_ROWS", 17)
     other = rs.replicate(moments, rs.plan_from_indices(indices, 40))
     assert len(other.plan.row_blocks) == 3

@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from replaystats.report.html import embed_json, render
-from replaystats.report.plots import (
+from replaystats.plots.style import (
     band,
     difference_legend,
     difference_limits,
@@ -16,6 +15,7 @@ from replaystats.report.plots import (
     new_figure,
     save_figure,
 )
+from replaystats.report.html import embed_json, render
 from replaystats.report.tables import duration, percent, significant
 
 SUMMARY = {"min": -3.0, "q25": 0.0, "median": 1.0, "q75": 2.0, "max": 40.0}

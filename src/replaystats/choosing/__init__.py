@@ -1,0 +1,1 @@
+"""What "auto" stands for: sizes, penalties, widths, methods, each with its reason."""

@@ -1,0 +1,153 @@
+"""What "auto" stands for in replayed moments: the subset size and the number of subsets, with reasons."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .._core.choice import Choice
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_array, check_int, check_real
+from ..engine import replicate
+from ..estimate import Estimate
+from ..inference.validity import Validity
+from ..moments import AnyMoments
+from ..plans import make_plan
+from ..solvers import Auto, Solver
+
+# Subsets with fewer observations per unknown gave useless answers (LSTD, q = 9).
+OBSERVATIONS_PER_UNKNOWN = 7
+SIZE_SHARES = (0.5, 0.7, 0.9)
+_PILOT_RESAMPLES = 100
+_PILOT_SEED = 0
+# The first look at the Monte-Carlo noise of an average is itself noisy: grow in steps of at most this factor.
+_GROWTH = 4
+
+
+def choose_subsample_size(moments: AnyMoments, *, solver: Solver | None = None) -> Choice:
+    """Choose k for replayed moments: half of the data, or more where half-samples cross singularity.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+    solver : Solver, optional
+        As for the replicates.
+
+    Notes
+    -----
+    100 pilot subsets per size looked at, always the same ones. Criteria that try to find the k with the
+    smallest error (held-out moments, second-order expansions) were measured and are not reliable; avoiding
+    disasters is what can be done.
+
+    Examples
+    --------
+    >>> from replaystats.moments import ridge_moments
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 2))
+    >>> print(choose_subsample_size(ridge_moments(X, X[:, 0])))
+    50: 0.5 n, where no pilot subset crosses singularity
+    """
+    n = moments.n_observations
+    enough = min(n, OBSERVATIONS_PER_UNKNOWN * moments.n_basis)
+    for share in SIZE_SHARES:
+        size = max(1, round(share * n), enough)
+        plan = make_plan(n, statistic="U", subsample_size=size, n_resamples=_PILOT_RESAMPLES, rng=_PILOT_SEED)
+        pilot = replicate(moments, plan, solver=solver or Auto(), on_failure="drop")
+        if not (Validity(replicates=pilot).crossed.any() or pilot.failed.any()):
+            which = f"{share:g} n" if size > enough else f"{OBSERVATIONS_PER_UNKNOWN} per unknown"
+            return Choice(size, f"{which}, where no pilot subset crosses singularity")
+    size = max(1, round(SIZE_SHARES[0] * n), enough)
+    return Choice(
+        size,
+        f"subsets cross singularity up to {SIZE_SHARES[-1]:g} n, so no size helps: take the median or the "
+        "recommended method",
+    )
+
+
+def resamples_needed(replicate_variance: ArrayLike, sampling_variance: ArrayLike, share: float = 0.01) -> int:
+    """Return the B that brings the Monte-Carlo noise v / B to `share` of the whole variance.
+
+    Parameters
+    ----------
+    replicate_variance : array-like
+        v: the variance of one replicate given the data, at every point that matters.
+    sampling_variance : array-like
+        Of the average over all possible subsets, at the same points.
+    share : float in (0, 1)
+
+    Examples
+    --------
+    >>> resamples_needed(1.0, 0.01, share=0.01)  # 1 / B = 0.01 (0.01 + 1 / B)
+    9900
+    """
+    check_real(share, "share", low=0.0, high=1.0, closed="neither")
+    noise = float(np.sum(np.asarray(replicate_variance)))
+    sampling = float(np.sum(np.maximum(np.asarray(sampling_variance), 0.0)))
+    if sampling == 0:
+        rule = "positive somewhere"
+        raise ValueError(must_be("sampling_variance", rule, 0, "Estimate it from more replicates."))
+    return max(1, math.ceil(noise * (1 - share) / (share * sampling)))
+
+
+def grow_resamples(
+    estimate: Estimate, X: ArrayLike | None = None, *, share: float = 0.01, most: int = 10_000
+) -> tuple[Estimate, Choice]:
+    """Add replicates until their Monte-Carlo noise is a negligible share of the variance.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        An average of a pilot's replicates; 50 are enough to start with. They are kept.
+    X : array-like of shape (m, q), optional
+        Features of the predictions that matter; default theta itself.
+    share : float in (0, 1)
+        Of the variance that may be Monte-Carlo noise.
+    most : int
+        Cap on the number of replicates.
+
+    Returns
+    -------
+    estimate : Estimate
+    choice : Choice
+        The number of replicates, and whether it is enough.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> rng = np.random.default_rng(0)
+    >>> moments = rs.ridge_moments(rng.normal(size=(100, 2)), rng.normal(size=100))
+    >>> pilot = rs.average(rs.replicate(moments, rs.make_plan(100, n_resamples=50, rng=0)), "controlled")
+    >>> estimate, choice = grow_resamples(pilot)
+    >>> choice.value == len(estimate.replicates)
+    True
+    """
+    check_real(share, "share", low=0.0, high=1.0, closed="neither")
+    check_int(most, "most")
+    functionals = None if X is None else check_array(X, "X", ndim=2)
+    while True:
+        found, needed = _noise_share(estimate, functionals, share)
+        size = 0 if estimate.replicates is None else len(estimate.replicates)
+        if found <= share:
+            return estimate, Choice(size, f"Monte-Carlo noise is {found:.2%} of the variance")
+        if size >= most:
+            reason = f"the cap; Monte-Carlo noise is still {found:.1%} of the variance, above {share:.1%}"
+            return estimate, Choice(size, reason)
+        wanted = min(max(needed, size + 1), _GROWTH * size, most)
+        estimate = estimate.extend(wanted - size)
+
+
+def _noise_share(estimate: Estimate, X: FloatArray | None, share: float) -> tuple[float, int]:
+    """Return the Monte-Carlo share of the variance now, and the B that would bring it to `share`."""
+    covariance = estimate.replay_covariance
+    if covariance is None:
+        raise ValueError(must_be("estimate", "an average of replicates", "the plug-in", "Use rs.average."))
+    parts = covariance.components(X)
+    noise = float(parts.monte_carlo.sum())
+    sampling = float(np.maximum(parts.sampling, 0.0).sum())
+    if noise == 0:
+        return 0.0, covariance.n_used
+    if sampling == 0:  # hidden by noise: more replicates first
+        return 1.0, _GROWTH * covariance.n_used
+    return noise / (noise + sampling), resamples_needed(noise * covariance.n_used, sampling, share)

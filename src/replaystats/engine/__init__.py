@@ -1,0 +1,16 @@
+"""The engine: sums over every subset, and one answer from each."""
+
+from .executors import Executor, JoblibExecutor, SerialExecutor, make_executor
+from .replicate import Replicates, replicate
+from .sums import DEFAULT_MEMORY_BUDGET, subset_sums
+
+__all__ = [
+    "DEFAULT_MEMORY_BUDGET",
+    "Executor",
+    "JoblibExecutor",
+    "Replicates",
+    "SerialExecutor",
+    "make_executor",
+    "replicate",
+    "subset_sums",
+]

@@ -1,0 +1,203 @@
+"""Any scikit-learn regressor on every subset: clone, fit on the rows of the subset, keep the models."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.base import clone
+
+from .._core.errors import must_be
+from .._core.random import stream
+from .._core.typing import BoolArray, FloatArray, IntArray
+from ..plans import ResamplingPlan
+
+# A few tasks per worker even out models of unequal cost; one per subset would ship the data B times.
+_TASKS_PER_WORKER = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LearnerReplicates:
+    """B fitted models, and the plan behind them.
+
+    Attributes
+    ----------
+    models : list of estimators
+        One per subset.
+    n_outputs : int
+        Number of targets.
+    plan : ResamplingPlan
+    seed : int
+        Of the members' own randomness.
+    n_jobs : int or None
+        Workers for predictions.
+    """
+
+    models: list[Any]
+    n_outputs: int
+    plan: ResamplingPlan
+    seed: int
+    n_jobs: int | None = None
+
+    @property
+    def failed(self) -> BoolArray:
+        """Which members are missing: none, because a learner that cannot fit raises its own error."""
+        return np.zeros(len(self.models), dtype=bool)
+
+    def predict_members(self, X: Any) -> FloatArray:
+        """Return the prediction of every model at the rows of X, shape (B, m, n_outputs)."""
+        parts = Parallel(n_jobs=self.n_jobs)(
+            delayed(_predict_some)(self.models[part.start : part.stop], X)
+            for part in _tasks(len(self.models), self.n_jobs)
+        )
+        members: FloatArray = np.concatenate(parts)
+        return members.reshape(*members.shape[:2], self.n_outputs)
+
+    def extended(
+        self, estimator: Any, X: Any, y: Any, plan: ResamplingPlan, *, fit_params: Mapping[str, Any]
+    ) -> LearnerReplicates:
+        """Return the members of a plan that begins as this one does; only the new ones are fitted."""
+        indices = plan.indices(len(self))
+        more = _fit_all(estimator, X, y, indices, len(self), self.seed, fit_params, self.n_jobs)
+        return replace(self, models=[*self.models, *more], plan=plan)
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def __repr__(self) -> str:
+        plan = self.plan
+        return (
+            f"LearnerReplicates({len(self)} x {type(self.models[0]).__name__}, {plan.statistic}, "
+            f"k={plan.subsample_size} of n={plan.n_observations})"
+        )
+
+
+def replicate_learner(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    plan: ResamplingPlan,
+    *,
+    seed: int,
+    fit_params: Mapping[str, Any] | None = None,
+    n_jobs: int | None = None,
+) -> LearnerReplicates:
+    """Fit a clone of `estimator` on every subset of the plan.
+
+    Rows are always taken by index, never by 0/1 sample weights: a learner whose cost grows with n pays for k
+    rows only, and learners without weights work too.
+
+    Parameters
+    ----------
+    estimator : scikit-learn regressor
+        It is cloned and stays as it is.
+    X : array-like, sparse matrix or data frame with n rows
+    y : ndarray of shape (n,) or (n, n_outputs)
+    plan : ResamplingPlan
+        B subsets of k rows.
+    seed : int
+        Every clone's ``random_state`` parameters are derived from it and the number of its subset.
+    fit_params : mapping, optional
+        Passed to ``fit``; values with n entries are cut to the subset.
+    n_jobs : int, optional
+        Workers of joblib. Results do not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from replaystats.plans import make_plan
+    >>> X = np.arange(12.0)[:, None]
+    >>> plan = make_plan(12, subsample_size=6, n_resamples=5, rng=0)
+    >>> replicate_learner(LinearRegression(), X, 2 * X[:, 0], plan, seed=0)
+    LearnerReplicates(5 x LinearRegression, U, k=6 of n=12)
+    """
+    if plan.n_observations != len(y):
+        rule = f"made for the {len(y)} rows of `X`"
+        raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
+    fit_params = {} if fit_params is None else fit_params
+    models = _fit_all(estimator, X, y, plan.indices(), 0, seed, fit_params, n_jobs)
+    n_outputs = 1 if np.ndim(y) == 1 else y.shape[1]
+    return LearnerReplicates(models=models, n_outputs=n_outputs, plan=plan, seed=seed, n_jobs=n_jobs)
+
+
+def _fit_all(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    indices: IntArray,
+    first: int,
+    seed: int,
+    fit_params: Mapping[str, Any],
+    n_jobs: int | None,
+) -> list[Any]:
+    """Return the models of subsets (b, k), the first of which has the number `first`."""
+    fitted = Parallel(n_jobs=n_jobs)(
+        delayed(_fit_some)(
+            estimator,
+            X,
+            y,
+            indices[part.start : part.stop],
+            range(first + part.start, first + part.stop),
+            seed,
+            fit_params,
+        )
+        for part in _tasks(len(indices), n_jobs)
+    )
+    return [model for some in fitted for model in some]
+
+
+def _tasks(n_subsets: int, n_jobs: int | None) -> Iterator[range]:
+    workers = effective_n_jobs(n_jobs)
+    n_tasks = 1 if workers == 1 else min(n_subsets, _TASKS_PER_WORKER * workers)
+    edges = np.linspace(0, n_subsets, n_tasks + 1).astype(int)
+    return (range(start, stop) for start, stop in itertools.pairwise(edges))
+
+
+def _fit_some(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    indices: IntArray,
+    numbers: Iterable[int],
+    seed: int,
+    fit_params: Mapping[str, Any],
+) -> list[Any]:
+    models = []
+    for number, rows in zip(numbers, indices, strict=True):
+        model = clone(estimator)
+        _seed_model(model, seed, number)
+        own = {
+            name: take_rows(value, rows) if _has_rows(value, len(y)) else value
+            for name, value in fit_params.items()
+        }
+        models.append(model.fit(take_rows(X, rows), y[rows], **own))
+    return models
+
+
+def _predict_some(models: list[Any], X: Any) -> FloatArray:
+    return np.stack([np.asarray(model.predict(X), dtype=np.float64) for model in models])
+
+
+def _seed_model(model: Any, seed: int, number: int) -> None:
+    """Give every random_state of the model, nested ones too, an integer of its own."""
+    rng = stream(seed, number)
+    names = sorted(name for name in model.get_params() if f"__{name}".endswith("__random_state"))
+    model.set_params(**{name: int(rng.integers(2**31 - 1)) for name in names})
+
+
+def take_rows(values: Any, rows: IntArray | slice) -> Any:
+    """Return some rows of an array, a sparse matrix, a list or a data frame."""
+    if hasattr(values, "iloc"):
+        return values.iloc[rows]
+    return values[rows] if hasattr(values, "shape") else np.asarray(values)[rows]
+
+
+def _has_rows(value: Any, n: int) -> bool:
+    if hasattr(value, "shape"):
+        return len(value.shape) > 0 and value.shape[0] == n
+    return isinstance(value, (list, tuple)) and len(value) == n

@@ -1,0 +1,209 @@
+"""The main algorithm: one answer per subset, for every estimator that is a ratio of moments.
+
+    theta = E[g]^-1 E[f]        h_b = [sum over subset b of g]^-1 [sum over subset b of f]
+
+Read `replicate` top to bottom: sum the moments over every subset, solve the small systems, keep the failures.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.errors import ReplayWarning, SingularReplicateError, must_be
+from .._core.typing import BoolArray, FloatArray
+from .._core.validation import check_choice
+from ..moments import AnyMoments, StreamedMoments, SubsetSums
+from ..plans import ResamplingPlan
+from ..solvers import Auto, Solver
+from .executors import Executor
+from .sums import DEFAULT_MEMORY_BUDGET, as_drawn, subset_sums
+
+ON_FAILURE = ("raise", "warn", "drop")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Replicates:
+    """B answers, and what produced them.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (B, q) or (B, q, n_outputs)
+        One answer per subset; NaN where `failed`.
+    failed : ndarray of bool, shape (B,)
+        Subsets whose matrix is numerically singular. They take no part in averages.
+    condition : ndarray of shape (B,)
+        Condition numbers of the inverted matrices.
+    truncated : ndarray of int, shape (B,)
+        Directions that a truncating solver left out.
+    sums : SubsetSums
+        The systems that were solved.
+    moments, plan, solver, exact
+        Everything needed to do it again or to go on.
+    """
+
+    theta: FloatArray
+    failed: BoolArray
+    condition: FloatArray
+    truncated: np.ndarray
+    sums: SubsetSums
+    moments: AnyMoments
+    plan: ResamplingPlan
+    solver: Solver
+    exact: bool = False
+
+    @property
+    def n_failed(self) -> int:
+        """Number of subsets without an answer."""
+        return int(np.count_nonzero(self.failed))
+
+    def extend(
+        self,
+        n_more: int,
+        *,
+        executor: Executor | None = None,
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        on_failure: str = "warn",
+    ) -> Replicates:
+        """Return the replicates with `n_more` further subsets; the first ones are not computed again."""
+        plan = self.plan.extend(n_more)
+        more = _solve_from(len(self), self.moments, plan, self.solver, executor, memory_budget, self.exact)
+        _report_failures(more, on_failure)
+        return replace(
+            more,
+            theta=np.concatenate([self.theta, more.theta]),
+            failed=np.concatenate([self.failed, more.failed]),
+            condition=np.concatenate([self.condition, more.condition]),
+            truncated=np.concatenate([self.truncated, more.truncated]),
+            sums=self.sums.join(more.sums),
+        )
+
+    def __len__(self) -> int:
+        return len(self.theta)
+
+    def __repr__(self) -> str:
+        plan = self.plan
+        return (
+            f"Replicates({len(self)} x {self.theta.shape[1]}, {self.n_failed} failed, {plan.statistic}, "
+            f"k={plan.subsample_size} of n={plan.n_observations})"
+        )
+
+
+@takes_arrays_of(*LIBRARIES, where="sums on the device, q x q solves on the host in NumPy")
+def replicate(
+    moments: AnyMoments,
+    plan: ResamplingPlan,
+    *,
+    solver: Solver | None = None,
+    executor: Executor | None = None,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    exact: bool = False,
+    on_failure: str = "warn",
+) -> Replicates:
+    """Solve the moment equation on every subset of the plan.
+
+    1. Sum g and f over the observations of every subset.
+    2. Solve the B systems of size q x q.
+    3. Record the subsets whose matrix is numerically singular, and say so.
+
+    Parameters
+    ----------
+    moments : Moments, FactoredMoments or StreamedMoments
+        (g_i, f_i) of n observations.
+    plan : ResamplingPlan
+        B subsets of k observations.
+    solver : Solver, optional
+        How a system is solved; default `Auto()`.
+    executor : Executor, optional
+        Who runs the tiles of 256 subsets, or the groups of blocks of streamed moments; default this thread
+        (for streamed moments, what ``joblib.parallel_config`` says). Results do not depend on it,
+        up to rounding; not at all if exact.
+    memory_budget : int
+        Bytes for the working arrays of one task, default 1 GiB.
+    exact : bool
+        Sums that are rounded only once: bit-identical for any threads, chunks and workers, at about twice the
+        cost. Streamed moments are always summed so.
+    on_failure : {"warn", "raise", "drop"}
+        What to do about singular subsets. They are always recorded and never averaged.
+
+    Returns
+    -------
+    Replicates
+
+    Notes
+    -----
+    O(B k q^2 + B q^3) operations, fewer than that in wall time because all subsets of a tile are summed by
+    one matrix product.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from replaystats.moments import Moments
+    >>> from replaystats.plans import make_plan
+    >>> x = np.arange(1.0, 11.0)
+    >>> moments = Moments(x * x, x * (3 * x))
+    >>> replicate(moments, make_plan(10, subsample_size=4, n_resamples=100, rng=0))
+    Replicates(100 x 1, 0 failed, U, k=4 of n=10)
+    """
+    check_choice(on_failure, "on_failure", ON_FAILURE)
+    replicates = _solve_from(0, moments, plan, solver or Auto(), executor, memory_budget, exact)
+    _report_failures(replicates, on_failure)
+    return replicates
+
+
+def _solve_from(
+    start: int,
+    moments: AnyMoments,
+    plan: ResamplingPlan,
+    solver: Solver,
+    executor: Executor | None,
+    memory_budget: int,
+    exact: bool,
+) -> Replicates:
+    """Do steps 1 and 2 for the subsets from number `start` on."""
+    if isinstance(moments, StreamedMoments) and type(solver).solve_subsets is not Solver.solve_subsets:
+        rule = "one that needs only the sums, when moments are streamed"
+        raise ValueError(
+            must_be("solver", rule, repr(solver), "Use Auto(), LU(), PseudoInverse() or Ridge().")
+        )
+    sums = subset_sums(
+        moments, plan, start=start, executor=executor, memory_budget=memory_budget, exact=exact
+    )
+    solution = solver.solve_subsets(sums, as_drawn(moments, plan), plan, start)
+    return Replicates(
+        theta=solution.theta,
+        failed=solution.failed,
+        condition=solution.condition,
+        truncated=solution.truncated,
+        sums=sums,
+        moments=moments,
+        plan=plan,
+        solver=solver,
+        exact=exact,
+    )
+
+
+def _report_failures(replicates: Replicates, on_failure: str) -> None:
+    """Step 3: say how many subsets are singular and what usually causes it."""
+    n_failed = replicates.n_failed
+    nothing_left = n_failed == len(replicates)
+    if n_failed == 0 or (on_failure == "drop" and not nothing_left):
+        return
+    finite = replicates.condition[np.isfinite(replicates.condition)]
+    worst = f"{finite.max():.1e}" if finite.size else "infinite"
+    message = (
+        f"{n_failed} of {len(replicates)} replicates have a numerically singular moment matrix "
+        f"(largest finite condition number {worst}). Usually\n"
+        "  (a) the basis is richer than the visited states support: use fewer functions or more data;\n"
+        f"  (b) the subsample is small for the number of unknowns: k={replicates.plan.subsample_size}, "
+        f"q={replicates.theta.shape[1]};\n"
+        "  (c) truncation is intended: pass solver=PseudoInverse(rcond=1e-8)."
+    )
+    if on_failure == "raise" or nothing_left:
+        raise SingularReplicateError(message)
+    warnings.warn(
+        message + '\nThey are left out of averages; on_failure="drop" silences this.', ReplayWarning, 3
+    )

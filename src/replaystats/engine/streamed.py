@@ -1,0 +1,240 @@
+"""Sums over subsets of data that stay where they are: on disk, or on the workers of a cluster.
+
+Read `streamed_sums` top to bottom. Every task takes a group of consecutive blocks, draws their share of every
+subset from the plan's fixed tiles, and returns one array of partial sums; nothing but these travels. Sums are
+exact, so groups, order, workers and interruptions leave no trace in the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.exact import ExactGrid
+from .._core.progress import track
+from .._core.typing import BoolArray, FloatArray
+from ..data.blocks import PartitionError
+from ..moments import StreamedMoments
+from ..plans import ResamplingPlan
+from ..plans.tiles import TILE_ROWS, TILE_SUBSETS
+from .checkpoint import Checkpoint
+from .cost import gather_is_cheaper
+from .exact import add_products, bytes_per_row
+from .executors import Executor, JoblibExecutor
+
+TASKS_PER_WORKER = 4
+# A task this large pays for its start and its result many times over; more tasks only make the progress
+# bar and the checkpoints finer.
+_TASK_ROWS = 2**20
+# Below this many rows at a time the products are too thin to be worth anything.
+_FEWEST_ROWS = 64
+# Drawing a tile of 256 x 16384 takes at most this (measured, with replacement and k = n).
+_DRAW_BYTES = 40 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class BlockGroup:
+    """Consecutive blocks of a source, the task of one worker."""
+
+    first: int
+    stop: int
+
+    @property
+    def blocks(self) -> range:
+        """Numbers of the blocks."""
+        return range(self.first, self.stop)
+
+    def __str__(self) -> str:
+        return f"blocks_{self.first}_to_{self.stop - 1}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SumTask:
+    """What a worker needs to sum a group of blocks: the way to the data, and numbers of fixed size."""
+
+    moments: StreamedMoments
+    plan: ResamplingPlan
+    tiles: range
+    grid: ExactGrid
+    step: int
+
+    def __call__(self, group: BlockGroup) -> FloatArray:
+        """Return the sums of both slices, shape (2, columns, subsets + 1); the last is the sum of all."""
+        plan, first_subset = self.plan, self.tiles.start * TILE_SUBSETS
+        columns = self.moments.n_columns
+        sums = np.zeros((2, columns, plan.n_resamples - first_subset + 1))
+        sparse = gather_is_cheaper(plan, 16 * self.step * columns)
+        for first, rows in self.moments.pieces(group.blocks, self.step):
+            slices = self.grid.split(rows)
+            block, offset = divmod(first, TILE_ROWS)
+            part = slice(offset, offset + len(rows))
+            for tile in self.tiles:
+                subsets = plan.tile_subsets(tile)
+                target = sums[:, :, subsets.start - first_subset : subsets.stop - first_subset]
+                add_products(target, slices, plan.draw(tile, block), part, sparse=sparse)
+            sums[:, :, -1] += [part_of.sum(axis=0) for part_of in slices]
+        return sums
+
+
+def streamed_sums(
+    moments: StreamedMoments,
+    plan: ResamplingPlan,
+    tiles: range,
+    executor: Executor | None,
+    memory_budget: int,
+) -> FloatArray:
+    """Sum streamed moments over the subsets of some tiles, shape (subsets, columns).
+
+    1. Find the largest number of every column, which decides the grid of the exact sums.
+    2. Sum every group of blocks over all subsets, adding up what comes back.
+    3. Round once.
+    """
+    executor = JoblibExecutor() if executor is None else executor
+    n_subsets = plan.n_resamples - tiles.start * TILE_SUBSETS
+    step = _rows_at_a_time(moments, plan, tiles, n_subsets, memory_budget)
+    if moments.maxima is None:
+        moments.remember(maxima=_survey(moments, executor))
+    assert moments.maxima is not None
+    grid = ExactGrid.from_maxima(moments.maxima, max(plan.n_observations, plan.subsample_size))
+    identity = {**_identity(moments, moments.maxima), "plan": _plan_identity(plan, tiles)}
+    sums = np.zeros((2, moments.n_columns, n_subsets + 1))
+    _reduce(
+        moments,
+        SumTask(moments, plan, tiles, grid, step),
+        sums,
+        np.add,
+        executor=executor,
+        checkpoint=Checkpoint(moments.checkpoint, f"sums-{tiles.start}-{tiles.stop}", identity),
+        description="summing",
+    )
+    rounded = grid.join(*sums.swapaxes(1, 2))
+    if plan.subsample_size <= plan.n_observations:  # else the grid is not the one `total` would take
+        moments.remember(total=rounded[-1].copy())
+    return rounded[:-1]
+
+
+def _survey(moments: StreamedMoments, executor: Executor) -> FloatArray:
+    """Return the largest |entry| of every column: one pass over the data."""
+    maxima = np.zeros(moments.n_columns)
+    checkpoint = Checkpoint(moments.checkpoint, "maxima", _identity(moments, None))
+    _reduce(
+        moments,
+        SurveyTask(moments),
+        maxima,
+        np.maximum,
+        executor=executor,
+        checkpoint=checkpoint,
+        description="surveying",
+    )
+    return maxima
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SurveyTask:
+    """What a worker needs to look through a group of blocks."""
+
+    moments: StreamedMoments
+
+    def __call__(self, group: BlockGroup) -> FloatArray:
+        """Return the largest |entry| of every column."""
+        return self.moments.surveyed_maxima(group.blocks)
+
+
+def _reduce(
+    moments: StreamedMoments,
+    task: Callable[[BlockGroup], FloatArray],
+    values: FloatArray,
+    combine: np.ufunc,
+    *,
+    executor: Executor,
+    checkpoint: Checkpoint,
+    description: str,
+) -> None:
+    """Combine the task's answers for all groups of blocks into `values`, going on where a run stopped."""
+    done = np.zeros(moments.n_blocks, dtype=bool)
+    checkpoint.load(done, values)
+    groups = list(_groups(moments, done, executor.n_workers))
+    answers = track(executor.stream(task, groups), total=len(groups), description=description)
+    try:
+        for group, answer in zip(groups, answers, strict=True):
+            combine(values, answer, out=values)
+            done[group.first : group.stop] = True
+            checkpoint.save(done, values)
+    except PartitionError:
+        raise
+    except Exception as error:
+        raise PartitionError(_blame(moments, groups, done, error)) from error
+
+
+def _groups(moments: StreamedMoments, done: BoolArray, n_workers: int) -> Iterator[BlockGroup]:
+    """Cut the blocks that are still to do into groups of about equally many rows."""
+    remaining = np.flatnonzero(~done)
+    rows = np.diff(moments.starts)[remaining]
+    n_groups = max(TASKS_PER_WORKER * n_workers, int(rows.sum()) // _TASK_ROWS)
+    target = rows.sum() / n_groups
+    first, size = 0, 0
+    for i, length in enumerate(rows):
+        size += length
+        last = i + 1 == remaining.size
+        if last or size >= target or remaining[i + 1] != remaining[i] + 1:
+            yield BlockGroup(int(remaining[first]), int(remaining[i]) + 1)
+            first, size = i + 1, 0
+
+
+def _blame(moments: StreamedMoments, groups: list[BlockGroup], done: BoolArray, error: Exception) -> str:
+    """Say which partitions were being worked on when the workers failed.
+
+    Engines that say which task a dead worker had, name it as the group does.
+    """
+    open_groups = [group for group in groups if not done[group.first]]
+    suspects = [group for group in open_groups if str(group) in str(error)] or open_groups
+    labels = [moments.source.label(block) for group in suspects for block in group.blocks]
+    named = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
+    return (
+        f"Partition(s) {named} could not be worked on: {type(error).__name__}: {error} "
+        "If workers ran out of memory, use smaller partitions, a smaller `memory_budget` or larger workers."
+    )
+
+
+def _rows_at_a_time(
+    moments: StreamedMoments, plan: ResamplingPlan, tiles: range, n_subsets: int, memory_budget: int
+) -> int:
+    """Return how many rows, a power of two, fit into the budget beside what has a fixed size."""
+    columns = moments.n_columns
+    # A draw, a block as loaded, sums of a task and of its caller, the split of every tile over row blocks.
+    fixed = (
+        _DRAW_BYTES
+        + moments.largest_block_bytes
+        + 2 * 16 * columns * (n_subsets + 1)
+        + 8 * TILE_SUBSETS * len(tiles) * len(plan.row_blocks)
+    )
+    affordable = (memory_budget - fixed) // bytes_per_row(columns)
+    if affordable < _FEWEST_ROWS:
+        needed = fixed + _FEWEST_ROWS * bytes_per_row(columns)
+        blocks = f"blocks of {moments.largest_block_bytes} bytes"
+        rule = f"at least {needed} bytes for {n_subsets} subsets and {blocks}"
+        hint = "Or use smaller blocks, or fewer subsets at a time and more of them with `extend`."
+        raise ValueError(must_be("memory_budget", rule, memory_budget, hint))
+    # A power of two divides the rows of a tile, so that no piece lies in two of them.
+    return min(TILE_ROWS, 1 << (int(affordable).bit_length() - 1))
+
+
+def _identity(moments: StreamedMoments, maxima: FloatArray | None) -> dict[str, Any]:
+    """Return what tells this data from other data: its blocks, and the maxima of its columns."""
+    blocks = [(moments.source.label(i), int(rows)) for i, rows in enumerate(np.diff(moments.starts))]
+    digest = hashlib.sha256(repr(blocks).encode())
+    digest.update(b"" if maxima is None else maxima.tobytes())
+    return {"moments": repr(moments), "data": digest.hexdigest()}
+
+
+def _plan_identity(plan: ResamplingPlan, tiles: range) -> str:
+    """Return the plan's description and a digest of some of its draws: given subsets have no seed."""
+    digest = hashlib.sha256()
+    for drawn in plan.draw(tiles.start, 0).row_lists():
+        digest.update(drawn.astype("<i8").tobytes())
+    return f"{plan!r}, {digest.hexdigest()}"

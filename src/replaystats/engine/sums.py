@@ -1,0 +1,155 @@
+"""Sums of moments over every subset: the part that costs, done a tile at a time.
+
+Four routes to the same numbers, chosen by cost:
+
+- *product*: the tile's count matrix (256 x rows) times the stacked moments, one GEMM per block of rows;
+- *gather*: the same as a sparse product, when subsets are a small share of the data;
+- *device*: the same product where the moments are, when they are arrays of PyTorch, CuPy or JAX;
+- *factors*: one ``left[idx].T @ right[idx]`` per subset, when the basis is large and g is never formed.
+
+Exact sums (`exact.py`) and sums of data that stay on disk (`streamed.py`) have modules of their own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core.arrays import is_foreign, to_numpy
+from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.errors import must_be
+from .._core.typing import FloatArray
+from .._core.validation import check_int
+from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments, SubsetSums
+from ..plans import ResamplingPlan
+from ..plans.tiles import TILE_SUBSETS
+from .cost import gather_is_cheaper
+from .exact import exact_sums
+from .executors import Executor, SerialExecutor
+from .streamed import streamed_sums
+
+DEFAULT_MEMORY_BUDGET = 2**30  # 1 GiB
+
+
+@takes_arrays_of(*LIBRARIES, where="products on the device of the moments, sums to the host")
+def subset_sums(
+    moments: AnyMoments,
+    plan: ResamplingPlan,
+    *,
+    start: int = 0,
+    executor: Executor | None = None,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    exact: bool = False,
+) -> SubsetSums:
+    """Sum g and f over the observations of every subset of the plan, times the weights of the plan.
+
+    Parameters
+    ----------
+    moments : Moments, FactoredMoments or StreamedMoments
+        n observations.
+    plan : ResamplingPlan
+        B subsets of them.
+    start : int
+        Number of the first subset wanted.
+    executor : Executor, optional
+        Who runs the tiles, or the groups of blocks of streamed moments; default this thread, or what
+        ``joblib.parallel_config`` says for streamed ones.
+    memory_budget : int
+        Bytes the working arrays of one task may take. The B x n count matrix is never held.
+    exact : bool
+        Round every sum once, at the end: bit-identical results for any threads, chunks, partitions and
+        workers, at about twice the cost. Streamed moments are always summed so.
+
+    Notes
+    -----
+    Costs O(B n q^2) flops as a product, O(B k q^2) by gathering. The result does not depend on the
+    executor, and on the budget only by rounding; not at all if exact.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from replaystats.plans import plan_from_indices
+    >>> sums = subset_sums(Moments(np.ones(4), np.arange(4.0)), plan_from_indices([[0, 3], [2, 2]], 4))
+    >>> sums.b.ravel()
+    array([3., 4.])
+    """
+    if plan.n_observations != moments.n_observations:
+        rule = f"made for the {moments.n_observations} observations of the moments"
+        raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
+    check_int(memory_budget, "memory_budget", low=2**20, hint="It is counted in bytes.")
+    moments = as_drawn(moments, plan)
+    tiles = range(start // TILE_SUBSETS, plan.n_tiles)
+    skip = start - tiles.start * TILE_SUBSETS
+    if isinstance(moments, StreamedMoments):
+        sums = streamed_sums(moments, plan, tiles, executor, memory_budget)
+        return _unstacked(moments.example.wrap(sums[skip:]))
+    executor = SerialExecutor() if executor is None else executor
+    if exact:
+        sums = exact_sums(moments, plan, tiles, executor, memory_budget)
+        return _unstacked(moments.wrap(sums[skip:]))
+    if isinstance(moments, FactoredMoments):
+        parts = executor.map(lambda tile: _by_factors(moments, plan, tile), tiles)
+        A, b = (np.concatenate(pieces)[skip:] for pieces in zip(*parts, strict=True))
+        return SubsetSums(A, b, moments.symmetric)
+    if is_foreign(moments.rows):
+        sums = np.concatenate([_on_device(moments, plan, tile) for tile in tiles])
+        return _unstacked(moments.wrap(sums[skip:]))
+    by_rows = _by_gather if gather_is_cheaper(plan, moments.rows.nbytes) else _by_product
+    sums = np.concatenate(executor.map(lambda tile: by_rows(moments, plan, tile, memory_budget), tiles))
+    return _unstacked(moments.wrap(sums[skip:]))
+
+
+def _unstacked(sums: Moments) -> SubsetSums:
+    return SubsetSums(sums.g, sums.f, sums.symmetric)
+
+
+def as_drawn(moments: AnyMoments, plan: ResamplingPlan) -> AnyMoments:
+    """Return the moments as every draw of the plan counts them: times its observation weights."""
+    weights = plan.observation_weights
+    return moments if weights is None else moments.scaled(weights)
+
+
+def _by_product(moments: Moments, plan: ResamplingPlan, tile: int, memory_budget: int) -> FloatArray:
+    """Multiply counts by rows, a block of rows at a time, shape (subsets in the tile, columns)."""
+    subsets = plan.tile_subsets(tile)
+    sums = np.zeros((moments.rows.shape[1], subsets.stop - subsets.start))
+    # A count matrix and the draw behind it take at most 8 + 4 bytes per cell.
+    width = max(1, memory_budget // (12 * sums.shape[1]))
+    for block, rows in enumerate(plan.row_blocks):
+        draw = plan.draw(tile, block)
+        for first in range(0, draw.n_rows, width):
+            part = slice(first, min(first + width, draw.n_rows))
+            # Transposed, because BLAS is faster with the long side of the product as its columns.
+            sums += moments.rows[rows][part].T @ draw.counts(part).T
+    return sums.T
+
+
+def _on_device(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:
+    """Multiply counts by rows where the rows are, and bring the sums to the host."""
+    blocks = (
+        moments.rows[rows, ...].T @ plan.counts_like(tile, block, moments.rows).T
+        for block, rows in enumerate(plan.row_blocks)
+    )
+    total = next(blocks)
+    for sums in blocks:
+        total = total + sums
+    return to_numpy(total).T.astype(np.float64)
+
+
+def _by_gather(moments: Moments, plan: ResamplingPlan, tile: int, memory_budget: int) -> FloatArray:
+    """Multiply sparse counts by rows, shape (subsets in the tile, columns)."""
+    blocks = (
+        plan.draw(tile, block).sparse_counts() @ moments.rows[rows]
+        for block, rows in enumerate(plan.row_blocks)
+    )
+    total = next(blocks)
+    for sums in blocks:
+        total += sums
+    return total
+
+
+def _by_factors(moments: FactoredMoments, plan: ResamplingPlan, tile: int) -> tuple[FloatArray, FloatArray]:
+    """One small product per subset, never forming g: A (m, q, q) and b (m, q)."""
+    subsets = plan.tile_subsets(tile)
+    indices = plan.indices(subsets.start, subsets.stop)
+    pairs = [moments.sum_over(observations) for observations in indices]
+    return np.stack([A for A, _ in pairs]), np.stack([b for _, b in pairs])

@@ -1,0 +1,234 @@
+"""One kernel ridge problem, ready to be fitted on any subset of its observations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg.lapack import dposv
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from .._core.validation import check_array, check_choice, check_int, check_length, check_real
+from ..plans import ResamplingPlan
+from .kernels import Kernel
+from .scaling import STANDARDIZE, Scaling
+
+# Kernel matrices of about this size stay in a core's cache between the product, exp and the factorisation.
+_CACHED_BYTES = 2**20
+_LOOKUP_COST = 2.0  # nanoseconds for one value out of a Gram matrix
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubsetFits:
+    """Fits on some subsets: dual (b, k, n_outputs), intercept (b, n_outputs), failed (b,), own units."""
+
+    dual: FloatArray
+    intercept: FloatArray
+    failed: BoolArray
+    scaling: Scaling | None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelProblem:
+    """What a block of subsets needs to know: points, targets and penalty, in the right units."""
+
+    points: FloatArray  # (n, p), in shared units, or the Gram matrix of a precomputed kernel
+    y: FloatArray  # (n, n_outputs), minus the shared intercept
+    shared_scaling: Scaling | None
+    shared_intercept: FloatArray  # (n_outputs,)
+    root_weight: FloatArray | None  # (n,)
+    alpha: float
+    kernel: Kernel
+    per_subset: bool
+    gram: FloatArray | None  # (n, n)
+
+    @classmethod
+    def checked(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        plan: ResamplingPlan | None,
+        alpha: float,
+        kernel: Kernel,
+        standardize: str | None,
+        sample_weight: ArrayLike | None,
+        memory_budget: int,
+    ) -> KernelProblem:
+        """Check the input, then bring it to shared units; `plan` may be None where units are shared."""
+        X, y = check_array(X, "X", ndim=2), check_array(y, "y", ndim=(1, 2))
+        check_length(len(y), len(X), "y", "X")
+        check_int(memory_budget, "memory_budget", low=2**20, hint="It is counted in bytes.")
+        if plan is not None:
+            _check_plan(plan, len(X), memory_budget)
+        check_real(alpha, "alpha", low=0.0)
+        if standardize is not None:
+            _check_standardize(standardize, kernel, plan)
+        if kernel.is_precomputed and X.shape[0] != X.shape[1]:
+            raise ValueError(must_be("X", 'square when kernel="precomputed"', f"shape {X.shape}"))
+        weight = None if sample_weight is None else _check_weight(sample_weight, len(X))
+        y = y.reshape(len(y), -1)
+        share = standardize == "global"
+        scaling = Scaling.of(X) if share else None
+        if standardize is None and kernel.ignores_shifts:
+            scaling = Scaling.shift_of(X)  # squared distances lose digits far from the origin
+        intercept = np.average(y, axis=0, weights=weight) if share else np.zeros(y.shape[1])
+        return cls(
+            points=X if scaling is None else scaling(X),
+            y=y - intercept,
+            shared_scaling=scaling,
+            shared_intercept=intercept,
+            root_weight=None if weight is None else np.sqrt(weight),
+            alpha=alpha,
+            kernel=kernel,
+            per_subset=standardize == "subset",
+            gram=X if kernel.is_precomputed else None,
+        )
+
+    def with_gram_if_cheaper(self, subsets: tuple[int, ...], memory_budget: int) -> KernelProblem:
+        """Return the problem with one shared Gram matrix, where that saves more than looking up costs.
+
+        `subsets` is (B, k). A Gaussian kernel of a few columns is as fast to evaluate as to look up; one
+        Python call per pair is not.
+        """
+        n, p = self.points.shape
+        if self.gram is not None or self.per_subset or 16 * n * n > memory_budget:
+            return self
+        n_values, price = subsets[0] * subsets[1] ** 2, self.kernel.cost(p)
+        if n * n * price + n_values * _LOOKUP_COST >= n_values * price:
+            return self
+        return replace(self, gram=self.kernel(self.points, self.points))
+
+    def fit(self, indices: IntArray, memory_budget: int) -> SubsetFits:
+        """Fit subsets (b, k), as many at a time as the cache and the budget allow."""
+        n_subsets, k = indices.shape
+        # kernel matrices, what they are computed from and the copy LAPACK may need: three times their size
+        step = max(1, min(_CACHED_BYTES, memory_budget // 3) // (8 * k * k))
+        fits = [self._fit(indices[start : start + step]) for start in range(0, n_subsets, step)]
+        return SubsetFits(
+            np.concatenate([fit.dual for fit in fits]),
+            np.concatenate([fit.intercept for fit in fits]),
+            np.concatenate([fit.failed for fit in fits]),
+            Scaling.joined([fit.scaling for fit in fits if fit.scaling is not None]),
+        )
+
+    def fit_path(self, indices: IntArray, alphas: FloatArray) -> FloatArray:
+        """Fit subsets (b, k) at several penalties on the same kernel matrices.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas, b, k, n_outputs)
+            Dual coefficients; NaN where the matrix is not positive definite.
+
+        Notes
+        -----
+        One Cholesky factorisation per penalty. Up to about ten penalties that is cheaper than one
+        eigendecomposition per subset.
+        """
+        y, K, _, _ = self._systems(indices)
+        K, y, root = self._weighted(K, y, indices)
+        duals = np.empty((len(alphas), *y.shape))
+        for dual, alpha in zip(duals, alphas, strict=True):
+            dual[:], failed = _solve(K.copy(), y, alpha)
+            dual[failed] = np.nan
+        return duals if root is None else duals * root
+
+    def _fit(self, indices: IntArray) -> SubsetFits:
+        y, K, intercept, scaling = self._systems(indices)
+        K, y, root = self._weighted(K, y, indices)
+        dual, failed = _solve(K, y, self.alpha)
+        if root is None:
+            return SubsetFits(dual, intercept, failed, scaling)
+        return SubsetFits(dual * root, intercept, failed | ~root.any(axis=(1, 2)), scaling)
+
+    def _weighted(
+        self, K: FloatArray, y: FloatArray, indices: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        """Return sqrt(w) K sqrt(w), sqrt(w) y and sqrt(w) (b, k, 1): a weighted problem is a plain one there.
+
+        K is changed in place.
+        """
+        if self.root_weight is None:
+            return K, y, None
+        root = self.root_weight[indices][:, :, None]
+        K *= root
+        K *= root.swapaxes(1, 2)
+        return K, y * root, root
+
+    def _systems(self, indices: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, Scaling | None]:
+        """Return y (b, k, n_outputs), K (b, k, k), the intercepts (b, n_outputs) and the subsets' units."""
+        y = self.y[indices]
+        intercept: FloatArray = np.broadcast_to(self.shared_intercept, (len(y), y.shape[2]))
+        if self.gram is not None:
+            cells = indices[:, :, None] * len(self.gram) + indices[:, None, :]
+            return y, self.gram.ravel().take(cells), intercept, None
+        points = self.points[indices]  # (b, k, p)
+        if not self.per_subset:
+            return y, self.kernel(points, points), intercept, None
+        scaling = Scaling.of(points)
+        points = scaling(points)
+        intercept = self._subset_means(y, indices)
+        return y - intercept[:, None, :], self.kernel(points, points), intercept, scaling
+
+    def _subset_means(self, y: FloatArray, indices: IntArray) -> FloatArray:
+        """Return the (weighted) mean of y (b, k, n_outputs) on every subset."""
+        if self.root_weight is None:
+            return np.asarray(y.mean(axis=1))
+        weight = self.root_weight[indices] ** 2
+        total = weight.sum(axis=1)
+        weight[total == 0] = 1.0  # such a subset counts as failed, but must not divide by zero here
+        return np.asarray(np.einsum("bk,bko->bo", weight, y) / weight.sum(axis=1)[:, None])
+
+
+def _solve(K: FloatArray, y: FloatArray, alpha: float) -> tuple[FloatArray, BoolArray]:
+    """Solve (K + alpha I) c = y for a stack, destroying K.
+
+    A loop over LAPACK beats NumPy's stacked solve at every size measured (half the flops by symmetry) and
+    says of each subset whether it failed.
+    """
+    diagonal = np.arange(K.shape[-1])
+    K[:, diagonal, diagonal] += alpha
+    dual, failed = np.empty_like(y), np.zeros(len(K), dtype=bool)
+    for b in range(len(K)):
+        # The transpose is in LAPACK's order already, so nothing is copied.
+        _, dual[b], info = dposv(K[b].T, y[b], lower=1, overwrite_a=1)
+        failed[b] = info != 0
+    failed |= ~np.isfinite(dual).all(axis=(1, 2))
+    dual[failed] = 0.0
+    return dual, failed
+
+
+def _check_plan(plan: ResamplingPlan, n: int, memory_budget: int) -> None:
+    if plan.n_observations != n:
+        rule = f"made for the {n} rows of `X`"
+        raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
+    needed = 24 * plan.subsample_size**2
+    if needed > memory_budget:
+        rule = f"at least {needed} bytes for subsets of k={plan.subsample_size}"
+        raise ValueError(must_be("memory_budget", rule, memory_budget, "Or use a smaller `subsample_size`."))
+
+
+def _check_standardize(standardize: str, kernel: Kernel, plan: ResamplingPlan | None) -> None:
+    check_choice(standardize, "standardize", STANDARDIZE)
+    if kernel.is_precomputed:
+        hint = "Scale the points before their kernel is computed."
+        raise ValueError(must_be("standardize", 'None when kernel="precomputed"', f'"{standardize}"', hint))
+    if standardize != "subset":
+        return
+    if plan is None:
+        hint = "Units of each subset's own need subsets."
+        raise ValueError(
+            must_be("standardize", 'other than "subset" unless method="subsets"', '"subset"', hint)
+        )
+    if plan.subsample_size < 2:
+        rule = 'at least 2 when standardize="subset"'
+        raise ValueError(must_be("subsample_size", rule, plan.subsample_size))
+
+
+def _check_weight(sample_weight: ArrayLike, n: int) -> FloatArray:
+    weight = check_array(sample_weight, "sample_weight", ndim=1)
+    check_length(len(weight), n, "sample_weight", "X")
+    if weight.min() < 0 or not weight.any():
+        got = f"a minimum of {weight.min():g} and a sum of {weight.sum():g}"
+        raise ValueError(must_be("sample_weight", "non-negative and not all zero", got))
+    return weight

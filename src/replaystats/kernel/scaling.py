@@ -1,0 +1,132 @@
+"""Units of the points that a kernel sees: as given, shared by all subsets, or each subset's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import BoolArray, FloatArray, IntArray
+from ..plans import ResamplingPlan
+from ..plans.given import GivenPlan
+
+STANDARDIZE = ("subset", "global")
+# A column that is constant on nearly every subset would be drawn again for ever.
+MAX_ATTEMPTS = 100
+_BLOCK_VALUES = 2**22
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """Centre and scale of the columns, shape (1, p), or of every subset, shape (B, 1, p)."""
+
+    centre: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def of(cls, points: FloatArray) -> Scaling:
+        """Measure mean and standard deviation (divisor k - 1) over the last but one axis.
+
+        A constant column keeps its unit.
+        """
+        centre = points.mean(axis=-2, keepdims=True)
+        deviation = points - centre
+        squares = np.einsum("...ij,...ij->...j", deviation, deviation)[..., None, :]
+        scale = np.sqrt(squares / max(1, points.shape[-2] - 1))
+        constant = points.max(axis=-2, keepdims=True) == points.min(axis=-2, keepdims=True)
+        scale[constant] = 1.0
+        return cls(centre, scale)
+
+    @classmethod
+    def shift_of(cls, points: FloatArray) -> Scaling:
+        """Measure the mean alone: the points keep their units."""
+        centre = points.mean(axis=-2, keepdims=True)
+        return cls(centre, np.ones_like(centre))
+
+    @classmethod
+    def joined(cls, scalings: list[Scaling]) -> Scaling | None:
+        """Return the units of consecutive blocks of subsets as one; None if there are none."""
+        if not scalings:
+            return None
+        return cls(np.concatenate([s.centre for s in scalings]), np.concatenate([s.scale for s in scalings]))
+
+    def __call__(self, points: FloatArray) -> FloatArray:
+        """Return the points in these units."""
+        return (points - self.centre) / self.scale
+
+    def __getitem__(self, subsets: slice) -> Scaling:
+        return Scaling(self.centre[subsets], self.scale[subsets])
+
+
+def redraw_constant(X: FloatArray, plan: ResamplingPlan) -> tuple[ResamplingPlan, int]:
+    """Draw every subset again on which a column of X is constant, as KRLS's users do.
+
+    Subset b is replaced by subset b of ``plan.alternative(1)``, then of ``alternative(2)``, and so on, so
+    the result depends on the plan's seed alone.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, p)
+    plan : ResamplingPlan
+
+    Returns
+    -------
+    plan : ResamplingPlan
+        The plan itself, or one that lists the subsets after the change.
+    n_redrawn : int
+        How many draws were thrown away.
+    """
+    indices = plan.indices()
+    constant = np.flatnonzero(_is_constant(X, indices).any(axis=1))
+    if constant.size == 0:
+        return plan, 0
+    _check_can_redraw(X, plan, indices, constant.size)
+    indices, n_redrawn = indices.copy(), 0
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        n_redrawn += constant.size
+        indices[constant] = plan.alternative(attempt).indices()[constant]
+        constant = constant[_is_constant(X, indices[constant]).any(axis=1)]
+        if constant.size == 0:
+            return _listed(plan, indices), n_redrawn
+    raise ValueError(
+        must_be(
+            "X",
+            "such that most subsets see every column vary",
+            f"{constant.size} subset(s) with a constant column after {MAX_ATTEMPTS} draws",
+            'Use a larger `subsample_size` or standardize="global".',
+        )
+    )
+
+
+def _check_can_redraw(X: FloatArray, plan: ResamplingPlan, indices: IntArray, n_constant: int) -> None:
+    everywhere = np.flatnonzero(X.max(axis=0) == X.min(axis=0))
+    hint = 'Remove the column or use standardize="global".'
+    if everywhere.size:
+        rule = 'without constant columns when standardize="subset"'
+        raise ValueError(must_be("X", rule, f"column {everywhere[0]} constant", hint))
+    if plan.seed is None or plan.statistic == "partition":
+        kind = "given subsets" if plan.seed is None else "a partition"
+        first = int(np.flatnonzero(_is_constant(X, indices).any(axis=1))[0])
+        column = int(np.flatnonzero(_is_constant(X, indices[first : first + 1])[0])[0])
+        got = f"{n_constant} subset(s) on which a column is constant (subset {first}, column {column})"
+        rule = f"such that no column of `X` is constant on a subset ({kind} cannot be drawn again)"
+        raise ValueError(must_be("plan", rule, got, 'Use standardize="global", or statistic="U" or "V".'))
+
+
+def _is_constant(X: FloatArray, indices: IntArray) -> BoolArray:
+    """Say which columns are constant on which subsets, shape (B, p)."""
+    step = max(1, _BLOCK_VALUES // (indices.shape[1] * X.shape[1]))
+    blocks = (X[indices[start : start + step]] for start in range(0, len(indices), step))
+    return np.concatenate([block.max(axis=1) == block.min(axis=1) for block in blocks])
+
+
+def _listed(plan: ResamplingPlan, indices: IntArray) -> ResamplingPlan:
+    return GivenPlan(
+        n_observations=plan.n_observations,
+        subsample_size=plan.subsample_size,
+        n_resamples=plan.n_resamples,
+        statistic=plan.statistic,
+        subsets=indices,
+        repeats=plan.with_replacement,
+    )

@@ -1,0 +1,234 @@
+"""Plans: the record that says which observations enter which subset.
+
+Every scheme differs by one method, `draw(tile, block)`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, Self
+
+import numpy as np
+
+from .._core.arrays import like
+from .._core.errors import must_be
+from .._core.random import stream
+from .._core.typing import FloatArray, IntArray
+from .._core.validation import check_int
+from .tiles import (
+    SPARSE_SHARE,
+    TILE_ROWS,
+    TILE_SUBSETS,
+    TileDraw,
+    draw_with_replacement,
+    draw_without_replacement,
+)
+
+# Tiles use spawn keys (tile, block); this key, far above any tile number, derives other plans.
+_ALTERNATIVE_KEY = 2**40
+# Of NumPy's multivariate hypergeometric distribution.
+LARGEST_POPULATION = 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResamplingPlan(ABC):
+    """B subsets of k out of n observations, drawn a tile at a time.
+
+    Attributes
+    ----------
+    n_observations, subsample_size, n_resamples : int
+        n, k and B of the paper.
+    statistic : str
+        Name of the scheme.
+    seed : int or None
+        What the subsets are derived from; None when they were given.
+    """
+
+    n_observations: int
+    subsample_size: int
+    n_resamples: int
+    statistic: str
+    seed: int | None = None
+
+    @abstractmethod
+    def draw(self, tile: int, block: int) -> TileDraw:
+        """Return the part of the subsets of `tile` that falls into row block `block`."""
+
+    def counts_like(self, tile: int, block: int, reference: Any) -> Any:
+        """Return the count matrix of `tile` and `block` in the kind and on the device of `reference`.
+
+        Drawn on the host and sent there; plans that can be drawn on a device override this.
+        """
+        return like(self.draw(tile, block).counts(), reference)
+
+    @property
+    def with_replacement(self) -> bool:
+        """Whether an observation can enter a subset more than once."""
+        return False
+
+    @property
+    def subset_weights(self) -> FloatArray | None:
+        """Weights (summing to one) of the subsets in an average, shape (B,); None means equal ones."""
+        return None
+
+    @property
+    def observation_weights(self) -> FloatArray | None:
+        """Weight of every draw of an observation inside the sums, shape (n,); None means one.
+
+        Their expected sum over a subset is k, and the expected sum of weight times anything is k / n of
+        the total: unequal drawing probabilities are undone here.
+        """
+        return None
+
+    @property
+    def subset_groups(self) -> IntArray | None:
+        """Group of every subset, shape (B,), from 0 up: subsets of one group depend on each other.
+
+        None means that all subsets are independent of each other given the data.
+        """
+        return None
+
+    @property
+    def n_tiles(self) -> int:
+        """Number of groups of 256 subsets."""
+        return -(-self.n_resamples // TILE_SUBSETS)
+
+    @cached_property
+    def row_blocks(self) -> list[slice]:
+        """The blocks of at most 16384 observations, as slices."""
+        n = self.n_observations
+        return [slice(start, min(start + TILE_ROWS, n)) for start in range(0, n, TILE_ROWS)]
+
+    def tile_subsets(self, tile: int) -> slice:
+        """Return the numbers of the subsets in `tile`, as a slice."""
+        return slice(tile * TILE_SUBSETS, min((tile + 1) * TILE_SUBSETS, self.n_resamples))
+
+    def tiles(self) -> Iterator[tuple[int, slice]]:
+        """Yield every tile with the slice of its subsets."""
+        for tile in range(self.n_tiles):
+            yield tile, self.tile_subsets(tile)
+
+    def indices(self, start: int = 0, stop: int | None = None) -> IntArray:
+        """Return the observations of subsets `start` to `stop`, shape (stop - start, k).
+
+        Examples
+        --------
+        >>> from replaystats.plans import make_plan
+        >>> make_plan(10, statistic="U", subsample_size=10, n_resamples=2, rng=0).indices()
+        array([[0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+               [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]])
+        """
+        stop = self.n_resamples if stop is None else min(stop, self.n_resamples)
+        if stop <= start:
+            return np.empty((0, self.subsample_size), dtype=np.intp)
+        tiles = range(start // TILE_SUBSETS, -(-stop // TILE_SUBSETS))
+        drawn = np.concatenate([self._tile_indices(tile) for tile in tiles])
+        first = tiles.start * TILE_SUBSETS
+        return drawn[start - first : stop - first]
+
+    def counts(self, start: int = 0, stop: int | None = None) -> FloatArray:
+        """Return how often each observation is in each subset: rows of W, shape (stop - start, n)."""
+        drawn = self.indices(start, stop)
+        cell = np.arange(drawn.shape[0])[:, None] * self.n_observations + drawn
+        flat = np.bincount(cell.ravel(), minlength=drawn.shape[0] * self.n_observations)
+        return flat.reshape(drawn.shape[0], self.n_observations).astype(np.float64)
+
+    def extend(self, n_more: int) -> Self:
+        """Return the plan with `n_more` further subsets; the first ones stay as they are."""
+        if self.seed is None:
+            raise ValueError("`extend` must be called on a drawn plan; got one with given subsets.")
+        return replace(self, n_resamples=self.n_resamples + check_int(n_more, "n_more"))
+
+    def alternative(self, attempt: int) -> Self:
+        """Return an independent plan of the same shape: where subset b has to be drawn again."""
+        if self.seed is None:
+            raise ValueError("`alternative` must be called on a drawn plan; got one with given subsets.")
+        seed = int(stream(self.seed, _ALTERNATIVE_KEY, attempt).integers(0, 2**63 - 1))
+        return replace(self, seed=seed)
+
+    def _tile_indices(self, tile: int) -> IntArray:
+        subsets = self.tile_subsets(tile)
+        n_subsets = subsets.stop - subsets.start
+        pieces: list[IntArray] = []
+        owners: list[IntArray] = []
+        for block, rows in enumerate(self.row_blocks):
+            drawn, starts = self.draw(tile, block).row_lists()
+            pieces.append(drawn.astype(np.intp) + rows.start)
+            owners.append(np.repeat(np.arange(n_subsets), np.diff(starts)))
+        if len(pieces) == 1:
+            return pieces[0].reshape(n_subsets, self.subsample_size)
+        order = np.argsort(np.concatenate(owners), kind="stable")
+        return np.concatenate(pieces)[order].reshape(n_subsets, self.subsample_size)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.n_resamples} subsets of k={self.subsample_size} "
+            f"of n={self.n_observations}, {self.statistic}, seed={self.seed})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SubsetPlan(ResamplingPlan):
+    """Independent subsets without replacement: U-statistics."""
+
+    seed: int
+    statistic: str = "U"
+
+    def __post_init__(self) -> None:
+        if self.n_observations >= LARGEST_POPULATION:
+            rule = "below 10^9 without replacement, the largest population NumPy splits over blocks"
+            hint = 'Use statistic="V", or join observations into larger ones.'
+            raise ValueError(must_be("n_observations", rule, self.n_observations, hint))
+
+    def draw(self, tile: int, block: int) -> TileDraw:
+        """See the base class."""
+        # Listing pays for small shares, and for small n as long as a subset repeats about one row (k^2 / 2n).
+        few = max(SPARSE_SHARE * self.n_observations, math.sqrt(2 * self.n_observations))
+        dense = self.subsample_size > few
+        n_rows, sizes = _share_of_block(self, tile, block)
+        # The subsets of a tile share one stream in rounds, so a short last tile is drawn whole and cut:
+        # only then do more subsets leave the first ones as they were.
+        drawn = draw_without_replacement(stream(self.seed, tile, block), n_rows, sizes, dense=dense)
+        return drawn.first(self.tile_subsets(tile).stop - self.tile_subsets(tile).start)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BootstrapPlan(ResamplingPlan):
+    """Independent subsets with replacement: V-statistics."""
+
+    seed: int
+    statistic: str = "V"
+
+    @property
+    def with_replacement(self) -> bool:
+        """See the base class."""
+        return True
+
+    def draw(self, tile: int, block: int) -> TileDraw:
+        """See the base class."""
+        n_rows, sizes = _share_of_block(self, tile, block)
+        n_subsets = self.tile_subsets(tile).stop - self.tile_subsets(tile).start
+        return draw_with_replacement(stream(self.seed, tile, block), n_rows, sizes[:n_subsets])
+
+
+def _share_of_block(plan: SubsetPlan | BootstrapPlan, tile: int, block: int) -> tuple[int, IntArray]:
+    """Return the rows of the block and how many each of the tile's 256 subsets takes from it."""
+    rows = plan.row_blocks[block]
+    n_rows = rows.stop - rows.start
+    if len(plan.row_blocks) == 1:
+        return n_rows, np.full(TILE_SUBSETS, plan.subsample_size)
+    return n_rows, _split(plan, tile)[:, block]
+
+
+@lru_cache(maxsize=64)  # block after block is drawn for all tiles: 16384 subsets without a second split
+def _split(plan: SubsetPlan | BootstrapPlan, tile: int) -> IntArray:
+    """Split k over the row blocks for every subset of the tile, shape (256, n_blocks)."""
+    block_sizes = np.array([rows.stop - rows.start for rows in plan.row_blocks])
+    rng = stream(plan.seed, tile)
+    if plan.with_replacement:
+        return rng.multinomial(plan.subsample_size, block_sizes / plan.n_observations, TILE_SUBSETS)
+    return rng.multivariate_hypergeometric(block_sizes, plan.subsample_size, TILE_SUBSETS)

@@ -1,0 +1,19 @@
+"""Pictures of estimates: bands, replicates, convergence, variance, influence. Needs the extra ``plot``."""
+
+from .estimate import (
+    plot_band,
+    plot_convergence,
+    plot_fit,
+    plot_influence,
+    plot_replicates,
+    plot_variance,
+)
+
+__all__ = [
+    "plot_band",
+    "plot_convergence",
+    "plot_fit",
+    "plot_influence",
+    "plot_replicates",
+    "plot_variance",
+]

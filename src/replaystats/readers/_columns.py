@@ -1,0 +1,164 @@
+"""Columns of any table as NumPy arrays: pandas, polars, Arrow, mappings of arrays, Parquet and CSV files.
+
+Nothing but the columns that are asked for is read or converted, and no table library is imported here unless
+the data already came from it or lies in a file.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._core.errors import must_be, require_extra
+from .._core.typing import BoolArray, FloatArray
+from ._names import no_such_name
+
+Column = Any  # a pandas or polars Series, a pyarrow ChunkedArray, or an ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """The names of a table's columns, and how to get some of them."""
+
+    names: list[str]
+    load: Callable[[list[str]], dict[str, Column]]
+
+    def resolve(self, wanted: str | Sequence[str] | None, argument: str, hint: str = "") -> list[str]:
+        """Return the columns that `wanted` names; a name with ``*`` stands for all that match, in order."""
+        names = [wanted] if isinstance(wanted, str) else list(wanted or ())
+        found: list[str] = []
+        for name in names:
+            matches = fnmatch.filter(self.names, name) if "*" in str(name) else [name]
+            if not matches or matches[0] not in self.names:
+                raise no_such_name(argument, "a column of the table", name, self.names, hint)
+            found += matches
+        for name in found:
+            if found.count(name) > 1 or self.names.count(name) > 1:
+                rule = "a choice of distinct columns whose names are unique"
+                raise ValueError(must_be(argument, rule, f"{name!r} twice"))
+        return found
+
+
+# ---------------------------------------------------------------- opening
+
+
+def open_table(source: Any) -> TableView:
+    """Return a view of a data frame, an Arrow table, a mapping of arrays, or a Parquet or CSV file."""
+    if isinstance(source, (str, Path)):
+        return _open_file(Path(source))
+    if isinstance(source, Mapping):
+        return TableView(list(source), lambda names: {n: np.asarray(source[n]) for n in names})
+    library = type(source).__module__.partition(".")[0]
+    if library == "pandas":
+        labelled = any(name is not None for name in source.index.names)
+        frame = source.reset_index() if labelled else source  # an index (episode, step) is as good as columns
+        return TableView(list(frame.columns), lambda names: {n: frame[n] for n in names})
+    if library == "polars":
+        return TableView(source.lazy().collect_schema().names(), lambda names: _collect(source, names))
+    if library == "datasets":  # its NumPy and torch formats turn float64 into float32; Arrow does not
+        return open_table(source.with_format("arrow")[:])
+    if hasattr(source, "column_names") or hasattr(source, "__arrow_c_stream__"):
+        pyarrow = require_extra("pyarrow", extra="io", purpose="Reading an Arrow table")
+        return _view_of_arrow(source if hasattr(source, "column_names") else pyarrow.table(source))
+    rule = "a data frame, an Arrow table, a dict of arrays, or the path of a Parquet or CSV file"
+    raise TypeError(must_be("table", rule, type(source).__name__))
+
+
+def _collect(frame: Any, names: list[str]) -> dict[str, Column]:
+    columns = frame.lazy().select(names).collect()  # a LazyFrame reads only these from its file
+    return {name: columns[name] for name in names}
+
+
+def _view_of_arrow(table: Any) -> TableView:
+    return TableView(table.column_names, lambda names: {n: table.column(n) for n in names})
+
+
+def _open_file(path: Path) -> TableView:
+    endings = [ending.lower() for ending in path.suffixes]
+    if not path.exists():
+        raise FileNotFoundError(must_be("table", "an existing file", f'"{path}"'))
+    if path.is_dir() or (endings and endings[-1] in (".parquet", ".pq")):
+        parquet = require_extra("pyarrow.parquet", extra="io", purpose="Reading Parquet")
+        names = parquet.ParquetDataset(path).schema.names
+        return TableView(names, lambda wanted: _load_arrow(parquet.read_table(path, columns=wanted), wanted))
+    if ".csv" in endings:
+        csv = require_extra("pyarrow.csv", extra="io", purpose="Reading CSV")
+        with csv.open_csv(path) as reader:  # reads one block: enough for the header
+            names = reader.schema.names
+        return TableView(names, lambda wanted: _load_csv(csv, path, wanted))
+    rule = "a file that ends in .parquet, .pq, .csv or .csv.gz, or a folder of Parquet files"
+    raise ValueError(
+        must_be("table", rule, f'"{path.name}"', "Other formats: open it with pandas or polars.")
+    )
+
+
+def _load_csv(csv: Any, path: Path, wanted: list[str]) -> dict[str, Column]:
+    options = csv.ConvertOptions(include_columns=wanted)
+    return _load_arrow(csv.read_csv(path, convert_options=options), wanted)
+
+
+def _load_arrow(table: Any, names: list[str]) -> dict[str, Column]:
+    return {name: table.column(name) for name in names}
+
+
+# ---------------------------------------------------------------- converting
+
+
+def as_numpy(column: Column) -> np.ndarray:
+    """Return a column as it is, in NumPy's terms."""
+    return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+
+
+def is_integer(column: Column) -> bool:
+    """Tell whether a column was declared as integers, whatever its missing values turn it into."""
+    kind = str(getattr(column, "type", getattr(column, "dtype", ""))).lower()
+    return kind.startswith(("int", "uint"))
+
+
+def as_floats(column: Column, name: str) -> FloatArray:
+    """Return a column of numbers or flags as float64; missing values become NaN, text is refused."""
+    array = as_numpy(column)
+    if array.ndim == 1 and array.dtype.kind in "biuf":
+        return array.astype(np.float64, copy=False)
+    values = array.tolist() if array.ndim == 1 and array.dtype.kind == "O" else [array]
+    wrong = [kind for kind in dict.fromkeys(map(type, values)) if not _is_number_or_missing(kind)]
+    if wrong:
+        suspects = [i for i, value in enumerate(values) if type(value) in wrong]
+        row = next((i for i in suspects if not _reads_as_number(values[i])), suspects[0])
+        got = f"{values[row]!r} in row {row}" if len(values) == len(array) else f"dtype {array.dtype}"
+        hint = "Turn text and categories into numbers first."
+        raise TypeError(must_be(name, "a column of numbers", got, hint))
+    return np.array([np.nan if _is_missing(type(v)) else v for v in values], dtype=np.float64)
+
+
+def as_booleans(flags: FloatArray, name: str) -> BoolArray:
+    """Return flags that were read as numbers as booleans; anything but 0 and 1 is refused."""
+    wrong = ~np.isin(flags, (0.0, 1.0))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise ValueError(must_be(name, "true or false (1 or 0) in every row", f"{flags[row]:g} in row {row}"))
+    return np.asarray(flags == 1.0, dtype=np.bool_)
+
+
+def _reads_as_number(value: Any) -> bool:
+    """Tell whether text looks like a number; among such, the word that made a column text is the culprit."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_missing(kind: type) -> bool:
+    return kind is type(None) or kind.__name__ == "NAType"  # the second is that of pandas.NA
+
+
+def _is_number_or_missing(kind: type) -> bool:
+    return _is_missing(kind) or issubclass(kind, (numbers.Real, Decimal))

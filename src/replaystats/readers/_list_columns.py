@@ -1,0 +1,139 @@
+"""Tables with one row per episode, whose columns hold lists: Arrow's offsets are the episodes already."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import BoolArray, FloatArray, IntArray
+from ..data._arrow import explode_lists
+from ..data._flat import offsets_of
+from ..data.trajectories import Trajectories
+from ._columns import Column, as_booleans, as_floats, as_numpy
+from ._ordering import as_times, even_or_each
+from ._rows import Rows, close_episodes, flags_of_episodes
+
+LIST_TYPES = ("list", "large_list", "fixed_size_list", "array(")
+
+
+def holds_lists(column: Column) -> bool:
+    """Tell whether the entries of a column are lists or arrays."""
+    kind = str(getattr(column, "type", getattr(column, "dtype", ""))).lower()
+    if kind.startswith(LIST_TYPES):
+        return True
+    return kind == "object" and isinstance(as_numpy(column[:1])[0], (list, tuple, np.ndarray))
+
+
+def from_list_columns(
+    by_role: dict[str, dict[str, Column]], dt: float | None, final_states: str
+) -> Trajectories:
+    """Return one trajectory per row; see `from_table` for the roles of the columns."""
+    for role in ("step", "next_states"):
+        for name in by_role[role]:
+            hint = "The lists of an episode are in order of time and hold its final state."
+            raise ValueError(must_be(role, "None when the columns hold lists", f'"{name}"', hint))
+    states, lengths = _side_by_side(by_role["states"], "states")
+    rewards, actions, time = (
+        _aligned(by_role[role], role, lengths) for role in ("rewards", "actions", "time")
+    )
+    n = len(lengths)
+    ids = next((as_numpy(column) for column in by_role["episode"].values()), np.arange(n))
+    final_row_of = lengths if final_states == "recorded" else None
+    return close_episodes(
+        Rows(
+            states=states.astype(np.float64, copy=False),
+            lengths=lengths,
+            rewards=None if rewards is None else rewards[0][:, 0],
+            actions=None
+            if actions is None
+            else np.squeeze(actions[0], 1)
+            if actions[0].shape[1] == 1
+            else actions[0],
+            integer_actions=actions is not None and actions[1],
+            dt=dt if time is None else _time_steps(time[0][:, 0], lengths),
+            terminated=_flags(by_role["terminated"], "terminated", ids, final_row_of),
+            truncated=_flags(by_role["truncated"], "truncated", ids, final_row_of),
+            whole=np.ones(n, dtype=np.bool_),
+            parent=np.arange(n),
+            ids=ids,
+        ),
+        final_states,
+    )
+
+
+def _explode(column: Column, name: str) -> tuple[np.ndarray, IntArray]:
+    """Return the values of all lists (R,) or (R, d), and the length of each list (n,)."""
+    if hasattr(column, "to_arrow"):  # polars
+        return explode_lists(column.to_arrow(), name)
+    if hasattr(column, "chunks"):  # Arrow
+        return explode_lists(column, name)
+    pieces = [np.asarray(list(piece)) for piece in as_numpy(column)]
+    _check_numbers(pieces, name)
+    return np.concatenate(pieces), np.array([len(piece) for piece in pieces])
+
+
+def _check_numbers(pieces: list[np.ndarray], name: str) -> None:
+    for row, piece in enumerate(pieces):
+        if piece.dtype.kind not in "biuf" or piece.ndim not in (1, 2):
+            got = f"{piece.dtype} of shape {piece.shape} in row {row}"
+            raise TypeError(must_be(name, "lists of numbers, or of vectors of one length", got))
+
+
+def _side_by_side(columns: dict[str, Column], role: str) -> tuple[np.ndarray, IntArray]:
+    """Return the lists of several columns as the columns of one matrix (R, d), and their common lengths."""
+    parts, lengths = [], np.array([0])
+    for i, (name, column) in enumerate(columns.items()):
+        values, own = _explode(column, f'{role}: "{name}"')
+        if i and not np.array_equal(own, lengths):
+            row = int(np.flatnonzero(own != lengths)[0])
+            got = f'{own[row]} in "{name}" and {lengths[row]} in the column before it, row {row}'
+            raise ValueError(must_be(role, "lists of the same length in each row", got))
+        lengths = own
+        parts.append(values if values.ndim == 2 else values[:, np.newaxis])
+    return np.concatenate(parts, axis=1), lengths
+
+
+def _aligned(columns: dict[str, Column], role: str, lengths: IntArray) -> tuple[FloatArray, bool] | None:
+    """Return per-step values as one row per state (R, a), and whether they were integers.
+
+    Lists that are one shorter than those of the states are padded with NaN for the final state.
+    """
+    if not columns:
+        return None
+    values, own = _side_by_side(columns, role)
+    integer = values.dtype.kind in "iu"
+    if np.array_equal(own, lengths):
+        return values.astype(np.float64, copy=False), integer
+    if not np.array_equal(own, lengths - 1):
+        row = int(np.flatnonzero(own != lengths - 1)[0])
+        rule = f"one shorter than the states of its episode ({lengths[row]})"
+        raise ValueError(must_be(role, rule, f"{own[row]} in row {row}"))
+    is_step = np.ones(int(lengths.sum()), dtype=np.bool_)
+    is_step[offsets_of(lengths)[1:] - 1] = False
+    padded = np.full((len(is_step), values.shape[1]), np.nan)
+    padded[is_step] = values
+    return padded, integer
+
+
+def _time_steps(time: FloatArray, lengths: IntArray) -> float | FloatArray | None:
+    clock = as_times(time)
+    inside = np.ones(len(clock), dtype=np.bool_)
+    inside[offsets_of(lengths)[1:] - 1] = False
+    steps = np.diff(clock, append=clock[-1])
+    return even_or_each(steps, inside, float(np.abs(clock).max()))
+
+
+def _flags(
+    columns: dict[str, Column], role: str, ids: np.ndarray, final_row_of: IntArray | None
+) -> BoolArray:
+    """Return one flag per episode, from one per row or from a list per row.
+
+    Lists as long as `final_row_of`, the lengths of those of the states, have an entry for the final state.
+    """
+    for name, column in columns.items():
+        if not holds_lists(column):
+            return as_booleans(as_floats(column, f'{role}: "{name}"'), role)
+        values, lengths = _explode(column, role)
+        has_final_row = final_row_of is not None and np.array_equal(lengths, final_row_of)
+        return flags_of_episodes(values.astype(np.float64), lengths, ids, role, has_final_row=has_final_row)
+    return np.zeros(len(ids), dtype=np.bool_)

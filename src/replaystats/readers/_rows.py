@@ -1,0 +1,171 @@
+"""From rows of states, episode after episode, to trajectories: how each ended, and its final state.
+
+A table may hold the final state of an episode as one more row, whose reward is missing, or it may not hold
+it at all. The second cannot be seen from the rows alone, so that the caller says which it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import BoolArray, FloatArray, IntArray
+from ..data._flat import gather, offsets_of
+from ..data.trajectories import Trajectories
+from .flat import from_flat, with_parent
+
+FINAL_STATES = ("recorded", "repeat", "drop")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """R rows in n runs of consecutive states, in order.
+
+    Attributes
+    ----------
+    states : ndarray of shape (R, d)
+    lengths : ndarray of int, shape (n,)
+        Rows of each run.
+    rewards, actions : ndarray of shape (R,) or (R, a), or None
+        Where there is no step, as in a final state's row, their values are not read.
+    integer_actions : bool
+        Whether the actions are labels, which floats only hold because some are missing.
+    dt : float, ndarray of shape (R,), or None
+        Time from each row to the next of its run; what it holds on the last row of a run is not read.
+    terminated, truncated : ndarray of bool, shape (n,)
+    whole : ndarray of bool, shape (n,)
+        False where a run stops short of its episode's end, because rows are missing behind it.
+    parent : ndarray of int, shape (n,)
+        The episode each run belongs to: a position in `ids`.
+    ids : ndarray of shape (n_episodes,)
+        What the data calls its episodes.
+    """
+
+    states: FloatArray
+    lengths: IntArray
+    rewards: FloatArray | None
+    actions: FloatArray | None
+    integer_actions: bool
+    dt: float | FloatArray | None
+    terminated: BoolArray
+    truncated: BoolArray
+    whole: BoolArray
+    parent: IntArray
+    ids: np.ndarray
+
+
+def close_episodes(rows: Rows, final_states: str | FloatArray) -> Trajectories:
+    """Return the trajectories, given how the data treats final states.
+
+    Parameters
+    ----------
+    rows : Rows
+    final_states : {"recorded", "repeat", "drop"} or ndarray of shape (n, d)
+        "recorded": the last row of each run is its final state. "repeat": every row is a step; a terminated
+        run ends in its last state once more, another one loses its last step. "drop": every run loses its
+        last step, and no run counts as terminated. An array: the final state of each run.
+    """
+    appended = np.zeros(len(rows.lengths), dtype=np.bool_)
+    given = None
+    if not isinstance(final_states, str):
+        appended, given = rows.whole, final_states
+    elif final_states == "repeat":
+        appended = rows.terminated
+    elif final_states == "drop":
+        rows = replace(rows, terminated=appended, truncated=rows.truncated | rows.terminated)
+    else:
+        _check_final_rewards(rows)
+    return _build(rows, appended, given)
+
+
+def _build(rows: Rows, appended: BoolArray, given: FloatArray | None) -> Trajectories:
+    """Put a final state behind the runs `appended`; pieces of a cut episode without a step are left out."""
+    n_states = rows.lengths + appended
+    keep = n_states >= 2
+    _check_has_steps(rows, keep)
+    starts = offsets_of(rows.lengths)[:-1]
+    row = gather(starts[keep], n_states[keep])
+    offsets = offsets_of(n_states[keep])
+    final = offsets[1:][appended[keep]] - 1
+    row[final] -= 1  # the row behind the run belongs to the next one
+    states = rows.states[row]
+    if given is not None:
+        states[final] = given[keep & appended]
+    step = gather(starts[keep], n_states[keep] - 1)
+    data = from_flat(
+        states,
+        offsets,
+        None if rows.rewards is None else rows.rewards[step],
+        None if rows.actions is None else as_labels(rows.actions[step], integer=rows.integer_actions),
+        terminated=rows.terminated[keep],
+        truncated=rows.truncated[keep],
+        dt=rows.dt[step] if isinstance(rows.dt, np.ndarray) else rows.dt,
+    )
+    return with_parent(data, rows.parent[keep])
+
+
+def as_labels(actions: FloatArray, *, integer: bool) -> np.ndarray:
+    """Return actions that were integers as integers again; a missing one is left for others to refuse."""
+    return actions.astype(np.int64) if integer and np.isfinite(actions).all() else actions
+
+
+def _check_has_steps(rows: Rows, keep: BoolArray) -> None:
+    uncut = np.bincount(rows.parent)[rows.parent] == 1
+    short = np.flatnonzero(~keep & uncut)
+    if len(short) or not keep.any():
+        got = f"a single state in episode {rows.ids[rows.parent[short[0] if len(short) else 0]]}"
+        hint = f"{len(short)} of {len(rows.ids)} episodes are so short: drop them." if len(short) else ""
+        raise ValueError(must_be("states", "at least 2 states per episode (one step)", got, hint))
+
+
+def _check_final_rewards(rows: Rows) -> None:
+    """Raise if a final state's row has a reward: it is then no final state, and a state is missing."""
+    if rows.rewards is None:
+        return
+    last = offsets_of(rows.lengths)[1:] - 1
+    present = np.flatnonzero(np.isfinite(rows.rewards[last]) & rows.whole)
+    if len(present):
+        first = present[0]
+        episode = rows.ids[rows.parent[first]]
+        got = f"{rows.rewards[last[first]]:g} in episode {episode} ({len(present)} such)"
+        hint = (
+            "That row should hold the final state, after which there is no reward. If the table has no final "
+            'states, pass final_states="repeat" (right for LSTD, where a terminal state has value 0; not for '
+            'PhiBE) or "drop".'
+        )
+        raise ValueError(
+            must_be("rewards", "missing (NaN or null) in the last row of each episode", got, hint)
+        )
+
+
+def flags_of_episodes(
+    flags: FloatArray | None, lengths: IntArray, ids: np.ndarray, name: str, *, has_final_row: bool
+) -> BoolArray:
+    """Return how each episode ended (n,) from one flag per row (R,), NaN where missing.
+
+    The flag may stand in the row of the last step, in that of the final state, or in all rows of its episode.
+    """
+    if flags is None:
+        return np.zeros(len(lengths), dtype=np.bool_)
+    offsets = offsets_of(lengths)
+    last_row = offsets[1:] - 1
+    last_step = np.maximum(last_row - has_final_row, offsets[:-1])
+    raised = flags == 1.0
+    valid = raised | (flags == 0.0)
+    valid[last_row] |= has_final_row & np.isnan(flags[last_row])
+    if not valid.all():
+        row = int(np.flatnonzero(~valid)[0])
+        got = f"{flags[row]:g} in episode {ids[np.searchsorted(offsets, row, side='right') - 1]}"
+        raise ValueError(must_be(name, "true or false (1 or 0) in every row of a step", got))
+    early = raised.copy()
+    early[last_row] = early[last_step] = False
+    some_early = np.logical_or.reduceat(early, offsets[:-1])
+    in_every_row = np.add.reduceat(raised, offsets[:-1], dtype=np.int64) >= lengths - has_final_row
+    wrong = np.flatnonzero(some_early & ~in_every_row)
+    if len(wrong):
+        hint = "Rows follow the end of the episode: is `episode` right, or is an id used twice?"
+        got = f"one before the last step of episode {ids[wrong[0]]}"
+        raise ValueError(must_be(name, "set at the end of an episode only", got, hint))
+    return np.asarray(raised[last_row] | raised[last_step], dtype=np.bool_)

@@ -1,0 +1,161 @@
+"""Data sets that hold whole episodes: Minari, d3rlpy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, IntArray
+from .._core.validation import check_array, check_choice
+from ..data._flat import offsets_of
+from ..data.trajectories import Trajectories
+from ._names import no_such_name
+from ._rows import Rows, close_episodes
+from .flat import as_rows, from_flat, last_of_each, narrow
+
+
+def from_minari(dataset: Any, *, observation: str | None = None, dt: float | None = None) -> Trajectories:
+    """Return the episodes of a Minari data set.
+
+    Parameters
+    ----------
+    dataset : minari.MinariDataset, or iterable of minari.EpisodeData
+        An episode of L steps has L + 1 observations, as here.
+    observation : str, optional
+        Which entry to take as the state where observations are dictionaries.
+    dt : float, optional
+        Time of one step, which Minari does not store: ``find_dt(dataset.recover_environment())`` may know.
+
+    Notes
+    -----
+    Minari marks an episode whose recording was stopped as truncated. Either way its value beyond the last
+    observation is unknown and not 0, so that nothing depends on the difference.
+
+    Reading costs Minari about a millisecond per episode; `Trajectories.to_parquet` keeps the result.
+
+    Examples
+    --------
+    >>> import minari
+    >>> import numpy as np
+    >>> ends, cut = np.array([False, True]), np.array([False, False])
+    >>> episode = minari.EpisodeData(0, np.zeros((3, 4)), np.array([1, 0]), np.ones(2), ends, cut, {})
+    >>> from_minari([episode], dt=0.02)
+    Trajectories(1 x 2 steps, d=4, rewards, actions, dt=0.02, 1 terminated)
+    """
+    record = _non_empty(dataset.iterate_episodes() if hasattr(dataset, "iterate_episodes") else dataset)
+    states = [as_rows(pick(episode.observations, observation)) for episode in record]
+    n_steps = np.array([len(episode.rewards) for episode in record])
+    for episode, rows, length in zip(record, states, n_steps, strict=True):
+        if len(rows) != length + 1:
+            rule = f"one more than the {length} rewards in episode {episode.id}"
+            raise ValueError(must_be("observations", rule, len(rows)))
+    offsets = offsets_of(n_steps)
+    flags = {
+        name: last_of_each(np.concatenate([getattr(episode, name) for episode in record]), offsets, name)
+        for name in ("terminations", "truncations")
+    }
+    return from_flat(
+        np.concatenate(states),
+        offsets_of(n_steps + 1),
+        np.concatenate([episode.rewards for episode in record]),
+        _actions([episode.actions for episode in record], n_steps),
+        terminated=flags["terminations"],
+        truncated=flags["truncations"],
+        dt=dt,
+    )
+
+
+def from_d3rlpy(
+    dataset: Any, *, final_states: str | ArrayLike | None = None, dt: float | None = None
+) -> Trajectories:
+    """Return the episodes of a d3rlpy data set, which does not store the state an episode ended in.
+
+    An episode that timed out is usable as it is: its last observation is the final state, and its last
+    reward, whose next state is unknown, is lost (d3rlpy drops it as well). For one that terminated the caller
+    decides, because the zeros that d3rlpy puts in place of the final state are no state.
+
+    Parameters
+    ----------
+    dataset : d3rlpy.dataset.MDPDataset or ReplayBuffer
+    final_states : array of shape (n, d), "repeat" or "drop", optional
+        The state each episode ended in, if known. "repeat": a terminated episode ends in its last observation
+        once more, which is right for LSTD (the value there is 0 and the state is not looked at) and wrong for
+        PhiBE. "drop": leave out the last step of every episode; none counts as terminated.
+    dt : float, optional
+        Time of one step.
+
+    Returns
+    -------
+    Trajectories
+        With float32 numbers as d3rlpy stores them, in float64 arrays.
+    """
+    record = _non_empty(dataset.episodes)
+    states = np.concatenate([as_rows(episode.observations) for episode in record])
+    n_rows = np.array([len(episode.rewards) for episode in record])
+    terminated = np.array([bool(episode.terminated) for episode in record])
+    if final_states is None and terminated.any():
+        hint = (
+            'Pass the states (n, d) if you have them, "repeat" for LSTD, or "drop". For new logs that do not '
+            "terminate: append the final observation as one more step, flagged as a timeout."
+        )
+        got = f"None, with {int(terminated.sum())} terminated episodes whose last state d3rlpy does not store"
+        raise ValueError(must_be("final_states", 'an array, "repeat" or "drop"', got, hint))
+    actions = _actions([episode.actions for episode in record], n_rows)
+    n = len(record)
+    rows = Rows(
+        states=states.astype(np.float64, copy=False),
+        lengths=n_rows,
+        rewards=np.concatenate([np.ravel(episode.rewards) for episode in record]).astype(np.float64),
+        actions=actions.astype(np.float64),
+        integer_actions=actions.dtype.kind in "iu",
+        dt=dt,
+        terminated=terminated,
+        truncated=~terminated,  # d3rlpy knows no third way to end an episode
+        whole=np.ones(n, dtype=np.bool_),
+        parent=np.arange(n),
+        ids=np.arange(n),
+    )
+    if final_states is None or isinstance(final_states, str):
+        return close_episodes(
+            rows, check_choice(final_states or "repeat", "final_states", ("repeat", "drop"))
+        )
+    given = check_array(final_states, "final_states", ndim=2)
+    if given.shape != (n, states.shape[1]):
+        rule = f"of shape (n, d) = {(n, states.shape[1])}"
+        raise ValueError(must_be("final_states", rule, given.shape))
+    return close_episodes(rows, given)
+
+
+def pick(observations: Any, key: str | None) -> Any:
+    """Return the entry `key` of dictionary observations, or the observations if they are arrays."""
+    if isinstance(observations, Mapping):
+        if key in observations:
+            return observations[key]
+        raise no_such_name("observation", "an entry of the observations", key, observations)
+    if isinstance(observations, tuple):
+        raise TypeError(must_be("observations", "arrays or dictionaries of arrays", "tuples"))
+    return observations
+
+
+def _non_empty(episodes: Iterable[Any]) -> list[Any]:
+    record = list(episodes)
+    if not record:
+        raise ValueError(must_be("dataset", "at least one episode", "none"))
+    for i, episode in enumerate(record):
+        if len(episode.rewards) == 0:
+            hint = "Drop it: an episode without a step says nothing."
+            raise ValueError(
+                must_be("dataset", "at least one step per episode", f"none in episode {i}", hint)
+            )
+    return record
+
+
+def _actions(actions: list[Any], n_steps: IntArray) -> np.ndarray:
+    if isinstance(actions[0], (Mapping, tuple)):
+        got = type(actions[0]).__name__
+        raise TypeError(must_be("actions", "arrays", got, "Flatten them first."))
+    rows = [as_rows(part, int(length)) for part, length in zip(actions, n_steps, strict=True)]
+    return narrow(np.concatenate(rows))

@@ -1,0 +1,96 @@
+"""NumPy .npz files. Nothing in them is ever unpickled: a pickle can run any program."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from .._core.errors import must_be
+from ..data.trajectories import Trajectories
+from ._names import no_such_name
+from .flat import from_flat
+from .transitions import from_transitions
+
+
+def read_npz(
+    path: str | PathLike[str],
+    *,
+    states: str = "states",
+    rewards: str | None = "rewards",
+    actions: str | None = None,
+    terminated: str | None = "terminated",
+    truncated: str | None = None,
+    offsets: str | None = None,
+    next_states: str | None = None,
+    dt: float | str | None = None,
+    gaps: str = "raise",
+) -> Trajectories:
+    """Return the trajectories in a NumPy ``.npz`` file; the arguments name its arrays.
+
+    There are three layouts: `states` of shape (n, L + 1, d) or (n, L + 1), for episodes of one length;
+    `states` of shape (N + n, d) with `offsets` (n + 1,), as in `from_flat`; `states` and `next_states` of
+    shape (N, d), as in `from_transitions`.
+
+    Parameters
+    ----------
+    path : path
+    states : str, default="states"
+    rewards : str or None, default="rewards"
+        (n, L), or (N,) in the two other layouts.
+    actions : str, optional
+        (n, L), (n, L, a), (N,) or (N, a).
+    terminated : str or None, default="terminated"
+        Booleans (n,); one per step (N,) beside `next_states`. None: no episode ended in an absorbing state.
+    truncated : str, optional
+        Booleans like `terminated`.
+    offsets, next_states : str, optional
+        Give one of them to choose a layout.
+    dt : float, or str, optional
+        Time of one step, or the array that holds it.
+    gaps : {"raise", "cut"}, default="raise"
+        As in `from_transitions`; only used beside `next_states`.
+    """
+    if offsets is not None and next_states is not None:
+        raise ValueError(must_be("offsets", "None when `next_states` is given", repr(offsets)))
+    wanted = {
+        "states": states,
+        "rewards": rewards,
+        "actions": actions,
+        "terminated": terminated,
+        "truncated": truncated,
+        "offsets": offsets,
+        "next_states": next_states,
+        "dt": dt if isinstance(dt, str) else None,
+    }
+    arrays = _load(path, {role: name for role, name in wanted.items() if name is not None})
+    if dt is not None and not isinstance(dt, str):
+        arrays["dt"] = np.asarray(dt)
+    if offsets is not None:
+        return from_flat(**arrays)
+    if next_states is not None:
+        return from_transitions(**arrays, gaps=gaps)
+    return Trajectories(**arrays)
+
+
+def _load(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, Any]:
+    arrays = {}
+    file = np.load(path, allow_pickle=False)
+    if not isinstance(file, np.lib.npyio.NpzFile):
+        raise ValueError(
+            must_be("path", "an .npz file", "a single array", "Save it with numpy.savez(path, states=...).")
+        )
+    with file:
+        for role, name in wanted.items():
+            if name not in file.files:
+                hint = f"If there is none, pass {role}=None." if role in ("rewards", "terminated") else ""
+                raise no_such_name(role, "an array of the file", name, file.files, hint)
+            try:
+                arrays[role] = file[name]
+            except ValueError as error:
+                hint = "Save episodes of several lengths end to end, with `offsets`."
+                raise ValueError(
+                    must_be(role, "a plain array", "pickled objects, not opened", hint)
+                ) from error
+    return arrays

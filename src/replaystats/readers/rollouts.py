@@ -1,0 +1,195 @@
+"""Episodes of a Gymnasium environment under a policy, single or vectorised, in every autoreset mode."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import FloatArray
+from .._core.validation import check_int, check_real
+from ..data._flat import offsets_of
+from ..data.trajectories import Trajectories
+from .flat import as_rows, from_flat
+
+Policy = Callable[[Any], Any]
+AUTORESET_MODES = ("NEXT_STEP", "SAME_STEP", "DISABLED")
+
+
+def rollout(
+    env: Any,
+    policy: Policy,
+    n_episodes: int,
+    *,
+    seed: int | None = None,
+    max_steps: int | None = None,
+    dt: float | None = None,
+) -> Trajectories:
+    """Run `policy` in a Gymnasium environment and return the episodes.
+
+    Parameters
+    ----------
+    env : gymnasium.Env or gymnasium.vector.VectorEnv
+        With array or number observations; wrap others in ``gymnasium.wrappers.FlattenObservation``.
+    policy : callable
+        From one observation to one action; for a vector environment from all observations to all actions.
+    n_episodes : int
+        Episodes to record. A vector environment runs the same number in each copy (give or take one):
+        taking those that finish first would prefer short episodes.
+    seed : int, optional
+        Seed of the first reset. Actions are as random as `policy` makes them.
+    max_steps : int, optional
+        Cut an episode off after so many steps. For a vector environment wrap each copy in ``TimeLimit``.
+    dt : float, optional
+        Time of one step. Default: what `find_dt` finds; if it finds nothing, the data has no `dt`, which
+        only methods in continuous time need.
+
+    Returns
+    -------
+    Trajectories
+        ``terminated`` and ``truncated`` as the environment gave them, with true final observations.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> env = gymnasium.make("Pendulum-v1")
+    >>> rollout(env, policy=lambda observation: -observation[2:], n_episodes=2, seed=0)
+    Trajectories(2 x 200 steps, d=3, rewards, actions, dt=0.05)
+    """
+    n_episodes = check_int(n_episodes, "n_episodes")
+    dt = find_dt(env) if dt is None else check_real(dt, "dt", low=0.0, closed="neither")
+    if hasattr(env, "num_envs"):
+        if max_steps is not None:
+            hint = "Wrap each copy: make_vec(..., wrappers=[partial(TimeLimit, max_episode_steps=...)])."
+            raise ValueError(must_be("max_steps", "None for a vector environment", max_steps, hint))
+        return _as_trajectories(_vector_episodes(env, policy, n_episodes, seed), dt)
+    limit = None if max_steps is None else check_int(max_steps, "max_steps")
+    return _as_trajectories(_single_episodes(env, policy, n_episodes, seed, limit), dt)
+
+
+def find_dt(env: Any) -> float | None:
+    """Return the time of one step that the environment states as ``.dt`` or ``.tau``, or None.
+
+    Wrappers that repeat an action are not seen: multiply by the number of repeats. Copies that run in other
+    processes (``AsyncVectorEnv``) are not asked.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> find_dt(gymnasium.make("CartPole-v1")), find_dt(gymnasium.make("MountainCar-v0"))
+    (0.02, None)
+    """
+    copies = getattr(env, "envs", None)
+    inner = getattr(copies[0] if copies else env, "unwrapped", env)
+    for name in ("dt", "tau"):
+        value = getattr(inner, name, None)
+        if isinstance(value, numbers.Real) and float(value) > 0.0:
+            return float(value)
+    return None
+
+
+@dataclass(slots=True)
+class _Episode:
+    """One episode while it is being recorded."""
+
+    states: list[FloatArray]
+    actions: list[np.ndarray] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    terminated: bool = False
+    truncated: bool = False
+
+    @classmethod
+    def begin(cls, observation: Any) -> _Episode:
+        return cls([_as_state(observation)])
+
+    def add(self, action: Any, reward: Any, observation: Any, terminated: Any, truncated: Any) -> None:
+        self.states.append(_as_state(observation))
+        self.actions.append(np.array(action))
+        self.rewards.append(float(reward))
+        self.terminated, self.truncated = bool(terminated), bool(truncated)
+
+
+def _as_state(observation: Any) -> FloatArray:
+    # A copy: environments may hand out the same buffer at every step.
+    return np.array(observation, dtype=np.float64).ravel()
+
+
+def _reset(env: Any, **options: Any) -> Any:
+    observation, _ = env.reset(**options)
+    if isinstance(observation, (dict, tuple)):
+        hint = "Wrap the environment in gymnasium.wrappers.FlattenObservation."
+        got = f"a {type(observation).__name__}"
+        raise TypeError(must_be("env", "an environment whose observations are arrays or numbers", got, hint))
+    return observation
+
+
+def _single_episodes(
+    env: Any, policy: Policy, n_episodes: int, seed: int | None, limit: int | None
+) -> Iterable[_Episode]:
+    for i in range(n_episodes):
+        observation = _reset(env, seed=seed if i == 0 else None)
+        episode = _Episode.begin(observation)
+        while not (episode.terminated or episode.truncated):
+            action = policy(observation)
+            observation, reward, terminated, truncated, _ = env.step(action)
+            out_of_time = len(episode.rewards) + 1 == limit
+            episode.add(action, reward, observation, terminated, truncated or out_of_time)
+        yield episode
+
+
+def _vector_episodes(env: Any, policy: Policy, n_episodes: int, seed: int | None) -> list[_Episode]:
+    mode = _autoreset_mode(env)
+    copies = range(env.num_envs)
+    quota = [n_episodes // env.num_envs + (i < n_episodes % env.num_envs) for i in copies]
+    finished: list[list[_Episode]] = [[] for _ in copies]
+    observations = _reset(env, seed=seed)
+    running = [_Episode.begin(observation) for observation in observations]
+    done = np.zeros(env.num_envs, dtype=np.bool_)
+    while any(len(finished[i]) < quota[i] for i in copies):
+        actions = policy(observations)
+        being_reset = done if mode == "NEXT_STEP" else np.zeros_like(done)
+        observations, rewards, terminated, truncated, info = env.step(actions)
+        done = (terminated | truncated) & ~being_reset
+        for i in copies:
+            if being_reset[i]:  # this step was the reset: its reward and action belong to no transition
+                running[i] = _Episode.begin(observations[i])
+            elif len(finished[i]) < quota[i]:
+                reached = info["final_obs"][i] if mode == "SAME_STEP" and done[i] else observations[i]
+                running[i].add(actions[i], rewards[i], reached, terminated[i], truncated[i])
+                finished[i] += [running[i]] if done[i] else []
+        if mode == "DISABLED" and done.any():
+            observations = _reset(env, options={"reset_mask": done.copy()})
+        if mode != "NEXT_STEP":
+            for i in np.flatnonzero(done).tolist():
+                running[i] = _Episode.begin(observations[i])
+    return [episode for of_copy in finished for episode in of_copy]
+
+
+def _autoreset_mode(env: Any) -> str:
+    """Return the name of the mode, without which the final observations cannot be told from the first."""
+    mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
+    name = str(getattr(mode, "name", mode))
+    if name not in AUTORESET_MODES:
+        rule = 'a vector environment that states its mode in env.metadata["autoreset_mode"]'
+        hint = "Set it to the gymnasium.vector.AutoresetMode that the environment follows."
+        raise ValueError(must_be("env", rule, repr(mode), hint))
+    return name
+
+
+def _as_trajectories(episodes: Iterable[_Episode], dt: float | None) -> Trajectories:
+    record = list(episodes)
+    actions = [action for episode in record for action in episode.actions]
+    stacked = np.stack(actions)
+    return from_flat(
+        np.stack([state for episode in record for state in episode.states]),
+        offsets_of(np.array([len(episode.states) for episode in record])),
+        [reward for episode in record for reward in episode.rewards],
+        stacked if stacked.ndim == 1 else as_rows(stacked),
+        terminated=[episode.terminated for episode in record],
+        truncated=[episode.truncated for episode in record],
+        dt=dt,
+    )

@@ -1,0 +1,241 @@
+"""Trajectories from tables: one row per state, one row per step (s, r, s'), or one row per episode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import BoolArray, FloatArray, IntArray
+from .._core.validation import check_choice
+from ..data.trajectories import Trajectories
+from ._columns import Column, as_booleans, as_floats, is_integer, open_table
+from ._list_columns import from_list_columns, holds_lists
+from ._ordering import Order, order_rows
+from ._rows import FINAL_STATES, Rows, as_labels, close_episodes, flags_of_episodes
+from .transitions import GAPS, from_transitions
+
+Names = str | Sequence[str]
+NO_TERMINAL_HINT = "If no episode ends in an absorbing state, pass terminated=None."
+
+
+def from_table(
+    table: Any,
+    *,
+    states: Names,
+    rewards: str | None = "reward",
+    episode: str | None = "episode",
+    step: str | None = None,
+    time: str | None = None,
+    actions: Names | None = None,
+    terminated: str | None = "terminated",
+    truncated: str | None = None,
+    next_states: Names | None = None,
+    dt: float | None = None,
+    final_states: str = "recorded",
+    gaps: str = "raise",
+) -> Trajectories:
+    """Return trajectories from a table with one row per state, per step, or per episode.
+
+    *One row per state* is the usual log: L + 1 rows for an episode of L steps, the last of which holds the
+    final state and has no reward (NaN or null). *One row per step* has the next state in columns of its own
+    (`next_states`). *One row per episode* has lists in its columns; that is seen from the columns.
+
+    Parameters
+    ----------
+    table : DataFrame, Arrow table, dict of arrays, or path
+        pandas, polars (a LazyFrame is collected for the columns needed), pyarrow, a Hugging Face ``Dataset``,
+        or the path of a Parquet or CSV file.
+    states : str or list of str
+        Columns of the state. A ``*`` stands for anything: ``"obs_*"`` takes all that match, in their order.
+    rewards : str or None, default="reward"
+        Column of the reward of the step that starts in the row's state.
+    episode : str or None, default="episode"
+        Column that tells episodes apart. None: all rows are one episode.
+    step, time : str, optional
+        Columns to sort by inside an episode. Steps must be evenly spaced. Times (numbers, or dates that are
+        then counted in seconds) also give `dt`. With neither, the rows are taken in order.
+    actions : str or list of str, optional
+        Columns of the action. Integers stay integers.
+    terminated : str or None, default="terminated"
+        Column that says whether the episode ended in an absorbing state, whose value is 0: set in the row of
+        the last step, in that of the final state, or in all rows of the episode.
+    truncated : str, optional
+        Column that says, in the same way, whether the episode was cut off.
+    next_states : str or list of str, optional
+        Columns of the next state, in tables with one row per step.
+    dt : float, optional
+        Time of one step, if there is no `time`.
+    final_states : {"recorded", "repeat", "drop"}, default="recorded"
+        For tables with one row per state. "recorded": the last row of an episode is its final state. The two
+        others are for logs without it. "repeat": a terminated episode ends in its last state once more, which
+        LSTD never looks at, because the value there is 0, but PhiBE would; others lose their last step.
+        "drop": all episodes lose their last step and none counts as terminated, which biases the value if
+        the end carries reward.
+    gaps : {"raise", "cut"}, default="raise"
+        What to do where a step is missing: stop, or begin a new trajectory behind the gap.
+
+    Returns
+    -------
+    Trajectories
+        In the order of the episode ids. Pieces of a cut episode share their `parent`.
+
+    Examples
+    --------
+    >>> table = {
+    ...     "episode": [7, 7, 7, 9, 9],
+    ...     "x": [0.0, 0.5, 1.0, 0.0, 0.25],
+    ...     "reward": [1.0, 1.0, None, 1.0, None],
+    ...     "terminated": [False, True, None, False, None],
+    ... }
+    >>> from_table(table, states="x")
+    Trajectories(2 x 1-2 steps, d=1, rewards, 1 terminated)
+    """
+    check_choice(final_states, "final_states", FINAL_STATES)
+    check_choice(gaps, "gaps", GAPS)
+    if dt is not None and time is not None:
+        raise ValueError(must_be("dt", "None when `time` is given", dt, "The times give it."))
+    view = open_table(table)
+    wanted = {
+        "states": view.resolve(states, "states"),
+        "rewards": view.resolve(rewards, "rewards", "If the log has none, pass rewards=None."),
+        "episode": view.resolve(episode, "episode", "If all rows are one episode, pass episode=None."),
+        "step": view.resolve(step, "step"),
+        "time": view.resolve(time, "time"),
+        "actions": view.resolve(actions, "actions"),
+        "terminated": view.resolve(terminated, "terminated", NO_TERMINAL_HINT),
+        "truncated": view.resolve(truncated, "truncated"),
+        "next_states": view.resolve(next_states, "next_states"),
+    }
+    loaded = view.load(list(dict.fromkeys(name for names in wanted.values() for name in names)))
+    columns = _Columns({role: {name: loaded[name] for name in names} for role, names in wanted.items()})
+    if columns.n_rows == 0:
+        raise ValueError(must_be("table", "a table with rows and at least one state column", "an empty one"))
+    if holds_lists(columns.first("states")):
+        return from_list_columns(columns.by_role, dt, final_states)
+    if next_states is not None:
+        return _from_step_rows(columns, dt, gaps)
+    return _from_state_rows(columns, dt, final_states, gaps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns of the table by what they mean."""
+
+    by_role: dict[str, dict[str, Column]]
+
+    def first(self, role: str) -> Column | None:
+        return next(iter(self.by_role[role].values()), None)
+
+    def floats(self, role: str) -> FloatArray | None:
+        for name, column in self.by_role[role].items():
+            return as_floats(column, f'{role}: "{name}"')
+        return None
+
+    def matrix(self, role: str, rows: IntArray) -> FloatArray:
+        """Return the columns side by side (R, d); a value that is not finite is named by column and row."""
+        names = list(self.by_role[role])
+        parts = [as_floats(column, f'{role}: "{name}"')[rows] for name, column in self.by_role[role].items()]
+        matrix = np.stack(parts, axis=1)
+        wrong = np.argwhere(~np.isfinite(matrix))
+        if len(wrong):
+            row, column = (int(i) for i in wrong[0])
+            got = f'{matrix[row, column]:g} in column "{names[column]}", row {rows[row]} ({len(wrong)} such)'
+            raise ValueError(must_be(role, "finite in every row", got, "Remove or impute those rows first."))
+        return matrix
+
+    @property
+    def n_rows(self) -> int:
+        return next((len(column) for column in self.by_role["states"].values()), 0)
+
+    def order(self) -> Order:
+        """Return the rows in order of episode and time."""
+        return order_rows(self.first("episode"), self.first("step"), self.first("time"), self.n_rows)
+
+    def sorted_floats(self, role: str, order: Order) -> FloatArray | None:
+        values = self.floats(role)
+        return None if values is None else values[order.rows]
+
+    def sorted_actions(self, order: Order) -> FloatArray | None:
+        columns = self.by_role["actions"].items()
+        if not columns:
+            return None
+        parts = [as_floats(column, f'actions: "{name}"')[order.rows] for name, column in columns]
+        return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
+
+    @property
+    def integer_actions(self) -> bool:
+        return all(is_integer(column) for column in self.by_role["actions"].values())
+
+
+def _from_state_rows(columns: _Columns, dt: float | None, final_states: str, gaps: str) -> Trajectories:
+    """One row per state: rows become runs of consecutive states, one per episode unless steps are missing."""
+    order = columns.order()
+    if gaps == "raise" and order.gap_after.any():
+        row = int(np.flatnonzero(order.gap_after)[0])
+        got = f"none behind table row {order.rows[row]} in episode {order.ids[order.episode[row]]}"
+        hint = (
+            f"{int(order.gap_after.sum())} such: add the missing rows, or pass "
+            'gaps="cut" to begin a new trajectory behind each gap.'
+        )
+        raise ValueError(must_be("step", "followed by the next one until the episode ends", got, hint))
+    ends = {
+        role: flags_of_episodes(
+            columns.sorted_floats(role, order),
+            order.lengths,
+            order.ids,
+            role,
+            has_final_row=final_states == "recorded",
+        )
+        for role in ("terminated", "truncated")
+    }
+    last = np.flatnonzero(order.last | order.gap_after)  # of each run
+    whole = order.last[last]
+    parent = order.episode[last]
+    rows = Rows(
+        states=columns.matrix("states", order.rows),
+        lengths=np.diff(last, prepend=-1),
+        rewards=columns.sorted_floats("rewards", order),
+        actions=columns.sorted_actions(order),
+        integer_actions=columns.integer_actions,
+        dt=order.dt if dt is None else dt,
+        terminated=ends["terminated"][parent] & whole,
+        truncated=ends["truncated"][parent] | ~whole,
+        whole=whole,
+        parent=parent,
+        ids=order.ids,
+    )
+    return close_episodes(rows, final_states)
+
+
+def _from_step_rows(columns: _Columns, dt: float | None, gaps: str) -> Trajectories:
+    """One row per step: the next state says where a trajectory goes on."""
+    order = columns.order()
+    if isinstance(order.dt, np.ndarray):
+        hint = "The time of an episode's last step is not in the table; pass `dt`, or one row per state."
+        raise ValueError(
+            must_be("time", "evenly spaced in tables with one row per step", "uneven times", hint)
+        )
+    actions = columns.sorted_actions(order)
+    return from_transitions(
+        columns.matrix("states", order.rows),
+        columns.matrix("next_states", order.rows),
+        columns.sorted_floats("rewards", order),
+        None if actions is None else as_labels(actions, integer=columns.integer_actions),
+        *(_flags_of_steps(columns, role, order) for role in ("terminated", "truncated")),
+        episode=order.episode,
+        dt=order.dt if dt is None else dt,
+        gaps=gaps,
+    )
+
+
+def _flags_of_steps(columns: _Columns, role: str, order: Order) -> BoolArray:
+    """Return one flag per row; where the table names its episodes, only their last row may carry one."""
+    flags = columns.sorted_floats(role, order)
+    if columns.first("episode") is None and flags is not None:
+        return as_booleans(flags, role)
+    ended = flags_of_episodes(flags, order.lengths, order.ids, role, has_final_row=False)
+    return order.last & np.repeat(ended, order.lengths)

@@ -1,0 +1,119 @@
+"""Single steps (state, reward, next state), chained back into the trajectories they were cut from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from .._core.validation import check_array, check_choice, check_length
+from ..data._flat import check_flags, offsets_of
+from ..data.trajectories import Trajectories
+from .flat import from_flat, with_parent
+
+GAPS = ("raise", "cut")
+
+
+def from_transitions(
+    states: ArrayLike,
+    next_states: ArrayLike,
+    rewards: ArrayLike | None = None,
+    actions: ArrayLike | None = None,
+    terminated: ArrayLike | None = None,
+    truncated: ArrayLike | None = None,
+    *,
+    episode: ArrayLike | None = None,
+    dt: float | ArrayLike | None = None,
+    gaps: str = "raise",
+) -> Trajectories:
+    """Return trajectories from rows (s, a, r, s') in order of time.
+
+    Row t + 1 continues row t when row t did not end an episode, both have the same `episode`, and the next
+    state of row t is the state of row t + 1.
+
+    Parameters
+    ----------
+    states, next_states : array of shape (N, d) or (N,)
+    rewards : array of shape (N,), optional
+    actions : array of shape (N,) or (N, a), optional
+    terminated, truncated : array of bool, shape (N,), optional
+        Whether the step ended its episode: in an absorbing state, or by being cut off.
+    episode : array of shape (N,), optional
+        The episode of each row, or the environment it was logged in. Where it changes, a trajectory ends.
+    dt : float or array of shape (N,), optional
+        Time between a state and the next.
+    gaps : {"raise", "cut"}, default="raise"
+        What to do where a row starts elsewhere than the row before it ended, and nothing says that an episode
+        ended there: stop, or begin a new trajectory and mark the one before as truncated. Rows that are
+        independent draws are all gaps, so that ``"cut"`` makes every one its own trajectory.
+
+    Examples
+    --------
+    >>> from_transitions([0.0, 1.0, 5.0], [1.0, 2.0, 6.0], [1.0, 1.0, 9.0], terminated=[False, True, False])
+    Trajectories(2 x 1-2 steps, d=1, rewards, 1 terminated)
+    """
+    check_choice(gaps, "gaps", GAPS)
+    here = _as_columns(check_array(states, "states", ndim=(1, 2)))
+    there = _as_columns(check_array(next_states, "next_states", ndim=(1, 2)))
+    if there.shape != here.shape:
+        raise ValueError(must_be("next_states", f"of the shape of `states` {here.shape}", there.shape))
+    n_rows = len(here)
+    ends = check_flags(terminated, "terminated", n_rows), check_flags(truncated, "truncated", n_rows)
+    breaks = ends[0] | ends[1] | _changes(episode, n_rows)
+    cut = _gaps(here, there, breaks)
+    if cut.any() and gaps == "raise":
+        _refuse_gap(here, there, cut)
+    last = np.flatnonzero(breaks | cut)  # last row of each trajectory
+    data = from_flat(
+        _interleave(here, there, last),
+        offsets_of(np.diff(last, prepend=-1) + 1),
+        rewards,
+        actions,
+        terminated=ends[0][last],
+        truncated=ends[1][last] | cut[last],
+        dt=dt,
+    )
+    # Pieces up to the next real end come from one episode, and are therefore dependent.
+    return with_parent(data, np.concatenate([[0], np.cumsum(breaks[last])[:-1]]))
+
+
+def _as_columns(array: FloatArray) -> FloatArray:
+    return array[:, np.newaxis] if array.ndim == 1 else array
+
+
+def _changes(episode: ArrayLike | None, n_rows: int) -> BoolArray:
+    """Tell of each row whether it is the last of its episode; the last row of all always is."""
+    changes = np.zeros(n_rows, dtype=np.bool_)
+    changes[-1] = True
+    if episode is not None:
+        ids = np.asarray(episode)
+        check_length(len(ids), n_rows, "episode", "states")
+        changes[:-1] = ids[1:] != ids[:-1]
+    return changes
+
+
+def _gaps(here: FloatArray, there: FloatArray, breaks: BoolArray) -> BoolArray:
+    gaps = np.zeros(len(here), dtype=np.bool_)
+    gaps[:-1] = (there[:-1] != here[1:]).any(axis=1)
+    return gaps & ~breaks
+
+
+def _refuse_gap(here: FloatArray, there: FloatArray, cut: BoolArray) -> None:
+    row = int(np.flatnonzero(cut)[0])
+    got = f"{there[row]} after row {row}, where row {row + 1} starts at {here[row + 1]}"
+    hint = (
+        f"{int(cut.sum())} of {len(cut)} rows end so without an end being flagged: sort the rows, pass "
+        '`episode`, or pass gaps="cut" to begin a new trajectory at each.'
+    )
+    raise ValueError(must_be("next_states", "the state of the following row", got, hint))
+
+
+def _interleave(here: FloatArray, there: FloatArray, last: IntArray) -> FloatArray:
+    """Return the rows of `here` with the final state of each trajectory put after its last row."""
+    states = np.empty((len(here) + len(last), here.shape[1]))
+    final = last + 1 + np.arange(len(last))
+    is_final = np.zeros(len(states), dtype=np.bool_)
+    is_final[final] = True
+    states[is_final] = there[last]
+    states[~is_final] = here
+    return states

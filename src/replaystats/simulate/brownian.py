@@ -1,0 +1,175 @@
+"""Brownian motion on a torus and geometric Brownian motion: eigenfunctions give both values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_array, check_real
+from ._diffusion import Diffusion, Start, StartRule
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TorusBrownian(Diffusion):
+    """Brownian motion on the torus of period 2 pi, with waves as reward rate.
+
+    It moves by ``ds = diffusion dB`` and earns ``sum_i c_i cos(w_i . s)``.
+    Each wave is an eigenfunction: ``V(s) = sum_i c_i cos(w_i . s) / (beta + diffusion^2 |w_i|^2 / 2)``, and
+    the discrete value has ``dt / (1 - gamma exp(-diffusion^2 |w_i|^2 dt / 2))`` in place of the fraction.
+
+    Parameters
+    ----------
+    diffusion : float, default=1.0
+    waves : sequence of wave vectors, shape (m, d), default=((1,),)
+        Integers; d is the dimension of the torus.
+    coefficients : sequence of float, shape (m,), optional
+        All 1 by default.
+    wrap : bool, default=False
+        Store the angles in [-pi, pi). By default they run on along the real line: the same points of the
+        torus, but increments then are those of the motion, which methods that use increments (PhiBE) need.
+    dt, discount_rate : float
+
+    Notes
+    -----
+    Starting laws: "uniform" (default), the stationary law; a number is the sd of a normal start.
+
+    Examples
+    --------
+    >>> TorusBrownian(waves=[[1, 0], [1, 2]]).value([[0.0, 0.0]])  # 1 / 1.5 + 1 / 3.5
+    array([0.95238095])
+    """
+
+    diffusion: float = 1.0
+    waves: Sequence[Sequence[int]] = ((1,),)
+    coefficients: Sequence[float] | None = None
+    wrap: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_real(self.diffusion, "diffusion", low=0.0, closed="neither")
+        waves = check_array(self.waves, "waves", ndim=2)
+        if not np.array_equal(waves, np.round(waves)):
+            raise ValueError(must_be("waves", "integers, so that the reward has period 2 pi", waves.tolist()))
+        given = np.ones(len(waves)) if self.coefficients is None else self.coefficients
+        coefficients = check_array(np.asarray(given), "coefficients", ndim=1)
+        if len(coefficients) != len(waves):
+            raise ValueError(must_be("coefficients", f"one per wave ({len(waves)})", len(coefficients)))
+        object.__setattr__(self, "waves", tuple(tuple(int(k) for k in wave) for wave in waves))
+        object.__setattr__(self, "coefficients", tuple(coefficients.tolist()))
+
+    @property
+    def dimension(self) -> int:
+        """Dimension d of the torus."""
+        return len(self.waves[0])
+
+    def reward_rate(self, states: ArrayLike) -> FloatArray:
+        """Return ``sum_i c_i cos(w_i . s)``."""
+        return self._series(states, np.ones(len(self.waves)))
+
+    def value(self, states: ArrayLike) -> FloatArray:
+        """Return ``sum_i c_i cos(w_i . s) / (beta + diffusion^2 |w_i|^2 / 2)``."""
+        return self._series(states, 1.0 / self._decay_rates())
+
+    def discrete_value(self, states: ArrayLike) -> FloatArray:
+        """Return ``sum_i dt c_i cos(w_i . s) / (1 - gamma exp(-diffusion^2 |w_i|^2 dt / 2))``."""
+        return self._series(states, -self.dt / np.expm1(-self._decay_rates() * self.dt))
+
+    def _decay_rates(self) -> FloatArray:
+        squared = (np.array(self.waves, dtype=np.float64) ** 2).sum(axis=1)
+        return np.asarray(self.discount_rate + 0.5 * self.diffusion**2 * squared)
+
+    def _series(self, states: ArrayLike, factors: FloatArray) -> FloatArray:
+        phases = self._points(states) @ np.array(self.waves, dtype=np.float64).T  # (m, waves)
+        return np.asarray(np.cos(phases) @ (np.asarray(self.coefficients) * factors))
+
+    def _step(self, states: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return self._wrap(rng.normal(states, self.diffusion * math.sqrt(self.dt)))
+
+    def _start(self, start: Start, n: int, rng: np.random.Generator) -> FloatArray:
+        return self._wrap(super()._start(start, n, rng))
+
+    def _wrap(self, states: FloatArray) -> FloatArray:
+        return np.mod(states + math.pi, 2 * math.pi) - math.pi if self.wrap else states
+
+    def _named_starts(self) -> dict[str, StartRule]:
+        return {"uniform": lambda n, rng: rng.uniform(-math.pi, math.pi, (n, self.dimension))}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GeometricBrownian(Diffusion):
+    """``ds = drift s dt + diffusion s dB`` on s > 0, with reward rate ``s^power``.
+
+    Powers are eigenfunctions with growth rate ``kappa = power drift + power (power - 1) diffusion^2 / 2``:
+    ``V(s) = s^power / (beta - kappa)`` and the discrete value is ``dt s^power / (1 - gamma e^{kappa dt})``.
+
+    Parameters
+    ----------
+    drift : float, default=0.05
+    diffusion : float, default=0.2
+    power : float, default=2.0
+        The value is finite only if kappa < beta.
+    dt, discount_rate : float
+
+    Notes
+    -----
+    Starting laws: "uniform" on [0.5, 1.5] (default); a number is the standard deviation of log s.
+
+    Examples
+    --------
+    >>> GeometricBrownian().value([1.0, 2.0]).round(4)  # s^2 / (1 - 0.14)
+    array([1.1628, 4.6512])
+    """
+
+    drift: float = 0.05
+    diffusion: float = 0.2
+    power: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_real(self.drift, "drift")
+        check_real(self.diffusion, "diffusion", low=0.0)
+        check_real(self.power, "power")
+        if self.growth_rate >= self.discount_rate:
+            rule = f"above the growth rate of the reward ({self.growth_rate:g})"
+            hint = "Otherwise the value is infinite: raise `discount_rate` or lower `power`."
+            raise ValueError(must_be("discount_rate", rule, self.discount_rate, hint))
+
+    @property
+    def growth_rate(self) -> float:
+        """kappa, the growth rate of E s_t^power."""
+        return self.power * self.drift + 0.5 * self.power * (self.power - 1.0) * self.diffusion**2
+
+    def reward_rate(self, states: ArrayLike) -> FloatArray:
+        """Return ``s^power``."""
+        return np.asarray(self._points(states)[:, 0] ** self.power)
+
+    def value(self, states: ArrayLike) -> FloatArray:
+        """Return ``s^power / (beta - kappa)``."""
+        return self.reward_rate(states) / (self.discount_rate - self.growth_rate)
+
+    def discrete_value(self, states: ArrayLike) -> FloatArray:
+        """Return ``dt s^power / (1 - gamma e^{kappa dt})``."""
+        exponent = (self.growth_rate - self.discount_rate) * self.dt
+        return -self.dt * self.reward_rate(states) / math.expm1(exponent)
+
+    def _points(self, states: ArrayLike) -> FloatArray:
+        points = super()._points(states)
+        if points.min() <= 0.0:
+            raise ValueError(must_be("states", "positive", f"{points.min():g} as the smallest"))
+        return points
+
+    def _step(self, states: FloatArray, rng: np.random.Generator) -> FloatArray:
+        log_drift = (self.drift - 0.5 * self.diffusion**2) * self.dt
+        noise = rng.normal(log_drift, self.diffusion * math.sqrt(self.dt), states.shape)
+        return np.asarray(states * np.exp(noise))
+
+    def _spread(self, sd: float, n: int, rng: np.random.Generator) -> FloatArray:
+        return np.exp(rng.normal(0.0, sd, (n, 1)))
+
+    def _named_starts(self) -> dict[str, StartRule]:
+        return {"uniform": lambda n, rng: rng.uniform(0.5, 1.5, (n, 1))}

@@ -1,0 +1,192 @@
+"""Ornstein-Uhlenbeck processes: the paper's, with value cos^3, and the stable one with Hermite rewards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import hermite_e
+from scipy.special import exprel, ndtr, ndtri
+
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_array, check_real
+from ._diffusion import Diffusion, StartRule
+
+# Terms of a discounted sum below this share of the first cannot change a double.
+NEGLIGIBLE = 1e-17
+# exp(-variance / 2) underflows to 0 beyond this variance.
+VANISHING_VARIANCE = 1500.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OrnsteinUhlenbeck(Diffusion):
+    """The paper's process, ``ds = drift s dt + diffusion dB``, with the reward that makes V(s) = cos^3 s.
+
+    The reward rate is ``beta V - drift s V' - diffusion^2 V'' / 2`` for ``V = cos^3``, so V is the value in
+    continuous time whatever the parameters. States are neither wrapped nor clipped.
+
+    Parameters
+    ----------
+    drift : float, default=0.05
+        Growth rate of the mean; the paper's process is (slowly) unstable.
+    diffusion : float, default=1.0
+        Standard deviation per square root of time.
+    dt, discount_rate : float
+        As in every process; the paper's reproduction uses 0.1 and 1.
+
+    Notes
+    -----
+    Starting laws: "paper", N(0, 0.1^2) truncated to [-pi, pi] (default; a number replaces the 0.1), and
+    "uniform" on [-pi, pi].
+
+    Examples
+    --------
+    >>> process = OrnsteinUhlenbeck()
+    >>> process.sample(1000, 2, rng=0)
+    Trajectories(1000 x 2 steps, d=1, rewards, dt=0.1)
+    >>> process.value([0.0, 1.0]).round(4)
+    array([1.    , 0.1577])
+    >>> process.discrete_value([0.0, 1.0]).round(4)
+    array([1.1326, 0.1167])
+    """
+
+    drift: float = 0.05
+    diffusion: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_real(self.drift, "drift")
+        check_real(self.diffusion, "diffusion", low=0.0)
+
+    def moments(self, states: ArrayLike, time: float) -> tuple[FloatArray, float]:
+        """Return the mean (m,) and the variance of the state a `time` later, given `states` (m,) now."""
+        mean = self._points(states)[:, 0] * math.exp(self.drift * time)
+        return mean, self.diffusion**2 * time * float(exprel(2.0 * self.drift * time))
+
+    def reward_rate(self, states: ArrayLike) -> FloatArray:
+        """Return ``beta cos^3 s + 3 drift s cos^2 s sin s - diffusion^2/2 (6 cos s sin^2 s - 3 cos^3 s)``."""
+        s = self._points(states)[:, 0]
+        cos, sin = np.cos(s), np.sin(s)
+        curvature = 6.0 * cos * sin**2 - 3.0 * cos**3
+        growth = 3.0 * self.drift * s * cos**2 * sin
+        return np.asarray(self.discount_rate * cos**3 + growth - 0.5 * self.diffusion**2 * curvature)
+
+    def value(self, states: ArrayLike) -> FloatArray:
+        """Return cos^3 s."""
+        return np.asarray(np.cos(self._points(states)[:, 0]) ** 3)
+
+    def discrete_value(self, states: ArrayLike) -> FloatArray:
+        """Return the sum over j of ``gamma^j dt E r(s_{j dt})``, each expectation in closed form."""
+        s = self._points(states)[:, 0]
+        total = np.zeros_like(s)
+        n_terms = math.ceil(math.log(NEGLIGIBLE) / math.log(self.discount)) + 1
+        for j in range(n_terms):
+            mean, variance = self.moments(s, j * self.dt)
+            if variance > VANISHING_VARIANCE:
+                break
+            total += self.discount**j * self.dt * self._expected_rate(mean, variance)
+        return total
+
+    def _expected_rate(self, mean: FloatArray, variance: float) -> FloatArray:
+        """Return E r(s) for s ~ N(mean, variance).
+
+        With cos^3 s = (3 cos s + cos 3s)/4 the rate is a sum of cos(ks) and s sin(ks), k = 1, 3. Their
+        expectations come from the characteristic function: E cos(ks) = cos(k mean) e^{-k^2 variance/2}, and
+        E s sin(ks) is minus its derivative in k.
+        """
+        rate = np.zeros_like(mean)
+        for k, weight in ((1, 0.75), (3, 0.25)):
+            damping = math.exp(-0.5 * k**2 * variance)
+            cos, sin = damping * np.cos(k * mean), damping * np.sin(k * mean)
+            s_sin = mean * sin + k * variance * cos
+            rate += weight * (self.discount_rate + 0.5 * (k * self.diffusion) ** 2) * cos
+            rate += weight * self.drift * k * s_sin
+        return rate
+
+    def _step(self, states: FloatArray, rng: np.random.Generator) -> FloatArray:
+        mean, variance = self.moments(states, self.dt)
+        return rng.normal(mean, math.sqrt(variance))[:, np.newaxis]
+
+    def _named_starts(self) -> dict[str, StartRule]:
+        return {
+            "paper": lambda n, rng: self._spread(0.1, n, rng),
+            "uniform": lambda n, rng: rng.uniform(-math.pi, math.pi, (n, 1)),
+        }
+
+    def _spread(self, sd: float, n: int, rng: np.random.Generator) -> FloatArray:
+        if sd == 0.0:
+            return np.zeros((n, 1))
+        low, high = ndtr(-math.pi / sd), ndtr(math.pi / sd)  # truncation to [-pi, pi] by inversion
+        return np.asarray(sd * ndtri(rng.uniform(low, high, (n, 1))))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HermiteOU(Diffusion):
+    """Stable process ``ds = -reversion s dt + diffusion dB`` whose rewards are its own eigenfunctions.
+
+    With u = s / (stationary sd), the Hermite polynomials He_j(u) are eigenfunctions of the semigroup: one
+    step multiplies them by ``exp(-j reversion dt)``. So for the rate ``r = sum_j c_j He_j(u)`` the value
+    in continuous time is ``sum_j c_j He_j / (beta + j reversion)``, the discrete one
+    ``sum_j dt c_j He_j / (1 - gamma e^{-j reversion dt})``, and a Hermite basis has no approximation error
+    for either.
+
+    Parameters
+    ----------
+    reversion, diffusion : float, default=1.0
+    coefficients : sequence of float, default=(0, 1, 0.5, 0.25)
+        c_0, c_1, ... of the reward rate.
+    dt, discount_rate : float
+
+    Notes
+    -----
+    Starting laws: "stationary" (default); a number is the standard deviation of a normal start.
+
+    Examples
+    --------
+    >>> HermiteOU(coefficients=[0, 0, 1]).value([2.0])  # He_2(u) / (1 + 2), u^2 = 2 s^2
+    array([2.33333333])
+    """
+
+    reversion: float = 1.0
+    diffusion: float = 1.0
+    coefficients: Sequence[float] = (0.0, 1.0, 0.5, 0.25)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_real(self.reversion, "reversion", low=0.0, closed="neither")
+        check_real(self.diffusion, "diffusion", low=0.0, closed="neither")
+        coefficients = check_array(np.asarray(self.coefficients), "coefficients", ndim=1)
+        object.__setattr__(self, "coefficients", tuple(coefficients.tolist()))
+
+    @property
+    def stationary_sd(self) -> float:
+        """Standard deviation of the stationary law."""
+        return self.diffusion / math.sqrt(2.0 * self.reversion)
+
+    def reward_rate(self, states: ArrayLike) -> FloatArray:
+        """Return ``sum_j c_j He_j(s / sd)``."""
+        return self._series(states, np.ones(len(self.coefficients)))
+
+    def value(self, states: ArrayLike) -> FloatArray:
+        """Return ``sum_j c_j He_j(s / sd) / (beta + j reversion)``."""
+        degree = np.arange(len(self.coefficients), dtype=np.float64)
+        return self._series(states, 1.0 / (self.discount_rate + degree * self.reversion))
+
+    def discrete_value(self, states: ArrayLike) -> FloatArray:
+        """Return ``sum_j dt c_j He_j(s / sd) / (1 - gamma e^{-j reversion dt})``."""
+        degree = np.arange(len(self.coefficients), dtype=np.float64)
+        rates = self.discount_rate + degree * self.reversion
+        return self._series(states, -self.dt / np.expm1(-rates * self.dt))
+
+    def _series(self, states: ArrayLike, factors: FloatArray) -> FloatArray:
+        scaled = self._points(states)[:, 0] / self.stationary_sd
+        return np.asarray(hermite_e.hermeval(scaled, np.asarray(self.coefficients) * factors))
+
+    def _step(self, states: FloatArray, rng: np.random.Generator) -> FloatArray:
+        decay = math.exp(-self.reversion * self.dt)
+        return rng.normal(decay * states, self.stationary_sd * math.sqrt(1.0 - decay**2))
+
+    def _named_starts(self) -> dict[str, StartRule]:
+        return {"stationary": lambda n, rng: self._spread(self.stationary_sd, n, rng)}

@@ -1,0 +1,290 @@
+"""A penalty chosen from the data: Lepski's balancing principle along a path of Tikhonov solutions.
+
+With A = U diag(s) V^T, the solution with penalty a is
+
+    theta_a = R_a b,    R_a = V diag(s / (s^2 + (a scale)^2)) U^T,
+
+where scale is the largest singular value that a subset of this size has on average.
+
+A large a is biased, a small one noisy. The noise is known (the sandwich variance of theta_a), the bias is
+not, but two solutions that differ by more than the noisier one's noise differ by bias. So: take the largest a
+whose solution stays within kappa times the noise of every solution with a smaller a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.validation import check_array, check_real
+from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments
+from ..moments.streamed import StreamedMoments
+from ..moments.subset_sums import SubsetSums
+from ..plans import ResamplingPlan
+from .base import Solution, Solver, finish
+
+# Half decades. Below 1e-6 the noise of a hopeless problem drowns every difference, and rare failures return.
+DEFAULT_PATH = tuple(float(a) for a in 10.0 ** (np.arange(-12, 1) / 2))
+# Numbers in the residuals of one block of observations: 1 MB, which stays in the cache.
+_BLOCK_NUMBERS = 2**17
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BalancedPath:
+    """The path of solutions of one system, and where the balance was struck.
+
+    Attributes
+    ----------
+    penalties : ndarray of shape (p,)
+        From small to large.
+    theta : ndarray of shape (p, q)
+        The solution at every penalty.
+    noise : ndarray of shape (p,)
+        Root mean squared standard error of the solution in the metric of the rule. Large penalties may seem
+        noisy again, because what they leave unexplained counts as noise.
+    chosen : int
+        Position of the chosen penalty.
+    """
+
+    penalties: FloatArray
+    theta: FloatArray
+    noise: FloatArray
+    chosen: int
+
+    def __repr__(self) -> str:
+        return f"BalancedPath({len(self.penalties)} penalties, chosen {self.penalties[self.chosen]:.2g})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lepski(Solver):
+    """Tikhonov regularisation with the penalty that balances bias and noise, chosen on each subset anew.
+
+    Parameters
+    ----------
+    kappa : float
+        How many units of noise two solutions may differ by. Larger means a larger penalty. The default is
+        for ill-posed problems; 0.5 leaves well-posed ones alone.
+    path : sequence of float
+        Penalties to choose from, increasing, relative to the largest singular value of all data; 0 is the
+        plain inverse.
+    targets : array-like of shape (m, q), optional
+        Features of the points whose predictions matter: noise and differences are then measured there. The
+        default metric is ``(A^T A)^(1/2)``: the fitted values for least squares, an energy norm otherwise.
+        It gives little weight to what the data hardly determine.
+
+    Notes
+    -----
+    O(p k q^2) operations on a subset of k observations. `Solution.truncated` counts the directions that the
+    penalty damps to less than half, `Solution.condition` is that of the matrix before.
+    With several outputs each has a penalty of its own.
+
+    References
+    ----------
+    O. V. Lepskii (1990), On a problem of adaptive estimation in Gaussian white noise, Theory of Probability
+    and its Applications 35.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replaystats as rs
+    >>> rng = np.random.default_rng(2)
+    >>> X = rng.normal(size=(100, 1)) + 0.01 * rng.normal(size=(100, 2))  # two columns, almost one
+    >>> moments = rs.ridge_moments(X, X.sum(axis=1) + rng.normal(size=100))
+    >>> rs.plug_in(moments).theta.round(1)
+    array([ 4.1, -2.1])
+    >>> rs.plug_in(moments, Lepski()).theta.round(1)
+    array([1., 1.])
+    """
+
+    kappa: float = 1.5
+    path: tuple[float, ...] = DEFAULT_PATH
+    targets: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        check_real(self.kappa, "kappa", low=0.0, closed="neither")
+        path = check_array(np.asarray(self.path), "path", ndim=1)
+        if path[0] < 0 or (np.diff(path) <= 0).any():
+            raise ValueError(must_be("path", "non-negative and increasing", self.path))
+        object.__setattr__(self, "path", tuple(path.tolist()))
+        if self.targets is not None:
+            object.__setattr__(self, "targets", check_array(self.targets, "targets", ndim=2))
+
+    def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
+        """Refuse: sums alone do not say how noisy they are."""
+        raise TypeError(
+            "Lepski must be given the observations, not their sums alone; use rs.plug_in(moments, solver) or "
+            "rs.replicate(moments, plan, solver=solver)."
+        )
+
+    def solve_full(self, moments: AnyMoments) -> Solution:
+        """See the base class."""
+        A, b = moments.total()
+        everything = np.arange(moments.n_observations)
+        return self._solve_each(A[None], b[None], _held(moments), everything[None])
+
+    def solve_subsets(
+        self, sums: SubsetSums, moments: AnyMoments, plan: ResamplingPlan, start: int
+    ) -> Solution:
+        """See the base class."""
+        return self._solve_each(sums.A, sums.b, _held(moments), plan.indices(start))
+
+    def trace(self, moments: AnyMoments) -> BalancedPath:
+        """Return the whole path on all observations, for a look or a plot (single output only)."""
+        if moments.n_outputs is not None:
+            raise ValueError(must_be("moments", "of a single output", f"{moments.n_outputs} outputs"))
+        A, b = moments.total()
+        system = np.linalg.svd(A)
+        everything = np.arange(moments.n_observations)
+        return self._balance(system, system[1][0], b, _held(moments), everything, None)
+
+    def _solve_each(self, A: FloatArray, b: FloatArray, moments: HeldMoments, subsets: IntArray) -> Solution:
+        """Balance the systems A (m, q, q), b (m, q[, n_outputs]) of `subsets` (m, k), one by one."""
+        self._check_targets(moments.n_basis)
+        # One unit of penalty for all subsets: a subset whose whole matrix is small must not go unpenalised.
+        share = subsets.shape[1] / moments.n_observations
+        scale = share * float(np.linalg.norm(moments.total()[0], 2))
+        theta = np.full(b.shape, np.nan)
+        condition = np.full(len(A), np.inf)
+        damped = np.full(len(A), moments.n_basis)
+        outputs = [None] if b.ndim == 2 else list(range(b.shape[2]))
+        good = np.flatnonzero(np.isfinite(A).all(axis=(1, 2)) & A.any(axis=(1, 2)))
+        U, s, Vt = np.linalg.svd(A[good])
+        for position, i in enumerate(good):
+            system = U[position], s[position], Vt[position]
+            chosen = [
+                self._balance(system, scale, b[i, ..., output], moments, subsets[i], output)
+                for output in outputs
+            ]
+            answers = np.stack([path.theta[path.chosen] for path in chosen], axis=-1)
+            theta[i] = answers.reshape(b.shape[1:])
+            strongest = max(path.penalties[path.chosen] for path in chosen)
+            damped[i] = np.count_nonzero(s[position] < strongest * scale)
+            condition[i] = s[position, 0] / s[position, -1] if s[position, -1] > 0 else np.inf
+        return finish(theta.reshape(len(b), -1, 1), b, np.zeros(len(b), dtype=bool), condition, damped)
+
+    def _balance(
+        self,
+        system: tuple[FloatArray, FloatArray, FloatArray],
+        scale: float,
+        b: FloatArray,
+        moments: HeldMoments,
+        observations: IntArray,
+        output: int | None,
+    ) -> BalancedPath:
+        """Solve one system along the path and choose."""
+        U, s, Vt = system
+        b = b.reshape(len(s))
+        penalties = np.array(self.path)
+        filters = _tikhonov(s, penalties * scale)  # (p, q)
+        coordinates = filters * (U.T @ b)  # (p, q): the solutions in the basis V
+        theta = coordinates @ Vt
+        # root^T root is the metric in the basis V
+        root = np.diag(np.sqrt(s)) if self.targets is None else _root_of_targets(self.targets, Vt)
+        maps = (root * filters[:, None, :]) @ U.T  # (p, r, q): from residuals to predictions
+        noise = np.sqrt(_summed_variance(maps, theta, moments, observations, output))
+        return BalancedPath(
+            penalties=penalties,
+            theta=theta,
+            noise=noise,
+            chosen=_largest_within(coordinates @ root.T, self.kappa * noise),
+        )
+
+    def _check_targets(self, n_basis: int) -> None:
+        if self.targets is not None and np.shape(self.targets)[1] != n_basis:
+            rule = f"of shape (m, q) with q={n_basis}"
+            raise ValueError(must_be("targets", rule, np.shape(self.targets)))
+
+    def __repr__(self) -> str:
+        targets = "" if self.targets is None else f", {np.shape(self.targets)[0]} targets"
+        return f"Lepski(kappa={self.kappa:g}, {len(self.path)} penalties{targets})"
+
+
+def _tikhonov(s: FloatArray, penalties: FloatArray) -> FloatArray:
+    """Return s / (s^2 + penalty^2), shape (p, q); 0 for a direction that has neither."""
+    size = np.hypot(s, penalties[:, None])  # divided twice, because its square may underflow
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(size > 0, s / size / size, 0.0)
+
+
+def _root_of_targets(targets: ArrayLike, Vt: FloatArray) -> FloatArray:
+    """Return a q x q matrix with the same norms as ``targets @ V / sqrt(m)``."""
+    X = np.asarray(targets)
+    return np.linalg.qr(X @ Vt.T / np.sqrt(len(X))).R
+
+
+def _summed_variance(
+    maps: FloatArray, theta: FloatArray, moments: HeldMoments, observations: IntArray, output: int | None
+) -> FloatArray:
+    """Return the sandwich variance at every penalty, summed over the rows of its map, shape (p,).
+
+    Each observation moves the solution by R_a (f_i - g_i theta_a); their scatter about the mean counts.
+    """
+    k = len(observations)
+    distinct, counts = np.unique(observations, return_counts=True)
+    root = np.sqrt(counts)
+    total = np.zeros(maps.shape[:2])
+    squares = np.zeros(len(maps))
+    for block, residuals in _residual_blocks(moments, distinct, theta, output):
+        moved = maps @ residuals.transpose(2, 1, 0)  # (p, r, q) @ (p, q, block)
+        moved *= root[block]  # an observation drawn c times counts c times
+        total += moved @ root[block]
+        squares += np.einsum("prk,prk->p", moved, moved)
+    spread = squares - (total**2).sum(axis=1) / k
+    variance: FloatArray = np.maximum(spread, 0.0) * (k / max(k - 1, 1))
+    return variance
+
+
+def _residual_blocks(
+    moments: HeldMoments, observations: IntArray, theta: FloatArray, output: int | None
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield f_i - g_i theta_a of all solutions theta (p, q), shape (block, q, p), a block at a time."""
+    steps_each = len(moments.left) / len(moments) if isinstance(moments, FactoredMoments) else 1.0
+    width = moments.n_basis * max(moments.n_basis, len(theta))
+    size = max(1, int(_BLOCK_NUMBERS / (width * steps_each)))
+    for first in range(0, len(observations), size):
+        block = slice(first, first + size)
+        if isinstance(moments, FactoredMoments):
+            yield block, _factored_residuals(moments, observations[block], theta, output)
+        else:
+            yield block, _dense_residuals(moments, observations[block], theta, output)
+
+
+def _dense_residuals(
+    moments: Moments, observations: IntArray, theta: FloatArray, output: int | None
+) -> FloatArray:
+    g, f = moments.unstack(moments.rows[observations])
+    f = f if output is None else f[:, :, output]
+    fitted = (g.reshape(-1, moments.n_basis) @ theta.T).reshape(*f.shape, -1)  # one product for all
+    residuals: FloatArray = f[:, :, None] - fitted
+    return residuals
+
+
+def _factored_residuals(
+    moments: FactoredMoments, observations: IntArray, theta: FloatArray, output: int | None
+) -> FloatArray:
+    steps = moments.steps_of(observations)
+    response = moments.response[steps] if output is None else moments.response[steps, output]
+    errors = response[:, None] - moments.right[steps] @ theta.T  # (steps, p)
+    products = moments.left[steps][:, :, None] * errors[:, None, :]
+    lengths = np.diff(moments.offsets)[observations]
+    return np.add.reduceat(products, np.cumsum(lengths) - lengths, axis=0)
+
+
+def _held(moments: AnyMoments) -> HeldMoments:
+    """Return moments whose single observations can be looked at again and again."""
+    if isinstance(moments, StreamedMoments):
+        hint = "Use Ridge(alpha), or load the data."
+        raise ValueError(must_be("moments", "in memory for Lepski", "StreamedMoments", hint))
+    return moments
+
+
+def _largest_within(points: FloatArray, radius: FloatArray) -> int:
+    """Return the largest position whose point is within every earlier point's radius of that point."""
+    distance = np.linalg.norm(points[:, None, :] - points[None, :, :], axis=2)
+    earlier = np.tri(len(points), k=-1, dtype=bool)
+    acceptable = ((distance <= radius[None, :]) | ~earlier).all(axis=1)  # the first always is
+    return int(np.flatnonzero(acceptable)[-1])

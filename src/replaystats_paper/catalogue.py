@@ -1,0 +1,145 @@
+"""One named experiment per figure and table, read from the files in `configs/`."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from replaystats._core.errors import must_be
+from replaystats._core.validation import check_choice
+
+from .cells import Cell, Parameter
+
+# The order of the report: the paper's, then what the paper does not show.
+ORDER = (
+    "value-lstd",
+    "value-phibe2",
+    "value-phibe1",
+    "variance-lstd",
+    "variance-phibe2",
+    "variance-phibe1",
+    "variance-kernel-b50",
+    "variance-kernel-b25",
+    "variance-kernel-b100",
+    "time-b50",
+    "time-b25",
+    "variance-boston",
+    "rmse-lstd",
+    "rmse-phibe2",
+    "rmse-phibe1",
+    "rmse-kernel",
+    "rmse-boston",
+    "scaling",
+    "really-policy",
+    "really-kernel",
+    "really-boston",
+    "test-sets",
+    "speed",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A figure or table of the paper, or a measurement that belongs beside them.
+
+    Attributes
+    ----------
+    name, title, paper, claim : str
+        What to type, what it is, where the paper has it, and what the paper says of it.
+    view : str
+        How its cells are shown: value, variance, rmse, time, scaling, really or support.
+    algorithm : str
+        Whose results of a cell are shown; "" for cells with one algorithm.
+    demand : str
+        Whether the claim is about "all" settings or "most".
+    repetitions : int
+        The published M.
+    cells, quick_cells : tuple of Cell
+        The published grid, and the part of it that ``--quick`` runs.
+    """
+
+    name: str
+    title: str
+    paper: str
+    claim: str
+    view: str
+    algorithm: str
+    demand: str
+    repetitions: int
+    cells: tuple[Cell, ...]
+    quick_cells: tuple[Cell, ...]
+
+    def chosen_repetitions(self, wanted: int | None) -> int:
+        """Return M as published, or as wanted where repetitions are the data sets of a figure."""
+        return self.repetitions if wanted is None or self.view in ("time", "scaling", "support") else wanted
+
+    def chosen_cells(self, quick: bool) -> tuple[Cell, ...]:
+        """Return the cells of a quick or of a full run."""
+        return self.quick_cells if quick else self.cells
+
+    def __repr__(self) -> str:
+        return f"Experiment({self.name}, {len(self.cells)} cells, {self.paper})"
+
+
+def load_catalogue() -> dict[str, Experiment]:
+    """Return every experiment by name, in the order of the report.
+
+    Examples
+    --------
+    >>> load_catalogue()["variance-lstd"]
+    Experiment(variance-lstd, 36 cells, Figures 2 and 5)
+    """
+    folder = resources.files(__package__) / "configs"
+    return {name: _read(name, (folder / f"{name}.toml").read_text(encoding="utf-8")) for name in ORDER}
+
+
+def find_experiments(names: Sequence[str]) -> list[Experiment]:
+    """Return the named experiments; none, or "all", means every one.
+
+    Examples
+    --------
+    >>> find_experiments(["rmse-kernel"])
+    [Experiment(rmse-kernel, 36 cells, Figure 14)]
+    """
+    catalogue = load_catalogue()
+    if not names or "all" in names:
+        return list(catalogue.values())
+    for name in names:
+        check_choice(name, "NAME", ["all", *catalogue])
+    return [experiment for name, experiment in catalogue.items() if name in names]
+
+
+def _read(name: str, text: str) -> Experiment:
+    config = tomllib.loads(text)
+    grid = config["grid"]
+    return Experiment(
+        name=name,
+        title=config["title"],
+        paper=config["paper"],
+        claim=config["claim"],
+        view=config["view"],
+        algorithm=config.get("algorithm", ""),
+        demand=check_choice(config.get("demand", "all"), "demand", ("all", "most")),
+        repetitions=config.get("repetitions", 1),
+        cells=_expand(config["study"], grid),
+        quick_cells=_expand(config["study"], {**grid, **config.get("quick", {})}),
+    )
+
+
+def _expand(study: str, grid: Mapping[str, Sequence[Any]]) -> tuple[Cell, ...]:
+    """Return one cell per combination; a share of n becomes k."""
+    names = list(grid)
+    cells = []
+    for values in itertools.product(*grid.values()):
+        parameters: dict[str, Parameter] = dict(zip(names, values, strict=True))
+        if "share" in parameters:
+            share = float(parameters.pop("share"))
+            if not 0 < share <= 1:
+                raise ValueError(must_be("share", "in (0, 1]", share))
+            parameters["k"] = round(share * int(parameters["n"]))
+        cells.append(Cell(study, tuple(parameters.items())))
+    return tuple(cells)

@@ -1,0 +1,187 @@
+"""The figures of the paper, from the journal of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from replaystats.plots.style import (
+    COLOURS,
+    band,
+    difference_legend,
+    difference_limits,
+    difference_panel,
+    new_figure,
+    power_law,
+    save_figure,
+)
+
+from .catalogue import Experiment
+from .cells import Cell
+from .journal import Journal
+from .measures import METHODS, REPLAYED, differences
+from .policy import GRID, zero_rmse
+from .published import published_record
+from .scaling import LABELS
+from .verdicts import whose
+
+Y_LABELS = {"variance": "variance, plain − replay", "rmse": "RMSE, plain − replay"}
+# The part of a value figure in which all curves can be told apart.
+ZOOM = 2.0
+# Where the largest value is this many times the typical one, boxes are flat lines on a linear scale.
+FLAT_BOXES = 15.0
+_SCALING_STYLE = {
+    "full": ("#000000", "o"),
+    "cheapest": ("#D55E00", "s"),
+    "example1": ("#0072B2", "v"),
+    "example2": ("#56B4E9", "^"),
+    "nystroem": ("#009E73", "D"),
+    "divide": ("#CC79A7", "P"),
+}
+
+
+def draw_experiment(
+    experiment: Experiment, cells: Sequence[Cell], journal: Journal, folder: Path
+) -> Path | None:
+    """Draw and save the figure of an experiment; return the PNG, or None where it has no figure."""
+    draw = _DRAWERS.get(experiment.view)
+    if draw is None:
+        return None
+    figure = draw(experiment, cells, journal)
+    figure.suptitle(f"{experiment.title}  ({experiment.paper})", fontsize=11)
+    return save_figure(figure, folder / experiment.name)[0]
+
+
+def _differences(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
+    """One panel per B and k (or k/n), one group of boxes per n, as in the paper; panels of a row share y."""
+    panels: dict[tuple[int, float], list[dict[str, Any]]] = {}
+    for cell in cells:
+        panels.setdefault((cell["B"], _subset_size(cell)), []).append(_group(experiment, cell, journal))
+    rows = _rows_of_panels(list(panels))
+    size = (1.2 + 3.4 * len(rows[0]), 0.9 + 2.5 * len(rows))
+    figure, axes = new_figure(len(rows), len(rows[0]), size=size, sharex=True, sharey="row")
+    name = "k/n" if cells[0].study in ("policy", "boston") else "k"
+    for row, row_axes in zip(rows, axes, strict=True):
+        together = [group for key in row for group in panels[key]]
+        scale = _linear_width(together)
+        for (n_resamples, subset), ax in zip(row, row_axes, strict=True):
+            difference_panel(ax, panels[n_resamples, subset], symlog=scale)
+            ax.set_title(f"B = {n_resamples}, {name} = {subset:g}", fontsize=9)
+            ax.tick_params(labelsize=8)
+        row_axes[0].set_ylim(difference_limits(together, scale))
+        row_axes[0].set_ylabel(Y_LABELS[experiment.view], fontsize=8)
+    for ax in axes[-1]:
+        ax.set_xlabel("n", fontsize=8)
+    difference_legend(figure, n_columns=5 if len(rows[0]) > 1 else 2)
+    return figure
+
+
+def _rows_of_panels(keys: Sequence[tuple[int, float]]) -> list[list[tuple[int, float]]]:
+    """Arrange panels with one row per k and one column per B; in a single row where there is one B."""
+    columns = sorted({n_resamples for n_resamples, _ in keys})
+    rows = sorted({subset for _, subset in keys})
+    if len(columns) == 1:
+        return [[(columns[0], subset) for subset in rows]]
+    return [[(n_resamples, subset) for n_resamples in columns] for subset in rows]
+
+
+def _subset_size(cell: Cell) -> float:
+    """Return k / n where the paper varies that, else k."""
+    return round(cell["k"] / cell["n"], 3) if cell.study in ("policy", "boston") else float(cell["k"])
+
+
+def _group(experiment: Experiment, cell: Cell, journal: Journal) -> dict[str, Any]:
+    results = journal.results(cell.key)[whose(experiment)]
+    record = published_record(cell, whose(experiment))
+    name = {"variance": "var_diff", "rmse": "rmse_diff"}[experiment.view]
+    return {
+        "label": str(cell["n"]),
+        "published": None if record is None else {m: record[f"{name}_{m}"] for m in REPLAYED},
+        **{m: differences(results, experiment.view, m) for m in REPLAYED},
+    }
+
+
+def _linear_width(groups: Sequence[dict[str, Any]]) -> float | None:
+    """Return the linear half-width of a symmetric log scale, or None where a linear scale shows the boxes."""
+    values = [np.abs(group[m]) for group in groups for m in REPLAYED]
+    values += [np.array([g["published"][m]["max"]]) for g in groups if g["published"] for m in REPLAYED]
+    sizes = np.concatenate(values)
+    typical = float(np.median(sizes)) if sizes.size else 0.0
+    if typical == 0.0 or sizes.max() < FLAT_BOXES * typical:
+        return None
+    return float(10.0 ** np.floor(np.log10(typical / 3)))
+
+
+def _value(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
+    """Mean and pointwise 95 % band: the whole of it, and the part near the truth."""
+    results = journal.results(cells[0].key)[whose(experiment)]
+    figure, axes = new_figure(1, 2, size=(10.0, 4.0))
+    for ax in axes[0]:
+        for method in METHODS:
+            curves = (results[name][method] for name in ("mean", "low", "high"))
+            band(ax, GRID, *curves, method=method, label=f"{method}: mean, 95 % band")
+        ax.plot(GRID, np.cos(GRID) ** 3, color=COLOURS["truth"], linestyle="--", label="truth, cos³ s")
+        ax.axhline(0.0, color=COLOURS["zero"], linewidth=0.6)
+        ax.set_xlabel("state s")
+    axes[0, 0].set_ylabel("value")
+    axes[0, 0].set_title("all of it", fontsize=9)
+    axes[0, 1].set_title(f"zoomed to ±{ZOOM:g}: what leaves the frame is on the left", fontsize=9)
+    axes[0, 1].set_ylim(-ZOOM, ZOOM)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    return figure
+
+
+def _scaling(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
+    figure, axes = new_figure(1, 2, size=(10.0, 4.2))
+    for method, label in LABELS.items():
+        chosen = [cell for cell in cells if cell["method"] == method]
+        n = [cell["n"] for cell in chosen]
+        colour, marker = _SCALING_STYLE[method]
+        for ax, name in zip(axes[0], ("seconds", "rmse"), strict=True):
+            values = [journal.results(cell.key)[name] for cell in chosen]
+            power_law(ax, n, values, label=label, colour=colour, marker=marker)
+    for ax, title in zip(axes[0], ("seconds for the fit", "RMSE to the true function"), strict=True):
+        ax.set_title(title, fontsize=9)
+        ax.set_xlabel("n")
+        sizes = sorted({cell["n"] for cell in cells})
+        ax.set_xticks(sizes, [str(n) for n in sizes])
+        ax.set_xticks([], minor=True)
+        ax.grid(which="both", linewidth=0.3, alpha=0.6)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+    return figure
+
+
+def draw_inverses(cell: Cell, journal: Journal, folder: Path) -> Path:
+    """Draw what the threshold of the pseudo-inverse does to error and spread, per algorithm."""
+    results = journal.results(cell.key)
+    titles = {"lstd": "LSTD", "phibe1": "PhiBE, order 1", "phibe2": "PhiBE, order 2"}
+    figure, axes = new_figure(2, 3, size=(11.0, 5.6), sharex=True, sharey="row")
+    labels = [label for label in results["lstd"] if label.startswith("rcond=")]
+    ticks = ["0\n(plain)" if label == "rcond=0" else label.removeprefix("rcond=") for label in labels]
+    for j, (algorithm, title) in enumerate(titles.items()):
+        rows = [results[algorithm][label] for label in labels]
+        for method in METHODS:
+            axes[0, j].semilogy([row["rmse"][method] for row in rows], color=COLOURS[method], marker=".",
+                                label=method)  # fmt: skip
+        for method in REPLAYED:
+            ratio = [row["iqr2"][method] / row["iqr2"]["plain"] for row in rows]
+            axes[1, j].semilogy(ratio, color=COLOURS[method], marker=".")
+        axes[0, j].axhline(zero_rmse(), color=COLOURS["zero"], linestyle=":", label="predicting 0")
+        axes[1, j].axhline(1.0, color=COLOURS["zero"], linewidth=0.8)
+        axes[0, j].set_title(title, fontsize=10)
+        axes[1, j].set_xticks(range(len(ticks)), ticks, fontsize=7, rotation=45)
+        axes[1, j].set_xlabel("rcond", fontsize=8)
+    axes[0, 0].set_ylabel("median RMSE", fontsize=8)
+    axes[1, 0].set_ylabel("squared IQR, replay / plain", fontsize=8)
+    axes[0, 0].legend(fontsize=8, frameon=False)
+    size = f"n = {cell['n']}, k = {cell['k']}, B = {cell['B']}"
+    figure.suptitle(f"What the pseudo-inverse's threshold does ({size})", fontsize=11)
+    return save_figure(figure, folder / f"inverses-n{cell['n']}")[0]
+
+
+_DRAWERS = {"variance": _differences, "rmse": _differences, "value": _value, "scaling": _scaling}

@@ -1,0 +1,139 @@
+"""The study as a section of a page: tables, figures, verdicts, and what the theory has to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from replaystats._core.errors import require_extra
+from replaystats.report.html import embed_picture, render
+from replaystats.report.tables import significant
+
+from ..journal import write_bytes
+from .figures import draw_curves, draw_table
+from .orderings import compare_cells
+from .results import QLearningResult
+from .study import Table
+
+SETTING = """
+The 20 x 20 maze of Zhang and Sutton (2017): shortest way 54 steps, reward -1 a step, episodes cut off
+after 5000 steps, step size 0.1, no discount, 10 % random actions, action values 0 at first. A memory of
+the last n transitions; every environment step replays B minibatches of k transitions.
+"""
+
+EXPLAINED = """
+Whatever n is, a transition is replayed Bk times on average before it is lost; n decides when, and a new
+one waits about n / (Bk) steps for its first replay. The paper's theorems want n / (Bk) small, for the
+variance of an average of estimates from a fixed sample. In the full study the variance of Q across runs
+does grow with n up to B = 4. But it is a small part of the error of Q, most of which is bias: news that
+has not yet travelled from the goal to where the agent is. Nor does n / (Bk) sort the returns by itself:
+at n = 100,000 and B = 16 it is larger than at n = 1,000 and B = 1, and the return is far better. And
+putting the latest transition into each minibatch leaves the variance of Q as it was, and undoes most of
+the harm of a large memory. What hurts here is delay, not variance.
+"""
+
+DISPUTED = """
+Fedus et al. (2020) hold the ratio fixed on Atari and find no harm of large memories, against Zhang and
+Sutton, and gains from them with n-step returns; Pardo et al. (2018) trace much of the harm to timeouts
+mistaken for ends, which here add to it but do not cause it. So "both small and large memories hurt at a
+fixed ratio" is a finding about some settings, not a law: at 16 minibatches a step the largest memories
+are the best.
+"""
+
+
+def returns_table(result: QLearningResult, table: Table) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of text: mean return of episodes 31-60, then of 61-150, with standard errors."""
+    windows = ("early",) if result.quick else ("early", "late")
+    return _rows(result, table, windows)
+
+
+def errors_table(result: QLearningResult, table: Table) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of text: squared bias of Q after the last episode, then variance across runs.
+
+    Runs that diverged are left out of both and counted.
+    """
+    header, rows = _rows(result, table, ("bias2", "variance"))
+    for texts, cells in zip(rows, table.cells, strict=True):
+        for place, cell in enumerate(cells, start=1):
+            diverged = result.results[cell.key]["q"][-1]["diverged"]
+            texts[place] += f" ({diverged} diverged)" if diverged else ""
+    return header, rows
+
+
+def _rows(
+    result: QLearningResult, table: Table, measures: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    rows = []
+    for label, cells in zip(table.rows, table.cells, strict=True):
+        texts = [" / ".join(_with_error(*result.measure(cell, name)) for name in measures) for cell in cells]
+        rows.append([label, *texts])
+    return [table.row_name, *table.columns], rows
+
+
+def _with_error(value: float, error: float) -> str:
+    return f"{significant(value)} ± {significant(error, 2)}"
+
+
+def html_section(result: QLearningResult, folder: Path) -> str:
+    """Return the section as HTML with its figures inside; PNG and SVG files are left in `folder`.
+
+    Parameters
+    ----------
+    result : QLearningResult
+    folder : Path
+        Where the figures go.
+    """
+    parts = ["<h2>Experience replay in Q-learning</h2>", _paragraph(SETTING)]
+    parts.append(_paragraph(f"{result.n_runs} runs per cell; ± is the Monte-Carlo standard error."))
+    parts.append(_verdicts(result))
+    parts.append(_picture(draw_curves(result, result.tables[0], folder), "Learning curves by capacity"))
+    for table in result.tables:
+        parts.append(f"<h3>{escape(table.title)}</h3>")
+        window = "31-60" if result.quick else "31-60 / 61-150"
+        parts.append(_html_table(f"Mean return, episodes {window}", *returns_table(result, table)))
+        parts.append(
+            _html_table(
+                "Error of Q after the last episode: squared bias / variance", *errors_table(result, table)
+            )
+        )
+        if table.row_name == "capacity n":
+            parts.append(_picture(draw_table(result, table, folder), table.title))
+    parts += ["<h3>What the theory explains, and what not</h3>", _paragraph(EXPLAINED), _paragraph(DISPUTED)]
+    return "\n".join(parts)
+
+
+def write_page(result: QLearningResult, folder: Path) -> Path:
+    """Write the section as a page of its own, `report.html` in `folder`, and return its path."""
+    markup = require_extra("markupsafe", extra="experiments", purpose="The HTML report")
+    body = markup.Markup(html_section(result, folder))  # the section escapes its texts itself
+    path = folder / "report.html"
+    write_bytes(path, render("section.html.j2", {"title": "Replay in Q-learning", "body": body}).encode())
+    return path
+
+
+def _verdicts(result: QLearningResult) -> str:
+    rows = [[o.claim, _with_error(o.gap, o.error), o.verdict] for o in compare_cells(result)]
+    return _html_table("Orderings found before", ["claim", "difference of returns", "here"], rows)
+
+
+def _html_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in header)
+    body = "\n".join(
+        f'<tr><th scope="row">{escape(row[0])}</th>'
+        + "".join(f"<td>{escape(text)}</td>" for text in row[1:])
+        + "</tr>"
+        for row in rows
+    )
+    return (
+        f"<table><caption>{escape(caption)}</caption>"
+        f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+    )
+
+
+def _picture(path: Path, text: str) -> str:
+    return f'<figure><img src="{embed_picture(path)}" alt="{escape(text)}"></figure>'
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(' '.join(text.split()))}</p>"

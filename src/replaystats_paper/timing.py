@@ -1,0 +1,137 @@
+"""Time: the paper's tables with lean code, and the whole grid against a slow twin of the authors' code.
+
+Seconds are those of the processor on one thread, so that other programs on the machine do not count.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from replaystats.engine import SerialExecutor
+from replaystats.kernel.fits import replicate_kernel_ridge
+from replaystats.kernel.kernels import make_kernel
+from replaystats.plans import ResamplingPlan, make_plan
+from replaystats.simulate import OrnsteinUhlenbeck
+
+from . import kernel, policy, slow_twin
+from .cells import Cell, Settings, cell_stream
+from .measures import METHODS
+
+# Subsets that the twin computes before the rest is extrapolated: it is linear in their number.
+TWIN_SUBSETS = 3
+TWIN_CELLS = {
+    "policy": {"n": 1000, "B": 500, "k": 500},
+    "kernel": {"n": 200, "B": 50, "k": 15},
+    "boston": {"n": 100, "B": 300, "k": 70},
+}
+
+
+def run_table_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+    """Time M plain and replayed fits, without and with the prediction of 100 points, in seconds."""
+    task = kernel.simulated_task(cell_stream(settings.seed, "simulated test points"))
+    n, alpha = cell["n"], kernel.penalty(cell["n"])
+    fit_time, total_time = np.zeros(len(METHODS)), np.zeros(len(METHODS))
+    for repetition in range(repetitions):
+        rng = cell_stream(settings.seed, cell.key, repetition)
+        X, y = task.draw(n, rng)
+        for method, plan in enumerate(kernel.draw_plans(n, cell["B"], cell["k"], rng)):
+            started = time.process_time()
+            fits = replicate_kernel_ridge(
+                X, y, plan, alpha=alpha, kernel=make_kernel("rbf", n_features=2), standardize="subset"
+            )
+            fitted = time.process_time()
+            fits.predict_mean(task.X_test, executor=SerialExecutor())
+            fit_time[method] += fitted - started
+            total_time[method] += time.process_time() - started
+    return {
+        "fit": dict(zip(METHODS, fit_time.tolist(), strict=True)),
+        "fit_and_predict": dict(zip(METHODS, total_time.tolist(), strict=True)),
+    }
+
+
+def run_twin_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+    """Time one repetition of one cell with this package and with the slow twin, in seconds."""
+    del repetitions  # one is enough: seconds, not a distribution
+    kind = cell["kind"]
+    size = TWIN_CELLS[kind]
+    rng = cell_stream(settings.seed, cell.key)
+    fast, slow = _TWINS[kind](size["n"], size["B"], size["k"], rng)
+    return {"size": size, "fast_seconds": fast, "slow_seconds": slow, "ratio": slow / fast}
+
+
+def best_of(action: Callable[[], object], times: int = 3) -> float:
+    """Return the shortest of several times, in seconds."""
+    shortest = np.inf
+    for _ in range(times):
+        started = time.process_time()
+        action()
+        shortest = min(shortest, time.process_time() - started)
+    return float(shortest)
+
+
+def _policy_twin(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> tuple[float, float]:
+    process = OrnsteinUhlenbeck()
+    solver = Settings().parsed_solver
+
+    def fast() -> None:
+        systems = policy.draw_systems(n, n_resamples, k, process, np.random.default_rng(0), start="paper")
+        systems.predictions(systems.solve(solver))
+
+    states = process.sample(n, 2, rng=rng).states.reshape(n, 3)
+    subsets = _some_subsets(n, k, rng)
+    per_subset = _seconds(
+        lambda: [
+            slow_twin.policy_replicate(states, subset, algorithm, 1.0)
+            for subset in subsets
+            for algorithm in policy.ALGORITHMS
+        ]
+    ) / len(subsets)  # fmt: skip
+    # The plain estimate is one more pass over all n trajectories.
+    return best_of(fast), per_subset * (2 * n_resamples + n / k)
+
+
+def _kernel_twin(
+    task: kernel.Task, n: int, n_resamples: int, k: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    X, y = task.draw(n, rng)
+    plans = kernel.draw_plans(n, n_resamples, k, rng)
+
+    def fast() -> None:
+        for plan in plans:
+            kernel.fit_predict(X, y, task.X_test, plan, kernel.penalty(n))
+
+    def slow(rows: np.ndarray) -> np.ndarray:
+        dual, _ = slow_twin.krls(X[rows], y[rows], kernel.penalty(n))
+        return slow_twin.krls_predict(X[rows], y[rows], dual, task.X_test)
+
+    subsets = _some_subsets(n, k, rng)
+    with np.errstate(invalid="ignore", divide="ignore"):  # a constant column costs the same time
+        per_subset = _seconds(lambda: [slow(subset) for subset in subsets]) / len(subsets)
+        plain = _seconds(lambda: slow(np.arange(n)))
+    return best_of(fast), per_subset * 2 * n_resamples + plain
+
+
+def _simulated_twin(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> tuple[float, float]:
+    return _kernel_twin(kernel.simulated_task(rng), n, n_resamples, k, rng)
+
+
+def _boston_twin(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> tuple[float, float]:
+    return _kernel_twin(kernel.boston_task(rng), n, n_resamples, k, rng)
+
+
+_TWINS = {"policy": _policy_twin, "kernel": _simulated_twin, "boston": _boston_twin}
+
+
+def _some_subsets(n: int, k: int, rng: np.random.Generator) -> np.ndarray:
+    plan: ResamplingPlan = make_plan(n, subsample_size=k, n_resamples=TWIN_SUBSETS, rng=rng)
+    return plan.indices()
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    started = time.process_time()
+    action()
+    return time.process_time() - started

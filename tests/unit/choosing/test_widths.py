@@ -1,0 +1,78 @@
+"""Learnt widths: the likelihood is SciPy's, its gradient that of differences, its optimum scikit-learn's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import approx_fprime
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.metrics.pairwise import rbf_kernel
+
+from replaystats.choosing.widths import learn_bandwidths, negative_log_likelihood
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.uniform(-2, 2, size=(80, 3))
+    return X, np.sin(2 * X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=80)
+
+
+def test_likelihood_is_that_of_the_best_scaled_normal(data):
+    X, y = data
+    gamma, alpha = np.array([0.5, 0.1, 0.02]), 0.3
+    C = rbf_kernel(X * np.sqrt(gamma), gamma=1.0) + alpha * np.eye(80)
+
+    def constant(y):  # what profiling the scale leaves beside the log likelihood
+        scale = y @ np.linalg.solve(C, y) / 80
+        full = -multivariate_normal(np.zeros(80), scale * C).logpdf(y)
+        return full - negative_log_likelihood(np.log([*gamma, alpha]), X, y[:, None])[0]
+
+    assert_allclose(constant(y), constant(y**2), rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_gradient_is_that_of_differences(data, n_outputs):
+    X, y = data
+    Y = np.column_stack([y, y**2])[:, :n_outputs]
+    at = np.log([0.3, 0.1, 0.7, 0.2])
+    expected = approx_fprime(at, lambda p: negative_log_likelihood(p, X, Y)[0], 1e-6)
+    assert_allclose(negative_log_likelihood(at, X, Y)[1], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_optimum_is_that_of_a_gaussian_process(data):
+    X, y = data
+    y = y - y.mean()
+    kernel = ConstantKernel() * (RBF(np.ones(3), (1e-3, 1e3)) + WhiteKernel())
+    theirs = GaussianProcessRegressor(kernel).fit(X, y).kernel_.k2
+    ours = learn_bandwidths(X, y)
+    relevant = [0, 1]
+    assert_allclose(ours.gamma[relevant], 0.5 / theirs.k1.length_scale[relevant] ** 2, rtol=0.05)
+    assert_allclose(ours.alpha, theirs.k2.noise_level, rtol=0.05)
+    assert ours.gamma[2] < 1e-3 * ours.gamma[0]
+
+
+def test_units_of_the_target_do_not_matter(data):
+    X, y = data
+    assert_allclose(learn_bandwidths(X, 1e6 * y).gamma[:2], learn_bandwidths(X, y).gamma[:2], rtol=1e-3)
+
+
+def test_only_a_part_of_many_rows_is_used(data):
+    X, y = data
+    learnt = learn_bandwidths(X, y, n_rows=30, rng=0)
+    assert learnt.n_rows == 30
+    assert_allclose(learn_bandwidths(X, y, n_rows=30, rng=0).gamma, learnt.gamma)
+
+
+def test_a_constant_target_leaves_the_default():
+    learnt = learn_bandwidths(np.arange(10.0).reshape(5, 2), np.zeros(5))
+    assert_allclose(learnt.gamma, [0.5, 0.5])
+    assert learnt.n_evaluations == 0
+
+
+def test_rows_must_match(data):
+    X, y = data
+    with pytest.raises(ValueError, match="`y` must be as long as `points`"):
+        learn_bandwidths(X, y[:-1])

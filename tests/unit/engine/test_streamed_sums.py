@@ -1,0 +1,308 @@
+"""Data that stay on disk: the same subsets and the same bits as in memory, within a budget, resumable."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import replaystats as rs
+from replaystats.data.blocks import ArrayBlocks, ParquetBlocks, PartitionError
+from replaystats.engine import JoblibExecutor
+from replaystats.moments import StreamedMoments, transition_moments
+from support.sources import Counting, Interrupting, transitions
+
+N = 40000  # three row blocks of a plan
+BASIS = rs.basis.Fourier(2)
+COLUMNS = {"states": "s", "rewards": "r", "next_states": ["s_next"], "terminal": "end"}
+
+
+def streamed(source, **options):
+    return StreamedMoments(source, transition_moments, basis=BASIS, discount=0.9, **options)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return transitions(N)
+
+
+@pytest.fixture(scope="module")
+def in_memory(data):
+    return transition_moments(data, BASIS, discount=0.9)
+
+
+@pytest.fixture(scope="module")
+def parquet_files(data, tmp_path_factory):
+    """Files of unequal length with row groups of unequal length, none aligned with the plan's blocks."""
+    folder, files = tmp_path_factory.mktemp("parquet"), []
+    for number, (first, last) in enumerate([(0, 11000), (11000, 12000), (12000, 33333), (33333, N)]):
+        table = pa.table(
+            {
+                "s": data["states"][first:last, 0],
+                "r": data["rewards"][first:last],
+                "s_next": data["next_states"][first:last, 0],
+                "end": data["terminal"][first:last],
+            }
+        )
+        files.append(folder / f"part-{number}.parquet")
+        pq.write_table(table, files[-1], row_group_size=7000)
+    return files
+
+
+@pytest.fixture(scope="module")
+def memory_maps(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("npy")
+    for name, array in data.items():
+        np.save(folder / f"{name}.npy", array)
+    return {name: folder / f"{name}.npy" for name in data}
+
+
+class TestSameBits:
+    """In memory or not, whatever the blocks, the budget and the threads."""
+
+    @pytest.fixture(params=["U", "V"])
+    def plan(self, request):
+        return rs.make_plan(N, statistic=request.param, subsample_size=0.2, n_resamples=300, rng=4)
+
+    @pytest.fixture
+    def expected(self, in_memory, plan):
+        return rs.replicate(in_memory, plan, exact=True)
+
+    @pytest.mark.parametrize("block_rows", [999, 16384, 10**6])
+    def test_blocks_of_any_length(self, data, plan, expected, block_rows):
+        found = rs.replicate(streamed(ArrayBlocks(data, block_rows=block_rows)), plan)
+        np.testing.assert_array_equal(found.sums.A, expected.sums.A)
+        np.testing.assert_array_equal(found.theta, expected.theta)
+
+    @pytest.mark.parametrize(("n_jobs", "budget"), [(2, 2**26), (4, 2**28)])
+    def test_parquet_row_groups(self, parquet_files, plan, expected, n_jobs, budget):
+        moments = streamed(ParquetBlocks(parquet_files, columns=COLUMNS))
+        found = rs.replicate(moments, plan, executor=JoblibExecutor(n_jobs), memory_budget=budget)
+        np.testing.assert_array_equal(found.sums.b, expected.sums.b)
+        np.testing.assert_array_equal(found.theta, expected.theta)
+
+    def test_npy_files_are_mapped(self, memory_maps, plan, expected):
+        found = rs.replicate(streamed(ArrayBlocks(memory_maps, block_rows=5000)), plan)
+        np.testing.assert_array_equal(found.theta, expected.theta)
+
+
+def test_small_subsets_are_gathered(data, in_memory):
+    plan = rs.make_plan(N, statistic="V", subsample_size=50, n_resamples=20, rng=0)
+    found = rs.replicate(streamed(ArrayBlocks(data, block_rows=7000)), plan)
+    np.testing.assert_array_equal(found.theta, rs.replicate(in_memory, plan, exact=True).theta)
+
+
+def test_weighted_plans_weigh_the_rows(data, in_memory):
+    p = np.random.default_rng(0).uniform(1, 3, N)
+    plan = rs.make_plan(N, statistic="V", subsample_size=400, n_resamples=20, probabilities=p, rng=0)
+    found = rs.replicate(streamed(ArrayBlocks(data, block_rows=7000)), plan)
+    np.testing.assert_array_equal(found.theta, rs.replicate(in_memory, plan, exact=True).theta)
+
+
+def test_total_is_the_same_before_and_after_replicates(data, in_memory):
+    fresh, used = (streamed(ArrayBlocks(data, block_rows=7000)) for _ in range(2))
+    rs.replicate(used, rs.make_plan(N, subsample_size=0.01, n_resamples=10, rng=0))
+    for before, after, held in zip(fresh.total(), used.total(), in_memory.total(), strict=True):
+        np.testing.assert_array_equal(before, after)
+        np.testing.assert_allclose(before, held, rtol=1e-9, atol=1e-9)
+
+
+def test_extending_reads_only_for_the_new_subsets(data, in_memory):
+    plan = rs.make_plan(N, subsample_size=0.01, n_resamples=256, rng=0)
+    found = rs.replicate(streamed(ArrayBlocks(data, block_rows=7000)), plan).extend(100)
+    np.testing.assert_array_equal(found.theta, rs.replicate(in_memory, plan.extend(100), exact=True).theta)
+
+
+def test_averages_and_intervals_agree_with_data_in_memory(data, in_memory):
+    plan = rs.make_plan(N, subsample_size=0.1, n_resamples=100, rng=0)
+    stream = streamed(ArrayBlocks(data, block_rows=7000))
+    there, here = (
+        rs.average(rs.replicate(moments, plan, exact=True), "controlled") for moments in (stream, in_memory)
+    )
+    np.testing.assert_allclose(there.theta, here.theta, rtol=1e-12)
+    np.testing.assert_allclose(there.standard_error, here.standard_error, rtol=1e-9)
+    np.testing.assert_allclose(
+        rs.plug_in(stream).standard_error, rs.plug_in(in_memory).standard_error, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("ask", [rs.inference.sandwich_covariance, rs.inference.jackknife_bias])
+def test_the_data_are_gone_through_block_by_block(data, in_memory, ask):
+    found = ask(streamed(ArrayBlocks(data, block_rows=7000)))
+    np.testing.assert_allclose(found, ask(in_memory), rtol=1e-7, atol=1e-12)
+
+
+def test_numbers_per_observation_are_held_only_where_they_fit(data, in_memory, monkeypatch):
+    moments, theta = streamed(ArrayBlocks(data, block_rows=7000)), np.ones(5)
+    np.testing.assert_array_equal(moments.residuals(theta), in_memory.residuals(theta))
+    monkeypatch.setattr("replaystats.moments.streamed._HELD_BYTES", 10**6)
+    with pytest.raises(ValueError, match=r"`moments` must be small enough to hold .*; got 1600000 bytes"):
+        moments.residuals(theta)
+
+
+class TestMemory:
+    def test_working_arrays_stay_within_the_budget(self, memory_maps):
+        budget = 2**26  # of which a draw may take 40 MB; whole tiles would exceed it
+        moments = streamed(ArrayBlocks(memory_maps, block_rows=4096))
+        plan = rs.make_plan(N, subsample_size=0.3, n_resamples=256, rng=0)
+        tracemalloc.start()
+        try:
+            rs.replicate(moments, plan, memory_budget=budget)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < budget
+
+    def test_a_budget_that_cannot_be_kept_is_refused(self, data):
+        plan = rs.make_plan(N, subsample_size=0.1, n_resamples=3000, rng=0)
+        with pytest.raises(ValueError, match=r"`memory_budget` must be at least .* bytes for 3000 subsets"):
+            rs.replicate(streamed(ArrayBlocks(data)), plan, memory_budget=2**25)
+
+
+class TestResume:
+    """A run that stops in the middle goes on to the same bits."""
+
+    @pytest.fixture
+    def plan(self):
+        return rs.make_plan(N, subsample_size=0.05, n_resamples=40, rng=1)
+
+    def test_an_interrupted_run_goes_on(self, data, in_memory, plan, tmp_path):
+        trap = tmp_path / "trap"
+        source = Interrupting(ArrayBlocks(data, block_rows=4000), 6, trap)
+        moments = streamed(source, checkpoint=tmp_path / "sums")
+        moments.surveyed_maxima(range(10))
+        trap.touch()
+        with pytest.raises(KeyboardInterrupt):
+            rs.replicate(moments, plan)
+        trap.unlink()
+        rs.replicate(moments, plan)  # survey whole, sums whole: now stop a second run in its sums
+        (tmp_path / "sums" / "sums-0-1.npz").unlink()
+        trap.touch()
+        with pytest.raises(KeyboardInterrupt):
+            rs.replicate(moments, plan)
+        resumed = Counting(ArrayBlocks(data, block_rows=4000))
+        found = rs.replicate(streamed(resumed, checkpoint=tmp_path / "sums"), plan)
+        assert set(resumed.loaded) == {0, 6, 7, 8, 9}  # the first tells the shape of the moments
+        np.testing.assert_array_equal(found.theta, rs.replicate(in_memory, plan, exact=True).theta)
+
+    def test_a_finished_run_reads_nothing_again(self, data, plan, tmp_path):
+        first = rs.replicate(streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path), plan)
+        source = Counting(ArrayBlocks(data, block_rows=4000))
+        again = rs.replicate(streamed(source, checkpoint=tmp_path), plan)
+        assert source.loaded == [0]
+        np.testing.assert_array_equal(again.theta, first.theta)
+        assert not list(tmp_path.glob("*.tmp"))
+
+    @pytest.mark.parametrize("change", ["plan", "data", "moments"])
+    def test_sums_of_another_run_are_refused(self, data, plan, tmp_path, change):
+        rs.replicate(streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path), plan)
+        other = streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path)
+        if change == "plan":
+            plan = rs.make_plan(N, subsample_size=0.05, n_resamples=40, rng=2)
+        elif change == "data":
+            other = streamed(ArrayBlocks(data, block_rows=4001), checkpoint=tmp_path)
+        else:
+            other.options["basis"] = rs.basis.Fourier(3)
+        with pytest.raises(
+            ValueError, match=f"`checkpoint` must be a directory .* where .*{change}.* differ"
+        ):
+            rs.replicate(other, plan)
+
+
+class TestClearErrors:
+    def test_a_corrupt_file_is_named_at_the_door(self, parquet_files, tmp_path):
+        broken = tmp_path / "broken.parquet"
+        broken.write_bytes(b"PAR1 nothing of use")
+        with pytest.raises(PartitionError, match=r"Partition .*broken.parquet cannot be opened as Parquet"):
+            ParquetBlocks([*parquet_files, broken], columns=COLUMNS)
+
+    def test_corrupt_pages_are_named_when_read(self, parquet_files, tmp_path):
+        content = bytearray(parquet_files[0].read_bytes())
+        content[4:2000] = bytes(1996)  # the footer stays whole
+        broken = tmp_path / "pages.parquet"
+        broken.write_bytes(content)
+        source = ParquetBlocks([parquet_files[1], broken], columns=COLUMNS)
+        with pytest.raises(PartitionError, match=r"Partition .*pages.parquet, row group 0 cannot be read: "):
+            rs.replicate(streamed(source), rs.make_plan(12000, n_resamples=5, subsample_size=10, rng=0))
+
+    def test_missing_values_are_named(self, tmp_path):
+        block = transitions(100)
+        columns = {"s": block["states"][:, 0], "s_next": block["next_states"][:, 0], "end": block["terminal"]}
+        rewards = pa.array([1.0] * 60 + [None] + [1.0] * 39)
+        pq.write_table(pa.table({**columns, "r": rewards}), tmp_path / "nulls.parquet", row_group_size=50)
+        source = ParquetBlocks([tmp_path / "nulls.parquet"], columns=COLUMNS)
+        with pytest.raises(PartitionError, match=r"nulls.parquet, row group 1 .*`rewards` must be finite"):
+            rs.replicate(streamed(source), rs.make_plan(100, n_resamples=5, subsample_size=10, rng=0))
+
+    def test_infinite_moments_are_named(self):
+        x = np.ones(100)
+        x[70] = np.inf
+        moments = StreamedMoments(
+            ArrayBlocks(x, block_rows=40),
+            lambda z: rs.Moments.from_rows(np.column_stack([z, z]), 1, None, symmetric=True),
+        )
+        expected = "Partition rows 40 to 79 must have finite moments; got NaN or infinity in observation 70"
+        with pytest.raises(PartitionError, match=expected):
+            rs.replicate(moments, rs.make_plan(100, n_resamples=5, rng=0))
+
+    def test_moments_that_change_their_kind_are_refused(self):
+        """Symmetry that is looked up can hold by accident in one block and not in the next."""
+        g = np.zeros((100, 2, 2))
+        g[70, 0, 1] = 1.0
+        moments = StreamedMoments(ArrayBlocks(g, block_rows=40), lambda z: rs.Moments(z, z[:, 0]))
+        with pytest.raises(
+            PartitionError, match=r"q=2, one output, not symmetric for partition rows 40 to 79"
+        ):
+            rs.replicate(moments, rs.make_plan(100, n_resamples=5, rng=0))
+
+    def test_a_file_that_shrank_is_named(self, data):
+        source = ArrayBlocks(data, block_rows=4000)
+        moments = streamed(source)
+        moments.starts = moments.starts + np.arange(len(moments.starts))
+        with pytest.raises(PartitionError, match="Partition rows 0 to 3999 must have 4001 rows"):
+            moments.total()
+
+    def test_a_plan_for_other_data_is_refused(self, data):
+        with pytest.raises(ValueError, match="`plan` must be made for the 40000 observations"):
+            rs.replicate(streamed(ArrayBlocks(data)), rs.make_plan(100, rng=0))
+
+    def test_a_solver_that_looks_at_observations_is_refused(self, data):
+        plan = rs.make_plan(N, subsample_size=0.01, n_resamples=5, rng=0)
+        with pytest.raises(ValueError, match="`solver` must be one that needs only the sums"):
+            rs.replicate(streamed(ArrayBlocks(data)), plan, solver=rs.solvers.Lepski())
+
+    def test_files_need_an_order(self, parquet_files):
+        with pytest.raises(TypeError, match="`files` must be an ordered list of paths"):
+            ParquetBlocks(parquet_files[0].parent, columns=COLUMNS)
+
+    def test_unknown_columns_are_named(self, parquet_files):
+        with pytest.raises(
+            ValueError, match=r"`columns` must be among those of .*: end, r, s, s_next; got speed"
+        ):
+            ParquetBlocks(parquet_files, columns={"states": "speed"})
+
+    def test_arrays_must_have_equal_lengths(self):
+        with pytest.raises(
+            ValueError, match=r"`arrays` must be non-empty and of equal length; got .*\[2, 3\]"
+        ):
+            ArrayBlocks({"a": np.zeros(2), "b": np.zeros(3)})
+
+    def test_transitions_need_their_columns(self):
+        with pytest.raises(ValueError, match=r"`block` must be a mapping .* got none of rewards"):
+            transition_moments({"states": [0.0], "next_states": [0.0]}, BASIS, discount=0.5)
+
+    def test_a_population_that_numpy_cannot_split(self):
+        with pytest.raises(ValueError, match=r"`n_observations` must be below 10\^9 .* Use statistic=\"V\""):
+            rs.make_plan(10**9, subsample_size=10, n_resamples=2)
+
+
+def test_fixed_size_lists_become_rows_of_an_array(tmp_path):
+    states = np.arange(12.0).reshape(6, 2)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(states.ravel()), 2)
+    pq.write_table(pa.table({"x": column}), tmp_path / "lists.parquet", row_group_size=4)
+    source = ParquetBlocks([tmp_path / "lists.parquet"], columns={"states": "x"})
+    np.testing.assert_array_equal(np.concatenate([source.load(i)["states"] for i in (0, 1)]), states)
+    assert repr(source) == "ParquetBlocks(6 rows in 2 blocks)"

@@ -1,0 +1,102 @@
+"""Trees that cut evenly, and kernel ridge on their leaves as scikit-learn fits it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.kernel_ridge import KernelRidge
+
+from replaystats.engine import SerialExecutor, make_executor
+from replaystats.kernel.kernels import make_kernel
+from replaystats.kernel.local import fit_local
+from replaystats.kernel.partition_trees import PartitionTree
+from replaystats.kernel.problem import KernelProblem
+
+BUDGET = 2**30
+
+
+@given(st.integers(1, 200), st.integers(1, 60), st.integers(0, 5))
+def test_leaves_hold_every_row_once_and_are_nearly_full(n, leaf_size, seed):
+    rng = np.random.default_rng(seed)
+    tree = PartitionTree.grow(rng.normal(size=(n, 3)), leaf_size, rng)
+    assert_array_equal(np.sort(np.concatenate(tree.leaves)), np.arange(n))
+    sizes = [len(rows) for rows in tree.leaves]
+    assert max(sizes) <= leaf_size
+    assert len(sizes) == -(-n // leaf_size)
+
+
+def test_training_points_are_routed_to_their_own_leaf(rng):
+    points = rng.normal(size=(100, 2))
+    tree = PartitionTree.grow(points, 13, rng)
+    for own, arrived in zip(tree.leaves, tree.route(points), strict=True):
+        assert_array_equal(np.sort(own), arrived)
+
+
+def test_equal_points_are_cut_all_the_same(rng):
+    tree = PartitionTree.grow(np.ones((50, 2)), 10, rng)
+    assert [len(rows) for rows in tree.leaves] == [10] * 5
+    assert sum(len(rows) for rows in tree.route(np.ones((7, 2)))) == 7
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.uniform(size=(90, 2))
+    return X, np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=90), rng.uniform(size=(20, 2))
+
+
+def fit(X, y, *, gamma=2.0, alpha=0.1, leaf_size=25, n_trees=3, standardize=None, executor=None, seed=0):
+    kernel = make_kernel("rbf", n_features=X.shape[1], gamma=gamma)
+    problem = KernelProblem.checked(X, y, None, alpha, kernel, standardize, None, BUDGET)
+    executor = executor or SerialExecutor()
+    options = {"leaf_size": leaf_size, "n_trees": n_trees, "seed": seed}
+    return fit_local(problem, executor=executor, memory_budget=BUDGET, **options)
+
+
+def test_every_leaf_is_a_kernel_ridge_regression(data):
+    X, y, X_new = data
+    model = fit(X, y)
+    members = model.predict_members(X_new, executor=SerialExecutor(), memory_budget=BUDGET)[..., 0]
+    units = np.sqrt(2.0)
+    for tree, prediction in zip(model.trees, members, strict=True):
+        centred = units * (X_new - X.mean(axis=0))
+        for rows, arrived in zip(tree.leaves, tree.route(centred), strict=True):
+            if len(arrived):
+                own = KernelRidge(alpha=0.1, kernel="rbf", gamma=2.0).fit(X[rows], y[rows])
+                assert_allclose(prediction[arrived], own.predict(X_new[arrived]), rtol=1e-8)
+    mean = model.predict_mean(X_new, executor=SerialExecutor(), memory_budget=BUDGET)[:, 0]
+    assert_allclose(mean, members.mean(axis=0), rtol=1e-12)
+
+
+def test_one_leaf_is_the_fit_on_all_rows(data):
+    X, y, X_new = data
+    model = fit(X, y, leaf_size=90, n_trees=1)
+    expected = KernelRidge(alpha=0.1, kernel="rbf", gamma=2.0).fit(X, y).predict(X_new)
+    mean = model.predict_mean(X_new, executor=SerialExecutor(), memory_budget=BUDGET)[:, 0]
+    assert_allclose(mean, expected, rtol=1e-8)
+
+
+def test_neither_threads_nor_budget_nor_more_trees_change_a_tree(data):
+    X, y, X_new = data
+    few = fit(X, y).predict_members(X_new, executor=SerialExecutor(), memory_budget=BUDGET)
+    many = fit(X, y, n_trees=5, executor=make_executor(2))
+    again = many.predict_members(X_new, executor=make_executor(2), memory_budget=2**10)
+    assert_allclose(again[:3], few, rtol=1e-12)
+
+
+def test_cuts_ignore_a_feature_without_width(data):
+    X, y, _ = data
+    model = fit(X, y, gamma=[3.0, 0.0], n_trees=1, leaf_size=30)
+    order = [np.sort(X[rows, 0])[[0, -1]] for rows in model.trees[0].leaves]
+    bounds = np.array(sorted(order, key=lambda pair: pair[0]))
+    assert (bounds[1:, 0] > bounds[:-1, 1]).all()  # leaves are intervals of the one feature that counts
+
+
+def test_a_kernel_matrix_has_no_points_to_cut(data):
+    X, y, _ = data
+    kernel = make_kernel("precomputed", n_features=90)
+    problem = KernelProblem.checked(X @ X.T, y, None, 1.0, kernel, None, None, BUDGET)
+    with pytest.raises(ValueError, match='`kernel` must be one of points when method="local"'):
+        fit_local(problem, seed=0, executor=SerialExecutor(), memory_budget=BUDGET)

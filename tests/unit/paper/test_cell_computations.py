@@ -1,0 +1,150 @@
+"""The computations behind the cells, against slow loops that know nothing of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import replaystats as rs
+from oracles import kernel_ridge, moment_ratio
+from replaystats_paper import Cell, Settings, kernel, policy, slow_twin, tuned
+from replaystats_paper.ablation import inverses
+from replaystats_paper.cells import cell_stream
+from replaystats_paper.measures import differences, five_numbers, median_of, summarise
+
+BASIS = moment_ratio.PaperFourier(4)
+
+
+def oracle_moments(states, beta, dt=0.1):
+    """(g, f) of the three algorithms by loops, for states (n, 3)."""
+    process = rs.simulate.OrnsteinUhlenbeck(discount_rate=beta)
+    trajectories = [row[:, None] for row in states]
+    rates = [process.reward_rate(row) for row in states]
+    return {
+        "lstd": moment_ratio.lstd_moments(
+            trajectories, [dt * r[:-1] for r in rates], BASIS.value, math.exp(-beta * dt)
+        ),
+        "phibe1": moment_ratio.phibe_moments(trajectories, rates, BASIS, beta, dt, order=1),
+        "phibe2": moment_ratio.phibe_moments(trajectories, rates, BASIS, beta, dt, order=2),
+    }
+
+
+def test_policy_systems_against_loops():
+    n, n_resamples, k, beta = 40, 4, 20, 0.5
+    process = rs.simulate.OrnsteinUhlenbeck(discount_rate=beta)
+    systems = policy.draw_systems(n, n_resamples, k, process, np.random.default_rng(3), start="uniform")
+    predictions = systems.predictions(systems.solve(rs.solvers.PseudoInverse()))
+
+    rng = np.random.default_rng(3)  # the same draws, in the same order
+    states = process.sample(n, 2, start="uniform", rng=rng).states.reshape(n, 3)
+    options = {"subsample_size": k, "n_resamples": n_resamples, "rng": rng}
+    subsets = [rs.make_plan(n, statistic=statistic, **options).indices() for statistic in "UV"]
+    features = np.array([BASIS.value(s) for s in policy.GRID])
+    for a, (g, f) in enumerate(oracle_moments(states, beta).values()):
+        theta = [moment_ratio.plug_in(g, f, moment_ratio.ginv_solve)]
+        theta += [moment_ratio.replay(g, f, list(drawn), moment_ratio.ginv_solve) for drawn in subsets]
+        expected = np.array(theta) @ features.T
+        assert_allclose(predictions[a], expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("algorithm", policy.ALGORITHMS)
+def test_the_slow_twin_of_policy_evaluation_computes_the_same(algorithm, rng):
+    states = rng.normal(size=(12, 3))
+    subset = np.array([0, 3, 3, 7, 11])
+    g, f = oracle_moments(states, 1.0)[algorithm]
+    expected = moment_ratio.ratio(g, f, subset, moment_ratio.ginv_solve)
+    assert_allclose(slow_twin.policy_replicate(states, subset, algorithm, 1.0), expected, rtol=1e-6)
+
+
+def test_the_slow_twin_of_krls_computes_the_same(rng):
+    X, y, X_test = rng.normal(size=(30, 3)), rng.normal(size=30), rng.normal(size=(8, 3))
+    dual, derivatives = slow_twin.krls(X, y, 0.1)
+    expected = kernel_ridge.fit_predict(X, y, X_test, 0.1)
+    assert_allclose(slow_twin.krls_predict(X, y, dual, X_test), expected, rtol=1e-9)
+    # The average derivative at the data, in standardised units, by finite differences.
+    step = 1e-5 * X.std(axis=0, ddof=1)
+    for column in range(3):
+        shift = np.zeros(3)
+        shift[column] = step[column]
+        up, down = (slow_twin.krls_predict(X, y, dual, X + sign * shift) for sign in (1, -1))
+        assert_allclose(derivatives[column], (up - down).mean() / 2e-5 / y.std(ddof=1), rtol=1e-5)
+
+
+def test_kernel_ridge_cell_against_loops(rng):
+    X, y = rs.simulate.two_bumps(40, rng=rng)
+    X_test = rng.random((6, 2))
+    for plan in kernel.draw_plans(40, 5, 12, rng):
+        predictions, redrawn = kernel.fit_predict(X, y, X_test, plan, 0.05)
+        expected = kernel_ridge.replay_predict(X, y, X_test, 0.05, plan.indices())
+        assert_allclose(predictions, expected, rtol=1e-9)
+        assert redrawn == 0
+
+
+def test_boston_holds_out_rows_and_draws_usable_training_sets():
+    task = kernel.boston_task(np.random.default_rng(0))
+    X, y = task.draw(50, np.random.default_rng(1))
+    assert X.shape == (50, 13)
+    assert (X.std(axis=0) > 0).all()
+    held_out = {tuple(row) for row in np.column_stack([task.X_test, task.y_test])}
+    assert not held_out & {tuple(row) for row in np.column_stack([X, y])}
+
+
+def test_leave_one_out_against_leaving_one_out(rng):
+    X, y = rs.simulate.two_bumps(12, rng=rng)
+    z = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
+    t = (y - y.mean()) / y.std(ddof=1)
+    K = kernel_ridge.gaussian_kernel(z, z)
+    errors = []
+    for alpha in tuned.ALPHAS:
+        gaps = []
+        for i in range(12):
+            rest = np.delete(np.arange(12), i)
+            dual = np.linalg.solve(K[np.ix_(rest, rest)] + alpha * np.eye(11), t[rest])
+            gaps.append(t[i] - K[i, rest] @ dual)
+        errors.append(np.mean(np.square(gaps)))
+    predictions, alpha = tuned.fit_predict_loo(X, y, X)
+    assert alpha == pytest.approx(tuned.ALPHAS[int(np.argmin(errors))])
+    assert_allclose(predictions, kernel_ridge.fit_predict(X, y, X, alpha), rtol=1e-8)
+
+
+def test_a_cell_depends_on_its_key_and_the_seed_alone():
+    cell = Cell("kernel", (("n", 100), ("B", 5), ("k", 10)))
+    first, again = (kernel.run_cell(cell, Settings(seed=1), 3) for _ in range(2))
+    assert first == again
+    assert first != kernel.run_cell(cell, Settings(seed=2), 3)
+    # More repetitions add to the first ones.
+    more = kernel.run_cell(cell, Settings(seed=1), 4)
+    assert more["krr"]["rmse"]["U"][:3] == first["krr"]["rmse"]["U"]
+
+
+def test_streams_of_different_cells_differ():
+    draws = {cell_stream(1, key, r).integers(2**62) for key in ("a", "b") for r in range(3)}
+    assert len(draws) == 6
+
+
+def test_summaries_against_loops(rng):
+    predictions, truth = rng.normal(size=(3, 7, 4)), rng.normal(size=4)
+    predictions[1, 2] = np.nan  # one failed repetition of U
+    results = summarise(predictions, truth)
+    kept = np.delete(predictions[1], 2, axis=0)
+    assert_allclose(results["variance"]["U"], [np.var(kept[:, j], ddof=1) for j in range(4)])
+    assert_allclose(results["low"]["plain"], np.quantile(predictions[0], 0.025, axis=0))
+    errors = [math.sqrt(np.mean((row - truth) ** 2)) for row in predictions[2]]
+    assert_allclose(results["rmse"]["V"], errors)
+    assert len(differences(results, "rmse", "U")) == 6
+    assert median_of(results, "rmse", "V") == pytest.approx(np.median(errors))
+    assert np.isnan(five_numbers([])["median"])
+
+
+def test_the_plain_inverse_is_the_limit_of_small_thresholds(rng):
+    A, b = rng.normal(size=(5, 4, 4)), rng.normal(size=(5, 4))
+    solvers = inverses()
+    expected = np.linalg.solve(A, b[..., None])[..., 0]
+    assert_allclose(solvers["rcond=0"].solve(A, b).theta, expected, rtol=1e-9)
+    ridge = solvers["alpha=0.01"].solve(A, b).theta
+    for i in range(5):
+        penalised = A[i] + 0.01 * np.linalg.norm(A[i]) * np.eye(4)
+        assert_allclose(ridge[i], np.linalg.solve(penalised, b[i]), rtol=1e-9)

@@ -1,0 +1,180 @@
+"""The study: its cells, its measures, its journal, its page, and the orderings it is there to find."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+
+from replaystats.report.tables import significant
+from replaystats_paper.qlearning import compare_cells, html_section, run_qlearning
+from replaystats_paper.qlearning import results as results_module
+from replaystats_paper.qlearning import study as study_module
+from replaystats_paper.qlearning.gridworld import optimal_values, ring_maze
+from replaystats_paper.qlearning.learner import Lockstep
+from replaystats_paper.qlearning.orderings import Ordering
+from replaystats_paper.qlearning.rules import Rule, Schedule
+from replaystats_paper.qlearning.study import AGES, FULL, group_cells, make_cell, rule_of, study_tables
+from replaystats_paper.qlearning.summary import decompose_error, mean_and_error, summarise_runs
+
+
+def all_cells(quick):
+    return [cell for table in study_tables(quick=quick) for row in table.cells for cell in row]
+
+
+@pytest.fixture
+def small_maze(monkeypatch):
+    """The study on a maze of 6 x 6, which takes seconds."""
+    monkeypatch.setattr(study_module, "ring_maze", lambda: ring_maze(6))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished quick study on the small maze, and its folder; not to be changed."""
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study_module, "ring_maze", lambda: ring_maze(6))
+        return run_qlearning(folder, quick=True, seed=3, progress=False), folder
+
+
+def test_the_full_study_has_every_cell_once_in_groups_of_one_rule():
+    cells = all_cells(quick=False)
+    groups = group_cells(cells)
+    grouped = [cell for group in groups for cell in group]
+    assert len(grouped) == len(set(grouped)) == len(set(cells)) == 84
+    for group in groups:
+        assert len({rule_of(cell) for cell in group}) == 1
+
+
+def test_a_cell_names_its_rule():
+    rule = {"sampler": "combined", "n_step": 3, "minibatch": 32, "ratio": 0.25, "features": "tiles"}
+    assert rule_of(make_cell(FULL, capacity=7, **rule, timeouts="end")) == Rule(**rule, timeouts="end")
+
+
+def test_a_row_of_fixed_age_has_one_age():
+    table = next(table for table in study_tables(quick=False) if table.name == "age")
+    for age, row in zip(AGES, table.cells, strict=True):
+        assert [cell["n"] * rule_of(cell).ratio for cell in row] == [age] * 4
+
+
+def test_error_is_bias_and_variance_with_jackknifed_errors(rng):
+    truth = rng.normal(size=200)
+    parts = [decompose_error(truth + 0.5 + rng.normal(size=(30, 200)), truth) for _ in range(40)]
+    mean = {name: np.mean([part[name] for part in parts]) for name in parts[0]}
+    n_sigma, n_numbers = 4, 40 * 200
+    # Var of a sample variance of 30 normals is 2 / 29; of the squared mean's error 4 * .25 / 30 + 2 / 900.
+    assert mean["variance"] == pytest.approx(1.0, abs=n_sigma * np.sqrt(2 / 29 / n_numbers))
+    assert mean["bias2"] == pytest.approx(0.25, abs=n_sigma * np.sqrt((1 / 30 + 2 / 900) / n_numbers))
+    assert mean["mse"] == pytest.approx(mean["bias2"] + mean["variance"])
+    assert mean["variance_se"] == pytest.approx(np.sqrt(2 / 29 / 200), rel=0.15)
+
+
+def test_summary_reads_windows_and_checkpoints():
+    world, schedule = ring_maze(6), Schedule(n_episodes=60, checkpoints=(60,))
+    truth = optimal_values(world)
+    returns = np.tile(-np.arange(1.0, 61.0), (3, 1)) - np.arange(3)[:, None]
+    q = np.tile(np.nan_to_num(truth), (1, 3, 1, 1)) + np.array([-1.0, 0.0, 1.0])[:, None, None]
+    summary = summarise_runs(returns, q, truth, world, schedule)
+    assert summary["early"] == [-45.5, -46.5, -47.5]
+    assert "late" not in summary
+    assert summary["curve"][0] == -2.0
+    assert summary["steps"] == pytest.approx(60 * 31.5)
+    (at_the_end,) = summary["q"]
+    assert at_the_end["episode"] == 60
+    assert at_the_end["diverged"] == 0
+    assert at_the_end["variance"] == pytest.approx(1.0)
+    assert at_the_end["bias2"] == pytest.approx(-1 / 3)  # unbiased, so it may fall below 0
+    assert at_the_end["start"] == truth[world.start].max()
+
+
+def test_a_diverged_run_is_counted_and_left_out_of_the_error():
+    world, schedule = ring_maze(6), Schedule(n_episodes=2, checkpoints=(2,))
+    truth = optimal_values(world)
+    q = np.tile(np.nan_to_num(truth), (1, 4, 1, 1)) + np.array([-1.0, 0.0, 1.0, np.nan])[:, None, None]
+    (at_the_end,) = summarise_runs(np.full((4, 2), -5.0), q, truth, world, schedule)["q"]
+    assert at_the_end["diverged"] == 1
+    assert at_the_end["variance"] == pytest.approx(1.0)
+
+
+def test_the_study_resumes_where_it_stopped(small_maze, finished, tmp_path, monkeypatch):
+    first, folder = finished
+    shutil.copytree(folder / "qlearning", tmp_path / "qlearning")
+    journal = tmp_path / "qlearning" / "cells.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    assert len(lines) == 1 + 6
+    assert json.loads((tmp_path / "qlearning" / "manifest.json").read_text())["cells"] == 6
+    journal.write_text("".join(lines[:-1]) + lines[-1][:40])  # killed while writing
+    computed = []
+
+    def watched(cells, *rest):
+        computed.extend(cells)
+        return study_module.run_group(cells, *rest)
+
+    monkeypatch.setattr(results_module, "run_group", watched)
+    again = run_qlearning(tmp_path, quick=True, seed=3, progress=False)
+    assert [cell.key for cell in computed] == [json.loads(lines[-1])["key"]]
+    assert again.results == first.results
+
+
+def test_results_do_not_depend_on_jobs(small_maze, finished, tmp_path):
+    with parallel_config(backend="threading"):  # other processes would not see the small maze
+        two = run_qlearning(tmp_path, quick=True, seed=3, jobs=2)
+    assert two.results == finished[0].results
+
+
+def test_another_seed_needs_another_folder(finished):
+    with pytest.raises(ValueError, match="`--out` must be a folder without results"):
+        run_qlearning(finished[1], quick=True, seed=4)
+
+
+def test_jobs_are_checked_before_any_work(tmp_path):
+    with pytest.raises(ValueError, match="`jobs` must be an int >= 1; got 0"):
+        run_qlearning(tmp_path / "none", jobs=0)
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_page_shows_every_table_and_ordering(finished, tmp_path):
+    result, _ = finished
+    page = html_section(result, tmp_path)
+    assert page.count("<table>") == page.count("</table>") == 1 + 2 * len(result.tables)
+    assert page.count("data:image/png;base64,") == 1 + len(result.tables)
+    orderings = compare_cells(result)
+    assert len(orderings) == 4
+    for ordering in orderings:
+        assert ordering.claim in page
+    for row in result.tables[0].cells:
+        for cell in row:
+            value, error = result.measure(cell, "early")
+            assert f"{significant(value)} ± {significant(error, 2)}" in page
+            assert np.isnan(result.measure(cell, "late")).all()
+    assert {path.suffix for path in tmp_path.iterdir()} == {".png", ".svg"}
+
+
+def test_an_ordering_needs_two_standard_errors():
+    verdicts = [Ordering("", gap, 1.0).verdict for gap in (2.1, 1.9, -1.9, -2.1)]
+    assert verdicts == ["holds", "undecided", "undecided", "does not hold"]
+
+
+def returns_by_capacity(capacities, n_runs=48, **rule):
+    """Mean and standard error of the return of episodes 6-15 on a maze of 8 x 8."""
+    schedule = Schedule(n_episodes=15, timeout=1000, checkpoints=())
+    generators = [np.random.default_rng([8, n, run]) for n in capacities for run in range(n_runs)]
+    runs = Lockstep(ring_maze(8), Rule(**rule), schedule, np.repeat(capacities, n_runs), generators).run()
+    means = runs.returns[:, 5:].mean(axis=1).reshape(len(capacities), n_runs)
+    return np.array([mean_and_error(row) for row in means.tolist()]).T
+
+
+def test_the_orderings_of_the_maze_show_in_a_small_one():
+    # The 8 x 8 maze has the shape of the full study at capacities a few dozen times smaller.
+    small, large, everything = 30, 1000, 10**6
+    uniform, error = returns_by_capacity([small, large, everything])
+    assert uniform[0] - uniform[1] > 4 * np.hypot(error[0], error[1])  # a large memory hurts
+    assert uniform[2] - uniform[1] > 4 * np.hypot(error[2], error[1])  # one that keeps everything recovers
+    combined, combined_error = returns_by_capacity([small, large], sampler="combined")
+    assert combined[1] - uniform[1] > 4 * np.hypot(combined_error[1], error[1])  # the latest undoes the harm
+    assert combined[0] - combined[1] < 0.25 * (uniform[0] - uniform[1])
+    often, often_error = returns_by_capacity([small, large], ratio=16)
+    assert often[1] - often[0] > 4 * np.hypot(often_error[0], often_error[1])  # at 16 the best is large
