@@ -16,12 +16,14 @@ PYTEST := $(BIN)/pytest -q -n 2 -p no:benchmark
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help reproduce test test-all backends bench docs lint format clean
+.PHONY: help reproduce test test-all coverage seed-sweep backends bench docs lint format clean
 
 help:
 	@echo "make reproduce  a quick re-run of the paper's experiments, into $(RESULTS)/quick"
 	@echo "make test       the tests, without the slow statistical and cluster ones"
 	@echo "make test-all   every test"
+	@echo "make coverage   the tests of 'make test', and which lines they reach, into $(RESULTS)/coverage"
+	@echo "make seed-sweep the statistical tests on SEEDS=2 other seeds each"
 	@echo "make backends   installs PyTorch and JAX, so that the tests run on them too"
 	@echo "make docs       the documentation site, into docs/_build/html"
 	@echo "make bench      timings and peak memory, into $(RESULTS)/bench"
@@ -36,7 +38,20 @@ test: $(VENV)/.installed-test
 test-all: $(VENV)/.installed-test
 	$(PYTEST)
 
+coverage: $(VENV)/.installed-test
+	$(PYTEST) -m "not statistical and not cluster" --cov --cov-report=term --cov-report=html
+
+SEEDS ?= 2
+seed-sweep: $(VENV)/.installed-test
+	$(PYTEST) tests/statistical --seed-sweep $(SEEDS)
+
+# PyTorch first and by its exact version: a range would bring the newest build, with several GB of GPU libraries.
+TORCH := $(shell grep '^torch==' constraints/backends.txt)
 backends: $(VENV)/.installed-backends
+$(VENV)/.installed-backends: pyproject.toml constraints/backends.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --constraint constraints/backends.txt --editable '.[backends]'
+	@touch $@
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
@@ -66,6 +81,6 @@ $(BIN)/python:
 	  { echo "replaystats needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+$(VENV)/.installed-%: pyproject.toml constraints/lint.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints/lint.txt --editable '.[$*]'
 	@touch $@

@@ -98,7 +98,9 @@ class ArrayBlocks(RowBlocks):
     def _opened(self) -> dict[str, Any]:
         named = self.arrays if isinstance(self.arrays, Mapping) else {"": self.arrays}
         return {
-            name: np.load(array, mmap_mode="r") if isinstance(array, (str, os.PathLike)) else array
+            name: np.load(array, mmap_mode="r", allow_pickle=False)
+            if isinstance(array, (str, os.PathLike))
+            else array
             for name, array in named.items()
         }
 

@@ -41,7 +41,7 @@ class Checkpoint:
         """Fill `done` (blocks taken in) and `values` (their reduction) from the file, if there is one."""
         if self.path is None or not self.path.exists():
             return
-        with np.load(self.path) as stored:
+        with np.load(self.path, allow_pickle=False) as stored:
             found = json.loads(str(stored["identity"]))
             if found == self.identity:
                 done[:], values[:] = stored["done"], stored["values"]

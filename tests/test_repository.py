@@ -1,0 +1,92 @@
+"""What the files around the sources promise: versions, files that are only data, one version of a linter."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+UNPICKLERS = ("pickle", "cloudpickle", "dill", "marshal", "shelve")
+
+
+@pytest.fixture(scope="module")
+def oldest():
+    spec = importlib.util.spec_from_file_location("oldest_versions", ROOT / "tools" / "oldest_versions.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def pins(path):
+    return dict(re.findall(r"^([\w-]+)==([\w.]+)", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def test_public_requirements_are_ranges():
+    """A pin in a package that is meant to be installed beside others makes it uninstallable there."""
+    named = PROJECT["dependencies"] + [
+        r for extra in PROJECT["optional-dependencies"].values() for r in extra
+    ]
+    assert [r for r in named if "==" in r] == []
+
+
+def test_oldest_versions_are_the_lower_bounds(oldest):
+    project = {
+        "name": "me",
+        "dependencies": ["numpy>=2.0", "array-api-compat >= 1.11"],
+        "optional-dependencies": {"a": ["x>=1", "me[b]"], "b": ["y>=2.5", "me[a]"], "c": ["z>=3"]},
+    }
+    assert oldest.lower_bounds(project, []) == {"numpy": "2.0", "array-api-compat": "1.11"}
+    expected = {"numpy": "2.0", "array-api-compat": "1.11", "x": "1", "y": "2.5"}
+    assert oldest.lower_bounds(project, ["a"]) == expected
+
+
+def test_a_requirement_without_lower_bound_is_refused(oldest):
+    with pytest.raises(ValueError, match="write numpy>=VERSION"):
+        oldest.lower_bounds({"name": "me", "dependencies": ["numpy"]}, [])
+
+
+def test_every_requirement_has_a_lower_bound(oldest):
+    found = oldest.lower_bounds(PROJECT, list(PROJECT["optional-dependencies"]))
+    assert {"numpy", "torch", "ruff", "pandas"} <= set(found)
+
+
+def test_hooks_and_make_use_the_same_linters():
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    used = set(re.findall(r"\b(ruff|mypy)==([\w.]+)", hooks))
+    assert used == set(pins("constraints/lint.txt").items())
+
+
+def test_the_bare_machine_installs_one_build_of_torch():
+    assert list(pins("constraints/backends.txt")) == ["torch"]
+    assert "constraints/backends.txt" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
+def test_files_are_data_and_never_unpickled(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            assert not [a.name for a in node.names if a.name.partition(".")[0] in UNPICKLERS]
+        elif isinstance(node, ast.ImportFrom):
+            assert (node.module or "").partition(".")[0] not in UNPICKLERS
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in ("joblib.load", "eval", "exec", "torch.load"), called
+            if called in ("np.load", "numpy.load"):
+                assert "allow_pickle=False" in ast.unparse(node), (
+                    f"line {node.lineno}: say allow_pickle=False"
+                )
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob(".github/**/*.yml")), ids=lambda path: path.name)
+def test_workflows_are_well_formed(path):
+    yaml = pytest.importorskip("yaml", reason="PyYAML comes with Dask")
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for job in content.get("jobs", {}).values():
+        assert "uses" in job or job["steps"]
