@@ -42,8 +42,9 @@ coverage: $(VENV)/.installed-test
 	$(PYTEST) -m "not statistical and not cluster" --cov --cov-report=term --cov-report=html
 
 SEEDS ?= 2
+FIRST_SEED ?= 1
 seed-sweep: $(VENV)/.installed-test
-	$(PYTEST) tests/statistical --seed-sweep $(SEEDS)
+	$(PYTEST) tests/statistical --seed-sweep $(SEEDS) --first-seed $(FIRST_SEED)
 
 # PyTorch first and by its exact version: a range would bring the newest build, with several GB of GPU libraries.
 TORCH := $(shell grep '^torch==' constraints/backends.txt)

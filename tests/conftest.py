@@ -15,6 +15,33 @@ settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
 
 
+def pytest_addoption(parser):
+    group = parser.getgroup("seeds of Monte-Carlo tests")
+    group.addoption("--seed-sweep", type=int, default=0, metavar="N", help="run them on N other seeds")
+    group.addoption("--first-seed", type=int, default=1, metavar="S", help="the first of the other seeds")
+
+
+@pytest.fixture
+def seed():
+    """What a Monte-Carlo test mixes into its random streams: 0, or in a sweep each of the other seeds."""
+    return 0
+
+
+def pytest_generate_tests(metafunc):
+    n, first = metafunc.config.getoption("--seed-sweep"), metafunc.config.getoption("--first-seed")
+    own = any("seed" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if n and "seed" in metafunc.fixturenames and not own:
+        metafunc.parametrize("seed", range(first, first + n), ids="seed{}".format)
+
+
+def pytest_collection_modifyitems(config, items):
+    """A sweep runs what takes `seed` and leaves out what would only be repeated."""
+    if config.getoption("--seed-sweep"):
+        kept = [item for item in items if "seed" in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+
+
 @pytest.fixture
 def rng():
     """A fresh generator with a fixed seed for each test."""

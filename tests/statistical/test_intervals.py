@@ -28,12 +28,12 @@ def replicates_of(moments, statistic, share, n_resamples, rng):
     return rs.replicate(moments, plan, on_failure="drop")
 
 
-def coverage(setting, n, share, statistic, n_resamples, n_datasets, method="auto"):
+def coverage(setting, n, share, statistic, n_resamples, n_datasets, seed, method="auto"):
     """Return mean coverage over the data sets with an interval, its standard error, and their share."""
     truth = setting.X @ setting.target
     values = []
     for number in range(n_datasets):
-        rng = np.random.default_rng([n, number])
+        rng = np.random.default_rng([n, number, seed])
         moments = rs.Moments(*setting.draw(rng, n))
         estimate = rs.average(replicates_of(moments, statistic, share, n_resamples, rng), method)
         try:
@@ -59,37 +59,38 @@ def coverage(setting, n, share, statistic, n_resamples, n_datasets, method="auto
     ],
     ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_coverage(setting, n, share, n_resamples, n_datasets, statistic):
-    mean, error, given = coverage(setting, n, share, statistic, n_resamples, n_datasets)
+def test_coverage(setting, n, share, n_resamples, n_datasets, statistic, seed):
+    mean, error, given = coverage(setting, n, share, statistic, n_resamples, n_datasets, seed)
     assert 0.93 - 4 * error <= mean <= 0.97 + 4 * error
     assert given > 0.9
 
 
 @pytest.mark.parametrize("method", ["median", "trimmed"])
 @pytest.mark.parametrize("statistic", ["U", "V"])
-def test_coverage_of_robust_averages(method, statistic):
-    mean, error, given = coverage(settings.LSTD, 200, 0.5, statistic, 300, 150, method)
+def test_coverage_of_robust_averages(method, statistic, seed):
+    mean, error, given = coverage(settings.LSTD, 200, 0.5, statistic, 300, 150, seed, method)
     assert 0.93 - 4 * error <= mean <= 0.97 + 4 * error
     assert given > 0.95
 
 
-def test_medians_cover_where_means_have_no_interval():
+def test_medians_cover_where_means_have_no_interval(seed):
     """An instrument of concentration 16: a few subsets cross, and half the means get no interval."""
     weak = settings.iv_setting("weak instrument", 16)
-    median, error, given = coverage(weak, 200, 0.5, "V", 300, 300, "median")
+    median, error, given = coverage(weak, 200, 0.5, "V", 300, 300, seed, "median")
     assert given > 0.85
     assert 0.93 - 4 * error <= median
-    assert coverage(weak, 200, 0.5, "V", 300, 100)[2] < 0.6
+    assert coverage(weak, 200, 0.5, "V", 300, 100, seed)[2] < 0.6
 
 
 @pytest.mark.parametrize("statistic", ["U", "V"])
-def test_the_control_variate_cuts_monte_carlo_variance(statistic):
+def test_the_control_variate_cuts_monte_carlo_variance(statistic, seed):
     """n=1000, k=500, B=20: 0.015 (U) and 0.035 (V) of the variance of independent draws (2 data sets)."""
     ratios = []
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
+    for number in range(2):
+        rng = np.random.default_rng([number, seed])
         moments = rs.Moments(*settings.LSTD.draw(rng, 1000))
-        draws = [replicates_of(moments, statistic, 0.5, 20, [seed, r]) for r in range(60)]
+        streams = np.random.SeedSequence([number, seed]).spawn(60)
+        draws = [replicates_of(moments, statistic, 0.5, 20, stream) for stream in streams]
         spread = [
             np.var([rs.average(d, m).predict(settings.LSTD.X) for d in draws], axis=0)
             for m in ("mean", "controlled")
@@ -98,11 +99,11 @@ def test_the_control_variate_cuts_monte_carlo_variance(statistic):
     assert np.mean(ratios) < (0.03 if statistic == "U" else 0.06)
 
 
-def measured_and_predicted(setting, n, share, statistic, n_datasets, n_resamples):
+def measured_and_predicted(setting, n, share, statistic, n_datasets, n_resamples, seed):
     """Return the true variance ratio of replay over the plug-in, its error, and the median prediction."""
     plain, replayed, predicted = [], [], []
     for number in range(n_datasets):
-        rng = np.random.default_rng([n, number, 7])
+        rng = np.random.default_rng([n, number, 7, seed])
         moments = rs.Moments(*setting.draw(rng, n))
         estimate = rs.average(replicates_of(moments, statistic, share, n_resamples, rng), "controlled")
         plain.append(rs.plug_in(moments).predict(setting.X))
@@ -113,7 +114,7 @@ def measured_and_predicted(setting, n, share, statistic, n_datasets, n_resamples
     def ratio(rows):
         return replayed[rows].var(axis=0).sum() / plain[rows].var(axis=0).sum()
 
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     resampled = [ratio(rng.integers(0, n_datasets, n_datasets)) for _ in range(200)]
     return ratio(np.arange(n_datasets)), np.std(resampled), np.nanmedian(predicted)
 
@@ -129,17 +130,17 @@ def measured_and_predicted(setting, n, share, statistic, n_datasets, n_resamples
     ],
     ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_predicted_variance_ratio(setting, n, share, n_datasets, statistic):
+def test_predicted_variance_ratio(setting, n, share, n_datasets, statistic, seed):
     """Predictions were within 0.04 (U) and 0.08 (V) of the truth in pilot studies of these settings."""
-    truth, error, predicted = measured_and_predicted(setting, n, share, statistic, n_datasets, 200)
+    truth, error, predicted = measured_and_predicted(setting, n, share, statistic, n_datasets, 200, seed)
     assert abs(predicted - truth) < (0.05 if statistic == "U" else 0.1) + 4 * error
 
 
-def test_blom_on_real_estimates():
+def test_blom_on_real_estimates(seed):
     """Var(U_nkB) = sampling + v / B: predicted within the error of 150 simulated estimates."""
     estimates, predicted = [], []
     for number in range(150):
-        rng = np.random.default_rng([11, number])
+        rng = np.random.default_rng([11, number, seed])
         moments = rs.Moments(*settings.LSTD.draw(rng, 200))
         mean = rs.average(replicates_of(moments, "U", 0.5, 10, rng))
         estimates.append(mean.predict(settings.LSTD.X))

@@ -18,12 +18,12 @@ GRID = np.array([(a, b) for a in AXIS for b in AXIS])
 TRUTH = rs.simulate.two_bumps_function(GRID)
 
 
-def coverage(n_datasets, n=200, **options):
+def coverage(n_datasets, seed, n=200, **options):
     """Return mean coverage over data sets and its standard error."""
     values = []
-    for seed in range(n_datasets):
-        X, y = rs.simulate.two_bumps(n, rng=seed)
-        model = rs.ReplayKernelRidge(random_state=seed, **options).fit(X, y)
+    for number in range(seed * n_datasets, (seed + 1) * n_datasets):
+        X, y = rs.simulate.two_bumps(n, rng=number)
+        model = rs.ReplayKernelRidge(random_state=number, **options).fit(X, y)
         low, high = model.confidence_interval(GRID)
         values.append(np.mean((low <= TRUTH) & (high >= TRUTH)))
     return np.mean(values), np.std(values, ddof=1) / np.sqrt(n_datasets)
@@ -33,10 +33,11 @@ def coverage(n_datasets, n=200, **options):
     ("standardize", "statistic", "n_resamples"),
     [("subset", "U", 400), ("subset", "V", 800), ("global", "balanced", 400)],
 )
-def test_intervals_cover_in_the_papers_setting(standardize, statistic, n_resamples):
+def test_intervals_cover_in_the_papers_setting(standardize, statistic, n_resamples, seed):
     """n=200, k=20, lambda = n^(-2/3): 0.936 (U), 0.930 (V) and 0.937 (balanced), each +- 0.005."""
     found, error = coverage(
         300,
+        seed,
         alpha=200 ** (-2 / 3),
         standardize=standardize,
         statistic=statistic,
@@ -47,15 +48,15 @@ def test_intervals_cover_in_the_papers_setting(standardize, statistic, n_resampl
     assert 0.92 <= found <= 0.97
 
 
-def test_intervals_of_features_cover_where_smoothing_bias_is_small():
+def test_intervals_of_features_cover_where_smoothing_bias_is_small(seed):
     """n=200, rows replayed as units; alpha well below its best value for the error."""
-    found, error = coverage(150, method="features", alpha=0.1, gamma=0.4)
+    found, error = coverage(150, seed, method="features", alpha=0.1, gamma=0.4)
     assert error < 0.01
     assert 0.92 <= found <= 0.97
 
 
-def test_chosen_penalties_leave_their_bias_out_of_the_interval():
+def test_chosen_penalties_leave_their_bias_out_of_the_interval(seed):
     """What the warning says: a penalty with the smallest error balances bias and noise."""
     with pytest.warns(rs.ReplayWarning, match="chosen from the data"):
-        found, _ = coverage(60, method="features", alpha="auto", gamma="auto")
+        found, _ = coverage(60, seed, method="features", alpha="auto", gamma="auto")
     assert 0.75 < found < 0.93

@@ -14,9 +14,9 @@ BAND = 4 * np.sqrt(LEVEL * (1 - LEVEL) / N_DATASETS)
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("method", ["LSTDQ", "LSTD with ratios", "LSTD(0.7) with ratios"])
-def test_policy_value_intervals_cover_the_exact_value(method):
+def test_policy_value_intervals_cover_the_exact_value(method, seed):
     """Fixed start states; 200 trajectories of 4 steps; the policy in question is not the logged one."""
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng([5, seed])
     transition, reward, behaviour, target = decisions.random_process(rng)
     truth = (target * decisions.action_values(transition, reward, target, 0.8)).sum(axis=1).mean()
     basis, starts = rs.basis.OneHot(4), np.arange(4.0)[:, None]

@@ -1,0 +1,79 @@
+"""Stacks of matrices: NumPy one by one is the truth, and one bad matrix does not spoil its neighbors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from replaystats._core.linalg import cholesky_stack, condition_stack, solve_stack
+
+SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])
+
+
+@pytest.fixture
+def stack(rng):
+    return rng.normal(size=(6, 4, 4)) + 4 * np.eye(4), rng.normal(size=(6, 4, 2))
+
+
+def test_solutions_are_those_of_each_matrix_alone(stack):
+    A, b = stack
+    x, failed = solve_stack(A, b)
+    assert not failed.any()
+    assert_allclose(x, [np.linalg.solve(one, right) for one, right in zip(A, b, strict=True)], rtol=1e-13)
+
+
+@pytest.mark.parametrize("spoil", ["singular", "nan", "infinite", "right-hand side"])
+def test_one_bad_matrix_is_marked_and_the_others_solved(stack, spoil):
+    A, b = stack
+    good, _ = solve_stack(A, b)
+    if spoil == "singular":
+        A[2] = 0.0
+    elif spoil == "right-hand side":
+        b[2, 0, 0] = np.nan
+    else:
+        A[2, 0, 0] = np.nan if spoil == "nan" else np.inf
+    x, failed = solve_stack(A, b)
+    assert_array_equal(failed, np.arange(6) == 2)
+    assert np.isnan(x[2]).all()
+    assert_array_equal(x[~failed], good[~failed])
+
+
+def test_a_stack_of_bad_matrices_and_an_empty_one():
+    x, failed = solve_stack(np.stack([SINGULAR, SINGULAR]), np.ones((2, 2, 1)))
+    assert failed.all()
+    assert np.isnan(x).all()
+    x, failed = solve_stack(np.empty((0, 3, 3)), np.empty((0, 3, 1)))
+    assert x.shape == (0, 3, 1)
+    assert failed.shape == (0,)
+
+
+def test_factors_are_lower_and_give_the_matrix_back(stack):
+    A = stack[0] @ stack[0].transpose(0, 2, 1)
+    lower, failed = cholesky_stack(A)
+    assert not failed.any()
+    assert_array_equal(lower, np.tril(lower))
+    assert_allclose(lower @ lower.transpose(0, 2, 1), A, rtol=1e-13, atol=1e-12)
+
+
+def test_what_is_not_positive_definite_is_marked(stack):
+    A = stack[0] @ stack[0].transpose(0, 2, 1)
+    good, _ = cholesky_stack(A)
+    A[1], A[3, 0, 0] = -A[1], np.nan
+    lower, failed = cholesky_stack(A)
+    assert_array_equal(failed, [False, True, False, True, False, False])
+    assert np.isnan(lower[failed]).all()
+    assert_allclose(lower[~failed], good[~failed], rtol=1e-14)
+
+
+def test_conditions_are_those_of_numpy_in_the_1_norm(stack):
+    A = stack[0]
+    A[4] = 0.0
+    condition = condition_stack(A, np.arange(6) == 4)
+    assert condition[4] == np.inf
+    rest = [0, 1, 2, 3, 5]
+    assert_allclose(condition[rest], [np.linalg.cond(A[i], 1) for i in rest], rtol=1e-12)
+
+
+def test_a_known_condition():
+    assert condition_stack(np.diag([1.0, 1e-6])[None], np.array([False])) == pytest.approx([1e6])
