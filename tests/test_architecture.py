@@ -27,6 +27,7 @@ ROWS = (
     ("estimators",),
     ("plots",),
     ("report",),
+    ("toolkit",),
     ("cli",),
     ("__init__", "__main__"),  # the front doors see everything and are seen by nobody
 )

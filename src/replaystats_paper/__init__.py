@@ -1,9 +1,27 @@
-"""The paper, re-run and set beside its published numbers.
+"""The paper, re-run and set beside its published numbers, and studies of your own in the same manner.
 
-`configs/` holds one file per figure or table; `reproduce` runs the cells they name and writes the report.
+Names are found when they are asked for: the command line looks into modules here to say what it can do, and
+that must not cost the import of every experiment.
 """
 
-from .catalogue import Experiment, find_experiments, load_catalogue
-from .cells import Cell, Settings
+from importlib import import_module
+from typing import Any
 
-__all__ = ["Cell", "Experiment", "Settings", "find_experiments", "load_catalogue"]
+_WHERE = {
+    "Cell": "cells",
+    "Experiment": "catalogue",
+    "Settings": "cells",
+    "find_experiments": "catalogue",
+    "load_catalogue": "catalogue",
+    "reproduce": "rerun",
+}
+
+__all__ = ["Cell", "Experiment", "Settings", "find_experiments", "load_catalogue", "reproduce"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from the module that holds it."""
+    if name not in _WHERE:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)

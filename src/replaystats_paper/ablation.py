@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from replaystats._core.typing import FloatArray
-from replaystats.engine import replicate
+from replaystats import replicate
 from replaystats.simulate import OrnsteinUhlenbeck
 from replaystats.solvers import LU, Lepski, PseudoInverse, Solution, Solver
+from replaystats.toolkit import FloatArray
 
 from .cells import Cell, Settings, cell_stream
 from .measures import METHODS, rmse, squared_iqr

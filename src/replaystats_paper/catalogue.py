@@ -1,4 +1,4 @@
-"""One named experiment per figure and table, read from the files in `configs/`."""
+"""One named experiment per figure and table, read from `experiments.toml`."""
 
 from __future__ import annotations
 
@@ -9,37 +9,9 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from replaystats._core.errors import must_be
-from replaystats._core.validation import check_choice
+from replaystats.toolkit import check_choice, must_be
 
 from .cells import Cell, Parameter
-
-# The order of the report: the paper's, then what the paper does not show.
-ORDER = (
-    "value-lstd",
-    "value-phibe2",
-    "value-phibe1",
-    "variance-lstd",
-    "variance-phibe2",
-    "variance-phibe1",
-    "variance-kernel-b50",
-    "variance-kernel-b25",
-    "variance-kernel-b100",
-    "time-b50",
-    "time-b25",
-    "variance-boston",
-    "rmse-lstd",
-    "rmse-phibe2",
-    "rmse-phibe1",
-    "rmse-kernel",
-    "rmse-boston",
-    "scaling",
-    "really-policy",
-    "really-kernel",
-    "really-boston",
-    "test-sets",
-    "speed",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +65,8 @@ def load_catalogue() -> dict[str, Experiment]:
     >>> load_catalogue()["variance-lstd"]
     Experiment(variance-lstd, 36 cells, Figures 2 and 5)
     """
-    folder = resources.files(__package__) / "configs"
-    return {name: _read(name, (folder / f"{name}.toml").read_text(encoding="utf-8")) for name in ORDER}
+    text = (resources.files(__package__) / "experiments.toml").read_text(encoding="utf-8")
+    return {name: _read(name, config) for name, config in tomllib.loads(text).items()}
 
 
 def find_experiments(names: Sequence[str]) -> list[Experiment]:
@@ -113,8 +85,7 @@ def find_experiments(names: Sequence[str]) -> list[Experiment]:
     return [experiment for name, experiment in catalogue.items() if name in names]
 
 
-def _read(name: str, text: str) -> Experiment:
-    config = tomllib.loads(text)
+def _read(name: str, config: Mapping[str, Any]) -> Experiment:
     grid = config["grid"]
     return Experiment(
         name=name,

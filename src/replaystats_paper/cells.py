@@ -8,11 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from replaystats._core.random import stream
-from replaystats._core.validation import check_int, check_real
-from replaystats.solvers import Solver
-
-from .solver_names import parse_solver
+from replaystats.solvers import Solver, parse_solver
+from replaystats.toolkit import check_int, check_real, stream
 
 Parameter = int | float | str
 
@@ -50,7 +47,7 @@ class Settings:
     beta : float
         Discount rate of policy evaluation; 1 is what the published numbers used.
     solver : str
-        How policy evaluation inverts a matrix, as `solver_names.parse_solver` reads it.
+        How policy evaluation inverts a matrix, as `replaystats.solvers.parse_solver` reads it.
     repetitions : int or None
         M; None means the published M of each experiment.
     """

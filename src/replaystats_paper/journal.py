@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from replaystats._core.errors import must_be
+from replaystats.toolkit import must_be
 
 from .cells import Settings
 

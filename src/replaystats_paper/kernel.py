@@ -9,13 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from replaystats._core.typing import FloatArray
-from replaystats.data import load_boston
-from replaystats.engine import SerialExecutor
-from replaystats.kernel.fits import replicate_kernel_ridge
-from replaystats.kernel.kernels import make_kernel
+from replaystats import ReplayKernelRidge, load_boston
 from replaystats.plans import ResamplingPlan, make_plan, plan_from_indices
 from replaystats.simulate import two_bumps, two_bumps_function
+from replaystats.toolkit import FloatArray
 
 from .cells import Cell, Settings, cell_stream
 from .measures import METHODS, rmse, summarise
@@ -80,9 +77,14 @@ def fit_predict(
     X: FloatArray, y: FloatArray, X_test: FloatArray, plan: ResamplingPlan, alpha: float
 ) -> tuple[FloatArray, int]:
     """Return the average prediction (m,) of one fit per subset, and how many subsets were drawn again."""
-    kernel = make_kernel("rbf", n_features=X.shape[1])
-    fits = replicate_kernel_ridge(X, y, plan, alpha=alpha, kernel=kernel, standardize="subset")
-    return fits.predict_mean(X_test, executor=SerialExecutor())[:, 0], fits.n_redrawn
+    fitted = fit_paper(X, y, plan, alpha)
+    return fitted.predict(X_test), fitted.n_redrawn_
+
+
+def fit_paper(X: FloatArray, y: FloatArray, plan: ResamplingPlan, alpha: float) -> ReplayKernelRidge:
+    """Fit on every subset as KRLS 1.0-0 does: own units, kernel exp(-|z - z'|^2 / p), lambda as given."""
+    model = ReplayKernelRidge(alpha=alpha, kernel="rbf", standardize="subset", method="subsets")
+    return model.fit(X, y, plan=plan)
 
 
 def whole(n: int) -> ResamplingPlan:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from replaystats._core.typing import ArrayLike, FloatArray
+from replaystats.toolkit import ArrayLike, FloatArray
 
 METHODS = ("plain", "U", "V")
 REPLAYED = ("U", "V")

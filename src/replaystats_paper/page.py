@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replaystats.report.html import embed_json, embed_picture, render
-from replaystats.report.tables import duration, significant
+from replaystats.toolkit import duration, embed_json, embed_picture, render, significant
 
 from . import really
 from .catalogue import Experiment

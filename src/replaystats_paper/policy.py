@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from replaystats._core.typing import FloatArray
 from replaystats.basis import Fourier
 from replaystats.moments import AnyMoments, Moments, lstd_moments, phibe_moments
 from replaystats.plans import ResamplingPlan, make_plan
 from replaystats.simulate import OrnsteinUhlenbeck
 from replaystats.solvers import Solution, Solver
+from replaystats.toolkit import FloatArray
 
 from .cells import Cell, Settings, cell_stream
 from .measures import METHODS, summarise

@@ -1,4 +1,4 @@
-"""The published summaries: one record per cell and algorithm, for two thirds of the cells."""
+"""The published summaries: one record per cell and algorithm, for every cell."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from joblib import Parallel, delayed
 
-from replaystats._core.validation import check_int
+from replaystats.toolkit import check_int
 
 from .catalogue import Experiment
 from .cells import Cell, Settings

@@ -13,15 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from replaystats._core.typing import ArrayLike, FloatArray
+from replaystats import ReplayKernelRidge, ResamplingPlan, make_plan, replicate, ridge_moments
 from replaystats.basis import Basis, Nystroem, RandomFourier
-from replaystats.engine import SerialExecutor, replicate
-from replaystats.kernel.fits import replicate_kernel_ridge
-from replaystats.kernel.kernels import make_kernel
-from replaystats.moments import ridge_moments
-from replaystats.plans import ResamplingPlan, make_plan
 from replaystats.simulate import two_bumps, two_bumps_function
 from replaystats.solvers import Ridge
+from replaystats.toolkit import ArrayLike, FloatArray
 
 from .cells import Cell, Settings, cell_stream
 from .kernel import penalty, whole
@@ -88,10 +84,9 @@ def fitted_exponent(n: ArrayLike, seconds: ArrayLike) -> float:
 
 def _fit_kernel(X: FloatArray, y: FloatArray, plan: ResamplingPlan) -> Predictor:
     """Exact kernel ridge on every subset of the plan; predictions are averaged."""
-    fits = replicate_kernel_ridge(
-        X, y, plan, alpha=penalty(len(y)), kernel=make_kernel("rbf", n_features=2, gamma=GAMMA)
-    )
-    return lambda points: fits.predict_mean(points, executor=SerialExecutor())[:, 0]
+    model = ReplayKernelRidge(penalty(len(y)), kernel="rbf", gamma=GAMMA, standardize=None, method="subsets")
+    fitted = model.fit(X, y, plan=plan)
+    return lambda points: np.asarray(fitted.predict(points))
 
 
 def _full(X: FloatArray, y: FloatArray, rng: np.random.Generator) -> Predictor:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from replaystats._core.typing import FloatArray, IntArray
+from replaystats.toolkit import FloatArray, IntArray
 
 ORDER = 4
 DT, DRIFT, DIFFUSION = 0.1, 0.05, 1.0

@@ -11,9 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from replaystats.engine import SerialExecutor
-from replaystats.kernel.fits import replicate_kernel_ridge
-from replaystats.kernel.kernels import make_kernel
 from replaystats.plans import ResamplingPlan, make_plan
 from replaystats.simulate import OrnsteinUhlenbeck
 
@@ -40,11 +37,9 @@ def run_table_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str
         X, y = task.draw(n, rng)
         for method, plan in enumerate(kernel.draw_plans(n, cell["B"], cell["k"], rng)):
             started = time.process_time()
-            fits = replicate_kernel_ridge(
-                X, y, plan, alpha=alpha, kernel=make_kernel("rbf", n_features=2), standardize="subset"
-            )
+            fitted_model = kernel.fit_paper(X, y, plan, alpha)
             fitted = time.process_time()
-            fits.predict_mean(task.X_test, executor=SerialExecutor())
+            fitted_model.predict(task.X_test)
             fit_time[method] += fitted - started
             total_time[method] += time.process_time() - started
     return {

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
-from replaystats._core.typing import FloatArray
-from replaystats.choosing.penalties import kernel_penalties
-from replaystats.kernel.kernels import make_kernel
-from replaystats.kernel.scaling import Scaling
+from replaystats.choosing import kernel_penalties
+from replaystats.toolkit import FloatArray
 
 from .cells import Cell, Settings, cell_stream
 from .kernel import TASKS, draw_plans, fit_predict, penalty, whole
@@ -35,8 +34,8 @@ def fit_predict_loo(X: FloatArray, y: FloatArray, X_test: FloatArray) -> tuple[F
     >>> bool(abs(predictions - np.sin(6 * x[:, 0])).max() < 0.01)
     True
     """
-    points = Scaling.of(X)(X)
-    K = make_kernel("rbf", n_features=X.shape[1])(points, points)
+    points = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
+    K = np.exp(-cdist(points, points, "sqeuclidean") / X.shape[1])
     alpha = kernel_penalties(K, (y - y.mean()) / y.std(ddof=1), ALPHAS).best
     return fit_predict(X, y, X_test, whole(len(y)), alpha)[0], alpha
 

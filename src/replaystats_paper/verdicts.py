@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from replaystats.report.tables import percent, significant
+from replaystats.toolkit import percent, significant
 
 from .catalogue import Experiment
 from .cells import Cell

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from replaystats_paper import Settings, find_experiments
-from replaystats_paper.reproduce import reproduce
+from replaystats_paper.rerun import reproduce
 from support.browser import look_at, needs_browser
 
 NAMES = ["value-lstd", "variance-lstd", "variance-kernel-b25", "scaling", "really-policy", "speed"]

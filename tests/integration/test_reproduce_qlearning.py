@@ -16,7 +16,7 @@ def test_the_command_writes_a_page(tmp_path, monkeypatch):
         asked.update(options, out=out)
         return "result"
 
-    monkeypatch.setattr("replaystats_paper.reproduce_command.run_qlearning", run)
+    monkeypatch.setattr(results, "run_qlearning", run)
     monkeypatch.setattr(page, "html_section", lambda result, folder: f"<p>a {result}</p>")
     (tmp_path / results.FOLDER).mkdir()
     arguments = ["reproduce", "qlearning", "--quick", "--seed", "3", "--jobs", "1", "--out", str(tmp_path)]

@@ -7,13 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from replaystats_paper.solver_names import parse_solver
-
 from .._core.errors import must_be
 from .._core.typing import FloatArray
 from .._core.validation import check_choice
 from ..basis import RBF, Basis, Fourier, OneHot, Polynomial, RandomFourier, Standardized, TileCoding
-from ..solvers import Lepski, Solver
+from ..solvers import Lepski, Solver, parse_solver
 
 SOLVERS = ("auto", "pinv", "lu", "ridge", "lepski")
 # Without a choice: polynomials, of the highest degree up to this for which every function has so many units.

@@ -4,6 +4,18 @@ from .auto import Auto
 from .base import Solution, Solver
 from .direct import LU, Cholesky, Ridge
 from .lepski import BalancedPath, Lepski
+from .names import parse_solver
 from .truncated import PseudoInverse
 
-__all__ = ["LU", "Auto", "BalancedPath", "Cholesky", "Lepski", "PseudoInverse", "Ridge", "Solution", "Solver"]
+__all__ = [
+    "LU",
+    "Auto",
+    "BalancedPath",
+    "Cholesky",
+    "Lepski",
+    "PseudoInverse",
+    "Ridge",
+    "Solution",
+    "Solver",
+    "parse_solver",
+]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from replaystats._core.typing import ArrayLike
 from replaystats.plots.style import Axes, new_figure, save_figure
+from replaystats.toolkit import ArrayLike
 
 from .results import QLearningResult
 from .study import Table

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from replaystats._core.errors import must_be
-from replaystats._core.typing import BoolArray, FloatArray, IntArray
-from replaystats._core.validation import check_int, check_real
+from replaystats.toolkit import BoolArray, FloatArray, IntArray, check_int, check_real, must_be
 
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))  # up, right, down, left
 N_ACTIONS = len(STEPS)

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replaystats._core.typing import BoolArray, FloatArray, IntArray
-from replaystats._core.validation import check_length
+from replaystats.toolkit import BoolArray, FloatArray, IntArray, check_length
 
 from .gridworld import N_ACTIONS, GridWorld
 from .memory import ReplayMemory

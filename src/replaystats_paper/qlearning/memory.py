@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from replaystats._core.typing import BoolArray, IntArray
+from replaystats.toolkit import BoolArray, IntArray
 
 
 class ReplayMemory:

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from replaystats._core.errors import require_extra
-from replaystats.report.html import embed_picture, render
-from replaystats.report.tables import significant
+from replaystats.toolkit import embed_picture, render, require_extra, significant
 
 from ..journal import write_bytes
 from .figures import draw_curves, draw_table

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from replaystats._core.progress import track
-from replaystats._core.validation import check_int
+from replaystats.toolkit import check_int, track
 
 from ..cells import Cell, Settings
 from ..journal import Journal, write_bytes

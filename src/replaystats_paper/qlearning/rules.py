@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replaystats._core.errors import must_be
-from replaystats._core.validation import check_choice, check_int, check_real
+from replaystats.toolkit import check_choice, check_int, check_real, must_be
 
 from .samplers import SAMPLERS
 

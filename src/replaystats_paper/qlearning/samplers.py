@@ -7,8 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from replaystats._core.typing import BoolArray, FloatArray, IntArray
-from replaystats._core.validation import check_choice
+from replaystats.toolkit import BoolArray, FloatArray, IntArray, check_choice
 
 from .memory import ReplayMemory
 from .sumtree import SumTrees

@@ -189,3 +189,8 @@ def run_group(cells: Sequence[Cell], seed: int, n_runs: int) -> list[dict[str, A
         results = summarise_runs(histories.returns[runs], histories.q[:, runs], truth, world, schedule)
         lines.append({"key": cell.key, "repetitions": n_runs, "seconds": seconds, "results": results})
     return lines
+
+
+def count_cells() -> int:
+    """Return how many different cells the full study has."""
+    return len({cell.key for table in study_tables(quick=False) for row in table.cells for cell in row})

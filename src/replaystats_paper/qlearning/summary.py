@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from replaystats._core.typing import FloatArray
+from replaystats.toolkit import FloatArray
 
 from .gridworld import GridWorld
 from .rules import Schedule

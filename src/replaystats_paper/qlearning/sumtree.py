@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from replaystats._core.typing import BoolArray, FloatArray, IntArray
+from replaystats.toolkit import BoolArray, FloatArray, IntArray
 
 BRANCHES = 16  # few NumPy calls per draw, and blocks of two cache lines
 # Cumulated sums of short rows: the product is several times faster than cumsum. All columns add their terms

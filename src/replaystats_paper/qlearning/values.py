@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from replaystats._core.typing import BoolArray, FloatArray, IntArray
 from replaystats.basis import OneHot, TileCoding
+from replaystats.toolkit import BoolArray, FloatArray, IntArray
 
 from .gridworld import N_ACTIONS, GridWorld
 

@@ -48,9 +48,9 @@ def test_a_known_factor_is_found_with_its_scatter(journal):
     for measure in ("variance", "rmse"):
         for method in ("plain", "U", "V"):
             a = found[measure, method]
-            assert a.n_cells == 24
+            assert a.n_cells == 36
             assert a.difference == pytest.approx(logs.mean())
-            assert a.standard_error == pytest.approx(logs.std(ddof=1) / math.sqrt(24))
+            assert a.standard_error == pytest.approx(logs.std(ddof=1) / math.sqrt(36))
         assert found[measure, "U/plain"].difference == pytest.approx(0, abs=1e-12)
 
 

@@ -37,7 +37,7 @@ def test_every_published_record_belongs_to_a_cell():
                 record = published_record(cell, algorithm)
                 if record is not None:
                     found.add((cell.key, algorithm))
-    assert len(found) == len(_records()) == 120
+    assert len(found) == len(_records()) == 180
 
 
 def test_quick_runs_a_part_of_each_grid_with_known_studies():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replaystats._core.errors import must_be
-from replaystats._core.validation import check_choice
-from replaystats.solvers import LU, Auto, PseudoInverse, Ridge, Solver
+from .._core.errors import must_be
+from .._core.validation import check_choice
+from .auto import Auto
+from .base import Solver
+from .direct import LU, Ridge
+from .truncated import PseudoInverse
 
 # Name -> (constructor without a number, constructor with one).
 _SOLVERS: dict[str, tuple[Callable[[], Solver] | None, Callable[[float], Solver] | None]] = {

@@ -1,0 +1,36 @@
+"""What packages that build on this one share with it: checks, streams of random numbers, tables, pages.
+
+A command or a study of your own speaks like the built-in ones when it uses these: the same sentences for a
+wrong argument, the same rounding, the same self-contained pages.
+"""
+
+from ._core.errors import must_be, require_extra
+from ._core.progress import track
+from ._core.random import as_generator, stream
+from ._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from ._core.validation import check_choice, check_int, check_length, check_real
+from .report.html import embed_json, embed_picture, render
+from .report.tables import duration, markdown_table, percent, significant
+
+__all__ = [
+    "ArrayLike",
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "as_generator",
+    "check_choice",
+    "check_int",
+    "check_length",
+    "check_real",
+    "duration",
+    "embed_json",
+    "embed_picture",
+    "markdown_table",
+    "must_be",
+    "percent",
+    "render",
+    "require_extra",
+    "significant",
+    "stream",
+    "track",
+]
