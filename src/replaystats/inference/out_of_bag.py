@@ -74,7 +74,7 @@ def out_of_bag(
     for block, rows in enumerate(plan.row_blocks):
         for start in range(rows.start, rows.stop, step):
             part = slice(start, min(start + step, rows.stop))
-            left_out = _left_out(plan, block, part) * weights[:, None]  # (B, r)
+            left_out = left_out_of(plan, block, part) * weights[:, None]  # (B, r)
             total = np.cumsum(predict_members(part) * left_out[:, :, None], axis=0)[grid - 1]
             share = np.cumsum(left_out, axis=0)[grid - 1, :, None]
             with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: in every subset so far
@@ -82,7 +82,7 @@ def out_of_bag(
     return OutOfBag(n_resamples=grid, predictions=predictions)
 
 
-def _left_out(plan: ResamplingPlan, block: int, part: slice) -> BoolArray:
+def left_out_of(plan: ResamplingPlan, block: int, part: slice) -> BoolArray:
     """Say which subsets do not contain which of the observations of `part`, shape (B, r)."""
     first = plan.row_blocks[block].start
     inside = slice(part.start - first, part.stop - first)

@@ -1,0 +1,120 @@
+"""Intervals for a new observation against a loop over points and rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from oracles.new_observation import jackknife_plus_after_bootstrap
+from replaystats import make_plan, plan_from_indices
+from replaystats.inference.new_observation import jackknife_plus, leave_out, rank_of, residual_interval
+
+
+def intervals(members_train, members_new, plan, y, level, *, failed=None, budget=2**20, **scales):
+    rows = leave_out(lambda part: members_train[:, part], plan, y, failed=failed, memory_budget=budget)
+    return jackknife_plus(
+        rows, lambda part: members_new[:, part], members_new.shape[1], level, memory_budget=budget, **scales
+    )
+
+
+def smooth_members(rng, plan, y, n_points, noise):
+    """Members that are means of their subsets, plus noise: a band that cuts, or one that cannot."""
+    means = y[plan.indices()].mean(axis=1)[:, None]  # (B, 1, n_outputs)
+    train = means + noise * rng.normal(size=(plan.n_resamples, len(y), y.shape[1]))
+    new = means + noise * rng.normal(size=(plan.n_resamples, n_points, y.shape[1]))
+    return train, new
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02, 3.0])
+@pytest.mark.parametrize("statistic", ["U", "V", "balanced"])
+def test_equals_the_loop(rng, statistic, noise):
+    n, m = 40, 12
+    plan = make_plan(n, statistic=statistic, subsample_size=15, n_resamples=60, rng=0)
+    y = rng.normal(size=(n, 2))
+    train, new = smooth_members(rng, plan, y, m, noise)
+    failed = np.arange(60) % 7 == 3
+    for level in (0.5, 0.9):
+        found = intervals(train, new, plan, y, level, failed=failed)
+        for output in (0, 1):
+            expected = jackknife_plus_after_bootstrap(
+                train[:, :, output], new[:, :, output], plan.indices(), y[:, output], level, ~failed
+            )
+            assert_allclose(np.stack(found)[:, :, output], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_equals_the_loop_with_a_scale(rng):
+    n, m = 30, 9
+    plan = make_plan(n, subsample_size=12, n_resamples=40, rng=1)
+    y = rng.normal(size=(n, 1))
+    train, new = smooth_members(rng, plan, y, m, 0.1)
+    at_rows, at_points = rng.uniform(0.5, 2, size=(n, 1)), rng.uniform(0.5, 2, size=(m, 1))
+    found = intervals(train, new, plan, y, 0.8, scale=at_rows, scale_at_points=at_points)
+    expected = jackknife_plus_after_bootstrap(
+        train[:, :, 0], new[:, :, 0], plan.indices(), y[:, 0], 0.8, scale=(at_rows[:, 0], at_points[:, 0])
+    )
+    assert_allclose(np.stack(found)[:, :, 0], expected, rtol=1e-9)
+
+
+def test_blocks_do_not_matter(rng, monkeypatch):
+    from replaystats.inference import new_observation
+
+    plan = make_plan(200, subsample_size=80, n_resamples=33, rng=1)
+    y = rng.normal(size=(200, 1))
+    train, new = smooth_members(rng, plan, y, 50, 0.3)
+    whole = intervals(train, new, plan, y, 0.9, budget=2**30)
+    monkeypatch.setattr(new_observation, "_POINTS_AT_ONCE", 3)
+    monkeypatch.setattr(new_observation, "_ROWS_AT_ONCE", 7)
+    assert_allclose(np.stack(intervals(train, new, plan, y, 0.9)), np.stack(whole), rtol=1e-12)
+
+
+def test_rows_in_every_subset_take_no_part(rng):
+    plan = plan_from_indices([[0, 1, 2], [0, 2, 3], [0, 3, 4], [0, 4, 1]], 5)
+    y = rng.normal(size=(5, 1))
+    train, new = rng.normal(size=(4, 5, 1)), rng.normal(size=(4, 3, 1))
+    found = intervals(train, new, plan, y, 0.6)
+    expected = jackknife_plus_after_bootstrap(train[:, :, 0], new[:, :, 0], plan.indices(), y[:, 0], 0.6)
+    assert_allclose(np.stack(found)[:, :, 0], expected, rtol=1e-12)
+
+
+def test_too_few_rows_give_an_infinite_interval(rng):
+    plan = make_plan(18, subsample_size=6, n_resamples=40, rng=0)
+    y = rng.normal(size=(18, 1))
+    train, new = smooth_members(rng, plan, y, 4, 0.1)
+    low, high = intervals(train, new, plan, y, 0.95)
+    assert_array_equal(low, -np.inf)
+    assert_array_equal(high, np.inf)
+    low, high = intervals(train, new, plan, y, 0.94)
+    assert np.isfinite(low).all()
+
+
+def test_the_rank_is_that_of_split_conformal_prediction():
+    assert [rank_of(9, level) for level in (0.1, 0.5, 0.9)] == [1, 5, 9]
+    with pytest.raises(ValueError, match="confidence_level"):
+        rank_of(9, 1.0)
+
+
+def test_residual_interval_reaches_to_the_ranked_residual():
+    residuals = np.array([[3.0], [-1.0], [2.0], [np.nan], [-4.0]])
+    mean = np.array([[10.0], [20.0]])
+    low, high = residual_interval(mean, residuals, 0.6)  # the third of four
+    assert_array_equal(low, mean - 3)
+    assert_array_equal(high, mean + 3)
+    scale, here = np.array([[3.0], [1.0], [1.0], [1.0], [2.0]]), np.array([[1.0], [5.0]])
+    low, high = residual_interval(mean, residuals, 0.6, scale=scale, scale_at_points=here)
+    assert_array_equal(high - mean, 2 * here)  # sizes 1, 1, 2, 2
+
+
+@pytest.mark.statistical
+def test_covers_a_new_observation(rng):
+    """300 data sets of n = 100 and one new point each: .90 +- .035 (two standard errors)."""
+    inside = 0
+    for seed in range(300):
+        own = np.random.default_rng(seed)
+        X, y = own.normal(size=(101, 1)), own.standard_t(3, size=(101, 1))
+        plan = make_plan(100, subsample_size=50, n_resamples=60, rng=seed)
+        slopes = np.array([[np.vdot(X[s], y[s]) / np.vdot(X[s], X[s])] for s in plan.indices()])[:, :, None]
+        members = slopes * X[:, 0][None, :, None]
+        low, high = intervals(members[:, :100], members[:, 100:], plan, y[:100], 0.9)
+        inside += low[0, 0] <= y[100, 0] <= high[0, 0]
+    assert abs(inside / 300 - 0.9) < 0.035
