@@ -173,7 +173,8 @@ def kernel_ridge(n=10**6, k=1000, n_resamples=1000, p=10, m=10**4):
 
     def fit():
         plan = rs.make_plan(n, statistic="U", subsample_size=k, n_resamples=n_resamples, rng=0)
-        return kernel_ridge_on_device(X, y, plan, alpha=0.1, gamma=0.5, memory_budget=2**34)
+        with rs.config_context(device_memory_budget=2**34):
+            return kernel_ridge_on_device(X, y, plan, alpha=0.1, gamma=0.5)
 
     def everything():
         model = fit()

@@ -60,7 +60,8 @@ def run(n, n_resamples, share, memory_budget, checkpoint=None):
     """Return times, peak memory and how far the answer is from the known value."""
     plan = rs.make_plan(n, subsample_size=share, n_resamples=n_resamples, rng=0)
     wall, cpu = time.perf_counter(), time.process_time()
-    replicates = rs.replicate(streamed(n, checkpoint), plan, memory_budget=memory_budget)
+    with rs.config_context(memory_budget=memory_budget):
+        replicates = rs.replicate(streamed(n, checkpoint), plan)
     estimate = rs.average(replicates, "controlled")
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     grid = np.linspace(-np.pi, np.pi, 50)[:, None]
@@ -91,7 +92,8 @@ def run_on_workers(n, n_resamples, share, memory_budget, workers):
         with LocalCluster(**options) as cluster, Client(cluster) as client, joblib.parallel_config("dask"):
             client.run(__import__, "replaystats")  # workers import the library once; that is not the run
             start, cpu_start = time.perf_counter(), sum(client.run(time.process_time).values())
-            theta.append(rs.replicate(streamed(n), plan, memory_budget=memory_budget).theta)
+            with rs.config_context(memory_budget=memory_budget):
+                theta.append(rs.replicate(streamed(n), plan).theta)
             times[count] = round(time.perf_counter() - start, 2)
             cpu_times[count] = round(sum(client.run(time.process_time).values()) - cpu_start, 2)
     first = workers[0]

@@ -1,6 +1,7 @@
 """Replayed estimators: estimate on many random subsets, combine, and know what you got."""
 
 from . import basis, inference, plots, readers, simulate, solvers
+from ._core.config import config_context, get_config, set_config
 from ._core.errors import IntervalWithheldError, MissingExtraError, ReplayWarning, SingularReplicateError
 from .choosing.recommended import recommended_estimate
 from .data import ArrayBlocks, ParquetBlocks, PartitionError, RowBlocks, Trajectories, load_boston
@@ -58,6 +59,8 @@ __all__ = [
     "Trajectories",
     "average",
     "basis",
+    "config_context",
+    "get_config",
     "inference",
     "kernel_ridge_on_device",
     "load_boston",
@@ -72,6 +75,7 @@ __all__ = [
     "recommended_estimate",
     "replicate",
     "ridge_moments",
+    "set_config",
     "simulate",
     "solvers",
     "subset_sums",

@@ -1,4 +1,4 @@
-"""A progress bar for long work: shown in a terminal when rich is installed, silent everywhere else."""
+"""A progress bar for long work: in a terminal, with rich installed, unless `set_config` turns it off."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from .config import get_config
+
 Item = TypeVar("Item")
 
 
 def track(items: Iterable[Item], *, total: int, description: str) -> Iterator[Item]:
     """Yield from `items`, drawing a bar with the remaining time when standard error is a terminal."""
-    if total < 2 or not sys.stderr.isatty():
+    if total < 2 or not get_config()["progress"] or not sys.stderr.isatty():
         yield from items
         return
     try:

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._core.config import takes_memory_budget
 from .._core.typing import FloatArray, RandomLike
 from .._core.validation import check_int
-from ..engine import DEFAULT_MEMORY_BUDGET, Executor, replicate
+from ..engine import Executor, replicate
 from ..estimate import Estimate, average
 from ..inference.validity import Validity, pilot_replicates
 from ..moments import AnyMoments
@@ -68,13 +69,13 @@ class Recommendation:
         return f"Recommendation({'ill' if self.ill_posed else 'well'}-posed: {self.reason})"
 
 
+@takes_memory_budget
 def recommended_estimate(
     moments: AnyMoments,
     *,
     n_resamples: int = 100,
     plan: ResamplingPlan | None = None,
     executor: Executor | None = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
     rng: RandomLike = None,
 ) -> Recommendation:
     """Estimate theta so that ill-posed problems are regularised and well-posed ones are left alone.
@@ -93,8 +94,6 @@ def recommended_estimate(
         Subsets to use in place of those of step 2.
     executor : Executor, optional
         Who sums over the subsets; default this thread.
-    memory_budget : int
-        Bytes for working arrays.
     rng : None, int, Generator, RandomState or SeedSequence
 
     Returns
@@ -128,7 +127,7 @@ def recommended_estimate(
         plan = _plan(moments, ill_posed, n_resamples, rng)
     # The plain solution belongs on the path only where it means something.
     solver = Lepski(ILL_POSED_KAPPA) if ill_posed else Lepski(WELL_POSED_KAPPA, path=(0.0, *DEFAULT_PATH))
-    replicates = replicate(moments, plan, solver=solver, executor=executor, memory_budget=memory_budget)
+    replicates = replicate(moments, plan, solver=solver, executor=executor)
     return Recommendation(
         estimate=average(replicates, "mean"),
         ill_posed=ill_posed,

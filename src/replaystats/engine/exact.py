@@ -12,6 +12,7 @@ from operator import itemgetter
 
 import numpy as np
 
+from .._core.config import memory_budget
 from .._core.exact import ExactGrid, column_maxima
 from .._core.typing import FloatArray
 from ..moments import HeldMoments
@@ -65,10 +66,9 @@ def exact_sums(
     plan: ResamplingPlan,
     tiles: range,
     executor: Executor,
-    memory_budget: int,
 ) -> FloatArray:
     """Sum moments in memory over the subsets of some tiles, shape (subsets, columns)."""
-    step = max(1, min(TILE_ROWS, memory_budget // bytes_per_row(moments.n_columns)))
+    step = max(1, min(TILE_ROWS, memory_budget() // bytes_per_row(moments.n_columns)))
     pieces = [
         (block, first, min(first + step, rows.stop))
         for block, rows in enumerate(plan.row_blocks)
@@ -80,7 +80,7 @@ def exact_sums(
     grid = ExactGrid.from_maxima(maxima, max(plan.n_observations, plan.subsample_size))
     sparse = gather_is_cheaper(plan, 16 * step * moments.n_columns)
     # Slices that fit are made once, the others again for every tile.
-    fits = 16 * plan.n_observations * moments.n_columns <= memory_budget // 2
+    fits = 16 * plan.n_observations * moments.n_columns <= memory_budget() // 2
     held = {first: grid.split(moments.stacked_rows(first, last)) for _, first, last in pieces if fits}
 
     def one_tile(tile: int) -> FloatArray:

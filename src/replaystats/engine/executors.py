@@ -11,6 +11,8 @@ from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
+from .._core.config import chosen_n_jobs, get_config, run_with
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -73,8 +75,8 @@ class JoblibExecutor:
         backend, _ = get_active_backend(prefer="threads")
         if hasattr(backend, "client"):
             return list(_stream_from_dask(backend, function, tasks))
-        workers = Parallel(n_jobs=self.n_jobs, prefer="threads")
-        return list(workers(delayed(_on_one_thread)(function, task) for task in tasks))
+        workers, settings = Parallel(n_jobs=self.n_jobs, prefer="threads"), get_config()
+        return list(workers(delayed(_on_one_thread)(settings, function, task) for task in tasks))
 
     def stream(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Yield the same results in order, as soon as they are there.
@@ -87,12 +89,14 @@ class JoblibExecutor:
         # One task per message: a long one must not wait for others before its result is kept.
         return_as = "generator" if backend.supports_return_generator else "list"
         workers = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as=return_as, batch_size=1)
-        return iter(workers(delayed(_on_one_thread)(function, task) for task in tasks))
+        settings = get_config()
+        return iter(workers(delayed(_on_one_thread)(settings, function, task) for task in tasks))
 
 
-def _on_one_thread(function: Callable[[Task], Result], task: Task) -> Result:
+def _on_one_thread(settings: dict[str, Any], function: Callable[[Task], Result], task: Task) -> Result:
+    """Run a task as the thread that asks would, with its settings, but with one thread of the BLAS."""
     with threadpool_limits(1, user_api="blas"):
-        return function(task)
+        return run_with(settings, function, task)
 
 
 def _stream_from_dask(
@@ -103,9 +107,9 @@ def _stream_from_dask(
     Through joblib itself (1.6) a task whose workers keep dying, or that cannot be pickled, is waited for
     without end, and a cluster of one thread is passed over in favour of this process.
     """
-    client, run = backend.client, uuid4().hex
+    client, run, settings = backend.client, uuid4().hex, get_config()
     futures = deque(
-        client.submit(_on_one_thread, function, task, key=f"{task}-{run}", **backend.submit_kwargs)
+        client.submit(_on_one_thread, settings, function, task, key=f"{task}-{run}", **backend.submit_kwargs)
         for task in tasks
     )
     try:
@@ -116,5 +120,6 @@ def _stream_from_dask(
 
 
 def make_executor(n_jobs: int | None) -> Executor:
-    """Return the executor for scikit-learn's `n_jobs`: None is 1, unless a joblib context says otherwise."""
+    """Return the executor for scikit-learn's `n_jobs`: None is what `set_config` or joblib's context says."""
+    n_jobs = chosen_n_jobs(n_jobs)
     return SerialExecutor() if effective_n_jobs(n_jobs) == 1 else JoblibExecutor(n_jobs)

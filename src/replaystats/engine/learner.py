@@ -11,6 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 
+from .._core.config import chosen_n_jobs
 from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import BoolArray, FloatArray, IntArray
@@ -50,7 +51,7 @@ class LearnerReplicates:
 
     def predict_members(self, X: Any) -> FloatArray:
         """Return the prediction of every model at the rows of X, shape (B, m, n_outputs)."""
-        parts = Parallel(n_jobs=self.n_jobs)(
+        parts = Parallel(n_jobs=chosen_n_jobs(self.n_jobs))(
             delayed(_predict_some)(self.models[part.start : part.stop], X)
             for part in _tasks(len(self.models), self.n_jobs)
         )
@@ -136,7 +137,7 @@ def _fit_all(
     n_jobs: int | None,
 ) -> list[Any]:
     """Return the models of subsets (b, k), the first of which has the number `first`."""
-    fitted = Parallel(n_jobs=n_jobs)(
+    fitted = Parallel(n_jobs=chosen_n_jobs(n_jobs))(
         delayed(_fit_some)(
             estimator,
             X,
@@ -152,7 +153,7 @@ def _fit_all(
 
 
 def _tasks(n_subsets: int, n_jobs: int | None) -> Iterator[range]:
-    workers = effective_n_jobs(n_jobs)
+    workers = effective_n_jobs(chosen_n_jobs(n_jobs))
     n_tasks = 1 if workers == 1 else min(n_subsets, _TASKS_PER_WORKER * workers)
     edges = np.linspace(0, n_subsets, n_tasks + 1).astype(int)
     return (range(start, stop) for start, stop in itertools.pairwise(edges))

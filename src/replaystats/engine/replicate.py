@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.config import takes_memory_budget
 from .._core.errors import ReplayWarning, SingularReplicateError, must_be
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_choice
@@ -20,7 +21,7 @@ from ..moments import AnyMoments, StreamedMoments, SubsetSums
 from ..plans import ResamplingPlan
 from ..solvers import Auto, Solver
 from .executors import Executor
-from .sums import DEFAULT_MEMORY_BUDGET, as_drawn, subset_sums
+from .sums import as_drawn, subset_sums
 
 ON_FAILURE = ("raise", "warn", "drop")
 
@@ -60,17 +61,17 @@ class Replicates:
         """Number of subsets without an answer."""
         return int(np.count_nonzero(self.failed))
 
+    @takes_memory_budget
     def extend(
         self,
         n_more: int,
         *,
         executor: Executor | None = None,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
         on_failure: str = "warn",
     ) -> Replicates:
         """Return the replicates with `n_more` further subsets; the first ones are not computed again."""
         plan = self.plan.extend(n_more)
-        more = _solve_from(len(self), self.moments, plan, self.solver, executor, memory_budget, self.exact)
+        more = _solve_from(len(self), self.moments, plan, self.solver, executor, self.exact)
         _report_failures(more, on_failure)
         return replace(
             more,
@@ -93,13 +94,13 @@ class Replicates:
 
 
 @takes_arrays_of(*LIBRARIES, where="sums on the device, q x q solves on the host in NumPy")
+@takes_memory_budget
 def replicate(
     moments: AnyMoments,
     plan: ResamplingPlan,
     *,
     solver: Solver | None = None,
     executor: Executor | None = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
     exact: bool = False,
     on_failure: str = "warn",
 ) -> Replicates:
@@ -121,8 +122,6 @@ def replicate(
         Who runs the tiles of 256 subsets, or the groups of blocks of streamed moments; default this thread
         (for streamed moments, what ``joblib.parallel_config`` says). Results do not depend on it,
         up to rounding; not at all if exact.
-    memory_budget : int
-        Bytes for the working arrays of one task, default 1 GiB.
     exact : bool
         Sums that are rounded only once: bit-identical for any threads, chunks and workers, at about twice the
         cost. Streamed moments are always summed so.
@@ -149,7 +148,7 @@ def replicate(
     Replicates(100 x 1, 0 failed, U, k=4 of n=10)
     """
     check_choice(on_failure, "on_failure", ON_FAILURE)
-    replicates = _solve_from(0, moments, plan, solver or Auto(), executor, memory_budget, exact)
+    replicates = _solve_from(0, moments, plan, solver or Auto(), executor, exact)
     _report_failures(replicates, on_failure)
     return replicates
 
@@ -160,7 +159,6 @@ def _solve_from(
     plan: ResamplingPlan,
     solver: Solver,
     executor: Executor | None,
-    memory_budget: int,
     exact: bool,
 ) -> Replicates:
     """Do steps 1 and 2 for the subsets from number `start` on."""
@@ -169,9 +167,7 @@ def _solve_from(
         raise ValueError(
             must_be("solver", rule, repr(solver), "Use Auto(), LU(), PseudoInverse() or Ridge().")
         )
-    sums = subset_sums(
-        moments, plan, start=start, executor=executor, memory_budget=memory_budget, exact=exact
-    )
+    sums = subset_sums(moments, plan, start=start, executor=executor, exact=exact)
     solution = solver.solve_subsets(sums, as_drawn(moments, plan), plan, start)
     return Replicates(
         theta=solution.theta,

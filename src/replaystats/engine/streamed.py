@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.config import memory_budget
 from .._core.errors import must_be
 from .._core.exact import ExactGrid
 from .._core.progress import track
@@ -86,7 +87,6 @@ def streamed_sums(
     plan: ResamplingPlan,
     tiles: range,
     executor: Executor | None,
-    memory_budget: int,
 ) -> FloatArray:
     """Sum streamed moments over the subsets of some tiles, shape (subsets, columns).
 
@@ -96,7 +96,7 @@ def streamed_sums(
     """
     executor = JoblibExecutor() if executor is None else executor
     n_subsets = plan.n_resamples - tiles.start * TILE_SUBSETS
-    step = _rows_at_a_time(moments, plan, tiles, n_subsets, memory_budget)
+    step = _rows_at_a_time(moments, plan, tiles, n_subsets)
     if moments.maxima is None:
         moments.remember(maxima=_survey(moments, executor))
     assert moments.maxima is not None
@@ -201,9 +201,7 @@ def _blame(moments: StreamedMoments, groups: list[BlockGroup], done: BoolArray, 
     )
 
 
-def _rows_at_a_time(
-    moments: StreamedMoments, plan: ResamplingPlan, tiles: range, n_subsets: int, memory_budget: int
-) -> int:
+def _rows_at_a_time(moments: StreamedMoments, plan: ResamplingPlan, tiles: range, n_subsets: int) -> int:
     """Return how many rows, a power of two, fit into the budget beside what has a fixed size."""
     columns = moments.n_columns
     # A draw, a block as loaded, sums of a task and of its caller, the split of every tile over row blocks.
@@ -213,13 +211,14 @@ def _rows_at_a_time(
         + 2 * 16 * columns * (n_subsets + 1)
         + 8 * TILE_SUBSETS * len(tiles) * len(plan.row_blocks)
     )
-    affordable = (memory_budget - fixed) // bytes_per_row(columns)
+    budget = memory_budget()
+    affordable = (budget - fixed) // bytes_per_row(columns)
     if affordable < _FEWEST_ROWS:
         needed = fixed + _FEWEST_ROWS * bytes_per_row(columns)
         blocks = f"blocks of {moments.largest_block_bytes} bytes"
         rule = f"at least {needed} bytes for {n_subsets} subsets and {blocks}"
         hint = "Or use smaller blocks, or fewer subsets at a time and more of them with `extend`."
-        raise ValueError(must_be("memory_budget", rule, memory_budget, hint))
+        raise ValueError(must_be("memory_budget", rule, budget, hint))
     # A power of two divides the rows of a tile, so that no piece lies in two of them.
     return min(TILE_ROWS, 1 << (int(affordable).bit_length() - 1))
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from .._core.arrays import is_foreign, to_numpy
 from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.config import memory_budget, takes_memory_budget
 from .._core.errors import must_be
 from .._core.typing import FloatArray
-from .._core.validation import check_int
 from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments, SubsetSums
 from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_SUBSETS
@@ -31,13 +31,13 @@ DEFAULT_MEMORY_BUDGET = 2**30  # 1 GiB
 
 
 @takes_arrays_of(*LIBRARIES, where="products on the device of the moments, sums to the host")
+@takes_memory_budget
 def subset_sums(
     moments: AnyMoments,
     plan: ResamplingPlan,
     *,
     start: int = 0,
     executor: Executor | None = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
     exact: bool = False,
 ) -> SubsetSums:
     """Sum g and f over the observations of every subset of the plan, times the weights of the plan.
@@ -53,8 +53,6 @@ def subset_sums(
     executor : Executor, optional
         Who runs the tiles, or the groups of blocks of streamed moments; default this thread, or what
         ``joblib.parallel_config`` says for streamed ones.
-    memory_budget : int
-        Bytes the working arrays of one task may take. The B x n count matrix is never held.
     exact : bool
         Round every sum once, at the end: bit-identical results for any threads, chunks, partitions and
         workers, at about twice the cost. Streamed moments are always summed so.
@@ -75,16 +73,15 @@ def subset_sums(
     if plan.n_observations != moments.n_observations:
         rule = f"made for the {moments.n_observations} observations of the moments"
         raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
-    check_int(memory_budget, "memory_budget", low=2**20, hint="It is counted in bytes.")
     moments = as_drawn(moments, plan)
     tiles = range(start // TILE_SUBSETS, plan.n_tiles)
     skip = start - tiles.start * TILE_SUBSETS
     if isinstance(moments, StreamedMoments):
-        sums = streamed_sums(moments, plan, tiles, executor, memory_budget)
+        sums = streamed_sums(moments, plan, tiles, executor)
         return _unstacked(moments.example.wrap(sums[skip:]))
     executor = SerialExecutor() if executor is None else executor
     if exact:
-        sums = exact_sums(moments, plan, tiles, executor, memory_budget)
+        sums = exact_sums(moments, plan, tiles, executor)
         return _unstacked(moments.wrap(sums[skip:]))
     if isinstance(moments, FactoredMoments):
         parts = executor.map(lambda tile: _by_factors(moments, plan, tile), tiles)
@@ -94,7 +91,7 @@ def subset_sums(
         sums = np.concatenate([_on_device(moments, plan, tile) for tile in tiles])
         return _unstacked(moments.wrap(sums[skip:]))
     by_rows = _by_gather if gather_is_cheaper(plan, moments.rows.nbytes) else _by_product
-    sums = np.concatenate(executor.map(lambda tile: by_rows(moments, plan, tile, memory_budget), tiles))
+    sums = np.concatenate(executor.map(lambda tile: by_rows(moments, plan, tile), tiles))
     return _unstacked(moments.wrap(sums[skip:]))
 
 
@@ -108,12 +105,12 @@ def as_drawn(moments: AnyMoments, plan: ResamplingPlan) -> AnyMoments:
     return moments if weights is None else moments.scaled(weights)
 
 
-def _by_product(moments: Moments, plan: ResamplingPlan, tile: int, memory_budget: int) -> FloatArray:
+def _by_product(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:
     """Multiply counts by rows, a block of rows at a time, shape (subsets in the tile, columns)."""
     subsets = plan.tile_subsets(tile)
     sums = np.zeros((moments.rows.shape[1], subsets.stop - subsets.start))
     # A count matrix and the draw behind it take at most 8 + 4 bytes per cell.
-    width = max(1, memory_budget // (12 * sums.shape[1]))
+    width = max(1, memory_budget() // (12 * sums.shape[1]))
     for block, rows in enumerate(plan.row_blocks):
         draw = plan.draw(tile, block)
         for first in range(0, draw.n_rows, width):
@@ -135,7 +132,7 @@ def _on_device(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:
     return to_numpy(total).T.astype(np.float64)
 
 
-def _by_gather(moments: Moments, plan: ResamplingPlan, tile: int, memory_budget: int) -> FloatArray:
+def _by_gather(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:
     """Multiply sparse counts by rows, shape (subsets in the tile, columns)."""
     blocks = (
         plan.draw(tile, block).sparse_counts() @ moments.rows[rows]

@@ -192,10 +192,7 @@ class KernelFitting:
     def problem(self, kernel: Kernel, alpha: float, *, shared: bool = False) -> KernelProblem:
         """Return the data in shared units; `shared` takes those also for units of each subset's own."""
         standardize = "global" if shared and self.standardize == "subset" else self.standardize
-        budget = self.parameters.memory_budget
-        return KernelProblem.checked(
-            self.X, self.y, None, alpha, kernel, standardize, self.sample_weight, budget
-        )
+        return KernelProblem.checked(self.X, self.y, None, alpha, kernel, standardize, self.sample_weight)
 
     def _kernel(self, gamma: Any) -> Kernel:
         parameters = self.parameters

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._core.config import memory_budget, takes_memory_budget
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..plans import ResamplingPlan
 
@@ -41,13 +42,13 @@ class OutOfBag:
         return f"OutOfBag({self.predictions.shape[1]} observations, up to {self.n_resamples[-1]} subsets)"
 
 
+@takes_memory_budget
 def out_of_bag(
     predict_members: Callable[[slice], FloatArray],
     plan: ResamplingPlan,
     *,
     n_outputs: int,
     failed: BoolArray | None = None,
-    memory_budget: int,
 ) -> OutOfBag:
     """Average, for every observation, the members that did not see it.
 
@@ -61,8 +62,6 @@ def out_of_bag(
         Number of targets.
     failed : ndarray of bool, shape (B,), optional
         Members to leave out.
-    memory_budget : int
-        Bytes for the predictions of all members on one block of observations.
     """
     n, n_subsets = plan.n_observations, plan.n_resamples
     grid = np.unique(np.geomspace(1, n_subsets, CURVE_POINTS).round().astype(np.intp))
@@ -70,7 +69,7 @@ def out_of_bag(
     weights = np.ones(n_subsets) if plan.subset_weights is None else plan.subset_weights
     if failed is not None:
         weights = np.where(failed, 0.0, weights)
-    step = max(1, memory_budget // (32 * n_subsets * n_outputs))
+    step = max(1, memory_budget() // (32 * n_subsets * n_outputs))
     for block, rows in enumerate(plan.row_blocks):
         for start in range(rows.start, rows.stop, step):
             part = slice(start, min(start + step, rows.stop))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from array_api_compat import array_namespace, device
 
 from .._core.arrays import check_finite, like
 from .._core.capabilities import takes_arrays_of
+from .._core.config import device_memory_budget, takes_memory_budget
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import IntArray
 from .._core.validation import check_length, check_real
 from ..plans import ResamplingPlan
 
-DEFAULT_DEVICE_MEMORY = 2**32  # 4 GiB of working arrays
 # Kernel matrix, its exponent, the factorisation and a spare live at the same time.
 _COPIES = 4
 
@@ -40,8 +41,6 @@ class DeviceKernelRidge:
         Dual coefficients, on the device.
     gamma : float
     plan : ResamplingPlan
-    memory_budget : int
-        Bytes of device memory for working arrays.
     """
 
     X: Any
@@ -49,7 +48,6 @@ class DeviceKernelRidge:
     dual: Any
     gamma: float
     plan: ResamplingPlan
-    memory_budget: int
 
     def predict_mean(self, points: Any) -> Any:
         """Return the average prediction, shape (m, n_outputs), by one expansion for all subsets."""
@@ -63,7 +61,7 @@ class DeviceKernelRidge:
         )
         centres = xp.take(self.X, xp.asarray(drawn, device=device(self.X)), axis=0)
         weights = xp.astype(weights, self.X.dtype)
-        step = max(1, self.memory_budget // (_COPIES * drawn.size * _item_size(xp, self.X)))
+        step = max(1, device_memory_budget() // (_COPIES * drawn.size * _item_size(xp, self.X)))
         parts = [
             gaussian_kernel(points[first : first + step, ...], centres, self.gamma) @ weights
             for first in range(0, points.shape[0], step)
@@ -74,7 +72,7 @@ class DeviceKernelRidge:
         """Return the prediction of every member, shape (B, m, n_outputs)."""
         xp = array_namespace(self.X)
         B, k, _ = self.dual.shape
-        step = max(1, self.memory_budget // (_COPIES * points.shape[0] * k * _item_size(xp, self.X)))
+        step = max(1, device_memory_budget() // (_COPIES * points.shape[0] * k * _item_size(xp, self.X)))
         parts = []
         for first in range(0, B, step):
             centres = _gathered(self.X, self.subsets[first : first + step])  # (b, k, p)
@@ -89,6 +87,7 @@ class DeviceKernelRidge:
 
 
 @takes_arrays_of("torch", "jax", "cupy", where="on the device; indices come from the host")
+@partial(takes_memory_budget, setting="device_memory_budget")
 def kernel_ridge_on_device(
     X: Any,
     y: Any,
@@ -96,7 +95,6 @@ def kernel_ridge_on_device(
     *,
     alpha: float,
     gamma: float | None = None,
-    memory_budget: int = DEFAULT_DEVICE_MEMORY,
 ) -> DeviceKernelRidge:
     """Fit (K + alpha I) a = y with ``K = exp(-gamma |x - x'|^2)`` on every subset, on the device of X.
 
@@ -110,8 +108,6 @@ def kernel_ridge_on_device(
         Penalty, the same on every subset.
     gamma : float, optional
         Default 1 / p.
-    memory_budget : int
-        Bytes of device memory for working arrays.
 
     Returns
     -------
@@ -127,7 +123,7 @@ def kernel_ridge_on_device(
     k = plan.subsample_size
     _warn_of_precision(xp, X, alpha, k)
     targets = y[:, None] if y.ndim == 1 else y
-    step = max(1, memory_budget // (_COPIES * k * k * _item_size(xp, X)))
+    step = max(1, device_memory_budget() // (_COPIES * k * k * _item_size(xp, X)))
     ridge = alpha * xp.eye(k, dtype=X.dtype, device=device(X))
     subsets, parts = plan.indices(), []
     for first in range(0, plan.n_resamples, step):
@@ -141,7 +137,6 @@ def kernel_ridge_on_device(
         dual=xp.concat(parts, axis=0),
         gamma=gamma,
         plan=plan,
-        memory_budget=memory_budget,
     )
 
 

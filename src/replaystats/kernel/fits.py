@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._core.config import takes_memory_budget
 from .._core.errors import ReplayWarning, SingularReplicateError
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
 from ..engine.executors import Executor, SerialExecutor
 from ..engine.replicate import ON_FAILURE
-from ..engine.sums import DEFAULT_MEMORY_BUDGET
 from ..plans import ResamplingPlan
 from . import prediction as kernel_prediction
 from .kernels import Kernel
@@ -70,17 +70,15 @@ class KernelRidgeReplicates:
         kept = np.where(self.failed, 0.0, 1.0 if weights is None else weights)
         return np.asarray(kept / kept.sum())
 
-    def predict_mean(
-        self, X: FloatArray, *, executor: Executor, memory_budget: int = DEFAULT_MEMORY_BUDGET
-    ) -> FloatArray:
+    @takes_memory_budget
+    def predict_mean(self, X: FloatArray, *, executor: Executor) -> FloatArray:
         """Return the average prediction at X (m, p), shape (m, n_outputs)."""
-        return kernel_prediction.predict_mean(self, X, executor, memory_budget)
+        return kernel_prediction.predict_mean(self, X, executor)
 
-    def predict_members(
-        self, X: FloatArray, *, executor: Executor, memory_budget: int = DEFAULT_MEMORY_BUDGET
-    ) -> FloatArray:
+    @takes_memory_budget
+    def predict_members(self, X: FloatArray, *, executor: Executor) -> FloatArray:
         """Return the prediction of every subset at X (m, p), shape (B, m, n_outputs)."""
-        return kernel_prediction.predict_members(self, X, executor, memory_budget)
+        return kernel_prediction.predict_members(self, X, executor)
 
     def __len__(self) -> int:
         return len(self.dual)
@@ -93,6 +91,7 @@ class KernelRidgeReplicates:
         )
 
 
+@takes_memory_budget
 def replicate_kernel_ridge(
     X: ArrayLike,
     y: ArrayLike,
@@ -103,7 +102,6 @@ def replicate_kernel_ridge(
     standardize: str | None = None,
     sample_weight: ArrayLike | None = None,
     executor: Executor | None = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
     on_failure: str = "warn",
 ) -> KernelRidgeReplicates:
     """Fit kernel ridge regression on every subset of the plan.
@@ -133,8 +131,6 @@ def replicate_kernel_ridge(
         Weights of the squared errors.
     executor : Executor, optional
         Who runs the blocks of subsets; default this thread.
-    memory_budget : int
-        Bytes the working arrays of one block may take, default 1 GiB.
     on_failure : {"warn", "raise", "drop"}
         What to do about subsets that are not positive definite.
 
@@ -153,15 +149,15 @@ def replicate_kernel_ridge(
     KernelRidgeReplicates(40 fits, 0 failed, 0 redrawn, U, k=10 of n=30)
     """
     check_choice(on_failure, "on_failure", ON_FAILURE)
-    problem = KernelProblem.checked(X, y, plan, alpha, kernel, standardize, sample_weight, memory_budget)
+    problem = KernelProblem.checked(X, y, plan, alpha, kernel, standardize, sample_weight)
     n_redrawn = 0
     if standardize == "subset":
         plan, n_redrawn = redraw_constant(problem.points, plan)
     indices = plan.indices()
-    problem = problem.with_gram_if_cheaper(indices.shape, memory_budget)
+    problem = problem.with_gram_if_cheaper(indices.shape)
     step = max(1, _VALUES_PER_TASK // indices.shape[1] ** 2)
     tasks = [indices[start : start + step] for start in range(0, len(indices), step)]
-    fits = (executor or SerialExecutor()).map(lambda subsets: problem.fit(subsets, memory_budget), tasks)
+    fits = (executor or SerialExecutor()).map(problem.fit, tasks)
     replicates = KernelRidgeReplicates(
         dual=np.concatenate([fit.dual for fit in fits]),
         intercept=np.concatenate([fit.intercept for fit in fits]),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._core.config import memory_budget, takes_memory_budget
 from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import FloatArray, IntArray
@@ -48,18 +49,18 @@ class LocalKernelRidge:
     leaf_size: int
     n_failed: int
 
-    def predict_mean(self, X: FloatArray, *, executor: Executor, memory_budget: int) -> FloatArray:
+    @takes_memory_budget
+    def predict_mean(self, X: FloatArray, *, executor: Executor) -> FloatArray:
         """Return the average over the trees at X (m, p), shape (m, n_outputs)."""
-        return np.asarray(
-            self.predict_members(X, executor=executor, memory_budget=memory_budget).mean(axis=0)
-        )
+        return np.asarray(self.predict_members(X, executor=executor).mean(axis=0))
 
-    def predict_members(self, X: FloatArray, *, executor: Executor, memory_budget: int) -> FloatArray:
+    @takes_memory_budget
+    def predict_members(self, X: FloatArray, *, executor: Executor) -> FloatArray:
         """Return the prediction of every tree at X (m, p), shape (n_trees, m, n_outputs)."""
         problem = self.problem
         points = X if problem.shared_scaling is None else problem.shared_scaling(X)
         routed = points * _widths(problem)
-        step = max(1, memory_budget // (24 * self.leaf_size))
+        step = max(1, memory_budget() // (24 * self.leaf_size))
         tasks = [
             (number, leaf, rows[first : first + step])
             for number, tree in enumerate(self.trees)
@@ -85,6 +86,7 @@ class LocalKernelRidge:
         return f"LocalKernelRidge({len(self)} trees, {n_leaves} leaves of up to {self.leaf_size} rows)"
 
 
+@takes_memory_budget
 def fit_local(
     problem: KernelProblem,
     *,
@@ -92,7 +94,6 @@ def fit_local(
     n_trees: int = DEFAULT_TREES,
     seed: int,
     executor: Executor,
-    memory_budget: int,
 ) -> LocalKernelRidge:
     """Fit kernel ridge regression on the leaves of random trees.
 
@@ -108,8 +109,6 @@ def fit_local(
         Tree t is drawn from (seed, t) alone.
     executor : Executor
         Who fits the leaves.
-    memory_budget : int
-        Bytes for working arrays.
 
     Notes
     -----
@@ -122,7 +121,7 @@ def fit_local(
     widened = problem.points * _widths(problem)
     trees = [PartitionTree.grow(widened, leaf_size, stream(seed, number)) for number in range(n_trees)]
     leaves = [rows for tree in trees for rows in tree.leaves]
-    fits = executor.map(lambda rows: problem.fit(rows[None], memory_budget), leaves)
+    fits = executor.map(lambda rows: problem.fit(rows[None]), leaves)
     duals = iter([fit.dual[0] for fit in fits])
     return LocalKernelRidge(
         trees=trees,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from .._core.config import memory_budget
 from .._core.typing import FloatArray, IntArray
 from ..engine.executors import Executor
 
@@ -29,32 +30,26 @@ _VALUES_PER_TASK = 2**23
 _DENSE_SHARE = 0.1
 
 
-def predict_mean(
-    replicates: KernelRidgeReplicates, X: FloatArray, executor: Executor, memory_budget: int
-) -> FloatArray:
+def predict_mean(replicates: KernelRidgeReplicates, X: FloatArray, executor: Executor) -> FloatArray:
     """Return the average prediction at X (m, p), shape (m, n_outputs)."""
     weights = replicates.averaging_weights
     if replicates.subset_scaling is None:
         return _shared_mean(replicates, X, weights, executor) + weights @ replicates.intercept
     parts = executor.map(
-        lambda subsets: np.tensordot(
-            weights[subsets], _own_members(replicates, X, subsets, memory_budget), axes=1
-        ),
-        _subset_tasks(replicates, len(X), memory_budget),
+        lambda subsets: np.tensordot(weights[subsets], _own_members(replicates, X, subsets), axes=1),
+        _subset_tasks(replicates, len(X)),
     )
     return np.asarray(sum(parts))
 
 
-def predict_members(
-    replicates: KernelRidgeReplicates, X: FloatArray, executor: Executor, memory_budget: int
-) -> FloatArray:
+def predict_members(replicates: KernelRidgeReplicates, X: FloatArray, executor: Executor) -> FloatArray:
     """Return the prediction of every subset at X (m, p), shape (B, m, n_outputs)."""
     if replicates.subset_scaling is None:
-        members = _shared_members(replicates, X, executor, memory_budget)
+        members = _shared_members(replicates, X, executor)
         members += replicates.intercept[:, None, :]
         return members
-    tasks = _subset_tasks(replicates, len(X), memory_budget)
-    parts = executor.map(lambda subsets: _own_members(replicates, X, subsets, memory_budget), tasks)
+    tasks = _subset_tasks(replicates, len(X))
+    parts = executor.map(lambda subsets: _own_members(replicates, X, subsets), tasks)
     return np.concatenate(parts)
 
 
@@ -79,13 +74,11 @@ def _shared_mean(
     return np.concatenate(executor.map(expand, _steps(len(X), 256)))
 
 
-def _shared_members(
-    replicates: KernelRidgeReplicates, X: FloatArray, executor: Executor, memory_budget: int
-) -> FloatArray:
+def _shared_members(replicates: KernelRidgeReplicates, X: FloatArray, executor: Executor) -> FloatArray:
     """Return all coefficients times k(x_i, x), shape (B, m, n_outputs)."""
     n_subsets, _, n_outputs = replicates.dual.shape
     used, compact = _used_points(replicates)
-    coefficients = _coefficient_matrix(replicates.dual, compact, len(used), memory_budget)
+    coefficients = _coefficient_matrix(replicates.dual, compact, len(used))
     X = _shared_units(replicates, X)
 
     def predict(rows: slice) -> FloatArray:
@@ -93,7 +86,7 @@ def _shared_members(
         return np.asarray(product).reshape(n_subsets, n_outputs, -1).swapaxes(1, 2)
 
     # kernel values and the work space behind them
-    step = max(1, min(memory_budget // 24, _VALUES_PER_TASK) // len(used))
+    step = max(1, min(memory_budget() // 24, _VALUES_PER_TASK) // len(used))
     parts = executor.map(predict, _steps(len(X), step))
     return np.concatenate(parts, axis=1)
 
@@ -116,27 +109,23 @@ def _kernel_values(replicates: KernelRidgeReplicates, X: FloatArray, points: Int
     return replicates.kernel(replicates.points[points], X)
 
 
-def _coefficient_matrix(
-    dual: FloatArray, compact: IntArray, n_used: int, memory_budget: int
-) -> sparse.csr_array | FloatArray:
+def _coefficient_matrix(dual: FloatArray, compact: IntArray, n_used: int) -> sparse.csr_array | FloatArray:
     """Return the coefficients of all members, shape (B n_outputs, n_used); repeated points add up."""
     n_subsets, k, n_outputs = dual.shape
     columns = np.repeat(compact, n_outputs, axis=0).ravel()
     starts = np.arange(n_subsets * n_outputs + 1) * k
     shape = (n_subsets * n_outputs, n_used)
     matrix = sparse.csr_array((dual.swapaxes(1, 2).ravel(), columns, starts), shape=shape)
-    dense = k > _DENSE_SHARE * n_used and 8 * shape[0] * n_used <= memory_budget // 3
+    dense = k > _DENSE_SHARE * n_used and 8 * shape[0] * n_used <= memory_budget() // 3
     return matrix.toarray() if dense else matrix
 
 
-def _own_members(
-    replicates: KernelRidgeReplicates, X: FloatArray, subsets: slice, memory_budget: int
-) -> FloatArray:
+def _own_members(replicates: KernelRidgeReplicates, X: FloatArray, subsets: slice) -> FloatArray:
     """Return predictions of some subsets, each in the units of its own, shape (b, m, n_outputs)."""
     assert replicates.subset_scaling is not None
     n_subsets, (k, n_outputs) = subsets.stop - subsets.start, replicates.dual.shape[1:]
     members = np.empty((n_subsets, len(X), n_outputs))
-    values = min(_CACHED_BYTES, memory_budget // 3) // 8
+    values = min(_CACHED_BYTES, memory_budget() // 3) // 8
     n_rows = max(1, min(len(X), values // (k + X.shape[1])))
     for part in _steps(n_subsets, max(1, values // (n_rows * (k + X.shape[1])))):
         numbers = slice(subsets.start + part.start, subsets.start + part.stop)
@@ -148,11 +137,11 @@ def _own_members(
     return members
 
 
-def _subset_tasks(replicates: KernelRidgeReplicates, n_rows: int, memory_budget: int) -> Iterator[slice]:
+def _subset_tasks(replicates: KernelRidgeReplicates, n_rows: int) -> Iterator[slice]:
     """Cut the subsets so that a task is worth starting and its predictions fit into the budget."""
     n_subsets, k, n_outputs = replicates.dual.shape
     worth = _VALUES_PER_TASK // max(1, n_rows * k)
-    return _steps(n_subsets, max(1, min(worth, memory_budget // (24 * n_rows * n_outputs))))
+    return _steps(n_subsets, max(1, min(worth, memory_budget() // (24 * n_rows * n_outputs))))
 
 
 def _steps(total: int, step: int) -> Iterator[slice]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg.lapack import dposv
 
+from .._core.config import memory_budget
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_array, check_choice, check_int, check_length, check_real
+from .._core.validation import check_array, check_choice, check_length, check_real
 from ..plans import ResamplingPlan
 from .kernels import Kernel
 from .scaling import STANDARDIZE, Scaling
@@ -53,14 +54,12 @@ class KernelProblem:
         kernel: Kernel,
         standardize: str | None,
         sample_weight: ArrayLike | None,
-        memory_budget: int,
     ) -> KernelProblem:
         """Check the input, then bring it to shared units; `plan` may be None where units are shared."""
         X, y = check_array(X, "X", ndim=2), check_array(y, "y", ndim=(1, 2))
         check_length(len(y), len(X), "y", "X")
-        check_int(memory_budget, "memory_budget", low=2**20, hint="It is counted in bytes.")
         if plan is not None:
-            _check_plan(plan, len(X), memory_budget)
+            _check_plan(plan, len(X))
         check_real(alpha, "alpha", low=0.0)
         if standardize is not None:
             _check_standardize(standardize, kernel, plan)
@@ -85,25 +84,25 @@ class KernelProblem:
             gram=X if kernel.is_precomputed else None,
         )
 
-    def with_gram_if_cheaper(self, subsets: tuple[int, ...], memory_budget: int) -> KernelProblem:
+    def with_gram_if_cheaper(self, subsets: tuple[int, ...]) -> KernelProblem:
         """Return the problem with one shared Gram matrix, where that saves more than looking up costs.
 
         `subsets` is (B, k). A Gaussian kernel of a few columns is as fast to evaluate as to look up; one
         Python call per pair is not.
         """
         n, p = self.points.shape
-        if self.gram is not None or self.per_subset or 16 * n * n > memory_budget:
+        if self.gram is not None or self.per_subset or 16 * n * n > memory_budget():
             return self
         n_values, price = subsets[0] * subsets[1] ** 2, self.kernel.cost(p)
         if n * n * price + n_values * _LOOKUP_COST >= n_values * price:
             return self
         return replace(self, gram=self.kernel(self.points, self.points))
 
-    def fit(self, indices: IntArray, memory_budget: int) -> SubsetFits:
+    def fit(self, indices: IntArray) -> SubsetFits:
         """Fit subsets (b, k), as many at a time as the cache and the budget allow."""
         n_subsets, k = indices.shape
         # kernel matrices, what they are computed from and the copy LAPACK may need: three times their size
-        step = max(1, min(_CACHED_BYTES, memory_budget // 3) // (8 * k * k))
+        step = max(1, min(_CACHED_BYTES, memory_budget() // 3) // (8 * k * k))
         fits = [self._fit(indices[start : start + step]) for start in range(0, n_subsets, step)]
         return SubsetFits(
             np.concatenate([fit.dual for fit in fits]),
@@ -198,14 +197,16 @@ def _solve(K: FloatArray, y: FloatArray, alpha: float) -> tuple[FloatArray, Bool
     return dual, failed
 
 
-def _check_plan(plan: ResamplingPlan, n: int, memory_budget: int) -> None:
+def _check_plan(plan: ResamplingPlan, n: int) -> None:
     if plan.n_observations != n:
         rule = f"made for the {n} rows of `X`"
         raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
     needed = 24 * plan.subsample_size**2
-    if needed > memory_budget:
+    if needed > memory_budget():
         rule = f"at least {needed} bytes for subsets of k={plan.subsample_size}"
-        raise ValueError(must_be("memory_budget", rule, memory_budget, "Or use a smaller `subsample_size`."))
+        raise ValueError(
+            must_be("memory_budget", rule, memory_budget(), "Or use a smaller `subsample_size`.")
+        )
 
 
 def _check_standardize(standardize: str, kernel: Kernel, plan: ResamplingPlan | None) -> None:

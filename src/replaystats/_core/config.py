@@ -1,0 +1,202 @@
+"""Settings of a session, in the manner of scikit-learn: memory, workers, progress bars.
+
+They belong to the thread that sets them, so that two threads of a program do not disturb each other. Workers
+of an executor get the settings of the thread that gave them their work.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar
+
+from .errors import must_be
+from .validation import check_int
+
+Result = TypeVar("Result")
+
+_DEFAULTS: dict[str, Any] = {
+    "memory_budget": 2**30,
+    "device_memory_budget": 2**32,
+    "n_jobs": None,
+    "progress": True,
+}
+_thread = threading.local()
+
+
+def get_config() -> dict[str, Any]:
+    """Return the settings of this thread.
+
+    Returns
+    -------
+    dict
+        A copy: changing it changes nothing. The keys are the parameters of `set_config`.
+
+    See Also
+    --------
+    config_context : Other settings for a block of code.
+    set_config : Other settings from now on.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> rs.get_config()["memory_budget"]
+    1073741824
+    """
+    return dict(_settings())
+
+
+def set_config(
+    *,
+    memory_budget: int | None = None,
+    device_memory_budget: int | None = None,
+    n_jobs: int | str | None = None,
+    progress: bool | None = None,
+) -> None:
+    """Change settings of this thread from now on; what is None stays as it is.
+
+    Parameters
+    ----------
+    memory_budget : int, optional
+        Bytes that the working arrays of one task may take, at first 1 GiB. Less memory means more and smaller
+        steps; results do not depend on it, up to rounding.
+    device_memory_budget : int, optional
+        The same for arrays on a GPU, at first 4 GiB.
+    n_jobs : int or "default", optional
+        Workers where a function or an estimator is not told how many, as in scikit-learn: -1 is all cores.
+        "default" takes the choice back: then it is 1, unless a joblib context says otherwise.
+    progress : bool, optional
+        Whether long work may draw a bar, at first True. It never does where standard error is no terminal.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting is out of its range; then none is changed.
+
+    See Also
+    --------
+    config_context : Other settings for a block of code only.
+    get_config : The settings now.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> rs.set_config(memory_budget=2**28)
+    >>> rs.get_config()["memory_budget"]
+    268435456
+    >>> rs.set_config(memory_budget=2**30)
+    """
+    changed: dict[str, Any] = {}
+    for name, value in (("memory_budget", memory_budget), ("device_memory_budget", device_memory_budget)):
+        if value is not None:
+            changed[name] = check_int(value, name, low=2**20, hint="It is counted in bytes.")
+    if n_jobs is not None:
+        changed["n_jobs"] = None if n_jobs == "default" else _check_n_jobs(n_jobs)
+    if progress is not None:
+        if not isinstance(progress, bool):
+            raise TypeError(must_be("progress", "True or False", repr(progress)))
+        changed["progress"] = progress
+    _settings().update(changed)
+
+
+@contextmanager
+def config_context(
+    *,
+    memory_budget: int | None = None,
+    device_memory_budget: int | None = None,
+    n_jobs: int | str | None = None,
+    progress: bool | None = None,
+) -> Iterator[None]:
+    """Change settings of this thread for a block of code; what is None stays as it is.
+
+    Parameters
+    ----------
+    memory_budget, device_memory_budget, n_jobs, progress
+        As in `set_config`.
+
+    Yields
+    ------
+    None
+
+    See Also
+    --------
+    set_config : What each setting means.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> with rs.config_context(memory_budget=2**24, progress=False):
+    ...     rs.get_config()["memory_budget"]
+    16777216
+    """
+    before = get_config()
+    set_config(
+        memory_budget=memory_budget,
+        device_memory_budget=device_memory_budget,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    try:
+        yield
+    finally:
+        _thread.settings = before
+
+
+def memory_budget() -> int:
+    """Return the bytes that working arrays on the host may take."""
+    return int(_settings()["memory_budget"])
+
+
+def device_memory_budget() -> int:
+    """Return the bytes that working arrays on a device may take."""
+    return int(_settings()["device_memory_budget"])
+
+
+def chosen_n_jobs(n_jobs: int | None) -> int | None:
+    """Return `n_jobs` as given, or the setting where it is None."""
+    return _settings()["n_jobs"] if n_jobs is None else n_jobs
+
+
+def run_with(settings: dict[str, Any], function: Callable[..., Result], *args: Any) -> Result:
+    """Call `function` in another thread or process, under the settings of the one that asks."""
+    before = get_config()
+    _thread.settings = dict(settings)
+    try:
+        return function(*args)
+    finally:
+        _thread.settings = before
+
+
+def takes_memory_budget(
+    function: Callable[..., Result], setting: str = "memory_budget"
+) -> Callable[..., Result]:
+    """Let `function` take ``memory_budget=``, as a short way to write a `config_context` around the call."""
+
+    @wraps(function)
+    def call(*args: Any, memory_budget: int | None = None, **kwargs: Any) -> Result:
+        if memory_budget is None:
+            return function(*args, **kwargs)
+        options: dict[str, Any] = {setting: memory_budget}
+        with config_context(**options):
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _settings() -> dict[str, Any]:
+    if not hasattr(_thread, "settings"):
+        _thread.settings = dict(_DEFAULTS)
+    settings: dict[str, Any] = _thread.settings
+    return settings
+
+
+def _check_n_jobs(n_jobs: Any) -> int:
+    rule = 'an int other than 0, or "default"'
+    if isinstance(n_jobs, str):
+        raise ValueError(must_be("n_jobs", rule, repr(n_jobs)))
+    number = check_int(n_jobs, "n_jobs", low=-(2**31))
+    if number == 0:
+        raise ValueError(must_be("n_jobs", rule, number))
+    return number
