@@ -1,54 +1,87 @@
-"""The journal of a run: one line of JSON per finished cell, whole or absent, whatever interrupts the run."""
+"""The journal of a run: one line of JSON per finished cell, whole or absent, whatever interrupts the run.
+
+The first line holds the settings, every line its own checksum. A line that is not what was written (cut short
+by a kill, changed by hand or by a disk) takes no part: it is moved to a file beside the journal and said, and
+its cell is computed again. One run at a time may write; a second in the same folder is refused.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import warnings
+import zlib
+from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
+from replaystats import ReplayWarning
 from replaystats.toolkit import must_be
 
 from .cells import Settings
+from .lock import FolderLock
 
 FILE_NAME = "cells.jsonl"
+SET_ASIDE_NAME = "cells.set-aside"
+_FIELDS = {"key": str, "repetitions": int, "seconds": (int, float), "results": dict}
 
 
 class Journal:
     """Finished cells of a run, on disk and in memory.
 
-    The first line holds the settings; a journal made with other settings is refused, because its numbers
-    could not stand beside new ones.
+    A journal made with other settings is refused, because its numbers could not stand beside new ones.
 
     Parameters
     ----------
     folder : Path
         Where ``cells.jsonl`` lies or will lie.
     settings : Settings
+    tell : callable
+        Told in a sentence what was set aside; by default a `ReplayWarning`.
+
+    Raises
+    ------
+    ValueError
+        If the folder is a file, cannot be written, is in use, or holds results of other settings, or of
+        settings that are not known.
     """
 
-    def __init__(self, folder: Path, settings: Settings) -> None:
+    def __init__(
+        self, folder: Path, settings: Settings, *, tell: Callable[[str], None] | None = None
+    ) -> None:
         self.path = folder / FILE_NAME
         self.lines: dict[str, dict[str, Any]] = {}
-        header = json.dumps({"settings": settings.as_dict()})
-        if self.path.exists():
-            whole = self._read(settings)
-            _write_atomically(self.path, "".join(line + "\n" for line in whole))
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
-            _write_atomically(self.path, header + "\n")
+        self._tell = tell or (lambda text: warnings.warn(text, ReplayWarning, stacklevel=3))
+        self._lock = FolderLock(folder)
+        try:
+            self._load(settings)
+        except BaseException:
+            self.close()
+            raise
 
     def has(self, key: str, repetitions: int) -> bool:
         """Say whether a cell is finished with this number of repetitions."""
         return key in self.lines and self.lines[key]["repetitions"] == repetitions
 
     def append(self, line: dict[str, Any]) -> None:
-        """Add a finished cell: one write, forced to disk."""
-        data = (json.dumps(line) + "\n").encode()
+        """Add a finished cell: forced to disk, and taken back whole where it cannot be written whole.
+
+        Raises
+        ------
+        OSError
+            If it could not be written, for example on a full disk; the journal is as it was before.
+        """
+        data = memoryview(_encoded(line))
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        size = os.fstat(descriptor).st_size
         try:
-            os.write(descriptor, data)
+            while data:
+                data = data[os.write(descriptor, data) :]
             os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, size)
+            raise
         finally:
             os.close(descriptor)
         self.lines[line["key"]] = line
@@ -58,20 +91,57 @@ class Journal:
         results: dict[str, Any] = self.lines[key]["results"]
         return results
 
-    def _read(self, settings: Settings) -> list[str]:
-        """Load the finished cells; a last line cut short by a kill is left out."""
-        whole: list[str] = []
-        for text in self.path.read_text(encoding="utf-8").split("\n"):
-            try:
-                line = json.loads(text)
-            except json.JSONDecodeError:
-                break
-            if "settings" in line:
-                self._check_settings(line["settings"], settings)
+    def close(self) -> None:
+        """Let other runs use the folder; what was read stays."""
+        self._lock.release()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _load(self, settings: Settings) -> None:
+        """Read what is whole, set the rest aside, and leave a journal of whole lines."""
+        raw = self.path.read_bytes().split(b"\n") if self.path.exists() else []
+        header = _header(raw[0]) if raw else None
+        kept, aside = [_encoded({"settings": settings.as_dict()})], []
+        for number, text in enumerate(raw[1:] if raw else [], start=2):
+            if not text:
+                continue
+            line, fault = _decoded(text)
+            if line is None:
+                aside.append((number, text, fault))
             else:
                 self.lines[line["key"]] = line
-            whole.append(text)
-        return whole
+                kept.append(text + b"\n")
+        if header is None and (self.lines or any(b'"results"' in text for _, text, _ in aside)):
+            rule = "a folder whose journal says its settings in the first line"
+            hint = (
+                "Its first line is damaged, so nobody knows what its cells are. "
+                f"Remove {self.path.name}, or choose another folder."
+            )
+            raise ValueError(must_be("--out", rule, self.path.parent, hint))
+        if header is not None:
+            self._check_settings(header, settings)
+        if not raw or aside or header is None or raw[-1]:
+            self._set_aside(aside)
+            write_bytes(self.path, b"".join(kept))
+
+    def _set_aside(self, aside: list[tuple[int, bytes, str]]) -> None:
+        if not aside:
+            return
+        path = self.path.with_name(SET_ASIDE_NAME)
+        with path.open("ab") as file:
+            file.write(b"".join(text + b"\n" for _, text, _ in aside))
+        faults = "; ".join(f"line {number} is {fault}" for number, _, fault in aside[:5])
+        more = f"; and {len(aside) - 5} more" if len(aside) > 5 else ""
+        self._tell(
+            f"{self.path} has {len(aside)} damaged line(s), moved to {path.name}; "
+            f"their cells are computed again ({faults}{more})."
+        )
 
     def _check_settings(self, found: dict[str, Any], settings: Settings) -> None:
         wanted = settings.as_dict()
@@ -82,12 +152,55 @@ class Journal:
             raise ValueError(must_be("--out", rule, got, "Choose another folder."))
 
 
-def _write_atomically(path: Path, text: str) -> None:
-    write_bytes(path, text.encode())
+def _encoded(line: dict[str, Any]) -> bytes:
+    """Return a line with its checksum, as it stands in the file."""
+    return (json.dumps({**line, "check": _checksum(line)}) + "\n").encode()
+
+
+def _checksum(line: dict[str, Any]) -> str:
+    # Python writes floats so that they read back the same: the text of a line read is the text written.
+    return f"{zlib.crc32(json.dumps(line).encode()):08x}"
+
+
+def _checked(text: bytes) -> tuple[dict[str, Any] | None, str]:
+    """Return the object of a line without its checksum, or None and what is wrong with it."""
+    try:
+        line = json.loads(text.decode())
+    except UnicodeDecodeError:
+        return None, "not UTF-8"
+    except (json.JSONDecodeError, RecursionError):
+        return None, "not JSON, perhaps cut short"
+    if not isinstance(line, dict):
+        return None, "not an object"
+    check = line.pop("check", None)
+    if check is None:
+        return None, "without a checksum"
+    return (line, "") if check == _checksum(line) else (None, "not what its checksum says")
+
+
+def _decoded(text: bytes) -> tuple[dict[str, Any] | None, str]:
+    """Return a cell, or None and what is wrong with its line."""
+    line, fault = _checked(text)
+    if line is None:
+        return None, fault
+    for name, kind in _FIELDS.items():
+        if not isinstance(line.get(name), kind):
+            return None, f"without a usable `{name}`"
+    return line, ""
+
+
+def _header(text: bytes) -> dict[str, Any] | None:
+    """Return the settings of the first line; None where it is empty or damaged."""
+    line, _ = _checked(text)
+    settings = None if line is None else line.get("settings")
+    return settings if isinstance(settings, dict) else None
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file so that its name never shows a part of it."""
+    """Write a file so that its name never shows a part of it, not even after a loss of power."""
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(data)
+    with partial.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(partial, path)

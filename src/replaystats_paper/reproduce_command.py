@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from replaystats.cli.console import out, plain_errors
+from replaystats.cli.console import err, out, plain_errors
 
 QLEARNING = "qlearning"
 SEED, BETA, SOLVER = 20260, 1.0, "pinv"
@@ -43,7 +43,9 @@ def reproduce_experiments(
 
     An interrupted run goes on where it stopped when the same command is given again.
     """
-    with plain_errors():
+    from .stopping import resumable
+
+    with plain_errors(), resumable():
         from .catalogue import find_experiments
         from .cells import Settings
         from .progress import WorkBar
@@ -52,7 +54,7 @@ def reproduce_experiments(
         wanted = list(names or [])
         if QLEARNING in wanted:
             wanted.remove(QLEARNING)
-            out.print(str(_reproduce_qlearning(out_folder, quick, jobs, seed)))
+            out.print(str(_reproduce_qlearning(out_folder, quick, jobs, seed)), markup=False)
             if not wanted:
                 return
         experiments = find_experiments(wanted)
@@ -62,8 +64,9 @@ def reproduce_experiments(
             report = reproduce(
                 experiments, settings, out_folder, quick=quick, jobs=jobs or usable_cores(), command=command,
                 on_start=bar.start_work, on_finished=bar.advance_work,
+                tell=lambda text: err.print(text, markup=False),
             )  # fmt: skip
-    out.print(str(report))
+    out.print(str(report), markup=False)
 
 
 def _reproduce_qlearning(folder: Path, quick: bool, jobs: int | None, seed: int) -> Path:

@@ -30,6 +30,7 @@ def reproduce(
     command: str = "",
     on_start: Callable[[Sequence[Work]], None] = lambda work: None,
     on_finished: Callable[[Work], None] = lambda work: None,
+    tell: Callable[[str], None] | None = None,
 ) -> Path:
     """Run experiments and write their report.
 
@@ -52,6 +53,8 @@ def reproduce(
         What the user typed, for the record.
     on_start, on_finished : callable
         Told the missing work, and each piece of it when it is done: for a progress bar.
+    tell : callable, optional
+        Told what a damaged journal made necessary; by default a warning.
 
     Returns
     -------
@@ -60,29 +63,29 @@ def reproduce(
     """
     started, clock = datetime.now(UTC), time.perf_counter()
     work = plan_work(experiments, settings, quick=quick)
-    journal = Journal(out, settings)
-    on_start([item for item in work if not journal.has(item[0].key, item[1])])
-    n_computed = run_work(work, settings, journal, jobs=jobs, on_finished=on_finished)
-    findings = collect(experiments, journal, quick=quick)
-    manifest = {
-        "command": command,
-        "started": started.isoformat(timespec="seconds"),
-        "seconds": round(time.perf_counter() - clock, 2),
-        "cell_seconds": round(sum(journal.lines[cell.key]["seconds"] for cell, _ in work), 2),
-        "cells": len(work),
-        "cells_computed": n_computed,
-        "jobs": jobs,
-        "quick": quick,
-        "experiments": [experiment.name for experiment in experiments],
-        "settings": settings.as_dict(),
-        "machine": describe_machine(),
-        "versions": package_versions(),
-    }
-    page = write_page(findings, settings, manifest, out, quick=quick)
-    write_bytes(out / "summary.json", _json(summarise_findings(findings)))
-    write_bytes(out / "manifest.json", _json(manifest))
-    write_bytes(out / REPORT_NAME, page.encode())
-    return out / REPORT_NAME
+    with Journal(out, settings, tell=tell) as journal:
+        on_start([item for item in work if not journal.has(item[0].key, item[1])])
+        n_computed = run_work(work, settings, journal, jobs=jobs, on_finished=on_finished)
+        findings = collect(experiments, journal, quick=quick)
+        manifest = {
+            "command": command,
+            "started": started.isoformat(timespec="seconds"),
+            "seconds": round(time.perf_counter() - clock, 2),
+            "cell_seconds": round(sum(journal.lines[cell.key]["seconds"] for cell, _ in work), 2),
+            "cells": len(work),
+            "cells_computed": n_computed,
+            "jobs": jobs,
+            "quick": quick,
+            "experiments": [experiment.name for experiment in experiments],
+            "settings": settings.as_dict(),
+            "machine": describe_machine(),
+            "versions": package_versions(),
+        }
+        page = write_page(findings, settings, manifest, out, quick=quick)
+        write_bytes(out / "summary.json", _json(summarise_findings(findings)))
+        write_bytes(out / "manifest.json", _json(manifest))
+        write_bytes(out / REPORT_NAME, page.encode())
+        return out / REPORT_NAME
 
 
 def summarise_findings(findings: Findings) -> dict[str, Any]:

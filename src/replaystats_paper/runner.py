@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from typing import Any
 
 from joblib import Parallel, delayed
@@ -66,20 +67,21 @@ def run_work(
     by_key = {item[0].key: item for item in missing}
     shared = [item for item in missing if not STUDIES[item[0].study].timed]
     timed = [item for item in missing if STUDIES[item[0].study].timed]
-    for line in _computed(shared, settings, jobs):
-        journal.append(line)
-        on_finished(by_key[line["key"]])
-    for line in _computed(timed, settings, 1):
-        journal.append(line)
-        on_finished(by_key[line["key"]])
+    for items, processes in ((shared, jobs), (timed, 1)):
+        with closing(_computed(items, settings, processes)) as lines:
+            for line in lines:
+                journal.append(line)
+                on_finished(by_key[line["key"]])
     return len(missing)
 
 
-def _computed(work: Sequence[Work], settings: Settings, jobs: int) -> Iterator[dict[str, Any]]:
+def _computed(work: Sequence[Work], settings: Settings, jobs: int) -> Generator[dict[str, Any]]:
     """Yield the lines of the cells as they are finished."""
     if jobs == 1 or len(work) < 2:
         for cell, repetitions in work:
             yield compute(cell, settings, repetitions)
         return
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs)
-    yield from parallel(delayed(compute)(cell, settings, repetitions) for cell, repetitions in work)
+    lines = parallel(delayed(compute)(cell, settings, repetitions) for cell, repetitions in work)
+    with closing(lines):  # a run that is stopped takes its workers with it
+        yield from lines

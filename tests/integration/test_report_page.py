@@ -52,7 +52,7 @@ def folder(tmp_path_factory):
 
 def test_a_run_leaves_whole_files_only(folder):
     names = {path.name for path in folder.iterdir()}
-    assert names == {"cells.jsonl", "figures", "manifest.json", "report.html", "summary.json"}
+    assert names == {".lock", "cells.jsonl", "figures", "manifest.json", "report.html", "summary.json"}
     figures = {path.name for path in (folder / "figures").iterdir()}
     for stem in ("value-lstd", "variance-lstd", "variance-kernel-b25", "scaling", "inverses-n500"):
         assert {f"{stem}.png", f"{stem}.svg"} <= figures

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,13 +85,15 @@ def run_qlearning(
     check_int(jobs, "jobs", hint="It is the number of processes.")
     folder, n_runs = Path(out) / FOLDER, QUICK_RUNS if quick else FULL_RUNS
     tables = tuple(study_tables(quick=quick))
-    journal = Journal(folder, Settings(seed=seed))
     cells = [cell for table in tables for row in table.cells for cell in row]
-    groups = group_cells(cell for cell in cells if not journal.has(cell.key, n_runs))
-    finished = _computed(groups, seed, n_runs, jobs)
-    for lines in track(finished, total=len(groups), description="Q-learning") if progress else finished:
-        for line in lines:
-            journal.append(line)
+    with Journal(folder, Settings(seed=seed)) as journal:
+        groups = group_cells(cell for cell in cells if not journal.has(cell.key, n_runs))
+        with closing(_computed(groups, seed, n_runs, jobs)) as finished:
+            for lines in (
+                track(finished, total=len(groups), description="Q-learning") if progress else finished
+            ):
+                for line in lines:
+                    journal.append(line)
     wanted = {cell.key: journal.lines[cell.key] for cell in cells}
     result = QLearningResult(
         tables=tables,
@@ -106,14 +109,16 @@ def run_qlearning(
 
 def _computed(
     groups: Sequence[Sequence[Cell]], seed: int, n_runs: int, jobs: int
-) -> Iterator[list[dict[str, Any]]]:
+) -> Generator[list[dict[str, Any]]]:
     """Yield the lines of each group as it is finished."""
     if jobs == 1 or len(groups) < 2:
         for group in groups:
             yield run_group(group, seed, n_runs)
         return
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs)
-    yield from parallel(delayed(run_group)(group, seed, n_runs) for group in groups)
+    lines = parallel(delayed(run_group)(group, seed, n_runs) for group in groups)
+    with closing(lines):
+        yield from lines
 
 
 def _write_manifest(folder: Path, result: QLearningResult, jobs: int) -> None:

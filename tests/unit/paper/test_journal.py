@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,8 +12,10 @@ import time
 
 import pytest
 
+from replaystats import ReplayWarning
 from replaystats_paper import Settings, find_experiments
 from replaystats_paper.journal import Journal
+from replaystats_paper.journal import _encoded as encoded
 from replaystats_paper.runner import plan_work, run_work
 
 EXPERIMENTS = find_experiments(["variance-kernel-b25"])
@@ -23,8 +27,8 @@ def results_of(journal):
 
 
 def finished(folder, settings, **options):
-    journal = Journal(folder, settings)
-    run_work(plan_work(EXPERIMENTS, settings, quick=True), settings, journal, **options)
+    with Journal(folder, settings) as journal:
+        run_work(plan_work(EXPERIMENTS, settings, quick=True), settings, journal, **options)
     return journal
 
 
@@ -39,28 +43,131 @@ def test_finished_cells_are_not_computed_again(tmp_path):
     settings = Settings(repetitions=2)
     first = finished(tmp_path, settings)
     seen = []
-    again = Journal(tmp_path, settings)
     work = plan_work(EXPERIMENTS, settings, quick=True)
-    assert run_work(work, settings, again, on_finished=seen.append) == 0
+    with Journal(tmp_path, settings) as again:
+        assert run_work(work, settings, again, on_finished=seen.append) == 0
     assert seen == []
     assert results_of(again) == results_of(first)
 
 
-def test_a_line_cut_short_is_dropped_and_its_cell_computed_again(tmp_path):
+def test_a_line_cut_short_is_set_aside_and_its_cell_computed_again(tmp_path):
     settings = Settings(repetitions=2)
     whole = finished(tmp_path, settings)
-    text = whole.path.read_text()
-    whole.path.write_text(text[:-200])
-    cut = Journal(tmp_path, settings)
-    assert len(cut.lines) == 5
-    assert cut.path.read_text().endswith("\n")
-    work = plan_work(EXPERIMENTS, settings, quick=True)
-    assert run_work(work, settings, cut) == 1
+    whole.path.write_bytes(whole.path.read_bytes()[:-200])
+    said = []
+    with Journal(tmp_path, settings, tell=said.append) as cut:
+        assert len(cut.lines) == 5
+        assert "line 7 is not JSON, perhaps cut short" in said[0]
+        assert cut.path.read_bytes().endswith(b"\n")
+        work = plan_work(EXPERIMENTS, settings, quick=True)
+        assert run_work(work, settings, cut) == 1
     assert results_of(Journal(tmp_path, settings)) == results_of(whole)
 
 
+def cell_line(key, **changes):
+    return {"key": key, "repetitions": 2, "seconds": 0.1, "results": {"a": [0.1, float("nan")]}, **changes}
+
+
+def journal_with(folder, *lines):
+    with Journal(folder, Settings()) as journal:
+        for line in lines:
+            journal.append(line)
+    return journal.path
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda line: line[:-9], "not JSON"),
+        (lambda line: line.replace(b"0.1", b"0.2", 1), "not what its checksum says"),
+        (lambda line: b"\xff\xfe" + line, "not UTF-8"),
+        (lambda line: b"3.5", "not an object"),
+        (lambda line: b"null", "not an object"),
+        (lambda line: b'{"key": "b"}', "without a checksum"),
+        (lambda line: b"[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_damaged_line_is_set_aside_and_the_others_kept(tmp_path, change, fault):
+    path = journal_with(tmp_path, cell_line("a"), cell_line("b"), cell_line("c"))
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([*lines[:2], change(lines[2]), *lines[3:]]))
+    said = []
+    with Journal(tmp_path, Settings(), tell=said.append) as journal:
+        assert set(journal.lines) == {"a", "c"}
+    assert len(said) == 1
+    assert f"line 3 is {fault}" in said[0]
+    assert (tmp_path / "cells.set-aside").read_bytes().count(b"\n") == 1
+    again = []
+    with Journal(tmp_path, Settings(), tell=again.append) as journal:  # the damage is gone for good
+        assert set(journal.lines) == {"a", "c"}
+    assert not again
+
+
+@pytest.mark.parametrize("missing", ["key", "repetitions", "seconds", "results"])
+def test_a_line_without_a_field_is_set_aside(tmp_path, missing):
+    line = cell_line("b")
+    del line[missing]
+    path = journal_with(tmp_path, cell_line("a"))
+    with path.open("ab") as file:
+        file.write(encoded(line))
+    with (
+        pytest.warns(ReplayWarning, match=f"without a usable `{missing}`"),
+        Journal(tmp_path, Settings()) as j,
+    ):
+        assert set(j.lines) == {"a"}
+
+
+@pytest.mark.parametrize("header", [b"", b"\n", b'{"settings": {"se', b"\xff\n", b"7\n"])
+def test_an_empty_or_cut_header_is_rewritten(tmp_path, header):
+    (tmp_path / "cells.jsonl").write_bytes(header)
+    with Journal(tmp_path, Settings(seed=3)) as journal:
+        journal.append(cell_line("a"))
+    with Journal(tmp_path, Settings(seed=3)) as journal:
+        assert set(journal.lines) == {"a"}
+    with pytest.raises(ValueError, match="seed=3"):
+        Journal(tmp_path, Settings(seed=4))
+
+
+@pytest.mark.parametrize("header", [b"", b'{"settings": {"se', b"\xff"])
+def test_cells_without_a_header_are_refused(tmp_path, header):
+    path = journal_with(tmp_path, cell_line("a"))
+    path.write_bytes(header + b"\n" + path.read_bytes().split(b"\n", 1)[1])
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="first line is damaged"):
+        Journal(tmp_path, Settings())
+    assert path.read_bytes() == before
+
+
+def test_a_second_run_in_one_folder_is_refused(tmp_path):
+    with Journal(tmp_path, Settings()):
+        message = f"folder that no other run is using; got .*in use by process {os.getpid()}"
+        with pytest.raises(ValueError, match=message):
+            Journal(tmp_path, Settings())
+    Journal(tmp_path, Settings()).close()
+
+
+def test_a_full_disk_leaves_the_journal_as_it_was(tmp_path, monkeypatch):
+    path = journal_with(tmp_path, cell_line("a"))
+    before = path.read_bytes()
+    real = os.write
+
+    def full(descriptor, data):
+        if len(data) > 100:
+            return real(descriptor, data[:40])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Journal(tmp_path, Settings()) as journal:
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space"):
+            journal.append(cell_line("b"))
+        monkeypatch.undo()
+        assert path.read_bytes() == before
+        journal.append(cell_line("b"))
+    assert set(Journal(tmp_path, Settings()).lines) == {"a", "b"}
+
+
 def test_a_folder_with_other_settings_is_refused(tmp_path):
-    Journal(tmp_path, Settings(seed=1))
+    Journal(tmp_path, Settings(seed=1)).close()
     message = r"`--out` must be .*same settings; got .* with seed=1. Choose another folder"
     with pytest.raises(ValueError, match=message):
         Journal(tmp_path, Settings(seed=2))
