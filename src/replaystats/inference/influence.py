@@ -17,7 +17,7 @@ from .._core.arrays import like, to_numpy
 from .._core.errors import SingularReplicateError, must_be
 from .._core.linalg import solve_stack
 from .._core.typing import FloatArray, IntArray
-from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments
+from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Auto, Solver
 from .covariance import gram
@@ -184,7 +184,7 @@ def delete_one(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:
     """
     linear = linearise(moments, solver)
     left_out = np.empty((moments.n_observations, *linear.theta.shape))
-    for observations, shifts in _delete_one_shifts(moments, linear):
+    for observations, _, shifts in delete_one_shifts(moments, linear):
         left_out[observations] = linear.theta - shifts
     return left_out
 
@@ -194,7 +194,7 @@ def jackknife_covariance(moments: AnyMoments, solver: Solver | None = None) -> F
     n, linear = moments.n_observations, linearise(moments, solver)
     total = np.zeros_like(linear.theta)
     square = gram(total[None])
-    for _, shifts in _delete_one_shifts(moments, linear):
+    for _, _, shifts in delete_one_shifts(moments, linear):
         total, square = total + shifts.sum(axis=0), square + gram(shifts)
     return np.asarray(square - gram(total[None]) / n) * ((n - 1) / n)
 
@@ -212,35 +212,37 @@ def leverage_covariance(moments: AnyMoments, solver: Solver | None = None) -> Fl
 def jackknife_bias(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:
     """Return the jackknife estimate of the plug-in's bias, shape of theta."""
     n, linear = moments.n_observations, linearise(moments, solver)
-    total = sum(shifts.sum(axis=0) for _, shifts in _delete_one_shifts(moments, linear))
+    total = sum(shifts.sum(axis=0) for _, _, shifts in delete_one_shifts(moments, linear))
     return np.asarray(-(n - 1) / n * total)
 
 
-def _delete_one_shifts(
+def delete_one_shifts(
     moments: AnyMoments, linear: Linearisation
-) -> Iterator[tuple[IntArray | slice, FloatArray]]:
-    """Yield blocks of observations and how far the plug-in moves when each of them is taken out."""
+) -> Iterator[tuple[IntArray | slice, HeldMoments, FloatArray]]:
+    """Yield blocks of observations, their moments, and how far the plug-in moves when each is taken out."""
     if linear.truncated:
         rule = "one that keeps every direction (what is left out changes with each observation)"
         raise ValueError(must_be("solver", rule, f"{linear.truncated} left out", "Use Ridge(alpha)."))
-    if isinstance(moments, FactoredMoments):
-        for observations, steps in _steps_by_length(moments):
-            yield observations, _factored_shifts(moments, linear, steps)
-    else:
-        for first, part in _blocks(moments):
-            yield slice(first, first + len(part)), _dense_shifts(part, linear)
+    for observations, part in unit_blocks(moments):
+        if isinstance(part, FactoredMoments) and len(part.left) <= part.n_basis * len(part):
+            yield observations, part, _factored_shifts(part, linear)
+        else:  # more steps than basis functions: the written-out matrix is the smaller one
+            dense = part.multiply_out() if isinstance(part, FactoredMoments) else part
+            yield observations, part, _dense_shifts(dense, linear)
 
 
-def _blocks(moments: Moments | StreamedMoments) -> Iterator[tuple[int, Moments]]:
-    """Yield the moments a block of rows at a time, with the number of its first observation."""
+def unit_blocks(moments: AnyMoments) -> Iterator[tuple[IntArray | slice, HeldMoments]]:
+    """Yield blocks of observations with their moments; factored ones have equally many steps each."""
     size = max(1, _BLOCK_NUMBERS // moments.n_basis**2)
-    if isinstance(moments, StreamedMoments):
+    if isinstance(moments, FactoredMoments):
+        yield from _units_by_length(moments)
+    elif isinstance(moments, StreamedMoments):
         for first, rows in moments.pieces(range(moments.n_blocks), size):
-            yield first, moments.example.wrap(rows)
-        return
-    for first in range(0, moments.n_observations, size):
-        last = min(first + size, moments.n_observations)
-        yield first, moments.wrap(to_numpy(moments.rows[first:last, ...]))
+            yield slice(first, first + len(rows)), moments.example.wrap(rows)
+    else:
+        for first in range(0, moments.n_observations, size):
+            block = slice(first, min(first + size, moments.n_observations))
+            yield block, moments.wrap(to_numpy(moments.rows[block, ...]))
 
 
 def _dense_shifts(moments: Moments, linear: Linearisation) -> FloatArray:
@@ -255,28 +257,32 @@ def _dense_shifts(moments: Moments, linear: Linearisation) -> FloatArray:
     return shifts.reshape(residuals.shape)
 
 
-def _steps_by_length(moments: FactoredMoments) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield blocks of observations with equally many steps T, and those steps, shape (m, T)."""
+def _units_by_length(moments: FactoredMoments) -> Iterator[tuple[IntArray, FactoredMoments]]:
     lengths = np.diff(moments.offsets)
     for length in np.unique(lengths):
         alike = np.flatnonzero(lengths == length)
         size = max(1, _BLOCK_NUMBERS // int(length * (length + moments.n_basis)))
         for first in range(0, alike.size, size):
             observations = alike[first : first + size]
-            yield observations, moments.offsets[observations][:, None] + np.arange(length)
+            steps = (moments.offsets[observations][:, None] + np.arange(length)).ravel()
+            left = moments.left[steps]
+            right = left if moments.symmetric else moments.right[steps]
+            offsets = np.arange(observations.size + 1) * int(length)
+            yield observations, FactoredMoments(left, right, moments.response[steps], offsets)
 
 
-def _factored_shifts(moments: FactoredMoments, linear: Linearisation, steps: IntArray) -> FloatArray:
+def _factored_shifts(moments: FactoredMoments, linear: Linearisation) -> FloatArray:
     """Return the same from the factors of observations with T steps each.
 
     With g_i = L^T P and f_i - g_i theta = L^T r, the identity (I - R L^T P)^-1 R L^T = R L^T (I - P R L^T)^-1
     leaves a T x T system: P R L^T is the leverage and (I - P R L^T)^-1 r the leave-one-out residual.
     """
-    left, right = moments.left[steps], moments.right[steps]  # (m, T, q)
-    errors = moments.response[steps] - right @ linear.theta  # (m, T[, n_outputs])
-    columns = errors.reshape(*errors.shape[:2], -1)
-    moved = left @ linear.inverse.T  # (m, T, q): rows of L R^T
+    n, q = len(moments), moments.n_basis
+    left, right = moments.left.reshape(n, -1, q), moments.right.reshape(n, -1, q)  # (n, T, q)
+    errors = moments.response - moments.right @ linear.theta
+    columns = errors.reshape(n, left.shape[1], -1)  # (n, T, n_outputs)
+    moved = left @ linear.inverse.T  # (n, T, q): rows of L R^T
     leverage = right @ moved.swapaxes(1, 2)
-    outside, _ = solve_stack(np.eye(steps.shape[1]) - leverage, columns)
-    shifts = moved.swapaxes(1, 2) @ outside  # (m, q, n_outputs)
-    return shifts.reshape(len(steps), *linear.theta.shape)
+    outside, _ = solve_stack(np.eye(left.shape[1]) - leverage, columns)
+    shifts = moved.swapaxes(1, 2) @ outside  # (n, q, n_outputs)
+    return shifts.reshape(n, *linear.theta.shape)

@@ -1,0 +1,124 @@
+"""How many units an answer rests on, and the quantiles that follow from it.
+
+A standard error is itself an estimate. With L_i the influence of unit i on an answer, sum L^2 varies by
+sum L^4 - (sum L^2)^2 / n, of which the part that goes with sum L itself is (sum L^3)^2 / sum L^2. What is
+left, matched to a chi-square, gives the degrees of freedom
+
+    2 / (1 / n_eff - 1 / n - skewness^2),
+    n_eff = (sum L^2)^2 / sum L^4,    skewness = sum L^3 / (sum L^2)^1.5,
+
+which are n for normal influence. Skewed influence makes the studentised answer skewed the other way; Hall's
+cubic transformation takes that out without a bootstrap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from .._core.typing import ArrayLike, FloatArray
+
+# Fourth moments of a handful of units are noise: never fewer degrees than one, never more than n - 1.
+_FEWEST = 1.0
+# Bisection steps of the bias-aware quantile: 2^-50 of its bracket.
+_BISECTIONS = 50
+
+
+def effective_sample(second: FloatArray, fourth: FloatArray) -> FloatArray:
+    """Return (sum L^2)^2 / sum L^4, between 1 and n; 0 where there is no influence at all.
+
+    Parameters
+    ----------
+    second, fourth : ndarray
+        Sums of second and fourth powers of the influence values of each answer.
+
+    Examples
+    --------
+    >>> effective_sample(np.array([10.0, 1.0]), np.array([10.0, 1.0]))  # ten equal units, and a single one
+    array([10.,  1.])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(fourth > 0, second**2 / fourth, 0.0)
+
+
+def degrees_of_freedom(effective: FloatArray, n_units: int, skewness: ArrayLike = 0.0) -> FloatArray:
+    """Return the degrees of freedom of a variance made from `n_units` influence values.
+
+    Parameters
+    ----------
+    effective : ndarray
+        From `effective_sample`.
+    n_units : int
+    skewness : array-like
+        Of the answer (that of the influence over sqrt(n)), where `skewed_quantiles` takes it out.
+
+    Examples
+    --------
+    >>> degrees_of_freedom(np.array([100 / 3, 2.0]), 100).round(1)  # normal influence; two units have it all
+    array([99. ,  4.1])
+    """
+    with np.errstate(divide="ignore"):
+        spread = 1.0 / np.asarray(effective, dtype=float) - 1.0 / n_units - np.square(skewness)
+        spread = np.maximum(spread, 0.0)
+        return np.clip(2.0 / spread, _FEWEST, max(n_units - 1.0, _FEWEST))
+
+
+def skewed_quantiles(
+    confidence_level: float, degrees: FloatArray, skewness: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the two critical values of a studentised mean, by Hall's transformation of Student's.
+
+    Parameters
+    ----------
+    confidence_level : float
+    degrees : ndarray
+        Degrees of freedom.
+    skewness : ndarray
+        Third central moment of the influence over its standard deviation cubed, divided by sqrt(n).
+
+    Returns
+    -------
+    low, high : ndarray
+        The studentised answer lies between them with the wanted probability; -t and t without skewness.
+
+    References
+    ----------
+    P. Hall (1992), On the removal of skewness by transformation, JRSS B 54.
+
+    Examples
+    --------
+    >>> low, high = skewed_quantiles(0.95, np.array([1e6, 1e6]), np.array([0.0, 0.3]))
+    >>> low.round(2), high.round(2)
+    (array([-1.96, -2.65]), array([1.96, 1.63]))
+    """
+    t = stats.t.ppf(0.5 + confidence_level / 2, degrees)
+    flat = np.abs(skewness) < 1e-6
+    safe = np.where(flat, 1.0, skewness)
+
+    def transformed_back(y: FloatArray) -> FloatArray:
+        root = np.cbrt(1.0 + safe * (y - safe / 6.0))
+        return np.where(flat, y, 3.0 / safe * (root - 1.0))
+
+    return transformed_back(-t), transformed_back(t)
+
+
+def bias_aware_quantile(ratio: FloatArray, degrees: FloatArray, confidence_level: float) -> FloatArray:
+    """Return C with P(-C <= T + ratio <= C) = confidence_level, T of Student's law.
+
+    The half width, in standard errors, of an interval whose centre may be off by `ratio` standard errors in
+    either direction: t without bias, and ratio + the one-sided quantile when bias dominates.
+
+    Examples
+    --------
+    >>> bias_aware_quantile(np.array([0.0, 1.0, 5.0]), np.array(1e6), 0.95).round(2)
+    array([1.96, 2.65, 6.64])
+    """
+    ratio, degrees = np.broadcast_arrays(np.abs(ratio), degrees)
+    low = ratio + stats.t.ppf(confidence_level, degrees)  # one tail alone: never enough
+    high = ratio + stats.t.ppf(0.5 + confidence_level / 2, degrees)  # both tails in full: always enough
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        inside = stats.t.cdf(middle - ratio, degrees) - stats.t.cdf(-middle - ratio, degrees)
+        enough = inside >= confidence_level
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.asarray(high)

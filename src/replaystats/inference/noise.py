@@ -1,0 +1,189 @@
+"""What one unit more or less does to the answer of each question: the sums that every interval needs.
+
+A question is a row c of X, and its answer c'theta. Leaving unit i out moves it by J_i = c'(theta -
+theta_(-i)); the squares of J are the delete-one jackknife, its third and fourth powers say how far from
+normal it is, and m_i = w'g_i v says how much of the question's matrix it carries (see `identification`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._core.arrays import to_numpy
+from .._core.typing import FloatArray
+from ..moments import AnyMoments, FactoredMoments, HeldMoments
+from .degrees import degrees_of_freedom, effective_sample
+from .influence import Linearisation, delete_one_shifts, unit_blocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Noise:
+    """Sampling noise of m answers, every array of shape (m,).
+
+    Attributes
+    ----------
+    variance : ndarray
+        s_LL: of the answer.
+    covariance, matrix_variance : ndarray
+        s_Lm and s_mm: of the answer with its own matrix, and of that matrix relative to its size.
+    skewness : ndarray
+        Of the answer, that of the influence values over sqrt(n).
+    effective : ndarray
+        Effective number of units.
+    degrees : ndarray
+        Degrees of freedom of the variance.
+    n_units : int
+    """
+
+    variance: FloatArray
+    covariance: FloatArray
+    matrix_variance: FloatArray
+    skewness: FloatArray
+    effective: FloatArray
+    degrees: FloatArray
+    n_units: int
+
+    def with_variance(self, variance: FloatArray) -> Noise:
+        """Return the noise of an average whose variance was found elsewhere; its shape stays."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(self.variance > 0, np.sqrt(variance / self.variance), 1.0)
+        return replace(self, variance=variance, covariance=self.covariance * ratio)
+
+
+def noise_of(shifts: FloatArray, matrix: FloatArray | None = None) -> Noise:
+    """Return the noise of answers from what each unit moves them by.
+
+    Parameters
+    ----------
+    shifts : ndarray of shape (n, m)
+        c'(theta - theta_(-i)).
+    matrix : ndarray of shape (n, m), optional
+        m_i, with sum one over the units.
+
+    Examples
+    --------
+    >>> values = np.array([1.0, 2.0, 4.0, 9.0])
+    >>> shifts = (values - values.mean()) / 3  # leaving a value out of a mean of four
+    >>> noise_of(shifts[:, None]).variance, values.var(ddof=1) / 4
+    (array([3.16666667]), np.float64(3.1666666666666665))
+    """
+    sums = _Sums(len(shifts), shifts.shape[1])
+    sums.add(shifts, np.zeros_like(shifts) if matrix is None else matrix)
+    return sums.noise(with_matrix=matrix is not None)
+
+
+def question_noise(moments: AnyMoments, linear: Linearisation, X: FloatArray, output: int = 0) -> Noise:
+    """Return the noise of the plug-in's answers X theta, without refits.
+
+    Parameters
+    ----------
+    moments : Moments, FactoredMoments or StreamedMoments
+    linear : Linearisation
+        Of all data.
+    X : ndarray of shape (m, q)
+    output : int
+        Which of several outputs.
+
+    Notes
+    -----
+    The delete-one jackknife where the solver kept every direction and no unit carries one alone; influence
+    values elsewhere. O(n q^2 m) at most, a block of units at a time.
+    """
+    n = moments.n_observations
+    dual = X @ linear.inverse  # (m, q): rows w
+    direction = _directions(moments, linear, X, output)
+    sums = _Sums(n, len(X))
+    for shifts, part in _shifts(moments, linear, output):
+        sums.add(shifts @ X.T, _matrix_shares(part, dual, direction))
+    return sums.noise(with_matrix=True)
+
+
+class _Sums:
+    """Power sums of shifts and of matrix shares, a block of units at a time."""
+
+    def __init__(self, n: int, m: int) -> None:
+        self.n = n
+        self.powers = np.zeros((4, m))
+        self.matrix, self.product, self.matrix_square = np.zeros((3, m))
+
+    def add(self, shifts: FloatArray, matrix: FloatArray) -> None:
+        power = np.ones_like(shifts)
+        for k in range(4):
+            power = power * shifts
+            self.powers[k] += power.sum(axis=0)
+        self.matrix += matrix.sum(axis=0)
+        self.product += (shifts * matrix).sum(axis=0)
+        self.matrix_square += (matrix * matrix).sum(axis=0)
+
+    def noise(self, *, with_matrix: bool) -> Noise:
+        n, (first, second, third, fourth) = self.n, self.powers
+        mean = first / n
+        square = np.maximum(second - n * mean**2, 0.0)
+        cube = third - 3 * mean * second + 2 * n * mean**3
+        tesseract = np.maximum(fourth - 4 * mean * third + 6 * mean**2 * second - 3 * n * mean**4, 0.0)
+        effective = effective_sample(square, tesseract)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            raw = np.where(square > 0, cube / square**1.5, 0.0)
+            # Skewness of n normal values has the variance 6 / n: what may be that alone is shrunk away.
+            skewness = raw * raw**2 / (raw**2 + 6.0 / n**2)
+            # m sums to one: its deviations are relative to the question's matrix.
+            total = self.matrix if with_matrix else np.ones_like(mean)
+            covariance = (self.product - mean * self.matrix) / total
+            relative = (self.matrix_square - self.matrix**2 / n) / total**2
+        return Noise(
+            variance=(n - 1) / n * square,
+            covariance=covariance,
+            matrix_variance=n / (n - 1) * np.maximum(relative, 0.0),
+            skewness=skewness,
+            effective=effective,
+            degrees=degrees_of_freedom(effective, n, skewness),
+            n_units=n,
+        )
+
+
+def _directions(moments: AnyMoments, linear: Linearisation, X: FloatArray, output: int) -> FloatArray:
+    """Return v for every question, (m, q): where theta goes when the answer is moved at the least cost."""
+    covariance = np.zeros((moments.n_basis, moments.n_basis))
+    for _, part in unit_blocks(moments):
+        influence = _influence(part, linear, output)
+        covariance += influence.T @ influence
+    direction: FloatArray = X @ covariance
+    cost = (direction * X).sum(axis=1, keepdims=True)
+    # An answer without any noise moves along itself.
+    own = X / np.maximum((X * X).sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    return np.where(cost > 0, direction / np.where(cost > 0, cost, 1.0), own)
+
+
+def _shifts(
+    moments: AnyMoments, linear: Linearisation, output: int
+) -> Iterator[tuple[FloatArray, HeldMoments]]:
+    """Yield what each unit of a block moves theta by, (units, q), with the block."""
+    n, q = moments.n_observations, moments.n_basis
+    if linear.truncated == 0:
+        for _, part, shifts in delete_one_shifts(moments, linear):
+            chosen = shifts.reshape(len(part), q, -1)[:, :, output]
+            lone = ~np.isfinite(chosen).all(axis=1)
+            # Without a lone unit some direction is undetermined: there is no leave-one-out, only influence.
+            if lone.any():
+                chosen[lone] = _influence(part, linear, output)[lone]
+            yield chosen, part
+        return
+    for _, part in unit_blocks(moments):
+        yield _influence(part, linear, output) * (n / (n - 1)), part
+
+
+def _influence(part: HeldMoments, linear: Linearisation, output: int) -> FloatArray:
+    residuals = to_numpy(part.residuals(linear.theta)).reshape(len(part), part.n_basis, -1)[:, :, output]
+    return residuals @ linear.inverse.T
+
+
+def _matrix_shares(part: HeldMoments, dual: FloatArray, direction: FloatArray) -> FloatArray:
+    """Return w'g_i v for every unit and question, shape (units, m)."""
+    if isinstance(part, FactoredMoments):
+        steps = (part.left @ dual.T) * (part.right @ direction.T)
+        return np.add.reduceat(steps, part.offsets[:-1], axis=0)
+    g = to_numpy(part.g)
+    return np.einsum("nqm,mq->nm", g @ direction.T, dual)

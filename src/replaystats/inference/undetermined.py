@@ -1,0 +1,226 @@
+"""What the data do not determine: bounds on an answer from a range that values are known to lie in.
+
+For any w the answer splits into  c'theta = w'b - w'(b - A theta) + (c - A'w)'theta:  what is computed, noise,
+and d'theta with d = c - A'w, about which the data say nothing. Where every value lies in [low, high], d'theta
+does not leave a known interval, and the answer has two ends in place of one centre.
+
+One-hot features: a state (or state-action pair) that was never visited has no equation. w solves the
+equations of the visited ones; d is the policy's discounted mass on the others, and the ends follow by
+giving these the lowest or the highest value. Leaving a unit out that alone visited a state makes that state
+unvisited, so the jackknife of the ends sees what single visits are worth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import BoolArray, FloatArray
+from ..moments import FactoredMoments, HeldMoments, Moments
+from .influence import Linearisation, delete_one_shifts, unit_blocks
+from .noise import Noise, noise_of
+
+# Above this many numbers of work the jackknife leaves groups of units out in place of single ones.
+_WORK = 2e9
+N_GROUPS = 20
+# Undetermined mass below this is rounding.
+NEGLIGIBLE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ValueRange:
+    """Between which numbers values lie, and at which points.
+
+    Attributes
+    ----------
+    low, high : float
+        Bounds of the values.
+    points : ndarray of shape (P, q) or None
+        Features of the points where they hold; None where every coefficient is itself a value (one-hot).
+    source : str
+        Where the bounds come from: "given", or "rewards" for [r_min, r_max] / (1 - discount).
+    """
+
+    low: float
+    high: float
+    points: FloatArray | None = None
+    source: str = "given"
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            got = f"({self.low:g}, {self.high:g})"
+            raise ValueError(must_be("value_range", "(low, high) with low <= high", got))
+
+    @property
+    def width(self) -> float:
+        """High - low."""
+        return self.high - self.low
+
+    def __str__(self) -> str:
+        how = "given" if self.source == "given" else "rewards seen, over 1 - discount"
+        return f"[{self.low:.4g}, {self.high:.4g}] ({how})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ends:
+    """Lowest and highest answer that the data leave open, with the noise of each.
+
+    Attributes
+    ----------
+    low, high : ndarray of shape (m,)
+    noise_low, noise_high : Noise
+    undetermined : ndarray of shape (m,)
+        Sum of |d|, as a share of the value range: of the policy's future, what lies beyond unseen points.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    noise_low: Noise
+    noise_high: Noise
+    undetermined: FloatArray
+
+
+def unvisited_ends(moments: HeldMoments, X: FloatArray, value_range: ValueRange) -> Ends:
+    """Return the ends of one-hot answers, with the delete-one-unit jackknife of each.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+        Of one-hot features, one output.
+    X : ndarray of shape (m, q)
+    value_range : ValueRange
+        Without points.
+
+    Notes
+    -----
+    Units that do not alone visit anything are left out in closed form; for the others the system without
+    them is solved anew.
+
+    Examples
+    --------
+    Two of three states were visited; the second leads to the third, discounted by one half.
+
+    >>> g = np.array([[[1.0, -0.5, 0], [0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 1.0, -0.5], [0, 0, 0]]] * 2)
+    >>> ends = unvisited_ends(Moments(g, np.zeros((4, 3))), np.eye(3), ValueRange(low=0.0, high=8.0))
+    >>> ends.high, ends.undetermined
+    (array([2., 4., 8.]), array([0.25, 0.5 , 1.  ]))
+    """
+    visited_by = _visits(moments)
+    n, q = visited_by.shape
+    grouped = n > N_GROUPS and float(n) * q**3 > _WORK and bool((visited_by.sum(axis=0) == 1).any())
+    A, b = moments.total()
+    whole = _solve_ends(A, b, visited_by.any(axis=0), X, value_range)
+    shifts = np.empty((2, n, len(X)))
+    if not grouped:
+        alone = visited_by[:, visited_by.sum(axis=0) == 1].any(axis=1)
+        for highest in (False, True):
+            _leave_out(moments, X, value_range, whole, highest, shifts[int(highest)])
+        labels = np.arange(n)
+        again = np.flatnonzero(alone | ~np.isfinite(shifts).all(axis=(0, 2)))
+    else:
+        labels = np.arange(n) * N_GROUPS // n
+        shifts = np.empty((2, N_GROUPS, len(X)))
+        again = np.arange(N_GROUPS)
+    for unit in again:
+        left_out = labels == unit
+        g, f = _sum_of(moments, left_out)
+        rest = _solve_ends(A - g, b - f, visited_by[~left_out].any(axis=0), X, value_range)
+        shifts[0, unit], shifts[1, unit] = whole.low - rest.low, whole.high - rest.high
+    return Ends(
+        low=whole.low,
+        high=whole.high,
+        noise_low=noise_of(shifts[0]),
+        noise_high=noise_of(shifts[1]),
+        undetermined=whole.undetermined,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Solved:
+    """The ends without their noise, and what they were made from."""
+
+    low: FloatArray
+    high: FloatArray
+    undetermined: FloatArray
+    visited: BoolArray
+    dual: FloatArray
+    positive: BoolArray
+
+
+def _solve_ends(
+    A: FloatArray, b: FloatArray, visited: BoolArray, X: FloatArray, value_range: ValueRange
+) -> _Solved:
+    matrix = A[np.ix_(visited, visited)]
+    try:
+        dual = np.linalg.solve(matrix.T, X[:, visited].T).T  # (m, visited)
+    except np.linalg.LinAlgError:
+        dual = X[:, visited] @ np.linalg.pinv(matrix)
+    rest = np.zeros_like(X)
+    rest[:, ~visited] = X[:, ~visited] - dual @ A[np.ix_(visited, ~visited)]
+    # Equations that do not determine their own unknowns (no discount, no end) leave something behind, too.
+    inside = X[:, visited] - dual @ matrix
+    rest[:, visited] = np.where(np.abs(inside) > NEGLIGIBLE * np.abs(X).max(), inside, 0.0)
+    known = dual @ b[visited]
+    up, down = np.maximum(rest, 0.0).sum(axis=1), np.maximum(-rest, 0.0).sum(axis=1)
+    return _Solved(
+        low=known + up * value_range.low - down * value_range.high,
+        high=known + up * value_range.high - down * value_range.low,
+        undetermined=up + down,
+        visited=visited,
+        dual=dual,
+        positive=rest >= 0,
+    )
+
+
+def _leave_out(
+    moments: HeldMoments,
+    X: FloatArray,
+    value_range: ValueRange,
+    whole: _Solved,
+    highest: bool,
+    out: FloatArray,
+) -> None:
+    """Write how far an end moves without each unit; the unvisited keep what this end gives them."""
+    visited = whole.visited
+    patterns, which = np.unique(whole.positive[:, ~visited], axis=0, return_inverse=True)
+    for number, positive in enumerate(patterns):
+        rows = np.flatnonzero(which.ravel() == number)
+        values = np.where(positive == highest, value_range.high, value_range.low)
+        reduced = _with_values(moments, visited, values)
+        A, b = reduced.total()
+        try:
+            inverse = np.linalg.inv(A)
+        except np.linalg.LinAlgError:
+            out[:, rows] = np.nan
+            continue
+        linear = Linearisation(theta=inverse @ b, inverse=inverse, share=1.0, truncated=0)
+        for observations, _, shifts in delete_one_shifts(reduced, linear):
+            block = np.arange(len(out))[observations]
+            out[np.ix_(block, rows)] = shifts @ X[np.ix_(rows, visited)].T
+
+
+def _with_values(moments: HeldMoments, visited: BoolArray, values: FloatArray) -> HeldMoments:
+    """Return the equations of the visited features, with the values of the others put in."""
+    if isinstance(moments, FactoredMoments):
+        response = moments.response - moments.right[:, ~visited] @ values
+        left = moments.left[:, visited]
+        return FactoredMoments(left, moments.right[:, visited], response, moments.offsets)
+    g, f = np.asarray(moments.g), np.asarray(moments.f)
+    reduced = g[:, visited][:, :, visited]
+    return Moments(reduced, f[:, visited] - g[:, visited][:, :, ~visited] @ values, symmetric=False)
+
+
+def _visits(moments: HeldMoments) -> BoolArray:
+    """Return which units visited which features, shape (n, q): an equation of theirs is not empty."""
+    if isinstance(moments, FactoredMoments):
+        return np.logical_or.reduceat(moments.left != 0, moments.offsets[:-1], axis=0)
+    parts = [(np.asarray(part.g) != 0).any(axis=2) for _, part in unit_blocks(moments)]
+    return np.concatenate(parts)
+
+
+def _sum_of(moments: HeldMoments, chosen: BoolArray) -> tuple[FloatArray, FloatArray]:
+    if isinstance(moments, FactoredMoments):
+        return moments.sum_over(np.flatnonzero(chosen))
+    return moments.wrap(moments.rows[chosen]).total()

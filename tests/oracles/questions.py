@@ -1,0 +1,76 @@
+"""Slow, obvious twins of the intervals per question: refits, root search and linear programmes.
+
+They import nothing from the package under test.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import optimize, stats
+
+
+def leave_one_out(g, f, X):
+    """X (theta - theta_(-i)) by refitting, shape (n, m)."""
+    theta = np.linalg.solve(g.sum(axis=0), f.sum(axis=0))
+    rows = []
+    for i in range(len(g)):
+        rest = np.arange(len(g)) != i
+        rows.append(X @ (theta - np.linalg.solve(g[rest].sum(axis=0), f[rest].sum(axis=0))))
+    return np.array(rows)
+
+
+def cheapest_direction(g, f, c):
+    """The change of theta with c'v = 1 that costs the residuals least, by constrained least squares."""
+    A = g.sum(axis=0)
+    theta = np.linalg.solve(A, f.sum(axis=0))
+    residuals = f - g @ theta
+    metric = A.T @ np.linalg.inv(residuals.T @ residuals) @ A
+    q = len(c)
+    bordered = np.block([[2 * metric, c[:, None]], [c[None, :], np.zeros((1, 1))]])
+    return np.linalg.solve(bordered, np.append(np.zeros(q), 1.0))[:q]
+
+
+def fieller_by_search(s_LL, s_Lm, s_mm, low, high):
+    """The end points of {delta : low <= -delta / s(delta) <= high} by root search, or None if unbounded."""
+
+    def studentised(delta):
+        return -delta / np.sqrt(s_LL - 2 * delta * s_Lm + delta**2 * s_mm)
+
+    far = 1e6 * np.sqrt(s_LL)
+    if studentised(far) > low or studentised(-far) < high:
+        return None
+    upper = optimize.brentq(lambda d: studentised(d) - low, 0, far)
+    lower = optimize.brentq(lambda d: studentised(d) - high, -far, 0)
+    return lower, upper
+
+
+def bias_aware(ratio, degrees, level):
+    """The half width C with P(|T + ratio| <= C) = level, by root search."""
+
+    def excess(C):
+        return stats.t.cdf(C - ratio, degrees) - stats.t.cdf(-C - ratio, degrees) - level
+
+    return optimize.brentq(excess, 0, ratio + 1e3)
+
+
+def bellman_ends(g, f, c, low, high):
+    """Lowest and highest c'theta over all theta that solve the visited equations, by linear programmes."""
+    A, b = g.sum(axis=0), f.sum(axis=0)
+    visited = (g != 0).any(axis=(0, 2))
+    ends = []
+    for sign in (1, -1):
+        bounds = [(None, None) if seen else (low, high) for seen in visited]
+        found = optimize.linprog(sign * c, A_eq=A[visited], b_eq=b[visited], bounds=bounds)
+        ends.append(sign * found.fun)
+    return ends
+
+
+def support(d, points, low, high):
+    """Least and largest d'theta over {low <= points theta <= high}, by linear programmes over theta."""
+    rows = np.concatenate([points, -points])
+    limits = np.concatenate([np.full(len(points), high), np.full(len(points), -low)])
+    ends = []
+    for sign in (1, -1):
+        found = optimize.linprog(sign * d, A_ub=rows, b_ub=limits, bounds=[(None, None)] * len(d))
+        ends.append(sign * found.fun if found.status == 0 else -sign * np.inf)
+    return ends
