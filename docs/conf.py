@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
-from importlib import metadata
 
 import replaystats
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-# Users write replaystats.simulate, and so do these pages; autodoc wants such a name to be that of a module.
-for public in ("plots", "readers", "simulate", "solvers"):
-    sys.modules[f"replaystats.{public}"] = getattr(replaystats, public)
-
 project = "replaystats"
 author = "The replaystats developers"
-release = metadata.version("replaystats")
+release = replaystats.__version__
 
 extensions = [
     "myst_parser",

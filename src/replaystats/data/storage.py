@@ -10,7 +10,6 @@ import json
 import os
 import uuid
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from .._core.errors import must_be, require_extra
 from .._core.typing import IntArray
+from .._core.version import __version__
 from ._arrow import explode_lists
 from ._flat import offsets_of
 
@@ -42,7 +42,7 @@ def write_parquet(data: Trajectories, path: str | os.PathLike[str]) -> None:
     columns |= {name: arrow.array(getattr(data, name)) for name in FLAG_COLUMNS}
     about = {
         "format": FORMAT,
-        "version": version("replaystats"),
+        "version": __version__,
         "numpy": np.__version__,
         "dt": data.dt if isinstance(data.dt, float) else None,
     }

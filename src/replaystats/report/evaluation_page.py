@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from .._core.typing import FloatArray
+from .._core.version import __version__
 from ..plots import plot_band, plot_convergence, plot_influence, plot_replicates, plot_variance
 from ..plots.estimate import embed_figure
 from .evaluation import Evaluation, leave_out_effects, replicate_values, running_estimates, variance_parts
@@ -27,7 +27,7 @@ def evaluation_page(evaluation: Evaluation) -> str:
         {
             "title": "Value of a policy",
             "subtitle": f"{evaluation.source}: {evaluation.method}",
-            "version": version("replaystats"),
+            "version": __version__,
             "badge": _badge(evaluation),
             "sentence": evaluation.sentence,
             "notes": evaluation.notes,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from .._core.choice import Choice
 from .._core.typing import FloatArray
+from .._core.version import __version__
 from ..estimators import ReplayKernelRidge
 from ..inference import Interval
 from ..inference.out_of_bag import OutOfBag
@@ -195,7 +195,7 @@ def regression_page(regression: Regression) -> str:
         {
             "title": f"Prediction of {regression.target}",
             "subtitle": f"{regression.source}: replayed kernel ridge regression",
-            "version": version("replaystats"),
+            "version": __version__,
             "badge": {"kind": kind, "text": text},
             "sentence": regression.sentence,
             "notes": regression.notes,

@@ -1,0 +1,148 @@
+"""Every public name and the room it lives in: type checkers and `_core.lazy` read it here, and only here."""
+
+from . import (
+    basis as basis,
+)
+from . import (
+    inference as inference,
+)
+from . import (
+    plots as plots,
+)
+from . import (
+    readers as readers,
+)
+from . import (
+    simulate as simulate,
+)
+from . import (
+    solvers as solvers,
+)
+from ._core.config import (
+    config_context as config_context,
+)
+from ._core.config import (
+    get_config as get_config,
+)
+from ._core.config import (
+    set_config as set_config,
+)
+from ._core.errors import (
+    IntervalWithheldError as IntervalWithheldError,
+)
+from ._core.errors import (
+    MissingExtraError as MissingExtraError,
+)
+from ._core.errors import (
+    ReplayWarning as ReplayWarning,
+)
+from ._core.errors import (
+    SingularReplicateError as SingularReplicateError,
+)
+from ._core.version import (
+    __version__ as __version__,
+)
+from ._core.version import (
+    show_versions as show_versions,
+)
+from .choosing.recommended import recommended_estimate as recommended_estimate
+from .data import (
+    ArrayBlocks as ArrayBlocks,
+)
+from .data import (
+    ParquetBlocks as ParquetBlocks,
+)
+from .data import (
+    PartitionError as PartitionError,
+)
+from .data import (
+    RowBlocks as RowBlocks,
+)
+from .data import (
+    Trajectories as Trajectories,
+)
+from .data import (
+    load_boston as load_boston,
+)
+from .engine import (
+    Replicates as Replicates,
+)
+from .engine import (
+    replicate as replicate,
+)
+from .engine import (
+    subset_sums as subset_sums,
+)
+from .estimate import (
+    Estimate as Estimate,
+)
+from .estimate import (
+    average as average,
+)
+from .estimate import (
+    plug_in as plug_in,
+)
+from .estimators import (
+    LSPI as LSPI,
+)
+from .estimators import (
+    LSTD as LSTD,
+)
+from .estimators import (
+    LSTDQ as LSTDQ,
+)
+from .estimators import (
+    MomentRatio as MomentRatio,
+)
+from .estimators import (
+    PhiBE as PhiBE,
+)
+from .estimators import (
+    ReplayBuffer as ReplayBuffer,
+)
+from .estimators import (
+    ReplayKernelRidge as ReplayKernelRidge,
+)
+from .estimators import (
+    ReplayRegressor as ReplayRegressor,
+)
+from .inference import (
+    Diagnosis as Diagnosis,
+)
+from .inference import (
+    Interval as Interval,
+)
+from .kernel.device import kernel_ridge_on_device as kernel_ridge_on_device
+from .moments import (
+    FactoredMoments as FactoredMoments,
+)
+from .moments import (
+    Moments as Moments,
+)
+from .moments import (
+    StreamedMoments as StreamedMoments,
+)
+from .moments import (
+    lstd_moments as lstd_moments,
+)
+from .moments import (
+    lstd_q_moments as lstd_q_moments,
+)
+from .moments import (
+    phibe_moments as phibe_moments,
+)
+from .moments import (
+    ridge_moments as ridge_moments,
+)
+from .moments import (
+    transition_moments as transition_moments,
+)
+from .plans import (
+    ResamplingPlan as ResamplingPlan,
+)
+from .plans import (
+    make_plan as make_plan,
+)
+from .plans import (
+    plan_from_indices as plan_from_indices,
+)

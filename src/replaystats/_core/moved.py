@@ -1,0 +1,71 @@
+"""Modules of version 0.1 under their old names, for one release, with a warning that says the new one."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+MOVED = {
+    "replaystats.replicates": "replaystats.engine",
+    "replaystats.resampling": "replaystats.plans",
+    "replaystats.data.readers": "replaystats.readers",
+    "replaystats.data.simulate": "replaystats.simulate",
+    "replaystats.estimators.recommended": "replaystats.choosing.recommended",
+    "replaystats.report.estimate_plots": "replaystats.plots",
+    "replaystats.experiments": "replaystats_paper",
+}
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """Finds modules that moved.
+
+    It looks first: `replaystats_paper` under its old name has a folder, in which the ordinary search would
+    find second copies of the modules inside.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a way to load the new module under the old name, or None if it is not one of ours."""
+        new = new_name(fullname)
+        if new is None:
+            return None
+        msg = f"`{fullname}` is called `{new}` now; the old name will be removed in 0.3."
+        warnings.warn(msg, DeprecationWarning, stacklevel=2)
+        return ModuleSpec(fullname, self, loader_state=new)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the new module itself: there is one of each, under two names."""
+        module = import_module(spec.loader_state)
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module its own description back, which the import system replaced by the old name's."""
+        if module.__spec__ is not None and isinstance(module.__spec__.loader_state, ModuleSpec):
+            module.__spec__ = module.__spec__.loader_state
+
+
+def new_name(old: str) -> str | None:
+    """Return where the module `old` of 0.1 stands now, or None.
+
+    Examples
+    --------
+    >>> new_name("replaystats.experiments.qlearning.rules")
+    'replaystats_paper.qlearning.rules'
+    """
+    for before, now in MOVED.items():
+        if old == before or old.startswith(before + "."):
+            return now + old.removeprefix(before)
+    return None
+
+
+def install() -> None:
+    """Let imports of old names be found."""
+    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+        sys.meta_path.insert(0, MovedModules())

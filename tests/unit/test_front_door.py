@@ -1,0 +1,138 @@
+"""What `import replaystats` gives, what it costs, and that names of 0.1 lead to where things are now."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import replaystats as rs
+from replaystats._core import moved, version
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("numpy", "scipy", "sklearn", "joblib", "pandas", "pyarrow", "matplotlib", "jinja2", "typer", "rich")
+
+
+def loaded_after(program, candidates=HEAVY):
+    """Run `program` in a fresh interpreter; return which of the candidates it has imported."""
+    look = f"\nimport sys; print('loaded:', *[name for name in {candidates!r} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program + look], capture_output=True, text=True, check=True, timeout=120
+    )
+    return done.stdout.splitlines()[-1].split()[1:]
+
+
+def test_the_import_itself_loads_nothing_heavy():
+    assert loaded_after("import replaystats") == []
+    assert loaded_after("import replaystats; replaystats.__version__; dir(replaystats)") == []
+
+
+def test_settings_and_data_do_without_scikit_learn():
+    """Their rooms need NumPy alone; scikit-learn takes a second to import."""
+    found = loaded_after("import replaystats as rs; rs.get_config(); rs.ReplayWarning")
+    assert not {"sklearn", "scipy", "pandas"} & set(found)
+
+
+def test_using_an_estimator_loads_nothing_to_draw_or_to_talk_with():
+    """scikit-learn itself loads pandas, PyArrow and rich where they are installed."""
+    found = loaded_after("import replaystats as rs; rs.LSTD; rs.simulate; rs.readers")
+    assert "sklearn" in found
+    assert not {"matplotlib", "jinja2", "typer"} & set(found)
+
+
+@pytest.mark.parametrize("name", rs.__all__)
+def test_every_public_name_is_there_and_stays(name):
+    value = getattr(rs, name)
+    assert getattr(rs, name) is value
+    assert name in dir(rs)
+
+
+def test_public_names_are_sorted_and_unique():
+    assert rs.__all__ == sorted(set(rs.__all__))
+    assert {"LSTD", "make_plan", "simulate", "config_context", "show_versions"} <= set(rs.__all__)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'replaystats' has no attribute 'LSDT'"):
+        _ = rs.LSDT
+    with pytest.raises(ImportError, match="LSDT"):
+        exec("from replaystats import LSDT")
+
+
+def test_everything_can_be_imported_at_once():
+    namespace = {}
+    exec("from replaystats import *", namespace)
+    assert set(rs.__all__) <= set(namespace)
+
+
+@pytest.mark.parametrize("room", ["basis", "inference", "plots", "readers", "simulate", "solvers"])
+def test_public_rooms_are_modules(room):
+    assert importlib.import_module(f"replaystats.{room}") is getattr(rs, room)
+
+
+def test_the_version_stands_in_one_place():
+    assert rs.__version__ == version.__version__
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"]
+    assert ROOT / project["tool"]["hatch"]["version"]["path"] == Path(version.__file__)
+    assert f"version: {rs.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_versions_for_a_bug_report(capsys):
+    rs.show_versions()
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"replaystats {rs.__version__}\n")
+    for name, installed in version.versions().items():
+        assert f"{name:<17} {installed or 'not installed'}\n" in shown
+    assert "blas" in shown
+
+
+def test_a_package_that_is_not_installed_is_said_to_be(monkeypatch, capsys):
+    monkeypatch.setattr(version, "_OPTIONAL", ("no-such-package",))
+    rs.show_versions()
+    assert "no-such-package   not installed" in capsys.readouterr().out
+
+
+def test_the_package_can_be_run():
+    done = subprocess.run(
+        [sys.executable, "-m", "replaystats", "--help"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "evaluate" in done.stdout
+    assert "Usage: python -m replaystats" in done.stdout
+
+
+@pytest.mark.parametrize(("old", "new"), moved.MOVED.items())
+def test_modules_of_the_last_version_are_found_with_a_warning(old, new):
+    sys.modules.pop(old, None)
+    spec = importlib.import_module(new).__spec__
+    with pytest.warns(DeprecationWarning, match=rf"`{old}` is called `{new}` now; .* removed in 0\.3"):
+        found = importlib.import_module(old)
+    assert found is importlib.import_module(new)
+    assert found.__spec__ is spec
+
+
+def test_a_module_inside_a_moved_package_exists_once():
+    sys.modules.pop("replaystats.experiments.journal", None)
+    with pytest.warns(DeprecationWarning, match="`replaystats_paper.journal` now"):
+        old = importlib.import_module("replaystats.experiments.journal")
+    assert old is importlib.import_module("replaystats_paper.journal")
+
+
+def test_the_warning_points_at_the_line_that_imports(tmp_path):
+    program = tmp_path / "mine.py"
+    program.write_text("\nfrom replaystats.replicates import JoblibExecutor\n")
+    done = subprocess.run(
+        [sys.executable, "-W", "always", str(program)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{program}:2: DeprecationWarning: `replaystats.replicates` is called" in done.stderr
+
+
+def test_a_module_that_never_was_is_not_found():
+    with pytest.raises(ModuleNotFoundError, match=r"replaystats\.replicants"):
+        importlib.import_module("replaystats.replicants")
