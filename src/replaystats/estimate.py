@@ -21,7 +21,7 @@ from .inference.location import locate, location_scores
 from .inference.replay import ReplayCovariance, replay_covariance, replicate_weights
 from .inference.validity import Validity, pilot_replicates
 from .moments import AnyMoments
-from .solvers import Auto, Solver
+from .solvers import Auto, Solver, warn_left_out
 
 METHODS = ("mean", "controlled", "median", "trimmed", "auto")
 
@@ -219,6 +219,7 @@ def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
             "solver=PseudoInverse() or solver=Ridge(alpha)."
         )
         raise SingularReplicateError(msg)
+    warn_left_out(solution)
     return Estimate(
         theta=_as_given(solution.theta[0], moments),
         method="plug_in",

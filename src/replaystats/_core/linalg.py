@@ -6,6 +6,9 @@ import numpy as np
 
 from .typing import BoolArray, FloatArray
 
+# Times q, as a share of the largest: singular values of sums below this are rounding noise.
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+
 
 def solve_stack(A: FloatArray, b: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Solve A[i] x[i] = b[i] for a stack of matrices.
@@ -63,6 +66,68 @@ def condition_stack(A: FloatArray, failed: BoolArray) -> FloatArray:
     inverse = np.linalg.inv(A[good])
     condition[good] = np.linalg.norm(A[good], 1, axis=(1, 2)) * np.linalg.norm(inverse, 1, axis=(1, 2))
     return condition
+
+
+def equilibrate(A: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return powers of two r, c that bring the rows and columns of ``r[:, None] * A * c`` to size 1.
+
+    Size is the largest entry, up to a factor of two. Powers of two change no digit, so what is scaled can be
+    scaled back exactly. An empty row or column keeps the scale 1.
+
+    Parameters
+    ----------
+    A : ndarray of shape (..., q, q)
+        Finite.
+
+    Returns
+    -------
+    r, c : ndarray of shape (..., q)
+
+    Examples
+    --------
+    >>> r, c = equilibrate(np.array([[4.0, 2.0**30], [2.0**30, 2.0**60]]))
+    >>> float((r[:, None] * np.array([[4.0, 2.0**30], [2.0**30, 2.0**60]]) * c).max())
+    1.0
+    """
+    rows, columns = _unit_scales(A)
+    return np.exp2(np.round(np.log2(rows))), np.exp2(np.round(np.log2(columns)))
+
+
+def _unit_scales(A: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return scales of rows and columns, shape (..., q), that bring their largest entries to 1.
+
+    The logarithms of the scales halve in every round (Ruiz 2001), so 20 rounds undo any units.
+    """
+    size = np.abs(A)
+    rows, columns = np.ones((2, *A.shape[:-1]))
+    for _ in range(20):
+        r, c = _inverse_root(size.max(axis=-1)), _inverse_root(size.max(axis=-2))
+        size *= r[..., :, None]
+        size *= c[..., None, :]
+        rows, columns = rows * r, columns * c
+    return rows, columns
+
+
+def scaled_condition(A: FloatArray) -> float:
+    """Return the condition number (2-norm) of one matrix after its rows and columns are brought to size 1.
+
+    Examples
+    --------
+    >>> round(scaled_condition(np.array([[1.0, 0.5e9], [0.5e9, 1e18]])), 1)
+    3.0
+    """
+    s = scaled_singular_values(A)
+    return float(s[0] / s[-1]) if s[-1] > 0 else float("inf")
+
+
+def scaled_singular_values(A: FloatArray) -> FloatArray:
+    """Return the singular values of one matrix after its rows and columns are brought to size 1."""
+    r, c = _unit_scales(A)
+    return np.asarray(np.linalg.svd(r[:, None] * A * c, compute_uv=False), dtype=np.float64)
+
+
+def _inverse_root(size: FloatArray) -> FloatArray:
+    return 1.0 / np.sqrt(np.where(size > 0, size, 1.0))
 
 
 def _finite(stack: FloatArray) -> BoolArray:

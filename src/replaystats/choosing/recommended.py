@@ -21,7 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._core.config import takes_memory_budget
-from .._core.typing import FloatArray, RandomLike
+from .._core.linalg import scaled_condition
+from .._core.typing import RandomLike
 from .._core.validation import check_int
 from ..engine import Executor, replicate
 from ..estimate import Estimate, average
@@ -117,7 +118,7 @@ def recommended_estimate(
     True
     """
     check_int(n_resamples, "n_resamples")
-    condition = _scaled_condition(moments.total()[0])
+    condition = scaled_condition(moments.total()[0])
     crossing = None
     ill_posed = condition > SINGULAR_LIMIT
     if CONDITION_LIMIT < condition <= SINGULAR_LIMIT:
@@ -144,19 +145,6 @@ def _plan(moments: AnyMoments, ill_posed: bool, n_resamples: int, rng: RandomLik
     enough = min(OBSERVATIONS_PER_UNKNOWN * moments.n_basis, n // 2)
     size = max(1, enough, round(ILL_POSED_SHARE * n))
     return make_plan(n, statistic="U", subsample_size=size, n_resamples=n_resamples, rng=rng)
-
-
-def _scaled_condition(A: FloatArray) -> float:
-    """Return the condition number of A after scaling rows and columns until their largest entries are 1.
-
-    The logarithms of the scales halve in every round (Ruiz 2001), so 20 rounds undo any units.
-    """
-    for _ in range(20):
-        rows, columns = np.abs(A).max(axis=1), np.abs(A).max(axis=0)
-        if not (rows.all() and columns.all()):
-            return math.inf
-        A = A / np.sqrt(rows)[:, None] / np.sqrt(columns)
-    return float(np.linalg.cond(A))
 
 
 def _reason(condition: float, crossing: float | None, plan: ResamplingPlan, solver: Lepski) -> str:

@@ -8,18 +8,18 @@ Read `replicate` top to bottom: sum the moments over every subset, solve the sma
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.config import takes_memory_budget
 from .._core.errors import ReplayWarning, SingularReplicateError, must_be
-from .._core.typing import BoolArray, FloatArray
+from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
 from ..moments import AnyMoments, StreamedMoments, SubsetSums
 from ..plans import ResamplingPlan
-from ..solvers import Auto, Solver
+from ..solvers import Auto, Solver, warn_left_out
 from .executors import Executor
 from .sums import as_drawn, subset_sums
 
@@ -44,6 +44,8 @@ class Replicates:
         The systems that were solved.
     moments, plan, solver, exact
         Everything needed to do it again or to go on.
+    lost : ndarray of int, shape (q,)
+        In how many subsets each feature takes part in a direction that was left out at rounding level.
     """
 
     theta: FloatArray
@@ -55,6 +57,7 @@ class Replicates:
     plan: ResamplingPlan
     solver: Solver
     exact: bool = False
+    lost: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     @property
     def n_failed(self) -> int:
@@ -80,6 +83,7 @@ class Replicates:
             condition=np.concatenate([self.condition, more.condition]),
             truncated=np.concatenate([self.truncated, more.truncated]),
             sums=self.sums.join(more.sums),
+            lost=self.lost + more.lost,
         )
 
     def __len__(self) -> int:
@@ -174,6 +178,7 @@ def _solve_from(
         failed=solution.failed,
         condition=solution.condition,
         truncated=solution.truncated,
+        lost=solution.lost,
         sums=sums,
         moments=moments,
         plan=plan,
@@ -185,6 +190,8 @@ def _solve_from(
 def _report_failures(replicates: Replicates, on_failure: str) -> None:
     """Step 3: say how many subsets are singular and what usually causes it."""
     n_failed = replicates.n_failed
+    if on_failure != "drop":
+        warn_left_out(replicates, stacklevel=4)
     nothing_left = n_failed == len(replicates)
     if n_failed == 0 or (on_failure == "drop" and not nothing_left):
         return

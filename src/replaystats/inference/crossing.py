@@ -83,7 +83,7 @@ def _relative_matrices(replicates: Replicates, linear: Linearisation, first: int
     """
     A_all, _ = replicates.moments.total()
     left, right = linear.inverse, np.eye(len(A_all))
-    if linear.truncated == 0:
+    if linear.truncated == 0 and linear.set_aside == 0:
         expected = np.linalg.inv(linear.inverse)
         lower, failed = cholesky_stack((expected + expected.T)[None])
         if not failed[0]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._core.linalg import ROUNDING, scaled_singular_values
 from .._core.typing import ArrayLike, FloatArray
 from ..plans import ResamplingPlan
-from ..solvers.truncated import DEFAULT_RCOND
 from . import diagnosis_view
 from .advice import Condition, paper_conditions, recommend
 from .crossing import smallest_eigenvalues
@@ -34,9 +34,9 @@ class Diagnosis:
     plan : ResamplingPlan
         Of the replicates looked at; for the plug-in, a pilot of 256 half-samples.
     condition_number : float
-        Of the moment matrix of all observations.
+        Of the moment matrix of all observations, rows and columns brought to one size.
     numerical_rank, n_basis : int
-        Singular values above 1.5e-8 of the largest, out of q.
+        Singular values of the same matrix above rounding level (8 q eps of the largest), out of q.
     crossing_share : float
         Share of subsets between which and the data the moment matrix becomes singular.
     smallest_eigenvalues : ndarray of shape (B,)
@@ -133,7 +133,7 @@ def diagnose(
         Prediction points (m, d) and data (N, d); both or neither.
     """
     replicates = validity.replicates
-    singular_values = np.linalg.svd(replicates.moments.total()[0], compute_uv=False)
+    singular_values = scaled_singular_values(replicates.moments.total()[0])
     gain = predicted_gain(validity, X)
     if covariance is None:
         bias, (share, needed) = plug_in_bias(validity, X), (0.0, 0)
@@ -161,7 +161,7 @@ def diagnose(
         method=method,
         plan=replicates.plan,
         condition_number=float(largest / smallest) if smallest > 0 else math.inf,
-        numerical_rank=int(np.count_nonzero(singular_values > DEFAULT_RCOND * largest)),
+        numerical_rank=int(np.count_nonzero(singular_values > ROUNDING * len(singular_values) * largest)),
         n_basis=replicates.moments.n_basis,
         crossing_share=validity.crossing_share,
         smallest_eigenvalues=eigenvalues,

@@ -41,17 +41,24 @@ class Linearisation:
     truncated : int
         Directions a truncating solver left out. Then R says how theta moves inside the kept directions
         only: that these turn with the data is not seen, and a variance built on R is too small.
+    set_aside : int
+        Directions that no data of this kind contain (states never visited, features that depend on others);
+        R is zero along them.
+    condition : float
+        Condition number of what was inverted, as the solver judges it.
     """
 
     theta: FloatArray
     inverse: FloatArray
     share: float
     truncated: int
+    set_aside: int = 0
+    condition: float = 1.0
 
     @property
     def condition_number(self) -> float:
-        """Condition number (2-norm) of what was inverted, infinite where directions were left out."""
-        return float(np.linalg.cond(self.inverse)) if self.truncated == 0 else float("inf")
+        """Condition number of what was inverted, infinite where directions were left out."""
+        return self.condition if self.truncated == 0 else float("inf")
 
     def influence(self, moments: AnyMoments) -> FloatArray:
         """Return H_i = n share R (f_i - g_i theta), centred, shape (n, q) or (n, q, n_outputs)."""
@@ -121,7 +128,12 @@ def linearise(moments: AnyMoments, solver: Solver | None = None, *, share: float
         )
     theta, inverse = solution.theta[0][:, :-q], solution.theta[0][:, -q:]
     return Linearisation(
-        theta=theta.reshape(b.shape), inverse=inverse, share=share, truncated=int(solution.truncated[0])
+        theta=theta.reshape(b.shape),
+        inverse=inverse,
+        share=share,
+        truncated=int(solution.truncated[0]),
+        set_aside=solution.structure.n_directions,
+        condition=float(solution.condition[0]),
     )
 
 

@@ -1,7 +1,7 @@
 """Solvers as values: how a subset's q x q system becomes its theta."""
 
 from .auto import Auto
-from .base import Solution, Solver
+from .base import Solution, Solver, warn_left_out
 from .direct import LU, Cholesky, Ridge
 from .lepski import BalancedPath, Lepski
 from .names import parse_solver
@@ -18,4 +18,5 @@ __all__ = [
     "Solution",
     "Solver",
     "parse_solver",
+    "warn_left_out",
 ]

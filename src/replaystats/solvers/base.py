@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol, TypeGuard
 
 import numpy as np
 
-from .._core.typing import BoolArray, FloatArray
-from ..moments import AnyMoments
+from .._core.arrays import is_foreign
+from .._core.errors import ReplayWarning
+from .._core.typing import BoolArray, FloatArray, IntArray
+from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments
 from ..moments.subset_sums import SubsetSums
 from ..plans import ResamplingPlan
+from .structure import Structure, name_features
 
 # Beyond this condition number the answer has no correct digit left.
 SINGULAR_CONDITION = 1 / float(np.finfo(np.float64).eps)
+# Below this condition number sums lose fewer digits than anyone looks at.
+REFINE_FROM = 1e4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -30,19 +38,48 @@ class Solution:
         Condition number of what was inverted.
     truncated : ndarray of int, shape (m,)
         Number of directions a truncating solver left out.
+    structure : Structure
+        Directions that no system contains; they are set aside and not counted as truncated.
+    lost : ndarray of int, shape (q,)
+        In how many systems each feature takes part in a direction that was left out; empty where the solver
+        does not say.
     """
 
     theta: FloatArray
     failed: BoolArray
     condition: FloatArray
     truncated: np.ndarray
+    structure: Structure = field(default_factory=Structure.none)
+    lost: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+
+
+class Reported(Protocol):
+    """What a warning about left-out directions needs: of a `Solution`, or of replicates made from one."""
+
+    @property
+    def truncated(self) -> np.ndarray:
+        """How many directions each system lost."""
+        ...
+
+    @property
+    def lost(self) -> IntArray:
+        """In how many systems each feature took part in one of them."""
+        ...
 
 
 class Solver(ABC):
     """How one subset's moment sums become its theta.
 
     A solver is a small frozen value; subclasses write `solve`.
+
+    Attributes
+    ----------
+    plain : bool
+        Whether the answer solves the equations as they are: without a penalty, and without a truncation that
+        is meant as one.
     """
+
+    plain: ClassVar[bool] = False
 
     @abstractmethod
     def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
@@ -66,9 +103,19 @@ class Solver(ABC):
         return self.solve(sums.A, sums.b, symmetric=sums.symmetric)
 
     def solve_full(self, moments: AnyMoments) -> Solution:
-        """Solve the one system of all observations, as a stack of one."""
+        """Solve the one system of all observations, as a stack of one.
+
+        A plain inverse of an ill-conditioned matrix is refined with the residuals of the observations, which
+        are far more accurate than those of their sums (corrected seminormal equations, Bjorck 1987): least
+        squares then agree with a QR decomposition of the data.
+        """
         A, b = moments.total()
-        return self.solve(A[None], b[None], symmetric=moments.symmetric)
+        solution = self.solve(A[None], b[None], symmetric=moments.symmetric)
+        if not (self.plain and solution.condition[0] > REFINE_FROM and _rereadable(moments)):
+            return solution
+        residual = np.asarray(moments.residuals(solution.theta[0])).sum(axis=0)
+        step = self.solve(A[None], residual[None], symmetric=moments.symmetric)
+        return replace(solution, theta=solution.theta + step.theta)
 
 
 def as_columns(b: FloatArray) -> FloatArray:
@@ -82,6 +129,7 @@ def finish(
     failed: BoolArray,
     condition: FloatArray,
     truncated: np.ndarray | None = None,
+    **reported: Any,
 ) -> Solution:
     """Bring answers back to the shape of `b`, blank the failed ones, and wrap them."""
     failed = failed | ~np.isfinite(x).all(axis=(1, 2))
@@ -89,4 +137,36 @@ def finish(
     theta[failed] = np.nan
     if truncated is None:
         truncated = np.zeros(failed.shape, dtype=np.intp)
-    return Solution(theta=theta, failed=failed, condition=condition, truncated=truncated)
+    return Solution(theta=theta, failed=failed, condition=condition, truncated=truncated, **reported)
+
+
+def warn_left_out(solution: Reported, names: Sequence[str] | None = None, *, stacklevel: int = 3) -> None:
+    """Say which features take part in directions that were left out, if the solver knows and there are any.
+
+    Parameters
+    ----------
+    solution : Solution or Replicates
+    names : sequence of str, optional
+        Of the features; default their numbers.
+    stacklevel : int
+        As in `warnings.warn`, seen from the caller.
+    """
+    if not solution.lost.any():
+        return
+    involved = name_features(np.flatnonzero(solution.lost), names)
+    m, n_lost = len(solution.truncated), int(np.count_nonzero(solution.truncated))
+    where = "" if m == 1 else f" in {n_lost} of {m} subsets"
+    warnings.warn(
+        f"The data do not determine every direction of theta{where}: up to {solution.truncated.max()} "
+        f"direction(s), in which {involved} take part, are at rounding level and were left out. Answers that "
+        "depend on them mean nothing: use fewer basis functions, more data, or solver=Ridge(alpha).",
+        ReplayWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def _rereadable(moments: AnyMoments) -> TypeGuard[HeldMoments]:
+    """Whether the single observations lie in this machine's memory."""
+    return isinstance(moments, FactoredMoments) or (
+        isinstance(moments, Moments) and not is_foreign(moments.rows)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,6 +25,8 @@ class LU(Solver):
     array([False,  True])
     """
 
+    plain: ClassVar[bool] = True
+
     def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
         """See the base class."""
         x, failed = solve_stack(A, as_columns(b))
@@ -34,6 +37,8 @@ class LU(Solver):
 @dataclass(frozen=True, slots=True)
 class Cholesky(Solver):
     """For symmetric positive definite matrices; anything else counts as failed."""
+
+    plain: ClassVar[bool] = True
 
     def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
         """See the base class."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from array_api_compat import array_namespace
 
+from .._core.errors import ReplayWarning
 from .._core.typing import FloatArray
 from .._core.validation import check_real
 from .base import Solution, Solver, as_columns, finish
@@ -70,10 +73,38 @@ def truncated_solve(A: Any, b: Any, rcond: float) -> tuple[Any, Any, Any]:
         Number of singular values left out.
     """
     xp = array_namespace(A, b)
-    U, s, Vt = xp.linalg.svd(A)  # (m, q, q), (m, q), (m, q, q)
+    U, s, Vt = robust_svd(A) if isinstance(A, np.ndarray) else xp.linalg.svd(A)
     keep = s > rcond * s[:, :1]
     safe = xp.where(keep, s, xp.ones_like(s))
     scale = xp.where(keep, 1.0 / safe, xp.zeros_like(s))
     # Project before dividing: forming the inverse first would cost q times more.
     x = xp.matrix_transpose(Vt) @ (scale[:, :, None] * (xp.matrix_transpose(U) @ b))
     return x, s, xp.count_nonzero(~keep, axis=1)
+
+
+def robust_svd(A: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return U, s and V^T of a stack, by a slower algorithm where LAPACK's fast one does not converge.
+
+    What neither of them can do is NaN, and a warning says how many of both kinds there were.
+    """
+    try:
+        return tuple(np.linalg.svd(A))  # type: ignore[return-value]
+    except np.linalg.LinAlgError:
+        pass
+    U, s, Vt = np.full_like(A, np.nan), np.full(A.shape[:2], np.nan), np.full_like(A, np.nan)
+    slower = failed = 0
+    for i, matrix in enumerate(A):
+        for driver in ("gesdd", "gesvd"):
+            try:
+                U[i], s[i], Vt[i] = scipy.linalg.svd(matrix, lapack_driver=driver)
+                break
+            except np.linalg.LinAlgError:
+                slower += driver == "gesdd"
+                failed += driver == "gesvd"
+    warnings.warn(
+        f"The SVD of {slower} of {len(A)} systems did not converge; {slower - failed} were done by a slower "
+        f"algorithm, and {failed} count as failed.",
+        ReplayWarning,
+        stacklevel=4,
+    )
+    return U, s, Vt

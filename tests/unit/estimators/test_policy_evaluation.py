@@ -69,7 +69,7 @@ def test_given_plan_overrides_the_drawn_one(data):
 
 
 def test_bases_that_take_something_from_the_data(data):
-    model = rs.LSTD(rs.basis.RBF(12), discount=0.9, n_resamples=20, random_state=0).fit(data)
+    model = rs.LSTD(rs.basis.RBF(5), discount=0.9, n_resamples=20, random_state=0).fit(data)
     assert not model.basis.fitted
     assert model.basis_.fitted
     assert model.predict([[0.0], [1.0]]).shape == (2,)

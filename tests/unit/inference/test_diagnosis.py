@@ -50,7 +50,7 @@ def test_a_good_problem(good):
     assert diagnosis.reasons == ()
     assert diagnosis.crossing_share == 0
     assert diagnosis.numerical_rank == diagnosis.n_basis == 9
-    assert diagnosis.condition_number == pytest.approx(np.linalg.cond(good.total()[0]))
+    assert 1.0 <= diagnosis.condition_number < np.linalg.cond(good.total()[0])  # in better units
     assert diagnosis.recommendation in ("keep the plug-in", "replay")
     assert 0.85 < diagnosis.variance_ratio < 1.1
     assert diagnosis.bias.shape == (6,)
