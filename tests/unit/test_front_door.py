@@ -106,6 +106,29 @@ def test_the_package_can_be_run():
     assert "Usage: python -m replaystats" in done.stdout
 
 
+def run_command(*arguments):
+    return f"""
+import sys
+sys.argv = ["replaystats", *{arguments!r}]
+from replaystats.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+"""
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("list", "--help")])
+def test_asking_for_help_loads_no_numbers_and_no_pictures(arguments):
+    found = loaded_after(run_command(*arguments), (*HEAVY, "replaystats.estimators", "replaystats.report"))
+    assert set(found) <= {"typer", "rich"}
+
+
+@pytest.mark.parametrize("command", ["evaluate", "regress"])
+def test_the_help_of_a_command_loads_no_pictures_and_no_experiments(command):
+    assert loaded_after(run_command(command, "--help"), ("matplotlib", "jinja2", "replaystats_paper")) == []
+
+
 @pytest.mark.parametrize(("old", "new"), moved.MOVED.items())
 def test_modules_of_the_last_version_are_found_with_a_warning(old, new):
     sys.modules.pop(old, None)

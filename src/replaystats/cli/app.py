@@ -1,15 +1,69 @@
-"""The commands, put together."""
+"""The commands, put together. A command is loaded when it is used: ``replaystats --help`` waits for none."""
 
 from __future__ import annotations
 
+import ast
+from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
-from .evaluate import EPILOG as EVALUATE_EPILOG
-from .evaluate import evaluate
-from .regress import EPILOG as REGRESS_EPILOG
-from .regress import regress
+from .._core.version import __version__
+
+# "module:function"; the module may have an EPILOG for its help.
+COMMANDS = {
+    "evaluate": "replaystats.cli.evaluate:evaluate",
+    "regress": "replaystats.cli.regress:regress",
+}
+
+
+class LateCommand(TyperCommand):
+    """A command of which only name and help are known until it is used."""
+
+    def __init__(self, name: str, target: str) -> None:
+        super().__init__(name=name, help=_flowing(_docstring(target)))
+        self.target = target
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Load the command and hand over to it."""
+        return self.load().make_context(info_name, args, parent=parent, **extra)
+
+    def load(self) -> Any:
+        """Import the module and return its command."""
+        module_name, _, function = self.target.partition(":")
+        module = import_module(module_name)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        epilog = _flowing(getattr(module, "EPILOG", None)) or None
+        alone.command(self.name, help=self.help, epilog=epilog)(getattr(module, function))
+        return get_command(alone)
+
+
+class Commands(TyperGroup):
+    """Our commands, and those that other packages bring, as the re-run of the paper does."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        brought = {point.name: point.value for point in entry_points(group="replaystats.commands")}
+        for name, target in {**COMMANDS, **brought}.items():
+            self.commands[name] = LateCommand(name, target)
+
+
+def _docstring(target: str) -> str | None:
+    """Return the docstring of ``module:function`` from its source, without importing anything."""
+    module, _, function = target.partition(":")
+    package, *inner = module.split(".")
+    spec = find_spec(package)
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        source = Path(folder, *inner).with_suffix(".py")
+        for node in ast.parse(source.read_text(encoding="utf-8")).body if source.exists() else []:
+            if isinstance(node, ast.FunctionDef) and node.name == function:
+                return ast.get_docstring(node)
+    return None
 
 
 def _flowing(text: str | None) -> str:
@@ -17,20 +71,26 @@ def _flowing(text: str | None) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in (text or "").split("\n\n"))
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"replaystats {__version__}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="replaystats",
+    cls=Commands,
     help="Estimate on many random subsets, combine, and know what you got.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("evaluate", help=_flowing(evaluate.__doc__), epilog=_flowing(EVALUATE_EPILOG))(evaluate)
-app.command("regress", help=_flowing(regress.__doc__), epilog=_flowing(REGRESS_EPILOG))(regress)
-# Other packages add commands of their own, as the re-run of the paper does.
-for command in entry_points(group="replaystats.commands"):
-    app.command(command.name)(command.load())
 
 
 @app.callback()
-def about() -> None:
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
     """Estimate on many random subsets, combine, and know what you got."""

@@ -66,7 +66,7 @@ def test_predictions_are_the_numbers_of_the_library(run, folder, model, tmp_path
     expected = np.column_stack([mean, error, low, high])
     rows = [list(row.values()) for row in answer["predictions"]]
     assert_array_equal(rows, expected)
-    assert_array_equal(pd.read_csv(tmp_path / "p.csv", float_precision="round_trip").to_numpy(), expected)
+    assert_array_equal(np.loadtxt(tmp_path / "p.csv", delimiter=",", skiprows=1), expected)
     assert list(pd.read_csv(tmp_path / "p.csv").columns) == ["prediction", "standard_error", "low", "high"]
     assert answer["columns"] == ["x", "z", "colour=blue", "colour=green", "colour=red", "flag"]
     assert answer["scores"]["out-of-bag"]["r2"] == pytest.approx(model.oob_score_, rel=1e-12)
