@@ -6,13 +6,18 @@ import difflib
 import math
 import numbers
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from .arrays import to_numpy
 from .errors import must_be
-from .typing import ArrayLike, FloatArray
+from .typing import ArrayLike, FloatArray, IntArray
+
+# Above this, neighbouring integers share one float64.
+LARGEST_EXACT_INTEGER = 2**53
+_KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "S": "text", "V": "records"}
 
 
 def check_int(value: Any, name: str, *, low: int = 1, high: int | None = None, hint: str = "") -> int:
@@ -49,6 +54,19 @@ def check_real(
     return number
 
 
+def check_bool(value: Any, name: str, hint: str = "") -> bool:
+    """Return `value` if it is True or False; 0, 1 and "no" are neither.
+
+    Examples
+    --------
+    >>> check_bool(np.bool_(True), "intercept")
+    True
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(must_be(name, "True or False", repr(value), hint))
+    return bool(value)
+
+
 def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
     """Return `value` if it is one of `choices`; otherwise name the nearest of them."""
     if isinstance(value, str) and value in choices:
@@ -67,13 +85,14 @@ def check_array(
     hint: str = "",
     allow_empty: bool = False,
 ) -> FloatArray:
-    """Return `value` as a finite, non-empty float64 array with one of the dimensions `ndim`."""
+    """Return `value` as a finite, non-empty float64 array with one of the dimensions `ndim`.
+
+    What float64 cannot hold is refused, not converted: masked entries, complex numbers, dates, records, text,
+    and integers beyond 2^53.
+    """
     dimensions = (ndim,) if isinstance(ndim, int) else ndim
     rule = " or ".join(f"{d}-D" for d in dimensions)
-    try:
-        array = np.asarray(to_numpy(value), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(must_be(name, f"a numeric {rule} array", type(value).__name__, hint)) from error
+    array = _as_floats(value, name, f"a numeric {rule} array", hint)
     if array.ndim not in dimensions:
         raise ValueError(must_be(name, f"a {rule} array", f"shape {array.shape}", hint))
     if array.size == 0 and not allow_empty:
@@ -86,6 +105,84 @@ def check_array(
             must_be(name, "finite", f"{bad} NaN or infinite value(s), the first at index {first}", hint)
         )
     return array
+
+
+def _as_floats(value: Any, name: str, rule: str, hint: str) -> FloatArray:
+    """Return `value` as float64 if that loses nothing."""
+    if np.ma.isMaskedArray(value):
+        n_masked = int(np.count_nonzero(np.ma.getmaskarray(value)))
+        if n_masked:
+            got = f"{n_masked} masked entries"
+            raise TypeError(must_be(name, rule, got, hint or "Fill or drop them first."))
+        value = np.ma.getdata(value)
+    try:
+        array = to_numpy(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(must_be(name, rule, type(value).__name__, hint)) from error
+    if array.dtype.kind in _KINDS:
+        raise TypeError(must_be(name, rule, f"{_KINDS[array.dtype.kind]} (dtype {array.dtype})", hint))
+    if array.dtype.kind == "O":
+        _check_objects(array, value, name, rule, hint)
+    try:
+        floats = np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(must_be(name, rule, type(value).__name__, hint)) from error
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
+        _check_exact(array, name)
+    return floats
+
+
+def _check_objects(array: np.ndarray, value: Any, name: str, rule: str, hint: str) -> None:
+    """Raise unless every entry is a real number: NumPy would read "1.5" as one, and True as well as None."""
+    for entry in array.ravel():
+        if not isinstance(entry, (numbers.Real, Decimal)):
+            got = repr(entry) if isinstance(entry, (str, bytes, type(None))) else type(entry).__name__
+            if array.ndim == 0:
+                got = type(value).__name__
+            raise TypeError(must_be(name, rule, f"{got} among its entries" if array.ndim else got, hint))
+        if isinstance(entry, numbers.Integral) and int(float(entry)) != int(entry):
+            raise ValueError(must_be(name, "numbers that float64 holds exactly", entry))
+
+
+def _check_exact(array: np.ndarray, name: str) -> None:
+    low, high = int(array.min()), int(array.max())
+    if max(-low, high) <= LARGEST_EXACT_INTEGER:
+        return
+    large = array[(array > LARGEST_EXACT_INTEGER) | (array < -LARGEST_EXACT_INTEGER)]
+    lost = [number for number in large.tolist() if int(float(number)) != number]
+    if lost:
+        hint = "Number labels from 0, or subtract a constant."
+        raise ValueError(must_be(name, "integers that float64 holds exactly (up to 2^53)", lost[0], hint))
+
+
+def check_integers(value: ArrayLike, name: str, *, hint: str = "") -> IntArray:
+    """Return a 1-D array of integers as int64; unsigned ones too, whose differences would wrap around."""
+    array = np.asarray(to_numpy(value))
+    rule = "a 1-D array of integers"
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(must_be(name, rule, f"{array.dtype} of shape {array.shape}", hint))
+    if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
+        raise ValueError(must_be(name, rule + " below 2^63", int(array.max()), hint))
+    return array.astype(np.int64, copy=False)
+
+
+def check_known(labels: ArrayLike, name: str) -> np.ndarray:
+    """Return labels (of episodes, of rows) as an array without missing ones: NaN equals not even itself."""
+    array = to_numpy(labels)
+    missing = array != array if array.dtype.kind in "fcO" else np.zeros(array.shape, dtype=np.bool_)
+    if array.dtype.kind == "O":
+        missing = np.asarray(missing, dtype=np.bool_) | (array == np.array(None))
+    elif array.dtype.kind in "mM":
+        missing = np.isnat(array)
+    if np.any(missing):
+        row = int(np.flatnonzero(missing)[0])
+        raise ValueError(must_be(name, "known in every row", f"a missing value in row {row}"))
+    return array
+
+
+def as_columns(array: FloatArray) -> FloatArray:
+    """Return rows (N,) as a matrix (N, 1), the one meaning that a vector of states has."""
+    return array[:, np.newaxis] if array.ndim == 1 else array
 
 
 def check_length(actual: int, expected: int, name: str, other: str) -> None:

@@ -57,6 +57,7 @@ _OPTIONS = {
     "truncated": "--truncated",
     "final_states": "--final-states",
     "gaps": "--gaps",
+    "time_limit": "--time-limit",
     "dt": "--dt",
     "order": "--order",
     "discount": "--discount",
@@ -158,6 +159,18 @@ def split_names(given: list[str] | None) -> list[str]:
 def or_none(name: str | None) -> str | None:
     """Return a column name, or None where the user said "none"."""
     return None if name is None or name.lower() == "none" else name
+
+
+def parse_limit(text: str) -> int | str | None:
+    """Return a time limit: a number of steps, None for "none", or "ask".
+
+    Examples
+    --------
+    >>> parse_limit("500"), parse_limit("none"), parse_limit("ask")
+    (500, None, 'ask')
+    """
+    limit = or_none(text)
+    return int(limit) if limit is not None and limit.isdecimal() else limit
 
 
 def parse_size(text: str, option: str = "-k") -> int | float:

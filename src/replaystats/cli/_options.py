@@ -47,6 +47,9 @@ Actions = Annotated[list[str] | None, _column("Columns of the action: PhiBE look
 NextStates = Annotated[list[str] | None, _column("Columns of the next state, for one row per step.")]
 FinalStates = Annotated[str, _column("recorded; repeat or drop, for logs without them.")]
 Gaps = Annotated[str, _column("raise or cut, where steps are missing.")]
+TimeLimit = Annotated[
+    str, _column("Steps after which episodes were cut off, or none; ask: stop if it looks like a limit.")
+]
 TimeStep = Annotated[float | None, _column("Time of one step.")]
 
 # -- the method of `evaluate` --------------------------------------------------------------------------

@@ -36,6 +36,7 @@ class LogColumns:
     dt: float | None
     final_states: str
     gaps: str
+    time_limit: int | str | None = "ask"
 
 
 def read_log(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str, ...]]:
@@ -69,7 +70,11 @@ def read_log(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str, 
             dt=columns.dt,
             final_states=columns.final_states,
             gaps=columns.gaps,
+            time_limit=columns.time_limit,
         )
+        if data.states.dtype.kind == "U":
+            got = f"{str(data.states[0, 0])!r} in row 0"
+            raise TypeError(must_be("states", "a column of numbers", got, "Number the states first."))
     return data, _variables(states, data)
 
 
@@ -102,6 +107,7 @@ def _read_npz(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str,
             next_states=columns.next_states[0] if columns.next_states else None,
             dt=columns.dt,
             gaps=columns.gaps,
+            time_limit=columns.time_limit,
         )
     return data, _variables(["s" if states == "states" else states], data)
 

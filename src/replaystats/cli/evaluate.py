@@ -22,6 +22,7 @@ from ._common import (
     check_report,
     or_none,
     own_command,
+    parse_limit,
     parse_size,
     refusing,
     split_names,
@@ -59,6 +60,7 @@ def evaluate(
     next_state: opt.NextStates = None,
     final_states: opt.FinalStates = "recorded",
     gaps: opt.Gaps = "raise",
+    time_limit: opt.TimeLimit = "ask",
     dt: opt.TimeStep = None,
     discount: opt.Discount = None,
     discount_rate: opt.DiscountRate = None,
@@ -98,7 +100,7 @@ def evaluate(
             actions=split_names(action), terminated=or_none(terminated), truncated=or_none(truncated),
             next_states=split_names(next_state), dt=dt,
             final_states=check_choice(final_states, "final_states", FINAL_STATES),
-            gaps=check_choice(gaps, "gaps", GAPS),
+            gaps=check_choice(gaps, "gaps", GAPS), time_limit=parse_limit(time_limit),
         )  # fmt: skip
         check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither")
         check_report(report)

@@ -1,6 +1,7 @@
 """From the shapes people have (3-D arrays, lists of episodes) to flat arrays plus offsets.
 
-Everything here checks before it stacks, so that a mismatch names the trajectory it is in.
+Everything here checks before it stacks, so that a mismatch names the trajectory it is in. What it returns
+never shares memory with what it was given: overwriting an array does not change a record made from it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from .._core.arrays import to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_array, check_real
+from .._core.validation import as_columns, check_array, check_bool, check_integers, check_real
 
 STATES_HINT = "Pass an array (n, L+1, d), or (n, L+1) when d = 1, or a list of arrays (L_i + 1, d)."
 
@@ -37,76 +38,76 @@ def is_ragged(value: Any) -> bool:
     )
 
 
-def flatten_states(states: Any) -> tuple[FloatArray, IntArray]:
+def are_names(value: Any) -> bool:
+    """Tell whether `value` is an array, or a list, of names of states or actions.
+
+    Names are texts none of which reads as a number: "1.5" is a number somebody forgot to convert.
+    """
+    array = np.asarray(value) if isinstance(value, (list, tuple)) else value
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "OUT":
+        return False
+    texts = dict.fromkeys(array.ravel().tolist())
+    return bool(texts) and all(isinstance(text, str) and not reads_as_number(text) for text in texts)
+
+
+def reads_as_number(text: str) -> bool:
+    """Tell whether text looks like a number."""
+    try:
+        float(text)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def own(array: np.ndarray, given: Any) -> np.ndarray:
+    """Return `array`, or a copy of it where it shares memory with what the caller gave."""
+    if isinstance(given, (list, tuple)):
+        return array
+    return array.copy() if np.may_share_memory(array, to_numpy(given)) else array
+
+
+# ---------------------------------------------------------------- states
+
+
+def check_states(value: Any, name: str, ndim: tuple[int, ...], hint: str = "") -> np.ndarray:
+    """Return states as a float array, or as an array of texts where they are names."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "OUT":
+        try:
+            names = are_names(value)
+        except (TypeError, ValueError):  # a list of unequal rows: let the check of numbers say so
+            names = False
+        if names:
+            array = np.asarray(value, dtype=str)
+            if array.ndim not in ndim or array.size == 0:
+                rule = " or ".join(f"{d}-D" for d in ndim)
+                raise ValueError(must_be(name, f"a non-empty {rule} array", f"shape {array.shape}", hint))
+            return array
+    return check_array(value, name, ndim=ndim, hint=hint)
+
+
+def flatten_states(states: Any) -> tuple[np.ndarray, IntArray]:
     """Return the states as rows (N + n, d) and the offsets (n+1,) of the trajectories in them."""
     if not is_ragged(states):
-        array = check_array(states, "states", ndim=(2, 3), hint=STATES_HINT)
+        array = check_states(states, "states", (2, 3), STATES_HINT)
         array = array[:, :, np.newaxis] if array.ndim == 2 else array
         n, length, d = array.shape
         _check_has_step(np.full(n, length))
-        return np.ascontiguousarray(array.reshape(n * length, d)), np.arange(n + 1) * length
+        flat = own(array.reshape(n * length, d), states)
+        return np.ascontiguousarray(flat), np.arange(n + 1) * length
     if len(states) == 0:
         raise ValueError(must_be("states", "non-empty", "a list of 0 trajectories", STATES_HINT))
-    pieces = [_as_columns(check_array(s, f"states[{i}]", ndim=(1, 2))) for i, s in enumerate(states)]
+    pieces = [as_columns(check_states(s, f"states[{i}]", (1, 2))) for i, s in enumerate(states)]
     d = pieces[0].shape[1]
     for i, piece in enumerate(pieces):
         if piece.shape[1] != d:
             rule = f"of one state dimension (states[0] has d = {d})"
             raise ValueError(must_be("states", rule, f"d = {piece.shape[1]} in states[{i}]"))
+        if (piece.dtype.kind == "U") != (pieces[0].dtype.kind == "U"):
+            rule = "numbers in all trajectories, or names in all"
+            raise TypeError(must_be("states", rule, f"both, the second kind in states[{i}]"))
     lengths = np.array([len(piece) for piece in pieces])
     _check_has_step(lengths)
     return np.concatenate(pieces), offsets_of(lengths)
-
-
-def flatten_steps(value: Any, name: str, n_steps: IntArray, *, ndim: tuple[int, ...] = (1,)) -> np.ndarray:
-    """Return per-step values as rows (N, ...); `ndim` lists the dimensions one trajectory may have.
-
-    Integers stay integers (actions are often labels); everything else becomes float64.
-    """
-    if not is_ragged(value):
-        return _flatten_regular_steps(value, name, n_steps, ndim)
-    if len(value) != len(n_steps):
-        rule = f"a list of {len(n_steps)} arrays, one per trajectory"
-        raise ValueError(must_be(name, rule, f"a list of {len(value)}"))
-    arrays = [_check_numbers(piece, f"{name}[{i}]", ndim) for i, piece in enumerate(value)]
-    for i, (array, expected) in enumerate(zip(arrays, n_steps, strict=True)):
-        if len(array) != expected:
-            rule = f"of length L = {expected}, one less than the {expected + 1} states of that trajectory"
-            raise ValueError(must_be(f"{name}[{i}]", rule, f"length {len(array)}"))
-        if array.shape[1:] != arrays[0].shape[1:]:
-            rule = f"of one shape per step ({name}[0] has {arrays[0].shape[1:]})"
-            raise ValueError(must_be(name, rule, f"{array.shape[1:]} in {name}[{i}]"))
-    return np.concatenate(arrays)
-
-
-def flatten_dt(dt: Any, n_steps: IntArray) -> float | FloatArray | None:
-    """Return `dt` as None, one positive float, or one positive number per step (N,)."""
-    if dt is None:
-        return None
-    if not is_ragged(dt) and np.ndim(dt) == 0:
-        number = dt.item() if isinstance(dt, np.ndarray) else dt
-        return check_real(number, "dt", low=0.0, closed="neither")
-    steps = np.asarray(flatten_steps(dt, "dt", n_steps), dtype=np.float64)
-    if steps.min() <= 0.0:
-        raise ValueError(must_be("dt", "positive on every step", f"{steps.min():g} as the smallest"))
-    return steps
-
-
-def check_flags(flags: ArrayLike | None, name: str, n: int) -> BoolArray:
-    """Return one bool per trajectory (n,); None means all False."""
-    if flags is None:
-        return np.zeros(n, dtype=np.bool_)
-    array = np.asarray(flags)
-    hint = "Flags are per trajectory: of per-step flags pass the last one of each."
-    if array.dtype != np.bool_:
-        raise TypeError(must_be(name, f"{n} booleans, one per trajectory", f"dtype {array.dtype}", hint))
-    if array.shape != (n,):
-        raise ValueError(must_be(name, f"of shape (n,) = ({n},)", f"shape {array.shape}", hint))
-    return array
-
-
-def _as_columns(array: FloatArray) -> FloatArray:
-    return array[:, np.newaxis] if array.ndim == 1 else array
 
 
 def _check_has_step(lengths: IntArray) -> None:
@@ -117,21 +118,154 @@ def _check_has_step(lengths: IntArray) -> None:
         raise ValueError(must_be("states", "at least 2 states per trajectory (one step)", got, "Drop it."))
 
 
+def check_offsets(offsets: ArrayLike, n_states: int) -> IntArray:
+    """Return the boundaries (n+1,) of trajectories among `n_states` states."""
+    rule = f"increasing integers from 0 to the number of states ({n_states})"
+    bounds = check_integers(offsets, "offsets", hint=f"They are {rule}.")
+    if len(bounds) < 2 or bounds[0] != 0 or bounds[-1] != n_states:
+        got = f"{bounds[0]} to {bounds[-1]}" if len(bounds) else "none"
+        raise ValueError(must_be("offsets", rule, got))
+    lengths = np.diff(bounds)
+    if lengths.min() < 2:
+        i = int(np.argmin(lengths))
+        rule = "such that every trajectory has at least 2 states (one step)"
+        raise ValueError(must_be("offsets", rule, f"{lengths[i]} in trajectory {i}", "Drop it."))
+    return own(bounds, offsets)
+
+
+# ---------------------------------------------------------------- one value a step
+
+
+def flatten_steps(value: Any, name: str, n_steps: IntArray, *, ndim: tuple[int, ...] = (1,)) -> np.ndarray:
+    """Return per-step values as rows (N, ...); `ndim` lists the dimensions one trajectory may have.
+
+    Integers stay integers and texts texts (actions are often labels); everything else becomes float64.
+    """
+    if not is_ragged(value):
+        return own(_flatten_regular_steps(value, name, n_steps, ndim), value)
+    if len(value) != len(n_steps):
+        rule = f"a list of {len(n_steps)} arrays, one per trajectory"
+        raise ValueError(must_be(name, rule, f"a list of {len(value)}"))
+    arrays = [_check_values(piece, f"{name}[{i}]", ndim) for i, piece in enumerate(value)]
+    for i, (array, expected) in enumerate(zip(arrays, n_steps, strict=True)):
+        if len(array) != expected:
+            rule = f"of length L = {expected}, one less than the {expected + 1} states of that trajectory"
+            raise ValueError(must_be(f"{name}[{i}]", rule, f"length {len(array)}"))
+        if array.shape[1:] != arrays[0].shape[1:]:
+            rule = f"of one shape per step ({name}[0] has {arrays[0].shape[1:]})"
+            raise ValueError(must_be(name, rule, f"{array.shape[1:]} in {name}[{i}]"))
+    return np.concatenate(arrays)
+
+
+def check_steps(value: Any, name: str, n_steps: int, ndim: tuple[int, ...] = (1,)) -> np.ndarray:
+    """Return per-step values that are flat already, (N, ...), checked in the same way."""
+    array = own(_check_values(value, name, ndim), value)
+    if len(array) != n_steps:
+        raise ValueError(must_be(name, f"one per step, {n_steps} in all", len(array)))
+    return array
+
+
+def as_numbers(values: np.ndarray, name: str) -> FloatArray:
+    """Return per-step numbers as float64; names are refused."""
+    return check_array(values, name, ndim=values.ndim)
+
+
+def as_actions(values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Return actions as numbers, and, where they are names, the names 0, 1, ... stand for."""
+    if values.dtype.kind == "b":
+        return values.astype(np.int64), None
+    if values.dtype.kind != "U":
+        return values, None
+    if values.ndim != 1:
+        raise ValueError(must_be("actions", "one name per step", f"shape {values.shape}"))
+    names, codes = np.unique(values, return_inverse=True)
+    return codes.astype(np.int64), tuple(names.tolist())
+
+
+def as_probabilities(values: np.ndarray, name: str) -> FloatArray:
+    """Return probabilities of what was done, one a step: what happened cannot have had probability 0."""
+    numbers = as_numbers(values, name)
+    if numbers.min() <= 0.0 or numbers.max() > 1.0:
+        step = int(np.flatnonzero((numbers <= 0.0) | (numbers > 1.0))[0])
+        hint = "It is the probability (not its logarithm) with which the logged action was chosen."
+        raise ValueError(must_be(name, "in (0, 1] on every step", f"{numbers[step]:g} in step {step}", hint))
+    return numbers
+
+
+def as_dt(dt: Any, steps: FloatArray | None) -> float | FloatArray | None:
+    """Return `dt` as None, one positive float, or, from its values at the `steps`, one per step (N,)."""
+    if dt is None:
+        return None
+    if steps is None:
+        number = dt.item() if isinstance(dt, np.ndarray) else dt
+        return check_real(number, "dt", low=0.0, closed="neither")
+    if steps.min() <= 0.0:
+        raise ValueError(must_be("dt", "positive on every step", f"{steps.min():g} as the smallest"))
+    return steps
+
+
+def is_scalar(value: Any) -> bool:
+    """Tell whether a `dt` is one number for all steps."""
+    return not is_ragged(value) and np.ndim(value) == 0
+
+
+# ---------------------------------------------------------------- how trajectories end
+
+
+def check_flags(flags: ArrayLike | None, name: str, n: int) -> BoolArray:
+    """Return one bool per trajectory (n,); one alone holds for all, and None means False."""
+    if flags is None:
+        return np.zeros(n, dtype=np.bool_)
+    hint = "Flags are per trajectory: of per-step flags pass the last one of each."
+    array = to_numpy(flags)
+    if array.ndim == 0:
+        return np.full(n, check_bool(array.item(), name, hint))
+    if array.dtype != np.bool_:
+        raise TypeError(must_be(name, f"{n} booleans, one per trajectory", f"dtype {array.dtype}", hint))
+    if array.shape != (n,):
+        raise ValueError(must_be(name, f"of shape (n,) = ({n},)", f"shape {array.shape}", hint))
+    return own(array, flags)
+
+
+def check_ends(
+    terminated: ArrayLike | None, truncated: ArrayLike | None, n_steps: IntArray, *, has_rewards: bool
+) -> tuple[BoolArray, BoolArray]:
+    """Return how each trajectory ended, and refuse to guess it.
+
+    Trajectories of one length were cut off there by whoever made them. Trajectories of several lengths ended
+    for a reason of their own: if that is an absorbing state and nobody says so, every value is wrong.
+    """
+    ends = (
+        check_flags(terminated, "terminated", len(n_steps)),
+        check_flags(truncated, "truncated", len(n_steps)),
+    )
+    unknown = ~ends[1]
+    if terminated is None and has_rewards and unknown.any() and np.ptp(n_steps) > 0:
+        got = f"None, with {n_steps.min()} to {n_steps.max()} steps a trajectory"
+        hint = (
+            "Where the trajectory ended in an absorbing state, the value there is 0. Pass one flag per "
+            "trajectory, or terminated=False if none did."
+        )
+        raise ValueError(must_be("terminated", "given where trajectories differ in length", got, hint))
+    return ends
+
+
 def _flatten_regular_steps(value: Any, name: str, n_steps: IntArray, ndim: Sequence[int]) -> np.ndarray:
     n, length = len(n_steps), int(n_steps[0])
     if np.any(n_steps != length):
         rule = f"a list of {n} arrays, because the trajectories differ in length"
         raise ValueError(must_be(name, rule, f"shape {np.shape(value)}"))
-    array = to_numpy(value)
-    if array.ndim - 1 not in ndim or array.shape[:2] != (n, length):
+    shape = np.shape(value)
+    if len(shape) - 1 not in ndim or shape[:2] != (n, length):
         rule = f"of shape (n, L) = ({n}, {length}) to match `states` with (n, L+1) = ({n}, {length + 1})"
-        raise ValueError(must_be(name, rule, f"shape {array.shape}"))
-    clean = _check_numbers(array, name, tuple(d + 1 for d in ndim))
+        raise ValueError(must_be(name, rule, f"shape {shape}"))
+    clean = _check_values(value, name, tuple(d + 1 for d in ndim))
     return clean.reshape(n * length, *clean.shape[2:])
 
 
-def _check_numbers(value: Any, name: str, ndim: tuple[int, ...]) -> np.ndarray:
-    array: np.ndarray = to_numpy(value)
-    if array.ndim in ndim and array.size and np.issubdtype(array.dtype, np.integer):
-        return array
-    return check_array(value, name, ndim=ndim)
+def _check_values(value: Any, name: str, ndim: tuple[int, ...]) -> np.ndarray:
+    if not np.ma.is_masked(value):
+        array: np.ndarray = to_numpy(value)
+        if array.ndim in ndim and array.size and array.dtype.kind in "biu":
+            return array
+    return check_states(value, name, ndim)

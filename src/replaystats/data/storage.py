@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 METADATA_KEY = b"replaystats"
+STEP_COLUMNS = ("rewards", "actions", "dt", "behavior_probability")
 FLAG_COLUMNS = ("terminated", "truncated", "parent")
 
 
@@ -35,7 +36,7 @@ def write_parquet(data: Trajectories, path: str | os.PathLike[str]) -> None:
     parquet = require_extra("pyarrow.parquet", extra="io", purpose="Writing Parquet")
     steps = data.step_offsets
     columns = {"states": _as_lists(arrow, data.states, data.offsets)}
-    for name in ("rewards", "actions", "dt"):
+    for name in STEP_COLUMNS:
         values = getattr(data, name)
         if isinstance(values, np.ndarray):
             columns[name] = _as_lists(arrow, values, steps)
@@ -58,7 +59,7 @@ def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
     states, lengths = explode_lists(table.column("states"), "states")
     offsets = offsets_of(lengths)
     fields = {"states": states, "offsets": offsets, "rewards": None, "actions": None, "dt": about["dt"]}
-    for name in ("rewards", "actions", "dt"):
+    for name in STEP_COLUMNS:
         if name in table.column_names:
             values, own = explode_lists(table.column(name), name)
             if not np.array_equal(own, lengths - 1):

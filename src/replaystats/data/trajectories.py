@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Self
@@ -11,13 +11,29 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_int
-from ._flat import check_flags, flatten_dt, flatten_states, flatten_steps, gather, offsets_of
+from .._core.validation import as_columns, check_int
+from ._flat import (
+    as_actions,
+    as_dt,
+    as_numbers,
+    as_probabilities,
+    check_ends,
+    check_offsets,
+    check_states,
+    check_steps,
+    flatten_states,
+    flatten_steps,
+    gather,
+    is_scalar,
+    offsets_of,
+    own,
+)
 from .storage import read_fields, write_parquet
-from .views import Transitions, Windows
+from .views import Transitions, Windows, dt_per_step, transitions_of, windows_of
 
-# Time steps recovered from clock readings differ in their last digits; more than this is a real change.
-DT_TOLERANCE = 1e-6
+# One value a step, or (dt) one for all of them.
+STEP_FIELDS = ("rewards", "actions", "dt", "behavior_probability")
+OPTIONAL_FIELDS: dict[str, Any] = {"behavior_probability": None, "action_labels": None}
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
@@ -33,29 +49,40 @@ class Trajectories:
     rewards : array of shape (n, L), or list of arrays (L_i,), optional
         Reward of each step, as Gymnasium gives it. For a process in continuous time that is rate x dt.
     actions : array of shape (n, L) or (n, L, a), or list of arrays (L_i,) or (L_i, a), optional
-        Integers stay integers.
-    terminated, truncated : array of bool, shape (n,), optional
+        Integers stay integers. Names become integers in alphabetical order, which `action_labels` keeps.
+    terminated, truncated : bool, or array of bool of shape (n,), optional
         How each trajectory ended: in an absorbing state, whose value is 0, or cut off, which says nothing
-        about the value there. Where both are True, it terminated.
+        about the value there. Where both are True, it terminated. Trajectories with rewards that differ in
+        length must say it; ``terminated=False`` says that none ended.
     dt : float, or per step like `rewards`, optional
         Time between consecutive states.
+    behavior_probability : array like `rewards`, optional
+        Probability, in (0, 1], with which the logged action was chosen in its state (for actions on a
+        continuum, a density is no probability and is not taken).
 
     Attributes
     ----------
     states : ndarray of shape (N + n, d)
+        Of floats, or of texts if the states are names, for `basis.Tabular`.
     offsets : ndarray of int, shape (n + 1,)
         Trajectory i has the states ``states[offsets[i]:offsets[i + 1]]``.
     rewards : ndarray of shape (N,) or None
     actions : ndarray of shape (N,) or (N, a), or None
     terminated, truncated : ndarray of bool, shape (n,)
     dt : float, ndarray of shape (N,), or None
+    behavior_probability : ndarray of shape (N,) or None
+    action_labels : tuple of str, or None
+        What the actions 0, 1, ... are called, where they came as names.
     parent : ndarray of int, shape (n,)
         The trajectory each one was cut or selected from: 0..n-1 for new data. Pieces of one parent are
         dependent; inference should treat them as one cluster.
 
     Notes
     -----
-    Arrays that have the right layout already are kept as they are, not copied.
+    The record is its own: arrays are copied where they are the caller's, and cannot be written to.
+
+    ``data[i]``, ``data[2:5]``, ``data[mask]`` and ``data[[3, 1]]`` are Trajectories again, and ``for episode
+    in data`` goes through them one by one, so that scikit-learn's splitters and `cross_val_score` work.
 
     Examples
     --------
@@ -66,15 +93,19 @@ class Trajectories:
     array([1., 3., 1.])
     >>> data.transitions().terminal
     array([False, False,  True])
+    >>> data[1], [float(episode.rewards.sum()) for episode in data]
+    (Trajectories(1 x 1 steps, d=1, rewards, 1 terminated), [2.0, 5.0])
     """
 
-    states: FloatArray
+    states: np.ndarray
     offsets: IntArray
     rewards: FloatArray | None
     actions: np.ndarray | None
     terminated: BoolArray
     truncated: BoolArray
     dt: float | FloatArray | None
+    behavior_probability: FloatArray | None
+    action_labels: tuple[str, ...] | None
     parent: IntArray
 
     def __init__(
@@ -85,38 +116,87 @@ class Trajectories:
         terminated: ArrayLike | None = None,
         truncated: ArrayLike | None = None,
         dt: Any = None,
+        behavior_probability: Any = None,
     ) -> None:
         flat, offsets = flatten_states(states)
-        n, n_steps = len(offsets) - 1, np.diff(offsets) - 1
-        clean = {
-            "states": flat,
-            "offsets": offsets,
-            "rewards": None
-            if rewards is None
-            else np.asarray(flatten_steps(rewards, "rewards", n_steps), dtype=np.float64),
-            "actions": None if actions is None else flatten_steps(actions, "actions", n_steps, ndim=(1, 2)),
-            "terminated": check_flags(terminated, "terminated", n),
-            "truncated": check_flags(truncated, "truncated", n),
-            "dt": flatten_dt(dt, n_steps),
-            "parent": np.arange(n),
+        n_steps = np.diff(offsets) - 1
+        given = {"rewards": rewards, "actions": actions, "behavior_probability": behavior_probability}
+        if not is_scalar(dt):
+            given["dt"] = dt
+        steps = {
+            name: flatten_steps(value, name, n_steps, ndim=(1, 2) if name == "actions" else (1,))
+            for name, value in given.items()
+            if value is not None
         }
-        self._store(clean)
+        self._store(_clean_fields(flat, offsets, steps, terminated, truncated, dt))
 
     def _store(self, fields: dict[str, Any]) -> None:
-        for name, value in fields.items():
+        for name, value in (OPTIONAL_FIELDS | fields).items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
             object.__setattr__(self, name, value)
 
     @classmethod
     def _from_fields(cls, **fields: Any) -> Self:
-        """Build from flat fields that are already known to fit together."""
+        """Build from flat fields that are already known to fit together, and that nobody else holds."""
         data = cls.__new__(cls)
         data._store(fields)
         return data
+
+    @classmethod
+    def _from_flat(
+        cls,
+        states: ArrayLike,
+        offsets: ArrayLike,
+        *,
+        terminated: ArrayLike | None = None,
+        truncated: ArrayLike | None = None,
+        dt: Any = None,
+        parent: IntArray | None = None,
+        **steps: Any,
+    ) -> Self:
+        """Build from flat arrays, checked as the constructor checks: the one door of all readers."""
+        flat = as_columns(own(check_states(states, "states", (1, 2)), states))
+        bounds = check_offsets(offsets, len(flat))
+        n_steps = len(flat) - len(bounds) + 1
+        if not is_scalar(dt):
+            steps["dt"] = dt
+        checked = {
+            name: check_steps(value, name, n_steps, (1, 2) if name == "actions" else (1,))
+            for name, value in steps.items()
+            if value is not None
+        }
+        fields = _clean_fields(np.ascontiguousarray(flat), bounds, checked, terminated, truncated, dt)
+        return cls._from_fields(**fields | ({} if parent is None else {"parent": parent}))
 
     # ------------------------------------------------------------------ sizes
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(n,)``: the one axis along which trajectories are counted and selected."""
+        return (len(self),)
+
+    def __getitem__(self, which: Any) -> Self:
+        if isinstance(which, tuple) and len(which) == 2 and which[1] is Ellipsis:
+            which = which[0]  # how scikit-learn selects rows of anything that has a shape
+        if isinstance(which, slice):
+            return self.select(np.arange(len(self))[which])
+        if isinstance(which, (int, np.integer)) and not isinstance(which, bool):
+            if not -len(self) <= which < len(self):
+                raise IndexError(f"trajectory {which} of {len(self)}")
+            return self.select([int(which)])
+        return self.select(which)
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self.select([i]) for i in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise TypeError(
+            must_be("data", "an array here", "Trajectories", "Its arrays are data.states and so on.")
+        )
 
     @property
     def n_trajectories(self) -> int:
@@ -139,6 +219,13 @@ class Trajectories:
         return np.diff(self.offsets) - 1
 
     @property
+    def departed(self) -> BoolArray:
+        """Whether a step was logged from each state, shape (N + n,): all but the last of each trajectory."""
+        departed = np.ones(len(self.states), dtype=np.bool_)
+        departed[self.offsets[1:] - 1] = False
+        return departed
+
+    @property
     def step_offsets(self) -> IntArray:
         """Where each trajectory starts among the N steps (`rewards`, `actions`, `dt`), shape (n+1,)."""
         return self.offsets - np.arange(len(self.offsets))
@@ -148,6 +235,7 @@ class Trajectories:
         steps = f"{low} steps" if low == high else f"{low}-{high} steps"
         parts = [f"{len(self)} x {steps}", f"d={self.dimension}"]
         parts += ["rewards"] * (self.rewards is not None) + ["actions"] * (self.actions is not None)
+        parts += ["probabilities"] * (self.behavior_probability is not None)
         if self.dt is not None:
             parts.append(f"dt={self.dt:g}" if isinstance(self.dt, float) else "dt per step")
         if self.terminated.any():
@@ -158,17 +246,7 @@ class Trajectories:
 
     def transitions(self) -> Transitions:
         """Return every step as a row (state, next state, reward, terminal, trajectory, dt)."""
-        here = gather(self.offsets[:-1], self.n_steps)
-        terminal = np.zeros(self.n_transitions, dtype=np.bool_)
-        terminal[self.step_offsets[1:] - 1] = self.terminated
-        return Transitions(
-            states=self.states[here],
-            next_states=self.states[here + 1],
-            rewards=self.rewards,
-            terminal=terminal,
-            trajectory=np.repeat(np.arange(len(self)), self.n_steps),
-            dt=self._dt_per_step(),
-        )
+        return transitions_of(self)
 
     def windows(self, order: int, stride: int = 1) -> Windows:
         """Return the runs of ``order + 1`` consecutive states, started every `stride` steps of an episode.
@@ -187,47 +265,7 @@ class Trajectories:
                [1., 2., 3.],
                [7., 8., 9.]])
         """
-        order, stride = check_int(order, "order"), check_int(stride, "stride")
-        self._check_long_enough(order)
-        counts = (self.n_steps - order) // stride + 1
-        start = gather(self.offsets[:-1], counts, stride)
-        trajectory = np.repeat(np.arange(len(self)), counts)
-        step = start - trajectory  # each earlier trajectory has one state more than it has steps
-        return Windows(
-            start=start,
-            states=self.states[start[:, np.newaxis] + np.arange(order + 1)],
-            rewards=None if self.rewards is None else self.rewards[step],
-            trajectory=trajectory,
-            dt=self._dt_of_windows(step, order, trajectory),
-        )
-
-    def _check_long_enough(self, order: int) -> None:
-        short = np.flatnonzero(self.n_steps < order)
-        if len(short):
-            i = int(short[0])
-            rule = f"at most the number of steps of every trajectory ({self.n_steps[i]} in trajectory {i})"
-            hint = (
-                f"{len(short)} of {len(self)} trajectories are too short: "
-                f"drop them with data.select(data.n_steps >= {order}), or lower `order`."
-            )
-            raise ValueError(must_be("order", rule, order, hint))
-
-    def _dt_per_step(self) -> FloatArray | None:
-        if self.dt is None or isinstance(self.dt, np.ndarray):
-            return self.dt
-        return np.full(self.n_transitions, self.dt, dtype=np.float64)
-
-    def _dt_of_windows(self, step: IntArray, order: int, trajectory: IntArray) -> FloatArray | None:
-        if not isinstance(self.dt, np.ndarray):
-            return None if self.dt is None else np.full(len(step), self.dt)
-        dt: FloatArray = self.dt[step[:, np.newaxis] + np.arange(order)]  # (n_windows, order)
-        uneven = np.flatnonzero(np.ptp(dt, axis=1) > DT_TOLERANCE * dt[:, 0])
-        if len(uneven):
-            w = int(uneven[0])
-            got = f"{dt[w].min():g} to {dt[w].max():g} in trajectory {trajectory[w]}"
-            hint = "Use order 1, or resample the states on an even time grid."
-            raise ValueError(must_be("dt", f"constant inside each window of order {order}", got, hint))
-        return self.dt[step]
+        return windows_of(self, order, stride)
 
     # ------------------------------------------------------------------ new data from old
 
@@ -242,17 +280,20 @@ class Trajectories:
         """
         index = self._as_indices(which)
         n_steps = self.n_steps[index]
-        steps = gather(self.step_offsets[index], n_steps)
         return self._from_fields(
             states=self.states[gather(self.offsets[index], n_steps + 1)],
             offsets=offsets_of(n_steps + 1),
-            rewards=None if self.rewards is None else self.rewards[steps],
-            actions=None if self.actions is None else self.actions[steps],
             terminated=self.terminated[index],
             truncated=self.truncated[index],
-            dt=self.dt[steps] if isinstance(self.dt, np.ndarray) else self.dt,
             parent=self.parent[index],
+            action_labels=self.action_labels,
+            **self._steps(gather(self.step_offsets[index], n_steps)),
         )
+
+    def _steps(self, chosen: IntArray | slice) -> dict[str, Any]:
+        """Return what is recorded per step, for the `chosen` steps."""
+        values = {name: getattr(self, name) for name in STEP_FIELDS}
+        return {name: v[chosen] if isinstance(v, np.ndarray) else v for name, v in values.items()}
 
     def _as_indices(self, which: ArrayLike) -> IntArray:
         index = np.asarray(which)
@@ -291,12 +332,11 @@ class Trajectories:
         return self._from_fields(
             states=self.states[gather(self.offsets[owner] + first, lengths + 1)],
             offsets=offsets_of(lengths + 1),
-            rewards=self.rewards,
-            actions=self.actions,
             terminated=ends & self.terminated[owner],
             truncated=np.where(ends, self.truncated[owner], True),
-            dt=self.dt,
             parent=self.parent[owner],
+            action_labels=self.action_labels,
+            **self._steps(slice(None)),
         )
 
     @classmethod
@@ -318,9 +358,11 @@ class Trajectories:
             offsets=offsets_of(np.concatenate([p.n_steps + 1 for p in parts])),
             rewards=_join([p.rewards for p in parts]),
             actions=_join([p.actions for p in parts]),
+            behavior_probability=_join([p.behavior_probability for p in parts]),
+            action_labels=parts[0].action_labels,
             terminated=np.concatenate([p.terminated for p in parts]),
             truncated=np.concatenate([p.truncated for p in parts]),
-            dt=parts[0].dt if same_dt else _join([p._dt_per_step() for p in parts]),
+            dt=parts[0].dt if same_dt else _join([dt_per_step(p) for p in parts]),
             parent=np.concatenate([p.parent + shift for p, shift in zip(parts, shifts, strict=False)]),
         )
 
@@ -342,7 +384,33 @@ class Trajectories:
     @classmethod
     def from_parquet(cls, path: str | PathLike[str]) -> Self:
         """Return what `to_parquet` wrote; for other tables see `replaystats.readers.from_table`."""
-        return cls._from_fields(**read_fields(path))
+        return cls._from_flat(**read_fields(path))
+
+
+def _clean_fields(
+    states: np.ndarray,
+    offsets: IntArray,
+    steps: dict[str, np.ndarray],
+    terminated: Any,
+    truncated: Any,
+    dt: Any,
+) -> dict[str, Any]:
+    """Return the fields of a record from what was checked for shape: what each number may be."""
+    ends = check_ends(terminated, truncated, np.diff(offsets) - 1, has_rewards="rewards" in steps)
+    actions, labels = as_actions(steps["actions"]) if "actions" in steps else (None, None)
+    probability = "behavior_probability"
+    return {
+        "states": states,
+        "offsets": offsets,
+        "rewards": as_numbers(steps["rewards"], "rewards") if "rewards" in steps else None,
+        "actions": actions,
+        "terminated": ends[0],
+        "truncated": ends[1],
+        "dt": as_dt(dt, as_numbers(steps["dt"], "dt") if "dt" in steps else None),
+        probability: as_probabilities(steps[probability], probability) if probability in steps else None,
+        "action_labels": labels,
+        "parent": np.arange(len(offsets) - 1),
+    }
 
 
 def _check_alike(parts: Sequence[Trajectories]) -> None:
@@ -358,9 +426,12 @@ def _check_alike(parts: Sequence[Trajectories]) -> None:
 def _describe(part: Trajectories) -> tuple[str, ...]:
     return (
         f"d = {part.dimension}",
+        "names as states" if part.states.dtype.kind == "U" else "numbers as states",
         "no rewards" if part.rewards is None else "rewards",
         "no actions" if part.actions is None else f"actions of shape {part.actions.shape[1:]}",
         "no dt" if part.dt is None else "dt",
+        f"{'no ' * (part.behavior_probability is None)}behavior_probability",
+        "no action_labels" if part.action_labels is None else f"actions {', '.join(part.action_labels)}",
     )
 
 

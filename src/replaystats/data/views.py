@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
+from .._core.validation import check_int
+from ._flat import gather
+
+if TYPE_CHECKING:
+    from .trajectories import Trajectories
+
+# Time steps recovered from clock readings differ in their last digits; more than this is a real change.
+DT_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,3 +75,67 @@ class Windows:
 
     def __repr__(self) -> str:
         return f"Windows({len(self)} x {self.states.shape[1]} states, d={self.states.shape[2]})"
+
+
+def transitions_of(data: Trajectories) -> Transitions:
+    """Return every step of the data as a row."""
+    here = gather(data.offsets[:-1], data.n_steps)
+    terminal = np.zeros(data.n_transitions, dtype=np.bool_)
+    terminal[data.step_offsets[1:] - 1] = data.terminated
+    return Transitions(
+        states=data.states[here],
+        next_states=data.states[here + 1],
+        rewards=data.rewards,
+        terminal=terminal,
+        trajectory=np.repeat(np.arange(len(data)), data.n_steps),
+        dt=dt_per_step(data),
+    )
+
+
+def windows_of(data: Trajectories, order: int, stride: int) -> Windows:
+    """Return the runs of ``order + 1`` consecutive states, started every `stride` steps of an episode."""
+    order, stride = check_int(order, "order"), check_int(stride, "stride")
+    _check_long_enough(data, order)
+    counts = (data.n_steps - order) // stride + 1
+    start = gather(data.offsets[:-1], counts, stride)
+    trajectory = np.repeat(np.arange(len(data)), counts)
+    step = start - trajectory  # each earlier trajectory has one state more than it has steps
+    return Windows(
+        start=start,
+        states=data.states[start[:, np.newaxis] + np.arange(order + 1)],
+        rewards=None if data.rewards is None else data.rewards[step],
+        trajectory=trajectory,
+        dt=_dt_of_windows(data, step, order, trajectory),
+    )
+
+
+def dt_per_step(data: Trajectories) -> FloatArray | None:
+    """Return the time of every step (N,), if known."""
+    if data.dt is None or isinstance(data.dt, np.ndarray):
+        return data.dt
+    return np.full(data.n_transitions, data.dt, dtype=np.float64)
+
+
+def _check_long_enough(data: Trajectories, order: int) -> None:
+    short = np.flatnonzero(data.n_steps < order)
+    if len(short):
+        i = int(short[0])
+        rule = f"at most the number of steps of every trajectory ({data.n_steps[i]} in trajectory {i})"
+        hint = (
+            f"{len(short)} of {len(data)} trajectories are too short: "
+            f"drop them with data.select(data.n_steps >= {order}), or lower `order`."
+        )
+        raise ValueError(must_be("order", rule, order, hint))
+
+
+def _dt_of_windows(data: Trajectories, step: IntArray, order: int, trajectory: IntArray) -> FloatArray | None:
+    if not isinstance(data.dt, np.ndarray):
+        return None if data.dt is None else np.full(len(step), data.dt)
+    dt: FloatArray = data.dt[step[:, np.newaxis] + np.arange(order)]  # (n_windows, order)
+    uneven = np.flatnonzero(np.ptp(dt, axis=1) > DT_TOLERANCE * dt[:, 0])
+    if len(uneven):
+        w = int(uneven[0])
+        got = f"{dt[w].min():g} to {dt[w].max():g} in trajectory {trajectory[w]}"
+        hint = "Use order 1, or resample the states on an even time grid."
+        raise ValueError(must_be("dt", f"constant inside each window of order {order}", got, hint))
+    return data.dt[step]

@@ -18,6 +18,7 @@ import numpy as np
 
 from .._core.errors import must_be, require_extra
 from .._core.typing import BoolArray, FloatArray
+from ..data._flat import are_names, reads_as_number
 from ._names import no_such_name
 
 Column = Any  # a pandas or polars Series, a pyarrow ChunkedArray, or an ndarray
@@ -131,11 +132,20 @@ def as_floats(column: Column, name: str) -> FloatArray:
     wrong = [kind for kind in dict.fromkeys(map(type, values)) if not _is_number_or_missing(kind)]
     if wrong:
         suspects = [i for i, value in enumerate(values) if type(value) in wrong]
-        row = next((i for i in suspects if not _reads_as_number(values[i])), suspects[0])
+        row = next((i for i in suspects if not reads_as_number(str(values[i]))), suspects[0])
         got = f"{values[row]!r} in row {row}" if len(values) == len(array) else f"dtype {array.dtype}"
         hint = "Turn text and categories into numbers first."
         raise TypeError(must_be(name, "a column of numbers", got, hint))
     return np.array([np.nan if _is_missing(type(v)) else v for v in values], dtype=np.float64)
+
+
+def as_numbers_or_names(column: Column, name: str) -> np.ndarray:
+    """Return a column as floats, or as it is where it holds names: text, none of which reads as a number."""
+    array = as_numpy(column)
+    texts = [value for value in array.tolist() if isinstance(value, str)] if array.dtype.kind in "OUT" else []
+    if are_names(np.array(texts, dtype=object)):
+        return array
+    return as_floats(column, name)
 
 
 def as_booleans(flags: FloatArray, name: str) -> BoolArray:
@@ -145,15 +155,6 @@ def as_booleans(flags: FloatArray, name: str) -> BoolArray:
         row = int(np.flatnonzero(wrong)[0])
         raise ValueError(must_be(name, "true or false (1 or 0) in every row", f"{flags[row]:g} in row {row}"))
     return np.asarray(flags == 1.0, dtype=np.bool_)
-
-
-def _reads_as_number(value: Any) -> bool:
-    """Tell whether text looks like a number; among such, the word that made a column text is the culprit."""
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _is_missing(kind: type) -> bool:

@@ -33,8 +33,9 @@ def from_list_columns(
             hint = "The lists of an episode are in order of time and hold its final state."
             raise ValueError(must_be(role, "None when the columns hold lists", f'"{name}"', hint))
     states, lengths = _side_by_side(by_role["states"], "states")
-    rewards, actions, time = (
-        _aligned(by_role[role], role, lengths) for role in ("rewards", "actions", "time")
+    rewards, actions, time, probability = (
+        _aligned(by_role[role], role, lengths)
+        for role in ("rewards", "actions", "time", "behavior_probability")
     )
     n = len(lengths)
     ids = next((as_numpy(column) for column in by_role["episode"].values()), np.arange(n))
@@ -56,6 +57,7 @@ def from_list_columns(
             whole=np.ones(n, dtype=np.bool_),
             parent=np.arange(n),
             ids=ids,
+            behavior_probability=None if probability is None else probability[0][:, 0],
         ),
         final_states,
     )

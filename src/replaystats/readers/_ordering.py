@@ -8,8 +8,9 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
+from .._core.validation import check_known
 from ..data._flat import offsets_of
-from ..data.trajectories import DT_TOLERANCE
+from ..data.views import DT_TOLERANCE
 from ._columns import Column, as_floats, as_numpy
 
 
@@ -100,11 +101,7 @@ def _factorise(episode: Column | None, n_rows: int, *, contiguous: bool) -> tupl
     """Return the position of each row's episode among the sorted ids, and the ids."""
     if episode is None:
         return np.zeros(n_rows, dtype=np.int64), np.array([0])
-    labels = as_numpy(episode)
-    missing = np.isnan(labels) if labels.dtype.kind == "f" else labels == np.array(None)
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0])
-        raise ValueError(must_be("episode", "known in every row", f"a missing value in row {row}"))
+    labels = check_known(as_numpy(episode), "episode")
     starts = np.flatnonzero(np.concatenate([[True], labels[1:] != labels[:-1]]))
     heads = labels[starts]  # rows of one episode mostly stand together: few labels to sort
     ids, codes = np.unique(heads, return_inverse=True) if heads.dtype.kind != "O" else _unique_objects(heads)

@@ -14,9 +14,10 @@ from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..data._flat import gather, offsets_of
 from ..data.trajectories import Trajectories
-from .flat import from_flat, with_parent
+from .flat import from_flat, with_fields
 
 FINAL_STATES = ("recorded", "repeat", "drop")
+MOST_LABELS = 1000  # whole numbers above this are quantities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class Rows:
     states : ndarray of shape (R, d)
     lengths : ndarray of int, shape (n,)
         Rows of each run.
-    rewards, actions : ndarray of shape (R,) or (R, a), or None
+    rewards, actions, behavior_probability : ndarray of shape (R,) or (R, a), or None
         Where there is no step, as in a final state's row, their values are not read.
     integer_actions : bool
         Whether the actions are labels, which floats only hold because some are missing.
@@ -43,10 +44,10 @@ class Rows:
         What the data calls its episodes.
     """
 
-    states: FloatArray
+    states: np.ndarray
     lengths: IntArray
     rewards: FloatArray | None
-    actions: FloatArray | None
+    actions: np.ndarray | None
     integer_actions: bool
     dt: float | FloatArray | None
     terminated: BoolArray
@@ -54,6 +55,7 @@ class Rows:
     whole: BoolArray
     parent: IntArray
     ids: np.ndarray
+    behavior_probability: FloatArray | None = None
 
 
 def close_episodes(rows: Rows, final_states: str | FloatArray) -> Trajectories:
@@ -102,13 +104,39 @@ def _build(rows: Rows, appended: BoolArray, given: FloatArray | None) -> Traject
         terminated=rows.terminated[keep],
         truncated=rows.truncated[keep],
         dt=rows.dt[step] if isinstance(rows.dt, np.ndarray) else rows.dt,
+        behavior_probability=None if rows.behavior_probability is None else rows.behavior_probability[step],
     )
-    return with_parent(data, rows.parent[keep])
+    return with_fields(data, parent=rows.parent[keep])
 
 
-def as_labels(actions: FloatArray, *, integer: bool) -> np.ndarray:
-    """Return actions that were integers as integers again; a missing one is left for others to refuse."""
-    return actions.astype(np.int64) if integer and np.isfinite(actions).all() else actions
+def as_labels(actions: np.ndarray, *, integer: bool = False) -> np.ndarray:
+    """Return actions that are labels as integers or names; a missing one is left for others to refuse.
+
+    Labels are: names; numbers that were declared as integers; whole numbers, which a table holds as floats as
+    soon as one is missing; rows with a single 1 among zeros (one-hot).
+    """
+    if actions.dtype.kind in "OUT":
+        return _names(actions)
+    if not np.isfinite(actions).all():
+        return actions
+    if integer or (actions.ndim == 1 and _are_labels(actions)):
+        return actions.astype(np.int64)
+    one_hot = actions.ndim == 2 and actions.shape[1] > 1 and np.isin(actions, (0.0, 1.0)).all()
+    return actions.argmax(axis=1) if one_hot and (actions.sum(axis=1) == 1.0).all() else actions
+
+
+def _are_labels(actions: FloatArray) -> bool:
+    """Tell whether floats are the labels of a few actions: small whole numbers, more than one of them."""
+    if (actions != np.floor(actions)).any() or actions.min() < 0.0 or actions.max() > MOST_LABELS:
+        return False
+    return bool(actions.max() > actions.min())
+
+
+def _names(actions: np.ndarray) -> np.ndarray:
+    for step, name in enumerate(actions.tolist()):
+        if not isinstance(name, str):
+            raise TypeError(must_be("actions", "a name in every row of a step", f"{name!r} in step {step}"))
+    return actions.astype(str)
 
 
 def _check_has_steps(rows: Rows, keep: BoolArray) -> None:

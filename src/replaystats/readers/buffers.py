@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.typing import BoolArray
+from .._core.typing import ArrayLike, BoolArray
 from ..data.trajectories import Trajectories
 from .episodes import pick
 from .flat import as_rows, narrow
@@ -20,6 +21,7 @@ def from_sb3(
     observation: str | None = None,
     dones_are_terminal: bool = False,
     dt: float | None = None,
+    behavior_probability: ArrayLike | None = None,
     gaps: str = "raise",
 ) -> Trajectories:
     """Return the episodes in a Stable-Baselines3 replay buffer, one environment after the other.
@@ -30,12 +32,15 @@ def from_sb3(
         Created without ``optimize_memory_usage``, which does not keep the state an episode ends in. A full
         buffer has overwritten the start of its oldest episode, which then begins later.
     observation : str, optional
-        Which entry to take as the state where observations are dictionaries.
+        Which entry to take as the state where observations are dictionaries. Default: all of them side by
+        side, in the order of their keys.
     dones_are_terminal : bool, default=False
         Say that no episode was cut off by a time limit, for a buffer that cannot tell because of
         ``handle_timeout_termination=False``.
     dt : float, optional
         Time of one step.
+    behavior_probability : array of shape (buffer_size, n_envs), optional
+        Probabilities of the logged actions, which the buffer does not keep.
     gaps : {"raise", "cut"}, default="raise"
         What to do where a step does not continue the one before it; see `from_transitions`.
 
@@ -60,6 +65,8 @@ def from_sb3(
 
     def flat(values: Any) -> np.ndarray:
         """(size, n_envs, ...) -> (n_envs * T, d), in order of time inside each environment."""
+        if isinstance(values, Mapping):
+            return np.concatenate([flat(values[key]) for key in sorted(values)], axis=1)
         in_time = np.asarray(values)[rows].swapaxes(0, 1)
         return as_rows(in_time, in_time.shape[0] * in_time.shape[1])
 
@@ -73,7 +80,9 @@ def from_sb3(
         truncated=timeout,
         episode=np.repeat(np.arange(buffer.n_envs), len(rows)),
         dt=dt,
+        behavior_probability=None if behavior_probability is None else flat(behavior_probability)[:, 0],
         gaps=gaps,
+        time_limit=None,  # the buffer tells timeouts, or the caller said that there are none
     )
 
 
@@ -83,6 +92,7 @@ def from_torchrl(
     observation: str | tuple[str, ...] = "observation",
     action: str | tuple[str, ...] | None = "action",
     dt: float | None = None,
+    log_probability: str | tuple[str, ...] | None = None,
     gaps: str = "raise",
 ) -> Trajectories:
     """Return the episodes of a TorchRL replay buffer, or of the TensorDict of a rollout or collector.
@@ -97,6 +107,8 @@ def from_torchrl(
         Keys of the state and of the action; ``action=None`` leaves the actions out.
     dt : float, optional
         Time of one step.
+    log_probability : str or tuple of str, optional
+        Key of the logarithm of the probability of the logged action, as TorchRL's actors write it.
     gaps : {"raise", "cut"}, default="raise"
         What to do where a step does not continue the one before it; see `from_transitions`.
     """
@@ -135,7 +147,11 @@ def from_torchrl(
         truncated=truncated[order],
         episode=episode[order],
         dt=dt,
+        behavior_probability=None
+        if log_probability is None
+        else np.exp(flat(log_probability)[order, 0].astype(np.float64)),
         gaps=gaps,
+        time_limit=None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,20 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, IntArray
 from .._core.validation import check_array, check_choice
-from ..data._flat import offsets_of
+from ..data._flat import flatten_steps, offsets_of
 from ..data.trajectories import Trajectories
 from ._names import no_such_name
 from ._rows import Rows, close_episodes
-from .flat import as_rows, from_flat, last_of_each, narrow
+from .flat import as_rows, from_flat, last_of_each, narrow, side_by_side
 
 
-def from_minari(dataset: Any, *, observation: str | None = None, dt: float | None = None) -> Trajectories:
+def from_minari(
+    dataset: Any,
+    *,
+    observation: str | None = None,
+    dt: float | None = None,
+    behavior_probability: str | None = None,
+) -> Trajectories:
     """Return the episodes of a Minari data set.
 
     Parameters
@@ -25,9 +31,12 @@ def from_minari(dataset: Any, *, observation: str | None = None, dt: float | Non
     dataset : minari.MinariDataset, or iterable of minari.EpisodeData
         An episode of L steps has L + 1 observations, as here.
     observation : str, optional
-        Which entry to take as the state where observations are dictionaries.
+        Which entry to take as the state where observations are dictionaries. Default: all of them side by
+        side, in the order of their keys; so for tuples.
     dt : float, optional
         Time of one step, which Minari does not store: ``find_dt(dataset.recover_environment())`` may know.
+    behavior_probability : str, optional
+        Entry of the episodes' ``infos`` with the probability of each logged action.
 
     Notes
     -----
@@ -46,7 +55,7 @@ def from_minari(dataset: Any, *, observation: str | None = None, dt: float | Non
     Trajectories(1 x 2 steps, d=4, rewards, actions, dt=0.02, 1 terminated)
     """
     record = _non_empty(dataset.iterate_episodes() if hasattr(dataset, "iterate_episodes") else dataset)
-    states = [as_rows(pick(episode.observations, observation)) for episode in record]
+    states = [side_by_side(pick(episode.observations, observation)) for episode in record]
     n_steps = np.array([len(episode.rewards) for episode in record])
     for episode, rows, length in zip(record, states, n_steps, strict=True):
         if len(rows) != length + 1:
@@ -65,11 +74,18 @@ def from_minari(dataset: Any, *, observation: str | None = None, dt: float | Non
         terminated=flags["terminations"],
         truncated=flags["truncations"],
         dt=dt,
+        behavior_probability=None
+        if behavior_probability is None
+        else np.concatenate([_of_steps(episode, behavior_probability) for episode in record]),
     )
 
 
 def from_d3rlpy(
-    dataset: Any, *, final_states: str | ArrayLike | None = None, dt: float | None = None
+    dataset: Any,
+    *,
+    final_states: str | ArrayLike | None = None,
+    dt: float | None = None,
+    behavior_probability: Sequence[ArrayLike] | None = None,
 ) -> Trajectories:
     """Return the episodes of a d3rlpy data set, which does not store the state an episode ended in.
 
@@ -86,6 +102,8 @@ def from_d3rlpy(
         PhiBE. "drop": leave out the last step of every episode; none counts as terminated.
     dt : float, optional
         Time of one step.
+    behavior_probability : list of arrays, optional
+        Probability of each logged action, one array per episode, as long as its rewards.
 
     Returns
     -------
@@ -93,7 +111,7 @@ def from_d3rlpy(
         With float32 numbers as d3rlpy stores them, in float64 arrays.
     """
     record = _non_empty(dataset.episodes)
-    states = np.concatenate([as_rows(episode.observations) for episode in record])
+    states = np.concatenate([side_by_side(episode.observations) for episode in record])
     n_rows = np.array([len(episode.rewards) for episode in record])
     terminated = np.array([bool(episode.terminated) for episode in record])
     if final_states is None and terminated.any():
@@ -117,6 +135,9 @@ def from_d3rlpy(
         whole=np.ones(n, dtype=np.bool_),
         parent=np.arange(n),
         ids=np.arange(n),
+        behavior_probability=None
+        if behavior_probability is None
+        else flatten_steps(list(behavior_probability), "behavior_probability", n_rows),
     )
     if final_states is None or isinstance(final_states, str):
         return close_episodes(
@@ -130,14 +151,20 @@ def from_d3rlpy(
 
 
 def pick(observations: Any, key: str | None) -> Any:
-    """Return the entry `key` of dictionary observations, or the observations if they are arrays."""
-    if isinstance(observations, Mapping):
-        if key in observations:
-            return observations[key]
+    """Return the entry `key` of dictionary observations, or the observations if none is named."""
+    if key is None or not isinstance(observations, Mapping):
+        return observations
+    if key not in observations:
         raise no_such_name("observation", "an entry of the observations", key, observations)
-    if isinstance(observations, tuple):
-        raise TypeError(must_be("observations", "arrays or dictionaries of arrays", "tuples"))
-    return observations
+    return observations[key]
+
+
+def _of_steps(episode: Any, name: str) -> np.ndarray:
+    """Return an entry of an episode's infos, one per step; Minari also records one at the reset."""
+    infos = episode.infos or {}
+    if name not in infos:
+        raise no_such_name("behavior_probability", "an entry of the infos", name, infos)
+    return np.ravel(infos[name])[-len(episode.rewards) :]
 
 
 def _non_empty(episodes: Iterable[Any]) -> list[Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_array, check_real
-from ..data._flat import check_flags
+from .._core.typing import ArrayLike, BoolArray, IntArray
 from ..data.trajectories import Trajectories
 
 
@@ -21,6 +20,7 @@ def from_flat(
     terminated: ArrayLike | None = None,
     truncated: ArrayLike | None = None,
     dt: float | ArrayLike | None = None,
+    behavior_probability: ArrayLike | None = None,
 ) -> Trajectories:
     """Return trajectories from flat arrays, without a Python loop over the episodes.
 
@@ -33,44 +33,54 @@ def from_flat(
     rewards : array of shape (N,), optional
         One per step: trajectory i has one less than it has states.
     actions : array of shape (N,) or (N, a), optional
-        Integers stay integers.
-    terminated, truncated : array of bool, shape (n,), optional
-        How each trajectory ended.
+        Integers stay integers; names become integers in alphabetical order.
+    terminated, truncated : bool, or array of bool of shape (n,), optional
+        How each trajectory ended; needed where trajectories with rewards differ in length.
     dt : float or array of shape (N,), optional
         Time between consecutive states.
+    behavior_probability : array of shape (N,), optional
+        Probability, in (0, 1], with which each logged action was chosen.
 
     Examples
     --------
     >>> from_flat([0.0, 1.0, 2.0, 5.0, 6.0], [0, 3, 5], rewards=[1.0, 1.0, 9.0], terminated=[True, False])
     Trajectories(2 x 1-2 steps, d=1, rewards, 1 terminated)
     """
-    flat = check_array(states, "states", ndim=(1, 2))
-    flat = flat[:, np.newaxis] if flat.ndim == 1 else flat
-    bounds = _check_offsets(offsets, len(flat))
-    n = len(bounds) - 1
-    n_steps = len(flat) - n
-    return Trajectories._from_fields(
-        states=np.ascontiguousarray(flat),
-        offsets=bounds,
-        rewards=None if rewards is None else _check_steps(rewards, "rewards", n_steps, (1,)),
-        actions=None if actions is None else _check_actions(actions, n_steps),
-        terminated=check_flags(terminated, "terminated", n),
-        truncated=check_flags(truncated, "truncated", n),
-        dt=_check_dt(dt, n_steps),
-        parent=np.arange(n),
+    return Trajectories._from_flat(
+        states,
+        offsets,
+        rewards=rewards,
+        actions=actions,
+        terminated=terminated,
+        truncated=truncated,
+        dt=dt,
+        behavior_probability=behavior_probability,
     )
 
 
-def with_parent(data: Trajectories, parent: IntArray) -> Trajectories:
-    """Return `data` with pieces of one episode marked as such: they are dependent."""
+def with_fields(data: Trajectories, **changed: Any) -> Trajectories:
+    """Return `data` with some fields replaced by others that fit."""
     fields = {name: getattr(data, name) for name in Trajectories.__slots__}
-    return Trajectories._from_fields(**(fields | {"parent": parent}))
+    return Trajectories._from_fields(**(fields | changed))
 
 
 def as_rows(values: Any, n_rows: int | None = None) -> np.ndarray:
     """Return observations or actions as one row each (T, d): images are flattened, scalars get an axis."""
     array = np.asarray(values)
     return array.reshape(len(array) if n_rows is None else n_rows, -1)
+
+
+def side_by_side(observations: Any, n_rows: int | None = None) -> np.ndarray:
+    """Return observations as one row each; the entries of dictionaries and tuples stand side by side."""
+    if isinstance(observations, Mapping):
+        observations = tuple(observations[key] for key in sorted(observations))
+    if isinstance(observations, tuple):
+        parts = [side_by_side(part, n_rows) for part in observations]
+        if len({len(part) for part in parts}) != 1:
+            got = f"{[len(part) for part in parts]} rows"
+            raise ValueError(must_be("observations", "equally long in all their entries", got))
+        return np.concatenate(parts, axis=1)
+    return as_rows(observations, n_rows)
 
 
 def narrow(actions: np.ndarray) -> np.ndarray:
@@ -91,48 +101,3 @@ def last_of_each(flags: BoolArray, offsets: IntArray, name: str) -> BoolArray:
             must_be(name, "set on the last step only", f"an earlier one in episode {episode}", hint)
         )
     return flags[last]
-
-
-def _check_offsets(offsets: ArrayLike, n_states: int) -> IntArray:
-    bounds = np.asarray(offsets)
-    rule = f"increasing integers from 0 to the number of states ({n_states})"
-    if bounds.ndim != 1 or len(bounds) < 2 or not np.issubdtype(bounds.dtype, np.integer):
-        raise ValueError(must_be("offsets", rule, f"{bounds.dtype} of shape {bounds.shape}"))
-    if bounds[0] != 0 or bounds[-1] != n_states:
-        raise ValueError(must_be("offsets", rule, f"{bounds[0]} to {bounds[-1]}"))
-    lengths = np.diff(bounds)
-    if lengths.min() < 2:
-        i = int(np.argmin(lengths))
-        rule = "such that every trajectory has at least 2 states (one step)"
-        raise ValueError(must_be("offsets", rule, f"{lengths[i]} in trajectory {i}", "Drop it."))
-    return bounds.astype(np.int64, copy=False)
-
-
-def _check_one_per_step(length: int, n_steps: int, name: str) -> None:
-    if length != n_steps:
-        raise ValueError(must_be(name, f"one per step, {n_steps} in all", length))
-
-
-def _check_steps(values: ArrayLike, name: str, n_steps: int, ndim: tuple[int, ...]) -> FloatArray:
-    array = check_array(values, name, ndim=ndim)
-    _check_one_per_step(len(array), n_steps, name)
-    return array
-
-
-def _check_actions(actions: ArrayLike, n_steps: int) -> np.ndarray:
-    array: np.ndarray = np.asarray(actions)
-    if np.issubdtype(array.dtype, np.integer) and array.ndim in (1, 2):
-        _check_one_per_step(len(array), n_steps, "actions")
-        return array
-    return _check_steps(actions, "actions", n_steps, (1, 2))
-
-
-def _check_dt(dt: float | ArrayLike | None, n_steps: int) -> float | FloatArray | None:
-    if dt is None:
-        return None
-    if np.ndim(dt) == 0:
-        return check_real(np.asarray(dt).item(), "dt", low=0.0, closed="neither")
-    steps = _check_steps(dt, "dt", n_steps, (1,))
-    if steps.min() <= 0.0:
-        raise ValueError(must_be("dt", "positive on every step", f"{steps.min():g} as the smallest"))
-    return steps

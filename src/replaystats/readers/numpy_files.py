@@ -9,6 +9,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from ..data.trajectories import Trajectories
+from ._ends import settle_time_limit
 from ._names import no_such_name
 from .flat import from_flat
 from .transitions import from_transitions
@@ -25,7 +26,9 @@ def read_npz(
     offsets: str | None = None,
     next_states: str | None = None,
     dt: float | str | None = None,
+    behavior_probability: str | None = None,
     gaps: str = "raise",
+    time_limit: int | str | None = "ask",
 ) -> Trajectories:
     """Return the trajectories in a NumPy ``.npz`` file; the arguments name its arrays.
 
@@ -49,8 +52,12 @@ def read_npz(
         Give one of them to choose a layout.
     dt : float, or str, optional
         Time of one step, or the array that holds it.
+    behavior_probability : str, optional
+        Probabilities, in (0, 1], of the logged actions: shaped as `rewards`.
     gaps : {"raise", "cut"}, default="raise"
         As in `from_transitions`; only used beside `next_states`.
+    time_limit : int, None or "ask", default="ask"
+        As in `from_transitions`.
     """
     if offsets is not None and next_states is not None:
         raise ValueError(must_be("offsets", "None when `next_states` is given", repr(offsets)))
@@ -63,15 +70,16 @@ def read_npz(
         "offsets": offsets,
         "next_states": next_states,
         "dt": dt if isinstance(dt, str) else None,
+        "behavior_probability": behavior_probability,
     }
     arrays = _load(path, {role: name for role, name in wanted.items() if name is not None})
     if dt is not None and not isinstance(dt, str):
         arrays["dt"] = np.asarray(dt)
-    if offsets is not None:
-        return from_flat(**arrays)
+    arrays.setdefault("terminated", False)  # terminated=None says so
     if next_states is not None:
-        return from_transitions(**arrays, gaps=gaps)
-    return Trajectories(**arrays)
+        return from_transitions(**arrays, gaps=gaps, time_limit=time_limit)
+    data = Trajectories(**arrays) if offsets is None else from_flat(**arrays)
+    return settle_time_limit(data, time_limit, told=truncated is not None)
 
 
 def _load(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, Any]:

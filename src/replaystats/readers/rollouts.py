@@ -14,7 +14,7 @@ from .._core.typing import FloatArray
 from .._core.validation import check_int, check_real
 from ..data._flat import offsets_of
 from ..data.trajectories import Trajectories
-from .flat import as_rows, from_flat
+from .flat import as_rows, from_flat, side_by_side
 
 Policy = Callable[[Any], Any]
 AUTORESET_MODES = ("NEXT_STEP", "SAME_STEP", "DISABLED")
@@ -28,13 +28,15 @@ def rollout(
     seed: int | None = None,
     max_steps: int | None = None,
     dt: float | None = None,
+    behavior_probability: Callable[[Any, Any], float] | None = None,
 ) -> Trajectories:
     """Run `policy` in a Gymnasium environment and return the episodes.
 
     Parameters
     ----------
     env : gymnasium.Env or gymnasium.vector.VectorEnv
-        With array or number observations; wrap others in ``gymnasium.wrappers.FlattenObservation``.
+        Observations that are dictionaries or tuples become one row each, entry after entry (dictionaries in
+        the order of their keys); the policy sees them as they are.
     policy : callable
         From one observation to one action; for a vector environment from all observations to all actions.
     n_episodes : int
@@ -47,6 +49,9 @@ def rollout(
     dt : float, optional
         Time of one step. Default: what `find_dt` finds; if it finds nothing, the data has no `dt`, which
         only methods in continuous time need.
+    behavior_probability : callable, optional
+        Takes an observation and the action that `policy` chose there, and returns the probability with which
+        it did; recorded for off-policy use. Not for vector environments.
 
     Returns
     -------
@@ -66,9 +71,12 @@ def rollout(
         if max_steps is not None:
             hint = "Wrap each copy: make_vec(..., wrappers=[partial(TimeLimit, max_episode_steps=...)])."
             raise ValueError(must_be("max_steps", "None for a vector environment", max_steps, hint))
+        if behavior_probability is not None:
+            raise ValueError(must_be("behavior_probability", "None for a vector environment", "a function"))
         return _as_trajectories(_vector_episodes(env, policy, n_episodes, seed), dt)
     limit = None if max_steps is None else check_int(max_steps, "max_steps")
-    return _as_trajectories(_single_episodes(env, policy, n_episodes, seed, limit), dt)
+    episodes = _single_episodes(env, policy, n_episodes, seed, limit, behavior_probability)
+    return _as_trajectories(episodes, dt)
 
 
 def find_dt(env: Any) -> float | None:
@@ -99,6 +107,7 @@ class _Episode:
     states: list[FloatArray]
     actions: list[np.ndarray] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
+    probabilities: list[float] = field(default_factory=list)
     terminated: bool = False
     truncated: bool = False
 
@@ -115,26 +124,29 @@ class _Episode:
 
 def _as_state(observation: Any) -> FloatArray:
     # A copy: environments may hand out the same buffer at every step.
-    return np.array(observation, dtype=np.float64).ravel()
+    return np.asarray(side_by_side(observation, 1)[0], dtype=np.float64).copy()
+
+
+def _per_copy(observations: Any, n_copies: int) -> FloatArray:
+    """Return the observation of each copy of a vector environment as a row."""
+    return side_by_side(observations, n_copies).astype(np.float64)
 
 
 def _reset(env: Any, **options: Any) -> Any:
     observation, _ = env.reset(**options)
-    if isinstance(observation, (dict, tuple)):
-        hint = "Wrap the environment in gymnasium.wrappers.FlattenObservation."
-        got = f"a {type(observation).__name__}"
-        raise TypeError(must_be("env", "an environment whose observations are arrays or numbers", got, hint))
     return observation
 
 
 def _single_episodes(
-    env: Any, policy: Policy, n_episodes: int, seed: int | None, limit: int | None
+    env: Any, policy: Policy, n_episodes: int, seed: int | None, limit: int | None, probability: Any
 ) -> Iterable[_Episode]:
     for i in range(n_episodes):
         observation = _reset(env, seed=seed if i == 0 else None)
         episode = _Episode.begin(observation)
         while not (episode.terminated or episode.truncated):
             action = policy(observation)
+            if probability is not None:
+                episode.probabilities.append(float(probability(observation, action)))
             observation, reward, terminated, truncated, _ = env.step(action)
             out_of_time = len(episode.rewards) + 1 == limit
             episode.add(action, reward, observation, terminated, truncated or out_of_time)
@@ -147,25 +159,27 @@ def _vector_episodes(env: Any, policy: Policy, n_episodes: int, seed: int | None
     quota = [n_episodes // env.num_envs + (i < n_episodes % env.num_envs) for i in copies]
     finished: list[list[_Episode]] = [[] for _ in copies]
     observations = _reset(env, seed=seed)
-    running = [_Episode.begin(observation) for observation in observations]
+    running = [_Episode.begin(observation) for observation in _per_copy(observations, env.num_envs)]
     done = np.zeros(env.num_envs, dtype=np.bool_)
     while any(len(finished[i]) < quota[i] for i in copies):
         actions = policy(observations)
         being_reset = done if mode == "NEXT_STEP" else np.zeros_like(done)
         observations, rewards, terminated, truncated, info = env.step(actions)
         done = (terminated | truncated) & ~being_reset
+        rows = _per_copy(observations, env.num_envs)
         for i in copies:
             if being_reset[i]:  # this step was the reset: its reward and action belong to no transition
-                running[i] = _Episode.begin(observations[i])
+                running[i] = _Episode.begin(rows[i])
             elif len(finished[i]) < quota[i]:
-                reached = info["final_obs"][i] if mode == "SAME_STEP" and done[i] else observations[i]
+                reached = info["final_obs"][i] if mode == "SAME_STEP" and done[i] else rows[i]
                 running[i].add(actions[i], rewards[i], reached, terminated[i], truncated[i])
                 finished[i] += [running[i]] if done[i] else []
         if mode == "DISABLED" and done.any():
             observations = _reset(env, options={"reset_mask": done.copy()})
+            rows = _per_copy(observations, env.num_envs)
         if mode != "NEXT_STEP":
             for i in np.flatnonzero(done).tolist():
-                running[i] = _Episode.begin(observations[i])
+                running[i] = _Episode.begin(rows[i])
     return [episode for of_copy in finished for episode in of_copy]
 
 
@@ -192,4 +206,5 @@ def _as_trajectories(episodes: Iterable[_Episode], dt: float | None) -> Trajecto
         terminated=[episode.terminated for episode in record],
         truncated=[episode.truncated for episode in record],
         dt=dt,
+        behavior_probability=[p for episode in record for p in episode.probabilities] or None,
     )

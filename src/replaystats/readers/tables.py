@@ -12,7 +12,8 @@ from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
 from ..data.trajectories import Trajectories
-from ._columns import Column, as_booleans, as_floats, is_integer, open_table
+from ._columns import Column, as_booleans, as_floats, as_numbers_or_names, is_integer, open_table
+from ._ends import settle_time_limit
 from ._list_columns import from_list_columns, holds_lists
 from ._ordering import Order, order_rows
 from ._rows import FINAL_STATES, Rows, as_labels, close_episodes, flags_of_episodes
@@ -35,8 +36,10 @@ def from_table(
     truncated: str | None = None,
     next_states: Names | None = None,
     dt: float | None = None,
+    behavior_probability: str | None = None,
     final_states: str = "recorded",
     gaps: str = "raise",
+    time_limit: int | str | None = "ask",
 ) -> Trajectories:
     """Return trajectories from a table with one row per state, per step, or per episode.
 
@@ -51,6 +54,7 @@ def from_table(
         or the path of a Parquet or CSV file.
     states : str or list of str
         Columns of the state. A ``*`` stands for anything: ``"obs_*"`` takes all that match, in their order.
+        Names (text that is no number) are taken as they are, for `basis.Tabular`.
     rewards : str or None, default="reward"
         Column of the reward of the step that starts in the row's state.
     episode : str or None, default="episode"
@@ -59,7 +63,8 @@ def from_table(
         Columns to sort by inside an episode. Steps must be evenly spaced. Times (numbers, or dates that are
         then counted in seconds) also give `dt`. With neither, the rows are taken in order.
     actions : str or list of str, optional
-        Columns of the action. Integers stay integers.
+        Columns of the action. Integers, and whole numbers that are floats only because one is missing, are
+        labels; so are names, and several columns that are one-hot.
     terminated : str or None, default="terminated"
         Column that says whether the episode ended in an absorbing state, whose value is 0: set in the row of
         the last step, in that of the final state, or in all rows of the episode.
@@ -69,6 +74,8 @@ def from_table(
         Columns of the next state, in tables with one row per step.
     dt : float, optional
         Time of one step, if there is no `time`.
+    behavior_probability : str, optional
+        Column of the probability, in (0, 1], with which the row's action was chosen.
     final_states : {"recorded", "repeat", "drop"}, default="recorded"
         For tables with one row per state. "recorded": the last row of an episode is its final state. The two
         others are for logs without it. "repeat": a terminated episode ends in its last state once more, which
@@ -77,6 +84,10 @@ def from_table(
         the end carries reward.
     gaps : {"raise", "cut"}, default="raise"
         What to do where a step is missing: stop, or begin a new trajectory behind the gap.
+    time_limit : int, None or "ask", default="ask"
+        Steps after which an episode was cut off, whatever `terminated` says of it; None: there was no limit.
+        "ask": stop and ask, if there is no `truncated` and many episodes ended after one and the same largest
+        number of steps. One column ``done`` for both is common in older logs.
 
     Returns
     -------
@@ -109,16 +120,19 @@ def from_table(
         "terminated": view.resolve(terminated, "terminated", NO_TERMINAL_HINT),
         "truncated": view.resolve(truncated, "truncated"),
         "next_states": view.resolve(next_states, "next_states"),
+        "behavior_probability": view.resolve(behavior_probability, "behavior_probability"),
     }
     loaded = view.load(list(dict.fromkeys(name for names in wanted.values() for name in names)))
     columns = _Columns({role: {name: loaded[name] for name in names} for role, names in wanted.items()})
     if columns.n_rows == 0:
         raise ValueError(must_be("table", "a table with rows and at least one state column", "an empty one"))
     if holds_lists(columns.first("states")):
-        return from_list_columns(columns.by_role, dt, final_states)
-    if next_states is not None:
-        return _from_step_rows(columns, dt, gaps)
-    return _from_state_rows(columns, dt, final_states, gaps)
+        data = from_list_columns(columns.by_role, dt, final_states)
+    elif next_states is not None:
+        data = _from_step_rows(columns, dt, gaps)
+    else:
+        data = _from_state_rows(columns, dt, final_states, gaps)
+    return settle_time_limit(data, time_limit, told=truncated is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +149,15 @@ class _Columns:
             return as_floats(column, f'{role}: "{name}"')
         return None
 
-    def matrix(self, role: str, rows: IntArray) -> FloatArray:
+    def matrix(self, role: str, rows: IntArray) -> np.ndarray:
         """Return the columns side by side (R, d); a value that is not finite is named by column and row."""
         names = list(self.by_role[role])
-        parts = [as_floats(column, f'{role}: "{name}"')[rows] for name, column in self.by_role[role].items()]
+        parts = self.values(role, rows)
+        named = [part.dtype.kind in "OUT" for part in parts]
+        if all(named):
+            return self._known_names(np.stack(parts, axis=1), role, rows)
+        if any(named):  # one column of text among numbers is a mistake: say which
+            parts = [as_floats(column, f'{role}: "{name}"') for name, column in self.by_role[role].items()]
         matrix = np.stack(parts, axis=1)
         wrong = np.argwhere(~np.isfinite(matrix))
         if len(wrong):
@@ -146,6 +165,19 @@ class _Columns:
             got = f'{matrix[row, column]:g} in column "{names[column]}", row {rows[row]} ({len(wrong)} such)'
             raise ValueError(must_be(role, "finite in every row", got, "Remove or impute those rows first."))
         return matrix
+
+    def values(self, role: str, rows: IntArray) -> list[np.ndarray]:
+        """Return each column of a role as numbers or names."""
+        items = self.by_role[role].items()
+        return [as_numbers_or_names(column, f'{role}: "{name}"')[rows] for name, column in items]
+
+    @staticmethod
+    def _known_names(matrix: np.ndarray, role: str, rows: IntArray) -> np.ndarray:
+        for i, name in enumerate(matrix.ravel().tolist()):
+            if not isinstance(name, str):
+                row = rows[i // matrix.shape[1]]
+                raise TypeError(must_be(role, "a name in every row", f"{name!r} in row {row}"))
+        return matrix.astype(str)
 
     @property
     def n_rows(self) -> int:
@@ -159,11 +191,10 @@ class _Columns:
         values = self.floats(role)
         return None if values is None else values[order.rows]
 
-    def sorted_actions(self, order: Order) -> FloatArray | None:
-        columns = self.by_role["actions"].items()
-        if not columns:
+    def sorted_actions(self, order: Order) -> np.ndarray | None:
+        parts = self.values("actions", order.rows)
+        if not parts:
             return None
-        parts = [as_floats(column, f'actions: "{name}"')[order.rows] for name, column in columns]
         return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
 
     @property
@@ -207,6 +238,7 @@ def _from_state_rows(columns: _Columns, dt: float | None, final_states: str, gap
         whole=whole,
         parent=parent,
         ids=order.ids,
+        behavior_probability=columns.sorted_floats("behavior_probability", order),
     )
     return close_episodes(rows, final_states)
 
@@ -228,7 +260,9 @@ def _from_step_rows(columns: _Columns, dt: float | None, gaps: str) -> Trajector
         *(_flags_of_steps(columns, role, order) for role in ("terminated", "truncated")),
         episode=order.episode,
         dt=order.dt if dt is None else dt,
+        behavior_probability=columns.sorted_floats("behavior_probability", order),
         gaps=gaps,
+        time_limit=None,  # asked by the caller
     )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_array, check_choice, check_length
-from ..data._flat import check_flags, offsets_of
+from .._core.typing import ArrayLike, BoolArray, IntArray
+from .._core.validation import as_columns, check_choice, check_known, check_length
+from ..data._flat import check_flags, check_states, offsets_of
 from ..data.trajectories import Trajectories
-from .flat import from_flat, with_parent
+from ._ends import settle_time_limit
+from .flat import from_flat, with_fields
 
 GAPS = ("raise", "cut")
 
@@ -24,7 +25,9 @@ def from_transitions(
     *,
     episode: ArrayLike | None = None,
     dt: float | ArrayLike | None = None,
+    behavior_probability: ArrayLike | None = None,
     gaps: str = "raise",
+    time_limit: int | str | None = "ask",
 ) -> Trajectories:
     """Return trajectories from rows (s, a, r, s') in order of time.
 
@@ -36,16 +39,23 @@ def from_transitions(
     states, next_states : array of shape (N, d) or (N,)
     rewards : array of shape (N,), optional
     actions : array of shape (N,) or (N, a), optional
-    terminated, truncated : array of bool, shape (N,), optional
-        Whether the step ended its episode: in an absorbing state, or by being cut off.
+    terminated, truncated : bool, or array of bool of shape (N,), optional
+        Whether the step ended its episode: in an absorbing state, or by being cut off. Where trajectories
+        with rewards come out in several lengths, `terminated` must be given; False says that none ended.
     episode : array of shape (N,), optional
         The episode of each row, or the environment it was logged in. Where it changes, a trajectory ends.
     dt : float or array of shape (N,), optional
         Time between a state and the next.
+    behavior_probability : array of shape (N,), optional
+        Probability, in (0, 1], with which each logged action was chosen.
     gaps : {"raise", "cut"}, default="raise"
         What to do where a row starts elsewhere than the row before it ended, and nothing says that an episode
         ended there: stop, or begin a new trajectory and mark the one before as truncated. Rows that are
         independent draws are all gaps, so that ``"cut"`` makes every one its own trajectory.
+    time_limit : int, None or "ask", default="ask"
+        Steps after which an episode was cut off, whatever `terminated` says of it; None: there was no limit.
+        "ask": stop and ask, if there is no `truncated` and many episodes ended after one and the same largest
+        number of steps.
 
     Examples
     --------
@@ -53,8 +63,8 @@ def from_transitions(
     Trajectories(2 x 1-2 steps, d=1, rewards, 1 terminated)
     """
     check_choice(gaps, "gaps", GAPS)
-    here = _as_columns(check_array(states, "states", ndim=(1, 2)))
-    there = _as_columns(check_array(next_states, "next_states", ndim=(1, 2)))
+    here = as_columns(check_states(states, "states", (1, 2)))
+    there = as_columns(check_states(next_states, "next_states", (1, 2)))
     if there.shape != here.shape:
         raise ValueError(must_be("next_states", f"of the shape of `states` {here.shape}", there.shape))
     n_rows = len(here)
@@ -69,16 +79,14 @@ def from_transitions(
         offsets_of(np.diff(last, prepend=-1) + 1),
         rewards,
         actions,
-        terminated=ends[0][last],
+        terminated=None if terminated is None else ends[0][last],
         truncated=ends[1][last] | cut[last],
         dt=dt,
+        behavior_probability=behavior_probability,
     )
     # Pieces up to the next real end come from one episode, and are therefore dependent.
-    return with_parent(data, np.concatenate([[0], np.cumsum(breaks[last])[:-1]]))
-
-
-def _as_columns(array: FloatArray) -> FloatArray:
-    return array[:, np.newaxis] if array.ndim == 1 else array
+    data = with_fields(data, parent=np.concatenate([[0], np.cumsum(breaks[last])[:-1]]))
+    return settle_time_limit(data, time_limit, told=truncated is not None)
 
 
 def _changes(episode: ArrayLike | None, n_rows: int) -> BoolArray:
@@ -86,19 +94,19 @@ def _changes(episode: ArrayLike | None, n_rows: int) -> BoolArray:
     changes = np.zeros(n_rows, dtype=np.bool_)
     changes[-1] = True
     if episode is not None:
-        ids = np.asarray(episode)
+        ids = check_known(episode, "episode")
         check_length(len(ids), n_rows, "episode", "states")
         changes[:-1] = ids[1:] != ids[:-1]
     return changes
 
 
-def _gaps(here: FloatArray, there: FloatArray, breaks: BoolArray) -> BoolArray:
+def _gaps(here: np.ndarray, there: np.ndarray, breaks: BoolArray) -> BoolArray:
     gaps = np.zeros(len(here), dtype=np.bool_)
     gaps[:-1] = (there[:-1] != here[1:]).any(axis=1)
     return gaps & ~breaks
 
 
-def _refuse_gap(here: FloatArray, there: FloatArray, cut: BoolArray) -> None:
+def _refuse_gap(here: np.ndarray, there: np.ndarray, cut: BoolArray) -> None:
     row = int(np.flatnonzero(cut)[0])
     got = f"{there[row]} after row {row}, where row {row + 1} starts at {here[row + 1]}"
     hint = (
@@ -108,9 +116,9 @@ def _refuse_gap(here: FloatArray, there: FloatArray, cut: BoolArray) -> None:
     raise ValueError(must_be("next_states", "the state of the following row", got, hint))
 
 
-def _interleave(here: FloatArray, there: FloatArray, last: IntArray) -> FloatArray:
+def _interleave(here: np.ndarray, there: np.ndarray, last: IntArray) -> np.ndarray:
     """Return the rows of `here` with the final state of each trajectory put after its last row."""
-    states = np.empty((len(here) + len(last), here.shape[1]))
+    states = np.empty((len(here) + len(last), here.shape[1]), dtype=np.result_type(here, there))
     final = last + 1 + np.arange(len(last))
     is_final = np.zeros(len(states), dtype=np.bool_)
     is_final[final] = True

@@ -293,7 +293,7 @@ def test_flags_must_be_booleans_per_trajectory(name):
 
 def test_states_must_be_numbers():
     with pytest.raises(TypeError, match=r"`states\[0\]` must be a numeric"):
-        Trajectories([["a", "b"]])
+        Trajectories([["1.5", "b"]])
 
 
 @pytest.mark.parametrize(

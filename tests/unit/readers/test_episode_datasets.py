@@ -65,10 +65,12 @@ def test_minari_dictionary_observations(episode):
         for e in minari_episodes(log, stand_in_episode)
     ]
     assert_same(readers.from_minari(episodes, observation="pole"), Trajectories(**log))
+    assert_same(readers.from_minari(episodes), Trajectories(**log))  # all entries side by side: there is one
     with pytest.raises(
-        ValueError, match=r'`observation` must be an entry of the observations; got "None". There are pole'
+        ValueError,
+        match=r'`observation` must be an entry of the observations; got "Pol". Did you mean "pole"',
     ):
-        readers.from_minari(episodes)
+        readers.from_minari(episodes, observation="Pol")
 
 
 def test_minari_broken_episodes_are_refused(episode):

@@ -190,11 +190,51 @@ def test_refusals():
     with pytest.raises(ValueError, match="`n_episodes` must be an int >= 1; got 0"):
         readers.rollout(Corridor(), lambda s: 0, 0)
 
-    class Nested(Corridor):
-        def reset(self, **options):
-            return {"position": np.zeros(1)}, {}
 
-    with pytest.raises(
-        TypeError, match=r"observations are arrays or numbers; got a dict. Wrap the environment"
-    ):
-        readers.rollout(Nested(), lambda s: 0, 1)
+class TestObservationsOfSeveralEntries:
+    """Dictionaries and tuples become rows, as gymnasium.wrappers.FlattenObservation makes them."""
+
+    def test_blackjack_has_tuples(self):
+        env = gymnasium.make("Blackjack-v1")
+        data = readers.rollout(env, lambda s: int(s[0] < 17), 20, seed=0)
+        assert data.dimension == 3
+        assert np.array_equal(data.actions, data.transitions().states[:, 0] < 17)
+
+    def test_dictionaries_in_the_order_of_their_keys(self):
+        space = gymnasium.spaces.Dict(
+            {"b": gymnasium.spaces.Box(-9, 9, (2,)), "a": gymnasium.spaces.Box(-9, 9, (1,))}
+        )
+
+        class Named(gymnasium.Env):
+            observation_space, action_space = space, gymnasium.spaces.Discrete(2)
+
+            def reset(self, **options):
+                super().reset(**options)
+                self.t = 0
+                return self.observe(), {}
+
+            def observe(self):
+                return {"b": np.array([1.0, 2.0]) + self.t, "a": np.array([7.0]) - self.t}
+
+            def step(self, action):
+                self.t += 1
+                return self.observe(), 1.0, self.t == 3, False, {}
+
+        plain = readers.rollout(Named(), lambda s: 0, 2)
+        flat = readers.rollout(gymnasium.wrappers.FlattenObservation(Named()), lambda s: 0, 2)
+        assert np.array_equal(plain.states, flat.states)
+        assert plain.states[0].tolist() == [7.0, 1.0, 2.0]
+        copies = gymnasium.vector.SyncVectorEnv([Named, Named])
+        assert np.array_equal(readers.rollout(copies, lambda s: np.zeros(2, int), 2).states, plain.states)
+
+
+def test_the_probability_of_each_action_is_recorded():
+    rng = np.random.default_rng(0)
+    data = readers.rollout(
+        gymnasium.make("CartPole-v1"),
+        lambda s: int(rng.random() < 0.7),
+        3,
+        seed=0,
+        behavior_probability=lambda s, a: 0.7 if a == 1 else 0.3,
+    )
+    assert np.array_equal(data.behavior_probability, np.where(data.actions == 1, 0.7, 0.3))
