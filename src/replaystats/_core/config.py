@@ -113,8 +113,14 @@ def config_context(
 
     Parameters
     ----------
-    memory_budget, device_memory_budget, n_jobs, progress
-        As in `set_config`.
+    memory_budget : int, optional
+        Bytes that the working arrays of one task may take.
+    device_memory_budget : int, optional
+        The same for arrays on a GPU.
+    n_jobs : int or "default", optional
+        Workers where a function or an estimator is not told how many; "default" takes a choice back.
+    progress : bool, optional
+        Whether long work may draw a bar.
 
     Yields
     ------

@@ -25,6 +25,7 @@ class TorusBrownian(Diffusion):
     Parameters
     ----------
     diffusion : float, default=1.0
+        Standard deviation per square root of time.
     waves : sequence of wave vectors, shape (m, d), default=((1,),)
         Integers; d is the dimension of the torus.
     coefficients : sequence of float, shape (m,), optional
@@ -32,7 +33,8 @@ class TorusBrownian(Diffusion):
     wrap : bool, default=False
         Store the angles in [-pi, pi). By default they run on along the real line: the same points of the
         torus, but increments then are those of the motion, which methods that use increments (PhiBE) need.
-    dt, discount_rate : float
+    dt, discount_rate : float, default=0.1 and 1.0
+        Time between observed states, and beta > 0.
 
     Notes
     -----
@@ -110,10 +112,13 @@ class GeometricBrownian(Diffusion):
     Parameters
     ----------
     drift : float, default=0.05
+        Growth rate of the mean.
     diffusion : float, default=0.2
+        Standard deviation of the relative change per square root of time.
     power : float, default=2.0
-        The value is finite only if kappa < beta.
-    dt, discount_rate : float
+        Exponent of the reward rate. The value is finite only if kappa < beta.
+    dt, discount_rate : float, default=0.1 and 1.0
+        Time between observed states, and beta > 0.
 
     Notes
     -----

@@ -34,7 +34,8 @@ class LinearQuadratic(Diffusion):
         S. The default process has d = 2.
     cost : array of shape (d, d), optional
         Q, symmetric positive semi-definite; the identity by default.
-    dt, discount_rate : float
+    dt, discount_rate : float, default=0.1 and 1.0
+        Time between observed states, and beta > 0.
 
     Notes
     -----

@@ -33,8 +33,8 @@ class OrnsteinUhlenbeck(Diffusion):
         Growth rate of the mean; the paper's process is (slowly) unstable.
     diffusion : float, default=1.0
         Standard deviation per square root of time.
-    dt, discount_rate : float
-        As in every process; the paper's reproduction uses 0.1 and 1.
+    dt, discount_rate : float, default=0.1 and 1.0
+        Time between observed states, and beta > 0; the defaults are those of the paper's reproduction.
 
     Notes
     -----
@@ -135,9 +135,11 @@ class HermiteOU(Diffusion):
     Parameters
     ----------
     reversion, diffusion : float, default=1.0
+        Rate of return to 0, and standard deviation per square root of time.
     coefficients : sequence of float, default=(0, 1, 0.5, 0.25)
         c_0, c_1, ... of the reward rate.
-    dt, discount_rate : float
+    dt, discount_rate : float, default=0.1 and 1.0
+        Time between observed states, and beta > 0.
 
     Notes
     -----

@@ -16,9 +16,11 @@ def two_bumps(n: int, *, noise: float = 0.5, rng: RandomLike = None) -> tuple[Fl
     Parameters
     ----------
     n : int
+        Number of points.
     noise : float, default=0.5
         Standard deviation; the paper's variance is 0.25.
     rng : int, Generator, RandomState or SeedSequence, optional
+        Where the randomness comes from.
 
     Returns
     -------
@@ -39,6 +41,15 @@ def two_bumps(n: int, *, noise: float = 0.5, rng: RandomLike = None) -> tuple[Fl
 
 def two_bumps_function(X: ArrayLike) -> FloatArray:
     """Return the regression function ``exp(-10 |x - 1/4|^2) + exp(-14 |x - 7/10|^2) / 2`` at X (m, 2).
+
+    Parameters
+    ----------
+    X : array of shape (m, 2)
+        Points; the unit square is where `two_bumps` draws them.
+
+    Returns
+    -------
+    ndarray of shape (m,)
 
     Examples
     --------

@@ -1,0 +1,171 @@
+"""Every public name explains itself: parameters as in the signature, what comes back, an example that runs.
+
+Judged by numpydoc's own validation, and by rules of ours: every parameter has words of its own ("as in LSTD"
+leaves the reader of ``help(PhiBE)`` with nothing); public methods say what they do; a record that functions
+return and nobody makes by hand lists its fields as attributes, and its example is that of the function.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+
+import pytest
+from numpydoc.docscrape import NumpyDocString
+from numpydoc.validate import validate
+
+import replaystats as rs
+
+ROOMS = ("basis", "inference", "plots", "readers", "simulate", "solvers")
+# Summary; parameters missing, unknown, in another order or without words; returns; an example.
+RULES = {"GL08", "SS01", "PR01", "PR02", "PR03", "PR07", "RT01", "EX01"}
+ELSEWHERE = re.compile(r"^(as|see) (in|for) `?\w+`?\.?$|^see (above|below)", re.IGNORECASE)
+
+# Not complete yet. This list may only become shorter: a name that is complete must be taken off it.
+INCOMPLETE: set[str] = {
+    "Interval",
+    "LSPI",
+    "LSTD",
+    "LSTDQ",
+    "MomentRatio",
+    "PhiBE",
+    "RowBlocks",
+    "Trajectories",
+    "average",
+    "basis.Basis",
+    "inference.Interval",
+    "inference.automatic_block_length",
+    "inference.blom_variance",
+    "inference.delete_one",
+    "inference.hoeffding_variance",
+    "inference.influence_probabilities",
+    "inference.influence_values",
+    "inference.jackknife_bias",
+    "inference.jackknife_covariance",
+    "inference.linearise",
+    "inference.newey_west_covariance",
+    "inference.outside_support",
+    "inference.overlap_jackknife",
+    "inference.reweighted_average",
+    "inference.sandwich_covariance",
+    "inference.subset_overlaps",
+    "kernel_ridge_on_device",
+    "lstd_q_moments",
+    "phibe_moments",
+    "plan_from_indices",
+    "plots.plot_band",
+    "plots.plot_convergence",
+    "plots.plot_fit",
+    "plots.plot_influence",
+    "plots.plot_replicates",
+    "plots.plot_variance",
+    "plug_in",
+    "readers.find_dt",
+    "readers.from_d3rlpy",
+    "readers.from_flat",
+    "readers.from_minari",
+    "readers.from_sb3",
+    "readers.from_torchrl",
+    "readers.from_transitions",
+    "readers.read_npz",
+    "recommended_estimate",
+    "ridge_moments",
+    "solvers.Cholesky",
+    "solvers.Ridge",
+    "solvers.Solver",
+    "solvers.parse_solver",
+    "solvers.warn_left_out",
+    "subset_sums",
+    "transition_moments",
+}
+
+
+def public_names():
+    """Yield the dotted name of everything public that has a docstring of ours."""
+    for name in rs.__all__:
+        if name not in ROOMS:
+            yield name
+    for room in ROOMS:
+        for name in getattr(rs, room).__all__:
+            yield f"{room}.{name}"
+
+
+def find(name):
+    found = rs
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def complaints(name):
+    """Return what is wrong with the docstring of a public name."""
+    found = find(name)
+    said = [
+        f"{code}: {text}" for code, text in validate(f"replaystats.{name}")["errors"] if code in rules(found)
+    ]
+    for parameter in sections(found)["Parameters"]:
+        if ELSEWHERE.match(" ".join(parameter.desc).strip()):
+            said.append(f'{parameter.name}: "{" ".join(parameter.desc)}" explains nothing here')
+    if is_record(found):
+        listed = {name for entry in sections(found)["Attributes"] for name in entry.name.split(", ")}
+        fields = {f.name for f in dataclasses.fields(found) if not f.name.startswith("_")}
+        said += [f"the field {name} is not among the attributes" for name in sorted(fields - listed)]
+    if inspect.isclass(found):
+        said += [f"{method} has no docstring" for method in undocumented_methods(found)]
+    return said
+
+
+def rules(found):
+    """Return the rules of numpydoc that `found` must keep."""
+    if inspect.isclass(found) and (issubclass(found, BaseException) or is_record(found)):
+        return {"GL08", "SS01"}
+    kinds = {parameter.kind for parameter in inspect.signature(found).parameters.values()}
+    unordered = {"PR03"} if kinds == {inspect.Parameter.KEYWORD_ONLY} else set()
+    return RULES - unordered - ({"RT01"} if inspect.isclass(found) else set())
+
+
+def sections(found):
+    return NumpyDocString(inspect.getdoc(found) or "")
+
+
+def is_record(found):
+    """Whether it is a dataclass that documents its fields as attributes."""
+    written = sections(found)
+    return dataclasses.is_dataclass(found) and bool(written["Attributes"]) and not written["Parameters"]
+
+
+def undocumented_methods(found):
+    """Yield public methods and properties written here, not inherited from another library, without words."""
+    for name, member in inspect.getmembers(found):
+        target = member.fget if isinstance(member, property) else member
+        ours = (getattr(target, "__module__", None) or "").startswith("replaystats")
+        if not name.startswith("_") and callable(target) and ours and not inspect.getdoc(target):
+            yield name
+
+
+@pytest.mark.parametrize("name", [n for n in public_names() if n not in INCOMPLETE])
+def test_the_docstring_is_complete(name):
+    said = complaints(name)
+    assert not said, "\n".join(said)
+
+
+@pytest.mark.parametrize("name", sorted(INCOMPLETE))
+def test_names_leave_the_list_once_they_are_complete(name):
+    assert complaints(name), f"{name} is complete: take it off INCOMPLETE"
+
+
+def test_the_rules_catch_what_they_should(monkeypatch):
+    def poor(a, b):
+        """Do it.
+
+        Parameters
+        ----------
+        a : int
+            As in `LSTD`.
+        """
+
+    monkeypatch.setattr(rs, "poor", poor, raising=False)
+    said = "\n".join(complaints("poor"))
+    for found in ("PR01", "EX01", "explains nothing here"):
+        assert found in said
