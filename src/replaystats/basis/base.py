@@ -27,6 +27,12 @@ class Basis(ABC):
 
     Concrete bases are frozen dataclasses declared with ``eq=False, repr=False``: equality (by value,
     arrays included), hash and the short representation come from this class.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> isinstance(rs.basis.Fourier(2), rs.basis.Basis), rs.basis.Fourier(2).n_basis
+    (True, 5)
     """
 
     __slots__ = ()

@@ -89,6 +89,7 @@ def recommended_estimate(
     Parameters
     ----------
     moments : Moments or FactoredMoments
+        n observations, in memory.
     n_resamples : int
         Number of subsets.
     plan : ResamplingPlan, optional
@@ -96,6 +97,7 @@ def recommended_estimate(
     executor : Executor, optional
         Who sums over the subsets; default this thread.
     rng : None, int, Generator, RandomState or SeedSequence
+        Where the randomness comes from.
 
     Returns
     -------

@@ -30,6 +30,16 @@ class RowBlocks(ABC):
     """Rows in blocks: how many there are is known, what they hold is loaded when needed.
 
     Subclasses write `lengths` and `load`, and travel to worker processes by pickling: keep paths, not data.
+
+    Examples
+    --------
+    >>> class Powers(RowBlocks):
+    ...     lengths = [2, 3]
+    ...
+    ...     def load(self, block):
+    ...         return {"x": np.arange(self.lengths[block]) ** (block + 1)}
+    >>> Powers(), Powers().load(1)["x"]
+    (Powers(5 rows in 2 blocks), array([0, 1, 4]))
     """
 
     @property

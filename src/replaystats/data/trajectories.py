@@ -46,6 +46,7 @@ class Trajectories:
     Parameters
     ----------
     states : array of shape (n, L+1, d) or (n, L+1), or list of arrays (L_i + 1, d) or (L_i + 1,)
+        States visited, the final one included.
     rewards : array of shape (n, L), or list of arrays (L_i,), optional
         Reward of each step, as Gymnasium gives it. For a process in continuous time that is rate x dt.
     actions : array of shape (n, L) or (n, L, a), or list of arrays (L_i,) or (L_i, a), optional

@@ -57,6 +57,11 @@ def subset_sums(
         Round every sum once, at the end: bit-identical results for any threads, chunks, partitions and
         workers, at about twice the cost. Streamed moments are always summed so.
 
+    Returns
+    -------
+    SubsetSums
+        ``A`` of shape (B, q, q) and ``b`` of shape (B, q) or (B, q, n_outputs).
+
     Notes
     -----
     Costs O(B n q^2) flops as a product, O(B k q^2) by gathering. The result does not depend on the

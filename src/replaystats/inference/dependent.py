@@ -124,6 +124,11 @@ def automatic_block_length(series: ArrayLike, *, scheme: str = "circular") -> in
     scheme : {"circular", "stationary"}
         Blocks of fixed length (circular, moving, disjoint), or the mean of geometric lengths.
 
+    Returns
+    -------
+    int
+        At least 1.
+
     References
     ----------
     D. N. Politis and H. White (2004), Automatic block-length selection for the dependent bootstrap; with the
@@ -164,10 +169,19 @@ def newey_west_covariance(
     lag : int, optional
         Largest distance at which steps count as dependent. Default: twice the automatic block length.
     solver : Solver, optional
+        That of the plug-in.
 
     Returns
     -------
     ndarray of shape (q, q) or (n_outputs, q, q)
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> series = np.random.default_rng(0).normal(size=400)
+    >>> mean = rs.Moments(np.ones(400), series)
+    >>> bool(np.allclose(newey_west_covariance(mean, lag=0), series.var() / 400))  # independent steps
+    True
     """
     steps = one_step_each(moments)
     influence = influence_values(steps, solver)

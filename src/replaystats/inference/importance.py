@@ -57,6 +57,11 @@ def reweighted_average(replicates: Replicates, form: str = "difference") -> Rewe
     replicates : Replicates
         From a plan with ``probabilities`` and ``weighting="subsets"``.
     form : {"difference", "self_normalised", "horvitz_thompson"}
+        Which of the three.
+
+    Returns
+    -------
+    ReweightedAverage
 
     Examples
     --------
@@ -107,9 +112,11 @@ def influence_probabilities(
     Parameters
     ----------
     moments : Moments or FactoredMoments
+        n observations.
     X : array-like of shape (m, q), optional
         Functionals that matter; default the coefficients.
     solver : Solver, optional
+        That of the plug-in whose influence is meant.
     uniform_share : float in [0, 1]
         Share of uniform draws, which bounds the weights by 1 / uniform_share.
 
@@ -121,6 +128,13 @@ def influence_probabilities(
     -----
     This reduces Monte-Carlo noise only, as the control variate does at less cost: it pays where the average
     cannot be controlled, or where a buffer is prioritised anyway.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> moments = rs.Moments([1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 4.0])
+    >>> influence_probabilities(moments, uniform_share=0.0).round(3)  # the last one moves the mean most
+    array([0.167, 0.167, 0.167, 0.5  ])
     """
     influence = influence_values(moments, solver)
     if X is not None:

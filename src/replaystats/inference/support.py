@@ -24,7 +24,9 @@ def outside_support(points: ArrayLike, observed: ArrayLike) -> BoolArray:
     Parameters
     ----------
     points : array-like of shape (m, d), or (m,) when d = 1
+        Where to look.
     observed : array-like of shape (N, d), or (N,) when d = 1
+        The data.
 
     Returns
     -------

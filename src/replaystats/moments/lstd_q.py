@@ -112,15 +112,17 @@ def lstd_q_moments(
     policy : callable
         Takes states (N, d). Discrete actions: returns probabilities (N, n_actions) or actions (N,).
         Continuous: returns actions (N,) or (N, a), or m draws of them (N, m, a), over which is averaged.
-    discount, discount_rate
-        As in `lstd_moments`.
+    discount : float in [0, 1] or array-like of shape (N,), optional
+        Discount factor of a step, or of each.
+    discount_rate : float, optional
+        beta, in place of `discount`: a step of length dt is discounted by exp(-beta dt).
     n_actions : int, optional
         Default: as many as the policy gives probabilities for, or as occur.
     importance : callable or array-like of shape (N,), optional
         Weights rho_j of the steps. The policy's next action needs none; they move the states and actions at
         which the fit is good to where, say, the policy goes.
     reward : callable or array-like of shape (N,), optional
-        As in `lstd_moments`.
+        Reward of a step as a function of the states, or as numbers; default the logged ones.
     factored : bool
         Keep the steps apart, as `unit_moments` needs them to cut trajectories into blocks.
 

@@ -77,6 +77,11 @@ def phibe_moments(
     factored : bool
         Keep the windows apart, as `unit_moments` needs them to cut trajectories into blocks.
 
+    Returns
+    -------
+    Moments or FactoredMoments
+        The second if asked for, and above 30 features, where n q^2 numbers are never formed.
+
     Examples
     --------
     >>> from replaystats.basis import Polynomial

@@ -29,6 +29,11 @@ def ridge_moments(
     sample_weight : array-like of shape (n,), optional
         Non-negative weights w_i.
 
+    Returns
+    -------
+    Moments or FactoredMoments
+        The second above 30 features, where n q^2 numbers are never formed.
+
     Examples
     --------
     >>> A, b = ridge_moments([[1.0], [2.0]], [2.0, 4.0]).total()

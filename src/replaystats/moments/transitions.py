@@ -26,6 +26,11 @@ def transition_moments(block: Mapping[str, ArrayLike], basis: Basis, *, discount
     discount : float in [0, 1]
         Discount factor of one step.
 
+    Returns
+    -------
+    Moments or FactoredMoments
+        The second above 30 features, where N q^2 numbers are never formed.
+
     Notes
     -----
     Every transition is a resampling unit. Transitions of one trajectory depend on each other, and intervals

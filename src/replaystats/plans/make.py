@@ -149,6 +149,11 @@ def plan_from_indices(indices: ArrayLike, n_observations: int) -> ResamplingPlan
     n_observations : int
         n, which the indices must stay below.
 
+    Returns
+    -------
+    ResamplingPlan
+        With replacement ("V") if an observation occurs twice in a subset.
+
     Examples
     --------
     >>> plan_from_indices([[0, 1], [1, 1]], n_observations=3).statistic

@@ -38,13 +38,20 @@ def plot_band(
     Parameters
     ----------
     x, value : array-like of shape (m,)
+        Points, and the estimate at each.
     low, high : array-like of shape (m,), optional
         The interval; without it there is no band.
     plug_in : array-like of shape (m,), optional
         The estimate without replay.
     observed : array-like of shape (N,), optional
         Values of x in the data; their density is drawn along the bottom.
-    ax : Axes, optional
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
 
     Examples
     --------
@@ -74,6 +81,22 @@ def plot_replicates(
     values: ArrayLike, *, estimate: float, plug_in: float | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw the distribution of the subsets' answers at one point, with the estimate made of them.
+
+    Parameters
+    ----------
+    values : array-like of shape (B,)
+        Answer of every subset at the point; those that are not finite are left out.
+    estimate : float
+        Their combination.
+    plug_in : float, optional
+        The estimate without replay.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
 
     Examples
     --------
@@ -117,7 +140,13 @@ def plot_convergence(
         Monte-Carlo standard error at each number: a band of two of them about the last value.
     label : str
         What the values are.
-    ax : Axes, optional
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
 
     Examples
     --------
@@ -155,7 +184,13 @@ def plot_variance(
         The rest of the sampling variance.
     monte_carlo : float
         What more subsets would remove.
-    ax : Axes, optional
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
 
     Examples
     --------
@@ -194,7 +229,13 @@ def plot_influence(
         Name of an observation, for the axis.
     n_named : int
         How many of the largest carry their number.
-    ax : Axes, optional
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
 
     Examples
     --------
@@ -224,6 +265,20 @@ def plot_fit(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw targets against predictions by models that did not see them; on the diagonal they agree.
+
+    Parameters
+    ----------
+    predicted, target : array-like of shape (n,)
+        Predictions, and what was observed.
+    label : str
+        What the predictions are, for the axis.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
 
     Examples
     --------

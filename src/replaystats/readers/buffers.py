@@ -44,10 +44,20 @@ def from_sb3(
     gaps : {"raise", "cut"}, default="raise"
         What to do where a step does not continue the one before it; see `from_transitions`.
 
+    Returns
+    -------
+    Trajectories
+
     Notes
     -----
     ``buffer.sample().dones`` is already free of timeouts, so that episode ends are lost in it; this function
     reads the stored arrays: terminated = dones without timeouts, truncated = timeouts.
+
+    Examples
+    --------
+    >>> from stable_baselines3 import DQN  # doctest: +SKIP
+    >>> model = DQN("MlpPolicy", "CartPole-v1").learn(5_000)  # doctest: +SKIP
+    >>> from_sb3(model.replay_buffer, dt=0.02)  # doctest: +SKIP
     """
     if getattr(buffer, "optimize_memory_usage", False):
         hint = "It keeps no final states. Collect again with optimize_memory_usage=False."
@@ -111,6 +121,15 @@ def from_torchrl(
         Key of the logarithm of the probability of the logged action, as TorchRL's actors write it.
     gaps : {"raise", "cut"}, default="raise"
         What to do where a step does not continue the one before it; see `from_transitions`.
+
+    Returns
+    -------
+    Trajectories
+
+    Examples
+    --------
+    >>> from torchrl.envs import GymEnv  # doctest: +SKIP
+    >>> from_torchrl(GymEnv("CartPole-v1").rollout(100))  # doctest: +SKIP
     """
     steps = data if hasattr(data, "batch_size") and hasattr(data, "keys") else data[:]
     shape = tuple(steps.batch_size)

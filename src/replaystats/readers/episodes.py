@@ -38,6 +38,10 @@ def from_minari(
     behavior_probability : str, optional
         Entry of the episodes' ``infos`` with the probability of each logged action.
 
+    Returns
+    -------
+    Trajectories
+
     Notes
     -----
     Minari marks an episode whose recording was stopped as truncated. Either way its value beyond the last
@@ -96,6 +100,7 @@ def from_d3rlpy(
     Parameters
     ----------
     dataset : d3rlpy.dataset.MDPDataset or ReplayBuffer
+        Its episodes are read.
     final_states : array of shape (n, d), "repeat" or "drop", optional
         The state each episode ended in, if known. "repeat": a terminated episode ends in its last observation
         once more, which is right for LSTD (the value there is 0 and the state is not looked at) and wrong for
@@ -109,6 +114,12 @@ def from_d3rlpy(
     -------
     Trajectories
         With float32 numbers as d3rlpy stores them, in float64 arrays.
+
+    Examples
+    --------
+    >>> from d3rlpy.datasets import get_cartpole  # doctest: +SKIP
+    >>> dataset, env = get_cartpole()  # doctest: +SKIP
+    >>> from_d3rlpy(dataset, final_states="repeat")  # doctest: +SKIP
     """
     record = _non_empty(dataset.episodes)
     states = np.concatenate([side_by_side(episode.observations) for episode in record])

@@ -41,6 +41,10 @@ def from_flat(
     behavior_probability : array of shape (N,), optional
         Probability, in (0, 1], with which each logged action was chosen.
 
+    Returns
+    -------
+    Trajectories
+
     Examples
     --------
     >>> from_flat([0.0, 1.0, 2.0, 5.0, 6.0], [0, 3, 5], rewards=[1.0, 1.0, 9.0], terminated=[True, False])

@@ -38,8 +38,10 @@ def read_npz(
 
     Parameters
     ----------
-    path : path
+    path : str or path
+        The file.
     states : str, default="states"
+        The array of states, in one of the three layouts.
     rewards : str or None, default="rewards"
         (n, L), or (N,) in the two other layouts.
     actions : str, optional
@@ -55,9 +57,25 @@ def read_npz(
     behavior_probability : str, optional
         Probabilities, in (0, 1], of the logged actions: shaped as `rewards`.
     gaps : {"raise", "cut"}, default="raise"
-        As in `from_transitions`; only used beside `next_states`.
+        What to do where a row beside `next_states` starts elsewhere than the row before it ended: stop, or
+        begin a new trajectory.
     time_limit : int, None or "ask", default="ask"
-        As in `from_transitions`.
+        Steps after which an episode was cut off, whatever `terminated` says of it; None: there was no limit.
+        "ask": stop and ask, if nothing is said of truncation and many episodes have the same largest length.
+
+    Returns
+    -------
+    Trajectories
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "log.npz"
+    ...     np.savez(path, states=np.zeros((5, 4)), rewards=np.ones((5, 3)), terminated=np.zeros(5, bool))
+    ...     read_npz(path, dt=0.1)
+    Trajectories(5 x 3 steps, d=1, rewards, dt=0.1)
     """
     if offsets is not None and next_states is not None:
         raise ValueError(must_be("offsets", "None when `next_states` is given", repr(offsets)))

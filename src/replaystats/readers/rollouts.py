@@ -85,6 +85,15 @@ def find_dt(env: Any) -> float | None:
     Wrappers that repeat an action are not seen: multiply by the number of repeats. Copies that run in other
     processes (``AsyncVectorEnv``) are not asked.
 
+    Parameters
+    ----------
+    env : gymnasium.Env or gymnasium.vector.VectorEnv
+        The environment, with or without wrappers.
+
+    Returns
+    -------
+    float or None
+
     Examples
     --------
     >>> import gymnasium

@@ -37,8 +37,11 @@ def from_transitions(
     Parameters
     ----------
     states, next_states : array of shape (N, d) or (N,)
+        The state before and after each step.
     rewards : array of shape (N,), optional
+        What each step earned.
     actions : array of shape (N,) or (N, a), optional
+        What was done; integers stay integers.
     terminated, truncated : bool, or array of bool of shape (N,), optional
         Whether the step ended its episode: in an absorbing state, or by being cut off. Where trajectories
         with rewards come out in several lengths, `terminated` must be given; False says that none ended.
@@ -56,6 +59,10 @@ def from_transitions(
         Steps after which an episode was cut off, whatever `terminated` says of it; None: there was no limit.
         "ask": stop and ask, if there is no `truncated` and many episodes ended after one and the same largest
         number of steps.
+
+    Returns
+    -------
+    Trajectories
 
     Examples
     --------

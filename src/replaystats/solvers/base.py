@@ -77,6 +77,16 @@ class Solver(ABC):
     plain : bool
         Whether the answer solves the equations as they are: without a penalty, and without a truncation that
         is meant as one.
+
+    Examples
+    --------
+    >>> class Halved(Solver):
+    ...     def solve(self, A, b, *, symmetric=False):
+    ...         return replace(LU().solve(A, b), theta=np.linalg.solve(A, b) / 2)
+    >>> from dataclasses import replace
+    >>> from replaystats.solvers import LU
+    >>> Halved().solve(np.array([[[2.0]]]), np.array([[[4.0]]])).theta.ravel()
+    array([1.])
     """
 
     plain: ClassVar[bool] = False
@@ -146,6 +156,7 @@ def warn_left_out(solution: Reported, names: Sequence[str] | None = None, *, sta
     Parameters
     ----------
     solution : Solution or Replicates
+        What a solver returned.
     names : sequence of str, optional
         Of the features; default their numbers.
     stacklevel : int

@@ -36,7 +36,14 @@ class LU(Solver):
 
 @dataclass(frozen=True, slots=True)
 class Cholesky(Solver):
-    """For symmetric positive definite matrices; anything else counts as failed."""
+    """For symmetric positive definite matrices; anything else counts as failed.
+
+    Examples
+    --------
+    >>> A, b = np.array([[[2.0]], [[-2.0]]]), np.ones((2, 1, 1))
+    >>> Cholesky().solve(A, b, symmetric=True).failed
+    array([False,  True])
+    """
 
     plain: ClassVar[bool] = True
 
@@ -62,6 +69,11 @@ class Ridge(Solver):
     ----------
     alpha : float
         Penalty on the scale of the sums over a subset, as in ``sklearn.linear_model.Ridge``.
+
+    Examples
+    --------
+    >>> Ridge(alpha=1.0).solve(np.array([[[3.0]]]), np.array([[[2.0]]])).theta.ravel()  # 2 / (3 + 1)
+    array([0.5])
     """
 
     alpha: float

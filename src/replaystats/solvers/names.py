@@ -29,6 +29,10 @@ def parse_solver(text: str) -> Solver:
         "pinv" (threshold sqrt(eps), as published), "pinv:RCOND", "lu" (the plain inverse), "auto",
         "auto:RCOND" or "ridge:ALPHA" with ALPHA on the scale of the sums over a subset.
 
+    Returns
+    -------
+    Solver
+
     Examples
     --------
     >>> parse_solver("pinv:1e-6")
