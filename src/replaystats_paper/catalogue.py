@@ -20,14 +20,12 @@ class Experiment:
 
     Attributes
     ----------
-    name, title, paper, claim : str
-        What to type, what it is, where the paper has it, and what the paper says of it.
+    name, title, paper : str
+        What to type, what it is, and where the paper has it.
     view : str
-        How its cells are shown: value, variance, rmse, time, scaling, really or support.
+        How its cells are shown: value, variance, rmse, time, map, scaling, really or support.
     algorithm : str
         Whose results of a cell are shown; "" for cells with one algorithm.
-    demand : str
-        Whether the claim is about "all" settings or "most".
     repetitions : int
         The published M.
     cells, quick_cells : tuple of Cell
@@ -37,21 +35,28 @@ class Experiment:
     name: str
     title: str
     paper: str
-    claim: str
     view: str
     algorithm: str
-    demand: str
     repetitions: int
     cells: tuple[Cell, ...]
     quick_cells: tuple[Cell, ...]
 
     def chosen_repetitions(self, wanted: int | None) -> int:
         """Return M as published, or as wanted where repetitions are the data sets of a figure."""
-        return self.repetitions if wanted is None or self.view in ("time", "scaling", "support") else wanted
+        return (
+            self.repetitions
+            if wanted is None or self.view in ("time", "scaling", "map", "support")
+            else wanted
+        )
 
     def chosen_cells(self, quick: bool) -> tuple[Cell, ...]:
         """Return the cells of a quick or of a full run."""
         return self.quick_cells if quick else self.cells
+
+    @property
+    def whose(self) -> str:
+        """Under which name a cell keeps the results that the experiment shows."""
+        return self.algorithm or "krr"
 
     def __repr__(self) -> str:
         return f"Experiment({self.name}, {len(self.cells)} cells, {self.paper})"
@@ -91,18 +96,17 @@ def _read(name: str, config: Mapping[str, Any]) -> Experiment:
         name=name,
         title=config["title"],
         paper=config["paper"],
-        claim=config["claim"],
         view=config["view"],
         algorithm=config.get("algorithm", ""),
-        demand=check_choice(config.get("demand", "all"), "demand", ("all", "most")),
         repetitions=config.get("repetitions", 1),
-        cells=_expand(config["study"], grid),
-        quick_cells=_expand(config["study"], {**grid, **config.get("quick", {})}),
+        cells=_expand(config, grid),
+        quick_cells=_expand(config, {**grid, **config.get("quick", {})}),
     )
 
 
-def _expand(study: str, grid: Mapping[str, Sequence[Any]]) -> tuple[Cell, ...]:
-    """Return one cell per combination; a share of n becomes k."""
+def _expand(config: Mapping[str, Any], grid: Mapping[str, Sequence[Any]]) -> tuple[Cell, ...]:
+    """Return one cell per combination; a share of n becomes k, and a slow method stops at its largest n."""
+    largest = config.get("largest_n", {})
     names = list(grid)
     cells = []
     for values in itertools.product(*grid.values()):
@@ -112,5 +116,7 @@ def _expand(study: str, grid: Mapping[str, Sequence[Any]]) -> tuple[Cell, ...]:
             if not 0 < share <= 1:
                 raise ValueError(must_be("share", "in (0, 1]", share))
             parameters["k"] = round(share * int(parameters["n"]))
-        cells.append(Cell(study, tuple(parameters.items())))
+        if parameters.get("method") in largest and parameters["n"] > largest[parameters["method"]]:
+            continue
+        cells.append(Cell(config["study"], tuple(parameters.items())))
     return tuple(cells)

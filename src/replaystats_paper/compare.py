@@ -1,18 +1,20 @@
 """Agreement with the published numbers, as numbers.
 
-Over the cells of an algorithm: the mean of log(ours / published), with its standard error from the scatter of
+In the mean over the cells of an algorithm: log(ours / published), with its standard error from the scatter of
 the cells. Where all cells share one set of test points, the error of that choice is added; the scatter cannot
-show it (see `held_out`).
+show it (see `held_out`). And cell by cell: each one's distance from the others, in their scatter. What either
+comparison could have noticed is said beside it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 
 from .cells import Cell
 from .journal import Journal
@@ -24,6 +26,7 @@ _PUBLISHED_MEDIANS = {"variance": "median_var", "rmse": "median_rmse"}
 _PUBLISHED_DIFFERENCES = {"variance": "var_diff", "rmse": "rmse_diff"}
 # Agreement means within this many standard errors.
 LIMIT = 3.0
+_POWER_80 = 0.8416  # the normal quantile of 80 %
 
 Pair = tuple[dict[str, Any], dict[str, Any]]  # our results of a cell, and the published record
 
@@ -79,9 +82,42 @@ class Agreement:
         """Whether the difference is within `LIMIT` standard errors."""
         return abs(self.z) <= LIMIT
 
+    @property
+    def detectable(self) -> float:
+        """The true difference that would have been noticed with a probability of 80 %."""
+        return (LIMIT + _POWER_80) * self.total_error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellAgreement:
+    """One cell beside the other cells of its algorithm.
+
+    Attributes
+    ----------
+    algorithm, measure, quantity, key : str
+    difference : float
+        Ours less published, in logs or shares.
+    t : float
+        Its distance from the mean of the other cells, in their scatter: Student's t with n_cells - 2 degrees.
+    p : float
+        Two-sided probability of a larger one.
+    detectable : float
+        The departure of one cell that would have been noticed with a probability of 80 %, at three standard
+        deviations.
+    """
+
+    algorithm: str
+    measure: str
+    quantity: str
+    key: str
+    difference: float
+    t: float
+    p: float
+    detectable: float
+
 
 def compare_algorithm(algorithm: str, cells: Iterable[tuple[Cell, str]], journal: Journal) -> list[Agreement]:
-    """Return every comparison for one algorithm.
+    """Return every comparison for one algorithm, in the mean over its cells.
 
     Parameters
     ----------
@@ -92,71 +128,89 @@ def compare_algorithm(algorithm: str, cells: Iterable[tuple[Cell, str]], journal
     journal : Journal
         With the results of those cells.
     """
-    pairs = []
+    keys, gaps = _all_gaps(cells, journal)
+    if len(keys) < 2:
+        return []
+    errors = _test_points_errors(algorithm, journal)
+    return [
+        Agreement(
+            algorithm=algorithm,
+            measure=measure,
+            quantity=quantity,
+            n_cells=len(keys),
+            ours=float(ours.mean()),
+            published=float(theirs.mean()),
+            standard_error=float((ours - theirs).std(ddof=1) / math.sqrt(len(keys))),
+            test_points_error=errors.get((measure, quantity), 0.0),
+        )
+        for (measure, quantity), (ours, theirs) in gaps.items()
+    ]
+
+
+def compare_each_cell(
+    algorithm: str, cells: Iterable[tuple[Cell, str]], journal: Journal
+) -> list[CellAgreement]:
+    """Return every comparison of one algorithm, cell by cell; parameters as for `compare_algorithm`.
+
+    Examples
+    --------
+    With nothing computed there is nothing to compare:
+
+    >>> from pathlib import Path; from tempfile import TemporaryDirectory; from .cells import Settings
+    >>> with TemporaryDirectory() as folder, Journal(Path(folder), Settings()) as journal:
+    ...     compare_each_cell("lstd", [], journal)
+    []
+    """
+    keys, gaps = _all_gaps(cells, journal)
+    n = len(keys)
+    found: list[CellAgreement] = []
+    for (measure, quantity), (ours, theirs) in gaps.items() if n >= 4 else ():
+        gap = ours - theirs
+        # Mean and scatter of the n - 1 others, for every cell at once.
+        mean = (gap.sum() - gap) / (n - 1)
+        variance = (gap.var() * n - (gap - gap.mean()) ** 2 * n / (n - 1)) / (n - 2)
+        spread = np.sqrt(np.maximum(variance, 0.0) * n / (n - 1))
+        if not (spread > 1e-12).all():  # shares that are 1 in all cells but one have no scatter to judge by
+            continue
+        t = (gap - mean) / spread
+        p = 2 * student.sf(np.abs(t), n - 2)
+        found += [
+            CellAgreement(
+                algorithm=algorithm, measure=measure, quantity=quantity, key=keys[i],
+                difference=float(gap[i]), t=float(t[i]), p=float(p[i]), detectable=float((LIMIT + _POWER_80) *
+                spread[i]),
+            )
+            for i in range(n)
+        ]  # fmt: skip
+    return found
+
+
+def _all_gaps(
+    cells: Iterable[tuple[Cell, str]], journal: Journal
+) -> tuple[list[str], dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]]:
+    """Return the keys of the cells, and ours and published, (cells,) each, by measure and quantity."""
+    keys: list[str] = []
+    pairs: list[Pair] = []
     for cell, whose in cells:
         record = published_record(cell, whose)
         if record is not None and cell.key in journal.lines:
+            keys.append(cell.key)
             pairs.append((journal.results(cell.key)[whose], record))
-    if len(pairs) < 2:
-        return []
-    test_errors = _test_points_errors(algorithm, journal)
-    comparisons = []
-    for measure in MEASURES:
-        comparisons += _medians(algorithm, measure, pairs, test_errors)
-        comparisons += _shares(algorithm, measure, pairs, test_errors)
-    return comparisons
-
-
-def _medians(
-    algorithm: str,
-    measure: str,
-    pairs: Sequence[Pair],
-    test_errors: dict[tuple[str, str], float],
-) -> list[Agreement]:
-    name = _PUBLISHED_MEDIANS[measure]
-    ours = {method: _logs(median_of(result, measure, method) for result, _ in pairs) for method in METHODS}
-    theirs = {method: _logs(record[name][method] for _, record in pairs) for method in METHODS}
-    for method in REPLAYED:
-        ours[f"{method}/plain"] = ours[method] - ours["plain"]
-        theirs[f"{method}/plain"] = theirs[method] - theirs["plain"]
-    return [
-        _compared(algorithm, measure, quantity, ours[quantity], theirs[quantity],
-                  test_errors.get((measure, quantity), 0.0))
-        for quantity in ours
-    ]  # fmt: skip
-
-
-def _shares(
-    algorithm: str,
-    measure: str,
-    pairs: Sequence[Pair],
-    test_errors: dict[tuple[str, str], float],
-) -> list[Agreement]:
-    comparisons = []
-    for method in REPLAYED:
-        name = f"{_PUBLISHED_DIFFERENCES[measure]}_{method}"
-        ours = np.array([float((differences(result, measure, method) > 0).mean()) for result, _ in pairs])
-        theirs = np.array([record[name]["frac_pos"] for _, record in pairs])
-        quantity = f"{method} > 0"
-        error = test_errors.get((measure, quantity), 0.0)
-        comparisons.append(_compared(algorithm, measure, quantity, ours, theirs, error))
-    return comparisons
-
-
-def _compared(
-    algorithm: str, measure: str, quantity: str, ours: np.ndarray, theirs: np.ndarray, test_error: float
-) -> Agreement:
-    gap = ours - theirs
-    return Agreement(
-        algorithm=algorithm,
-        measure=measure,
-        quantity=quantity,
-        n_cells=len(gap),
-        ours=float(ours.mean()),
-        published=float(theirs.mean()),
-        standard_error=float(gap.std(ddof=1) / math.sqrt(len(gap))),
-        test_points_error=test_error,
-    )
+    gaps: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
+    for measure in MEASURES if pairs else ():
+        ours = {m: _logs(median_of(result, measure, m) for result, _ in pairs) for m in METHODS}
+        theirs = {m: _logs(record[_PUBLISHED_MEDIANS[measure]][m] for _, record in pairs) for m in METHODS}
+        for m in METHODS:
+            gaps[measure, m] = ours[m], theirs[m]
+        for m in REPLAYED:
+            gaps[measure, f"{m}/plain"] = ours[m] - ours["plain"], theirs[m] - theirs["plain"]
+        for m in REPLAYED:
+            name = f"{_PUBLISHED_DIFFERENCES[measure]}_{m}"
+            gaps[measure, f"{m} > 0"] = (
+                np.array([float((differences(result, measure, m) > 0).mean()) for result, _ in pairs]),
+                np.array([record[name]["frac_pos"] for _, record in pairs]),
+            )
+    return keys, gaps
 
 
 def _logs(values: Iterable[float]) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +22,22 @@ from replaystats.plots.style import (
 from .catalogue import Experiment
 from .cells import Cell
 from .journal import Journal
+from .mapping import PLAIN
 from .measures import METHODS, REPLAYED, differences
 from .policy import GRID, zero_rmse
 from .published import published_record
 from .scaling import LABELS
-from .verdicts import whose
 
 Y_LABELS = {"variance": "variance, plain − replay", "rmse": "RMSE, plain − replay"}
 # The part of a value figure in which all curves can be told apart.
 ZOOM = 2.0
 # Where the largest value is this many times the typical one, boxes are flat lines on a linear scale.
 FLAT_BOXES = 15.0
+_MAP_COLOURS = ("#0072B2", "#56B4E9", "#009E73", "#66C2A5", "#CC79A7", "#E69F00", "#D55E00")
 _SCALING_STYLE = {
     "full": ("#000000", "o"),
-    "cheapest": ("#D55E00", "s"),
+    "claimed": ("#D55E00", "s"),
+    "exact": ("#E69F00", "<"),
     "example1": ("#0072B2", "v"),
     "example2": ("#56B4E9", "^"),
     "nystroem": ("#009E73", "D"),
@@ -47,12 +49,50 @@ def draw_experiment(
     experiment: Experiment, cells: Sequence[Cell], journal: Journal, folder: Path
 ) -> Path | None:
     """Draw and save the figure of an experiment; return the PNG, or None where it has no figure."""
-    draw = _DRAWERS.get(experiment.view)
-    if draw is None:
+    if experiment.view not in _DRAWERS:
         return None
-    figure = draw(experiment, cells, journal)
-    figure.suptitle(f"{experiment.title}  ({experiment.paper})", fontsize=11)
+    figure = _DRAWERS[experiment.view][0](experiment, cells, journal)
+    repetitions = journal.lines[cells[0].key]["repetitions"]
+    figure.suptitle(
+        f"{experiment.title}  ({experiment.paper}; {_sizes(cells)}M = {repetitions})", fontsize=11
+    )
     return save_figure(figure, folder / experiment.name)[0]
+
+
+def caption_of(experiment: Experiment) -> str:
+    """Return what is said under the figure of an experiment."""
+    return _DRAWERS[experiment.view][1] if experiment.view in _DRAWERS else ""
+
+
+def _sizes(cells: Sequence[Cell]) -> str:
+    """Return n, B and k where a figure has one cell and its panels do not say them."""
+    if len(cells) != 1 or "B" not in dict(cells[0].parameters):
+        return ""
+    cell = cells[0]
+    return f"n = {cell['n']}, B = {cell['B']}, k/n = {cell['k'] / cell['n']:g}, "
+
+
+def _map(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
+    """Time, variance, squared bias and error against n, one line per method."""
+    figure, axes = new_figure(2, 2, size=(10.0, 7.0), sharex=True)
+    names = list(dict.fromkeys(name for cell in cells for name in journal.results(cell.key)["rows"]))
+    titles = {"seconds": "seconds, fit and prediction", "variance": "variance", "bias2": "squared bias",
+              "rmse": "RMSE to the true function"}  # fmt: skip
+    for ax, (measure, title) in zip(axes.ravel(), titles.items(), strict=True):
+        for i, name in enumerate(names):
+            found = [(c["n"], journal.results(c.key)["rows"].get(name)) for c in cells]
+            points = [(n, row[measure]) for n, row in found if row is not None and row[measure] > 0]
+            colour = "#000000" if name == PLAIN else _MAP_COLOURS[i % len(_MAP_COLOURS)]
+            power_law(
+                ax, [n for n, _ in points], [v for _, v in points], label=name, colour=colour, marker="."
+            )
+        ax.set_title(title, fontsize=9)
+        ax.grid(which="both", linewidth=0.3, alpha=0.6)
+    for ax in axes[-1]:
+        ax.set_xlabel("n", fontsize=8)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    return figure
 
 
 def _differences(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
@@ -70,6 +110,8 @@ def _differences(experiment: Experiment, cells: Sequence[Cell], journal: Journal
         for (n_resamples, subset), ax in zip(row, row_axes, strict=True):
             difference_panel(ax, panels[n_resamples, subset], symlog=scale)
             ax.set_title(f"B = {n_resamples}, {name} = {subset:g}", fontsize=9)
+            if experiment.view == "rmse":
+                _print_medians(ax, panels[n_resamples, subset])
             ax.tick_params(labelsize=8)
         row_axes[0].set_ylim(difference_limits(together, scale))
         row_axes[0].set_ylabel(Y_LABELS[experiment.view], fontsize=8)
@@ -77,6 +119,16 @@ def _differences(experiment: Experiment, cells: Sequence[Cell], journal: Journal
         ax.set_xlabel("n", fontsize=8)
     difference_legend(figure, n_columns=5 if len(rows[0]) > 1 else 2)
     return figure
+
+
+def _print_medians(ax: Any, groups: Sequence[dict[str, Any]]) -> None:
+    """Print sign and size of the median over each box."""
+    for i, group in enumerate(groups):
+        for offset, method in ((-0.33, "U"), (0.15, "V")):
+            if len(group[method]):
+                median = float(np.median(group[method]))
+                ax.text(i + offset, 0.99, f"{median:+.2g}", fontsize=6, ha="center", va="top",
+                        color=COLOURS[method], transform=ax.get_xaxis_transform())  # fmt: skip
 
 
 def _rows_of_panels(keys: Sequence[tuple[int, float]]) -> list[list[tuple[int, float]]]:
@@ -94,8 +146,8 @@ def _subset_size(cell: Cell) -> float:
 
 
 def _group(experiment: Experiment, cell: Cell, journal: Journal) -> dict[str, Any]:
-    results = journal.results(cell.key)[whose(experiment)]
-    record = published_record(cell, whose(experiment))
+    results = journal.results(cell.key)[experiment.whose]
+    record = published_record(cell, experiment.whose)
     name = {"variance": "var_diff", "rmse": "rmse_diff"}[experiment.view]
     return {
         "label": str(cell["n"]),
@@ -117,7 +169,7 @@ def _linear_width(groups: Sequence[dict[str, Any]]) -> float | None:
 
 def _value(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
     """Mean and pointwise 95 % band: the whole of it, and the part near the truth."""
-    results = journal.results(cells[0].key)[whose(experiment)]
+    results = journal.results(cells[0].key)[experiment.whose]
     figure, axes = new_figure(1, 2, size=(10.0, 4.0))
     for ax in axes[0]:
         for method in METHODS:
@@ -184,4 +236,20 @@ def draw_inverses(cell: Cell, journal: Journal, folder: Path) -> Path:
     return save_figure(figure, folder / f"inverses-n{cell['n']}")[0]
 
 
-_DRAWERS = {"variance": _differences, "rmse": _differences, "value": _value, "scaling": _scaling}
+_AXIS = (
+    "Every point is inside the frame; the axis is symmetric logarithmic where boxes would else be flat. "
+    "Whiskers of our boxes reach to 1.5 interquartile ranges, those of the published ones from minimum to "
+    "maximum: their files hold five numbers."
+)
+# View of an experiment -> how it is drawn, and what is said under the figure.
+_DRAWERS: dict[str, tuple[Callable[[Experiment, Sequence[Cell], Journal], Any], str]] = {
+    "variance": (_differences, f"Differences of the sample variances, over test points. {_AXIS}"),
+    "rmse": (
+        _differences,
+        "Differences of the RMSEs, over repetitions; the number over a box is its median: above 0 replay has "
+        f"the smaller error. {_AXIS}",
+    ),
+    "value": (_value, "Mean and pointwise 2.5 to 97.5 % band over the repetitions."),
+    "scaling": (_scaling, "Both axes are logarithmic."),
+    "map": (_map, "Both axes are logarithmic; a squared bias below its own noise is not drawn."),
+}

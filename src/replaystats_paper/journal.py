@@ -24,7 +24,12 @@ from .lock import FolderLock
 
 FILE_NAME = "cells.jsonl"
 SET_ASIDE_NAME = "cells.set-aside"
-_FIELDS = {"key": str, "repetitions": int, "seconds": (int, float), "results": dict}
+_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "key": str,
+    "repetitions": int,
+    "seconds": (int, float),
+    "results": dict,
+}
 
 
 class Journal:

@@ -8,28 +8,32 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scipy.stats import t as student
+
 from replaystats.toolkit import duration, embed_json, embed_picture, render, significant
 
 from . import really
 from .catalogue import Experiment
 from .cells import Cell, Settings
-from .compare import LIMIT, Agreement, compare_algorithm
+from .claims import Claim, judge_claims
+from .compare import LIMIT, Agreement, CellAgreement, compare_algorithm, compare_each_cell
 from .explorer import GROUPS, explorer_data, groups_of
-from .figures import draw_experiment, draw_inverses
+from .figures import caption_of, draw_experiment, draw_inverses
 from .held_out import N_SETS
 from .journal import Journal
 from .known import KNOWN_DIFFERENCES
-from .verdicts import FAILS, HOLDS, ONLY_PSEUDO_INVERSE, Verdict, judge
+from .rules import FAILS, HOLDS, UNDECIDED, Verdict
 
 TITLE = "The paper, re-run beside its published numbers"
-BADGES = {HOLDS: "good", ONLY_PSEUDO_INVERSE: "part", FAILS: "bad"}
-_AXIS = "Every point is inside the frame; the axis is symmetric logarithmic where boxes would else be flat."
-CAPTIONS = {
-    "variance": f"Differences of the sample variances, over test points. {_AXIS}",
-    "rmse": f"Differences of the RMSEs, over repetitions. {_AXIS}",
-    "value": "Mean and pointwise 2.5 to 97.5 % band over the repetitions.",
-    "scaling": "Both axes are logarithmic.",
-}
+# A comparison of one cell stands out when chance would bring one so large in a hundred such runs.
+STANDS_OUT = 0.01
+
+
+def badge_of(label: str) -> str:
+    """Return the colour of a verdict: good, part, bad or open."""
+    if label == UNDECIDED:
+        return "open"
+    return {HOLDS: "good", FAILS: "bad"}.get(label, "part")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,15 +47,17 @@ class Findings:
         Name of an experiment -> its cells in this run.
     journal : Journal
     agreement : list of Agreement
+    each_cell : list of CellAgreement
     verdicts : dict
-        Name of an experiment -> its verdict.
+        Name of a claim -> the claim and its verdict.
     """
 
     experiments: Sequence[Experiment]
     cells: dict[str, tuple[Cell, ...]]
     journal: Journal
     agreement: list[Agreement] = field(default_factory=list)
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    each_cell: list[CellAgreement] = field(default_factory=list)
+    verdicts: dict[str, tuple[Claim, Verdict]] = field(default_factory=dict)
 
     @property
     def all_cells(self) -> list[Cell]:
@@ -68,10 +74,9 @@ def collect(experiments: Sequence[Experiment], journal: Journal, *, quick: bool)
         of_all = ((cell, pair) for cell in findings.all_cells for pair in groups_of(cell))
         mine = [(cell, whose) for cell, (name, whose) in of_all if name == group]
         findings.agreement.extend(compare_algorithm(group, mine, journal))
-    for experiment in experiments:
-        verdict = judge(experiment, cells[experiment.name], journal)
-        if verdict is not None:
-            findings.verdicts[experiment.name] = verdict
+        findings.each_cell.extend(compare_each_cell(group, mine, journal))
+    whose = {experiment.name: experiment.whose for experiment in experiments}
+    findings.verdicts.update(judge_claims(cells, whose, journal))
     return findings
 
 
@@ -94,31 +99,73 @@ def write_page(
         "n_compared": len(findings.agreement),
         "n_test_sets": N_SETS,
         "limit": LIMIT,
+        "each_cell": _each_cell(findings.each_cell),
+        "claims": [_claim(*pair) for pair in findings.verdicts.values()],
         "experiments": shown,
         "explorer": embed_json(records) if records["records"] else "",
         "really": sections,
         "known": KNOWN_DIFFERENCES,
         "about": _about(settings, manifest),
     }
-    return render("reproduction.html.j2", context)
+    return render("reproduction.html.j2", context, package=__package__)
 
 
 def _experiment(experiment: Experiment, findings: Findings, folder: Path) -> dict[str, Any]:
     cells, journal = findings.cells[experiment.name], findings.journal
     picture = draw_experiment(experiment, cells, journal, folder)
-    verdict = findings.verdicts.get(experiment.name)
+    under = [pair for pair in findings.verdicts.values() if pair[0].needs[0] == experiment.name]
     return {
         "name": experiment.name,
         "title": experiment.title,
         "paper": experiment.paper,
-        "claim": experiment.claim,
         "repetitions": journal.lines[cells[0].key]["repetitions"],
-        "verdict": verdict and {**asdict(verdict), "kind": BADGES[verdict.label]},
+        "claims": [_claim(*pair) for pair in under],
         "figure": embed_picture(picture) if picture else "",
-        "caption": CAPTIONS.get(experiment.view, ""),
+        "caption": caption_of(experiment),
         "times": really.time_table(experiment, cells, journal) if experiment.view == "time" else [],
         "scaling": really.scaling_table(cells, journal) if experiment.view == "scaling" else [],
+        "map": really.map_table(cells, journal) if experiment.view == "map" else [],
     }
+
+
+def _claim(claim: Claim, verdict: Verdict) -> dict[str, Any]:
+    return {
+        **asdict(verdict),
+        "name": claim.name,
+        "paper": claim.paper,
+        "words": claim.words,
+        "under": claim.needs[0],
+        "kind": badge_of(verdict.label),
+    }
+
+
+def _each_cell(each_cell: Sequence[CellAgreement]) -> dict[str, Any] | None:
+    """Summarise the comparisons of single cells: how many are far out, and how many chance would bring."""
+    if not each_cell:
+        return None
+    n = len(each_cell)
+    far = [one for one in each_cell if abs(one.t) > LIMIT]
+    largest = min(each_cell, key=lambda one: one.p)
+    logs = [one.detectable for one in each_cell if ">" not in one.quantity]
+    return {
+        "n": n,
+        "n_cells": len({(one.algorithm, one.key) for one in each_cell}),
+        "far": len(far),
+        "expected": sum(_beyond_limit(each_cell)),
+        "largest": f"{GROUPS[largest.algorithm]}, {largest.measure}, {largest.quantity}, {largest.key}",
+        "t": largest.t,
+        "chance": min(1.0, n * largest.p),
+        "ok": n * largest.p > STANDS_OUT,
+        "detectable": math.exp(sorted(logs)[len(logs) // 2]),
+    }
+
+
+def _beyond_limit(each_cell: Sequence[CellAgreement]) -> list[float]:
+    """Return the chance of each comparison to lie beyond the limit by luck."""
+    sizes: dict[str, set[str]] = {}
+    for one in each_cell:
+        sizes.setdefault(one.algorithm, set()).add(one.key)
+    return [float(2 * student.sf(LIMIT, len(sizes[one.algorithm]) - 2)) for one in each_cell]
 
 
 def _really(cells: Sequence[Cell], journal: Journal, folder: Path, *, full: bool) -> dict[str, Any]:
@@ -155,7 +202,10 @@ def _compared(a: Agreement) -> dict[str, Any]:
     share = ">" in a.quantity
     text = f"{100 * a.difference:+.1f} %" if share else f"× {math.exp(a.difference):.3f}"
     error = f"{100 * a.total_error:.1f} %" if share else f"{a.total_error:.3f}"
-    return {"text": text, "error": error, "z": a.z, "ok": a.agrees, "n_cells": a.n_cells}
+    noticed = f"{100 * a.detectable:.0f} %" if share else f"× {math.exp(a.detectable):.2f}"
+    return {
+        "text": text, "error": error, "z": a.z, "ok": a.agrees, "n_cells": a.n_cells, "noticed": noticed
+    }  # fmt: skip
 
 
 def _disagreement(a: Agreement) -> str:
@@ -175,15 +225,21 @@ def _subtitle(findings: Findings, quick: bool) -> str:
 def _cards(
     findings: Findings, manifest: dict[str, Any], speed: Sequence[dict[str, Any]]
 ) -> list[dict[str, str]]:
-    labels = [verdict.label for verdict in findings.verdicts.values()]
+    kinds = [badge_of(verdict.label) for _, verdict in findings.verdicts.values()]
     cards = [
         {
             "value": f"{sum(a.agrees for a in findings.agreement)} of {len(findings.agreement)}",
             "text": f"comparisons with published numbers within {LIMIT:g} standard errors",
         },
         *(
-            {"value": f"{labels.count(label)} of {len(labels)}", "text": f"claims: {label}"}
-            for label in (HOLDS, ONLY_PSEUDO_INVERSE, FAILS)
+            {"value": f"{kinds.count(kind)} of {len(kinds)}", "text": f"claims of the paper {text}"}
+            for kind, text in (
+                ("good", "hold as worded"),
+                ("part", "hold in part, with exceptions, or only with the pseudo-inverse"),
+                ("bad", "do not hold"),
+                ("open", "are undecided"),
+            )
+            if kind in kinds
         ),
         {"value": duration(manifest["cell_seconds"]), "text": f"of one core for {manifest['cells']} cells"},
     ]
@@ -210,7 +266,8 @@ def _notes(settings: Settings, quick: bool) -> list[str]:
                      + "; ".join(other) + ".")  # fmt: skip
     if quick:
         notes.append(
-            "A quick run: all experiments, the published number of repetitions, a part of the cells."
+            "A quick run: all experiments, the published number of repetitions M, a part of the cells. "
+            "Figure 1 is drawn with B = 100 in place of 500 or 1000; each figure says its n, B, k and M."
         )
     return notes
 

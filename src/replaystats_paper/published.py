@@ -45,6 +45,22 @@ def published_record(cell: Cell, algorithm: str) -> dict[str, Any] | None:
     return _records().get((_NAMES[cell.study], algorithm, cell["n"], cell["B"], cell["k"]))
 
 
+def published_hours() -> dict[str, float]:
+    """Return the hours that the published files state for each kind of experiment, plain and replayed fits.
+
+    Examples
+    --------
+    >>> {name: round(hours, 1) for name, hours in published_hours().items()}
+    {'krr': 0.1, 'boston': 11.0}
+    """
+    hours: dict[str, float] = {}
+    for record in _records().values():
+        if "Time_all" in record:
+            spent = sum(record["Time_all"].values()) / 3600
+            hours[record["experiment"]] = hours.get(record["experiment"], 0.0) + spent
+    return hours
+
+
 @lru_cache(maxsize=1)
 def _records() -> dict[tuple[Any, ...], dict[str, Any]]:
     text = (resources.files(__package__) / "published.json").read_text(encoding="utf-8")

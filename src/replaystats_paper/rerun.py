@@ -12,6 +12,7 @@ from typing import Any
 
 from .catalogue import Experiment
 from .cells import Settings
+from .compare import LIMIT
 from .journal import Journal, write_bytes
 from .manifest import describe_machine, package_versions
 from .page import Findings, collect, write_page
@@ -95,7 +96,12 @@ def summarise_findings(findings: Findings) -> dict[str, Any]:
             {**asdict(a), "difference": a.difference, "z": a.z, "agrees": a.agrees}
             for a in findings.agreement
         ],
-        "verdicts": {name: asdict(verdict) for name, verdict in findings.verdicts.items()},
+        "each_cell": [asdict(one) for one in findings.each_cell if abs(one.t) > LIMIT],
+        "n_each_cell": len(findings.each_cell),
+        "verdicts": {
+            name: {"words": claim.words, "paper": claim.paper, **asdict(verdict)}
+            for name, (claim, verdict) in findings.verdicts.items()
+        },
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from . import ablation, held_out, kernel, policy, scaling, timing, tuned
+from . import ablation, held_out, kernel, mapping, policy, proposals, scaling, timing, tuned
 from .cells import Cell, Settings
 
 RunCell = Callable[[Cell, Settings, int], dict[str, Any]]
@@ -51,7 +51,13 @@ STUDIES: dict[str, Study] = {
     ),
     "tuned": Study(tuned.run_cell, lambda cell, repetitions: 2 * _kernel_cost(cell, repetitions)),
     "testsets": Study(held_out.run_cell, lambda cell, repetitions: 0.2 * repetitions),
-    "timing": Study(timing.run_table_cell, lambda cell, repetitions: 5e-3 * repetitions, timed=True),
+    "timing": Study(
+        timing.run_table_cell,
+        lambda cell, repetitions: (4e-3 + 1e-11 * cell["n"] ** 3) * timing.budgeted(repetitions, cell["n"]),
+        timed=True,
+    ),
+    "map": Study(mapping.run_cell, lambda cell, repetitions: 4.0 + 1e-3 * cell["n"], timed=True),
+    "importance": Study(proposals.run_cell, lambda cell, repetitions: 0.05 * cell["k"] ** 2),
     "twin": Study(timing.run_twin_cell, lambda cell, repetitions: 0.5, timed=True),
     "scaling": Study(
         scaling.run_cell, lambda cell, repetitions: 1e-7 * cell["n"] ** 2 * repetitions, timed=True

@@ -28,24 +28,38 @@ TWIN_CELLS = {
 
 
 def run_table_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
-    """Time M plain and replayed fits, without and with the prediction of 100 points, in seconds."""
+    """Time plain and replayed fits, without and with the prediction of 100 points, in seconds.
+
+    The three take turns on every data set, each going first equally often, so that whatever slows the machine
+    down slows all of them; `ratios` holds replayed / plain of every turn, prediction included.
+    """
     task = kernel.simulated_task(cell_stream(settings.seed, "simulated test points"))
     n, alpha = cell["n"], kernel.penalty(cell["n"])
-    fit_time, total_time = np.zeros(len(METHODS)), np.zeros(len(METHODS))
-    for repetition in range(repetitions):
-        rng = cell_stream(settings.seed, cell.key, repetition)
+    turns = budgeted(repetitions, n)
+    seconds = np.zeros((2, turns, len(METHODS)))
+    for turn in range(turns):
+        rng = cell_stream(settings.seed, cell.key, turn)
         X, y = task.draw(n, rng)
-        for method, plan in enumerate(kernel.draw_plans(n, cell["B"], cell["k"], rng)):
+        plans = kernel.draw_plans(n, cell["B"], cell["k"], rng)
+        for step in range(len(METHODS)):
+            method = (turn + step) % len(METHODS)
             started = time.process_time()
-            fitted_model = kernel.fit_paper(X, y, plan, alpha)
+            model = kernel.fit_paper(X, y, plans[method], alpha)
             fitted = time.process_time()
-            fitted_model.predict(task.X_test)
-            fit_time[method] += fitted - started
-            total_time[method] += time.process_time() - started
+            model.predict(task.X_test)
+            seconds[:, turn, method] = fitted - started, time.process_time() - started
+    fit, total = seconds
     return {
-        "fit": dict(zip(METHODS, fit_time.tolist(), strict=True)),
-        "fit_and_predict": dict(zip(METHODS, total_time.tolist(), strict=True)),
+        "turns": turns,
+        "fit": dict(zip(METHODS, fit.mean(axis=0).tolist(), strict=True)),
+        "fit_and_predict": dict(zip(METHODS, total.mean(axis=0).tolist(), strict=True)),
+        "ratios": {m: (total[:, i] / total[:, 0]).tolist() for i, m in enumerate(METHODS) if i > 0},
     }
+
+
+def budgeted(repetitions: int, n: int) -> int:
+    """Return how often to repeat what grows with n: all repetitions to n = 500, then fewer, at least 9."""
+    return min(repetitions, max(9, round(repetitions * (500 / n) ** 2)))
 
 
 def run_twin_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:

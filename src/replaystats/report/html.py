@@ -13,7 +13,7 @@ from .._core.errors import require_extra
 from .tables import duration, percent, significant
 
 
-def render(template: str, context: dict[str, Any]) -> str:
+def render(template: str, context: dict[str, Any], *, package: str = __package__) -> str:
     """Fill a template of `templates/`; an unknown name in it is an error, text is escaped.
 
     Parameters
@@ -23,20 +23,26 @@ def render(template: str, context: dict[str, Any]) -> str:
     context : dict
         What the template may use, besides the filters ``significant``, ``percent`` and ``duration`` and the
         function ``include_raw`` that puts a file of `templates/` in as it is.
+    package : str
+        Whose folder `templates` is looked into first; what it does not have comes from this package's, the
+        style of the pages for example.
     """
     jinja2 = require_extra("jinja2", extra="experiments", purpose="The HTML report")
-    folder = resources.files(__package__) / "templates"
+    folders = [resources.files(name) / "templates" for name in (package, __package__)]
+
+    def text_of(name: str) -> str:
+        found = next((folder / name for folder in folders if (folder / name).is_file()), folders[-1] / name)
+        return found.read_text(encoding="utf-8")
+
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        loader=jinja2.FunctionLoader(text_of),
         undefined=jinja2.StrictUndefined,
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(significant=significant, percent=percent, duration=duration)
-    environment.globals["include_raw"] = lambda name: jinja2.utils.markupsafe.Markup(
-        (folder / name).read_text(encoding="utf-8")
-    )
+    environment.globals["include_raw"] = lambda name: jinja2.utils.markupsafe.Markup(text_of(name))
     return str(environment.get_template(template).render(context))
 
 

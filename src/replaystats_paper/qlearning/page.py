@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from replaystats.toolkit import embed_picture, render, require_extra, significant
 
@@ -106,8 +107,13 @@ def write_page(result: QLearningResult, folder: Path) -> Path:
     markup = require_extra("markupsafe", extra="experiments", purpose="The HTML report")
     body = markup.Markup(html_section(result, folder))  # the section escapes its texts itself
     path = folder / "report.html"
-    write_bytes(path, render("section.html.j2", {"title": "Replay in Q-learning", "body": body}).encode())
+    write_bytes(path, _page(body).encode())
     return path
+
+
+def _page(body: Any) -> str:
+    context = {"title": "Replay in Q-learning", "body": body}
+    return render("section.html.j2", context, package="replaystats_paper")
 
 
 def _verdicts(result: QLearningResult) -> str:

@@ -65,7 +65,7 @@ def test_a_template_refuses_names_it_does_not_know():
     from jinja2 import UndefinedError
 
     with pytest.raises(UndefinedError):
-        render("reproduction.html.j2", {})
+        render("estimate.html.j2", {})
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,11 @@
       svg.append(element("path", { d: path(band.mean[m]), fill: "none", stroke: COLOUR[m], "stroke-width": 1.8 }));
     }
     svg.append(element("path", { d: path(grid.map((s) => Math.pow(Math.cos(s), 3))), fill: "none", stroke: "var(--truth)", "stroke-width": 1.8, "stroke-dasharray": "5 4" }));
+    [["plain", "plain"], ["U", "U"], ["V", "V"], ["truth", "truth"]].forEach(([m, label], i) => {
+      const at = LEFT + 12 + 74 * i, line = { x1: at, x2: at + 18, y1: TOP + 6, y2: TOP + 6, "stroke-width": 2 };
+      svg.append(element("line", { ...line, stroke: m === "truth" ? "var(--truth)" : COLOUR[m], ...(m === "truth" ? { "stroke-dasharray": "5 4" } : {}) }));
+      svg.append(element("text", { x: at + 22, y: TOP + 10 }, label));
+    });
     svg.append(element("text", { x: (LEFT + W) / 2, y: H - 10, "text-anchor": "middle" }, "value at state s; drawn to ±3, bands beyond are cut"));
     return svg;
   }

@@ -1,0 +1,135 @@
+"""What the paper says, sentence by sentence: where, in which words, and by which rule it is judged here.
+
+One row per claim. The rule obeys the claim's own quantifier: "all" and "consistently" mean every one,
+"generally" and "tends to" mean most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from . import cost_rules, rules
+from .cells import Cell
+from .journal import Journal
+from .rules import Evidence, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A sentence of the paper and how it is judged.
+
+    Attributes
+    ----------
+    name : str
+    paper : str
+        Where it stands.
+    words : str
+        What it says, in its own quantifiers.
+    needs : tuple of str
+        The experiments it is judged on; without all of them it is not judged. Its verdict stands under the
+        first.
+    rule : callable
+        Evidence -> Verdict.
+    """
+
+    name: str
+    paper: str
+    words: str
+    needs: tuple[str, ...]
+    rule: Callable[[Evidence], Verdict]
+
+
+POLICY = ("variance-lstd", "variance-phibe2", "variance-phibe1")
+ALL_GRIDS = (*POLICY, "rmse-kernel", "rmse-boston")
+_ALL_POINTS = "The variance differences are above 0 at all test points, for all parameters."
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        name="bands-lstd", paper="Figure 1a", needs=("value-lstd",), rule=rules.bands,
+        words="At n = 5000 the replayed LSTD estimates still vary significantly less.",
+    ),
+    Claim(
+        name="bands-phibe2", paper="Figure 1b", needs=("value-phibe2",), rule=rules.bands,
+        words="Replay reduces the variance of the second-order PDE approach at n = 5000.",
+    ),
+    Claim(
+        name="bands-phibe1", paper="Figure 8", needs=("value-phibe1",), rule=rules.bands,
+        words="Replay reduces the variance of the first-order PDE approach at n = 5000 significantly.",
+    ),
+    Claim(name="points-lstd", paper="Figures 2, 5", needs=("variance-lstd",), rule=rules.every_point,
+          words=_ALL_POINTS),
+    Claim(name="points-phibe2", paper="Figures 3, 6", needs=("variance-phibe2",), rule=rules.every_point,
+          words=_ALL_POINTS),
+    Claim(name="points-phibe1", paper="Figure 7", needs=("variance-phibe1",), rule=rules.every_point,
+          words=_ALL_POINTS),
+    Claim(
+        name="shrink", paper="Section 4.1, Appendix G", needs=POLICY, rule=rules.shrinks,
+        words="As n increases the variance differences become small; the reduction remains substantial.",
+    ),
+    Claim(
+        name="more-with-order-2", paper="Section 4.2, Appendix G", needs=POLICY, rule=rules.larger_reduction,
+        words="The second-order method has a greater percentage reduction than LSTD and the first-order one.",
+    ),
+    Claim(
+        name="pde-more-accurate", paper="Section 4.2", needs=("value-phibe2", "value-lstd"),
+        rule=rules.more_accurate,
+        words="Without replay the PDE approach is generally more accurate than LSTD, with narrower bands.",
+    ),
+    Claim(name="settings-kernel-b50", paper="Figure 4", needs=("variance-kernel-b50",),
+          rule=rules.every_setting, words="The variance falls across all settings."),
+    Claim(name="settings-kernel-b25", paper="Figure 9", needs=("variance-kernel-b25",),
+          rule=rules.most_settings, words="The variance generally falls (B = 25)."),
+    Claim(name="settings-kernel-b100", paper="Figure 9", needs=("variance-kernel-b100",),
+          rule=rules.most_settings, words="The variance generally falls (B = 100)."),
+    Claim(name="settings-boston", paper="Figure 10", needs=("variance-boston",), rule=rules.every_setting,
+          words="On Boston housing the variance falls across all settings."),
+    Claim(name="errors-lstd", paper="Figure 11", needs=("rmse-lstd",), rule=rules.tends_to,
+          words="Replayed LSTD tends to have smaller prediction errors."),
+    Claim(name="errors-phibe2", paper="Figure 12", needs=("rmse-phibe2",), rule=rules.every_median,
+          words="Replay consistently reduces the prediction errors of the second-order PDE approach."),
+    Claim(name="errors-phibe1", paper="Figure 13", needs=("rmse-phibe1",), rule=rules.every_median,
+          words="Replay consistently reduces the prediction errors of the first-order PDE approach."),
+    Claim(name="errors-kernel", paper="Figure 14", needs=("rmse-kernel",), rule=rules.every_median,
+          words="Replay decreases the errors of kernel ridge for all the settings."),
+    Claim(
+        name="generally-both", paper="Introduction", needs=ALL_GRIDS, rule=rules.generally_both,
+        words="Replay generally leads to both reduced variance and lower mean squared error.",
+    ),
+    Claim(
+        name="u-or-v", paper="Section 4.3", needs=ALL_GRIDS, rule=rules.no_major_difference,
+        words="There are no major differences between U and V.",
+    ),
+    Claim(name="time-b50", paper="Table 1", needs=("time-b50",), rule=cost_rules.saves_time,
+          words="For fixed B, replay reduces the time, particularly when k is small and n is large."),
+    Claim(name="time-b25", paper="Table 2", needs=("time-b25",), rule=cost_rules.saves_time,
+          words="For fixed B, replay reduces the time, particularly when k is small and n is large."),
+    Claim(name="cost", paper="Section 3.2, Appendix E", needs=("scaling",), rule=cost_rules.order_of_cost,
+          words="Replay brings the cost of kernel ridge from O(n^3) to as low as O(n^2), and less variance."),
+    Claim(name="three-hours", paper="Appendix G", needs=("speed",), rule=cost_rules.three_hours,
+          words="All experiments were completed within three hours on a laptop."),
+    Claim(name="importance", paper="Appendix A", needs=("importance",), rule=rules.importance,
+          words="For well-chosen proposals zeta_W <= zeta_kk, so importance sampling lowers the variance."),
+)  # fmt: skip
+
+
+def judge_claims(
+    cells: Mapping[str, Sequence[Cell]], algorithms: Mapping[str, str], journal: Journal
+) -> dict[str, tuple[Claim, Verdict]]:
+    """Judge every claim whose experiments were run.
+
+    Parameters
+    ----------
+    cells : mapping
+        Name of an experiment -> its cells in this run.
+    algorithms : mapping
+        Name of an experiment -> whose results of its cells it shows.
+    journal : Journal
+        With those cells.
+    """
+    judged = {}
+    for claim in CLAIMS:
+        if all(name in cells for name in claim.needs):
+            evidence = Evidence({name: tuple(cells[name]) for name in claim.needs}, dict(algorithms), journal)
+            judged[claim.name] = (claim, claim.rule(evidence))
+    return judged

@@ -1,0 +1,128 @@
+"""The rules for claims about time and cost. A time decides only when repetition makes it clear."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+
+from replaystats.toolkit import significant
+
+from .measures import REPLAYED
+from .published import published_hours
+from .rules import FAILS, HOLDS, IN_PART, UNDECIDED, Evidence, Verdict
+from .scaling import fitted_exponent
+
+CONFIDENCE = 0.99
+# Ratios of times this close to 1 are nobody's gain, and the first to flip on another machine.
+MARGIN = 1.1
+# Below this n the cubic part of a full fit is not yet most of its time.
+SMALLEST_JUDGED = 4000
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return an interval for the median from order statistics, valid for any distribution.
+
+    Examples
+    --------
+    >>> median_interval(list(range(1, 101)))
+    (37, 64)
+    """
+    ordered = sorted(values)
+    depth = int(binom.ppf((1 - CONFIDENCE) / 2, len(ordered), 0.5))
+    return ordered[max(0, depth - 1)], ordered[min(len(ordered) - 1, len(ordered) - depth)]
+
+
+def faster(ratios: Sequence[float]) -> bool | None:
+    """Say whether replayed / plain is clearly below 1 (True), clearly above (False), or neither (None)."""
+    low, high = median_interval(ratios)
+    if high < 1 / MARGIN:
+        return True
+    return False if low > MARGIN else None
+
+
+def saves_time(evidence: Evidence) -> Verdict:
+    """Judge Tables 1 and 2 as they are worded, on the sizes of their rows and on larger ones."""
+    rule = (
+        "With prediction included, replay is faster at every n of the table (150, 200, 250). In part: it is, "
+        "from some larger n on, for every k. A comparison counts when the 99 % interval of the median ratio, "
+        "over interleaved turns, is beyond a factor of 1.1."
+    )
+    found: dict[int, list[bool | None]] = {}
+    medians: dict[int, list[float]] = {}
+    for cell in evidence.cells[evidence.first]:
+        ratios = evidence.journal.results(cell.key)["ratios"]
+        found.setdefault(cell["n"], []).extend(faster(ratios[m]) for m in REPLAYED)
+        medians.setdefault(cell["n"], []).extend(float(np.median(ratios[m])) for m in REPLAYED)
+    rows = [n for n in found if n <= 250]
+    decided = [answer for n in rows for answer in found[n]]
+    overtaken = [n for n in found if all(answer is True for answer in found[n])]
+    parts = [
+        f"n = {n}: {significant(min(m), 2)} to {significant(max(m), 2)}" for n, m in sorted(medians.items())
+    ]
+    reason = (
+        "Median of replayed / plain time with lean code, over k and U, V: " + "; ".join(parts) + ". In the "
+        f"table's rows replay is clearly faster in {decided.count(True)}, clearly slower in "
+        f"{decided.count(False)} of {len(decided)} comparisons."
+    )
+    if overtaken:
+        reason += f" It is clearly faster in all of them at n = {', '.join(map(str, sorted(overtaken)))}."
+    if all(decided):
+        return Verdict(HOLDS, reason, rule)
+    largest_wins = max(found) in overtaken and max(found) > 250
+    if largest_wins:
+        return Verdict(IN_PART, reason, rule)
+    return Verdict(FAILS if False in decided else UNDECIDED, reason, rule)
+
+
+def order_of_cost(evidence: Evidence) -> Verdict:
+    """Judge "from O(n^3) to as low as O(n^2), with less variance", sizes growing as the paper says."""
+    rule = (
+        "With k and q growing as claimed, the measured exponent is below the full fit's, and at the largest "
+        "common n replay is faster, with no larger variance. In part: one of the paper's examples is."
+    )
+    rows: dict[str, dict[int, dict[str, Any]]] = {}
+    for cell in evidence.cells[evidence.first]:
+        rows.setdefault(cell["method"], {})[cell["n"]] = evidence.journal.results(cell.key)
+    common = max(rows["full"])
+    full = rows["full"][common]
+    exponent = {m: fitted_exponent(list(r), [x["seconds"] for x in r.values()]) for m, r in rows.items()}
+    parts, good = [], {}
+    for method in ("claimed", "exact", "example1", "example2", "divide", "nystroem"):
+        if method not in rows or common not in rows[method]:
+            continue
+        row = rows[method][common]
+        time, error, variance = (row[name] / full[name] for name in ("seconds", "rmse", "variance"))
+        redrawn = row.get("variance_redrawn")
+        more = f", {significant(redrawn / full['variance'], 2)} with features redrawn" if redrawn else ""
+        parts.append(
+            f"{method}: exponent {exponent[method]:.1f}, time × {significant(time, 2)}, "
+            f"RMSE × {significant(error, 2)}, variance × {significant(variance, 2)}{more}"
+        )
+        worst = max(variance, (redrawn or 0.0) / full["variance"])
+        good[method] = exponent[method] < exponent["full"] and time < 1 / MARGIN and worst <= 1.0
+    reason = (
+        f"At n = {common} against the full fit (exponent {exponent['full']:.1f}): " + "; ".join(parts) + "."
+    )
+    if common < SMALLEST_JUDGED:
+        reason += f" Too small to judge an order of growth: that needs n = {SMALLEST_JUDGED}."
+        return Verdict(UNDECIDED, reason, rule)
+    if good.get("claimed"):
+        return Verdict(HOLDS, reason, rule)
+    examples = any(good.get(name, False) for name in ("example1", "example2", "exact"))
+    return Verdict(IN_PART if examples else FAILS, reason, rule)
+
+
+def three_hours(evidence: Evidence) -> Verdict:
+    """Judge "all experiments within three hours" by the times that the authors published."""
+    rule = "The published times of the experiments that have them add up to three hours at most."
+    hours = published_hours()
+    total = sum(hours.values())
+    shown = ", ".join(f"{name} {significant(value, 2)} h" for name, value in hours.items())
+    reason = (
+        f"The published times of the fits alone add up to {significant(total, 3)} h on one core ({shown}); "
+        "policy evaluation has none. Timing parts of the authors' code gives about 122 h for all the grids."
+    )
+    return Verdict(HOLDS if total <= 3 else FAILS, reason, rule)
