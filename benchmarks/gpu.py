@@ -18,7 +18,7 @@ import scipy
 import torch
 
 import replaystats as rs
-from replaystats.inference.overlap import overlap_jackknife
+from replaystats.inference import replay_variance
 from replaystats.kernel.device import kernel_ridge_on_device
 from replaystats.solvers.truncated import DEFAULT_RCOND, truncated_solve
 
@@ -179,7 +179,7 @@ def kernel_ridge(n=10**6, k=1000, n_resamples=1000, p=10, m=10**4):
     def everything():
         model = fit()
         members = model.predict_members(points)[..., 0]
-        return members.mean(dim=0), torch.sqrt(overlap_jackknife(members, model.plan))
+        return members.mean(dim=0), torch.sqrt(replay_variance(members, model.plan).variance)
 
     fitting, model = seconds(fit)
     collapsed, _ = seconds(lambda: model.predict_mean(points))

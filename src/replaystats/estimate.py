@@ -13,12 +13,15 @@ from ._core.errors import IntervalWithheldError, SingularReplicateError, must_be
 from ._core.typing import ArrayLike, FloatArray
 from ._core.validation import check_array, check_choice, check_real
 from .engine import Replicates
+from .engine.linear import linearise
+from .engine.members import member_weights
+from .inference.components import ReplayVariance
 from .inference.covariance import variance_at
 from .inference.diagnosis import Diagnosis, diagnose
-from .inference.influence import jackknife_covariance, leverage_covariance, linearise, sandwich_covariance
+from .inference.influence import jackknife_covariance, leverage_covariance, sandwich_covariance
 from .inference.intervals import Interval, normal_interval
-from .inference.location import locate, location_scores
-from .inference.replay import ReplayCovariance, replay_covariance, replicate_weights
+from .inference.location import locate
+from .inference.measures import theta_variance
 from .inference.validity import Validity, pilot_replicates
 from .moments import AnyMoments
 from .solvers import Auto, Solver, warn_left_out
@@ -75,16 +78,11 @@ class Estimate:
         return jackknife_covariance(self.moments, self.solver)
 
     @cached_property
-    def replay_covariance(self) -> ReplayCovariance | None:
+    def replay_covariance(self) -> ReplayVariance | None:
         """The covariance of an average by its sources; None for the plug-in."""
         if self.replicates is None:
             return None
-        controlled = self.method == "controlled"
-        control = self._validity.linear if controlled or self._validity.controllable else None
-        theta = _averaged(self._validity, self.method)
-        weights = replicate_weights(self.replicates)
-        scores = location_scores(theta, self.method, weights=weights, trim=self.trim)
-        found = replay_covariance(self.replicates, scores, control=control, controlled=controlled)
+        found = theta_variance(self._validity, self.method, self.trim)
         if not (self.replicates.plan.with_replacement and self._validity.controllable):
             return found
         # With replacement the infinitesimal jackknife is a sandwich: it lacks what leverage adds.
@@ -263,7 +261,8 @@ def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) 
         hint = 'Use method="mean", or a drawn plan.'
         raise ValueError(must_be("method", '"mean" for a weighted plan', repr(method), hint))
     theta = _averaged(validity, method)
-    located = locate(theta, method, weights=replicate_weights(replicates), trim=trim)
+    weights = member_weights(replicates.plan, replicates.failed)[~replicates.failed]
+    located = locate(theta, method, weights=weights, trim=trim)
     return Estimate(
         theta=_as_given(located, replicates.moments),
         method=method,
@@ -284,5 +283,10 @@ def _as_given(theta: FloatArray, moments: AnyMoments) -> FloatArray:
 
 def _averaged(validity: Validity, method: str) -> FloatArray:
     """Return what is averaged: the replicates that did not fail, less their linear part if "controlled"."""
-    theta = validity.replicates.theta[~validity.replicates.failed]
-    return theta - validity.linear_part if method == "controlled" else theta
+    replicates, theta = validity.replicates, validity.replicates.theta
+    if method == "controlled":
+        if validity.linear_part is None:
+            linearise(replicates.moments, replicates.solver)  # says why there is none
+            raise AssertionError("a linearisation at a smaller scale exists where one of all data does")
+        theta = theta - validity.linear_part.values
+    return theta[~replicates.failed]

@@ -19,11 +19,10 @@ import numpy as np
 
 from .._core.choice import Choice
 from .._core.typing import FloatArray, IntArray
-from ..inference.jackknife import JackknifeVariance
+from ..inference.components import ReplayVariance
 from ..inference.measures import MONTE_CARLO_TARGET
 from ..kernel.problem import KernelProblem
 from ..plans import ResamplingPlan
-from .sizes import resamples_needed
 
 # Members of a pilot and rows they are judged on: errors are compared on the same rows, which cancels most
 # of their noise.
@@ -160,7 +159,7 @@ def choose_size(sizes: Sequence[int], errors: Sequence[FloatArray], n_observatio
 
 def grow_members(
     fit: Callable[[ResamplingPlan], Any],
-    jackknife: Callable[[Any], JackknifeVariance],
+    jackknife: Callable[[Any], ReplayVariance],
     plan: ResamplingPlan,
     *,
     cap: int,
@@ -186,7 +185,8 @@ def grow_members(
         The number of subsets.
     """
     while True:
-        share, needed = monte_carlo_share(jackknife(fit(plan)), plan.n_resamples)
+        parts = jackknife(fit(plan))
+        share, needed = parts.monte_carlo_share, parts.n_resamples_for(MONTE_CARLO_TARGET)
         reason = f"Monte-Carlo noise is {share:.1%} of the variance of the mean"
         if share <= MONTE_CARLO_TARGET:
             return plan, Choice(plan.n_resamples, f"{reason} (aim: {MONTE_CARLO_TARGET:.0%})")
@@ -195,18 +195,6 @@ def grow_members(
         # At least double, so that all fits together cost at most twice the last one.
         target = min(cap, max(2 * plan.n_resamples, needed))
         plan = plan.extend(target - plan.n_resamples)
-
-
-def monte_carlo_share(variance: JackknifeVariance, n_resamples: int) -> tuple[float, int]:
-    """Return the share of Monte-Carlo noise in the variance of the mean, and the B that makes it 1 %."""
-    noise = float(variance.monte_carlo_variance.mean())
-    sampling = max(float(variance.corrected.mean()), 0.0)
-    if noise == 0.0:
-        return 0.0, n_resamples
-    if sampling == 0.0:  # hidden by noise: more members first
-        return 1.0, 2 * n_resamples
-    needed = resamples_needed(noise * n_resamples, sampling, MONTE_CARLO_TARGET)
-    return noise / (noise + sampling), needed
 
 
 def best_candidate(errors: Sequence[FloatArray], *, default: int) -> int:

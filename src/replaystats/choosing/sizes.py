@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from .._core.choice import Choice
 from .._core.errors import must_be
-from .._core.typing import ArrayLike, FloatArray
+from .._core.typing import ArrayLike
 from .._core.validation import check_array, check_int, check_real
 from ..engine import replicate
 from ..estimate import Estimate
@@ -44,6 +40,7 @@ def choose_subsample_size(moments: AnyMoments, *, solver: Solver | None = None) 
     Examples
     --------
     >>> from replaystats.moments import ridge_moments
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(100, 2))
     >>> print(choose_subsample_size(ridge_moments(X, X[:, 0])))
@@ -64,31 +61,6 @@ def choose_subsample_size(moments: AnyMoments, *, solver: Solver | None = None) 
         f"subsets cross singularity up to {SIZE_SHARES[-1]:g} n, so no size helps: take the median or the "
         "recommended method",
     )
-
-
-def resamples_needed(replicate_variance: ArrayLike, sampling_variance: ArrayLike, share: float = 0.01) -> int:
-    """Return the B that brings the Monte-Carlo noise v / B to `share` of the whole variance.
-
-    Parameters
-    ----------
-    replicate_variance : array-like
-        v: the variance of one replicate given the data, at every point that matters.
-    sampling_variance : array-like
-        Of the average over all possible subsets, at the same points.
-    share : float in (0, 1)
-
-    Examples
-    --------
-    >>> resamples_needed(1.0, 0.01, share=0.01)  # 1 / B = 0.01 (0.01 + 1 / B)
-    9900
-    """
-    check_real(share, "share", low=0.0, high=1.0, closed="neither")
-    noise = float(np.sum(np.asarray(replicate_variance)))
-    sampling = float(np.sum(np.maximum(np.asarray(sampling_variance), 0.0)))
-    if sampling == 0:
-        rule = "positive somewhere"
-        raise ValueError(must_be("sampling_variance", rule, 0, "Estimate it from more replicates."))
-    return max(1, math.ceil(noise * (1 - share) / (share * sampling)))
 
 
 def grow_resamples(
@@ -115,6 +87,7 @@ def grow_resamples(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import replaystats as rs
     >>> rng = np.random.default_rng(0)
     >>> moments = rs.ridge_moments(rng.normal(size=(100, 2)), rng.normal(size=100))
@@ -127,8 +100,12 @@ def grow_resamples(
     check_int(most, "most")
     functionals = None if X is None else check_array(X, "X", ndim=2)
     while True:
-        found, needed = _noise_share(estimate, functionals, share)
-        size = 0 if estimate.replicates is None else len(estimate.replicates)
+        if estimate.replay_covariance is None:
+            raise ValueError(
+                must_be("estimate", "an average of replicates", "the plug-in", "Use rs.average.")
+            )
+        parts = estimate.replay_covariance.components(functionals)
+        found, needed, size = parts.monte_carlo_share, parts.n_resamples_for(share), parts.plan.n_resamples
         if found <= share:
             return estimate, Choice(size, f"Monte-Carlo noise is {found:.2%} of the variance")
         if size >= most:
@@ -136,18 +113,3 @@ def grow_resamples(
             return estimate, Choice(size, reason)
         wanted = min(max(needed, size + 1), _GROWTH * size, most)
         estimate = estimate.extend(wanted - size)
-
-
-def _noise_share(estimate: Estimate, X: FloatArray | None, share: float) -> tuple[float, int]:
-    """Return the Monte-Carlo share of the variance now, and the B that would bring it to `share`."""
-    covariance = estimate.replay_covariance
-    if covariance is None:
-        raise ValueError(must_be("estimate", "an average of replicates", "the plug-in", "Use rs.average."))
-    parts = covariance.components(X)
-    noise = float(parts.monte_carlo.sum())
-    sampling = float(np.maximum(parts.sampling, 0.0).sum())
-    if noise == 0:
-        return 0.0, covariance.n_used
-    if sampling == 0:  # hidden by noise: more replicates first
-        return 1.0, _GROWTH * covariance.n_used
-    return noise / (noise + sampling), resamples_needed(noise * covariance.n_used, sampling, share)

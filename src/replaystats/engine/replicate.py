@@ -7,23 +7,23 @@ Read `replicate` top to bottom: sum the moments over every subset, solve the sma
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.config import takes_memory_budget
-from .._core.errors import ReplayWarning, SingularReplicateError, must_be
+from .._core.errors import SingularReplicateError, must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
 from ..moments import AnyMoments, StreamedMoments, SubsetSums
 from ..plans import ResamplingPlan
 from ..solvers import Auto, Solver, warn_left_out
 from .executors import Executor
+from .linear import Linearisation, LinearPart, functionals, is_linear, linearise
+from .members import ON_FAILURE, member_weights, report_failures
 from .sums import as_drawn, subset_sums
-
-ON_FAILURE = ("raise", "warn", "drop")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,6 +64,41 @@ class Replicates:
         """Number of subsets without an answer."""
         return int(np.count_nonzero(self.failed))
 
+    def values(self, X: FloatArray | None = None) -> FloatArray:
+        """Return X theta of every subset, shape (B, m, n_outputs); theta itself for None."""
+        values = self.theta if X is None else functionals(X, self.theta)
+        return values.reshape(*values.shape[:2], -1)
+
+    def mean(self, X: FloatArray | None = None) -> FloatArray:
+        """Return the mean of X theta over the subsets that did not fail, shape (m, n_outputs)."""
+        weights = member_weights(self.plan, self.failed)[~self.failed]
+        theta = np.average(self.theta[~self.failed], axis=0, weights=weights)
+        theta = theta.reshape(len(theta), -1)
+        return theta if X is None else X @ theta
+
+    def linear(self, X: FloatArray | None = None) -> LinearPart | None:
+        """Return the linear part of the answers; None where the solver or the matrix allows none."""
+        linear = self.linearised()
+        if linear is None:
+            return None
+        part = self.linear_part(linear)
+        return part if X is None else part.at(X)
+
+    def linearised(self) -> Linearisation | None:
+        """Return the solution at the scale of the subsets, about which they scatter; None as `linear`."""
+        if not is_linear(self.solver):
+            return None
+        try:
+            share = self.plan.subsample_size / self.plan.n_observations
+            return linearise(self.moments, self.solver, share=share)
+        except SingularReplicateError:
+            return None
+
+    def linear_part(self, linear: Linearisation) -> LinearPart:
+        """Return the linear part of theta, known from the sums, for the solution `linearised`."""
+        values = linear.linear_part(self.sums.A, self.sums.b, self.moments)
+        return LinearPart(values=values, solution=linear, moments=self.moments)
+
     @takes_memory_budget
     def extend(
         self,
@@ -75,7 +110,9 @@ class Replicates:
         """Return the replicates with `n_more` further subsets; the first ones are not computed again."""
         plan = self.plan.extend(n_more)
         more = _solve_from(len(self), self.moments, plan, self.solver, executor, self.exact)
-        _report_failures(more, on_failure)
+        if on_failure != "drop":
+            warn_left_out(more, stacklevel=3)
+        report_failures(more.failed, on_failure, _explain_failures(more))
         return replace(
             more,
             theta=np.concatenate([self.theta, more.theta]),
@@ -153,7 +190,9 @@ def replicate(
     """
     check_choice(on_failure, "on_failure", ON_FAILURE)
     replicates = _solve_from(0, moments, plan, solver or Auto(), executor, exact)
-    _report_failures(replicates, on_failure)
+    if on_failure != "drop":
+        warn_left_out(replicates, stacklevel=3)
+    report_failures(replicates.failed, on_failure, _explain_failures(replicates))
     return replicates
 
 
@@ -187,26 +226,19 @@ def _solve_from(
     )
 
 
-def _report_failures(replicates: Replicates, on_failure: str) -> None:
-    """Step 3: say how many subsets are singular and what usually causes it."""
-    n_failed = replicates.n_failed
-    if on_failure != "drop":
-        warn_left_out(replicates, stacklevel=4)
-    nothing_left = n_failed == len(replicates)
-    if n_failed == 0 or (on_failure == "drop" and not nothing_left):
-        return
-    finite = replicates.condition[np.isfinite(replicates.condition)]
-    worst = f"{finite.max():.1e}" if finite.size else "infinite"
-    message = (
-        f"{n_failed} of {len(replicates)} replicates have a numerically singular moment matrix "
-        f"(largest finite condition number {worst}). Usually\n"
-        "  (a) the basis is richer than the visited states support: use fewer functions or more data;\n"
-        f"  (b) the subsample is small for the number of unknowns: k={replicates.plan.subsample_size}, "
-        f"q={replicates.theta.shape[1]};\n"
-        "  (c) truncation is intended: pass solver=PseudoInverse(rcond=1e-8)."
-    )
-    if on_failure == "raise" or nothing_left:
-        raise SingularReplicateError(message)
-    warnings.warn(
-        message + '\nThey are left out of averages; on_failure="drop" silences this.', ReplayWarning, 3
-    )
+def _explain_failures(replicates: Replicates) -> Callable[[int, int], str]:
+    """Step 3: what singular subsets usually come from."""
+
+    def explain(n_failed: int, n_members: int) -> str:
+        finite = replicates.condition[np.isfinite(replicates.condition)]
+        worst = f"{finite.max():.1e}" if finite.size else "infinite"
+        return (
+            f"{n_failed} of {n_members} replicates have a numerically singular moment matrix "
+            f"(largest finite condition number {worst}). Usually\n"
+            "  (a) the basis is richer than the visited states support: use fewer functions or more data;\n"
+            f"  (b) the subsample is small for the number of unknowns: k={replicates.plan.subsample_size}, "
+            f"q={replicates.theta.shape[1]};\n"
+            "  (c) truncation is intended: pass solver=PseudoInverse(rcond=1e-8)."
+        )
+
+    return explain

@@ -18,9 +18,10 @@ from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int
 from ..choosing.ensembles import grow_members
 from ..engine.learner import take_rows
+from ..inference.components import ReplayVariance
 from ..inference.intervals import Interval, normal_interval
-from ..inference.jackknife import JackknifeVariance, infinitesimal_jackknife
 from ..inference.out_of_bag import OutOfBag, out_of_bag
+from ..inference.variance import replay_variance
 from ..plans import ResamplingPlan, make_plan
 from ..plans.tiles import TILE_ROWS
 
@@ -148,7 +149,7 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
         interval = normal_interval(mean, standard_error, confidence_level)
         return Interval(*(like(bound, X) for bound in interval))
 
-    def jackknife(self, X: Any) -> JackknifeVariance:
+    def jackknife(self, X: Any) -> ReplayVariance:
         """Return the parts of the variance of the mean prediction at X; outputs are laid out one by one.
 
         For points of few enough rows that B x m numbers fit into memory; `predict` works in blocks.
@@ -174,11 +175,11 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
         """Give (m, n_outputs) the dimensions that y had."""
         return values[:, 0] if self._y_is_1d else values
 
-    def _jackknife(self, X: Any) -> JackknifeVariance:
+    def _jackknife(self, X: Any) -> ReplayVariance:
         members = self._members(X)
         replicates = self.replicates_
         flat = members.reshape(len(members), -1)
-        return infinitesimal_jackknife(flat, replicates.plan, failed=replicates.failed)
+        return replay_variance(flat, replicates.plan, failed=replicates.failed)
 
     def _variance(self, X: Any) -> FloatArray:
         """Return the variance of the mean prediction, shape (m, n_outputs), a block of points at a time."""
@@ -218,7 +219,7 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
         n = plan.n_observations
         points = take_rows(self.X_fit_, np.unique(np.linspace(0, n - 1, AUTO_POINTS).astype(np.intp)))
 
-        def jackknife(replicates: Any) -> JackknifeVariance:
+        def jackknife(replicates: Any) -> ReplayVariance:
             self.replicates_ = replicates
             return self._jackknife(points)
 

@@ -19,8 +19,8 @@ from .._core.typing import ArrayLike, FloatArray
 from ..engine.executors import make_executor
 from ..engine.sums import DEFAULT_MEMORY_BUDGET
 from ..estimate import Estimate
+from ..inference.components import ReplayVariance
 from ..inference.intervals import Interval
-from ..inference.jackknife import JackknifeVariance
 from ..inference.out_of_bag import OutOfBag
 from ..kernel.fits import KernelRidgeReplicates, replicate_kernel_ridge
 from ..kernel.kernels import PRECOMPUTED, Kernel, KernelLike
@@ -339,7 +339,7 @@ class ReplayKernelRidge(ReplayedRegression):
             return self.replicates_.variance(X, self.memory_budget)
         return super()._variance(X)
 
-    def _jackknife(self, X: FloatArray) -> JackknifeVariance:
+    def _jackknife(self, X: FloatArray) -> ReplayVariance:
         self._require_subsets()
         return super()._jackknife(X)
 

@@ -1,6 +1,8 @@
 """Stage 5: how sure an answer is, and whether replay helped."""
 
-from .components import Components, blom_variance, hoeffding_variance
+from ..engine.linear import linearise
+from .components import ReplayVariance, blom_variance, hoeffding_variance
+from .counts import subset_overlaps
 from .dependent import automatic_block_length, newey_west_covariance, unit_moments
 from .diagnosis import Diagnosis
 from .importance import ReweightedAverage, influence_probabilities, reweighted_average
@@ -9,27 +11,21 @@ from .influence import (
     influence_values,
     jackknife_bias,
     jackknife_covariance,
-    linearise,
     sandwich_covariance,
 )
 from .intervals import Interval
-from .jackknife import JackknifeVariance, infinitesimal_jackknife
-from .overlap import overlap_jackknife, subset_overlaps
-from .replay import ReplayCovariance, replay_covariance
 from .support import outside_support
+from .variance import replay_variance
 
 __all__ = [
-    "Components",
     "Diagnosis",
     "Interval",
-    "JackknifeVariance",
-    "ReplayCovariance",
+    "ReplayVariance",
     "ReweightedAverage",
     "automatic_block_length",
     "blom_variance",
     "delete_one",
     "hoeffding_variance",
-    "infinitesimal_jackknife",
     "influence_probabilities",
     "influence_values",
     "jackknife_bias",
@@ -37,8 +33,7 @@ __all__ = [
     "linearise",
     "newey_west_covariance",
     "outside_support",
-    "overlap_jackknife",
-    "replay_covariance",
+    "replay_variance",
     "reweighted_average",
     "sandwich_covariance",
     "subset_overlaps",

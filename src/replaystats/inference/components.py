@@ -1,39 +1,45 @@
-"""Variance components of a replayed estimator, under the names of U-statistics."""
+"""Where the variance of a replayed average comes from, under the names of U-statistics."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_int
 from ..plans import ResamplingPlan
+from .covariance import variance_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Components:
-    """Where the variance of m linear functionals comes from; arrays of shape (m,) or (m, n_outputs).
+class ReplayVariance:
+    """Variance of an average over subsets, by its sources.
+
+    Arrays have the shape of the answers, (m,) or (m, n_outputs), or are covariances of theta, (q, q) or
+    (n_outputs, q, q), from which `components` makes the variances of any linear functionals.
 
     Attributes
     ----------
     sampling : ndarray
-        Var(U_nk) or Var(V_nk): the variance that all possible subsets would leave.
+        Var(U_nk) or Var(V_nk): what all possible subsets would leave. Monte-Carlo noise can make it negative
+        where subsets are few.
     monte_carlo : ndarray
         What B subsets instead of all add.
     raw : ndarray
-        The infinitesimal jackknife before its Monte-Carlo correction.
+        The sampling part before Monte-Carlo noise was taken off.
     replicate : ndarray
-        v, the variance of one replicate given the data.
+        v, the variance of one member given the data.
     delete_d : ndarray
-        Delete-d jackknife (U, k / (n - k) v) or rescaled bootstrap (V, k / n v): never below `sampling`, and
-        equal to it where replicates are linear in the data.
-    zeta_1k : ndarray
-        Variance of E[h_k | Z_1], from ``sampling = k^2 zeta_1k / n``.
-    zeta_kk : ndarray
-        Variance of h_k on k fresh observations: v + sampling for U (total variance), v for V.
+        Delete-d jackknife (U) or rescaled bootstrap (V) from the spread of what is averaged: the variance of
+        the plug-in where answers are nearly linear in the data, and never below that of the average.
+    plan : ResamplingPlan
+    n_used : int
+        Members that did not fail.
     """
 
     sampling: FloatArray
@@ -41,47 +47,87 @@ class Components:
     raw: FloatArray
     replicate: FloatArray
     delete_d: FloatArray
-    zeta_1k: FloatArray
-    zeta_kk: FloatArray
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        sampling: FloatArray,
-        monte_carlo: FloatArray,
-        raw: FloatArray,
-        replicate: FloatArray,
-        plan: ResamplingPlan,
-    ) -> Components:
-        """Derive the components that follow from the others and the plan."""
-        n, k = plan.n_observations, plan.subsample_size
-        rest = n if plan.with_replacement else n - k
-        return cls(
-            sampling=sampling,
-            monte_carlo=monte_carlo,
-            raw=raw,
-            replicate=replicate,
-            delete_d=k / rest * replicate if rest else sampling,
-            zeta_1k=n / k**2 * sampling,
-            zeta_kk=replicate if plan.with_replacement else replicate + sampling,
-        )
+    plan: ResamplingPlan
+    n_used: int
 
     @property
     def total(self) -> FloatArray:
-        """Variance of the average of the B replicates: what an interval needs."""
+        """Var(U_nkB) or Var(V_nkB): sampling and Monte-Carlo parts together, as estimated."""
         return self.sampling + self.monte_carlo
 
     @property
+    def bounded(self) -> Any:
+        """Where the estimated sampling part is negative, so that `variance` has its upper bound instead."""
+        return self.sampling < 0
+
+    @property
+    def variance(self) -> FloatArray:
+        """What an interval uses: `total`, with the upper bound `delete_d` where the estimate is negative.
+
+        Too few subsets for their number of observations leave more noise in the sampling part than there is
+        variance. Zero in its place would claim certainty; the delete-d variance needs few subsets and errs
+        on the wide side. Not for covariances: take `components` first.
+        """
+        xp = array_namespace(self.sampling)
+        variance: FloatArray = xp.where(self.bounded, self.delete_d, self.sampling) + self.monte_carlo
+        return variance
+
+    @property
+    def zeta_1k(self) -> FloatArray:
+        """Variance of E[h_k | Z_1], from ``sampling = k^2 zeta_1k / n``."""
+        return self.plan.n_observations / self.plan.subsample_size**2 * self.sampling
+
+    @property
+    def zeta_kk(self) -> FloatArray:
+        """Variance of h_k on k fresh observations: v + sampling for U (total variance), v for V."""
+        return self.replicate if self.plan.with_replacement else self.replicate + self.sampling
+
+    @property
     def linear_share(self) -> FloatArray:
-        """R^2: the share of the replicates' variance that is linear in the counts, sampling / delete_d."""
+        """R^2: the share of the members' variance that is linear in the counts, sampling / delete_d."""
         return np.divide(
             self.sampling, self.delete_d, where=self.delete_d > 0, out=np.ones_like(self.sampling)
         )
 
+    @property
+    def monte_carlo_share(self) -> float:
+        """Share of Monte-Carlo noise in the variance, summed over the answers; 1 where it hides the rest."""
+        noise, sampling = self._sums()
+        return noise / (noise + sampling) if noise else 0.0
+
+    def n_resamples_for(self, share: float) -> int:
+        """Return the number of members that brings the Monte-Carlo share to `share`.
+
+        Where noise hides the sampling part, nothing can be said: four times the present number.
+        """
+        noise, sampling = self._sums()
+        if noise == 0:
+            return self.n_used
+        if sampling == 0:
+            return 4 * self.n_used
+        return max(1, math.ceil(self.n_used * noise * (1 - share) / (share * sampling)))
+
+    def plus(self, correction: FloatArray) -> ReplayVariance:
+        """Return the same with a correction of the sampling part added."""
+        return replace(self, sampling=self.sampling + correction, raw=self.raw + correction)
+
+    def components(self, X: FloatArray | None = None) -> ReplayVariance:
+        """Return, from covariances of theta, the variances of X theta (of theta itself for None)."""
+        return replace(
+            self,
+            sampling=variance_at(X, self.sampling),
+            monte_carlo=variance_at(X, self.monte_carlo),
+            raw=variance_at(X, self.raw),
+            replicate=variance_at(X, self.replicate),
+            delete_d=variance_at(X, self.delete_d),
+        )
+
+    def _sums(self) -> tuple[float, float]:
+        # The sum is unbiased even where single parts are negative; only the sum is kept from below 0.
+        return float(self.monte_carlo.sum()), max(0.0, float(self.sampling.sum()))
+
     def __repr__(self) -> str:
-        error = np.sqrt(np.maximum(self.total, 0.0))
-        return f"Components({error.size} functionals, standard errors {error.min():.3g} to {error.max():.3g})"
+        return f"ReplayVariance(shape {self.sampling.shape}, {self.n_used} members)"
 
 
 def hoeffding_variance(zeta: ArrayLike, n_observations: int) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from .._core.arrays import is_foreign, like
 from .._core.typing import FloatArray
@@ -73,3 +74,22 @@ def _on_device(plan: ResamplingPlan, right: Any, reference: Any) -> Iterator[tup
         for part in parts:
             product = product + part
         yield rows, product
+
+
+def subset_overlaps(plan: ResamplingPlan) -> FloatArray:
+    """Return W W^T: how many observations (times their counts) every two subsets share, shape (B, B).
+
+    Examples
+    --------
+    >>> from replaystats.plans import plan_from_indices
+    >>> subset_overlaps(plan_from_indices([[0, 1], [1, 2], [2, 2]], 3))
+    array([[2., 1., 0.],
+           [1., 2., 2.],
+           [0., 2., 4.]])
+    """
+    total = np.zeros((plan.n_resamples, plan.n_resamples))
+    for block in range(len(plan.row_blocks)):
+        counts = sparse.vstack([plan.draw(tile, block).sparse_counts() for tile in range(plan.n_tiles)])
+        counts.sum_duplicates()
+        total += (counts @ counts.T).toarray()
+    return total

@@ -1,4 +1,4 @@
-"""Covariances of theta, one per output, and the variances of linear functionals that follow from them.
+"""Sums of squares of deviations, as variances or as covariances, and the variances of linear functionals.
 
 A covariance has shape (q, q), or (n_outputs, q, q) when theta is (q, n_outputs): outputs share the matrix g
 but are separate estimates, so nothing here mixes them.
@@ -6,14 +6,16 @@ but are separate estimates, so nothing here mixes them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import to_numpy
+from .._core.arrays import like, to_numpy
 from .._core.typing import FloatArray
 
 
-def gram(deviations: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+def gram(deviations: Any, weights: FloatArray | None = None) -> FloatArray:
     """Return sum_i w_i d_i d_i^T, on the host, for deviations d of shape (n, q) or (n, q, n_outputs).
 
     Examples
@@ -26,6 +28,21 @@ def gram(deviations: FloatArray, weights: FloatArray | None = None) -> FloatArra
     by_output = deviations if deviations.ndim == 2 else xp.moveaxis(deviations, 2, 0)  # (..., n, q)
     weighted = by_output if weights is None else weights[:, None] * by_output
     return to_numpy(xp.matrix_transpose(weighted) @ by_output)
+
+
+def squares(deviations: Any, weights: FloatArray | None = None) -> Any:
+    """Return sum_i w_i d_i^2 for deviations of shape (n, ...): the diagonal of `gram`, where they live.
+
+    Examples
+    --------
+    >>> squares(np.array([[1.0, 2.0], [0.0, 1.0]]))
+    array([1., 5.])
+    """
+    xp = array_namespace(deviations)
+    if weights is None:
+        return xp.sum(deviations * deviations, axis=0)
+    weights = like(weights.reshape(-1, *[1] * (deviations.ndim - 1)), deviations)
+    return xp.sum(weights * deviations * deviations, axis=0)
 
 
 def variance_at(X: FloatArray | None, covariance: FloatArray) -> FloatArray:

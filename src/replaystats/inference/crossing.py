@@ -14,8 +14,8 @@ import numpy as np
 from .._core.linalg import cholesky_stack
 from .._core.typing import BoolArray, FloatArray
 from ..engine import Replicates
+from ..engine.linear import Linearisation
 from ..plans import ResamplingPlan
-from .influence import Linearisation
 
 
 def crossed(replicates: Replicates, linear: Linearisation) -> BoolArray:
@@ -60,8 +60,8 @@ def separation(eigenvalues: FloatArray, plan: ResamplingPlan) -> float:
     plan : ResamplingPlan
         Of the subsets.
     """
-    n, k = plan.n_observations, plan.subsample_size
-    scale = math.sqrt(k / n) if plan.with_replacement else math.sqrt(k / (n - k)) if k < n else 0.0
+    rescaling = plan.design.rescaling
+    scale = math.sqrt(rescaling) if math.isfinite(rescaling) else 0.0
     spread = scale * float(eigenvalues.std())
     return (1 - scale * (1 - float(eigenvalues.mean()))) / spread if spread > 0 else math.inf
 

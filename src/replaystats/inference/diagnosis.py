@@ -13,9 +13,9 @@ from .._core.typing import ArrayLike, FloatArray
 from ..plans import ResamplingPlan
 from . import diagnosis_view
 from .advice import Condition, paper_conditions, recommend
+from .components import ReplayVariance
 from .crossing import smallest_eigenvalues
-from .measures import monte_carlo_share, plug_in_bias, predicted_gain, replay_bias
-from .replay import ReplayCovariance
+from .measures import MONTE_CARLO_TARGET, plug_in_bias, predicted_gain, replay_bias
 from .support import outside_support
 from .validity import Validity
 
@@ -113,7 +113,7 @@ def diagnose(
     validity: Validity,
     *,
     method: str,
-    covariance: ReplayCovariance | None,
+    covariance: ReplayVariance | None,
     X: FloatArray | None = None,
     points: ArrayLike | None = None,
     observed: ArrayLike | None = None,
@@ -125,7 +125,7 @@ def diagnose(
     validity : Validity
         Of its replicates, or of a pilot for the plug-in.
     method : str
-    covariance : ReplayCovariance or None
+    covariance : ReplayVariance or None
         Of the estimate; None for the plug-in.
     X : ndarray of shape (m, q), optional
         Functionals that matter; default the coefficients themselves.
@@ -138,7 +138,8 @@ def diagnose(
     if covariance is None:
         bias, (share, needed) = plug_in_bias(validity, X), (0.0, 0)
     else:
-        bias, (share, needed) = replay_bias(validity, X), monte_carlo_share(covariance, X)
+        bias, parts = replay_bias(validity, X), covariance.components(X)
+        share, needed = parts.monte_carlo_share, parts.n_resamples_for(MONTE_CARLO_TARGET)
     eigenvalues = np.full(len(replicates), np.nan)
     if validity.linear is not None:
         eigenvalues = smallest_eigenvalues(replicates, validity.linear)

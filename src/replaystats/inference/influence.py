@@ -1,140 +1,28 @@
 """How one observation moves the plug-in: influence values, sandwich covariance, delete-one jackknife.
 
-Every solver that is linear in b once A is known has an R with theta = R b. Moving the weight of
-observation i by a little moves theta by R (f_i - g_i theta), which gives the sandwich; taking the observation
-out moves it by (I - R g_i)^-1 R (f_i - g_i theta), which gives the jackknife without refits.
+Moving the weight of observation i by a little moves theta = R b by R (f_i - g_i theta), which gives the
+sandwich; taking the observation out moves it by (I - R g_i)^-1 R (f_i - g_i theta), which gives the jackknife
+without refits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from .._core.arrays import like, to_numpy
-from .._core.errors import SingularReplicateError, must_be
+from .._core.arrays import to_numpy
+from .._core.errors import must_be
 from .._core.linalg import solve_stack
 from .._core.typing import FloatArray, IntArray
+from ..engine.linear import Linearisation, linearise
 from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments
 from ..plans.tiles import TILE_ROWS
-from ..solvers import Auto, Solver
+from ..solvers import Solver
 from .covariance import gram
 
 # Rows of small systems solved at a time: 8192 matrices of 9 x 9 are 5 MB.
 _BLOCK_NUMBERS = 2**20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Linearisation:
-    """The solution of the moment equation on a share of the data's sums, and its linear map.
-
-    Attributes
-    ----------
-    theta : ndarray of shape (q,) or (q, n_outputs)
-        R b. Independent of the share unless the solver adds a penalty, which weighs more on less data.
-    inverse : ndarray of shape (q, q)
-        R: the solver's inverse of ``share * sum_i g_i``, penalty included.
-    share : float
-        1 for all data, k / n for what subsets of k observations see on average.
-    truncated : int
-        Directions a truncating solver left out. Then R says how theta moves inside the kept directions
-        only: that these turn with the data is not seen, and a variance built on R is too small.
-    set_aside : int
-        Directions that no data of this kind contain (states never visited, features that depend on others);
-        R is zero along them.
-    condition : float
-        Condition number of what was inverted, as the solver judges it.
-    """
-
-    theta: FloatArray
-    inverse: FloatArray
-    share: float
-    truncated: int
-    set_aside: int = 0
-    condition: float = 1.0
-
-    @property
-    def condition_number(self) -> float:
-        """Condition number of what was inverted, infinite where directions were left out."""
-        return self.condition if self.truncated == 0 else float("inf")
-
-    def influence(self, moments: AnyMoments) -> FloatArray:
-        """Return H_i = n share R (f_i - g_i theta), centred, shape (n, q) or (n, q, n_outputs)."""
-        residuals = moments.residuals(self.theta)
-        xp = array_namespace(residuals)
-        flat = xp.moveaxis(residuals, 1, -1)  # (n, q) or (n, n_outputs, q): one product for all
-        values = xp.moveaxis(flat @ like(self.inverse.T, flat), -1, 1) * (self.share * residuals.shape[0])
-        # Without a penalty the residuals sum to zero already, up to rounding.
-        centred: FloatArray = values - xp.mean(values, axis=0)
-        return centred
-
-    def influence_by_block(self, moments: AnyMoments, row_blocks: list[slice]) -> Iterator[FloatArray]:
-        """Yield the same values for one block of rows after the other.
-
-        Of streamed moments, whose plans all have blocks of 16384 rows, only one block is ever held.
-        """
-        n = moments.n_observations
-        if not isinstance(moments, StreamedMoments):
-            values = self.influence(moments)
-            yield from (values[rows, ...] for rows in row_blocks)
-            return
-        A, b = moments.total()
-        centre = (b - A @ self.theta) / n
-        for _, rows in moments.pieces(range(moments.n_blocks), TILE_ROWS):
-            residuals = moments.example.wrap(rows).residuals(self.theta) - centre
-            yield np.moveaxis(np.moveaxis(residuals, 1, -1) @ self.inverse.T, -1, 1) * (self.share * n)
-
-    def linear_part(self, A: FloatArray, b: FloatArray, moments: AnyMoments) -> FloatArray:
-        """Return the linear part of subset answers, mean zero, from their sums A (B, q, q) and b (B, q).
-
-        It equals W_b H / k, but needs no pass over the data: the sums hold it already.
-        """
-        A_all, b_all = moments.total()
-        expected = self.share * (b_all - A_all @ self.theta)
-        residuals = b - A @ self.theta - expected
-        product: FloatArray = np.moveaxis(np.moveaxis(residuals, 1, -1) @ self.inverse.T, -1, 1)
-        return product
-
-
-def is_linear(solver: Solver) -> bool:
-    """Whether the solver's answer is linear in b given A: it does not look at single observations."""
-    return type(solver).solve_subsets is Solver.solve_subsets and type(solver).solve_full is Solver.solve_full
-
-
-def linearise(moments: AnyMoments, solver: Solver | None = None, *, share: float = 1.0) -> Linearisation:
-    """Solve the moment equation on a share of the sums, keeping the inverse.
-
-    Raises
-    ------
-    ValueError
-        For a solver that chooses its penalty from single observations: its answer is not linear in b.
-    SingularReplicateError
-        When the matrix is numerically singular.
-    """
-    solver = Auto() if solver is None else solver
-    if not is_linear(solver):
-        rule = "a solver whose penalty does not depend on the data"
-        raise ValueError(must_be("solver", rule, repr(solver), "Use the replicates' own variance."))
-    A, b = moments.total()
-    q = moments.n_basis
-    right = np.concatenate([b.reshape(q, -1), np.eye(q) / share], axis=1)
-    solution = solver.solve(share * A[None], share * right[None], symmetric=moments.symmetric)
-    if solution.failed[0]:
-        raise SingularReplicateError(
-            "The moment matrix of all observations is numerically singular, so it has no influence values: "
-            "use fewer basis functions, more data, or solver=Ridge(alpha)."
-        )
-    theta, inverse = solution.theta[0][:, :-q], solution.theta[0][:, -q:]
-    return Linearisation(
-        theta=theta.reshape(b.shape),
-        inverse=inverse,
-        share=share,
-        truncated=int(solution.truncated[0]),
-        set_aside=solution.structure.n_directions,
-        condition=float(solution.condition[0]),
-    )
 
 
 def influence_values(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:

@@ -12,6 +12,9 @@ from scipy import stats
 
 from .._core.typing import FloatArray
 
+# What bears members that explode, and what is the mean of something.
+ROBUST_METHODS = ("median", "trimmed")
+
 
 def locate(theta: FloatArray, method: str, *, weights: FloatArray | None = None, trim: float) -> FloatArray:
     """Return the mean, median or trimmed mean of replicates (B, ...) per coefficient."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._core.typing import FloatArray
 from ..engine import replicate
-from ..plans import ResamplingPlan, make_plan
+from ..engine.members import member_weights
+from ..plans import make_plan
+from .components import ReplayVariance
 from .covariance import variance_at
 from .influence import jackknife_bias, jackknife_covariance
-from .location import locate
-from .replay import ReplayCovariance, replay_covariance, replicate_weights
 from .validity import PILOT_RESAMPLES, PILOT_SEED, Validity
+from .variance import replay_variance
 
 MONTE_CARLO_TARGET = 0.01
 
@@ -39,10 +39,10 @@ def predicted_gain(validity: Validity, X: FloatArray | None) -> Gain | None:
         return None
     replicates = without.replicates
     plain = jackknife_covariance(replicates.moments, replicates.solver)
-    replayed = replay_covariance(replicates, control=without.linear).sampling
+    replayed = theta_variance(without).sampling
     plain_sum, replayed_sum = variance_at(X, plain).sum(), variance_at(X, replayed).sum()
     bias = np.square(replay_bias(validity, X)).sum()
-    plain_bias = _plug_in_share(validity.replicates.plan) ** 2 * bias
+    plain_bias = validity.replicates.plan.design.bias_share**2 * bias
     return Gain(
         variance_ratio=float(replayed_sum / plain_sum),
         error_ratio=float((replayed_sum + bias) / (plain_sum + plain_bias)),
@@ -56,41 +56,37 @@ def replay_bias(validity: Validity, X: FloatArray | None) -> FloatArray:
     which is seen, gives it.
     """
     replicates = validity.replicates
-    theta = replicates.theta[~replicates.failed]
-    if validity.controllable:
-        theta = theta - validity.linear_part
-    centre = locate(theta, "mean", weights=replicate_weights(replicates), trim=0.0)
+    theta, kept = replicates.theta, ~replicates.failed
+    if validity.control is not None:
+        theta = theta - validity.control.values
+    weights = member_weights(replicates.plan, replicates.failed)[kept]
+    centre = np.average(theta[kept], axis=0, weights=weights)
     plug_in = replicates.solver.solve_full(replicates.moments).theta[0]
-    return _apply(X, (centre - plug_in) / (1 - _plug_in_share(replicates.plan)))
+    return _apply(X, (centre - plug_in) / (1 - replicates.plan.design.bias_share))
 
 
 def plug_in_bias(validity: Validity, X: FloatArray | None) -> FloatArray:
     """Estimate the plug-in's bias by the jackknife; from the pilot where the jackknife does not exist."""
     if validity.singular or validity.linear is None:
-        return _plug_in_share(validity.replicates.plan) * replay_bias(validity, X)
+        return validity.replicates.plan.design.bias_share * replay_bias(validity, X)
     return _apply(X, jackknife_bias(validity.replicates.moments, validity.replicates.solver))
 
 
-def monte_carlo_share(covariance: ReplayCovariance, X: FloatArray | None) -> tuple[float, int]:
-    """Return the Monte-Carlo share of the variance, and the subsets that would bring it to 1 %."""
-    parts = covariance.components(X)
-    noise, sampling = float(parts.monte_carlo.sum()), float(np.maximum(parts.sampling, 0).sum())
-    if noise == 0:
-        return 0.0, covariance.n_used
-    share = noise / (noise + sampling)
-    if sampling == 0:
-        return share, covariance.n_used
-    target = sampling * MONTE_CARLO_TARGET / (1 - MONTE_CARLO_TARGET)
-    return share, max(1, math.ceil(covariance.n_used * noise / target))
-
-
-def _plug_in_share(plan: ResamplingPlan) -> float:
-    """Return the plug-in's bias as a share of replay's: k / n (U), k / (n + k) (V)."""
-    n, k = plan.n_observations, plan.subsample_size
-    if plan.with_replacement:
-        return k / (n + k)
-    # Replicates that are all the plug-in say nothing about a bias: 0 leaves their difference, 0, as it is.
-    return k / n if k < n else 0.0
+def theta_variance(validity: Validity, method: str = "mean", trim: float = 0.1) -> ReplayVariance:
+    """Return the covariance of theta of an average, with the control variate where that is allowed."""
+    replicates = validity.replicates
+    return replay_variance(
+        replicates.theta,
+        replicates.plan,
+        failed=replicates.failed,
+        method=method,
+        trim=trim,
+        linear=validity.linear_part if method == "controlled" else validity.control,
+        plug_in=lambda: jackknife_covariance(replicates.moments, replicates.solver),
+        covariance=True,
+        # moments that live on a device are worked on there
+        reference=getattr(replicates.moments, "rows", None),
+    )
 
 
 def _as_without_replacement(validity: Validity) -> Validity:
@@ -99,7 +95,7 @@ def _as_without_replacement(validity: Validity) -> Validity:
     n, k = plan.n_observations, plan.subsample_size
     if plan.with_replacement:
         k = max(1, round(n * k / (n + k)))
-    elif plan.subset_groups is None and plan.observation_weights is None and plan.subset_weights is None:
+    elif plan.design.kind in ("independent", "whole") and plan.observation_weights is None:
         return validity
     size = min(PILOT_RESAMPLES, plan.n_resamples)
     pilot = make_plan(n, statistic="U", subsample_size=k, n_resamples=max(2, size), rng=PILOT_SEED)

@@ -8,18 +8,15 @@ from functools import cached_property
 
 import numpy as np
 
-from .._core.errors import SingularReplicateError
-from .._core.typing import BoolArray, FloatArray
+from .._core.typing import BoolArray
 from ..engine import Replicates, replicate
+from ..engine.linear import Linearisation, LinearPart, is_linear
 from ..moments import AnyMoments
 from ..plans import make_plan
 from ..solvers import Solver
 from ..solvers.truncated import DEFAULT_RCOND
 from .crossing import crossed, separation, smallest_eigenvalues
-from .designs import design_doubt
-from .influence import Linearisation, is_linear
-from .location import tail_index
-from .replay import control_variate, linearise_subsets
+from .location import ROBUST_METHODS, tail_index
 
 # The plug-in has no replicates of its own: half-samples scatter about it as it does about the truth.
 PILOT_RESAMPLES = 256
@@ -34,7 +31,6 @@ ROBUST_CROSSING = 0.05
 WEAK_SEPARATION = 4.0
 # Eigenvalues cost more than anything else here, and the separation needs one digit.
 SEPARATION_SUBSETS = 64
-ROBUST_METHODS = ("median", "trimmed")
 
 
 def pilot_replicates(moments: AnyMoments, solver: Solver) -> Replicates:
@@ -60,18 +56,17 @@ class Validity:
     @cached_property
     def linear(self) -> Linearisation | None:
         """The solution at the subsets' scale; None where the solver or the matrix allows none."""
-        if not is_linear(self.replicates.solver):
-            return None
-        try:
-            return linearise_subsets(self.replicates)
-        except SingularReplicateError:
-            return None
+        return self.replicates.linearised()
 
     @cached_property
-    def linear_part(self) -> FloatArray:
-        """The linear part of the used replicates, mean zero; an error where there is no linearisation."""
-        linear = linearise_subsets(self.replicates) if self.linear is None else self.linear
-        return control_variate(self.replicates, linear)
+    def linear_part(self) -> LinearPart | None:
+        """The linear part of the replicates; None as `linear`."""
+        return None if self.linear is None else self.replicates.linear_part(self.linear)
+
+    @property
+    def control(self) -> LinearPart | None:
+        """The linear part where it may be used as a control variate."""
+        return self.linear_part if self.controllable else None
 
     @cached_property
     def crossed(self) -> BoolArray:
@@ -130,7 +125,7 @@ class Validity:
             found.append(
                 "the solver chooses its penalty from the data, and no interval accounts for that choice"
             )
-        if unproven := design_doubt(replicates.plan):
+        if unproven := replicates.plan.design.doubt:
             found.append(unproven)
         n_truncated = int(np.count_nonzero(replicates.truncated))
         if n_truncated and not self.singular:

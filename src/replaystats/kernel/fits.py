@@ -7,17 +7,15 @@ Predictions are averaged, not coefficients of a common basis; `kernel_prediction
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._core.config import takes_memory_budget
-from .._core.errors import ReplayWarning, SingularReplicateError
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
 from ..engine.executors import Executor, SerialExecutor
-from ..engine.replicate import ON_FAILURE
+from ..engine.members import ON_FAILURE, member_weights, report_failures
 from ..plans import ResamplingPlan
 from . import prediction as kernel_prediction
 from .kernels import Kernel
@@ -66,9 +64,7 @@ class KernelRidgeReplicates:
     @property
     def averaging_weights(self) -> FloatArray:
         """Weights of the subsets in an average, shape (B,): the plan's, without the failed ones."""
-        weights = self.plan.subset_weights
-        kept = np.where(self.failed, 0.0, 1.0 if weights is None else weights)
-        return np.asarray(kept / kept.sum())
+        return member_weights(self.plan, self.failed)
 
     @takes_memory_budget
     def predict_mean(self, X: FloatArray, *, executor: Executor) -> FloatArray:
@@ -170,22 +166,14 @@ def replicate_kernel_ridge(
         kernel=kernel,
         plan=plan,
     )
-    _report_failures(replicates, on_failure)
+    report_failures(replicates.failed, on_failure, _explain_failures)
     return replicates
 
 
-def _report_failures(replicates: KernelRidgeReplicates, on_failure: str) -> None:
-    n_failed = int(np.count_nonzero(replicates.failed))
-    if n_failed == 0 or (on_failure == "drop" and n_failed < len(replicates)):
-        return
-    message = (
-        f"{n_failed} of {len(replicates)} kernel matrices are not positive definite. Usually\n"
+def _explain_failures(n_failed: int, n_members: int) -> str:
+    return (
+        f"{n_failed} of {n_members} kernel matrices are not positive definite. Usually\n"
         "  (a) `alpha` is (nearly) zero and a point comes twice: use a larger `alpha`;\n"
         "  (b) the kernel is not a positive definite function;\n"
         "  (c) all observations of a subset have weight zero."
-    )
-    if on_failure == "raise" or n_failed == len(replicates):
-        raise SingularReplicateError(message)
-    warnings.warn(
-        message + '\nThey are left out of averages; on_failure="drop" silences this.', ReplayWarning, 3
     )

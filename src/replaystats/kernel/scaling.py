@@ -129,4 +129,5 @@ def _listed(plan: ResamplingPlan, indices: IntArray) -> ResamplingPlan:
         statistic=plan.statistic,
         subsets=indices,
         repeats=plan.with_replacement,
+        origin=plan,
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._core.random import stream
 from .._core.typing import IntArray
+from .design import Design
 from .given import TileListedPlan
 from .tiles import TILE_SUBSETS
 
@@ -33,6 +34,13 @@ class BalancedPlan(TileListedPlan):
         tile, inside = number // TILE_SUBSETS, number % TILE_SUBSETS
         passes_per_tile = -(-TILE_SUBSETS * self.subsample_size // self.n_observations)
         return tile * passes_per_tile + inside * self.subsample_size // self.n_observations
+
+    @property
+    def design(self) -> Design:
+        """See the base class: pieces that end in the permutation in which they start share nothing."""
+        inside = np.arange(self.n_resamples) % TILE_SUBSETS
+        room = self.n_observations - inside * self.subsample_size % self.n_observations
+        return Design.of(self, "groups", groups=self.subset_groups, disjoint=room >= self.subsample_size)
 
     def _tile_indices(self, tile: int) -> IntArray:
         return _draw_tile(self, tile)

@@ -13,6 +13,7 @@ import numpy as np
 
 from .._core.random import stream
 from .._core.typing import FloatArray, IntArray
+from .design import Design
 from .given import TileListedPlan
 from .tiles import TILE_SUBSETS
 
@@ -37,6 +38,11 @@ class BlockPlan(TileListedPlan):
     def with_replacement(self) -> bool:
         """See the base class."""
         return True
+
+    @property
+    def design(self) -> Design:
+        """See the base class."""
+        return Design.of(self, "runs")
 
     @cached_property
     def observation_weights(self) -> FloatArray | None:

@@ -13,6 +13,7 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import FloatArray, IntArray
+from .design import Design
 from .plan import ResamplingPlan
 from .tiles import TileDraw
 
@@ -52,11 +53,12 @@ class TileListedPlan(ListedPlan):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class GivenPlan(ListedPlan):
-    """Subsets held in memory; `weights` are their weights in an average."""
+    """Subsets held in memory; `weights` are their weights in an average, `origin` the plan they come from."""
 
     subsets: IntArray  # (B, k)
     repeats: bool
     weights: FloatArray | None = field(default=None)
+    origin: ResamplingPlan | None = field(default=None)
 
     @property
     def with_replacement(self) -> bool:
@@ -67,6 +69,11 @@ class GivenPlan(ListedPlan):
     def subset_weights(self) -> FloatArray | None:
         """See the base class."""
         return self.weights
+
+    @property
+    def design(self) -> Design:
+        """See the base class."""
+        return Design.of(self) if self.origin is None else self.origin.design
 
     def indices(self, start: int = 0, stop: int | None = None) -> IntArray:
         """See the base class."""
@@ -93,6 +100,12 @@ class PartitionPlan(ListedPlan):
         """See the base class: the partition each subset belongs to."""
         return np.arange(self.n_resamples) // self.subsets_per_partition
 
+    @property
+    def design(self) -> Design:
+        """See the base class: subsets of one partition share nothing."""
+        everywhere = np.ones(self.n_resamples, dtype=bool)
+        return Design.of(self, "groups", groups=self.subset_groups, disjoint=everywhere)
+
     def indices(self, start: int = 0, stop: int | None = None) -> IntArray:
         """See the base class."""
         stop = self.n_resamples if stop is None else min(stop, self.n_resamples)
@@ -112,6 +125,11 @@ class PartitionPlan(ListedPlan):
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class CompletePlan(GivenPlan):
     """Every subset once: the complete U- or V-statistic."""
+
+    @property
+    def design(self) -> Design:
+        """See the base class."""
+        return Design.of(self, exact=True)
 
     @classmethod
     def without_replacement(cls, n: int, k: int) -> Self:

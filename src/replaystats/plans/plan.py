@@ -19,6 +19,7 @@ from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_int
+from .design import Design
 from .tiles import (
     SPARSE_SHARE,
     TILE_ROWS,
@@ -91,6 +92,11 @@ class ResamplingPlan(ABC):
         None means that all subsets are independent of each other given the data.
         """
         return None
+
+    @property
+    def design(self) -> Design:
+        """How the subsets depend on each other and how counts vary: what a variance asks of a plan."""
+        return Design.of(self)
 
     @property
     def n_tiles(self) -> int:

@@ -22,6 +22,7 @@ from .._core.random import stream
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_length
 from .conditional_poisson import inclusion_table, log_symmetric_polynomial, remaining_inclusion
+from .design import Design
 from .plan import ResamplingPlan
 from .tiles import TILE_SUBSETS, TileDraw
 
@@ -96,6 +97,17 @@ class WeightedPlan(ResamplingPlan):
         return np.asarray(weights / weights.sum())
 
     @property
+    def design(self) -> Design:
+        """See the base class: to first order the average has the plug-in's variance; no more is derived."""
+        doubt = "no variance beyond first order is derived for unequal probabilities without replacement"
+        if self.weighting == "subsets":
+            doubt = (
+                f"whole subsets are weighted (worth {self.effective_resamples:.1f} of {self.n_resamples} "
+                "equal ones), for which no variance is derived"
+            )
+        return Design.of(self, "first_order", doubt=doubt)
+
+    @property
     def effective_resamples(self) -> float:
         """Number of equally weighted subsets that the B weighted ones are worth."""
         if self.subset_weights is None:
@@ -129,6 +141,14 @@ class ImportancePlan(WeightedPlan):
     def expected_counts(self) -> FloatArray:
         """See the base class."""
         return self.subsample_size * self.probabilities
+
+    @property
+    def design(self) -> Design:
+        """See the base class: with weights inside the sums, that of uniform draws (see `design`)."""
+        if self.weighting == "subsets":
+            return super().design
+        squares = float((self.probabilities**2).sum())
+        return Design.of(self, count_variance=self.subsample_size * (1 - squares))
 
     def draw(self, tile: int, block: int) -> TileDraw:
         """See the base class."""

@@ -13,12 +13,13 @@ from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from ..data import Trajectories
 from ..engine import Replicates
+from ..engine.linear import is_linear
+from ..engine.members import member_weights
 from ..estimate import Estimate
 from ..inference import Diagnosis, Interval
 from ..inference.diagnosis_view import rows as diagnosis_rows
-from ..inference.influence import influence_values, is_linear
+from ..inference.influence import influence_values
 from ..inference.location import locate
-from ..inference.replay import control_variate, linearise_subsets, replicate_weights
 from ..plans import ResamplingPlan
 from .tables import significant
 
@@ -283,8 +284,9 @@ def quadratic_share(plan: ResamplingPlan) -> float:
 
 def _nonlinear(replicates: Replicates) -> FloatArray:
     """Return the used replicates without their linear part."""
-    theta: FloatArray = replicates.theta[~replicates.failed]
-    return theta - control_variate(replicates, linearise_subsets(replicates))
+    linear = replicates.linear()
+    assert linear is not None
+    return (replicates.theta - linear.values)[~replicates.failed]
 
 
 def replicate_values(estimate: Estimate, features: FloatArray) -> FloatArray:
@@ -309,7 +311,7 @@ def running_estimates(
     theta = replicates.theta[~replicates.failed]
     if estimate.method == "controlled":
         theta = _nonlinear(replicates)
-    weights = replicate_weights(replicates)
+    weights = member_weights(replicates.plan, replicates.failed)[~replicates.failed]
     counts = np.unique(np.geomspace(min(2, len(theta)), len(theta), n_points).round().astype(np.intp))
     values = [locate(theta[:b], estimate.method, weights=weights[:b], trim=estimate.trim) for b in counts]
     return counts, np.stack(values) @ features[0]

@@ -13,13 +13,12 @@ from replaystats.choosing.ensembles import (
     choose_penalty,
     choose_size,
     grow_members,
-    monte_carlo_share,
     n_averaged,
     out_of_bag_errors,
     penalty_errors,
     penalty_path,
 )
-from replaystats.inference.jackknife import infinitesimal_jackknife
+from replaystats.inference import replay_variance
 from replaystats.kernel.kernels import make_kernel
 from replaystats.kernel.problem import KernelProblem
 
@@ -141,7 +140,7 @@ def grown(n, k, cap):
         return z[plan.indices()].mean(axis=1)[:, None]
 
     plan = rs.make_plan(n, subsample_size=k, n_resamples=50, rng=0)
-    last, choice = grow_members(fit, lambda means: infinitesimal_jackknife(means, plans[-1]), plan, cap=cap)
+    last, choice = grow_members(fit, lambda means: replay_variance(means, plans[-1]), plan, cap=cap)
     assert last is plans[-1]
     return last, choice
 
@@ -158,8 +157,3 @@ def test_growth_stops_at_the_cap_and_says_what_would_do():
     plan, choice = grown(n=400, k=20, cap=300)
     assert choice.value == plan.n_resamples == 300
     assert "would bring it to the aim" in choice.reason
-
-
-def test_share_of_noise_without_noise_or_signal():
-    flat = infinitesimal_jackknife(np.ones((10, 3)), rs.make_plan(20, n_resamples=10, rng=0))
-    assert monte_carlo_share(flat, 10) == (0.0, 10)

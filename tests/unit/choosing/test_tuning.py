@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import replaystats as rs
-from replaystats.choosing.sizes import choose_subsample_size, grow_resamples, resamples_needed
+from replaystats.choosing.sizes import choose_subsample_size, grow_resamples
 
 
 @pytest.fixture
@@ -53,21 +53,6 @@ def test_no_size_helps_a_hopeless_problem():
 def test_never_more_than_all_data(rng):
     X = rng.normal(size=(12, 3))
     assert choose_subsample_size(rs.ridge_moments(X, X[:, 0])).value == 12
-
-
-def test_resamples_needed_solves_its_equation():
-    v, sampling, share = np.array([2.0, 1.0]), np.array([0.05, 0.01]), 0.02
-    needed = resamples_needed(v, sampling, share)
-
-    def noise(b):
-        return v.sum() / b / (v.sum() / b + sampling.sum())
-
-    assert noise(needed) <= share < noise(needed - 1)
-
-
-def test_resamples_needed_refuses_a_variance_of_zero():
-    with pytest.raises(ValueError, match="`sampling_variance` must be positive somewhere"):
-        resamples_needed(1.0, -0.1)
 
 
 def pilot_of(moments, method="mean"):

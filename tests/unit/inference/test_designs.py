@@ -1,10 +1,14 @@
 """Designs: the covariance of balanced, partitioned and block averages against redraws and closed forms."""
 
+from itertools import combinations, product
+
 import numpy as np
 import pytest
 
 import replaystats as rs
-from replaystats.inference import infinitesimal_jackknife, jackknife_covariance, replay_covariance
+from replaystats.inference import jackknife_covariance, replay_variance
+from replaystats.plans.design import Design
+from replaystats.plans.given import GivenPlan
 
 
 @pytest.fixture(scope="module")
@@ -92,19 +96,68 @@ def test_every_observation_in_every_subset_is_the_plug_in(moments):
         np.testing.assert_allclose(estimate.covariance, jackknife_covariance(moments), rtol=1e-9)
 
 
-def test_one_group_says_nothing_about_noise_between_groups(moments):
-    replicates = rs.replicate(
-        moments, rs.make_plan(120, statistic="balanced", subsample_size=30, n_resamples=4, rng=0)
-    )
-    with pytest.raises(
-        ValueError, match=r'`statistic` must be one with independent .*; got "balanced" with 1'
-    ):
-        replay_covariance(replicates)
-    # four disjoint subsets are a partition, whose parts are independent of each other
-    partition = rs.replicate(
-        moments, rs.make_plan(120, statistic="partition", subsample_size=30, n_resamples=4, rng=0)
-    )
-    assert np.diag(replay_covariance(partition).sampling).min() > 0
+@pytest.mark.parametrize("statistic", ["balanced", "partition"])
+def test_one_partition_has_the_variance_of_independent_answers(moments, statistic):
+    plan = rs.make_plan(120, statistic=statistic, subsample_size=30, n_resamples=4, rng=0)
+    theta = rs.replicate(moments, plan).theta
+    told = replay_variance(theta, plan)
+    np.testing.assert_allclose(told.sampling, theta.var(axis=0, ddof=1) / 4)
+    assert not told.monte_carlo.any()
+
+
+def ratio(rows):
+    return rows[..., 1].sum(axis=-1) / rows[..., 0].sum(axis=-1)
+
+
+class Listed(GivenPlan):
+    """Subsets of which every `per` consecutive ones are a random partition, listed one by one."""
+
+    @property
+    def design(self):
+        per = self.n_observations // self.subsample_size
+        groups, disjoint = np.arange(self.n_resamples) // per, np.full(self.n_resamples, per > 1)
+        return Design.of(self, "groups", groups=groups, disjoint=disjoint & self.with_spread)
+
+    with_spread = True
+
+
+def all_pairs_of_partitions(n, k, n_partitions):
+    """Every sequence of partitions into n / k subsets, all equally likely."""
+    subsets = [set(c) for c in combinations(range(n), k)]
+    partitions = [p for p in combinations(subsets, n // k) if len(set().union(*p)) == n]
+    for drawn in product(partitions, repeat=n_partitions):
+        yield np.array([sorted(subset) for partition in drawn for subset in partition])
+
+
+@pytest.mark.parametrize(("n", "k", "n_partitions"), [(4, 2, 2), (4, 2, 3), (6, 3, 2), (6, 2, 2)])
+@pytest.mark.parametrize("by_slopes", [False, True])
+def test_balanced_subsets_against_enumeration(n, k, n_partitions, by_slopes):
+    """Over every draw of a balanced plan, for an estimator that is not linear: no bias in any part.
+
+    The spread of disjoint subsets gives zeta_kk - v of these data, slopes the jackknife of all subsets; and
+    the Monte-Carlo part is the variance of the mean over the draws.
+    """
+    Z = np.random.default_rng(n).uniform(1, 2, size=(n, 2))
+    told, means, spreads = [], [], []
+    for subsets in all_pairs_of_partitions(n, k, n_partitions):
+        plan = Listed(
+            n_observations=n,
+            subsample_size=k,
+            n_resamples=len(subsets),
+            statistic="balanced",
+            subsets=subsets,
+            repeats=False,
+        )
+        object.__setattr__(plan, "with_spread", not by_slopes)
+        h = ratio(Z[subsets])[:, None]
+        told.append(replay_variance(h, plan))
+        means.append(h.mean())
+        spreads.append(np.mean([h[i : i + n // k].var(ddof=1) for i in range(0, len(h), n // k)]))
+    everything = rs.make_plan(n, statistic="complete", subsample_size=k)
+    h = ratio(Z[everything.indices()])[:, None]
+    expected = replay_variance(h, everything).sampling.item() if by_slopes else np.mean(spreads) - h.var()
+    assert np.mean([v.sampling for v in told]) == pytest.approx(expected, rel=1e-10)
+    assert np.mean([v.monte_carlo for v in told]) == pytest.approx(np.var(means), rel=1e-10)
 
 
 class TestMembers:
@@ -115,30 +168,26 @@ class TestMembers:
             60, statistic=statistic, subsample_size=20, n_resamples=n_resamples, rng=rng, **options
         )
         medians = np.array([np.median(y[subset]) for subset in plan.indices()])
-        return infinitesimal_jackknife(medians[:, None], plan), medians.mean()
+        return replay_variance(medians[:, None], plan), medians.mean()
 
     @pytest.mark.statistical
     def test_balanced_members(self):
         y = np.random.default_rng(5).normal(size=60)
         reference, _ = self.variance(y, "U", 0, n_resamples=20_000)
         balanced = [self.variance(y, "balanced", seed) for seed in range(300)]
-        told = np.mean([v.corrected for v, _ in balanced])
-        spread = np.std([v.corrected for v, _ in balanced]) / np.sqrt(300)
-        assert abs(told - reference.corrected.item()) < 4 * spread + 0.05 * reference.corrected.item()
-        noise = np.mean([v.monte_carlo_variance for v, _ in balanced])
+        told = np.mean([v.sampling for v, _ in balanced])
+        spread = np.std([v.sampling for v, _ in balanced]) / np.sqrt(300)
+        assert abs(told - reference.sampling.item()) < 4 * spread + 0.05 * reference.sampling.item()
+        noise = np.mean([v.monte_carlo for v, _ in balanced])
         assert noise == pytest.approx(np.var([mean for _, mean in balanced], ddof=1), rel=0.35)
 
     def test_runs(self):
         y = np.random.default_rng(6).normal(size=60)
         told, _ = self.variance(y, "circular", 0, block_length=3)
-        np.testing.assert_allclose(told.corrected, 20 / 60 * told.member_variance)
+        np.testing.assert_allclose(told.sampling, 20 / 60 * told.replicate)
 
     def test_refusals(self):
         y = np.zeros(60)
-        with pytest.raises(
-            ValueError, match="`n_resamples` must be at least 6, so that observations are used tw"
-        ):
-            self.variance(y, "balanced", 0, n_resamples=3)
         with pytest.raises(
             ValueError, match=r"`plan` must be drawn with equal probabilities; got V\. Members"
         ):

@@ -9,8 +9,7 @@ import pytest
 
 import replaystats as rs
 from oracles import inference as oracle
-from replaystats.inference import jackknife_covariance, replay_covariance
-from replaystats.inference.replay import control_variate, linearise_subsets
+from replaystats.inference import jackknife_covariance, replay_variance
 
 
 def random_moments(rng, n=12, q=2, n_outputs=None):
@@ -29,6 +28,17 @@ def drawn(moments, statistic, k, n_resamples=300, seed=3):
         moments.n_observations, statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=seed
     )
     return rs.replicate(moments, plan)
+
+
+def replay_covariance(replicates, *, controlled=False):
+    return replay_variance(
+        replicates.theta,
+        replicates.plan,
+        failed=replicates.failed,
+        linear=replicates.linear() if controlled else None,
+        plug_in=lambda: jackknife_covariance(replicates.moments, replicates.solver),
+        covariance=True,
+    )
 
 
 # Exact identities
@@ -81,7 +91,7 @@ def test_a_mean_has_its_textbook_variance_from_any_draws(statistic, rng):
     """Under the control variate a linear problem has no Monte-Carlo noise at all."""
     y = rng.normal(size=40)
     replicates = drawn(rs.Moments(np.ones(40), y), statistic, 10, n_resamples=5)
-    result = replay_covariance(replicates, control=linearise_subsets(replicates))
+    result = replay_covariance(replicates, controlled=True)
     assert result.sampling.item() == pytest.approx(y.var(ddof=1) / 40, rel=1e-12)
 
 
@@ -98,7 +108,7 @@ def test_taking_everything_is_the_plug_in(rng):
 def test_control_changes_nothing_when_there_is_no_noise(rng, statistic):
     replicates = complete(random_moments(rng, n=7), 4, statistic)
     plain = replay_covariance(replicates)
-    controlled = replay_covariance(replicates, control=linearise_subsets(replicates))
+    controlled = replay_covariance(replicates, controlled=True)
     np.testing.assert_allclose(controlled.sampling, plain.sampling, rtol=1e-9)
 
 
@@ -178,9 +188,9 @@ def test_drawn_subsets_against_explicit_sums(rng, statistic):
 def test_theta_space_agrees_with_the_jackknife_of_predictions(rng, statistic):
     replicates = drawn(random_moments(rng, n=40), statistic, 15)
     X = rng.normal(size=(3, 2))
-    by_members = rs.inference.infinitesimal_jackknife(replicates.theta @ X.T, replicates.plan)
+    by_members = replay_variance(replicates.theta @ X.T, replicates.plan)
     parts = replay_covariance(replicates).components(X)
-    np.testing.assert_allclose(parts.sampling, by_members.corrected, rtol=1e-9)
+    np.testing.assert_allclose(parts.sampling, by_members.sampling, rtol=1e-9)
     np.testing.assert_allclose(parts.delete_d, by_members.delete_d, rtol=1e-9)
 
 
@@ -202,11 +212,10 @@ def test_outputs_are_separate(rng, statistic):
     n, k = (7, 4) if statistic.startswith("complete") else (40, 15)
     moments = random_moments(rng, n=n, n_outputs=2)
     fit = complete(moments, k, statistic) if n == 7 else drawn(moments, statistic, k)
-    control = linearise_subsets(fit)
-    together = replay_covariance(fit, control=control)
+    together = replay_covariance(fit, controlled=True)
     for output in range(2):
         alone = rs.replicate(rs.Moments(moments.g, moments.f[:, :, output]), fit.plan)
-        expected = replay_covariance(alone, control=linearise_subsets(alone))
+        expected = replay_covariance(alone, controlled=True)
         for part in ("sampling", "raw", "replicate", "monte_carlo"):
             np.testing.assert_allclose(
                 getattr(together, part)[output], getattr(expected, part), rtol=1e-9, atol=1e-14
@@ -217,13 +226,12 @@ def test_blocks_of_observations_do_not_matter(rng, monkeypatch):
     moments = random_moments(rng, n=40)
     indices = rs.make_plan(40, statistic="V", subsample_size=15, n_resamples=600, rng=1).indices()
     replicates = rs.replicate(moments, rs.plan_from_indices(indices, 40))
-    control = linearise_subsets(replicates)
-    whole = replay_covariance(replicates, control=control)
+    whole = replay_covariance(replicates, controlled=True)
     monkeypatch.setattr("replaystats.plans.plan.TILE_ROWS", 17)
-    monkeypatch.setattr("replaystats.inference.influence.TILE_ROWS", 17)
+    monkeypatch.setattr("replaystats.engine.linear.TILE_ROWS", 17)
     other = rs.replicate(moments, rs.plan_from_indices(indices, 40))
     assert len(other.plan.row_blocks) == 3
-    np.testing.assert_allclose(replay_covariance(other, control=control).sampling, whole.sampling, rtol=1e-12)
+    np.testing.assert_allclose(replay_covariance(other, controlled=True).sampling, whole.sampling, rtol=1e-12)
 
 
 def test_failed_replicates_take_no_part(rng):
@@ -242,7 +250,7 @@ def test_control_variate_has_mean_zero_over_all_subsets(rng):
     for solver in (rs.solvers.LU(), rs.solvers.Ridge(3.0)):
         plan = rs.make_plan(7, statistic="complete", subsample_size=4)
         replicates = rs.replicate(moments, plan, solver=solver)
-        linear = control_variate(replicates, linearise_subsets(replicates))
+        linear = replicates.linear().values
         np.testing.assert_allclose(linear.mean(axis=0), 0, atol=1e-13)
         # ... and it is most of what moves the replicates.
         rest = replicates.theta - linear

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from replaystats import make_plan, plan_from_indices
-from replaystats.inference.jackknife import infinitesimal_jackknife
+from replaystats.inference import ReplayVariance, replay_variance, subset_overlaps
 
 
 def member_means(y, plan):
@@ -26,12 +26,10 @@ def ratio(rows):
 def test_of_a_mean_is_the_variance_of_the_mean(rng, statistic, k):
     y = rng.normal(size=(6, 3))
     plan = make_plan(6, statistic=statistic, subsample_size=k)
-    result = infinitesimal_jackknife(member_means(y, plan), plan)
+    result = replay_variance(member_means(y, plan), plan)
     assert_allclose(result.variance, y.var(axis=0, ddof=1) / 6, rtol=1e-12)
-    assert_allclose(result.monte_carlo_variance, 0.0)
-    assert_allclose(
-        result.delete_d, result.corrected if statistic == "complete" else result.corrected * 5 / 6
-    )
+    assert_allclose(result.monte_carlo, 0.0)
+    assert_allclose(result.delete_d, result.sampling if statistic == "complete" else result.sampling * 5 / 6)
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
@@ -46,9 +44,9 @@ def test_of_the_complete_statistic_is_its_delete_one_jackknife(rng, k):
     without = np.array([complete([j for j in range(n) if j != i]) for i in range(n)])
     # Scaled to U-statistics: the jackknife's n - 1 over n, with k < n so that every deletion leaves a subset.
     expected = (n - 1) / n * ((without - without.mean()) ** 2).sum()
-    result = infinitesimal_jackknife(ratio(Z[plan.indices()])[:, None], plan)
+    result = replay_variance(ratio(Z[plan.indices()])[:, None], plan)
     assert_allclose(result.variance, expected, rtol=1e-10)
-    assert result.delete_d >= result.corrected  # R^2 <= 1
+    assert result.delete_d >= result.sampling  # R^2 <= 1
 
 
 @pytest.mark.parametrize("statistic", ["U", "V"])
@@ -63,11 +61,11 @@ def test_equals_its_formula_in_plain_numpy(rng, statistic):
     C, v = (W - k / n).T @ D / (kept - 1), (D**2).sum(axis=0) / (kept - 1)
     raw = (n * (n - 1) / (n - k) ** 2 if statistic == "U" else n / (n - 1)) * (C**2).sum(axis=0)
     noise = k * (n - 1) / (n - k) if statistic == "U" else k
-    result = infinitesimal_jackknife(P, plan, failed=failed)
+    result = replay_variance(P, plan, failed=failed)
     assert_allclose(result.raw, raw, rtol=1e-10)
-    assert_allclose(result.corrected, raw - noise * v / (kept - 1), rtol=1e-8, atol=1e-14)
-    assert_allclose(result.monte_carlo_variance, v / kept, rtol=1e-10)
-    assert_allclose(result.variance, np.maximum(result.corrected, 0) + v / kept, rtol=1e-10)
+    assert_allclose(result.sampling, raw - noise * v / (kept - 1), rtol=1e-8, atol=1e-14)
+    assert_allclose(result.monte_carlo, v / kept, rtol=1e-10)
+    assert_allclose(result.total, result.sampling + v / kept, rtol=1e-10)
     assert_allclose(result.delete_d, v * (k / (n - k) if statistic == "U" else k / n), rtol=1e-10)
 
 
@@ -79,18 +77,44 @@ def test_correction_is_unbiased_over_draws(rng, statistic):
     found = []
     for seed in range(300):
         plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_subsets, rng=seed)
-        result = infinitesimal_jackknife(member_means(y, plan)[:, None], plan)
-        found.append((result.corrected[0], result.raw[0]))
+        result = replay_variance(member_means(y, plan)[:, None], plan)
+        found.append((result.sampling[0], result.raw[0]))
     corrected, raw = np.mean(found, axis=0) / (y.var(ddof=1) / n)
     assert abs(corrected - 1) < 4 * 0.025
     assert raw > 1.5  # what the correction is for
 
 
-def test_negative_values_are_set_to_zero(rng):
+def test_a_negative_estimate_gives_way_to_its_upper_bound(rng):
     plan = make_plan(200, subsample_size=50, n_resamples=10, rng=0)
-    result = infinitesimal_jackknife(rng.normal(size=(10, 50)), plan)  # members unrelated to the counts
-    assert (result.corrected < 0).any()
-    assert (result.variance >= result.monte_carlo_variance).all()
+    result = replay_variance(rng.normal(size=(10, 50)), plan)  # members unrelated to the counts
+    negative = result.sampling < 0
+    assert negative.any()
+    assert not negative.all()
+    assert_allclose(result.variance[negative], (result.delete_d + result.monte_carlo)[negative])
+    assert_allclose(result.variance[~negative], result.total[~negative])
+
+
+@pytest.mark.parametrize("statistic", ["U", "V"])
+def test_overlaps_of_subsets_give_the_same(rng, statistic):
+    plan = make_plan(30, statistic=statistic, subsample_size=12, n_resamples=40, rng=1)
+    failed = np.arange(40) % 9 == 0
+    P = np.where(failed[:, None, None], np.nan, 100.0 + rng.normal(size=(40, 3, 2)))
+    found = replay_variance(P, plan, failed=failed, overlaps=subset_overlaps(plan))
+    expected = replay_variance(P, plan, failed=failed)
+    for part in ("sampling", "raw", "replicate", "monte_carlo", "delete_d"):
+        assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-10)
+
+
+def test_variances_are_the_diagonal_of_covariances(rng):
+    for statistic in ("U", "V", "balanced", "partition", "complete"):
+        count = {} if statistic == "complete" else {"n_resamples": 24}
+        plan = make_plan(8, statistic=statistic, subsample_size=3, rng=0, **count)
+        P = rng.normal(size=(plan.n_resamples, 4, 2))
+        for method in ("mean", "median", "trimmed"):
+            single = replay_variance(P, plan, method=method)
+            joint = replay_variance(P, plan, method=method, covariance=True).components()
+            for part in ("sampling", "raw", "replicate", "monte_carlo", "delete_d"):
+                assert_allclose(getattr(single, part), getattr(joint, part), rtol=1e-9, atol=1e-13)
 
 
 class TestPartitions:
@@ -99,7 +123,7 @@ class TestPartitions:
     def test_one_partition_is_the_variance_of_independent_members(self, rng):
         plan = make_plan(40, statistic="partition", subsample_size=5, rng=0)
         P = rng.normal(size=(8, 3))
-        result = infinitesimal_jackknife(P, plan)
+        result = replay_variance(P, plan)
         assert_allclose(result.variance, P.var(axis=0, ddof=1) / 8, rtol=1e-12)
 
     def test_many_partitions_recover_the_variance_of_a_mean(self, rng):
@@ -107,14 +131,17 @@ class TestPartitions:
         2000 partitions of 5 the relative sd is about sqrt(2 / (4 * 2000)) = .016."""
         y = rng.normal(size=20)
         plan = make_plan(20, statistic="partition", subsample_size=4, n_resamples=10_000, rng=0)
-        result = infinitesimal_jackknife(member_means(y, plan)[:, None], plan)
+        result = replay_variance(member_means(y, plan)[:, None], plan)
         assert_allclose(result.variance, y.var(ddof=1) / 20, rtol=4 * 0.016)
-        assert_allclose(result.monte_carlo_variance, 0.0, atol=1e-20)  # whole partitions have one mean
+        assert_allclose(result.monte_carlo, 0.0, atol=1e-20)  # whole partitions have one mean
 
-    def test_one_subset_per_partition_says_nothing(self):
-        plan = make_plan(10, statistic="partition", subsample_size=8, n_resamples=3, rng=0)
-        with pytest.raises(ValueError, match="`subsample_size` must be at most half of n"):
-            infinitesimal_jackknife(np.ones((3, 1)), plan)
+    def test_overlapping_subsets_of_one_permutation_say_nothing(self):
+        plan = make_plan(10, statistic="balanced", subsample_size=8, n_resamples=2, rng=0)
+        with pytest.raises(
+            ValueError,
+            match="`n_resamples` must be such that two subsets share nothing",
+        ):
+            replay_variance(np.ones((2, 1)), plan)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +157,7 @@ class TestPartitions:
             make_plan(5, subsample_size=2, n_resamples=3, rng=0),
             4,
             None,
-            r"must be as long as `plan` \(3\); got 4",
+            r"`values` must be as long as `plan` \(3\); got 4",
         ),
         (make_plan(5, subsample_size=2, n_resamples=1, rng=0), 1, None, "`n_resamples` must be at least 2"),
         (
@@ -144,4 +171,36 @@ class TestPartitions:
 )
 def test_bad_input(plan, B, failed, message):
     with pytest.raises(ValueError, match=message):
-        infinitesimal_jackknife(np.ones((B, 1)), plan, failed=None if failed is None else np.array(failed))
+        replay_variance(np.ones((B, 1)), plan, failed=None if failed is None else np.array(failed))
+
+
+def parts_with(sampling, monte_carlo, n_used=50):
+    plan = make_plan(20, n_resamples=n_used, rng=0)
+    zeros = np.zeros_like(sampling)
+    return ReplayVariance(
+        sampling=sampling,
+        monte_carlo=monte_carlo,
+        raw=zeros,
+        replicate=zeros,
+        delete_d=zeros,
+        plan=plan,
+        n_used=n_used,
+    )
+
+
+def test_members_needed_for_a_share_of_noise():
+    v, sampling, share = np.array([2.0, 1.0]), np.array([0.05, 0.01]), 0.02
+    needed = parts_with(sampling, v / 50).n_resamples_for(share)
+
+    def noise(b):
+        return parts_with(sampling, v / b, b).monte_carlo_share
+
+    assert noise(needed) <= share < noise(needed - 1)
+
+
+def test_share_of_noise_without_noise_or_signal():
+    assert parts_with(np.ones(2), np.zeros(2)).monte_carlo_share == 0.0
+    assert parts_with(np.ones(2), np.zeros(2)).n_resamples_for(0.01) == 50
+    hidden = parts_with(np.array([1.0, -2.0]), np.ones(2))
+    assert hidden.monte_carlo_share == 1.0
+    assert hidden.n_resamples_for(0.01) == 200

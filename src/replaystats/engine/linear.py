@@ -1,0 +1,175 @@
+"""The moment equation near its solution: theta = R b, and how every observation and subset moves it.
+
+Every solver that is linear in b once A is known has an R with theta = R b. Moving the weight of observation i
+by a little moves theta by R (f_i - g_i theta), and the linear part of a subset's answer is the mean of these
+over the subset: it follows from the sums of the subset without a pass over the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from .._core.arrays import like
+from .._core.errors import SingularReplicateError, must_be
+from .._core.typing import FloatArray
+from ..moments import AnyMoments, StreamedMoments
+from ..plans.tiles import TILE_ROWS
+from ..solvers import Auto, Solver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Linearisation:
+    """The solution of the moment equation on a share of the data's sums, and its linear map.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (q,) or (q, n_outputs)
+        R b. Independent of the share unless the solver adds a penalty, which weighs more on less data.
+    inverse : ndarray of shape (q, q)
+        R: the solver's inverse of ``share * sum_i g_i``, penalty included.
+    share : float
+        1 for all data, k / n for what subsets of k observations see on average.
+    truncated : int
+        Directions a truncating solver left out. Then R says how theta moves inside the kept directions
+        only: that these turn with the data is not seen, and a variance built on R is too small.
+    set_aside : int
+        Directions that no data of this kind contain (states never visited, features that depend on others);
+        R is zero along them.
+    condition : float
+        Condition number of what was inverted, as the solver judges it.
+    """
+
+    theta: FloatArray
+    inverse: FloatArray
+    share: float
+    truncated: int
+    set_aside: int = 0
+    condition: float = 1.0
+
+    @property
+    def condition_number(self) -> float:
+        """Condition number of what was inverted, infinite where directions were left out."""
+        return self.condition if self.truncated == 0 else float("inf")
+
+    def influence(self, moments: AnyMoments) -> FloatArray:
+        """Return H_i = n share R (f_i - g_i theta), centred, shape (n, q) or (n, q, n_outputs)."""
+        residuals = moments.residuals(self.theta)
+        xp = array_namespace(residuals)
+        flat = xp.moveaxis(residuals, 1, -1)  # (n, q) or (n, n_outputs, q): one product for all
+        values = xp.moveaxis(flat @ like(self.inverse.T, flat), -1, 1) * (self.share * residuals.shape[0])
+        # Without a penalty the residuals sum to zero already, up to rounding.
+        centred: FloatArray = values - xp.mean(values, axis=0)
+        return centred
+
+    def influence_by_block(self, moments: AnyMoments, row_blocks: list[slice]) -> Iterator[FloatArray]:
+        """Yield the same values for one block of rows after the other.
+
+        Of streamed moments, whose plans all have blocks of 16384 rows, only one block is ever held.
+        """
+        n = moments.n_observations
+        if not isinstance(moments, StreamedMoments):
+            values = self.influence(moments)
+            yield from (values[rows, ...] for rows in row_blocks)
+            return
+        A, b = moments.total()
+        centre = (b - A @ self.theta) / n
+        for _, rows in moments.pieces(range(moments.n_blocks), TILE_ROWS):
+            residuals = moments.example.wrap(rows).residuals(self.theta) - centre
+            yield np.moveaxis(np.moveaxis(residuals, 1, -1) @ self.inverse.T, -1, 1) * (self.share * n)
+
+    def linear_part(self, A: FloatArray, b: FloatArray, moments: AnyMoments) -> FloatArray:
+        """Return the linear part of subset answers, mean zero, from their sums A (B, q, q) and b (B, q).
+
+        It equals W_b H / k, but needs no pass over the data: the sums hold it already.
+        """
+        A_all, b_all = moments.total()
+        expected = self.share * (b_all - A_all @ self.theta)
+        residuals = b - A @ self.theta - expected
+        product: FloatArray = np.moveaxis(np.moveaxis(residuals, 1, -1) @ self.inverse.T, -1, 1)
+        return product
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinearPart:
+    """The part of every member's answers that is linear in the counts of its subset; its mean is zero.
+
+    Attributes
+    ----------
+    values : ndarray of shape (B, m) or (B, m, n_outputs)
+    solution : Linearisation
+        About which the subsets scatter.
+    moments : Moments, FactoredMoments or StreamedMoments
+    X : ndarray of shape (m, q), or None
+        Functionals that the answers are; None for theta itself.
+    """
+
+    values: FloatArray
+    solution: Linearisation
+    moments: AnyMoments
+    X: FloatArray | None = None
+
+    def influence(self, row_blocks: list[slice]) -> Iterator[Any]:
+        """Yield how the observations of every block move the answers, shape (rows, m[, n_outputs])."""
+        for moves in self.solution.influence_by_block(self.moments, row_blocks):
+            yield moves if self.X is None else functionals(self.X, moves)
+
+    def at(self, X: FloatArray) -> LinearPart:
+        """Return the linear part of X theta, from that of theta."""
+        return replace(self, values=functionals(X, self.values), X=X)
+
+
+def functionals(X: FloatArray, theta: Any) -> Any:
+    """Return X theta_b for coefficients of shape (B, q) or (B, q, n_outputs), X of shape (m, q).
+
+    Examples
+    --------
+    >>> functionals(np.array([[1.0, 1.0]]), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[3.],
+           [7.]])
+    """
+    xp = array_namespace(theta)
+    return xp.moveaxis(xp.moveaxis(theta, 1, -1) @ like(X.T, theta), -1, 1)
+
+
+def is_linear(solver: Solver) -> bool:
+    """Whether the solver's answer is linear in b given A: it does not look at single observations."""
+    return type(solver).solve_subsets is Solver.solve_subsets and type(solver).solve_full is Solver.solve_full
+
+
+def linearise(moments: AnyMoments, solver: Solver | None = None, *, share: float = 1.0) -> Linearisation:
+    """Solve the moment equation on a share of the sums, keeping the inverse.
+
+    Raises
+    ------
+    ValueError
+        For a solver that chooses its penalty from single observations: its answer is not linear in b.
+    SingularReplicateError
+        When the matrix is numerically singular.
+    """
+    solver = Auto() if solver is None else solver
+    if not is_linear(solver):
+        rule = "a solver whose penalty does not depend on the data"
+        raise ValueError(must_be("solver", rule, repr(solver), "Use the replicates' own variance."))
+    A, b = moments.total()
+    q = moments.n_basis
+    right = np.concatenate([b.reshape(q, -1), np.eye(q) / share], axis=1)
+    solution = solver.solve(share * A[None], share * right[None], symmetric=moments.symmetric)
+    if solution.failed[0]:
+        raise SingularReplicateError(
+            "The moment matrix of all observations is numerically singular, so it has no influence values: "
+            "use fewer basis functions, more data, or solver=Ridge(alpha)."
+        )
+    theta, inverse = solution.theta[0][:, :-q], solution.theta[0][:, -q:]
+    return Linearisation(
+        theta=theta.reshape(b.shape),
+        inverse=inverse,
+        share=share,
+        truncated=int(solution.truncated[0]),
+        set_aside=solution.structure.n_directions,
+        condition=float(solution.condition[0]),
+    )

@@ -1,0 +1,86 @@
+"""Members: one answer per subset, whatever made it.
+
+A ratio of moments, a kernel fit, a fit on features and any regressor differ only in how a member answers
+(`values`), how the average is computed fastest (`mean`), and whether the part of an answer that is linear in
+the data is known (`linear`). Everything else, from averages to intervals, asks for no more than this.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from .._core.errors import ReplayWarning, SingularReplicateError, must_be
+from .._core.typing import BoolArray, FloatArray
+from .._core.validation import check_length
+from ..plans import ResamplingPlan
+from .linear import LinearPart
+
+ON_FAILURE = ("raise", "warn", "drop")
+
+
+class Members(Protocol):
+    """B answers to any question, and the subsets behind them."""
+
+    @property
+    def plan(self) -> ResamplingPlan:
+        """The subsets."""
+
+    @property
+    def failed(self) -> BoolArray:
+        """Which members have no answer and take no part in averages, shape (B,)."""
+
+    def values(self, X: Any) -> FloatArray:
+        """Return the answer of every member at m points, shape (B, m, n_outputs)."""
+
+    def mean(self, X: Any) -> FloatArray:
+        """Return the weighted mean of the members that did not fail, shape (m, n_outputs)."""
+
+    def linear(self, X: Any) -> LinearPart | None:
+        """Return the linear part of the values at X; None where it is not known."""
+
+    def extend(self, n_more: int) -> Self:
+        """Return the members with `n_more` further subsets; the first ones are not computed again."""
+
+
+def member_weights(plan: ResamplingPlan, failed: BoolArray | None = None) -> FloatArray:
+    """Return the weights of the members in an average, zero for failed ones and summing to one, shape (B,).
+
+    Examples
+    --------
+    >>> from replaystats.plans import make_plan
+    >>> member_weights(make_plan(8, n_resamples=4, rng=0), np.array([False, True, False, True]))
+    array([0.5, 0. , 0.5, 0. ])
+    """
+    weights = np.ones(plan.n_resamples) if plan.subset_weights is None else plan.subset_weights
+    if failed is not None:
+        check_length(len(failed), plan.n_resamples, "failed", "plan")
+        weights = np.where(failed, 0.0, weights)
+    if not weights.any():
+        raise ValueError(must_be("failed", "False for at least one member", "no member left"))
+    return np.asarray(weights / weights.sum())
+
+
+def report_failures(failed: BoolArray, on_failure: str, explain: Callable[[int, int], str]) -> None:
+    """Say how many members failed and what usually causes it, as the user asked.
+
+    Parameters
+    ----------
+    failed : ndarray of bool, shape (B,)
+    on_failure : {"warn", "raise", "drop"}
+        A set of members without a single answer is an error in any case.
+    explain : callable
+        Takes the number of failures and of members, returns the sentence.
+    """
+    n_failed = int(np.count_nonzero(failed))
+    nothing_left = n_failed == len(failed)
+    if n_failed == 0 or (on_failure == "drop" and not nothing_left):
+        return
+    message = explain(n_failed, len(failed))
+    if on_failure == "raise" or nothing_left:
+        raise SingularReplicateError(message)
+    left_out = '\nThey are left out of averages; on_failure="drop" silences this.'
+    warnings.warn(message + left_out, ReplayWarning, 3)
