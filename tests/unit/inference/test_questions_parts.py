@@ -9,6 +9,7 @@ from scipy import stats
 import replaystats as rs
 from oracles import questions as oracle
 from oracles import settings
+from replaystats.engine.linear import linearise
 from replaystats.inference.degrees import (
     bias_aware_quantile,
     degrees_of_freedom,
@@ -16,7 +17,6 @@ from replaystats.inference.degrees import (
     skewed_quantiles,
 )
 from replaystats.inference.identification import invert_studentised
-from replaystats.inference.influence import linearise
 from replaystats.inference.noise import noise_of, question_noise
 from replaystats.inference.undetermined import ValueRange, unvisited_ends
 from replaystats.moments import FactoredMoments
