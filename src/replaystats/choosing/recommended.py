@@ -3,12 +3,13 @@
 A single choice of the penalty jumps when the data change a little, so averaging over subsets pays. How large
 they should be depends on whether the data determine the answer:
 
-- where they do, bootstrap samples of all n observations with a cautious penalty (kappa = 0.5);
-- where they do not, subsets of 0.3 n with a firm one (kappa = 1.5): answers different enough to average the
-  rare failures away.
-
-They do not where the moment matrix is ill-conditioned (in units in which every basis function has the same
-size) and half-samples cross singularity. Noise alone makes subsets cross, and needs no firm penalty.
+- where they do without doubt (hardly any half-sample crosses singularity), nothing beats the plug-in by much,
+  and a penalty may lose: the plug-in is handed back;
+- where noise makes half-samples cross, bootstrap samples of all n observations with a cautious penalty
+  (kappa = 0.5);
+- where the moment matrix is ill-conditioned as well (in units in which every basis function has the same
+  size), subsets of 0.3 n with a firm penalty (kappa = 1.5): answers different enough to average the rare
+  failures away.
 
 The numbers below were chosen on the settings in docs/regularisation.md, which shows gains and losses.
 """
@@ -21,23 +22,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._core.config import takes_memory_budget
-from .._core.linalg import scaled_condition
-from .._core.typing import RandomLike
+from .._core.linalg import ROUNDING, scaled_singular_values
+from .._core.typing import FloatArray, RandomLike
 from .._core.validation import check_int
 from ..engine import Executor, replicate
-from ..estimate import Estimate, average
+from ..estimate import Estimate, average, plug_in
+from ..inference.crossing import smallest_eigenvalues
 from ..inference.validity import Validity, pilot_replicates
 from ..moments import AnyMoments
 from ..plans import ResamplingPlan, make_plan
-from ..solvers import LU, Lepski
+from ..solvers import Auto, Lepski
 from ..solvers.lepski import DEFAULT_PATH
 
 WELL_POSED_KAPPA, ILL_POSED_KAPPA = 0.5, 1.5
 ILL_POSED_SHARE = 0.3
+# Well-posed: no more half-samples than this share cross singularity.
+SAFE_CROSSING = 0.01
 # Ill-posed: more half-samples than this share cross singularity, and the condition number is above this,
 CROSSING_LIMIT, CONDITION_LIMIT = 0.1, 1e3
 # or above that, where half the digits are lost and crossing cannot be told.
 SINGULAR_LIMIT = 1 / math.sqrt(float(np.finfo(np.float64).eps))
+# Smallest eigenvalues of half-samples that lack a state are 0 up to rounding: that is no crossing.
+BEYOND_ZERO = 1e-8
 # Fewer observations than this per unknown make single subsets useless.
 OBSERVATIONS_PER_UNKNOWN = 7
 
@@ -49,20 +55,21 @@ class Recommendation:
     Attributes
     ----------
     estimate : Estimate
-        The mean of the balanced solutions.
+        The mean of the balanced solutions, or the plug-in where the data leave no doubt.
     ill_posed : bool
         Whether the data leave some direction of theta undetermined.
-    crossing_share : float or None
-        Share of half-samples that cross singularity; None where the condition number decides alone.
+    crossing_share : float
+        Share of half-samples that cross singularity. Those that merely lack a rare state do not.
     condition_number : float
-        Of the moment matrix of all data, rows and columns brought to one size.
+        Of the moment matrix of all data, rows and columns brought to one size, without the directions that
+        it does not contain.
     reason : str
         What was chosen and why, as a sentence.
     """
 
     estimate: Estimate
     ill_posed: bool
-    crossing_share: float | None
+    crossing_share: float
     condition_number: float
     reason: str
 
@@ -81,10 +88,10 @@ def recommended_estimate(
 ) -> Recommendation:
     """Estimate theta so that ill-posed problems are regularised and well-posed ones are left alone.
 
-    1. Look at the condition number and, where that leaves doubt, at how many of 256 half-samples cross
-       singularity.
-    2. Draw bootstrap samples of n observations (well-posed) or subsets of 0.3 n (ill-posed).
-    3. Solve each with `Lepski`, kappa 0.5 or 1.5, which chooses its own penalty, and average.
+    1. Look at how many of 256 half-samples cross singularity, and at the condition number.
+    2. Where hardly any crosses and no direction is missing, hand back the plug-in.
+    3. Else draw bootstrap samples of n observations or, for ill-posed problems, subsets of 0.3 n.
+    4. Solve each with `Lepski`, kappa 0.5 or 1.5, which chooses its own penalty, and average.
 
     Parameters
     ----------
@@ -93,7 +100,7 @@ def recommended_estimate(
     n_resamples : int
         Number of subsets.
     plan : ResamplingPlan, optional
-        Subsets to use in place of those of step 2.
+        Subsets to use in place of those of step 3; they are used in any case.
     executor : Executor, optional
         Who sums over the subsets; default this thread.
     rng : None, int, Generator, RandomState or SeedSequence
@@ -120,12 +127,19 @@ def recommended_estimate(
     True
     """
     check_int(n_resamples, "n_resamples")
-    condition = scaled_condition(moments.total()[0])
-    crossing = None
-    ill_posed = condition > SINGULAR_LIMIT
-    if CONDITION_LIMIT < condition <= SINGULAR_LIMIT:
-        crossing = Validity(replicates=pilot_replicates(moments, LU())).crossing_share
-        ill_posed = crossing > CROSSING_LIMIT
+    condition = _condition_of_the_rest(moments.total()[0])
+    pilot = Validity(replicates=pilot_replicates(moments, Auto()))
+    crossing = _crossing_share(pilot)
+    ill_posed = condition > SINGULAR_LIMIT or (condition > CONDITION_LIMIT and crossing > CROSSING_LIMIT)
+    determined = crossing <= SAFE_CROSSING and pilot.linear is not None and not pilot.linear.truncated
+    if plan is None and determined and not ill_posed:
+        return Recommendation(
+            estimate=plug_in(moments),
+            ill_posed=False,
+            crossing_share=crossing,
+            condition_number=condition,
+            reason=f"{_seen(condition, crossing)}; so the plug-in, which no penalty improves by much",
+        )
     if plan is None:
         plan = _plan(moments, ill_posed, n_resamples, rng)
     # The plain solution belongs on the path only where it means something.
@@ -140,6 +154,20 @@ def recommended_estimate(
     )
 
 
+def _condition_of_the_rest(A: FloatArray) -> float:
+    """Return the condition number after scaling, without singular values at rounding level."""
+    s = scaled_singular_values(A)
+    kept = s[s > ROUNDING * len(s) * s[0]]
+    return float(s[0] / kept[-1]) if kept.size else math.inf
+
+
+def _crossing_share(pilot: Validity) -> float:
+    """Return the share of half-samples that cross, which is more than lacking a state that others have."""
+    if pilot.linear is None:
+        return 1.0
+    return float(np.mean(smallest_eigenvalues(pilot.replicates, pilot.linear) < -BEYOND_ZERO))
+
+
 def _plan(moments: AnyMoments, ill_posed: bool, n_resamples: int, rng: RandomLike) -> ResamplingPlan:
     n = moments.n_observations
     if not ill_posed:
@@ -149,11 +177,16 @@ def _plan(moments: AnyMoments, ill_posed: bool, n_resamples: int, rng: RandomLik
     return make_plan(n, statistic="U", subsample_size=size, n_resamples=n_resamples, rng=rng)
 
 
-def _reason(condition: float, crossing: float | None, plan: ResamplingPlan, solver: Lepski) -> str:
-    seen = "" if crossing is None else f" and {crossing:.0%} of half-samples cross singularity"
+def _seen(condition: float, crossing: float) -> str:
+    return (
+        f"the moment matrix has the condition number {condition:.1e} and {crossing:.0%} of half-samples "
+        "cross singularity"
+    )
+
+
+def _reason(condition: float, crossing: float, plan: ResamplingPlan, solver: Lepski) -> str:
     kind = "bootstrap samples" if plan.with_replacement else "subsets"
     return (
-        f"the moment matrix has the condition number {condition:.1e}{seen}; so the mean over "
-        f"{plan.n_resamples} {kind} of {plan.subsample_size} observations, each with the penalty that "
-        f"balances bias and noise (Lepski, kappa={solver.kappa:g})"
+        f"{_seen(condition, crossing)}; so the mean over {plan.n_resamples} {kind} of {plan.subsample_size} "
+        f"observations, each with the penalty that balances bias and noise (Lepski, kappa={solver.kappa:g})"
     )

@@ -125,7 +125,11 @@ def _combine(moments: HeldMoments, settings: Settings, rng: np.random.Generator)
             found = recommended_estimate(
                 moments, n_resamples=settings.n_resamples or RECOMMENDED_RESAMPLES, executor=executor, rng=rng
             )
-        return found.estimate, f"Recommended method: {found.reason}."
+            estimate = found.estimate
+            if estimate.replicates is None:  # the page shows how answers scatter
+                plan = make_plan(moments.n_observations, statistic="V", subsample_size=1.0, rng=rng)
+                estimate = average(replicate(moments, plan, executor=executor), "auto")
+        return estimate, f"Recommended method: {found.reason}."
     with refusing(ExitCode.USAGE):
         plan = make_plan(
             moments.n_observations,

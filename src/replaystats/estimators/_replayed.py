@@ -103,12 +103,12 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
             self.estimate_: Estimate = self.recommendation_.estimate
         else:
             plan = self._plan(moments, rng) if plan is None else plan
-            replicates = replicate(moments, plan, solver=self.solver, on_failure=self.on_failure, **resources)
-            self.estimate_ = average(replicates, self.average)
+            answers = replicate(moments, plan, solver=self.solver, on_failure=self.on_failure, **resources)
+            self.estimate_ = average(answers, self.average)
             if self.n_resamples == "auto":
                 self.estimate_, self.choices_["n_resamples"] = grow_resamples(self.estimate_)
-        assert self.estimate_.replicates is not None
-        self.plan_ = self.estimate_.replicates.plan
+        replicates = self.estimate_.replicates
+        self.plan_: ResamplingPlan | None = None if replicates is None else replicates.plan
         return self
 
     def _plan(self, moments: HeldMoments, rng: np.random.Generator) -> ResamplingPlan:

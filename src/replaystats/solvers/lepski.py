@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._core.errors import must_be
+from .._core.linalg import ROUNDING
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_real
 from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments
@@ -204,10 +205,13 @@ class Lepski(Solver):
 
 
 def _tikhonov(s: FloatArray, penalties: FloatArray) -> FloatArray:
-    """Return s / (s^2 + penalty^2), shape (p, q); 0 for a direction that has neither."""
-    size = np.hypot(s, penalties[:, None])  # divided twice, because its square may underflow
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(size > 0, s / size / size, 0.0)
+    """Return s / (s^2 + penalty^2), shape (p, q); 0 for a direction at rounding level of the largest.
+
+    A subset that lacks a rare state has singular values of 1e-32: no penalty of 0 may divide by them.
+    """
+    known = s > ROUNDING * len(s) * s[0]
+    size = np.where(known, np.hypot(s, penalties[:, None]), 1.0)  # divided twice: its square may underflow
+    return np.where(known, s / size / size, 0.0)
 
 
 def _root_of_targets(targets: ArrayLike, Vt: FloatArray) -> FloatArray:

@@ -139,12 +139,20 @@ def test_bad_input_has_its_sentence(data, rng):
 
 
 def test_recommended_method_is_the_function(data):
-    moments = rs.lstd_moments(data, BASIS, discount=np.exp(-0.1))
-    model = clone(MODELS["LSTD"]).set_params(method="recommended", n_resamples=20).fit(data)
+    narrow = rs.simulate.ornstein_uhlenbeck(300, rng=0)  # stays near 0: ill-posed
+    model = clone(MODELS["LSTD"]).set_params(method="recommended", n_resamples=20).fit(narrow)
+    moments = rs.lstd_moments(narrow, BASIS, discount=np.exp(-0.1))
     again = rs.recommended_estimate(moments, plan=model.plan_)
     np.testing.assert_allclose(model.estimate_.theta, again.estimate.theta, atol=1e-12)
-    assert not model.recommendation_.ill_posed
+    assert model.recommendation_.ill_posed
     assert "penalty that balances" in model.recommendation_.reason
+
+
+def test_recommended_method_hands_the_plug_in_back_where_data_leave_no_doubt(data):
+    model = clone(MODELS["LSTD"]).set_params(method="recommended").fit(data)
+    np.testing.assert_array_equal(model.estimate_.theta, model.plug_in_.theta)
+    assert model.plan_ is None
+    assert "so the plug-in" in model.recommendation_.reason
 
 
 def test_auto_sizes_say_what_they_chose(data):
