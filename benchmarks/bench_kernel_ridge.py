@@ -47,7 +47,14 @@ def make_bagging(member, k, n_subsets):
 
 def make_replay(k, n_subsets):
     return rs.ReplayKernelRidge(
-        ALPHA, gamma=GAMMA, standardize=None, subsample_size=k, n_resamples=n_subsets, random_state=0
+        ALPHA,
+        gamma=GAMMA,
+        method="subsets",
+        statistic="U",
+        standardize=None,
+        subsample_size=k,
+        n_resamples=n_subsets,
+        random_state=0,
     )
 
 

@@ -42,7 +42,9 @@ def kernel_ridge(n, k, B):
     points = rs.simulate.two_bumps(200, rng=1)[0]
 
     def run():
-        model = rs.ReplayKernelRidge(alpha=0.1, subsample_size=k, n_resamples=B, random_state=0)
+        model = rs.ReplayKernelRidge(
+            0.1, gamma=None, statistic="U", subsample_size=k, n_resamples=B, random_state=0
+        )
         return model.fit(X, y).predict(points)
 
     return run

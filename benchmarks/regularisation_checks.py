@@ -49,7 +49,7 @@ def kernel_penalty_table() -> None:
             published = n ** (-2 / 3)
             fits = ((published, whole), (single, whole), (published, plan), ("auto", plan))
             for alpha, subsets in fits:
-                model = rs.ReplayKernelRidge(alpha, standardize="global").fit(X, y, plan=subsets)
+                model = rs.ReplayKernelRidge(alpha, gamma=None, standardize="global").fit(X, y, plan=subsets)
                 errors.append(math.sqrt(np.mean((model.predict(points) - function(points)) ** 2)))
         columns = np.array(errors).reshape(-1, 4).T
         print(f"| {n}, {k} | " + " | ".join(cell(column) for column in columns) + " |", flush=True)

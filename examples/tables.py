@@ -33,9 +33,7 @@ def main(n_train=5000, n_test=2000):
         X, y = load()
         rows = np.random.default_rng(0).permutation(len(y))
         train, test = rows[:n_train], rows[n_train : n_train + n_test]
-        model = rs.ReplayKernelRidge(
-            alpha="auto", gamma="auto", subsample_size=500, n_resamples=100, oob_score=True, random_state=0
-        ).fit(X[train], y[train])
+        model = rs.ReplayKernelRidge(oob_score=True, random_state=0).fit(X[train], y[train])
         mean, standard_error = model.predict(X[test], return_std=True)
         out_of_bag = np.sqrt(np.nanmean((model.oob_prediction_ - y[train]) ** 2))
         held_out = np.sqrt(np.mean((mean - y[test]) ** 2))

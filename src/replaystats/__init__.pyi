@@ -106,6 +106,9 @@ from .estimators import (
 from .estimators import (
     ReplayRegressor as ReplayRegressor,
 )
+from .estimators import (
+    from_bagging as from_bagging,
+)
 from .inference import (
     Diagnosis as Diagnosis,
 )

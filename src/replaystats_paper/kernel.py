@@ -83,7 +83,7 @@ def fit_predict(
 
 def fit_paper(X: FloatArray, y: FloatArray, plan: ResamplingPlan, alpha: float) -> ReplayKernelRidge:
     """Fit on every subset as KRLS 1.0-0 does: own units, kernel exp(-|z - z'|^2 / p), lambda as given."""
-    model = ReplayKernelRidge(alpha=alpha, kernel="rbf", standardize="subset", method="subsets")
+    model = ReplayKernelRidge(alpha, kernel="rbf", gamma=None, standardize="subset", method="subsets")
     return model.fit(X, y, plan=plan)
 
 

@@ -329,12 +329,17 @@ def _averaged(moments: Any, plan: rs.ResamplingPlan) -> Numbers:
 def kernel_subsets() -> Numbers:
     """Kernel ridge on subsets: without and with replacement, in the subset's own units, balanced."""
     X, y = rows()
-    options: dict[str, Any] = {"subsample_size": 40, "n_resamples": 120, "random_state": 15}
+    options: dict[str, Any] = {
+        "method": "subsets",
+        "subsample_size": 40,
+        "n_resamples": 120,
+        "random_state": 15,
+    }
     plain = rs.ReplayKernelRidge(0.1, gamma=1.5, oob_score=True, **options).fit(X, y)
-    bootstrap = rs.ReplayKernelRidge(0.1, kernel="laplacian", statistic="V", **options).fit(X, y)
-    own_units = rs.ReplayKernelRidge(0.1, standardize="subset", **options).fit(X, y)
-    outputs = rs.ReplayKernelRidge(0.1, kernel="polynomial", **options).fit(*rows(n_outputs=2))
-    balanced = rs.ReplayKernelRidge(0.1, statistic="balanced", **options).fit(X, y)
+    bootstrap = rs.ReplayKernelRidge(0.1, kernel="laplacian", gamma=None, statistic="V", **options).fit(X, y)
+    own_units = rs.ReplayKernelRidge(0.1, gamma=None, standardize="subset", **options).fit(X, y)
+    outputs = rs.ReplayKernelRidge(0.1, kernel="polynomial", gamma=None, **options).fit(*rows(n_outputs=2))
+    balanced = rs.ReplayKernelRidge(0.1, gamma=None, statistic="balanced", **options).fit(X, y)
     return {
         **prefixed("U", regression(plain)),
         "U.oob_score": numbers(plain.oob_score_),
@@ -377,9 +382,7 @@ def kernel_local() -> Numbers:
 def kernel_automatic() -> Numbers:
     """Penalty, size and number of the subsets left to the estimator, the kernel given."""
     X, y = rows(120)
-    model = rs.ReplayKernelRidge(
-        "auto", gamma=1.0, subsample_size="auto", n_resamples="auto", random_state=18
-    ).fit(X, y)
+    model = rs.ReplayKernelRidge(gamma=1.0, method="subsets", random_state=18).fit(X, y)
     return {
         "alpha": numbers(model.alpha_),
         "subsample_size": numbers(model.plan_.subsample_size),

@@ -25,7 +25,7 @@ FRAMES = {
 
 
 def regressors():
-    kernel = rs.ReplayKernelRidge(n_resamples=80, random_state=0)
+    kernel = rs.ReplayKernelRidge(1.0, gamma=None, n_resamples=80, random_state=0)
     return [kernel, rs.ReplayRegressor(Ridge(), n_resamples=80, random_state=0)]
 
 

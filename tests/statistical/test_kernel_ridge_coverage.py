@@ -39,6 +39,7 @@ def test_intervals_cover_in_the_papers_setting(standardize, statistic, n_resampl
         300,
         seed,
         alpha=200 ** (-2 / 3),
+        gamma=None,
         standardize=standardize,
         statistic=statistic,
         subsample_size=20,

@@ -8,21 +8,32 @@ import numpy as np
 
 from .._core.choice import Choice
 from .._core.errors import must_be
+from .._core.random import stream
 from .._core.typing import FloatArray
+from ..engine.executors import Executor
 from ..kernel.kernels import Kernel
 from ..kernel.landmarks import Landmarks, choose_landmarks
+from ..kernel.local import column_widths, fit_local
+from ..kernel.local_influence import leave_one_out
+from ..kernel.partition_trees import PartitionTree
 from ..kernel.problem import KernelProblem
 from ..plans import make_plan
 from .ensembles import best_candidate, choose_penalty, choose_size, penalty_errors, penalty_path, pilot_rows
 from .penalties import KERNELS_WITH_GAMMA, choose_kernel, kernel_penalties
-from .widths import DEFAULT_ROWS, learn_bandwidths
+from .widths import FEWEST_ROWS, learn_bandwidths
 
 # Landmarks are enough when what they miss weighs this share of the penalty.
 LANDMARK_SHARE = 0.1
 MAX_LANDMARKS = 500
-# Up to so many rows the exact kernel on subsets is a matter of a second, and it gives intervals.
+# Up to so many rows one exact fit on all of them is a matter of half a second.
 SMALL_SAMPLE = 2000
+# Leaves and trees to compare above that: many small fits, or fewer large ones, at three times the cost.
+LEAVES = ((200, 8), (1000, 4))
+# Neighbourhoods of 1000 rows on which they are compared.
+PILOT_NEIGHBOURHOODS = 3
 LARGEST_SUBSET = 500
+# Rows that decide about one width, or the penalty alone.
+PENALTY_ROWS = 500
 SMALLEST_SUBSET = 16
 
 
@@ -37,7 +48,7 @@ class KernelChoice:
 def choose_width_and_penalty(
     points: FloatArray, y: FloatArray, kernel: Kernel, *, gamma: bool, alpha: bool, rng: np.random.Generator
 ) -> KernelChoice:
-    """Choose gamma, alpha or both for one fit on all rows, from 500 of them.
+    """Choose gamma, alpha or both for one fit on all rows, from some hundreds or thousands of them.
 
     Parameters
     ----------
@@ -53,7 +64,8 @@ def choose_width_and_penalty(
     """
     if gamma and kernel.name == "rbf":
         learnt = learn_bandwidths(points, y, rng=rng)
-        reason = f"marginal likelihood on {learnt.n_rows} rows"
+        how = "marginal likelihood" if len(points) < FEWEST_ROWS else "leave-one-out error"
+        reason = f"{how} on {learnt.n_rows} rows"
         widths = tuple(learnt.gamma.tolist())
         return KernelChoice(
             Choice(widths, f"one width per feature, by {reason}"),
@@ -63,7 +75,7 @@ def choose_width_and_penalty(
         if kernel.name not in KERNELS_WITH_GAMMA:
             rule = f"None for kernel={kernel.name!r}, which has no width to choose"
             raise ValueError(must_be("gamma", rule, '"auto"'))
-        width, _ = choose_kernel(points, y, kernel, n_rows=DEFAULT_ROWS, rng=rng)
+        width, _ = choose_kernel(points, y, kernel, n_rows=PENALTY_ROWS, rng=rng)
         kernel = Kernel(kernel.name, width.value, kernel.degree, kernel.coef0, kernel.parameters)
         return KernelChoice(width, _choose_alpha(points, y, kernel, rng) if alpha else None)
     return KernelChoice(None, _choose_alpha(points, y, kernel, rng) if alpha else None)
@@ -74,7 +86,7 @@ def _choose_alpha(points: FloatArray, y: FloatArray, kernel: Kernel, rng: np.ran
 
     It is not scaled up to n rows: the best penalty, noise over signal, hardly depends on their number.
     """
-    rows = rng.permutation(len(points))[:DEFAULT_ROWS]
+    rows = rng.permutation(len(points))[:PENALTY_ROWS]
     sample = points[rows]
     K = sample[:, rows] if kernel.is_precomputed else kernel(sample, sample)
     found = kernel_penalties(K, y[rows]).choice
@@ -94,6 +106,8 @@ def choose_method(n: int, kernel: Kernel, landmarks: Landmarks | None, penalty: 
     penalty : Choice or None
         The penalty that suits all rows in the features of the landmarks; None where it is given.
     """
+    if kernel.is_precomputed:
+        return Choice("subsets", "a kernel matrix has no points to cut")
     if landmarks is None:
         short = "landmarks are for Gaussian kernels"
     elif not landmarks.complete or 4 * len(landmarks.rows) > n:
@@ -104,9 +118,47 @@ def choose_method(n: int, kernel: Kernel, landmarks: Landmarks | None, penalty: 
     else:
         found = f"{len(landmarks.rows)} landmarks describe the kernel on all {n} rows"
         return Choice("features", f"{found}, so a fit on their features is one on all rows")
-    if n <= SMALL_SAMPLE or kernel.is_precomputed:
-        return Choice("subsets", f"{short}, and {n} rows are few enough for the exact kernel")
+    if n <= SMALL_SAMPLE:
+        return Choice("local", f"{short}, and {n} rows are few enough for one exact fit")
     return Choice("local", f"{short}, and random subsets of {n} rows would lose resolution")
+
+
+def choose_leaves(problem: KernelProblem, *, seed: int, executor: Executor) -> Choice:
+    """Choose the size of leaves and the number of trees, as a pair.
+
+    A function that is smooth between rows wants large leaves, one that changes its character from place to
+    place small ones. In a few neighbourhoods of 1000 rows both are tried; leave-one-out errors decide.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+        With shared units, and the penalty that will be used.
+    seed : int
+        Of the neighbourhoods.
+    executor : Executor
+
+    Notes
+    -----
+    O(1000^3) operations, whatever n.
+    """
+    n = len(problem.y)
+    if n <= SMALL_SAMPLE:
+        return Choice((n, 1), f"{n} rows are few enough for one exact fit on all of them")
+    (small, _), (large, _) = LEAVES
+    rng = stream(seed, 0)
+    around = PartitionTree.grow(problem.points * column_widths(problem), large, rng).leaves
+    errors = np.zeros(len(LEAVES))
+    for number in rng.permutation(len(around))[:PILOT_NEIGHBOURHOODS]:
+        part = problem.rows(around[number])
+        for candidate, (size, trees) in enumerate(LEAVES):
+            trees = 1 if size == large else trees
+            fit = fit_local(part, leaf_size=size, n_trees=trees, seed=seed, executor=executor)
+            residuals = part.y + part.shared_intercept - leave_one_out(fit, executor=executor)
+            errors[candidate] += float((residuals**2).sum())
+    better = LEAVES[int(np.argmin(errors))]
+    gain = 1 - np.sqrt(errors.min() / max(errors.max(), np.finfo(np.float64).tiny))
+    other = large if better[0] == small else small
+    return Choice(better, f"leave-one-out errors {gain:.0%} smaller than with leaves of {other} rows")
 
 
 def find_landmarks(

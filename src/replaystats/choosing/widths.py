@@ -1,31 +1,47 @@
-"""Widths of a Gaussian kernel, one per feature, learnt on a few hundred rows by marginal likelihood.
+"""Widths of a Gaussian kernel, one per feature, learnt on a few thousand rows in blocks.
 
-Under the Gaussian process y ~ N(0, s^2 (K + alpha I)) with K the kernel matrix, the scale s has a closed
-form, and what is left to minimise over log gamma_1, ..., log gamma_p and log alpha is
+First, under the Gaussian process y ~ N(0, s^2 (K + alpha I)), K the kernel matrix of some hundred rows, the
+scale s has a closed form, and what is left to minimise over log gamma_1, ..., log gamma_p and log alpha is
 
     (m / 2) log(y^T C^-1 y) + (1 / 2) log det C,        C = K + alpha I.
 
-With G = (C^-1 - a a^T m / y^T a) o K, a = C^-1 y, the derivative in log gamma_j is
--gamma_j sum_il G_il (x_ij - x_lj)^2 / 2, which two products give for all features together. So one evaluation
-costs one Cholesky factorisation and one inverse, whatever p.
+That finds which features matter. Where there are more rows, the mean squared leave-one-out error is minimised
+from there, over several blocks together: random ones, which see the whole function coarsely, and leaves of
+neighbours, which see a part of it as densely as the data allow. Errors are what predictions are judged by,
+and they trust the model less than the likelihood does; many blocks make the answer depend little on which
+were drawn, at a cost that is linear in their number.
+
+Both objectives f depend on C alone, so with G = df / dC the derivative in log gamma_j is
+-gamma_j sum_il (G o K)_il (x_ij - x_lj)^2, which two products give for all features together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
 from .._core.random import as_generator
-from .._core.typing import ArrayLike, FloatArray, RandomLike
-from .._core.validation import check_array, check_int, check_length
+from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
+from .._core.validation import check_array, check_length
 from ..kernel.kernels import Kernel
+from ..kernel.partition_trees import PartitionTree
 
-# Half a second at most; more rows sharpen the widths less than they cost (docs/kernel_ridge.md).
-DEFAULT_ROWS = 500
-MAX_ITERATIONS = 40
+Objective = Callable[[FloatArray, FloatArray, FloatArray], tuple[float, FloatArray]]
+
+# Rows of the likelihood: half a second at most.
+LIKELIHOOD_ROWS = 500
+# Blocks of the leave-one-out error: random ones and leaves, rows of each, and how many at most.
+RANDOM_ROWS, LEAF_ROWS = 300, 200
+RANDOM_BLOCKS, LEAF_BLOCKS = 4, 8
+# With fewer rows than this, blocks would repeat what the likelihood has seen.
+FEWEST_ROWS = 1200
+# Steps of the likelihood where it stands alone, where errors follow, and of these.
+ITERATIONS, FIRST_ITERATIONS, ERROR_ITERATIONS = 40, 20, 15
 # Columns have unit scale, so a width beyond these makes a column irrelevant, or every point a stranger.
 _LOG_GAMMA_BOUNDS = (-14.0, 7.0)
 _LOG_ALPHA_BOUNDS = (-16.0, 7.0)
@@ -45,7 +61,7 @@ class Bandwidths:
     n_rows : int
         Rows it was learnt on.
     n_evaluations : int
-        Of the marginal likelihood.
+        Of the likelihood or the error of one block.
     """
 
     gamma: FloatArray
@@ -58,19 +74,16 @@ class Bandwidths:
         return f"Bandwidths(gamma=[{widths}], alpha={self.alpha:.2g}, from {self.n_rows} rows)"
 
 
-def learn_bandwidths(
-    points: ArrayLike, y: ArrayLike, *, n_rows: int = DEFAULT_ROWS, rng: RandomLike = None
-) -> Bandwidths:
-    """Learn a width per feature, and the penalty, on a random part of the data.
+def learn_bandwidths(points: ArrayLike, y: ArrayLike, *, rng: RandomLike = None) -> Bandwidths:
+    """Learn a width per feature, and the penalty, on random blocks and leaves of the data.
 
     Parameters
     ----------
     points : array-like of shape (n, p)
         In units in which every column has a scale of about one.
     y : array-like of shape (n,) or (n, n_outputs)
-        Centred, where the model has an intercept. Outputs share the widths, and each has a scale of its own.
-    n_rows : int
-        Rows to learn from; O(n_rows^3) operations an evaluation.
+        Centred, where the model has an intercept. Outputs share the widths, and count alike after division
+        by their standard deviations.
     rng : None, int, Generator, RandomState or SeedSequence
 
     Examples
@@ -83,25 +96,51 @@ def learn_bandwidths(
     """
     X, y = check_array(points, "points", ndim=2), check_array(y, "y", ndim=(1, 2))
     check_length(len(y), len(X), "y", "points")
-    n, p = X.shape
-    rows = as_generator(rng).permutation(n)[: check_int(n_rows, "n_rows", low=2)]
-    X, y = X[rows], y.reshape(n, -1)[rows]
+    (n, p), y, rng = X.shape, y.reshape(len(y), -1), as_generator(rng)
     y = y[:, np.square(y).sum(axis=0) > 0]  # an output that is zero says nothing about widths
     if y.shape[1] == 0:
-        return Bandwidths(gamma=np.full(p, 1.0 / p), alpha=1.0, n_rows=len(X), n_evaluations=0)
+        return Bandwidths(gamma=np.full(p, 1.0 / p), alpha=1.0, n_rows=n, n_evaluations=0)
+    y = y / np.sqrt(np.square(y).mean(axis=0))
+    few, order = n < FEWEST_ROWS, rng.permutation(n)
     start = np.append(np.full(p, np.log(0.5 / p)), np.log(0.1))
-    found = minimize(
-        negative_log_likelihood,
-        start,
-        args=(X, y),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[_LOG_GAMMA_BOUNDS] * p + [_LOG_ALPHA_BOUNDS],
-        options={"maxiter": MAX_ITERATIONS},
-    )
+    blocks: list[IntArray] = [order[:LIKELIHOOD_ROWS]]
+    found = _minimise(negative_log_likelihood, start, X, y, blocks, ITERATIONS if few else FIRST_ITERATIONS)
+    n_evaluations = found.nfev
+    if not few:
+        blocks = [*_random_blocks(order), *_leaves(X * np.exp(found.x[:-1] / 2), rng)]
+        found = _minimise(leave_one_out_error, found.x, X, y, blocks, ERROR_ITERATIONS)
+        n_evaluations += found.nfev * len(blocks)
     return Bandwidths(
-        gamma=np.exp(found.x[:-1]), alpha=float(np.exp(found.x[-1])), n_rows=len(X), n_evaluations=found.nfev
+        gamma=np.exp(found.x[:-1]),
+        alpha=float(np.exp(found.x[-1])),
+        n_rows=len(np.unique(np.concatenate(blocks))),
+        n_evaluations=n_evaluations,
     )
+
+
+def _random_blocks(order: IntArray) -> list[IntArray]:
+    n_blocks = min(RANDOM_BLOCKS, len(order) // RANDOM_ROWS)
+    return list(order[: n_blocks * RANDOM_ROWS].reshape(n_blocks, RANDOM_ROWS))
+
+
+def _leaves(points: FloatArray, rng: np.random.Generator) -> list[IntArray]:
+    leaves = PartitionTree.grow(points, LEAF_ROWS, rng).leaves
+    return [leaves[number] for number in rng.permutation(len(leaves))[:LEAF_BLOCKS]]
+
+
+def _minimise(
+    objective: Objective, start: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], steps: int
+) -> Any:
+    """Minimise the average of an objective over blocks of rows."""
+    # A block of neighbours on which y is constant has nothing to say.
+    data = [(X[rows], y[rows]) for rows in blocks if np.ptp(y[rows])] or [(X, y)]
+
+    def average(log_parameters: FloatArray) -> tuple[float, FloatArray]:
+        parts = [objective(log_parameters, *block) for block in data]
+        return sum(value for value, _ in parts) / len(parts), np.mean([slope for _, slope in parts], axis=0)
+
+    bounds = [_LOG_GAMMA_BOUNDS] * (len(start) - 1) + [_LOG_ALPHA_BOUNDS]
+    return minimize(average, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
 
 
 def negative_log_likelihood(
@@ -118,25 +157,64 @@ def negative_log_likelihood(
         None of them all zero.
     """
     m, n_outputs = y.shape
-    alpha = np.exp(log_parameters[-1])
+    found = _inverse(log_parameters, X)
+    if found is None:
+        return np.inf, np.zeros_like(log_parameters)
+    S, K, inverse, log_det = found
+    a = inverse @ y  # (m, n_outputs)
+    square = float(np.einsum("io,io->", y, a))  # y^T C^-1 y, over outputs
+    value = 0.5 * n_outputs * (m * np.log(square) + log_det)
+    G = 0.5 * n_outputs * (inverse - (m / square) * (a @ a.T))
+    return float(value), _slope(log_parameters, S, K, G)
+
+
+def leave_one_out_error(log_parameters: FloatArray, X: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
+    """Return (m / 2) log of the sum of squared leave-one-out residuals, and its gradient.
+
+    With c = C^-1 y and d the diagonal of C^-1 the residuals are c / d.
+
+    Parameters
+    ----------
+    log_parameters, X, y
+        As in `negative_log_likelihood`.
+    """
+    m = len(y)
+    found = _inverse(log_parameters, X)
+    if found is None:
+        return np.inf, np.zeros_like(log_parameters)
+    S, K, inverse, _ = found
+    c, d = inverse @ y, np.diag(inverse)[:, None]
+    residuals = c / d
+    square = float((residuals**2).sum())
+    by_c = m * residuals / square / d
+    by_d = -(by_c * residuals).sum(axis=1)
+    M = c @ (inverse @ by_c).T
+    G = -(0.5 * (M + M.T) + (inverse * by_d) @ inverse)
+    return 0.5 * m * float(np.log(square)), _slope(log_parameters, S, K, G)
+
+
+def _inverse(
+    log_parameters: FloatArray, X: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, float] | None:
+    """Return the scaled points, K, C^-1 and log det C; None a step too far towards alpha = 0."""
     S = X * np.exp(log_parameters[:-1] / 2)
     K = Kernel("rbf")(S, S)
     C = K.copy()
-    C.ravel()[:: m + 1] += alpha
+    C.ravel()[:: len(C) + 1] += np.exp(log_parameters[-1])
     lower, info = dpotrf(C.T, lower=1, overwrite_a=1)
-    if info != 0:  # a step too far towards alpha = 0: not better than anything
-        return np.inf, np.zeros_like(log_parameters)
-    log_det = 2 * np.log(np.diag(lower)).sum()
-    inverse = _symmetric(dpotri(lower, lower=1)[0])
-    a = inverse @ y  # (m, n_outputs)
-    square = np.einsum("io,io->o", y, a)  # y^T C^-1 y, per output
-    value = 0.5 * (m * np.log(square).sum() + n_outputs * log_det)
-    G = n_outputs * inverse - (a * (m / square)) @ a.T
-    by_alpha = 0.5 * alpha * np.trace(G)
+    if info != 0:
+        return None
+    log_det = 2 * float(np.log(np.diag(lower)).sum())
+    return S, K, _symmetric(dpotri(lower, lower=1)[0]), log_det
+
+
+def _slope(log_parameters: FloatArray, S: FloatArray, K: FloatArray, G: FloatArray) -> FloatArray:
+    """Return the derivatives in log gamma and log alpha from G = df / dC, destroying G."""
+    by_alpha = np.exp(log_parameters[-1]) * np.trace(G)
     G *= K
     # sum_il G_il (s_ij - s_lj)^2 = 2 sum_i s_ij^2 G_i. - 2 s_j^T G s_j
-    by_gamma = -np.einsum("ij,ij->j", S, S * G.sum(axis=1)[:, None] - G @ S)
-    return float(value), np.append(by_gamma, by_alpha)
+    by_gamma = -2 * np.einsum("ij,ij->j", S, S * G.sum(axis=1)[:, None] - G @ S)
+    return np.append(by_gamma, by_alpha)
 
 
 def _symmetric(lower: FloatArray) -> FloatArray:

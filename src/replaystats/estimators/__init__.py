@@ -1,5 +1,6 @@
 """Stage 7: scikit-learn faces of the functional core."""
 
+from .bagging import from_bagging
 from .buffer import Minibatch, ReplayBuffer
 from .kernel_ridge import ReplayKernelRidge
 from .lspi import LSPI
@@ -21,4 +22,5 @@ __all__ = [
     "ReplayBuffer",
     "ReplayKernelRidge",
     "ReplayRegressor",
+    "from_bagging",
 ]

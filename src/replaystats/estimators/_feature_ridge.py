@@ -13,6 +13,7 @@ from ..basis import Basis
 from ..engine import Executor, Replicates, replicate
 from ..estimate import Estimate, average, plug_in
 from ..inference.covariance import variance_at
+from ..inference.leave_one_out import ridge_leave_one_out
 from ..kernel.scaling import Scaling
 from ..moments import Moments, random_blocks, ridge_block_moments
 from ..plans import ResamplingPlan, make_plan
@@ -57,6 +58,8 @@ class FeatureRidge:
         The one fit on all blocks.
     estimate : Estimate
         The controlled mean of the fits on subsets of the blocks.
+    total : ndarray of shape (q, q)
+        Sum of (weighted) phi phi^T over all rows.
     """
 
     features: FeatureUnits
@@ -64,6 +67,7 @@ class FeatureRidge:
     alpha: float
     plug_in: Estimate
     estimate: Estimate
+    total: FloatArray
 
     @property
     def replicates(self) -> Replicates:
@@ -100,6 +104,19 @@ class FeatureRidge:
         covariance = self.estimate.covariance
         variance = self._by_rows(X, memory_budget, lambda phi: variance_at(phi, covariance))
         return np.maximum(variance, 0.0)
+
+    def leave_one_out(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None) -> FloatArray:
+        """Return residuals (n, n_outputs) of the fit on all blocks, of every row from the fit without it."""
+        return ridge_leave_one_out(
+            lambda rows: self.features(X[rows]),
+            y - self.intercept,
+            self.total,
+            self.alpha,
+            sample_weight=sample_weight,
+        )
+
+    def __len__(self) -> int:
+        return len(self.replicates)
 
     def _by_rows(self, X: FloatArray, memory_budget: int, function: Any) -> FloatArray:
         step = max(1, memory_budget // (32 * self.features.basis.n_basis))
@@ -169,4 +186,5 @@ def replay_blocks(
         alpha=alpha,
         plug_in=plug_in(moments, Ridge(alpha)),
         estimate=average(replicates, "controlled"),
+        total=moments.total()[0],
     )

@@ -16,12 +16,14 @@ from ..basis import Basis, Nystroem
 from ..choosing.kernel import (
     LARGEST_SUBSET,
     candidate_sizes,
+    choose_leaves,
     choose_method,
     choose_subsets,
     choose_width_and_penalty,
     find_landmarks,
 )
 from ..choosing.moment_penalties import choose_moment_penalty
+from ..choosing.penalties import KERNELS_WITH_GAMMA
 from ..engine import Executor
 from ..kernel.kernels import PRECOMPUTED, Kernel, make_kernel
 from ..kernel.landmarks import Landmarks
@@ -100,14 +102,16 @@ class KernelFitting:
         if not is_auto(parameters.alpha):
             check_real(parameters.alpha, "alpha", low=0.0, hint='Or "auto".')
         kernel = self._kernel(None if is_auto(parameters.gamma) else parameters.gamma)
+        own_width = getattr(parameters.features, "gamma", None) is not None
+        learn_gamma = is_auto(parameters.gamma) and kernel.name in KERNELS_WITH_GAMMA and not own_width
         alpha: float | None = None
-        if is_auto(parameters.gamma) or is_auto(parameters.alpha):
+        if learn_gamma or is_auto(parameters.alpha):
             problem = self.problem(kernel, 1.0, shared=True)
             found = choose_width_and_penalty(
                 problem.points,
                 problem.y,
                 kernel,
-                gamma=is_auto(parameters.gamma),
+                gamma=learn_gamma,
                 alpha=is_auto(parameters.alpha),
                 rng=self.rng,
             )
@@ -178,13 +182,21 @@ class KernelFitting:
         if self.plan is not None:
             raise ValueError(must_be("plan", 'None when method="local", which draws no subsets', self.plan))
         size, trees = parameters.subsample_size, parameters.n_resamples
+        problem = self.problem(kernel, parameters.alpha if alpha_all is None else alpha_all)
+        seed = draw_seed(self.rng)
+        if is_auto(size):
+            choice = choose_leaves(problem, seed=seed, executor=self.executor)
+            size, number = choice.value
+            self.choices["subsample_size"] = Choice(size, f"rows of a leaf: {choice.reason}")
+            if is_auto(trees):
+                trees = number
+                self.choices["n_resamples"] = Choice(trees, f"trees that go with leaves of {size} rows")
         default = min(DEFAULT_LEAF_SIZE, len(self.X))
-        alpha = parameters.alpha if alpha_all is None else alpha_all
         return fit_local(
-            self.problem(kernel, alpha),
-            leaf_size=resolve_subsample_size(default if size is None or is_auto(size) else size, len(self.X)),
+            problem,
+            leaf_size=resolve_subsample_size(default if size is None else size, len(self.X)),
             n_trees=DEFAULT_TREES if trees is None or is_auto(trees) else trees,
-            seed=draw_seed(self.rng),
+            seed=seed,
             executor=self.executor,
             memory_budget=parameters.memory_budget,
         )
@@ -214,13 +226,24 @@ class KernelFitting:
             return parameters.method
         if parameters.features is not None:
             choice = Choice("features", "a basis was given")
-        elif self.plan is not None or self.standardize == "subset":
-            what = "a plan was given" if self.plan is not None else "units of each subset's own need subsets"
-            choice = Choice("subsets", what)
+        elif (given := self._asks_for_subsets()) is not None:
+            choice = Choice("subsets", given)
         else:
             choice = self._choose_method(kernel, alpha)
         self.choices["method"] = choice
         return str(choice.value)
+
+    def _asks_for_subsets(self) -> str | None:
+        """Say what was given that only subsets have."""
+        parameters = self.parameters
+        if self.plan is not None:
+            return "a plan was given"
+        if self.standardize == "subset":
+            return "units of each subset's own need subsets"
+        for name in ("statistic", "subsample_size", "n_resamples"):
+            if not is_auto(getattr(parameters, name)):
+                return f"`{name}` was given"
+        return None
 
     def _choose_method(self, kernel: Kernel, alpha: float | None) -> Choice:
         problem, n = self.problem(kernel, 1.0), len(self.X)
@@ -296,7 +319,7 @@ class KernelFitting:
             raise TypeError(must_be("features", "None or a Basis", type(basis).__name__, hint))
         if getattr(basis, "gamma", 1.0) is None:  # a Gaussian basis without a width takes the kernel's
             basis = replace(basis, gamma=1.0)  # type: ignore[type-var]
-        elif self.parameters.gamma is None:
+        elif self.parameters.gamma is None or is_auto(self.parameters.gamma):
             widths = np.ones_like(widths)
         else:
             hint = "Leave the basis's own gamma None, or the estimator's."

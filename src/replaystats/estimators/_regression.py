@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -24,6 +24,7 @@ from ..inference.out_of_bag import OutOfBag, out_of_bag
 from ..inference.variance import replay_variance
 from ..plans import ResamplingPlan, make_plan
 from ..plans.tiles import TILE_ROWS
+from ._new_observation import PredictsNewObservations
 
 AUTO = "auto"
 # n_resamples="auto": the first subsets, the most, and the points at which Monte-Carlo noise is looked at.
@@ -65,7 +66,7 @@ class OutOfBagCurve(NamedTuple):
     share_predicted: FloatArray
 
 
-class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class ReplayedRegression(PredictsNewObservations, RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A regressor that averages members fitted on subsets.
 
     Subclasses set `replicates_` in `fit`, and write `_check_points`, `_mean` and `_members`.
@@ -78,19 +79,13 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
     choices_: dict[str, Choice]
     X_fit_: Any
 
-    @abstractmethod
-    def _check_points(self, X: Any) -> Any:
-        """Return prediction points, checked against the training data."""
-
-    @abstractmethod
-    def _mean(self, X: Any) -> FloatArray:
-        """Return the average prediction, shape (m, n_outputs)."""
-
-    @abstractmethod
-    def _members(self, X: Any) -> FloatArray:
-        """Return the prediction of every member, shape (B, m, n_outputs)."""
-
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_interval: bool = False,
+        confidence_level: float = 0.95,
+    ) -> Any:
         """Average the predictions of the members.
 
         Parameters
@@ -99,6 +94,11 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
             Points to predict at.
         return_std : bool
             Whether to return the standard error of the average as well.
+        return_interval : bool
+            Whether to return the ends of `predict_interval`, for new observations, as well; a pipeline
+            passes it on.
+        confidence_level : float in (0, 1)
+            Of that interval.
 
         Returns
         -------
@@ -106,6 +106,8 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
         std : ndarray of the same shape
             Only with ``return_std=True``: the standard error of the *mean* prediction over new samples of
             the data, Monte-Carlo noise included. It is not the spread of a new observation around it.
+        low, high : ndarrays of the same shape
+            Only with ``return_interval=True``, after the others.
 
         Notes
         -----
@@ -114,10 +116,12 @@ class ReplayedRegression(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
         """
         check_is_fitted(self)
         points = self._check_points(on_host(X))
-        mean = like(self._shaped(self._mean(points)), X)
-        if not return_std:
-            return mean
-        return mean, like(self._shaped(np.sqrt(self._variance(points))), X)
+        found = [like(self._shaped(self._mean(points)), X)]
+        if return_std:
+            found.append(like(self._shaped(np.sqrt(self._variance(points))), X))
+        if return_interval:
+            found += self.predict_interval(X, confidence_level)
+        return found[0] if len(found) == 1 else tuple(found)
 
     def predict_members(self, X: Any) -> FloatArray:
         """Return the prediction of every member at X.

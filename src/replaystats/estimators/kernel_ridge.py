@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._core.arrays import on_host
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.choice import Choice
-from .._core.errors import IntervalWithheldError, ReplayWarning, must_be
+from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
 from ..engine.executors import make_executor
@@ -25,9 +25,11 @@ from ..inference.out_of_bag import OutOfBag
 from ..kernel.fits import KernelRidgeReplicates, replicate_kernel_ridge
 from ..kernel.kernels import PRECOMPUTED, Kernel, KernelLike
 from ..kernel.local import LocalKernelRidge
+from ..kernel.local_influence import jackknife_variance, leave_one_out
 from ..plans import ResamplingPlan, plan_from_indices
 from ._feature_ridge import FeatureRidge
 from ._kernel_fitting import KernelFitting
+from ._new_observation import Calibration
 from ._regression import ReplayedRegression, is_auto
 
 
@@ -43,16 +45,18 @@ class ReplayKernelRidge(ReplayedRegression):
     alpha : float or "auto"
         Ridge penalty lambda of each fit, not divided by k. It must suit the *average*: members that would
         over-fit on their own average well, so the best value is smaller than for a single fit on k points.
-        "auto" finds the penalty of one fit on all rows (marginal likelihood together with ``gamma="auto"``,
-        else leave-one-out), and goes on from k / n of it by out-of-bag error ("subsets"), from it by
+        "auto" (default) finds the penalty of one fit on all rows (together with ``gamma="auto"``, else by
+        leave-one-out), and goes on from k / n of it by out-of-bag error ("subsets"), from it by
         generalised cross-validation ("features"), or takes it ("local").
     kernel : str or callable
         "rbf" (default), "laplacian", "polynomial", "linear" or another pairwise kernel of scikit-learn; a
         function of two rows; or "precomputed" (then X is the Gram matrix, and K(test, train) in `predict`).
     gamma : float, array-like of shape (p,) or "auto", optional
         Parameter of the kernel; None means 1 / n_features, sensible for standardised columns. "rbf" and
-        "laplacian" take one per feature. "auto" learns one per feature for "rbf", by marginal likelihood on
-        500 rows, and chooses one number by leave-one-out for other kernels.
+        "laplacian" take one per feature. "auto" (default) learns one per feature for "rbf", by marginal
+        likelihood on up to 500 rows and, above 1200 rows, by leave-one-out errors of random blocks and leaves
+        of neighbours; it chooses one number by leave-one-out for other kernels, and is None for kernels
+        without a width.
     degree, coef0 : float
         Parameters of the polynomial (and sigmoid) kernel.
     kernel_params : mapping, optional
@@ -60,15 +64,16 @@ class ReplayKernelRidge(ReplayedRegression):
     method : {"subsets", "features", "local", "auto"}
         Where the fits are made.
 
-        - "subsets" (default): the exact kernel on random subsets of k rows. Intervals and out-of-bag scores.
+        - "subsets": the exact kernel on random subsets of k rows. Intervals and out-of-bag scores.
         - "features": ridge regression on features of all rows, by default Nystroem features of as many
           landmarks as the penalty calls for (at most 500), replayed over blocks of rows. Intervals; the
           choice for smooth functions.
         - "local": the exact kernel on the leaves, of at most k neighbours, of a few random trees, averaged.
-          The most accurate for rough functions of many rows. Leaves are not random subsets, so there are no
-          intervals.
-        - "auto": "features" where landmarks lose nothing, else "subsets" up to 2000 rows and "local" above;
-          ``choices_["method"]`` says why.
+          The most accurate for rough functions of many rows. Standard errors are the delete-one jackknife,
+          scores are leave-one-out, both exact.
+        - "auto" (default): "features" where landmarks lose nothing, else "local", which up to 2000 rows is
+          one exact fit on all of them; "subsets" where a plan, a statistic or the size or number of
+          subsets is given. ``choices_["method"]`` says why.
     features : Basis, optional
         Feature map of ``method="features"``, for example ``rs.basis.RandomFourier(500)``. A Gaussian basis
         without a gamma of its own takes the estimator's.
@@ -88,15 +93,16 @@ class ReplayKernelRidge(ReplayedRegression):
         (divide and conquer), or all. "auto" is "balanced", which averages best, when the method is left to
         "auto" as well, and else the paper's "U".
     subsample_size : int, float or "auto", optional
-        k, or k as a share of n. None (default) is half of the data but at most 500 rows, because a fit
-        costs k^3. "auto" takes the smallest of several sizes whose out-of-bag error is within one standard
-        error of the best. For "features" the share of the blocks (None: half), for "local" the largest leaf
-        (None: 200).
+        k, or k as a share of n. None is half of the data but at most 500 rows, because a fit costs k^3.
+        "auto" (default) takes the smallest of several sizes whose out-of-bag error is within one standard
+        error of the best. For "features" the share of the blocks (None and "auto": half), for "local" the
+        largest leaf (None: 200; "auto": all rows up to 2000, above that 200 or 1000 by leave-one-out errors).
     n_resamples : int or "auto", optional
         Number of subsets B. None is 500, or n // k for a partition. Standard errors want B of the order of
-        n or more; means are content with less. "auto" adds subsets until Monte-Carlo noise is at most 1 % of
-        the variance, or there are 2000. For "features" the number of replays (None: 200, fewer above 200
-        features), for "local" that of trees (None: 8).
+        n or more; means are content with less. "auto" (default) adds subsets until Monte-Carlo noise is at
+        most 1 % of the variance, or there are 2000. For "features" the number of replays (None and "auto":
+        200, fewer above 200 features), for "local" that of trees (None: 8; "auto": as many as go with the
+        leaves).
     oob_score : bool
         Whether to compute `oob_prediction_` and `oob_score_` in `fit`.
     on_failure : {"warn", "raise", "drop"}
@@ -131,12 +137,16 @@ class ReplayKernelRidge(ReplayedRegression):
 
     See Also
     --------
+    from_bagging : Intervals for a fitted bagging ensemble or forest of scikit-learn.
     ReplayRegressor : The same for any scikit-learn regressor.
 
     Notes
     -----
     "subsets" cost O(B k^3) to fit and O(m min(n, B k)) kernel values to predict at m points; "features" with
     q of them O(n q^2 + B q^3) and O(m q); "local" with T trees O(T n k^2) and O(T m k).
+    The estimator of the paper is ``ReplayKernelRidge(alpha, gamma=None, method="subsets", statistic="U",
+    subsample_size=k, n_resamples=B, standardize="subset")``.
+
     With `sample_weight`, weights multiply the squared errors of the rows that are drawn, as in
     `KernelRidge`; they do not change how often a row is drawn, so a weight of 2 is not the same as a row
     given twice.
@@ -148,9 +158,12 @@ class ReplayKernelRidge(ReplayedRegression):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(200, 2))
     >>> y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=200)
-    >>> model = rs.ReplayKernelRidge(alpha=1e-2, subsample_size=60, random_state=0).fit(X, y)
+    >>> model = rs.ReplayKernelRidge(random_state=0).fit(X, y)
     >>> mean, standard_error = model.predict(X[:3], return_std=True)
     >>> bool(np.abs(mean - np.sin(6 * X[:3, 0])).max() < 0.1)
+    True
+    >>> low, high = model.predict_interval(X[:3])  # for a new observation there
+    >>> bool((high - low > 2 * standard_error).all())
     True
     """
 
@@ -158,19 +171,19 @@ class ReplayKernelRidge(ReplayedRegression):
 
     def __init__(
         self,
-        alpha: float | str = 1.0,
+        alpha: float | str = "auto",
         *,
         kernel: KernelLike = "rbf",
-        gamma: float | str | ArrayLike | None = None,
+        gamma: float | str | ArrayLike | None = "auto",
         degree: float = 3,
         coef0: float = 1,
         kernel_params: Mapping[str, Any] | None = None,
-        method: str = "subsets",
+        method: str = "auto",
         features: Any = None,
         standardize: str | None = "auto",
         statistic: str = "auto",
-        subsample_size: Any = None,
-        n_resamples: int | str | None = None,
+        subsample_size: Any = "auto",
+        n_resamples: int | str | None = "auto",
         oob_score: bool = False,
         on_failure: str = "warn",
         n_jobs: int | None = None,
@@ -224,6 +237,7 @@ class ReplayKernelRidge(ReplayedRegression):
                 sample_weight = np.full(len(X), sample_weight)
         self._weight: FloatArray | None = sample_weight
         self._plug_in: KernelRidgeReplicates | None = None
+        self._calibrated = None
         fitting = KernelFitting(
             parameters=self,
             X=X,
@@ -276,7 +290,7 @@ class ReplayKernelRidge(ReplayedRegression):
             as much bias as noise, so a warning says that the function itself is covered less often.
         """
         check_is_fitted(self)
-        if "alpha" in self.choices_ and self.method_ != "local":
+        if "alpha" in self.choices_:
             message = (
                 "The penalty was chosen from the data for the smallest error: the interval leaves out its "
                 "smoothing bias and the choice itself, and covers the function less often than it says "
@@ -334,28 +348,48 @@ class ReplayKernelRidge(ReplayedRegression):
         return self.replicates_.predict_members(X, **self._resources())
 
     def _variance(self, X: FloatArray) -> FloatArray:
-        self._require_subsets()
         if isinstance(self.replicates_, FeatureRidge):
             return self.replicates_.variance(X, self.memory_budget)
+        if isinstance(self.replicates_, LocalKernelRidge):
+            return jackknife_variance(self.replicates_, X, **self._resources())
         return super()._variance(X)
 
     def _jackknife(self, X: FloatArray) -> ReplayVariance:
-        self._require_subsets()
+        if isinstance(self.replicates_, LocalKernelRidge):
+            raise ValueError(
+                must_be(
+                    "method",
+                    '"subsets" or "features" for the parts of a variance over subsets',
+                    '"local"',
+                    "`predict` with return_std=True has its delete-one jackknife.",
+                )
+            )
         return super()._jackknife(X)
 
-    def _require_subsets(self) -> None:
-        """Refuse standard errors of fits that are not made on random subsets."""
-        if isinstance(self.replicates_, LocalKernelRidge):
-            raise IntervalWithheldError(
-                'There is no standard error for method="local": leaves of trees are not random subsets, and '
-                'no variance is derived for them. Use method="subsets" or "features".'
-            )
+    def _calibrate(self) -> Calibration:
+        """Predict every row without itself: exact leave-one-out where rows are not drawn."""
+        fitted = self.replicates_
+        if isinstance(fitted, FeatureRidge):
+            residuals = fitted.leave_one_out(self.X_fit_, self._targets, self._weight)
+        elif isinstance(fitted, LocalKernelRidge):
+            residuals = self._targets - leave_one_out(fitted, executor=make_executor(self.n_jobs))
+        else:
+            return super()._calibrate()
+        return Calibration(self._targets - residuals, residuals, None)
+
+    def _noise_points(self, X: FloatArray) -> FloatArray:
+        """Return points in the units of the kernel, so that features that do not matter are no distance."""
+        gamma = self._kernel.gamma
+        if self._kernel.is_precomputed or gamma is None:
+            return super()._noise_points(X)
+        return np.asarray(super()._noise_points(X) * np.sqrt(gamma))
 
     def _out_of_bag(self) -> OutOfBag:
-        if self.method_ != "subsets":
-            rule = '"subsets" for out-of-bag predictions'
-            raise ValueError(must_be("method", rule, f'"{self.method_}"', "Hold some rows out."))
-        return super()._out_of_bag()
+        if self.method_ == "subsets":
+            return super()._out_of_bag()
+        return OutOfBag(
+            n_resamples=np.array([len(self.replicates_)]), predictions=self._calibration().predictions[None]
+        )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -130,7 +130,7 @@ class ReplayRegressor(ReplayedRegression):
         if not (hasattr(self.estimator, "fit") and is_regressor(self.estimator)):
             raise TypeError(must_be("estimator", "a scikit-learn regressor", repr(self.estimator)))
         self.X_fit_, self.y_fit_ = self._check_training(on_host(X), on_host(y))
-        self._fit_params, self._plug_in = fit_params, None
+        self._fit_params, self._plug_in, self._calibrated = fit_params, None, None
         rng = as_generator(self.random_state)
         self.choices_ = {}
         size = self.subsample_size

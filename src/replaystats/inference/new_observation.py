@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.config import memory_budget, takes_memory_budget
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_real
 from ..plans import ResamplingPlan
@@ -73,13 +74,13 @@ class LeftOut:
         return np.asarray(kept)
 
 
+@takes_memory_budget
 def leave_out(
     predict_members: Callable[[slice], FloatArray],
     plan: ResamplingPlan,
     y: FloatArray,
     *,
     failed: BoolArray | None = None,
-    memory_budget: int,
 ) -> LeftOut:
     """Predict every training row by the members that did not see it.
 
@@ -92,15 +93,13 @@ def leave_out(
     y : ndarray of shape (n, n_outputs)
     failed : ndarray of bool, shape (B,), optional
         Members to leave out of averages.
-    memory_budget : int
-        Bytes for the predictions of one block of rows.
     """
     (n, n_outputs), n_members = y.shape, plan.n_resamples
     weights = np.ones(n_members) if plan.subset_weights is None else plan.subset_weights
     weights = weights if failed is None else np.where(failed, 0.0, weights)
     bits = np.empty((n, -(-n_members // 8)), dtype=np.uint8)
     predictions = np.empty_like(y)
-    step = max(1, memory_budget // (32 * n_members * n_outputs))
+    step = max(1, memory_budget() // (32 * n_members * n_outputs))
     for block, rows in enumerate(plan.row_blocks):
         for part in _slices(rows.start, rows.stop, step):
             left_out = left_out_of(plan, block, part)  # (B, r)
@@ -112,6 +111,7 @@ def leave_out(
     return LeftOut(bits=bits, weights=weights, predictions=predictions, residuals=y - predictions)
 
 
+@takes_memory_budget
 def jackknife_plus(
     left_out: LeftOut,
     predict_members: Callable[[slice], FloatArray],
@@ -120,7 +120,6 @@ def jackknife_plus(
     *,
     scale: FloatArray | None = None,
     scale_at_points: FloatArray | None = None,
-    memory_budget: int,
 ) -> Interval:
     """Return the jackknife+-after-bootstrap interval for a new observation at every point.
 
@@ -135,8 +134,6 @@ def jackknife_plus(
     scale, scale_at_points : ndarray of shape (n, n_outputs) and (m, n_outputs), optional
         Typical size of the noise at the training rows and at the points: residuals are compared after
         division by it, and an interval is as much wider as its point is noisier.
-    memory_budget : int
-        Bytes for working arrays.
 
     Returns
     -------
@@ -160,8 +157,8 @@ def jackknife_plus(
     >>> y = np.arange(20.0)[:, None] % 7
     >>> plan = make_plan(20, subsample_size=10, n_resamples=50, rng=0)
     >>> members = y[plan.indices(), 0].mean(axis=1)[:, None, None]  # predict by the subset's mean
-    >>> rows = leave_out(lambda part: np.repeat(members, 20, axis=1)[:, part], plan, y, memory_budget=2**20)
-    >>> low, high = jackknife_plus(rows, lambda part: members, 1, 0.8, memory_budget=2**20)
+    >>> rows = leave_out(lambda part: np.repeat(members, 20, axis=1)[:, part], plan, y)
+    >>> low, high = jackknife_plus(rows, lambda part: members, 1, 0.8)
     >>> low.round(1), high.round(1)
     (array([[-0.]]), array([[5.8]]))
     """
@@ -170,13 +167,13 @@ def jackknife_plus(
     low, high = np.full((2, n_points, n_outputs), np.inf)
     rank = rank_of(len(known), confidence_level)
     if rank <= len(known):
-        step = max(1, memory_budget // (64 * len(left_out.weights) * n_outputs))
+        step = max(1, memory_budget() // (64 * len(left_out.weights) * n_outputs))
         searches = [_search(left_out, known, rank, scale, output) for output in range(n_outputs)]
         for part in _slices(0, n_points, step):
             members = predict_members(part)
             for output, search in enumerate(searches):
                 here = None if scale_at_points is None else scale_at_points[part, output]
-                bounds = search.bounds(members[:, :, output], here, memory_budget)
+                bounds = search.bounds(members[:, :, output], here)
                 low[part, output], high[part, output] = bounds
     return Interval(-low, high)
 
@@ -310,9 +307,7 @@ class _Search:
     rank: int
     reach: float  # largest |a_i - 1/B| of the averaging weights a_i
 
-    def bounds(
-        self, members: FloatArray, scale: FloatArray | None, memory_budget: int
-    ) -> tuple[FloatArray, FloatArray]:
+    def bounds(self, members: FloatArray, scale: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Return the r-th smallest R_i - mu_-i and R_i + mu_-i at points where members (B, t) are given."""
         centre = members.mean(axis=0)
         around = np.ascontiguousarray((members - centre).T)  # (t, B): small numbers, small rounding
@@ -321,7 +316,7 @@ class _Search:
         delta = self.reach * np.sqrt((around**2).sum(axis=1)) / scale
         low, high = np.empty((2, len(around)))
         order = np.argsort(delta, kind="stable")  # points with like bands share a block
-        step = max(1, min(_POINTS_AT_ONCE, memory_budget // (64 * len(self.sizes))))
+        step = max(1, min(_POINTS_AT_ONCE, memory_budget() // (64 * len(self.sizes))))
         for part in _slices(0, len(order), step):
             points = order[part]
             low[points], high[points] = self._order_statistics(

@@ -2,7 +2,8 @@
 
 A leaf of k neighbours knows as much about its own region as all n rows do, so local fits keep the resolution
 of the whole sample at the price of small systems; averaging trees smooths the edges of their leaves. Leaves
-are not uniform subsets: nothing in the theory of U-statistics speaks of them, and there are no intervals.
+are not uniform subsets, so nothing in the theory of U-statistics speaks of them; `local_influence` has their
+leave-one-out predictions and jackknife.
 """
 
 from __future__ import annotations
@@ -49,6 +50,11 @@ class LocalKernelRidge:
     leaf_size: int
     n_failed: int
 
+    @property
+    def widths(self) -> FloatArray:
+        """Scale of every column in the kernel's distance, up to a factor: trees cut in these units."""
+        return column_widths(self.problem)
+
     @takes_memory_budget
     def predict_mean(self, X: FloatArray, *, executor: Executor) -> FloatArray:
         """Return the average over the trees at X (m, p), shape (m, n_outputs)."""
@@ -59,7 +65,7 @@ class LocalKernelRidge:
         """Return the prediction of every tree at X (m, p), shape (n_trees, m, n_outputs)."""
         problem = self.problem
         points = X if problem.shared_scaling is None else problem.shared_scaling(X)
-        routed = points * _widths(problem)
+        routed = points * self.widths
         step = max(1, memory_budget() // (24 * self.leaf_size))
         tasks = [
             (number, leaf, rows[first : first + step])
@@ -118,7 +124,7 @@ def fit_local(
     if problem.kernel.is_precomputed:
         hint = "Trees cut points, and there are none."
         raise ValueError(must_be("kernel", 'one of points when method="local"', '"precomputed"', hint))
-    widened = problem.points * _widths(problem)
+    widened = problem.points * column_widths(problem)
     trees = [PartitionTree.grow(widened, leaf_size, stream(seed, number)) for number in range(n_trees)]
     leaves = [rows for tree in trees for rows in tree.leaves]
     fits = executor.map(lambda rows: problem.fit(rows[None]), leaves)
@@ -132,6 +138,6 @@ def fit_local(
     )
 
 
-def _widths(problem: KernelProblem) -> FloatArray:
+def column_widths(problem: KernelProblem) -> FloatArray:
     """Return the scale of every column in the kernel's distance, up to a factor, so that cuts matter."""
     return np.asarray(np.sqrt(np.broadcast_to(problem.kernel.gamma, problem.points.shape[1])))

@@ -84,6 +84,11 @@ class KernelProblem:
             gram=X if kernel.is_precomputed else None,
         )
 
+    def rows(self, rows: IntArray) -> KernelProblem:
+        """Return the problem of some of the observations, in the units of all; not for a Gram matrix."""
+        weight = None if self.root_weight is None else self.root_weight[rows]
+        return replace(self, points=self.points[rows], y=self.y[rows], root_weight=weight)
+
     def with_gram_if_cheaper(self, subsets: tuple[int, ...]) -> KernelProblem:
         """Return the problem with one shared Gram matrix, where that saves more than looking up costs.
 

@@ -9,9 +9,11 @@ from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
-from replaystats.choosing.widths import learn_bandwidths, negative_log_likelihood
+from oracles.new_observation import leave_one_out
+from replaystats.choosing.widths import learn_bandwidths, leave_one_out_error, negative_log_likelihood
 
 
 @pytest.fixture
@@ -33,13 +35,26 @@ def test_likelihood_is_that_of_the_best_scaled_normal(data):
     assert_allclose(constant(y), constant(y**2), rtol=1e-10)
 
 
+@pytest.mark.parametrize("objective", [negative_log_likelihood, leave_one_out_error])
 @pytest.mark.parametrize("n_outputs", [1, 2])
-def test_gradient_is_that_of_differences(data, n_outputs):
+def test_gradient_is_that_of_differences(data, n_outputs, objective):
     X, y = data
     Y = np.column_stack([y, y**2])[:, :n_outputs]
     at = np.log([0.3, 0.1, 0.7, 0.2])
-    expected = approx_fprime(at, lambda p: negative_log_likelihood(p, X, Y)[0], 1e-6)
-    assert_allclose(negative_log_likelihood(at, X, Y)[1], expected, rtol=1e-4, atol=1e-4)
+    expected = approx_fprime(at, lambda p: objective(p, X, Y)[0], 1e-6)
+    assert_allclose(objective(at, X, Y)[1], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_error_is_that_of_refits(data):
+    X, y = data
+    gamma, alpha = np.array([0.5, 0.1, 0.02]), 0.3
+
+    def kernel_ridge(X, y, X_new):
+        return KernelRidge(alpha=alpha, kernel="rbf", gamma=1.0).fit(X, y).predict(X_new)
+
+    residuals = y - leave_one_out(kernel_ridge, X * np.sqrt(gamma), y)
+    value, _ = leave_one_out_error(np.log([*gamma, alpha]), X, y[:, None])
+    assert_allclose(value, 40 * np.log((residuals**2).sum()), rtol=1e-9)
 
 
 def test_optimum_is_that_of_a_gaussian_process(data):
@@ -59,11 +74,14 @@ def test_units_of_the_target_do_not_matter(data):
     assert_allclose(learn_bandwidths(X, 1e6 * y).gamma[:2], learn_bandwidths(X, y).gamma[:2], rtol=1e-3)
 
 
-def test_only_a_part_of_many_rows_is_used(data):
-    X, y = data
-    learnt = learn_bandwidths(X, y, n_rows=30, rng=0)
-    assert learnt.n_rows == 30
-    assert_allclose(learn_bandwidths(X, y, n_rows=30, rng=0).gamma, learnt.gamma)
+def test_many_rows_are_learnt_from_in_blocks(rng):
+    X = rng.uniform(-2, 2, size=(3000, 3))
+    y = np.sin(2 * X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=3000)
+    learnt = learn_bandwidths(X, y - y.mean(), rng=0)
+    assert 1200 < learnt.n_rows <= 4 * 300 + 8 * 200
+    assert learnt.gamma[0] > 10 * learnt.gamma[1] > 10 * learnt.gamma[2]
+    other = learn_bandwidths(X, y - y.mean(), rng=1)
+    assert_allclose(np.log(other.gamma[0]), np.log(learnt.gamma[0]), atol=0.5)
 
 
 def test_a_constant_target_leaves_the_default():

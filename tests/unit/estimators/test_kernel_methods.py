@@ -137,13 +137,49 @@ def test_leaves_as_large_as_the_data_are_the_plug_in(data):
     assert model.plan_ is None
 
 
-def test_leaves_have_no_intervals_and_nothing_out_of_bag(data):
+def test_leaves_have_exact_jackknife_and_leave_one_out(data):
+    """One leaf of all rows is kernel ridge regression, which scikit-learn refits without every row."""
+    X, y, X_new = (part[:60] for part in data)
+    model = rs.ReplayKernelRidge(
+        0.1, gamma=2.0, method="local", subsample_size=60, standardize=None, oob_score=True, n_resamples=1
+    ).fit(X, y)
+    without = [
+        KernelRidge(alpha=0.1, kernel="rbf", gamma=2.0).fit(np.delete(X, i, 0), np.delete(y, i))
+        for i in range(60)
+    ]
+    expected = [fit.predict(X[i : i + 1])[0] for i, fit in enumerate(without)]
+    assert_allclose(model.oob_prediction_, expected, rtol=1e-8)
+    mean, error = model.predict(X_new, return_std=True)
+    changes = np.array([mean - fit.predict(X_new) for fit in without])
+    assert_allclose(error, np.sqrt(59 / 60 * (changes**2).sum(axis=0)), rtol=1e-6)
+    assert_allclose(model.oob_curve().score, [model.oob_score_])
+    with pytest.raises(ValueError, match='`method` must be "subsets" or "features" for the parts'):
+        model.jackknife(X_new)
+
+
+@pytest.mark.parametrize("method", ["subsets", "features", "local"])
+def test_every_method_has_a_score_an_error_and_an_interval(data, method):
     X, y, X_new = data
-    model = rs.ReplayKernelRidge(0.1, method="local", random_state=0).fit(X, y)
-    with pytest.raises(rs.IntervalWithheldError, match="leaves of trees are not random subsets"):
-        model.confidence_interval(X_new)
-    with pytest.raises(ValueError, match='`method` must be "subsets" for out-of-bag predictions'):
-        model.oob_curve()
+    model = rs.ReplayKernelRidge(0.1, gamma=0.5, method=method, oob_score=True, random_state=0).fit(X, y)
+    assert 0.9 < model.oob_score_ < 1
+    mean, error, low, high = model.predict(X_new, return_std=True, return_interval=True)
+    assert (error > 0).all()
+    assert ((low < mean) & (mean < high)).all()
+    assert_allclose(np.stack([low, high]), model.predict_interval(X_new))
+    covered = model.interval_coverage(0.9)
+    assert abs(covered.share - 0.9) < 0.05
+    assert covered.n_rows == 300
+
+
+def test_leave_one_out_of_features_is_that_of_refits(data):
+    X, y, _ = (part[:50] for part in data)
+    basis = rs.basis.Nystroem(20, gamma=0.7, landmarks=standardised(X, X)[:20])
+    model = rs.ReplayKernelRidge(0.2, method="features", features=basis, oob_score=True, random_state=0)
+    model.fit(X, y)
+    phi, centred = basis(standardised(X, X)), y - y.mean()
+    for i in range(0, 50, 7):
+        own = Ridge(0.2, fit_intercept=False).fit(np.delete(phi, i, 0), np.delete(centred, i))
+        assert_allclose(model.oob_prediction_[i], own.predict(phi[i : i + 1])[0] + y.mean(), rtol=1e-6)
 
 
 def test_auto_takes_features_for_a_smooth_function():
@@ -165,15 +201,25 @@ def rough(n, seed=0):
     return X, np.sign(np.sin(9 * X[:, 0]) * np.sin(9 * X[:, 1])) + X[:, 2]
 
 
-@pytest.mark.parametrize(("n", "method"), [(1000, "subsets"), (3000, "local")])
-def test_auto_keeps_the_exact_kernel_for_a_rough_function(n, method):
+@pytest.mark.parametrize("n", [1000, 3000])
+def test_auto_keeps_the_exact_kernel_for_a_rough_function(n):
     X, y = rough(n)
-    options = {"subsample_size": 100, "n_resamples": 30} if method == "subsets" else {}
-    model = rs.ReplayKernelRidge("auto", gamma="auto", method="auto", random_state=0, **options).fit(X, y)
-    assert model.method_ == method
-    assert "landmarks would be needed" in model.choices_["method"].reason
-    if method == "subsets":
-        assert model.plan_.statistic == "balanced"
+    model = rs.ReplayKernelRidge(random_state=0).fit(X, y)
+    assert model.method_ == "local"
+    assert "landmarks" in model.choices_["method"].reason
+    assert set(model.choices_) == {"gamma", "alpha", "method", "subsample_size", "n_resamples"}
+    leaf, trees = (model.choices_[name].value for name in ("subsample_size", "n_resamples"))
+    assert (leaf, trees) == (1000, 1) if n == 1000 else (leaf, trees) in ((200, 8), (1000, 4))
+    assert (model.replicates_.leaf_size, len(model.replicates_)) == (leaf, trees)
+
+
+def test_large_leaves_for_a_smooth_function_and_small_ones_where_its_character_changes(rng):
+    X = rng.uniform(-1, 1, size=(4000, 6))
+    smooth = np.sin(2 * X).sum(axis=1) + 0.01 * rng.normal(size=4000)
+    rough_in_part = np.where(X[:, 0] > 0, np.sign(np.sin(20 * X[:, 0])), 0.1 * X[:, 0])
+    for y, leaf in ((smooth, 1000), (rough_in_part + 0.1 * rng.normal(size=4000), 200)):
+        model = rs.ReplayKernelRidge(1e-2, gamma=None, method="local", random_state=0).fit(X, y)
+        assert model.choices_["subsample_size"].value == leaf
 
 
 def test_auto_respects_what_was_given(data):
@@ -191,9 +237,7 @@ def test_auto_respects_what_was_given(data):
 
 def test_every_choice_has_a_value_and_a_reason():
     X, y = rs.simulate.two_bumps(300, rng=0)
-    model = rs.ReplayKernelRidge(
-        "auto", gamma="auto", subsample_size="auto", n_resamples="auto", random_state=0
-    ).fit(X, y)
+    model = rs.ReplayKernelRidge(method="subsets", random_state=0).fit(X, y)
     assert set(model.choices_) == {"gamma", "alpha", "subsample_size", "n_resamples"}
     assert model.choices_["alpha"].value == model.alpha_
     assert model.choices_["gamma"].value == model.gamma_
@@ -206,7 +250,9 @@ def test_every_choice_has_a_value_and_a_reason():
 
 def test_what_is_given_is_not_chosen(data):
     X, y, _ = data
-    model = rs.ReplayKernelRidge(0.1, gamma=0.4, n_resamples=5, random_state=0).fit(X, y)
+    model = rs.ReplayKernelRidge(
+        0.1, gamma=0.4, method="subsets", subsample_size=None, n_resamples=5, random_state=0
+    ).fit(X, y)
     assert model.choices_ == {}
     assert (model.alpha_, model.gamma_, model.method_) == (0.1, 0.4, "subsets")
 
@@ -261,10 +307,12 @@ def test_same_seed_same_answer_and_pickle(data):
     ("options", "message"),
     [
         ({"method": "forest"}, '`method` must be one of "subsets", "features", "local", "auto"'),
-        ({"features": rs.basis.Nystroem(5)}, '`features` must be None when method="subsets"'),
+        (
+            {"method": "subsets", "features": rs.basis.Nystroem(5)},
+            '`features` must be None when method="subsets"',
+        ),
         ({"method": "features", "kernel": "laplacian"}, '`kernel` must be "rbf" for features by default'),
         ({"method": "local", "standardize": "subset"}, '`standardize` must be other than "subset"'),
-        ({"kernel": "linear", "gamma": "auto"}, "`gamma` must be None for kernel='linear'"),
         ({"gamma": [1.0, 2.0, 3.0]}, "`gamma` must be one number or 2 non-negative ones"),
         ({"kernel": "polynomial", "gamma": [1.0, 2.0]}, "`gamma` must be one number for kernel='polynomial'"),
         ({"alpha": "best"}, "`alpha` must be a finite number"),

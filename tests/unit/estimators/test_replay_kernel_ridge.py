@@ -45,7 +45,7 @@ def data(rng):
 def test_equals_r_on_its_own_subsets(name):
     case = load_kernel_case(name)
     n = len(case.y)
-    model = rs.ReplayKernelRidge(alpha=n ** (-2 / 3), standardize="subset")
+    model = rs.ReplayKernelRidge(alpha=n ** (-2 / 3), gamma=None, standardize="subset")
     for statistic, subsets in case.subsets.items():
         model.fit(case.X, case.y, plan=rs.plan_from_indices(subsets, n))
         assert_allclose(model.predict(case.X_test), case.predictions[statistic], rtol=0, atol=1e-10)
@@ -92,8 +92,9 @@ def test_without_units_equals_scikit_learn(data):
 
 def test_default_units_suit_the_kernel(data):
     X, y, X_test = data
-    default = rs.ReplayKernelRidge(n_resamples=10, random_state=0).fit(X, y)
-    shared = rs.ReplayKernelRidge(n_resamples=10, random_state=0, standardize="global").fit(X, y)
+    options = {"n_resamples": 10, "subsample_size": None, "random_state": 0}
+    default = rs.ReplayKernelRidge(**options).fit(X, y)
+    shared = rs.ReplayKernelRidge(**options, standardize="global").fit(X, y)
     assert_array_equal(default.predict(X_test), shared.predict(X_test))
     assert default.plan_.subsample_size == 40
     gram = KernelRidge(kernel="rbf")._get_kernel(X)
@@ -105,13 +106,16 @@ def test_default_units_suit_the_kernel(data):
 
 def test_default_subsets_stay_small(rng):
     X, y = rng.normal(size=(1300, 1)), rng.normal(size=1300)
-    assert rs.ReplayKernelRidge(n_resamples=1, random_state=0).fit(X, y).plan_.subsample_size == 500
+    model = rs.ReplayKernelRidge(1.0, gamma=None, subsample_size=None, n_resamples=1, random_state=0)
+    assert model.fit(X, y).plan_.subsample_size == 500
 
 
 def test_several_outputs_are_fitted_side_by_side(data):
     X, y, X_test = data
     Y = np.column_stack([y, X[:, 1] ** 2])
-    model = rs.ReplayKernelRidge(0.1, n_resamples=30, subsample_size=30, random_state=0, oob_score=True)
+    model = rs.ReplayKernelRidge(
+        0.1, gamma=None, n_resamples=30, subsample_size=30, random_state=0, oob_score=True
+    )
     both = clone(model).fit(X, Y)
     mean, error = both.predict(X_test, return_std=True)
     for j in range(2):

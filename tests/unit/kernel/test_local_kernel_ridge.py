@@ -13,6 +13,7 @@ import replaystats as rs
 from replaystats.engine import SerialExecutor, make_executor
 from replaystats.kernel.kernels import make_kernel
 from replaystats.kernel.local import fit_local
+from replaystats.kernel.local_influence import jackknife_variance, leave_one_out
 from replaystats.kernel.partition_trees import PartitionTree
 from replaystats.kernel.problem import KernelProblem
 
@@ -101,3 +102,36 @@ def test_a_kernel_matrix_has_no_points_to_cut(data):
     problem = KernelProblem.checked(X @ X.T, y, None, 1.0, kernel, None, None)
     with pytest.raises(ValueError, match='`kernel` must be one of points when method="local"'):
         fit_local(problem, seed=0, executor=SerialExecutor())
+
+
+def refit_without(X, y, i, model, weight):
+    """The mean prediction at all rows when row i is taken out of every leaf it is in."""
+    keep = np.arange(len(y)) != i
+    members = []
+    for tree in model.trees:
+        prediction = np.empty(len(y))
+        for rows in tree.leaves:
+            kept = rows[keep[rows]]
+            own = KernelRidge(alpha=0.1, kernel="rbf", gamma=2.0).fit(X[kept], y[kept], weight[kept])
+            prediction[rows] = own.predict(X[rows])
+        members.append(prediction)
+    return np.mean(members, axis=0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leave_one_out_and_jackknife_are_those_of_refits(data, weighted):
+    X, y, _ = data
+    weight = np.where(np.arange(90) % 3 == 0, 2.5, 0.7) if weighted else np.ones(90)
+    weight[4] = 0.0 if weighted else 1.0
+    kernel = make_kernel("rbf", n_features=2, gamma=2.0)
+    problem = KernelProblem.checked(X, y, None, 0.1, kernel, None, weight)
+    model = fit_local(problem, leaf_size=25, n_trees=3, seed=0, executor=SerialExecutor())
+    without = np.array([refit_without(X, y, i, model, weight) for i in range(90)])  # (i, x)
+    found = leave_one_out(model, executor=SerialExecutor())[:, 0]
+    assert_allclose(found, np.diag(without), rtol=1e-7)
+    whole = model.predict_mean(X, executor=SerialExecutor())[:, 0]
+    expected = 89 / 90 * ((whole - without) ** 2).sum(axis=0)
+    for budget in (2**20, 2**30):
+        variance = jackknife_variance(model, X, executor=SerialExecutor(), memory_budget=budget)[:, 0]
+        assert_allclose(variance, expected, rtol=1e-6)
+    assert jackknife_variance(model, X[:0], executor=SerialExecutor()).shape == (0, 1)

@@ -1,0 +1,243 @@
+"""Intervals for a new observation, for every regressor that averages members."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._core.arrays import like, on_host
+from .._core.config import config_context
+from .._core.errors import must_be
+from .._core.typing import FloatArray, IntArray
+from ..engine.learner import take_rows
+from ..inference.intervals import Interval
+from ..inference.local_noise import LocalNoise
+from ..inference.new_observation import (
+    Coverage,
+    LeftOut,
+    jackknife_plus,
+    leave_out,
+    measured_coverage,
+    residual_interval,
+)
+
+Grouping = Callable[[Any], Any] | str | int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration:
+    """What the training rows say about new ones.
+
+    Attributes
+    ----------
+    predictions, residuals : ndarray of shape (n, n_outputs)
+        Of every row by fits without it.
+    left_out : LeftOut or None
+        Where the fits are members: which of them, for the jackknife+.
+    """
+
+    predictions: FloatArray
+    residuals: FloatArray
+    left_out: LeftOut | None
+
+
+class PredictsNewObservations(ABC):
+    """Adds `predict_interval` to a regressor that has members, or leave-one-out residuals.
+
+    Subclasses have `X_fit_`, `replicates_`, and the methods named below.
+    """
+
+    X_fit_: Any
+    replicates_: Any
+    memory_budget: int
+    _calibrated: Calibration | None
+
+    @property
+    @abstractmethod
+    def _targets(self) -> FloatArray:
+        """Training targets, shape (n, n_outputs)."""
+
+    @abstractmethod
+    def _check_points(self, X: Any) -> Any:
+        """Return prediction points, checked against the training data."""
+
+    @abstractmethod
+    def _mean(self, X: Any) -> FloatArray:
+        """Return the average prediction, shape (m, n_outputs)."""
+
+    @abstractmethod
+    def _members(self, X: Any) -> FloatArray:
+        """Return the prediction of every member, shape (B, m, n_outputs)."""
+
+    @abstractmethod
+    def _shaped(self, values: FloatArray) -> FloatArray:
+        """Give (m, n_outputs) the dimensions that y had."""
+
+    def predict_interval(
+        self,
+        X: Any,
+        confidence_level: float = 0.95,
+        *,
+        scale: str | None = None,
+        groups: Grouping = None,
+    ) -> Interval:
+        """Return an interval for a new observation at every point of X.
+
+        Not for the mean: `confidence_interval` is. Nothing is fitted again.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, p)
+        confidence_level : float in (0, 1)
+        scale : {"local"}, optional
+            "local" widens the interval where training rows nearby were missed by more, and narrows it where
+            they were not. None gives about the same width everywhere.
+        groups : callable, str or int, optional
+            A function that gives every row of a table its group, or the name or number of a column that
+            holds it: the interval of a point is then made from rows of its own group only, and covers within
+            every group (Mondrian). A group without enough rows has an infinite interval.
+
+        Returns
+        -------
+        Interval
+            Arrays `low` and `high`, of shape (m,) or (m, n_outputs).
+
+        Notes
+        -----
+        - Members on random subsets: jackknife+-after-bootstrap. If rows and the new one are exchangeable, it
+          covers with probability at least ``1 - 2 (1 - confidence_level)`` for any regressor and any
+          distribution (Kim, Xu and Barber 2020), and in practice with `confidence_level`.
+        - ``method="features"`` and ``"local"``: plus and minus a quantile of exact leave-one-out residuals,
+          the jackknife. It reaches the level where one row hardly changes the fit; there is no guarantee
+          for fits that hang on single rows. Widths and penalties that were learnt from all rows are held
+          fixed, which makes residuals slightly too small when there are many features and few rows.
+        - Either way the level holds on average over points, within groups where there are some; `scale`
+          brings single points nearer to it.
+        """
+        check_is_fitted(self)
+        points = self._check_points(on_host(X))
+        found = self._intervals(points, confidence_level, scale, groups)
+        return Interval(*(like(self._shaped(bound), X) for bound in found))
+
+    def interval_coverage(self, confidence_level: float = 0.95, *, scale: str | None = None) -> Coverage:
+        """Measure what `predict_interval` covers on training rows that had no say in its width.
+
+        Returns
+        -------
+        Coverage
+            Share of all rows, and of those with low, middle and high predictions. Several outputs count as
+            rows of one table.
+        """
+        check_is_fitted(self)
+        known = self._calibration()
+        noise = None if self._noise(scale) is None else self._noise(scale).scale.ravel()  # type: ignore[union-attr]
+        return measured_coverage(
+            known.predictions.ravel(), known.residuals.ravel(), confidence_level, scale=noise
+        )
+
+    def _intervals(
+        self, points: Any, confidence_level: float, scale: str | None, groups: Grouping
+    ) -> Interval:
+        m, n_outputs = points.shape[0], self._targets.shape[1]
+        noise = self._noise(scale)
+        at_points = None if noise is None else noise(self._noise_points(points))
+        low, high = np.full((2, m, n_outputs), np.inf)
+        low *= -1
+        for rows, asked in self._groups(points, groups):
+            if len(rows) and len(asked):
+                part = self._bounds(points, confidence_level, noise, at_points, rows, asked)
+                low[asked], high[asked] = part
+        return Interval(low, high)
+
+    def _bounds(
+        self,
+        points: Any,
+        confidence_level: float,
+        noise: LocalNoise | None,
+        at_points: FloatArray | None,
+        rows: IntArray,
+        asked: IntArray,
+    ) -> Interval:
+        """Return the interval at the points `asked`, from the training rows `rows`."""
+        known = self._calibration()
+        scales: dict[str, Any] = {}
+        if noise is not None and at_points is not None:
+            scales = {"scale": noise.scale[rows], "scale_at_points": at_points[asked]}
+        here = take_rows(points, asked)
+        with config_context(memory_budget=self.memory_budget):
+            if known.left_out is None:
+                return residual_interval(self._mean(here), known.residuals[rows], confidence_level, **scales)
+            return jackknife_plus(
+                known.left_out.rows(rows),
+                lambda part: self._members(take_rows(here, part)),
+                len(asked),
+                confidence_level,
+                **scales,
+            )
+
+    def _calibration(self) -> Calibration:
+        """Predict every row without itself, once."""
+        if self._calibrated is None:
+            with config_context(memory_budget=self.memory_budget):
+                self._calibrated = self._calibrate()
+        if not np.isfinite(self._calibrated.residuals).any():
+            hint = "Use a smaller `subsample_size`, or more subsets."
+            got = "subsets that all hold every row"
+            raise ValueError(must_be("subsample_size", "such that some subsets leave rows out", got, hint))
+        return self._calibrated
+
+    def _calibrate(self) -> Calibration:
+        left_out = leave_out(
+            lambda rows: self._members(take_rows(self.X_fit_, rows)),
+            self.replicates_.plan,
+            self._targets,
+            failed=self.replicates_.failed,
+        )
+        return Calibration(left_out.predictions, left_out.residuals, left_out)
+
+    def _noise(self, scale: str | None) -> LocalNoise | None:
+        if scale is None:
+            return None
+        if scale != "local":
+            raise ValueError(must_be("scale", 'None or "local"', repr(scale)))
+        return LocalNoise.of(self._noise_points(self.X_fit_), self._calibration().residuals)
+
+    def _noise_points(self, X: Any) -> FloatArray:
+        """Return points in units in which distances mean something; here, of standardised columns."""
+        try:
+            fitted = np.asarray(self.X_fit_, dtype=np.float64)
+            points = np.asarray(X, dtype=np.float64)
+        except (TypeError, ValueError):
+            got = "columns that are not, so nobody is anybody's neighbour"
+            raise TypeError(must_be("X", 'numbers when scale="local"', got)) from None
+        deviation = fitted.std(axis=0)
+        return np.asarray((points - fitted.mean(axis=0)) / np.where(deviation == 0, 1.0, deviation))
+
+    def _groups(self, points: Any, groups: Grouping) -> list[tuple[IntArray, IntArray]]:
+        """Return, for every group, the training rows and the points in it."""
+        n, m = self.X_fit_.shape[0], points.shape[0]
+        if groups is None:
+            return [(np.arange(n), np.arange(m))]
+        own, asked = _labels(self.X_fit_, groups, n), _labels(points, groups, m)
+        return [(np.flatnonzero(own == name), np.flatnonzero(asked == name)) for name in np.unique(asked)]
+
+
+def _labels(X: Any, groups: Callable[[Any], Any] | str | int, n_rows: int) -> Any:
+    """Return the group of every row."""
+    if callable(groups):
+        labels = np.asarray(groups(X))
+    elif isinstance(groups, str):
+        if not hasattr(X, "columns"):
+            hint = "Fit on a data frame, or give the column's number."
+            raise ValueError(must_be("groups", "a function or a number for an array", repr(groups), hint))
+        labels = np.asarray(X[groups])
+    else:
+        labels = np.asarray(X.iloc[:, groups] if hasattr(X, "iloc") else X[:, groups])
+    if labels.shape != (n_rows,):
+        raise ValueError(must_be("groups", f"one label for each of {n_rows} rows", f"shape {labels.shape}"))
+    return labels

@@ -1,0 +1,118 @@
+"""Intervals for ensembles that were fitted elsewhere: bagging and forests of scikit-learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._core.arrays import on_host
+from .._core.errors import must_be
+from .._core.typing import IntArray
+from .._core.validation import check_length
+from ..engine.learner import LearnerReplicates
+from ..plans import ResamplingPlan, plan_from_indices
+from .regressor import ReplayRegressor
+
+
+@dataclass(frozen=True, slots=True)
+class _OnColumns:
+    """A model that was fitted on some of the columns."""
+
+    model: Any
+    columns: IntArray
+
+    def predict(self, X: Any) -> Any:
+        """Predict from these columns."""
+        return self.model.predict(X[:, self.columns])
+
+
+def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
+    """Give a fitted ensemble of scikit-learn standard errors, out-of-bag scores and prediction intervals.
+
+    Nothing is fitted again: the ensemble's own models become the members, and the rows it drew their subsets.
+
+    Parameters
+    ----------
+    fitted : BaggingRegressor, RandomForestRegressor or ExtraTreesRegressor
+        Fitted, with rows left out of every model (``bootstrap=True``, or ``max_samples`` below 1).
+    X : array-like or sparse matrix of shape (n, p)
+        The rows it was fitted on, in their order.
+    y : array-like of shape (n,) or (n, n_outputs)
+        Their targets.
+
+    Returns
+    -------
+    ReplayRegressor
+        Fitted. Its `predict` is that of the ensemble; `predict_interval`, `confidence_interval`,
+        `interval_coverage` and `oob_curve` come with it.
+
+    Raises
+    ------
+    TypeError
+        If `fitted` does not know which rows its models saw.
+    ValueError
+        If X has another number of rows or columns, or every model saw every row.
+
+    See Also
+    --------
+    ReplayRegressor : Draws the subsets itself, and fits any regressor on them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replaystats as rs
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(200, 3))
+    >>> y = X[:, 0] + 0.1 * rng.normal(size=200)
+    >>> forest = RandomForestRegressor(100, min_samples_leaf=5, random_state=0).fit(X, y)
+    >>> low, high = rs.from_bagging(forest, X, y).predict_interval(X[:3], 0.9)
+    >>> bool((low < forest.predict(X[:3])).all() and (forest.predict(X[:3]) < high).all())
+    True
+    """
+    X, y = on_host(X), np.asarray(on_host(y))
+    X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+    _check_fitted(fitted, X, y)
+    plan = _plan_of(fitted, len(y))
+    template = fitted.estimator_ if hasattr(fitted, "estimator_") else fitted.estimator
+    model = ReplayRegressor(template, n_resamples=plan.n_resamples, subsample_size=plan.subsample_size)
+    model.X_fit_, model.y_fit_, model.n_features_in_ = X, y, X.shape[1]
+    model.plan_, model.choices_ = plan, {}
+    model._fit_params, model._plug_in, model._calibrated = {}, None, None
+    model.replicates_ = LearnerReplicates(
+        models=_models_of(fitted, X.shape[1]),
+        n_outputs=1 if y.ndim == 1 else y.shape[1],
+        plan=plan,
+        seed=0,
+        n_jobs=fitted.n_jobs,
+    )
+    return model
+
+
+def _check_fitted(fitted: Any, X: Any, y: Any) -> None:
+    if not (hasattr(fitted, "estimators_") and hasattr(type(fitted), "estimators_samples_")):
+        rule = "a fitted BaggingRegressor or forest of scikit-learn, which knows the rows of its models"
+        raise TypeError(must_be("fitted", rule, type(fitted).__name__, "ReplayRegressor fits any regressor."))
+    check_length(len(y), X.shape[0], "y", "X")
+    if X.shape[1] != fitted.n_features_in_:
+        raise ValueError(must_be("X", f"of the {fitted.n_features_in_} columns of `fitted`", X.shape[1]))
+
+
+def _plan_of(fitted: Any, n: int) -> ResamplingPlan:
+    subsets = np.stack([np.asarray(rows) for rows in fitted.estimators_samples_])
+    if subsets.max() >= n:
+        raise ValueError(must_be("X", "the rows that `fitted` was fitted on", f"{n} rows, fewer than it saw"))
+    if all(len(np.unique(rows)) == n for rows in subsets):
+        hint = "Fit with bootstrap=True, or max_samples below 1."
+        raise ValueError(must_be("fitted", "one whose models leave rows out", "models of all rows", hint))
+    return plan_from_indices(subsets, n)
+
+
+def _models_of(fitted: Any, n_columns: int) -> list[Any]:
+    drawn = getattr(fitted, "estimators_features_", None)
+    if drawn is None or all(np.array_equal(columns, np.arange(n_columns)) for columns in drawn):
+        return list(fitted.estimators_)
+    return [_OnColumns(model, columns) for model, columns in zip(fitted.estimators_, drawn, strict=True)]

@@ -1,0 +1,129 @@
+"""What one row does to local kernel ridge regression: leave-one-out predictions and the delete-one jackknife.
+
+On a leaf with C = K + alpha I, dual c = C^-1 y and weights l(x) = C^-1 k(x) of the rows in a prediction,
+
+    e_i = c_i / (C^-1)_ii                   residual of row i from the fit on the other rows of the leaf
+    h(x) - h_-i(x) = l_i(x) e_i             change of the prediction when row i is left out
+
+exactly, for the leaves as they are cut. Averages over trees average both, so no leaf is fitted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotri
+
+from .._core.config import memory_budget, takes_memory_budget
+from .._core.typing import FloatArray, IntArray
+from ..engine.executors import Executor
+from .local import LocalKernelRidge
+from .problem import KernelProblem
+
+
+def leave_one_out(model: LocalKernelRidge, *, executor: Executor) -> FloatArray:
+    """Return the prediction of every training row by the leaves without it, averaged over trees.
+
+    Returns
+    -------
+    ndarray of shape (n, n_outputs)
+
+    Notes
+    -----
+    One inverse per leaf: about three times the fit. A row that is alone in its leaf is predicted by the mean
+    of y.
+    """
+    problem = model.problem
+    leaves = [rows for tree in model.trees for rows in tree.leaves]
+    found = executor.map(lambda rows: problem.y[rows] - _residuals(problem, rows), leaves)
+    total = np.zeros_like(problem.y)
+    for rows, predictions in zip(leaves, found, strict=True):
+        total[rows] += predictions
+    return np.asarray(total / len(model.trees) + problem.shared_intercept)
+
+
+@takes_memory_budget
+def jackknife_variance(model: LocalKernelRidge, X: FloatArray, *, executor: Executor) -> FloatArray:
+    """Return the delete-one jackknife variance of the mean prediction at X (m, p), shape (m, n_outputs).
+
+    It is the variance over new samples for the trees as they are cut; how the cuts depend on the data, and
+    smoothing bias, are not in it.
+    """
+    step = max(1, memory_budget() // (64 * len(model.trees) * model.leaf_size))
+    parts = [_variance(model, X[first : first + step], executor) for first in range(0, len(X), step)]
+    return np.concatenate(parts) if parts else np.empty((0, model.problem.y.shape[1]))
+
+
+def _variance(model: LocalKernelRidge, X: FloatArray, executor: Executor) -> FloatArray:
+    problem, (n, n_outputs) = model.problem, model.problem.y.shape
+    points = X if problem.shared_scaling is None else problem.shared_scaling(X)
+    tasks = list(_arrivals(model, points))
+
+    def changes(task: tuple[IntArray, IntArray]) -> FloatArray:
+        rows, arrived = task
+        weights = _weights(problem, rows, points[arrived])  # (k, r)
+        return weights[:, :, None] * _residuals(problem, rows)[:, None, :] / len(model.trees)
+
+    variance = np.zeros((len(X), n_outputs))
+    found = executor.map(changes, tasks)
+    place = [
+        (np.tile(arrived, len(rows)), np.repeat(rows, len(arrived)))
+        for rows, arrived in tasks  # a row comes once per tree, and its changes add up
+    ]
+    index = tuple(np.concatenate(part) for part in zip(*place, strict=True))
+    for output in range(n_outputs):
+        values = np.concatenate([change[:, :, output].ravel() for change in found])
+        summed = sparse.csr_array((values, index), shape=(len(X), n))
+        variance[:, output] = (n - 1) / n * np.asarray((summed**2).sum(axis=1)).ravel()
+    return variance
+
+
+def _arrivals(model: LocalKernelRidge, points: FloatArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield the rows of every leaf that points arrive in, and those points."""
+    for tree in model.trees:
+        for rows, arrived in zip(tree.leaves, tree.route(points * model.widths), strict=True):
+            if len(arrived):
+                yield rows, arrived
+
+
+def _system(problem: KernelProblem, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return sqrt(w) K sqrt(w) + alpha I of a leaf, and sqrt(w) as a column."""
+    K = problem.kernel(problem.points[rows], problem.points[rows])
+    root = np.ones((len(rows), 1)) if problem.root_weight is None else problem.root_weight[rows, None]
+    return root * K * root.T + problem.alpha * np.eye(len(rows)), root
+
+
+def _residuals(problem: KernelProblem, rows: IntArray) -> FloatArray:
+    """Return the leave-one-out residuals (k, n_outputs) of a leaf; y itself where the leaf cannot be fitted.
+
+    A row of weight 0 is in no fit, so its own residual is the plain one.
+    """
+    C, root = _system(problem, rows)
+    y = problem.y[rows]
+    try:
+        lower = cho_factor(C, lower=True)[0]
+    except np.linalg.LinAlgError:
+        return y
+    dual = root * cho_solve((lower, True), root * y)
+    inverse = np.diag(dpotri(lower, lower=1)[0])[:, None]
+    used = root[:, 0] > 0
+    residuals = np.empty_like(y)
+    residuals[used] = dual[used] / inverse[used] / root[used] ** 2
+    if not used.all():
+        residuals[~used] = y[~used] - problem.kernel(problem.points[rows[~used]], problem.points[rows]) @ dual
+    return residuals
+
+
+def _weights(problem: KernelProblem, rows: IntArray, points: FloatArray) -> FloatArray:
+    """Return the weight of every row of a leaf in the prediction at points (r, p), shape (k, r)."""
+    C, root = _system(problem, rows)
+    try:
+        factor = cho_factor(C, lower=True)
+    except np.linalg.LinAlgError:
+        return np.zeros((len(rows), len(points)))
+    solved = cho_solve(factor, root * problem.kernel(problem.points[rows], points))
+    # h(x) = k(x)' sqrt(w) C^-1 sqrt(w) y, so the change by row i is its weight times the plain residual
+    return np.asarray(root * solved)

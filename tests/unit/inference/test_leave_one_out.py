@@ -1,0 +1,23 @@
+"""Leave-one-out residuals of ridge regression against refits by scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import Ridge
+
+from replaystats.inference.leave_one_out import ridge_leave_one_out
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equals_refits(rng, weighted):
+    X, y = rng.normal(size=(40, 6)), rng.normal(size=(40, 2))
+    weight = rng.uniform(0, 2, size=40) if weighted else np.ones(40)
+    weight[3] = 0.0 if weighted else 1.0
+    A = (weight[:, None] * X).T @ X
+    found = ridge_leave_one_out(lambda rows: X[rows], y, A, 0.7, sample_weight=weight, memory_budget=2**20)
+    for i in range(40):
+        others = np.arange(40) != i
+        own = Ridge(0.7, fit_intercept=False).fit(X[others], y[others], weight[others])
+        assert_allclose(found[i], y[i] - own.predict(X[i : i + 1])[0], rtol=1e-9)
