@@ -15,6 +15,7 @@ from .influence import (
 )
 from .intervals import Interval
 from .support import outside_support
+from .theorem import Theorem, theorem
 from .variance import replay_variance
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Interval",
     "ReplayVariance",
     "ReweightedAverage",
+    "Theorem",
     "automatic_block_length",
     "blom_variance",
     "delete_one",
@@ -37,5 +39,6 @@ __all__ = [
     "reweighted_average",
     "sandwich_covariance",
     "subset_overlaps",
+    "theorem",
     "unit_moments",
 ]

@@ -36,8 +36,11 @@ class Condition:
         return f"{self.name} = {self.value:.3g}: {self.meaning}"
 
 
-def paper_conditions(plan: ResamplingPlan) -> tuple[Condition, ...]:
+def paper_conditions(plan: ResamplingPlan, monte_carlo_share: float = 0.0) -> tuple[Condition, ...]:
     """Evaluate n / (B k) -> 0, k / n -> 0 (which suffices for U) and k / n^(1/4) -> 0 (for V).
+
+    n / (B k) bounds the noise of replicates that are linear in the data; where they are not, the measured
+    share of Monte-Carlo noise in the variance says what it is.
 
     Examples
     --------
@@ -55,9 +58,7 @@ def paper_conditions(plan: ResamplingPlan) -> tuple[Condition, ...]:
             name="n / (B k)",
             value=noise,
             met=noise <= SMALL,
-            meaning="small, so the choice of subsets adds little noise"
-            if noise <= SMALL
-            else "not small: the choice of subsets adds noise; raise n_resamples",
+            meaning=_noise_meaning(noise, monte_carlo_share),
         ),
         Condition(
             name="k / n",
@@ -76,6 +77,17 @@ def paper_conditions(plan: ResamplingPlan) -> tuple[Condition, ...]:
             else "not small; the limit theorem for V asks for it, the intervals do not",
         ),
     )
+
+
+def _noise_meaning(noise: float, monte_carlo_share: float) -> str:
+    if noise > SMALL:
+        return "not small: the choice of subsets adds noise; raise n_resamples"
+    if monte_carlo_share > SMALL:
+        return (
+            f"small, yet {monte_carlo_share:.0%} of the variance is noise from the choice of subsets: "
+            "replicates are far from linear in the data"
+        )
+    return "small, so the choice of subsets adds little noise"
 
 
 def recommend(

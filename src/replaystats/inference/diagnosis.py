@@ -173,7 +173,7 @@ def diagnose(
         bias=bias,
         monte_carlo_share=share,
         n_resamples_needed=needed,
-        conditions=() if covariance is None else paper_conditions(replicates.plan),
+        conditions=() if covariance is None else paper_conditions(replicates.plan, share),
         outside_share=outside,
         interval_valid=not reasons,
         reasons=reasons,

@@ -72,8 +72,12 @@ class GivenPlan(ListedPlan):
 
     @property
     def design(self) -> Design:
-        """See the base class."""
-        return Design.of(self) if self.origin is None else self.origin.design
+        """See the base class: of subsets with weights of their own, no more than the first order is known."""
+        if self.origin is not None:
+            return self.origin.design
+        if self.weights is None:
+            return Design.of(self)
+        return Design.of(self, "first_order", doubt="no variance is derived for weighted subsets")
 
     def indices(self, start: int = 0, stop: int | None = None) -> IntArray:
         """See the base class."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.random import draw_seed
-from .._core.typing import ArrayLike, RandomLike
-from .._core.validation import check_choice, check_int, resolve_subsample_size
+from .._core.typing import ArrayLike, FloatArray, RandomLike
+from .._core.validation import check_array, check_choice, check_int, check_length, resolve_subsample_size
 from .balanced import BalancedPlan
 from .blocks import BLOCK_SCHEMES, BlockPlan
 from .counter import MAX_OBSERVATIONS, CounterPlan
@@ -139,7 +139,9 @@ def _check_sampler(sampler: str, statistic: str, n: int, probabilities: Any) -> 
         check_int(n, "n_observations", high=MAX_OBSERVATIONS, hint='Use sampler="tiles".')
 
 
-def plan_from_indices(indices: ArrayLike, n_observations: int) -> ResamplingPlan:
+def plan_from_indices(
+    indices: ArrayLike, n_observations: int, *, weights: ArrayLike | None = None
+) -> ResamplingPlan:
     """Take given subsets as the plan.
 
     Parameters
@@ -148,6 +150,9 @@ def plan_from_indices(indices: ArrayLike, n_observations: int) -> ResamplingPlan
         One subset a row, observations numbered from 0.
     n_observations : int
         n, which the indices must stay below.
+    weights : array-like of shape (B,), optional
+        Weight of each subset in an average, positive; they are scaled to sum to one. Subsets drawn with
+        probability P have 1 / P: then the weighted average is that of Horvitz and Thompson, self-normalised.
 
     Returns
     -------
@@ -177,4 +182,14 @@ def plan_from_indices(indices: ArrayLike, n_observations: int) -> ResamplingPlan
         statistic="V" if repeats else "U",
         subsets=subsets.astype(np.intp),
         repeats=repeats,
+        weights=None if weights is None else _scaled_weights(weights, len(subsets)),
     )
+
+
+def _scaled_weights(weights: ArrayLike, n_resamples: int) -> FloatArray:
+    """Return positive weights that sum to one."""
+    given = check_array(weights, "weights", ndim=1)
+    check_length(len(given), n_resamples, "weights", "indices")
+    if (given <= 0).any():
+        raise ValueError(must_be("weights", "positive", f"a smallest one of {given.min():g}"))
+    return np.asarray(given / given.sum())
