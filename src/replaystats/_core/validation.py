@@ -67,6 +67,30 @@ def check_bool(value: Any, name: str, hint: str = "") -> bool:
     return bool(value)
 
 
+def check_text(value: Any, name: str) -> str:
+    """Return `value` if it is text."""
+    if not isinstance(value, str):
+        raise TypeError(must_be(name, "text", repr(value)))
+    return value
+
+
+def check_instance(value: Any, name: str, kinds: type | tuple[type, ...], hint: str = "") -> Any:
+    """Return `value` if it is an instance of one of `kinds`; a class in place of an instance is named so.
+
+    Examples
+    --------
+    >>> check_instance(3, "plan", dict, "Use make_plan.")
+    Traceback (most recent call last):
+    TypeError: `plan` must be a dict; got int. Use make_plan.
+    """
+    if isinstance(value, kinds):
+        return value
+    names = [kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,))]
+    article = "an" if names[0][0] in "AEIOU" else "a"
+    got = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+    raise TypeError(must_be(name, f"{article} {' or '.join(names)}", got, hint))
+
+
 def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
     """Return `value` if it is one of `choices`; otherwise name the nearest of them."""
     if isinstance(value, str) and value in choices:

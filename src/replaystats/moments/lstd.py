@@ -6,12 +6,12 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import FloatArray
-from .._core.validation import check_real
+from .._core.validation import check_bool, check_real
 from ..basis import Basis
 from ..data import Trajectories
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .rewards import RewardLike, step_rewards
-from .steps import DiscountLike, ImportanceLike, reward_unit, step_discounts, step_ratios
+from .steps import DiscountLike, ImportanceLike, check_log, reward_unit, step_discounts, step_ratios
 from .traces import eligibility_traces
 
 
@@ -77,6 +77,8 @@ def lstd_moments(
     >>> A[0, 0], b[0]
     (np.float64(1.0), np.float64(2.0))
     """
+    check_log(data, basis)
+    center_rewards, factored = check_bool(center_rewards, "center_rewards"), check_bool(factored, "factored")
     gamma = step_discounts(data, discount, discount_rate)
     trace = check_real(trace, "trace", low=0.0, high=1.0)
     ratios = step_ratios(importance, data)

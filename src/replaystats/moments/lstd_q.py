@@ -10,12 +10,12 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
-from .._core.validation import check_array, check_int, check_length
+from .._core.validation import check_array, check_bool, check_int, check_length
 from ..basis import Basis
 from ..data import Trajectories
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .rewards import RewardLike, step_rewards
-from .steps import DiscountLike, ImportanceLike, step_discounts, step_ratios
+from .steps import DiscountLike, ImportanceLike, check_log, step_discounts, step_ratios
 
 PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike]
 
@@ -139,6 +139,10 @@ def lstd_q_moments(
     >>> np.linalg.solve(*m.total())  # action 0 earns 1 forever; action 1 misses the first
     array([2., 1.])
     """
+    check_log(data, basis)
+    factored = check_bool(factored, "factored")
+    if not callable(policy):
+        raise TypeError(must_be("policy", "a function of the states", repr(policy)))
     features = ActionFeatures(basis, discrete_actions(data, policy, n_actions))
     gamma = step_discounts(data, discount, discount_rate)
     ratios = step_ratios(importance, data)

@@ -8,13 +8,14 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray
-from .._core.validation import check_int, check_real
+from .._core.validation import check_bool, check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
 from ..data.views import Windows
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .held import check_held, held_windows, warn_about_changes, warn_about_stale_starts
 from .rewards import RewardLike, step_rewards
+from .steps import check_log
 
 
 def phibe_coefficients(order: int) -> FloatArray:
@@ -90,6 +91,10 @@ def phibe_moments(
     >>> np.round(np.linalg.solve(*m.total()), 12)  # the value of the reward rate s is 1 + s
     array([1., 1.])
     """
+    check_log(data, basis)
+    diffusion, factored = check_bool(diffusion, "diffusion"), check_bool(factored, "factored")
+    held_actions = check_bool(held_actions, "held_actions")
+    window_stride = check_int(window_stride, "window_stride")
     beta = check_real(discount_rate, "discount_rate", low=0.0, closed="neither")
     coefficients = phibe_coefficients(order)
     windows = data.windows(order, stride=window_stride)

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike
-from .._core.validation import check_array, check_length
+from .._core.validation import check_array, check_instance, check_length
 from ..basis import Basis
 from .factored import FactoredMoments, HeldMoments, choose_form
 
@@ -41,6 +41,8 @@ def ridge_moments(
     np.float64(2.0)
     """
     X = check_array(X, "X", ndim=2)
+    if basis is not None:
+        check_instance(basis, "basis", Basis, "For example rs.basis.Nystroem(100).")
     y = check_array(y, "y", ndim=(1, 2))
     check_length(len(y), len(X), "y", "X")
     features = X if basis is None else basis(X)

@@ -9,11 +9,18 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_length, check_real
+from .._core.validation import check_array, check_instance, check_length, check_real
+from ..basis import Basis
 from ..data import Trajectories
 
 DiscountLike: TypeAlias = "float | ArrayLike | None"
 ImportanceLike: TypeAlias = "Callable[[FloatArray, np.ndarray | None], ArrayLike] | ArrayLike | None"
+
+
+def check_log(data: Trajectories, basis: Basis) -> None:
+    """Raise unless the moments of values are asked for a log and a basis."""
+    check_instance(data, "data", Trajectories, "Read your log with rs.readers, or make one of arrays.")
+    check_instance(basis, "basis", Basis, "For example rs.basis.Fourier(4).")
 
 
 def step_discounts(

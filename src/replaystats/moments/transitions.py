@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike
-from .._core.validation import check_array, check_length, check_real
+from .._core.validation import check_array, check_instance, check_length, check_real
 from ..basis import Basis
 from .factored import FactoredMoments, HeldMoments, choose_form
 
@@ -45,11 +45,13 @@ def transition_moments(block: Mapping[str, ArrayLike], basis: Basis, *, discount
     >>> A[0], b
     (array([1., 0.]), array([2., 0.]))
     """
+    check_instance(block, "block", Mapping, "Its keys are states, next_states, rewards and terminal.")
     missing = {"states", "rewards", "next_states"} - set(block)
     if missing:
         rule = "a mapping with states, rewards, next_states and, if any, terminal"
         raise ValueError(must_be("block", rule, f"none of {', '.join(sorted(missing))}"))
     discount = check_real(discount, "discount", low=0.0, high=1.0)
+    check_instance(basis, "basis", Basis, "For example rs.basis.Fourier(4).")
     states = _two_dimensional(block["states"], "states")
     next_states = _two_dimensional(block["next_states"], "next_states")
     rewards = check_array(block["rewards"], "rewards", ndim=1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core.errors import must_be, require_extra
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_length
+from .._core.validation import check_array, check_int, check_length, check_real, check_text
 from .style import COLOURS, Axes, Figure, new_figure
 
 __all__ = ["plot_band", "plot_convergence", "plot_fit", "plot_influence", "plot_replicates", "plot_variance"]
@@ -60,17 +60,19 @@ def plot_band(
     ['replayed']
     """
     ax = _axes(ax)
-    x, value = check_array(x, "x", ndim=1), check_array(value, "value", ndim=1)
-    check_length(len(value), len(x), "value", "x")
+    x = check_array(x, "x", ndim=1)
+    value = _curve(value, "value", x)
     if (low is None) != (high is None):
         raise ValueError(must_be("high", "given with `low`, or neither", "one of them"))
-    if low is not None:
+    if low is not None and high is not None:
+        low, high = _curve(low, "low", x), _curve(high, "high", x)
         ax.fill_between(x, low, high, color=ESTIMATE, alpha=0.2, linewidth=0, label="interval")
     if plug_in is not None:
+        plug_in = _curve(plug_in, "plug_in", x)
         ax.plot(x, plug_in, color=PLUG_IN, linewidth=1.2, linestyle=(0, (4, 2)), label="plug-in", zorder=3)
     ax.plot(x, value, color=ESTIMATE, linewidth=1.8, label="replayed")
     if observed is not None:
-        _draw_density(ax, np.asarray(observed, dtype=float), float(x.min()), float(x.max()))
+        _draw_density(ax, check_array(observed, "observed", ndim=1), float(x.min()), float(x.max()))
     ax.set_xlim(x.min(), x.max())
     ax.locator_params(axis="x", nbins=6)
     ax.legend(frameon=False, fontsize="small")
@@ -106,6 +108,7 @@ def plot_replicates(
     """
     ax = _axes(ax)
     values = check_array(values, "values", ndim=1)
+    estimate = check_real(estimate, "estimate")
     low, high = np.quantile(values, _SHOWN)
     bins = min(40, max(5, round(2 * np.sqrt(len(values))))) | 1  # odd: equal answers fill the middle one
     room = max(0.0, 1e-6 * max(abs(low), abs(high), 1e-300) - (high - low))  # answers that are all the same
@@ -114,6 +117,7 @@ def plot_replicates(
     )
     ax.axvline(estimate, color=ESTIMATE, linewidth=2, label="replayed estimate")
     if plug_in is not None:
+        plug_in = check_real(plug_in, "plug_in")
         ax.axvline(plug_in, color=PLUG_IN, linewidth=1.5, linestyle=(0, (4, 2)), label="plug-in", zorder=3)
     ax.locator_params(axis="x", nbins=6)
     ax.set_xlabel("answer of one subset")
@@ -154,10 +158,11 @@ def plot_convergence(
     'log'
     """
     ax = _axes(ax)
-    counts, values = check_array(n_resamples, "n_resamples", ndim=1), np.asarray(values, dtype=float)
-    check_length(len(values), len(counts), "values", "n_resamples")
+    counts = check_array(n_resamples, "n_resamples", ndim=1)
+    values = _curve(values, "values", counts, "n_resamples")
+    label = check_text(label, "label")
     if noise is not None:
-        two = 2.0 * np.asarray(noise, dtype=float)
+        two = 2.0 * _curve(noise, "noise", counts, "n_resamples")
         label_band = "± 2 Monte-Carlo standard errors"
         ax.fill_between(
             counts, values[-1] - two, values[-1] + two, color=DATA, alpha=0.18, linewidth=0, label=label_band
@@ -199,7 +204,9 @@ def plot_variance(
     ['75 %', '22 %', '2.5 %']
     """
     ax = _axes(ax)
-    parts = np.maximum([first_order, higher_order, monte_carlo], 0.0)
+    # An estimated variance may come out below 0; as a share of the whole it counts as nothing.
+    given = {"first_order": first_order, "higher_order": higher_order, "monte_carlo": monte_carlo}
+    parts = np.maximum([check_real(part, name) for name, part in given.items()], 0.0)
     total = parts.sum()
     if not total > 0:
         raise ValueError(must_be("first_order", "positive, or one of the other parts", first_order))
@@ -244,7 +251,8 @@ def plot_influence(
     '2'
     """
     ax = _axes(ax)
-    effects = check_array(effects, "effects", ndim=1)
+    effects, what = check_array(effects, "effects", ndim=1), check_text(what, "what")
+    n_named = check_int(n_named, "n_named", low=0)
     ax.axhline(0.0, color=PLUG_IN, linewidth=0.8)
     # Many points as one picture: as vectors, a hundred thousand of them would make the page unreadable.
     ax.scatter(
@@ -286,7 +294,8 @@ def plot_fit(
     'target'
     """
     ax = _axes(ax)
-    predicted, target = check_array(predicted, "predicted", ndim=1), check_array(target, "target", ndim=1)
+    predicted, label = check_array(predicted, "predicted", ndim=1), check_text(label, "label")
+    target = _curve(target, "target", predicted, "predicted")
     ends = [min(predicted.min(), target.min()), max(predicted.max(), target.max())]
     ax.plot(ends, ends, color=PLUG_IN, linewidth=1.0, linestyle=(0, (4, 2)), label="agreement")
     ax.scatter(predicted, target, s=9, color=ESTIMATE, alpha=0.5, linewidths=0, rasterized=True)
@@ -305,7 +314,19 @@ def embed_figure(figure: Figure) -> str:
 
 
 def _axes(ax: Axes | None) -> Any:
-    return new_figure(size=(5.0, 3.3))[1][0, 0] if ax is None else ax
+    if ax is None:
+        return new_figure(size=(5.0, 3.3))[1][0, 0]
+    if not callable(getattr(ax, "set_xlabel", None)):
+        hint = "Leave it out for new ones, or take them from plt.subplots()."
+        raise TypeError(must_be("ax", "the axes of a figure", type(ax).__name__, hint))
+    return ax
+
+
+def _curve(values: ArrayLike, name: str, x: FloatArray, other: str = "x") -> FloatArray:
+    """Return one value for each point of `x`."""
+    curve = check_array(values, name, ndim=1)
+    check_length(len(curve), len(x), name, other)
+    return curve
 
 
 def _tidy(ax: Axes, *, grid: str = "y") -> Any:
