@@ -25,6 +25,7 @@ ROWS = (
     ("estimate",),  # an estimate answers questions about itself with inference, so it stands right of it
     ("choosing",),
     ("estimators",),
+    ("evaluation",),
     ("plots",),
     ("report",),
     ("toolkit",),

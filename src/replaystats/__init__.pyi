@@ -109,6 +109,18 @@ from .estimators import (
 from .estimators import (
     from_bagging as from_bagging,
 )
+from .evaluation import (
+    Comparison as Comparison,
+)
+from .evaluation import (
+    Evaluation as Evaluation,
+)
+from .evaluation import (
+    compare as compare,
+)
+from .evaluation import (
+    evaluate as evaluate,
+)
 from .inference import (
     Diagnosis as Diagnosis,
 )

@@ -16,6 +16,7 @@ from .polynomial import Polynomial
 from .random_fourier import RandomFourier
 from .rbf import RBF
 from .scaled import Scaled
+from .squashed import Squashed
 from .standardized import Standardized
 from .tile_coding import TileCoding
 
@@ -29,6 +30,7 @@ __all__ = [
     "Polynomial",
     "RandomFourier",
     "Scaled",
+    "Squashed",
     "Standardized",
     "TileCoding",
 ]

@@ -1,0 +1,150 @@
+"""Who logged the data: probabilities as they were logged, or estimated and called so; and the overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_array, check_length
+from ..basis import Polynomial, Squashed
+from .counts import is_discrete
+from .problem import Problem, probabilities_of
+from .weighting import Weights
+
+# Most logged steps that a logistic regression of the action is fitted to; it has few coefficients.
+_MAX_ROWS = 50_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Behavior:
+    """Probability that the logging policy takes the logged action.
+
+    Attributes
+    ----------
+    probability : ndarray of shape (N,)
+    source : {"logged", "given", "counted", "logistic"}
+    """
+
+    probability: FloatArray
+    source: str
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the probabilities are estimates, not facts."""
+        return self.source in ("counted", "logistic")
+
+
+def find_behavior(problem: Problem, given: ArrayLike | Callable[..., Any] | None) -> Behavior | None:
+    """Return the probabilities of the logged actions; None on policy, and for unknown densities."""
+    if problem.on_policy:
+        return None
+    logged = getattr(problem.data, "behavior_probability", None)
+    if given is None and logged is not None:
+        return Behavior(_checked(logged, problem, "behavior_probability"), "logged")
+    if callable(given):
+        if problem.continuous:
+            raise TypeError(must_be("behavior", "densities (N,) of continuous actions", "a function"))
+        chances = probabilities_of(given, problem.states, problem.n_actions)
+        return Behavior(_checked(_picked(chances, problem), problem, "behavior"), "given")
+    if given is not None:
+        return Behavior(_checked(given, problem, "behavior"), "given")
+    if problem.continuous:
+        return None
+    if is_discrete(problem.states):
+        return Behavior(_counted(problem), "counted")
+    return Behavior(_logistic(problem), "logistic")
+
+
+def _picked(chances: FloatArray, problem: Problem) -> FloatArray:
+    return chances[np.arange(len(chances)), problem.actions]
+
+
+def _checked(values: ArrayLike, problem: Problem, name: str) -> FloatArray:
+    probability = check_array(values, name, ndim=1)
+    check_length(len(probability), len(problem.states), name, "rewards")
+    bad = (probability <= 0.0) | ((probability > 1.0 + 1e-9) & (not problem.continuous))
+    if bad.any():
+        first = int(np.argmax(bad))
+        hint = "It is the probability with which the logging policy took the action that it took."
+        got = f"{probability[first]:g} at step {first}"
+        raise ValueError(must_be(name, "probabilities in (0, 1]", got, hint))
+    return probability
+
+
+def _counted(problem: Problem) -> FloatArray:
+    """Return the share of the logged action among all in the same state."""
+    _, state = np.unique(problem.states, axis=0, return_inverse=True)
+    state = state.reshape(-1)
+    pair = state * problem.n_actions + problem.actions
+    counts: FloatArray = np.bincount(pair)[pair] / np.bincount(state)[state]
+    return counts
+
+
+def _logistic(problem: Problem) -> FloatArray:
+    """Return fitted probabilities of a multinomial logistic regression on squashed squares of the state."""
+    from sklearn.linear_model import LogisticRegression
+
+    labels, chosen = np.unique(problem.actions, return_inverse=True)
+    if len(labels) == 1:
+        return np.ones(len(chosen))
+    basis = Squashed(Polynomial(2, dimension=problem.states.shape[1])).fit(problem.states)
+    step = -(-len(chosen) // _MAX_ROWS)
+    model = LogisticRegression(max_iter=500, C=10.0)
+    model.fit(basis(problem.states[::step])[:, 1:], chosen[::step])
+    chances = model.predict_proba(basis(problem.states)[:, 1:])
+    columns = np.searchsorted(model.classes_, chosen)
+    return np.asarray(chances[np.arange(len(chosen)), columns])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """How much of what the policy does was logged.
+
+    Attributes
+    ----------
+    behavior : str
+        Where the probabilities of the logged actions come from.
+    effective_episodes : float
+        Episodes that count effectively when all ratios are multiplied; see `Weights.final`.
+    effective_steps : int
+        Number of steps over which at least a tenth of the episodes (and 5) count effectively.
+    never_logged : tuple of int
+        Actions that the policy takes and the log never does.
+    agreement : float
+        Mean probability that the policy takes the logged action.
+    unseen : float or None
+        Share of the policy's discounted future that leads to actions never tried; of discrete states only.
+    """
+
+    behavior: str
+    effective_episodes: float
+    effective_steps: int
+    never_logged: tuple[int, ...]
+    agreement: float
+    unseen: float | None
+
+
+def measure_overlap(
+    problem: Problem, behavior: Behavior | None, weights: Weights | None, unseen: float | None
+) -> Overlap | None:
+    """Return the overlap of policy and log; None on policy."""
+    if problem.on_policy or problem.continuous:
+        return None
+    wanted = problem.following.sum(axis=0) + problem.start_chances.sum(axis=0)
+    logged = np.bincount(problem.actions, minlength=problem.n_actions)
+    least = max(5.0, 0.1 * problem.n_episodes)
+    effective = np.zeros(1) if weights is None else weights.effective
+    enough = effective >= least
+    return Overlap(
+        behavior="unknown" if behavior is None else behavior.source,
+        effective_episodes=0.0 if weights is None else weights.final,
+        effective_steps=int(len(enough) if enough.all() else np.argmin(enough)),
+        never_logged=tuple(np.flatnonzero((wanted > 0.0) & (logged == 0)).tolist()),
+        agreement=float(problem.chance.mean()),
+        unseen=unseen,
+    )

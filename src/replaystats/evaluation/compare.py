@@ -1,0 +1,137 @@
+"""Which of two policies is better, from one log: a paired difference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from ..data import Trajectories
+from .evaluate import evaluate
+from .intervals import Bounds, half_width
+from .problem import PolicyLike
+from .record import Evaluation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Comparison:
+    """The value of one policy minus that of another.
+
+    Attributes
+    ----------
+    difference : float
+    interval : Bounds
+        Two floats; episodes left out are the same for both, so that common luck cancels.
+    confidence_level : float
+    probability_better : float
+        Of the first policy being better, given the data: the share of t's distribution above 0. NaN where
+        only bounds are known.
+    first, second : Evaluation
+    """
+
+    difference: float
+    interval: Bounds
+    confidence_level: float
+    probability_better: float
+    first: Evaluation
+    second: Evaluation
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing speaks against either of the evaluations."""
+        return self.first.holds and self.second.holds
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words."""
+        low, high = (float(x) for x in self.interval)
+        verdict = "better" if low > 0 else "worse" if high < 0 else "neither better nor worse for certain"
+        chance = ""
+        if np.isfinite(self.probability_better):
+            chance = f"; it is better with probability {self.probability_better:.3g}"
+        doubt = (
+            ""
+            if self.holds
+            else f" Do not rely on it: {'; '.join(self.first.objections + self.second.objections)}."
+        )
+        return (
+            f"The first policy is {verdict}: the difference is {self.difference:.4g}, with a "
+            f"{100 * self.confidence_level:g} % interval from {low:.4g} to {high:.4g}{chance}.{doubt}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers and words, for JSON."""
+        return {
+            "difference": self.difference,
+            "low": float(self.interval.low),
+            "high": float(self.interval.high),
+            "confidence_level": self.confidence_level,
+            "probability_better": self.probability_better,
+            "holds": self.holds,
+            "sentence": self.sentence,
+            "first": self.first.to_dict(),
+            "second": self.second.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    __repr__ = __str__
+
+
+def compare(
+    data: Trajectories, policy: PolicyLike | None, other: PolicyLike | None = None, **settings: Any
+) -> Comparison:
+    """Return how much better `policy` is than `other`, from one log.
+
+    Parameters
+    ----------
+    data : Trajectories
+    policy, other : callable or None
+        None is the policy that made the log.
+    **settings
+        As in `evaluate`; `discount` is needed.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import replaystats as rs
+    >>> arm = np.random.default_rng(0).integers(2, size=(400, 1))
+    >>> ends = np.ones(400, dtype=bool)
+    >>> data = rs.Trajectories(np.zeros((400, 2)), rewards=1.0 * arm, actions=arm, terminated=ends)
+    >>> always = lambda a: lambda states: np.full(len(states), a)
+    >>> rs.compare(data, always(1), always(0), discount=0.9).difference
+    1.0
+    """
+    first = evaluate(data, policy, **settings)
+    second = evaluate(data, other, **settings)
+    level = first.confidence_level
+    if "bounds" in (first.method, second.method):
+        low = float(first.interval.low) - float(second.interval.high)
+        high = float(first.interval.high) - float(second.interval.low)
+        return Comparison(
+            difference=first.value - second.value,
+            interval=Bounds(low, high),
+            confidence_level=level,
+            probability_better=float("nan"),
+            first=first,
+            second=second,
+        )
+    paired = first.left_out.minus(second.left_out)
+    error, freedom = paired.standard_error, paired.degrees_of_freedom
+    reach = half_width(error, freedom, level) + first.unseen_width + second.unseen_width
+    better = float(stats.t.cdf(paired.value / error, freedom)) if error > 0 else float(paired.value > 0)
+    return Comparison(
+        difference=paired.value,
+        interval=Bounds(paired.value - reach, paired.value + reach),
+        confidence_level=level,
+        probability_better=better,
+        first=first,
+        second=second,
+    )

@@ -1,0 +1,217 @@
+"""Discrete states: what followed every state and action, counted; and what was never seen, bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csc_matrix, eye
+from scipy.sparse.linalg import splu
+
+from .._core.typing import FloatArray, IntArray
+from .intervals import LeftOut
+from .problem import Problem
+
+_ROWS = 262_144
+
+
+def is_discrete(states: FloatArray) -> bool:
+    """Tell whether states are labels: whole numbers that come back.
+
+    Examples
+    --------
+    >>> is_discrete(np.array([[3.0], [5.0], [3.0]])), is_discrete(np.array([[0.5], [0.25], [0.5]]))
+    (True, False)
+    """
+    if not (states == np.floor(states)).all():
+        return False
+    distinct = len(np.unique(states, axis=0))
+    return distinct < len(states) if states.shape[1] == 1 else 4 * distinct <= len(states)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountModel:
+    """Transition frequencies, with values for all data and without every group.
+
+    Attributes
+    ----------
+    problem : Problem
+    at_start : LeftOut
+        The value averaged over the start states, actions that were never tried being taken as worth what
+        the policy's other actions in the state are.
+    lowest, highest : LeftOut
+        The same with every such action worth the worst, or the best, return of the log.
+    unseen : float
+        The discounted share of the policy's future, from 0 to 1, that leads to actions never tried.
+    n_states, n_pairs : int
+    """
+
+    problem: Problem
+    ids: IntArray
+    next_ids: IntArray
+    start_ids: IntArray
+    action_values: FloatArray
+    at_start: LeftOut
+    lowest: LeftOut
+    highest: LeftOut
+    unseen: float
+    n_states: int
+    n_pairs: int
+
+    name = "count model"
+
+    def at_steps(self, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """Return the values (m, A) in the states and next states of steps, fitted without their group."""
+        group = self.problem.group[rows]
+        values = self.action_values
+        return values[group, self.ids[rows]], values[group, self.next_ids[rows]]
+
+    def start_values(self) -> FloatArray:
+        """Return the values (m, A) in the start states, fitted without their group."""
+        return self.action_values[self.problem.start_group, self.start_ids]
+
+    def after(self, rows: IntArray) -> FloatArray:
+        """Return the value (m, G) of the states after some steps, fitted without each of the groups."""
+        return self.action_values[:-1, self.next_ids[rows], 0].T  # on policy, where there is one action
+
+    def chunks(self) -> Iterator[slice]:
+        """Return slices that cover all rows."""
+        n = len(self.ids)
+        for first in range(0, n, _ROWS):
+            yield slice(first, min(n, first + _ROWS))
+
+
+def fit_counts(problem: Problem) -> CountModel:
+    """Count, solve, and solve again without every group."""
+    n_rows = len(problem.states)
+    stacked = np.concatenate([problem.states, problem.next_states, problem.start_states])
+    _, ids = np.unique(stacked, axis=0, return_inverse=True)
+    ids = ids.reshape(-1)
+    here, ahead, start = ids[:n_rows], ids[n_rows : 2 * n_rows], ids[2 * n_rows :]
+    cells = _Cells.of(problem, here, ahead, int(ids.max()) + 1, start)
+    worst, best = plausible_range(problem)
+    full = cells.solve(None, worst, best)
+    left = [cells.solve(g, worst, best) for g in range(problem.n_groups)]
+    picked = [np.array([getattr(one, name) for one in left]) for name in ("value", "low", "high")]
+    return CountModel(
+        problem=problem,
+        ids=here,
+        next_ids=ahead,
+        start_ids=start,
+        action_values=np.stack([*(one.action_values for one in left), full.action_values]),
+        at_start=LeftOut(full.value, picked[0]),
+        lowest=LeftOut(full.low, picked[1]),
+        highest=LeftOut(full.high, picked[2]),
+        unseen=full.unseen,
+        n_states=cells.n_states,
+        n_pairs=len(np.unique(here * problem.n_actions + problem.actions)),
+    )
+
+
+def plausible_range(problem: Problem) -> tuple[float, float]:
+    """Return the worst and the best discounted return from any logged step on, within the possible."""
+    togo = returns_to_go(problem)
+    return max(problem.low, float(togo.min())), min(problem.high, float(togo.max()))
+
+
+def returns_to_go(problem: Problem) -> FloatArray:
+    """Return the discounted sum of the rewards from every step to the end of its episode, shape (N,)."""
+    out = np.zeros(len(problem.rewards))
+    order = np.argsort(problem.time, kind="stable")[::-1]
+    edges = np.flatnonzero(np.diff(problem.time[order])) + 1
+    for rows in np.split(order, edges):  # all steps of one time, from the last time to the first
+        follows = np.minimum(rows + 1, len(out) - 1)
+        inside = (rows + 1 < len(out)) & (problem.episode[follows] == problem.episode[rows])
+        out[rows] = problem.rewards[rows] + problem.discount * np.where(inside, out[follows], 0.0)
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Solved:
+    value: float
+    low: float
+    high: float
+    unseen: float
+    action_values: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """Distinct (state, action, next state, end), how often each group saw them, and what they earned."""
+
+    problem: Problem
+    pair: IntArray
+    after: IntArray
+    goes_on: FloatArray
+    counts: FloatArray
+    rewards: FloatArray
+    n_states: int
+    policy: FloatArray
+    starts: FloatArray
+
+    @classmethod
+    def of(cls, problem: Problem, here: IntArray, ahead: IntArray, n: int, start: IntArray) -> _Cells:
+        n_actions, g = problem.n_actions, problem.n_groups
+        pair = here * n_actions + problem.actions
+        key = (pair * n + ahead) * 2 + problem.terminal
+        distinct, cell = np.unique(key, return_inverse=True)
+        flat = cell.reshape(-1) * g + problem.group
+        shape = (len(distinct), g)
+        counts = np.bincount(flat, minlength=shape[0] * g).reshape(shape).astype(np.float64)
+        rewards = np.bincount(flat, weights=problem.rewards, minlength=shape[0] * g).astype(np.float64)
+        policy = np.zeros((n, n_actions))
+        policy[:] = 1.0 / n_actions  # states in which the policy is never asked
+        goes = ~problem.terminal
+        if problem.discount > 0.0:
+            policy[ahead[goes]] = problem.following[goes] / problem.discount
+        policy[start] = problem.start_chances
+        starts = np.zeros((g + 1, n))
+        np.add.at(starts, (problem.start_group, start), 1.0)
+        return cls(
+            problem=problem,
+            pair=distinct // 2 // n,
+            after=distinct // 2 % n,
+            goes_on=1.0 - distinct % 2,
+            counts=counts,
+            rewards=rewards.reshape(shape),
+            n_states=n,
+            policy=policy,
+            starts=starts,
+        )
+
+    def solve(self, without: int | None, worst: float, best: float) -> _Solved:
+        """Return the values with all groups or without one."""
+        n, n_actions = self.policy.shape
+        counts, rewards, starts = self.counts.sum(axis=1), self.rewards.sum(axis=1), self.starts.sum(axis=0)
+        if without is not None:
+            counts, rewards = counts - self.counts[:, without], rewards - self.rewards[:, without]
+            starts = starts - self.starts[without]
+        visits = np.bincount(self.pair, weights=counts, minlength=n * n_actions)
+        seen = visits > 0.5
+        share = np.divide(counts, visits[self.pair], out=np.zeros_like(counts), where=counts > 0.5)
+        mean = np.bincount(self.pair, weights=rewards, minlength=n * n_actions)
+        mean = np.where(seen, mean / np.maximum(visits, 1.0), 0.0)
+        # Q = mean + moves V, with V = sum_a pi Q: one sparse system in V.
+        moves = csc_matrix(
+            (self.problem.discount * share * self.goes_on, (self.pair, self.after)), shape=(n * n_actions, n)
+        )
+        start = starts / max(starts.sum(), 1.0)
+        pi = self.policy.reshape(-1)
+        tried = np.where(seen, pi, 0.0)
+        mass = tried.reshape(n, n_actions).sum(axis=1)
+        row = np.repeat(np.arange(n), n_actions)
+        chooses = csc_matrix((tried, (row, np.arange(n * n_actions))), shape=(n, n * n_actions))
+        middle = 0.5 * (worst + best)
+        gap = 1.0 - mass
+        plain = splu((eye(n, format="csc") - chooses @ moves).tocsc())
+        earned = chooses @ mean
+        bounds = plain.solve(np.column_stack([earned + gap * worst, earned + gap * best, gap]))
+        low, high, unseen = start @ bounds
+        scale = np.where(mass > 0.0, 1.0 / np.maximum(mass, 1e-300), 0.0)
+        tuned = csc_matrix((tried * scale[row], (row, np.arange(n * n_actions))), shape=(n, n * n_actions))
+        value = splu((eye(n, format="csc") - tuned @ moves).tocsc()).solve(
+            np.asarray(tuned @ mean) + np.where(mass > 0.0, 0.0, middle)
+        )
+        values = np.where(seen, mean + moves @ value, value[row]).reshape(n, n_actions)
+        return _Solved(float(start @ value), float(low), float(high), float(unseen), values)

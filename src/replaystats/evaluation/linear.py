@@ -1,0 +1,266 @@
+"""Values linear in features: least-squares temporal differences, refitted without every group of episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import stats
+
+from .._core.typing import FloatArray, IntArray
+from ..basis import Basis
+from ..moments.lstd_q import ActionFeatures, action_rows
+from .intervals import LeftOut
+from .problem import Problem
+
+# Equilibrated systems get this on the diagonal: functions that say the same (cos^2 + sin^2 = 1) share it.
+JITTER = 1e-9
+# Rows whose features are held at a time.
+_ROWS = 32_768
+# Numbers of features that are kept between passes.
+_KEEP = 4_000_000
+# Random combinations of functions outside the basis that the score test takes as instruments.
+N_INSTRUMENTS = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """A basis at the rows of a problem; every action has its own copy of it.
+
+    For continuous actions the basis takes state and action side by side, and what follows is the mean over
+    the policy's draws.
+    """
+
+    problem: Problem
+    basis: Basis
+    kept: dict[tuple[str, int], FloatArray] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_coefficients(self) -> int:
+        """Functions times actions."""
+        return self.basis.n_basis * self.problem.n_actions
+
+    def here(self, rows: slice) -> FloatArray:
+        """Return the features of logged states (and continuous actions), shape (m, q)."""
+        return self._once("here", rows, self._here)
+
+    def ahead(self, rows: slice) -> FloatArray:
+        """Return the features of the next states, shape (m, q)."""
+        return self._once("ahead", rows, lambda r: self._following(self.problem.next_states[r]))
+
+    def _once(self, what: str, rows: slice, compute: Callable[[slice], FloatArray]) -> FloatArray:
+        """Keep the features while they are small: every test asks for them again."""
+        if len(self.problem.states) * self.basis.n_basis > _KEEP:
+            return compute(rows)
+        key = (what, rows.start)
+        if key not in self.kept:
+            self.kept[key] = compute(rows)
+        return self.kept[key]
+
+    def _here(self, rows: slice) -> FloatArray:
+        states = self.problem.states[rows]
+        if not self.problem.continuous:
+            return self.basis(states)
+        return ActionFeatures(self.basis, None).at(states, action_rows(self.problem.data)[rows])
+
+    def start(self) -> FloatArray:
+        """Return the features of the start states, shape (m, q)."""
+        return self._following(self.problem.start_states)
+
+    def _following(self, states: FloatArray) -> FloatArray:
+        if not self.problem.continuous:
+            return self.basis(states)
+        assert self.problem.policy is not None
+        return ActionFeatures(self.basis, None).under(self.problem.policy, states)
+
+    def chunks(self) -> Iterator[slice]:
+        """Return slices that cover all rows."""
+        n = len(self.problem.states)
+        for first in range(0, n, _ROWS):
+            yield slice(first, min(n, first + _ROWS))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearModel:
+    """Coefficients from all data and without every group.
+
+    Attributes
+    ----------
+    features : Features
+    matrices : ndarray of shape (G, Q, Q)
+        Sums of phi (phi - discount phi')^T by group; Q counts functions times actions.
+    theta : ndarray of shape (Q,)
+    left_out : ndarray of shape (G, Q)
+    at_start : LeftOut
+        The value averaged over the start states.
+    """
+
+    features: Features
+    matrices: FloatArray
+    theta: FloatArray
+    left_out: FloatArray
+    at_start: LeftOut
+
+    @property
+    def name(self) -> str:
+        """What the method is called."""
+        return "LSTD" if self.features.problem.on_policy else "LSTDQ"
+
+    def values(self, features: FloatArray, group: IntArray) -> FloatArray:
+        """Return the values (m, A) of all actions at features (m, q), fitted without the row's group."""
+        n_actions = self.features.problem.n_actions
+        theta = self.left_out.reshape(len(self.left_out), -1, n_actions)
+        out = np.empty((len(features), n_actions))
+        for g in np.unique(group):
+            rows = group == g
+            out[rows] = features[rows] @ (theta[g] if g >= 0 else self.theta.reshape(-1, n_actions))
+        return out
+
+    def at_steps(self, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """Return the values (m, A) in the states and next states of steps, fitted without their group."""
+        group = self.features.problem.group[rows]
+        return (
+            self.values(self.features.here(rows), group),
+            self.values(self.features.ahead(rows), group),
+        )
+
+    def start_values(self) -> FloatArray:
+        """Return the values (m, A) in the start states, fitted without their group."""
+        return self.values(self.features.start(), self.features.problem.start_group)
+
+    def after(self, rows: IntArray) -> FloatArray:
+        """Return the value (m, G) of the states after some steps, fitted without each of the groups."""
+        features = self.features.basis(self.features.problem.next_states[rows])
+        return features @ self.left_out.T  # on policy, where there is one action
+
+    def chunks(self) -> Iterator[slice]:
+        """Return slices that cover all rows."""
+        return self.features.chunks()
+
+
+def fit_linear(problem: Problem, basis: Basis) -> LinearModel:
+    """Solve sum phi (phi - discount phi')^T theta = sum r phi, with all groups and without each."""
+    features = Features(problem, basis)
+    matrices, right, starts, counts = _group_sums(features)
+    total, goal = matrices.sum(axis=0), right.sum(axis=0)
+    theta = solve(total, goal)
+    left = np.stack([solve(total - m, goal - f) for m, f in zip(matrices, right, strict=True)])
+    all_starts, n = starts.sum(axis=0), counts.sum()
+    value = float(all_starts @ theta / n)
+    others, rest = all_starts - starts[:-1], n - counts[:-1]
+    replicates = np.sum(others * left, axis=1) / np.maximum(rest, 1)
+    return LinearModel(features, matrices, theta, left, LeftOut(value, replicates))
+
+
+def solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Solve a square system after equilibration, with a penalty at rounding level."""
+    size = np.sqrt(np.abs(np.diag(matrix)))
+    size = np.where(size > 0.0, size, 1.0)
+    scaled = matrix / size[:, None] / size
+    scaled[np.diag_indices_from(scaled)] += JITTER
+    goal = (right.T / size).T
+    try:
+        answer = np.linalg.solve(scaled, goal)
+    except np.linalg.LinAlgError:
+        answer = np.linalg.lstsq(scaled, goal, rcond=None)[0]
+    return np.asarray((answer.T / size).T, dtype=np.float64)
+
+
+def _group_sums(features: Features) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+    """Sum by group what the equations need; coefficients are ordered by function, then action."""
+    problem = features.problem
+    g, q, n_actions = problem.n_groups, features.basis.n_basis, problem.n_actions
+    matrices = np.zeros((g, q, n_actions, q, n_actions))
+    right = np.zeros((g, q, n_actions))
+    for rows in features.chunks():
+        here, ahead = features.here(rows), features.ahead(rows)
+        group, label = problem.group[rows], problem.actions[rows]
+        follow, reward = problem.following[rows], problem.rewards[rows]
+        for cell in np.unique(group * n_actions + label):
+            k, a = divmod(int(cell), n_actions)
+            at = (group == k) & (label == a)
+            left = here[at].T
+            matrices[k, :, a, :, a] += left @ here[at]
+            for b in range(n_actions):
+                if follow[at, b].any():
+                    matrices[k, :, a, :, b] -= left @ (ahead[at] * follow[at, b, None])
+            right[k, :, a] += left @ reward[at]
+    starts = np.zeros((g + 1, q, n_actions))  # the last row: start states that were given, and stay
+    first = features.start()
+    for k in np.unique(problem.start_group):
+        at = problem.start_group == k
+        starts[k] = first[at].T @ problem.start_chances[at]
+    counts = np.bincount(np.where(problem.start_group < 0, g, problem.start_group), minlength=g + 1)
+    size = q * n_actions
+    return (
+        matrices.reshape(g, size, size), right.reshape(g, size), starts.reshape(g + 1, size), counts
+    )  # fmt: skip
+
+
+def score_test(model: LinearModel, richer: Basis, rng: np.random.Generator) -> float:
+    """Return the p value of the hypothesis that TD errors are uncorrelated with functions outside the basis.
+
+    Instruments are random combinations of the functions of `richer`, made insensitive to the error of theta
+    by taking their part in the basis off. TD errors are of the fit without the episode's own group, and sums
+    over episodes are what is independent.
+    """
+    problem, size = model.features.problem, model.features.n_coefficients
+    n_actions, k = problem.n_actions, N_INSTRUMENTS
+    n_units = problem.n_episodes if problem.n_episodes > 1 else problem.n_groups
+    unit = problem.episode if problem.n_episodes > 1 else problem.group
+    if n_units < k + 3:
+        return float("nan")
+    outside = Features(problem, richer)
+    mix = rng.standard_normal((richer.n_basis, n_actions, k)) / np.sqrt(richer.n_basis)
+    cross = np.zeros((k, model.features.basis.n_basis, n_actions))
+    for rows in model.chunks():
+        instruments = _instruments(outside.here(rows), problem.actions[rows], mix)
+        here, ahead = model.features.here(rows), model.features.ahead(rows)
+        for a in range(n_actions):
+            at = problem.actions[rows] == a
+            cross[:, :, a] += instruments[at].T @ here[at]
+            cross[:, :, a] -= instruments.T @ (ahead * problem.following[rows, a, None])
+    inside = solve(model.matrices.sum(axis=0).T, cross.reshape(k, size).T).T.reshape(k, -1, n_actions)
+    sums = np.zeros((n_units, k))
+    for rows in model.chunks():
+        label = problem.actions[rows]
+        instruments = _instruments(outside.here(rows), label, mix)
+        instruments -= _instruments(model.features.here(rows), label, inside.transpose(1, 2, 0))
+        errors = td_errors(problem, rows, *model.at_steps(rows))
+        for j in range(k):
+            sums[:, j] += np.bincount(unit[rows], weights=instruments[:, j] * errors, minlength=n_units)
+    return hotelling_p_value(sums[np.bincount(unit, minlength=n_units) > 0])
+
+
+def _instruments(features: FloatArray, labels: IntArray, mix: FloatArray) -> FloatArray:
+    """Return combinations (m, k) of features (m, q), each action with its own coefficients (q, A, k)."""
+    out = np.empty((len(features), mix.shape[2]))
+    for a in range(mix.shape[1]):
+        at = labels == a
+        out[at] = features[at] @ mix[:, a]
+    return out
+
+
+def hotelling_p_value(rows: FloatArray) -> float:
+    """Return Hotelling's p value that independent rows (n, k) have mean 0."""
+    n, k = rows.shape
+    mean, covariance = rows.mean(axis=0), np.atleast_2d(np.cov(rows.T))
+    if n <= k + 1 or not np.isfinite(covariance).all():
+        return float("nan")
+    size = np.sqrt(np.diag(covariance))
+    if not (size > 0.0).all():
+        return 1.0
+    try:
+        statistic = n * (mean / size) @ np.linalg.solve(covariance / np.outer(size, size), mean / size)
+    except np.linalg.LinAlgError:
+        return float("nan")
+    return float(stats.f.sf((n - k) / (k * (n - 1)) * statistic, k, n - k))
+
+
+def td_errors(problem: Problem, rows: slice, here: FloatArray, ahead: FloatArray) -> FloatArray:
+    """Return reward + discounted value of what follows - value of what was done, from values (m, A)."""
+    label = problem.actions[rows]
+    done = here[np.arange(len(label)), label]
+    errors: FloatArray = problem.rewards[rows] + np.sum(problem.following[rows] * ahead, axis=1) - done
+    return errors

@@ -1,0 +1,225 @@
+"""The question, laid out in rows: steps, what the policy would do there, groups to leave out, and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from .._core.validation import check_array, check_length, check_real
+from ..data import Trajectories
+from ..moments.lstd_q import action_rows, check_labels, check_probabilities, discrete_actions
+
+PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike]
+# Groups that are left out in turn; with more, the quantile of t hardly changes and the work grows.
+MAX_GROUPS = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Problem:
+    """Logged steps as rows, with what the target policy would do in their states.
+
+    Attributes
+    ----------
+    data : Trajectories
+    discount : float
+    states, next_states : ndarray of shape (N, d)
+    actions : ndarray of int, shape (N,)
+        0 throughout on policy, and for continuous actions.
+    rewards, terminal, episode, time : ndarray of shape (N,)
+        `time` counts the steps of the episode from 0.
+    following : ndarray of shape (N, A)
+        Discounted probabilities of the policy's next actions; 0 after the end.
+    chance : ndarray of shape (N,)
+        Probability that the policy takes the logged action.
+    start_states : ndarray of shape (m, d)
+    start_chances : ndarray of shape (m, A)
+    group, start_group : ndarray of int, shapes (N,), (m,)
+        Episodes are left out by groups; -1: a start state that is given and stays.
+    n_groups : int
+    low, high : float
+        Between them lies every value that the logged rewards allow.
+    on_policy : bool
+    policy : callable or None
+    continuous : bool
+        Whether actions are numbers, not labels: then `basis` takes states and actions side by side.
+    """
+
+    data: Trajectories
+    discount: float
+    states: FloatArray
+    next_states: FloatArray
+    actions: IntArray
+    rewards: FloatArray
+    terminal: BoolArray
+    episode: IntArray
+    time: IntArray
+    following: FloatArray
+    chance: FloatArray
+    start_states: FloatArray
+    start_chances: FloatArray
+    group: IntArray
+    start_group: IntArray
+    n_groups: int
+    low: float
+    high: float
+    on_policy: bool
+    policy: PolicyLike | None
+    continuous: bool
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions that the model tells apart; 1 on policy."""
+        return int(self.following.shape[1])
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of logged episodes."""
+        return len(self.data)
+
+    @property
+    def own_starts(self) -> bool:
+        """Whether the start states are the logged ones."""
+        return bool((self.start_group >= 0).all())
+
+    def of_episodes(self, keep: BoolArray) -> Problem:
+        """Return the problem with the rows of some episodes only, for choices that need not see all."""
+        rows = keep[self.episode]
+        starts = keep if self.own_starts else np.ones(len(self.start_states), dtype=np.bool_)
+        cut = ("states", "next_states", "actions", "rewards", "terminal", "episode", "time", "following")
+        changed: dict[str, Any] = {name: getattr(self, name)[rows] for name in (*cut, "chance", "group")}
+        for name in ("start_states", "start_chances", "start_group"):
+            changed[name] = getattr(self, name)[starts]
+        return replace(self, **changed)
+
+
+def make_problem(
+    data: Any,
+    policy: PolicyLike | None,
+    *,
+    discount: float,
+    start: ArrayLike | None = None,
+    n_actions: int | None = None,
+    reward_range: tuple[float, float] | None = None,
+) -> Problem:
+    """Check what was asked and lay it out."""
+    discount = check_real(discount, "discount", low=0.0, high=1.0)
+    if not isinstance(data, Trajectories):
+        hint = "Wrap the arrays: rs.Trajectories(states, rewards, actions, terminated=...)."
+        raise TypeError(must_be("data", "a Trajectories", type(data).__name__, hint))
+    if data.rewards is None:
+        raise ValueError(must_be("data", "trajectories with rewards", "none", "Pass `rewards`."))
+    steps = data.transitions()
+    starts = data.states[data.offsets[:-1]]
+    own = start is None
+    if start is not None:
+        starts = check_array(start, "start", ndim=(1, 2))
+        starts = starts.reshape(-1, 1) if starts.ndim == 1 else starts
+        if starts.shape[1] != data.dimension:
+            got = f"shape {starts.shape}"
+            raise ValueError(must_be("start", f"states of {data.dimension} variables", got))
+    labels, following, chance, start_chances, continuous = _what_the_policy_does(
+        data, policy, steps.next_states, steps.states, starts, n_actions
+    )
+    _, unit = np.unique(data.parent, return_inverse=True)
+    group, n_groups = _groups(unit, steps.trajectory, data.n_transitions)
+    low, high = value_range(data.rewards, discount, data, reward_range)
+    return Problem(
+        data=data,
+        discount=discount,
+        states=steps.states,
+        next_states=steps.next_states,
+        actions=labels,
+        rewards=data.rewards,
+        terminal=steps.terminal,
+        episode=steps.trajectory,
+        time=np.arange(data.n_transitions) - data.step_offsets[steps.trajectory],
+        following=following * (discount * ~steps.terminal)[:, None],
+        chance=chance,
+        start_states=starts,
+        start_chances=start_chances,
+        group=group,
+        start_group=group[data.step_offsets[:-1]] if own else np.full(len(starts), -1),
+        n_groups=n_groups,
+        low=low,
+        high=high,
+        on_policy=policy is None,
+        policy=policy,
+        continuous=continuous,
+    )
+
+
+def _groups(unit: IntArray, trajectory: IntArray, n_rows: int) -> tuple[IntArray, int]:
+    """Deal independent units out to at most `MAX_GROUPS` groups; one long episode is cut into blocks."""
+    n = int(unit.max()) + 1
+    if n > 1:
+        return unit[trajectory] % min(n, MAX_GROUPS), min(n, MAX_GROUPS)
+    n_blocks = max(2, min(20, n_rows // 10))
+    if n_rows < 20:
+        hint = "Collect more episodes."
+        raise ValueError(must_be("data", "two episodes, or one of 20 steps", f"{n_rows} steps", hint))
+    return np.arange(n_rows) * n_blocks // n_rows, n_blocks
+
+
+def _what_the_policy_does(
+    data: Trajectories,
+    policy: PolicyLike | None,
+    ahead: FloatArray,
+    here: FloatArray,
+    starts: FloatArray,
+    n_actions: int | None,
+) -> tuple[IntArray, FloatArray, FloatArray, FloatArray, bool]:
+    n_rows = len(here)
+    if policy is None:
+        ones = np.ones((n_rows, 1))
+        return np.zeros(n_rows, dtype=np.intp), ones, np.ones(n_rows), np.ones((len(starts), 1)), False
+    actions = action_rows(data)
+    count = discrete_actions(data, policy, n_actions)
+    if count is None:
+        ones = np.ones((n_rows, 1))
+        nan = np.full(n_rows, np.nan)
+        return np.zeros(n_rows, dtype=np.intp), ones, nan, np.ones((len(starts), 1)), True
+    labels = check_labels(actions, "actions", count)
+    here_chances = probabilities_of(policy, here, count)
+    chance = here_chances[np.arange(n_rows), labels]
+    following = probabilities_of(policy, ahead, count)
+    return labels, following, chance, probabilities_of(policy, starts, count), False
+
+
+def probabilities_of(policy: PolicyLike, states: FloatArray, n_actions: int) -> FloatArray:
+    """Return what a policy does in states as probabilities (N, n_actions), also where it names actions."""
+    chosen = np.asarray(policy(states))
+    if chosen.ndim == 1 or (chosen.ndim == 2 and chosen.shape[1] == 1 and n_actions > 1):
+        labels = check_labels(chosen.reshape(-1), "policy", n_actions)
+        check_length(len(labels), len(states), "policy", "states")
+        return np.eye(n_actions)[labels]
+    return check_probabilities(chosen, len(states), n_actions)
+
+
+def value_range(
+    rewards: FloatArray, discount: float, data: Trajectories, given: tuple[float, float] | None
+) -> tuple[float, float]:
+    """Return the smallest and largest value that rewards in this range can add up to.
+
+    Examples
+    --------
+    >>> data = Trajectories([[0.0, 1.0]], [[1.0]], terminated=[True])
+    >>> value_range(data.rewards, 0.9, data, None)  # one reward at least, and 1 / (1 - .9) at most
+    (1.0, 10.000000000000002)
+    """
+    if given is not None:
+        low, high = (check_real(x, "reward_range") for x in given)
+        if low > high:
+            raise ValueError(must_be("reward_range", "(smallest, largest)", given))
+    else:
+        low, high = float(rewards.min()), float(rewards.max())
+    if discount == 1.0:
+        return -np.inf if low < 0 else 0.0, np.inf if high > 0 else 0.0
+    forever = 1.0 / (1.0 - discount)
+    if not data.terminated.any():
+        return low * forever, high * forever
+    return min(low, low * forever), max(high, high * forever)

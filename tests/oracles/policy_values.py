@@ -1,0 +1,80 @@
+"""Values of policies written out step by step; nothing of the package is used."""
+
+import numpy as np
+
+
+def discounted_return(rewards, discount):
+    total = 0.0
+    for t, reward in enumerate(rewards):
+        total += discount**t * reward
+    return total
+
+
+def per_decision(episodes, discount):
+    """`episodes`: lists of (ratio, number) per step; the mean of sum_t discount^t product number."""
+    values = []
+    for steps in episodes:
+        product, total = 1.0, 0.0
+        for t, (ratio, number) in enumerate(steps):
+            product *= ratio
+            total += discount**t * product * number
+        values.append(total)
+    return float(np.mean(values))
+
+
+def self_normalised(episodes, discount):
+    """Weighted mean at every time, an ended episode keeping its weight and earning nothing."""
+    total = 0.0
+    for t in range(max(len(steps) for steps in episodes)):
+        numerator = denominator = 0.0
+        for steps in episodes:
+            product = 1.0
+            for ratio, _ in steps[: t + 1]:
+                product *= ratio
+            denominator += product
+            if t < len(steps):
+                numerator += product * steps[t][1]
+        if denominator > 0:
+            total += discount**t * numerator / denominator
+    return total
+
+
+def count_values(rows, policy, n_states, discount, unseen):
+    """`rows`: (state, action, reward, next, ended). Values of states by 20,000 sweeps over frequencies.
+
+    `unseen` is what an action never tried is worth.
+    """
+    n_actions = policy.shape[1]
+    found = {}
+    for state, action, reward, after, ended in rows:
+        found.setdefault((state, action), []).append((reward, after, ended))
+    value = np.zeros(n_states)
+    for _ in range(20_000):
+        new = np.zeros(n_states)
+        for s in range(n_states):
+            for a in range(n_actions):
+                if (s, a) in found:
+                    outcomes = found[s, a]
+                    q = np.mean([r + (0.0 if end else discount * value[t]) for r, t, end in outcomes])
+                else:
+                    q = unseen
+                new[s] += policy[s, a] * q
+        if np.abs(new - value).max() < 1e-13:
+            break
+        value = new
+    return value
+
+
+def lstd_q(rows, feature, policy, starts, discount):
+    """`rows`: (state, action, reward, next, ended); `feature(s, a)` a vector; `policy(s)` probabilities."""
+    q = len(feature(rows[0][0], 0))
+    matrix, right = np.zeros((q, q)), np.zeros(q)
+    for state, action, reward, after, ended in rows:
+        here, ahead = feature(state, action), np.zeros(q)
+        if not ended:
+            for a, p in enumerate(policy(after)):
+                ahead = ahead + discount * p * feature(after, a)
+        matrix += np.outer(here, here - ahead)
+        right += reward * here
+    theta = np.linalg.solve(matrix, right)
+    return float(np.mean([sum(p * feature(s, a) @ theta for a, p in enumerate(policy(s))) for s in starts]))

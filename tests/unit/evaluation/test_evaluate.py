@@ -1,0 +1,223 @@
+"""`rs.evaluate` as people use it: the headline, what it rests on, and what it refuses."""
+
+import numpy as np
+import pytest
+from tests.unit.evaluation.test_witnesses import chain, target
+
+import replaystats as rs
+
+
+def pole(n=50, seed=0, noise=0.5):
+    """CartPole under a policy that balances, and at a share `noise` of the steps pushes at random."""
+    gymnasium = pytest.importorskip("gymnasium")
+    rng = np.random.default_rng(seed)
+
+    def policy(state):
+        best = int(state @ np.array([1.0, 1.5, 18.0, 3.0]) > 0)
+        return int(rng.integers(2)) if rng.random() < noise else best
+
+    return rs.readers.rollout(gymnasium.make("CartPole-v1"), policy, n_episodes=n, seed=seed)
+
+
+def balance(noise):
+    def policy(states):
+        best = (states @ np.array([1.0, 1.5, 18.0, 3.0]) > 0).astype(int)
+        return (1 - noise) * np.eye(2)[best] + noise / 2
+
+    return policy
+
+
+def test_on_policy_headline_is_the_mean_return_where_all_ended():
+    data, _ = chain(60, cut=60)
+    assert data.terminated.all()
+    found = rs.evaluate(data, discount=0.9)
+    assert found.value == pytest.approx(found.returns.mean())
+    assert found.method == "mean logged return"
+    assert found.holds
+    low, high = found.interval
+    assert low < found.value < high
+    assert {w.name for w in found.witnesses} == {"count model", "mean logged return"}
+
+
+def test_off_policy_of_discrete_states_is_counted():
+    data, chances = chain(300, seed=1)
+    found = rs.evaluate(data, target, discount=0.9, behavior=chances)
+    assert found.method == "count model"
+    names = [w.name for w in found.witnesses]
+    assert names == [
+        "count model", "importance sampling, per decision", "importance sampling, weighted", "doubly robust"
+    ]  # fmt: skip
+    values = {w.name: w.value for w in found.witnesses}
+    assert values["doubly robust"] == pytest.approx(values["count model"], abs=0.2)
+    assert found.overlap.behavior == "given"
+    assert all(w.seconds >= 0 for w in found.witnesses)
+
+
+def test_probabilities_are_counted_where_none_were_logged_and_that_is_said():
+    data, _ = chain(300, seed=1)
+    found = rs.evaluate(data, target, discount=0.9)
+    assert found.overlap.behavior == "counted"
+
+
+def test_logistic_probabilities_for_continuous_states():
+    data = pole(20)
+    found = rs.evaluate(data, balance(0.4), discount=0.9)
+    assert found.overlap.behavior == "logistic"
+
+
+def test_an_impossible_value_is_called_so():
+    """LSTDQ on CartPole gave 110.5 where no more than 100 is possible."""
+    data = pole(40, noise=0.5)
+    found = rs.evaluate(
+        data, balance(0.2), discount=0.99, basis=rs.basis.Standardized(rs.basis.Polynomial(2, 4))
+    )
+    model = next(w for w in found.witnesses if w.name == "LSTDQ")
+    low, high = found.bounds
+    assert high == pytest.approx(100.0)
+    assert ("impossible" in model.objection) == (not low <= model.value <= high)
+    assert low <= found.interval.low <= found.value <= found.interval.high <= high
+
+
+def test_the_test_objects_to_a_basis_that_is_too_small_and_the_headline_does_not_move():
+    """CartPole with a small basis: 85.9 [82.1, 89.6] was shown with a green badge; the truth was 92.4."""
+    data = pole(60)
+    small = rs.evaluate(data, discount=0.99, basis=rs.basis.Standardized(rs.basis.Polynomial(1, 4)))
+    model = next(w for w in small.witnesses if w.name == "LSTD")
+    assert model.objection
+    auto = rs.evaluate(data, discount=0.99)
+    assert small.value == pytest.approx(auto.value, abs=0.5)
+    assert "basis" in auto.choices_
+    assert len(auto.tests) >= 1
+
+
+def test_nothing_varies_is_not_certainty():
+    data = rs.Trajectories(np.zeros((20, 3)), np.zeros((20, 2)), terminated=np.ones(20, bool))
+    found = rs.evaluate(data, discount=0.9)
+    assert not found.holds
+    assert "returned the same" in found.sentence
+
+
+def test_few_successes_get_a_lopsided_interval():
+    rewards = np.zeros((100, 1))
+    rewards[:2] = 1.0
+    data = rs.Trajectories(np.zeros((100, 2)), rewards, terminated=np.ones(100, bool))
+    found = rs.evaluate(data, discount=0.9)
+    low, high = found.interval
+    assert low > 0
+    assert high - found.value > 1.5 * (found.value - low)
+
+
+def test_timeouts_taken_for_ends_are_asked_about():
+    """19 of 50 episodes had the same greatest length, and `done` was taken for an end."""
+    data = pole(50, noise=0.3)
+    done = rs.Trajectories(
+        np.split(data.states, data.offsets[1:-1]), np.split(data.rewards, data.step_offsets[1:-1]),
+        terminated=np.ones(50, bool),
+    )  # fmt: skip
+    assert (done.n_steps == 500).sum() >= 5
+    found = rs.evaluate(done, discount=0.99)
+    assert any("greatest length" in note for note in found.notes)
+    assert not any("greatest length" in note for note in rs.evaluate(data, discount=0.99).notes)
+
+
+def test_other_start_states():
+    data, _ = chain(200, seed=2)
+    found = rs.evaluate(data, discount=0.9, start=[[3.0]])
+    assert found.method == "count model"
+    assert found.value > rs.evaluate(data, discount=0.9, start=[[1.0]]).value
+
+
+def test_continuous_actions_use_the_model_and_say_so():
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(60, 6, 1))
+    actions = rng.normal(size=(60, 5, 1))
+    data = rs.Trajectories(states, rewards=-(actions[:, :, 0] ** 2), actions=actions)
+    found = rs.evaluate(data, lambda s: np.zeros((len(s), 1)), discount=0.5)
+    assert found.method == "LSTDQ"
+    assert found.value == pytest.approx(0.0, abs=0.5)
+
+
+def test_fitted_q_with_a_regressor():
+    from sklearn.tree import DecisionTreeRegressor
+
+    data, chances = chain(200, seed=1)
+    found = rs.evaluate(
+        data, target, discount=0.9, behavior=chances, regressor=DecisionTreeRegressor(random_state=0)
+    )
+    values = {w.name: w.value for w in found.witnesses}
+    assert values["fitted Q"] == pytest.approx(values["count model"], abs=0.1)
+
+
+def test_one_long_episode_is_cut_into_blocks():
+    data = rs.simulate.ornstein_uhlenbeck(1, n_steps=400, dt=0.1, rng=0)
+    found = rs.evaluate(data, discount=0.9, basis=rs.basis.Fourier(1))
+    assert found.method == "LSTD"
+    assert any("One episode" in note for note in found.notes)
+
+
+def test_the_record_as_frame_dict_and_text():
+    data, chances = chain(100)
+    found = rs.evaluate(data, target, discount=0.9, behavior=chances)
+    assert list(found.to_frame()["value"]) == [w.value for w in found.witnesses]
+    told = found.to_dict()
+    assert told["value"] == found.value
+    assert told["overlap"]["behavior"] == "given"
+    assert found.sentence in str(found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"discount": 1.5}, "`discount` must be"),
+        ({"discount": 0.9, "basis": "cubic"}, "`basis` must be"),
+        ({"discount": 0.9, "confidence_level": 95}, "`confidence_level` must be"),
+        ({"discount": 0.9, "policy": target, "behavior": np.zeros(3)}, "`behavior` must be"),
+        ({"discount": 0.9, "start": [[1.0, 2.0]]}, "`start` must be"),
+        ({"discount": 0.9, "reward_range": (1, 0)}, "`reward_range` must be"),
+    ],
+)
+def test_refusals(arguments, message):
+    data, _ = chain(20)
+    with pytest.raises(ValueError, match=message):
+        rs.evaluate(data, **arguments)
+
+
+def test_a_policy_needs_actions():
+    data = rs.Trajectories([[0.0, 1.0], [1.0, 0.0]], [[1.0], [0.0]], terminated=[True, True])
+    with pytest.raises(ValueError, match="actions"):
+        rs.evaluate(data, target, discount=0.9)
+
+
+def test_compare_is_paired():
+    data, chances = chain(300, seed=1)
+    settings = {"discount": 0.9, "behavior": chances}
+    same = rs.compare(data, target, target, **settings)
+    assert same.difference == 0.0
+    assert same.interval.low <= 0.0 <= same.interval.high
+    lazy = rs.compare(data, target, lambda s: np.zeros(len(s), int), **settings)
+    assert lazy.difference > 0
+    assert lazy.probability_better > 0.9
+    assert "better" in lazy.sentence
+    alone = lazy.first.left_out.standard_error + lazy.second.left_out.standard_error
+    width = lazy.interval.high - lazy.interval.low
+    assert width < 2 * 2.1 * alone + 2 * (lazy.first.unseen_width + lazy.second.unseen_width)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("off_policy", [False, True])
+def test_interval_covers_the_value(off_policy):
+    """200 logs of 40 episodes; .93 and 3 Monte-Carlo errors below."""
+    big, big_chances = chain(20_000, seed=99, cut=200)
+    if off_policy:
+        exact = rs.evaluate(big, target, discount=0.9, behavior=big_chances).value
+    else:
+        exact = rs.evaluate(big, discount=0.9).value
+    hits = 0
+    for seed in range(200):
+        data, chances = chain(40, seed=1000 + seed)
+        found = (
+            rs.evaluate(data, target, discount=0.9, behavior=chances) if off_policy
+            else rs.evaluate(data, discount=0.9)
+        )  # fmt: skip
+        hits += found.interval.low <= exact <= found.interval.high
+    assert hits / 200 > 0.93 - 3 * np.sqrt(0.05 * 0.95 / 200)
