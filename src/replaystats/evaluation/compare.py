@@ -89,14 +89,18 @@ def compare(
     Parameters
     ----------
     data : Trajectories
-    policy, other : callable or None
-        None is the policy that made the log.
-    **settings
-        As in `evaluate`; `discount` is needed.
+        With rewards and actions.
+    policy : callable or None
+        As `evaluate` takes it; None is the policy that made the log.
+    other : callable or None
+        What it is compared with.
+    **settings : dict
+        Further arguments of `evaluate`, the same for both; `discount` is needed.
 
     Returns
     -------
     Comparison
+        With `difference`, `interval` and `probability_better`.
 
     Examples
     --------

@@ -62,6 +62,7 @@ def evaluate(
         The policy to evaluate; default the one that made the log. Takes states (N, d), returns actions (N,)
         or probabilities (N, n_actions); for continuous actions, actions (N, a) or draws of them (N, m, a).
     discount : float in [0, 1]
+        Discount factor of one step.
     basis : Basis or "auto"
         Functions of the state that the model's values are made of. "auto": a family from small to large
         until a test no longer objects; counts for discrete states.
@@ -77,11 +78,14 @@ def evaluate(
     regressor : scikit-learn regressor, optional
         Adds fitted Q evaluation with it as a witness.
     confidence_level : float in (0, 1)
+        Level of all intervals.
     random_state : int
+        Seed of the test's instruments and of bases that draw.
 
     Returns
     -------
     Evaluation
+        With `value`, `interval`, `witnesses` and what they rest on.
 
     See Also
     --------
