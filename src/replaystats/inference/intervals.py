@@ -11,7 +11,20 @@ from .._core.validation import check_real
 
 
 class Interval(NamedTuple):
-    """Lower and upper ends, arrays of one shape."""
+    """Lower and upper ends, arrays of one shape.
+
+    Parameters
+    ----------
+    low, high : ndarray
+        The ends; a tuple of the two, so that ``low, high = interval`` works.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> low, high = Interval(np.array([0.0]), np.array([1.0]))
+    >>> high - low
+    array([1.])
+    """
 
     low: FloatArray
     high: FloatArray
