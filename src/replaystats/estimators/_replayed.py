@@ -184,7 +184,8 @@ class PolicyEvaluation(ReplayedMoments):
         points = self._places(data)
         if rng is not None:
             basis = Scaled(self.basis) if self.scale_features else self.basis
-            self.basis_: Basis = basis.fit(points, rng)
+            departed = data.departed if len(points) == len(data.states) else None
+            self.basis_: Basis = basis.fit(points, rng, departed=departed)
         else:
             points = np.concatenate([self._visited, points])
         self._visited = points[:: -(-len(points) // MAX_OBSERVED)]
