@@ -106,13 +106,13 @@ def test_residual_interval_reaches_to_the_ranked_residual():
 
 
 @pytest.mark.statistical
-def test_covers_a_new_observation(rng):
+def test_covers_a_new_observation(numbers):
     """300 data sets of n = 100 and one new point each: .90 +- .035 (two standard errors)."""
     inside = 0
-    for seed in range(300):
-        own = np.random.default_rng(seed)
+    for number in numbers(300):
+        own = np.random.default_rng(number)
         X, y = own.normal(size=(101, 1)), own.standard_t(3, size=(101, 1))
-        plan = make_plan(100, subsample_size=50, n_resamples=60, rng=seed)
+        plan = make_plan(100, subsample_size=50, n_resamples=60, rng=number)
         slopes = np.array([[np.vdot(X[s], y[s]) / np.vdot(X[s], X[s])] for s in plan.indices()])[:, :, None]
         members = slopes * X[:, 0][None, :, None]
         low, high = intervals(members[:, :100], members[:, 100:], plan, y[:100], 0.9)
