@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from ._core.arrays import like, to_numpy
 from ._core.capabilities import LIBRARIES, takes_arrays_of
-from ._core.errors import IntervalWithheldError, SingularReplicateError, must_be
+from ._core.errors import SingularReplicateError, must_be
 from ._core.typing import ArrayLike, FloatArray
 from ._core.validation import check_array, check_choice, check_real
 from .engine import Replicates
@@ -19,9 +20,10 @@ from .inference.components import ReplayVariance
 from .inference.covariance import variance_at
 from .inference.diagnosis import Diagnosis, diagnose
 from .inference.influence import jackknife_covariance, leverage_covariance, sandwich_covariance
-from .inference.intervals import Interval, normal_interval
+from .inference.intervals import Interval
 from .inference.location import locate
 from .inference.measures import theta_variance
+from .inference.questions import Centre, Setting, answer_questions
 from .inference.validity import Validity, pilot_replicates
 from .moments import AnyMoments
 from .solvers import Auto, Solver, warn_left_out
@@ -48,6 +50,8 @@ class Estimate:
         The method that was asked for: "auto" may lead to another one when replicates are added.
     validity : Validity or None
         What the replicates say about intervals, computed when asked; the plug-in makes a pilot then.
+    setting : Setting or None
+        What is known besides the moments: a range of values, units in a series.
     """
 
     theta: FloatArray
@@ -58,6 +62,7 @@ class Estimate:
     trim: float = 0.1
     requested: str = "plug_in"
     validity: Validity | None = field(default=None, repr=False)
+    setting: Setting | None = field(default=None, repr=False)
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return X theta for features or any linear functionals X of shape (m, q)."""
@@ -95,28 +100,35 @@ class Estimate:
         return error
 
     def confidence_interval(
-        self, X: ArrayLike | None = None, confidence_level: float = 0.95, *, insist: bool = False
+        self,
+        X: ArrayLike | None = None,
+        confidence_level: float = 0.95,
+        *,
+        value_range: tuple[float, float] | None = None,
+        insist: bool | None = None,
     ) -> Interval:
-        """Return the confidence interval of X theta, or of theta itself, at any level without refitting.
+        """Return a confidence interval for every row of X theta, or of theta itself, without refitting.
+
+        Every row is decided on its own: noise, what the data leave undetermined, and how well the question is
+        identified. `Interval.parts` has them apart and `Interval.sentences` in words. It covers the
+        estimator's own target, which is the value itself where the value lies in the span of the basis.
 
         Parameters
         ----------
         X : array-like of shape (m, q), optional
             Features, or any linear functionals.
         confidence_level : float in (0, 1)
-        insist : bool
-            Give the interval even where it would be wrong.
+        value_range : (low, high), optional
+            Where values are known to lie; the default of policy evaluation is [r_min, r_max] / (1 - discount)
+            of the logged rewards. Only rows that the data leave open depend on it.
+        insist : bool, optional
+            Deprecated: no interval is withheld because of another.
 
         Returns
         -------
         Interval
-            Arrays `low` and `high` of shape (m,) or (m, n_outputs).
-
-        Raises
-        ------
-        IntervalWithheldError
-            Where subsets cross singularity, the moment matrix is numerically singular, replicates failed or
-            have heavy tails.
+            Arrays `low` and `high` of shape (m,) or (m, n_outputs); NaN or infinite where nothing bounds a
+            row.
 
         Examples
         --------
@@ -128,24 +140,27 @@ class Estimate:
         >>> bool(low[0] < 1 < high[0]), bool(low[1] < -1 < high[1])
         (True, True)
         """
-        functionals = None if X is None else self._functionals(X)
-        if not insist and (doubts := self._validity.doubts(self.method)):
-            raise IntervalWithheldError(
-                f"The interval is withheld because it would be wrong: {'; '.join(doubts)}. "
-                "See diagnose() for what to do, or pass insist=True to have it all the same."
-            )
-        theta = to_numpy(self.theta)
-        centre = theta if functionals is None else functionals @ theta
-        variance = variance_at(functionals, self.covariance)
-        undefined = ~(variance >= 0)
-        if undefined.any():
-            raise IntervalWithheldError(
-                f"{np.count_nonzero(undefined)} of {undefined.size} variances are negative or undefined: "
-                "too few replicates for their Monte-Carlo correction, or single observations that carry the "
-                'whole matrix. Add replicates with extend(n_more), or average with method="controlled".'
-            )
-        interval = normal_interval(centre, np.sqrt(variance), confidence_level)
-        return Interval(*(like(bound, self.theta) for bound in interval))
+        if insist is not None:
+            message = "`insist` has no effect any more: every row has its own interval. It will be removed."
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+        questions = np.eye(self.theta.shape[0]) if X is None else self._functionals(X)
+        setting = self.setting or Setting()
+        setting = replace(setting, value_range=None) if X is None else setting.with_range(value_range)
+        interval = answer_questions(
+            self.moments,
+            questions,
+            solver=self.solver,
+            centre=self._centre(questions),
+            setting=setting,
+            confidence_level=confidence_level,
+        )
+        return interval.map(lambda end: like(end, self.theta))
+
+    def _centre(self, X: FloatArray) -> Centre | None:
+        """Return the answers and variances of the average; None where it is no better than the plug-in."""
+        if self.replicates is None or not self._validity.averages_well(self.method):
+            return None
+        return Centre(answers=X @ to_numpy(self.theta), variance=variance_at(X, self.covariance))
 
     def diagnose(
         self,
@@ -179,7 +194,8 @@ class Estimate:
         if self.replicates is None:
             hint = "Use rs.replicate and rs.average first."
             raise ValueError(must_be("estimate", "an average of replicates to extend", "the plug-in", hint))
-        return average(self.replicates.extend(n_more), self.requested, trim=self.trim)
+        more = average(self.replicates.extend(n_more), self.requested, trim=self.trim)
+        return replace(more, setting=self.setting)
 
     @cached_property
     def _validity(self) -> Validity:
@@ -201,17 +217,6 @@ class Estimate:
 @takes_arrays_of(*LIBRARIES, where="sums on the device, the solve on the host")
 def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
     """Solve the moment equation once, on all observations.
-
-    Parameters
-    ----------
-    moments : Moments, FactoredMoments or StreamedMoments
-        n observations.
-    solver : Solver, optional
-        Default `Auto`.
-
-    Returns
-    -------
-    Estimate
 
     Examples
     --------
@@ -245,7 +250,6 @@ def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) 
     Parameters
     ----------
     replicates : Replicates
-        One answer per subset.
     method : {"mean", "controlled", "median", "trimmed", "auto"}
         "mean" is the paper's estimator. "controlled" takes the linear part of every replicate off, whose
         mean is known to be zero: the same target with a fraction of the Monte-Carlo noise. "median" and
@@ -253,10 +257,6 @@ def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) 
         crosses singularity and nothing is singular, else "mean"; `Estimate.method` says which.
     trim : float in [0, 0.5)
         Share cut from each end by "trimmed".
-
-    Returns
-    -------
-    Estimate
 
     Examples
     --------

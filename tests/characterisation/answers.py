@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,7 @@ def numbers(values: Any) -> list[float]:
 
 
 def interval(model: Any, *points: Any, **options: Any) -> Numbers:
-    """Return both ends of the interval, insisting where a doubtful one would be withheld."""
-    if "insist" in inspect.signature(model.confidence_interval).parameters:
-        options["insist"] = True
+    """Return both ends of the interval."""
     found = model.confidence_interval(*points, confidence_level=LEVEL, **options)
     return {"low": numbers(found.low), "high": numbers(found.high)}
 

@@ -153,7 +153,7 @@ def lstd_centred_and_weighted() -> Numbers:
 
 
 def lstd_crossing() -> Numbers:
-    """Too few episodes for the basis: subsets cross singularity, the interval is insisted on."""
+    """Too few episodes for the basis: subsets cross singularity."""
     model = rs.LSTD(
         rs.basis.Polynomial(2),
         discount=0.98,

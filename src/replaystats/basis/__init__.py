@@ -8,12 +8,17 @@ which returns a new object; for all others ``fit`` returns the basis itself.
 from __future__ import annotations
 
 from .base import Basis
-from .function import FunctionBasis, Torch
-from .gaussian import RBF, Nystroem
-from .indicators import OneHot, Tabular, TileCoding
+from .fourier import Fourier
+from .function import FunctionBasis
+from .nystroem import Nystroem
+from .one_hot import OneHot
 from .polynomial import Polynomial
-from .waves import Fourier, RandomFourier
-from .wrapped import Scaled, Squashed, Standardized
+from .random_fourier import RandomFourier
+from .rbf import RBF
+from .scaled import Scaled
+from .squashed import Squashed
+from .standardized import Standardized
+from .tile_coding import TileCoding
 
 __all__ = [
     "RBF",
@@ -27,7 +32,5 @@ __all__ = [
     "Scaled",
     "Squashed",
     "Standardized",
-    "Tabular",
     "TileCoding",
-    "Torch",
 ]

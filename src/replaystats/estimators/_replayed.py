@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.arrays import is_foreign, like
+from .._core.arrays import like
 from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_choice
-from ..basis import Basis, Scaled
+from ..basis import Basis, OneHot, Scaled
 from ..choosing.recommended import recommended_estimate
 from ..choosing.sizes import choose_subsample_size, grow_resamples
 from ..data import Trajectories
@@ -23,19 +24,19 @@ from ..engine import make_executor, replicate
 from ..estimate import Estimate, average, plug_in
 from ..inference import Diagnosis, Interval
 from ..inference.dependent import unit_moments
+from ..inference.questions import Setting
 from ..inference.support import MAX_OBSERVED
-from ..moments import FactoredMoments, HeldMoments, Moments
-from ..moments.groups import Grouping, choose_grouping, grouped_moments
+from ..inference.trade import MAX_POINTS
+from ..inference.undetermined import ValueRange
+from ..moments import HeldMoments
+from ..moments.steps import DiscountLike, step_discounts
 from ..moments.units import join_moments
 from ..plans import ResamplingPlan, make_plan
 from .policy_value import PolicyValue, mean_features
 
 METHODS = ("replay", "recommended")
-# Where the search for enough replicates starts, for single units and for groups, and where it ends.
-PILOT_RESAMPLES, GROUPED_PILOT = 100, 25
-MOST_RESAMPLES, MOST_UNCONTROLLED = 10_000, 1000
-# How many balanced solutions are averaged by default.
-RECOMMENDED_RESAMPLES = 100
+# Where the search for enough replicates starts, and how many balanced solutions are averaged by default.
+PILOT_RESAMPLES, RECOMMENDED_RESAMPLES = 100, 100
 
 
 class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
@@ -94,10 +95,6 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
         check_choice(self.method, "method", METHODS)
         self.moments_: HeldMoments = moments
         self.choices_: dict[str, Choice] = {}
-        self.grouping_ = None if plan is not None else self._grouping(moments, rng)
-        if self.grouping_ is not None:
-            moments = grouped_moments(moments, self.grouping_)
-            self.choices_["groups"] = Choice(self.grouping_.n_groups, self.grouping_.reason)
         self.plug_in_ = plug_in(moments, self.solver)
         resources: dict[str, Any] = {
             "executor": make_executor(self.n_jobs),
@@ -110,24 +107,16 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
             )
             self.estimate_: Estimate = self.recommendation_.estimate
         else:
-            given = plan is not None
             plan = self._plan(moments, rng) if plan is None else plan
             answers = replicate(moments, plan, solver=self.solver, on_failure=self.on_failure, **resources)
             self.estimate_ = average(answers, self.average)
-            if self.n_resamples == "auto" and not given:
-                # Without the control variate noise may never become small: then as many as were once usual.
-                most = MOST_RESAMPLES if self.estimate_.method == "controlled" else MOST_UNCONTROLLED
-                self.estimate_, self.choices_["n_resamples"] = grow_resamples(self.estimate_, most=most)
+            if self.n_resamples == "auto":
+                self.estimate_, self.choices_["n_resamples"] = grow_resamples(self.estimate_)
+        self.plug_in_ = replace(self.plug_in_, setting=self._setting())
+        self.estimate_ = replace(self.estimate_, setting=self._setting())
         replicates = self.estimate_.replicates
         self.plan_: ResamplingPlan | None = None if replicates is None else replicates.plan
         return self
-
-    def _grouping(self, moments: HeldMoments, rng: np.random.Generator) -> Grouping | None:
-        """Deal units into groups where single ones would cost many times the plug-in."""
-        if not isinstance(moments, Moments | FactoredMoments) or is_foreign(getattr(moments, "rows", None)):
-            return None
-        count = PILOT_RESAMPLES if isinstance(self.n_resamples, str) else self.n_resamples
-        return choose_grouping(moments, count, rng)
 
     def _plan(self, moments: HeldMoments, rng: np.random.Generator) -> ResamplingPlan:
         """Draw the subsets, settling what is "auto"."""
@@ -136,22 +125,13 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
             check_choice(size, "subsample_size", ("auto",))
             self.choices_["subsample_size"] = choose_subsample_size(moments, solver=self.solver)
             size = self.choices_["subsample_size"].value
-        elif self.grouping_ is not None:
-            size = self.grouping_.subsample_size(size)
         return make_plan(
             moments.n_observations,
             statistic=self.statistic,
             subsample_size=size,
-            n_resamples=self._first_resamples(),
+            n_resamples=PILOT_RESAMPLES if self.n_resamples == "auto" else self.n_resamples,
             rng=rng,
         )
-
-    def _first_resamples(self) -> Any:
-        """Return how many subsets are drawn at first."""
-        if not isinstance(self.n_resamples, str):
-            return self.n_resamples
-        check_choice(self.n_resamples, "n_resamples", ("auto",))
-        return PILOT_RESAMPLES if self.grouping_ is None else GROUPED_PILOT
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return the replayed estimate at `X`, shape (m,) or (m, n_outputs), in the kind of array `X` is."""
@@ -160,25 +140,39 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
         return values
 
     def confidence_interval(
-        self, X: ArrayLike, confidence_level: float = 0.95, *, insist: bool = False
+        self,
+        X: ArrayLike,
+        confidence_level: float = 0.95,
+        *,
+        value_range: tuple[float, float] | None = None,
+        insist: bool | None = None,
     ) -> Interval:
-        """Return the confidence interval of the prediction at every point of `X`.
+        """Return a confidence interval of the prediction at every point of `X`, each decided on its own.
 
         Parameters
         ----------
         X : array-like of shape (m, d)
         confidence_level : float in (0, 1)
-        insist : bool
-            Give the interval even where the diagnosis says that it would be wrong.
+        value_range : (low, high), optional
+            Where values are known to lie; default [r_min, r_max] / (1 - discount) of the logged rewards. It
+            bounds what the data leave open.
+        insist : bool, optional
+            Deprecated, without effect.
 
         Returns
         -------
         Interval
-            Arrays `low` and `high`.
+            Arrays `low` and `high`; `parts` and `sentences` say what they are made of.
         """
         check_is_fitted(self)
-        bounds = self.estimate_.confidence_interval(self._features(X), confidence_level, insist=insist)
-        return Interval(*(like(bound, X) for bound in bounds))
+        interval = self.estimate_.confidence_interval(
+            self._features(X), confidence_level, value_range=value_range, insist=insist
+        )
+        return interval.map(lambda end: like(end, X))
+
+    def _setting(self) -> Setting | None:
+        """Return what is known about values and units besides the moments."""
+        return None
 
     def diagnose(self, X: ArrayLike | None = None) -> Diagnosis:
         """Say whether replay helped, whether intervals hold, and what to do; at the points `X` if given."""
@@ -210,9 +204,9 @@ class PolicyEvaluation(ReplayedMoments):
         check_policy_data(data, self.basis)
         points = self._places(data)
         if rng is not None:
+            self._rewards_seen: tuple[float, float] | None = None
             basis = Scaled(self.basis) if self.scale_features else self.basis
-            departed = data.departed if len(points) == len(data.states) else None
-            self.basis_: Basis = basis.fit(points, rng, departed=departed)
+            self.basis_: Basis = basis.fit(points, rng)
         else:
             points = np.concatenate([self._visited, points])
         self._visited = points[:: -(-len(points) // MAX_OBSERVED)]
@@ -243,9 +237,44 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
         """Sum the moments of steps over the units that are resampled."""
+        self._look_at(steps, data)
         return unit_moments(
             steps, self.unit, block_length=self.block_length, solver=self.solver, parent=data.parent
         )
+
+    def _look_at(self, steps: HeldMoments, data: Trajectories) -> None:
+        """Remember what bounds values (rewards, discount, ends) and whether units follow each other."""
+        one_series = self.unit == "auto" and len(data) == 1 if isinstance(self.unit, str) else False
+        self._sequential = one_series or (isinstance(self.unit, str) and self.unit in ("block", "window"))
+        rewards = getattr(steps, "response", None)
+        horizon = self._horizon(data)
+        if rewards is None or rewards.ndim > 1 or not np.isfinite(horizon):
+            self._rewards_seen = None
+            return
+        # After an end nothing more is earned: values lie between nothing and everything.
+        ends = [0.0] if data.terminated.any() else []
+        ends += [] if self._rewards_seen is None else list(self._rewards_seen)
+        seen = [float(rewards.min()) * horizon, float(rewards.max()) * horizon, *ends]
+        self._rewards_seen = min(seen), max(seen)
+
+    @abstractmethod
+    def _horizon(self, data: Trajectories) -> float:
+        """Return what a reward of one at every step is worth: 1 / (1 - discount)."""
+
+    def _setting(self) -> Setting:
+        limits = getattr(self, "_rewards_seen", None)
+        value_range = None
+        if limits is not None:
+            value_range = ValueRange(
+                low=limits[0], high=limits[1], points=self._value_points(), source="rewards"
+            )
+        return Setting(value_range=value_range, sequential=getattr(self, "_sequential", False))
+
+    def _value_points(self) -> FloatArray | None:
+        """Return features of points where values are bounded; None where coefficients are values."""
+        if isinstance(self.basis_, OneHot):
+            return None
+        return self._features(self._visited[:: max(1, len(self._visited) // MAX_POINTS)])
 
     def _features(self, X: ArrayLike) -> FloatArray:
         return self.basis_(X)
@@ -255,6 +284,12 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _observed(self) -> FloatArray:
         return self._visited
+
+
+def discount_horizon(data: Trajectories, discount: DiscountLike, discount_rate: float | None) -> float:
+    """Return 1 / (1 - discount) with the largest discount factor of a step, infinite without discounting."""
+    largest = float(np.max(step_discounts(data, discount, discount_rate)))
+    return 1.0 / (1.0 - largest) if largest < 1.0 else np.inf
 
 
 def check_policy_data(data: Any, basis: Any) -> None:

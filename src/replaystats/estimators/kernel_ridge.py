@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +25,7 @@ from ..inference.out_of_bag import OutOfBag
 from ..kernel.fits import KernelRidgeReplicates, replicate_kernel_ridge
 from ..kernel.kernels import PRECOMPUTED, Kernel, KernelLike
 from ..kernel.local import LocalKernelRidge
-from ..kernel.local_influence import LocalChanges, jackknife_variance, leave_one_out
+from ..kernel.local_influence import jackknife_variance, leave_one_out
 from ..plans import ResamplingPlan, plan_from_indices
 from ._feature_ridge import FeatureRidge
 from ._kernel_fitting import KernelFitting
@@ -369,15 +368,14 @@ class ReplayKernelRidge(ReplayedRegression):
 
     def _calibrate(self) -> Calibration:
         """Predict every row without itself: exact leave-one-out where rows are not drawn."""
-        fitted, executor = self.replicates_, make_executor(self.n_jobs)
+        fitted = self.replicates_
         if isinstance(fitted, FeatureRidge):
-            without = fitted.leave_one_out(self.X_fit_, self._targets, self._weight)
-            return Calibration(self._targets - without.residuals, without.residuals, changes=without.at)
-        if isinstance(fitted, LocalKernelRidge):
-            predictions = leave_one_out(fitted, executor=executor)
-            changes = partial(LocalChanges, fitted, executor=executor)
-            return Calibration(predictions, self._targets - predictions, changes=changes)
-        return super()._calibrate()
+            residuals = fitted.leave_one_out(self.X_fit_, self._targets, self._weight)
+        elif isinstance(fitted, LocalKernelRidge):
+            residuals = self._targets - leave_one_out(fitted, executor=make_executor(self.n_jobs))
+        else:
+            return super()._calibrate()
+        return Calibration(self._targets - residuals, residuals, None)
 
     def _noise_points(self, X: FloatArray) -> FloatArray:
         """Return points in the units of the kernel, so that features that do not matter are no distance."""

@@ -158,9 +158,7 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
         max_iter = check_int(self.max_iter, "max_iter")
         tol = check_real(self.tol, "tol", low=0.0)
         rng = as_generator(self.random_state)
-        basis = (Scaled(self.basis) if self.scale_features else self.basis).fit(
-            data.states, rng, departed=data.departed
-        )
+        basis = (Scaled(self.basis) if self.scale_features else self.basis).fit(data.states, rng)
         n_actions = discrete_actions(data, self.initial_policy, self.n_actions)
         if n_actions is None:
             got = f"actions of dtype {action_rows(data).dtype}"
@@ -224,11 +222,14 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
         confidence_level: float = 0.95,
         *,
         actions: ArrayLike | None = None,
-        insist: bool = False,
+        value_range: tuple[float, float] | None = None,
+        insist: bool | None = None,
     ) -> Interval:
         """Return the interval of `predict(X, actions)`, given the policy; see Notes of the class."""
         check_is_fitted(self)
-        return self.evaluation_.confidence_interval(X, confidence_level, actions=actions, insist=insist)
+        return self.evaluation_.confidence_interval(
+            X, confidence_level, actions=actions, value_range=value_range, insist=insist
+        )
 
     def policy_value(self, start_states: ArrayLike, weights: ArrayLike | None = None) -> PolicyValue:
         """Return the policy's average value over start states; see `LSTD.policy_value`."""

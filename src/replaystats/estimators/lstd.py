@@ -13,12 +13,13 @@ from ..data import Trajectories
 from ..engine import DEFAULT_MEMORY_BUDGET
 from ..inference import automatic_block_length, influence_values, unit_moments
 from ..inference.dependent import block_labels
+from ..inference.trade import MAX_POINTS
 from ..moments import HeldMoments, lstd_moments
 from ..moments.rewards import RewardLike
 from ..moments.steps import DiscountLike, ImportanceLike, reward_unit
 from ..moments.units import one_step_each
 from ..solvers import Solver
-from ._replayed import PolicyEvaluation
+from ._replayed import PolicyEvaluation, discount_horizon
 
 
 @takes_arrays_of(*LIBRARIES, where="host; predictions in the kind they were asked in")
@@ -79,10 +80,8 @@ class LSTD(PolicyEvaluation):
         The estimate from all data at once.
     basis_, moments_, plan_
         What it was made from.
-    grouping_ : Grouping or None
-        Which units are drawn together, where single ones would have cost many times the plug-in.
     choices_ : dict
-        What "auto" stood for, how many groups there are, and why.
+        What "auto" stood for, and why.
 
     Examples
     --------
@@ -109,7 +108,7 @@ class LSTD(PolicyEvaluation):
         method: str = "replay",
         statistic: str = "U",
         subsample_size: Any = 0.5,
-        n_resamples: Any = "auto",
+        n_resamples: Any = 500,
         solver: Solver | None = None,
         average: str = "auto",
         reward: RewardLike = None,
@@ -163,7 +162,16 @@ class LSTD(PolicyEvaluation):
             unit = block_labels(data.step_offsets, self.block_length or self._block_length(steps))
         if not isinstance(unit, str) and len(unit) == data.n_transitions:
             unit = np.repeat(unit, 2)
+        self._look_at(steps, data)
         return unit_moments(steps, unit, parent=data.parent)
+
+    def _horizon(self, data: Trajectories) -> float:
+        return discount_horizon(data, self._discount, self.discount_rate)
+
+    def _value_points(self) -> FloatArray | None:
+        if not self.center_rewards:
+            return super()._value_points()
+        return self._features(self._visited[:: max(1, len(self._visited) // MAX_POINTS)])
 
     def _block_length(self, steps: HeldMoments) -> int:
         influence = influence_values(one_step_each(steps), self.solver)

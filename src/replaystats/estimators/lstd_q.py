@@ -9,16 +9,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like
 from .._core.typing import ArrayLike, FloatArray
-from ..basis import Basis
+from ..basis import Basis, OneHot
 from ..data import Trajectories
 from ..engine import DEFAULT_MEMORY_BUDGET
 from ..inference import Diagnosis, Interval
+from ..inference.trade import MAX_POINTS
 from ..moments import ActionFeatures, HeldMoments, lstd_q_moments
 from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions
 from ..moments.rewards import RewardLike
 from ..moments.steps import DiscountLike, ImportanceLike
 from ..solvers import Solver
-from ._replayed import PolicyEvaluation
+from ._replayed import PolicyEvaluation, discount_horizon
 
 
 class LSTDQ(PolicyEvaluation):
@@ -88,7 +89,7 @@ class LSTDQ(PolicyEvaluation):
         method: str = "replay",
         statistic: str = "U",
         subsample_size: Any = 0.5,
-        n_resamples: Any = "auto",
+        n_resamples: Any = 500,
         solver: Solver | None = None,
         average: str = "auto",
         reward: RewardLike = None,
@@ -140,12 +141,15 @@ class LSTDQ(PolicyEvaluation):
         confidence_level: float = 0.95,
         *,
         actions: ArrayLike | None = None,
-        insist: bool = False,
+        value_range: tuple[float, float] | None = None,
+        insist: bool | None = None,
     ) -> Interval:
         """Return the confidence interval of `predict(X, actions)`; see `LSTD.confidence_interval`."""
         check_is_fitted(self)
-        bounds = self.estimate_.confidence_interval(self._pairs(X, actions), confidence_level, insist=insist)
-        return Interval(*(like(bound, X) for bound in bounds))
+        interval = self.estimate_.confidence_interval(
+            self._pairs(X, actions), confidence_level, value_range=value_range, insist=insist
+        )
+        return interval.map(lambda end: like(end, X))
 
     def diagnose(self, X: ArrayLike | None = None, actions: ArrayLike | None = None) -> Diagnosis:
         """Say whether replay helped, whether intervals hold, and what to do; at the points if given."""
@@ -159,6 +163,20 @@ class LSTDQ(PolicyEvaluation):
 
     def _features(self, X: ArrayLike) -> FloatArray:
         return self.features_.under(self.policy, X)
+
+    def _horizon(self, data: Trajectories) -> float:
+        discount = self.discount if self.discount_rate is None else None
+        return discount_horizon(data, discount, self.discount_rate)
+
+    def _value_points(self) -> FloatArray | None:
+        if isinstance(self.basis_, OneHot):
+            return None
+        if self.features_.n_actions is None:
+            return self.basis_(self._visited[:: max(1, len(self._visited) // MAX_POINTS)])
+        n_actions = self.features_.n_actions
+        places = self._visited[:: max(1, len(self._visited) * n_actions // MAX_POINTS)]
+        actions = np.repeat(np.arange(n_actions), len(places))
+        return self.features_.at(np.tile(places, (n_actions, 1)), actions)
 
     def _places(self, data: Trajectories) -> FloatArray:
         actions = action_rows(data)

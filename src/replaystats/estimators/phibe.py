@@ -8,6 +8,7 @@ import numpy as np
 
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from ..basis import Basis
+from ..data import Trajectories
 from ..engine import DEFAULT_MEMORY_BUDGET
 from ..moments import HeldMoments, phibe_moments
 from ..moments.rewards import RewardLike
@@ -72,7 +73,7 @@ class PhiBE(PolicyEvaluation):
         method: str = "replay",
         statistic: str = "U",
         subsample_size: Any = 0.5,
-        n_resamples: Any = "auto",
+        n_resamples: Any = 500,
         solver: Solver | None = None,
         average: str = "auto",
         reward: RewardLike = None,
@@ -116,3 +117,6 @@ class PhiBE(PolicyEvaluation):
             factored=True,
         )
         return self._in_units(steps, data)
+
+    def _horizon(self, data: Trajectories) -> float:
+        return 1.0 / self.discount_rate if self.discount_rate > 0 else np.inf

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._core.errors import IntervalWithheldError, must_be
+from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_length
 from ..estimate import Estimate
@@ -33,19 +33,24 @@ class PolicyValue:
         """The average value."""
         return float(self.estimate.predict(self.features)[0])
 
-    def confidence_interval(self, confidence_level: float = 0.95, *, insist: bool = False) -> Interval:
-        """Return `low` and `high`, two floats; withheld and insisted on as `Estimate.confidence_interval`.
+    def confidence_interval(
+        self,
+        confidence_level: float = 0.95,
+        *,
+        value_range: tuple[float, float] | None = None,
+        insist: bool | None = None,
+    ) -> Interval:
+        """Return `low` and `high`, two floats, with `parts` and a sentence; see `LSTD.confidence_interval`.
 
         The start states count as given: that others might have been drawn is no part of the interval.
         """
-        low, high = self.estimate.confidence_interval(self.features, confidence_level, insist=insist)
-        return Interval(float(low[0]), float(high[0]))  # type: ignore[arg-type]  # numbers, not arrays
+        interval = self.estimate.confidence_interval(
+            self.features, confidence_level, value_range=value_range, insist=insist
+        )
+        return interval.map(lambda end: float(end[0]))
 
     def __repr__(self) -> str:
-        try:
-            low, high = self.confidence_interval()
-        except IntervalWithheldError:
-            return f"PolicyValue({self.value:.4g}, interval withheld)"
+        low, high = self.confidence_interval()
         return f"PolicyValue({self.value:.4g}, 95 % interval {low:.4g} to {high:.4g})"
 
 

@@ -14,14 +14,14 @@ cubic transformation takes that out without a bootstrap.
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from .._core.typing import ArrayLike, FloatArray
 
 # Fourth moments of a handful of units are noise: never fewer degrees than one, never more than n - 1.
 _FEWEST = 1.0
-# Bisection steps of the bias-aware quantile: 2^-50 of its bracket.
-_BISECTIONS = 50
+# Bisection steps of the bias-aware quantile: 2^-36 of its bracket.
+_BISECTIONS = 36
 
 
 def effective_sample(second: FloatArray, fourth: FloatArray) -> FloatArray:
@@ -91,7 +91,7 @@ def skewed_quantiles(
     >>> low.round(2), high.round(2)
     (array([-1.96, -2.65]), array([1.96, 1.63]))
     """
-    t = stats.t.ppf(0.5 + confidence_level / 2, degrees)
+    t = special.stdtrit(degrees, 0.5 + confidence_level / 2)
     flat = np.abs(skewness) < 1e-6
     safe = np.where(flat, 1.0, skewness)
 
@@ -114,11 +114,11 @@ def bias_aware_quantile(ratio: FloatArray, degrees: FloatArray, confidence_level
     array([1.96, 2.65, 6.64])
     """
     ratio, degrees = np.broadcast_arrays(np.abs(ratio), degrees)
-    low = ratio + stats.t.ppf(confidence_level, degrees)  # one tail alone: never enough
-    high = ratio + stats.t.ppf(0.5 + confidence_level / 2, degrees)  # both tails in full: always enough
+    low = ratio + special.stdtrit(degrees, confidence_level)  # one tail alone: never enough
+    high = ratio + special.stdtrit(degrees, 0.5 + confidence_level / 2)  # both tails in full: always enough
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        inside = stats.t.cdf(middle - ratio, degrees) - stats.t.cdf(-middle - ratio, degrees)
+        inside = special.stdtr(degrees, middle - ratio) - special.stdtr(degrees, -middle - ratio)
         enough = inside >= confidence_level
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return np.asarray(high)

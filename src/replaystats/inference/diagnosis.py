@@ -43,7 +43,7 @@ class Diagnosis:
         Of the subsets' matrices relative to the expected one: 1 is safe, 0 is singular.
     separation : float
         How many standard errors the moment matrix of all data is away from a singular one: the t statistic
-        of the first stage, for an instrumental variable. Below 4, intervals around means are withheld.
+        of the first stage, for an instrumental variable. Below 4, normal intervals around means are rough.
     tail_index : float
         Of the replicates; below 2 they have no variance.
     variance_ratio : float or None
@@ -105,7 +105,7 @@ class Diagnosis:
         return diagnosis_view.html(self)
 
     def __repr__(self) -> str:
-        valid = "valid" if self.interval_valid else "withheld"
+        valid = "valid" if self.interval_valid else "not normal"
         return f"Diagnosis({self.recommendation}; interval {valid})"
 
 

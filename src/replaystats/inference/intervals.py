@@ -1,33 +1,141 @@
-"""Confidence intervals from a centre and its standard error."""
+"""The record of an interval: its ends, what they are made of, and a sentence for every row."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 from scipy import stats
 
-from .._core.typing import FloatArray
+from .._core.arrays import to_numpy
+from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_real
 
+ESTIMATORS_TARGET = "the estimator's own target"
+THE_VALUE = "the value itself"
 
-class Interval(NamedTuple):
-    """Lower and upper ends, arrays of one shape.
 
-    Parameters
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Parts:
+    """What an interval is made of; arrays have the shape of its ends.
+
+    Attributes
+    ----------
+    centre : ndarray
+        Middle of what the data leave open, noise aside.
+    standard_error, degrees_of_freedom : ndarray
+        Of the noise around it.
+    bias : ndarray
+        Half the width of what the data do not determine.
+    undetermined_share : ndarray
+        The same as a share of the value range: of the policy's future, what lies beyond unseen points.
+    effective_units : ndarray
+        On how many units the answer rests.
+    how : ndarray of str
+        "noise" (the usual interval), "inverted" (weakly identified), "unseen" (noise and unvisited states),
+        "traded" (noise against what the basis leaves open), "unseen event" (no noise was seen), "range" (only
+        the value range bounds it), or "withheld".
+    value_range : str
+        The range of values that was used, in words; empty without one.
+    covers : str
+        What is covered.
+    """
+
+    centre: FloatArray
+    standard_error: FloatArray
+    degrees_of_freedom: FloatArray
+    bias: FloatArray
+    undetermined_share: FloatArray
+    effective_units: FloatArray
+    how: np.ndarray
+    value_range: str
+    covers: str
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """Lower and upper ends, arrays of one shape; unpacks as ``low, high``.
+
+    Attributes
     ----------
     low, high : ndarray
-        The ends; a tuple of the two, so that ``low, high = interval`` works.
+        NaN where nothing bounds the answer; infinite where only the data could, and do not.
+    parts : Parts or None
+        What the ends are made of, where they were made row by row.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> low, high = Interval(np.array([0.0]), np.array([1.0]))
-    >>> high - low
+    >>> low, high = Interval(np.zeros(1), np.ones(1))
+    >>> high
     array([1.])
     """
 
-    low: FloatArray
-    high: FloatArray
+    low: Any
+    high: Any
+    parts: Parts | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.low, self.high))
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, item: int) -> Any:
+        return (self.low, self.high)[item]
+
+    def map(self, function: Callable[[Any], Any]) -> Interval:
+        """Return the interval with a function applied to both ends, for example another kind of array."""
+        return replace(self, low=function(self.low), high=function(self.high))
+
+    @property
+    def withheld(self) -> BoolArray:
+        """Which rows have no finite interval."""
+        low, high = to_numpy(np.asarray(self.low)), to_numpy(np.asarray(self.high))
+        return np.asarray(~(np.isfinite(low) & np.isfinite(high)))
+
+    @property
+    def sentences(self) -> list[str]:
+        """One sentence for every row: the interval, what it rests on and what it covers."""
+        if self.parts is None:
+            return [
+                f"{a:.4g} to {b:.4g}" for a, b in zip(np.ravel(self.low), np.ravel(self.high), strict=True)
+            ]
+        low, high = np.ravel(to_numpy(self.low)), np.ravel(to_numpy(self.high))
+        return [_sentence(self.parts, row, low[row], high[row]) for row in range(low.size)]
+
+    def __repr__(self) -> str:
+        return f"Interval(low={self.low!r}, high={self.high!r})"
+
+
+_EXPLANATIONS = {
+    "noise": "noise of about {units:.0f} effective units (t with {degrees:.0f} degrees of freedom)",
+    "inverted": "weakly identified, so the studentised test is inverted; about {units:.0f} effective units",
+    "unseen": "{share:.1%} of the policy's future is unseen, with values in {range}; the rest is noise",
+    "traded": "{share:.1%} of the range is left open by the data, with values in {range}; the rest is noise",
+    "unseen event": "the data show no noise at all; what happens to fewer than 3 units in n is allowed for, "
+    "with values in {range}",
+    "range": "the data do not narrow the range of values {range}",
+    "withheld": "nothing bounds this answer: {reason}",
+}
+
+
+def _sentence(parts: Parts, row: int, low: float, high: float) -> str:
+    how = str(np.ravel(parts.how)[row])
+    reason = (
+        "pass value_range=(low, high)"
+        if np.isnan(low)
+        else "the data do not tell its matrix from a singular one; pass value_range=(low, high)"
+    )
+    why = _EXPLANATIONS[how].format(
+        units=np.ravel(parts.effective_units)[row],
+        degrees=np.ravel(parts.degrees_of_freedom)[row],
+        share=np.ravel(parts.undetermined_share)[row],
+        range=parts.value_range,
+        reason=reason,
+    )
+    return f"{low:.4g} to {high:.4g}: {why}; covers {parts.covers}."
 
 
 def normal_interval(centre: FloatArray, standard_error: FloatArray, confidence_level: float) -> Interval:

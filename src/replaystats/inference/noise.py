@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._core.arrays import to_numpy
-from .._core.typing import FloatArray
+from .._core.typing import FloatArray, IntArray
 from ..moments import AnyMoments, FactoredMoments, HeldMoments
 from .degrees import degrees_of_freedom, effective_sample
 from .influence import Linearisation, delete_one_shifts, unit_blocks
+
+# Beyond this correlation of neighbours a series says nothing about its own mean.
+_LARGEST_CORRELATION = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,7 +38,7 @@ class Noise:
         Effective number of units.
     degrees : ndarray
         Degrees of freedom of the variance.
-    n_units : int
+    n_units, n_parameters : int
     """
 
     variance: FloatArray
@@ -45,6 +48,7 @@ class Noise:
     effective: FloatArray
     degrees: FloatArray
     n_units: int
+    n_parameters: int = 1
 
     def with_variance(self, variance: FloatArray) -> Noise:
         """Return the noise of an average whose variance was found elsewhere; its shape stays."""
@@ -52,8 +56,29 @@ class Noise:
             ratio = np.where(self.variance > 0, np.sqrt(variance / self.variance), 1.0)
         return replace(self, variance=variance, covariance=self.covariance * ratio)
 
+    def correlated(self, shifts: FloatArray) -> Noise:
+        """Return the noise of units that are consecutive pieces of a series.
 
-def noise_of(shifts: FloatArray, matrix: FloatArray | None = None) -> Noise:
+        What neighbours have in common is taken for a first-order autoregression, its coefficient corrected
+        for its own downward bias (Kendall 1954): (1 + rho) / (1 - rho) times the variance, on as many fewer
+        units.
+        """
+        n, centred = len(shifts), shifts - shifts.mean(axis=0)
+        square = np.square(centred).sum(axis=0)
+        rho = (centred[1:] * centred[:-1]).sum(axis=0) / np.where(square > 0, square, 1.0)
+        rho = np.where(square > 0, np.clip(rho + (1 + 3 * rho) / n, 0.0, _LARGEST_CORRELATION), 0.0)
+        growth = (1 + rho) / (1 - rho)
+        return replace(
+            self,
+            variance=self.variance * growth,
+            covariance=self.covariance * growth,
+            matrix_variance=self.matrix_variance * growth,
+            effective=self.effective / growth,
+            degrees=np.clip(np.minimum(self.degrees, n / growth - 1), 1.0, None),
+        )
+
+
+def noise_of(shifts: FloatArray, matrix: FloatArray | None = None, *, sequential: bool = False) -> Noise:
     """Return the noise of answers from what each unit moves them by.
 
     Parameters
@@ -62,6 +87,8 @@ def noise_of(shifts: FloatArray, matrix: FloatArray | None = None) -> Noise:
         c'(theta - theta_(-i)).
     matrix : ndarray of shape (n, m), optional
         m_i, with sum one over the units.
+    sequential : bool
+        Whether neighbouring units may be correlated.
 
     Examples
     --------
@@ -72,10 +99,13 @@ def noise_of(shifts: FloatArray, matrix: FloatArray | None = None) -> Noise:
     """
     sums = _Sums(len(shifts), shifts.shape[1])
     sums.add(shifts, np.zeros_like(shifts) if matrix is None else matrix)
-    return sums.noise(with_matrix=matrix is not None)
+    noise = sums.noise(with_matrix=matrix is not None)
+    return noise.correlated(shifts) if sequential else noise
 
 
-def question_noise(moments: AnyMoments, linear: Linearisation, X: FloatArray, output: int = 0) -> Noise:
+def question_noise(
+    moments: AnyMoments, linear: Linearisation, X: FloatArray, output: int = 0, *, sequential: bool = False
+) -> Noise:
     """Return the noise of the plug-in's answers X theta, without refits.
 
     Parameters
@@ -86,6 +116,8 @@ def question_noise(moments: AnyMoments, linear: Linearisation, X: FloatArray, ou
     X : ndarray of shape (m, q)
     output : int
         Which of several outputs.
+    sequential : bool
+        Whether neighbouring units may be correlated; then n m numbers are held.
 
     Notes
     -----
@@ -96,9 +128,14 @@ def question_noise(moments: AnyMoments, linear: Linearisation, X: FloatArray, ou
     dual = X @ linear.inverse  # (m, q): rows w
     direction = _directions(moments, linear, X, output)
     sums = _Sums(n, len(X))
-    for shifts, part in _shifts(moments, linear, output):
-        sums.add(shifts @ X.T, _matrix_shares(part, dual, direction))
-    return sums.noise(with_matrix=True)
+    in_order = np.empty((n, len(X))) if sequential else None
+    for observations, shifts, part in _shifts(moments, linear, output):
+        moved = shifts @ X.T
+        sums.add(moved, _matrix_shares(part, dual, direction))
+        if in_order is not None:
+            in_order[observations] = moved
+    noise = replace(sums.noise(with_matrix=True), n_parameters=moments.n_basis)
+    return noise if in_order is None else noise.correlated(in_order)
 
 
 class _Sums:
@@ -159,20 +196,20 @@ def _directions(moments: AnyMoments, linear: Linearisation, X: FloatArray, outpu
 
 def _shifts(
     moments: AnyMoments, linear: Linearisation, output: int
-) -> Iterator[tuple[FloatArray, HeldMoments]]:
+) -> Iterator[tuple[IntArray | slice, FloatArray, HeldMoments]]:
     """Yield what each unit of a block moves theta by, (units, q), with the block."""
     n, q = moments.n_observations, moments.n_basis
     if linear.truncated == 0:
-        for _, part, shifts in delete_one_shifts(moments, linear):
+        for observations, part, shifts in delete_one_shifts(moments, linear):
             chosen = shifts.reshape(len(part), q, -1)[:, :, output]
             lone = ~np.isfinite(chosen).all(axis=1)
             # Without a lone unit some direction is undetermined: there is no leave-one-out, only influence.
             if lone.any():
                 chosen[lone] = _influence(part, linear, output)[lone]
-            yield chosen, part
+            yield observations, chosen, part
         return
-    for _, part in unit_blocks(moments):
-        yield _influence(part, linear, output) * (n / (n - 1)), part
+    for observations, part in unit_blocks(moments):
+        yield observations, _influence(part, linear, output) * (n / (n - 1)), part
 
 
 def _influence(part: HeldMoments, linear: Linearisation, output: int) -> FloatArray:

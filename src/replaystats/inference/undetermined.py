@@ -82,7 +82,9 @@ class Ends:
     undetermined: FloatArray
 
 
-def unvisited_ends(moments: HeldMoments, X: FloatArray, value_range: ValueRange) -> Ends:
+def unvisited_ends(
+    moments: HeldMoments, X: FloatArray, value_range: ValueRange, *, sequential: bool = False
+) -> Ends:
     """Return the ends of one-hot answers, with the delete-one-unit jackknife of each.
 
     Parameters
@@ -92,6 +94,8 @@ def unvisited_ends(moments: HeldMoments, X: FloatArray, value_range: ValueRange)
     X : ndarray of shape (m, q)
     value_range : ValueRange
         Without points.
+    sequential : bool
+        Whether neighbouring units may be correlated.
 
     Notes
     -----
@@ -107,7 +111,7 @@ def unvisited_ends(moments: HeldMoments, X: FloatArray, value_range: ValueRange)
     >>> ends.high, ends.undetermined
     (array([2., 4., 8.]), array([0.25, 0.5 , 1.  ]))
     """
-    visited_by = _visits(moments)
+    visited_by = visits(moments)
     n, q = visited_by.shape
     grouped = n > N_GROUPS and float(n) * q**3 > _WORK and bool((visited_by.sum(axis=0) == 1).any())
     A, b = moments.total()
@@ -125,14 +129,14 @@ def unvisited_ends(moments: HeldMoments, X: FloatArray, value_range: ValueRange)
         again = np.arange(N_GROUPS)
     for unit in again:
         left_out = labels == unit
-        g, f = _sum_of(moments, left_out)
+        g, f = sum_of(moments, left_out)
         rest = _solve_ends(A - g, b - f, visited_by[~left_out].any(axis=0), X, value_range)
         shifts[0, unit], shifts[1, unit] = whole.low - rest.low, whole.high - rest.high
     return Ends(
         low=whole.low,
         high=whole.high,
-        noise_low=noise_of(shifts[0]),
-        noise_high=noise_of(shifts[1]),
+        noise_low=noise_of(shifts[0], sequential=sequential),
+        noise_high=noise_of(shifts[1], sequential=sequential),
         undetermined=whole.undetermined,
     )
 
@@ -212,7 +216,7 @@ def _with_values(moments: HeldMoments, visited: BoolArray, values: FloatArray) -
     return Moments(reduced, f[:, visited] - g[:, visited][:, :, ~visited] @ values, symmetric=False)
 
 
-def _visits(moments: HeldMoments) -> BoolArray:
+def visits(moments: HeldMoments) -> BoolArray:
     """Return which units visited which features, shape (n, q): an equation of theirs is not empty."""
     if isinstance(moments, FactoredMoments):
         return np.logical_or.reduceat(moments.left != 0, moments.offsets[:-1], axis=0)
@@ -220,7 +224,8 @@ def _visits(moments: HeldMoments) -> BoolArray:
     return np.concatenate(parts)
 
 
-def _sum_of(moments: HeldMoments, chosen: BoolArray) -> tuple[FloatArray, FloatArray]:
+def sum_of(moments: HeldMoments, chosen: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Return the sums A and b over the units that are `chosen`."""
     if isinstance(moments, FactoredMoments):
         return moments.sum_over(np.flatnonzero(chosen))
     return moments.wrap(moments.rows[chosen]).total()

@@ -117,6 +117,14 @@ class Validity:
             and not self.crossed.any()
         )
 
+    def averages_well(self, method: str) -> bool:
+        """Whether the average has a variance of its own; else an interval rests on the plug-in."""
+        if self.replicates.plan.design.doubt or not is_linear(self.replicates.solver):
+            return False
+        if method in ROBUST_METHODS:
+            return not self.replicates.failed.any() and self.crossing_share <= ROBUST_CROSSING
+        return self.controllable
+
     def doubts(self, method: str) -> tuple[str, ...]:
         """Return the reasons why an interval around `method` would be wrong; none means it may be given."""
         replicates = self.replicates

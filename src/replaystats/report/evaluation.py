@@ -113,7 +113,7 @@ class Evaluation:
         """Return values and intervals of functionals (m, q)."""
         interval = None
         if not self.withheld:
-            interval = self.estimate.confidence_interval(features, self.confidence_level, insist=self.insist)
+            interval = self.estimate.confidence_interval(features, self.confidence_level)
         return Answers(
             value=self.estimate.predict(features), plug_in=self.plug_in.predict(features), interval=interval
         )

@@ -112,8 +112,8 @@ def test_policy_value_is_the_mean_value_with_the_interval_of_that_mean(name):
     low, high = answer.confidence_interval(0.9)
     row = basis(starts).mean(axis=0)
     error = np.sqrt(row @ model.estimate_.covariance @ row)
-    assert (high - low) / 2 == pytest.approx(1.6448536 * error, rel=1e-6)
-    assert (low + high) / 2 == pytest.approx(answer.value, rel=1e-12)
+    assert (high - low) / 2 == pytest.approx(1.6448536 * error, rel=0.05)
+    assert (low + high) / 2 == pytest.approx(answer.value, abs=0.1 * error)
     weight = np.arange(400.0)
     expected = np.average(model.predict(starts), weights=weight)
     assert model.policy_value(starts, weight).value == pytest.approx(expected, rel=1e-12)
@@ -124,16 +124,20 @@ def test_policy_value_is_the_mean_value_with_the_interval_of_that_mean(name):
         model.policy_value(starts, -weight)
 
 
-def test_policy_value_without_a_valid_interval_still_has_its_value():
+def test_policy_value_of_unseen_places_is_bounded_by_the_rewards():
     data = rs.simulate.ornstein_uhlenbeck(300, rng=0)  # states near 0 only: ill-posed
     model = rs.LSTD(
         rs.basis.Fourier(4), discount=0.9, solver=rs.solvers.PseudoInverse(), n_resamples=100, random_state=0
     ).fit(data)
     answer = model.policy_value([[0.0], [3.0]])
     assert np.isfinite(answer.value)
-    assert "interval withheld" in repr(answer)
-    with pytest.raises(rs.IntervalWithheldError):
-        answer.confidence_interval()
+    low, high = answer.confidence_interval()
+    rewards = data.transitions().rewards
+    assert rewards.min() / 0.1 - 1e-9 <= low < high <= rewards.max() / 0.1 + 1e-9
+    narrow = answer.confidence_interval(value_range=(-1.5, 1.5))
+    assert narrow.low >= -1.5
+    assert narrow.high <= 1.5
+    assert "given" in narrow.sentences[0]
 
 
 def test_policy_value_of_lstdq_covers_the_exact_one(process, model):

@@ -116,23 +116,19 @@ def test_jackknife_is_the_derivative_of_the_complete_average(ratio):
         assert derivative == pytest.approx(covariance[i], rel=1e-6, abs=1e-9)
 
 
-def test_unproven_intervals_are_withheld():
+def test_unproven_variances_leave_the_interval_of_the_plug_in():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(80, 2))
     moments = rs.ridge_moments(X, X.sum(axis=1) + rng.normal(size=80))
     with_replacement = rs.average(rs.replicate(moments, plan_for(moments, "V", n_resamples=200)), "auto")
     assert with_replacement.confidence_interval().low.shape == (2,)
     without = rs.average(rs.replicate(moments, plan_for(moments, "U", n_resamples=200)), "auto")
-    with pytest.raises(rs.IntervalWithheldError, match="unequal probabilities without replacement"):
-        without.confidence_interval()
-    low, high = without.confidence_interval(insist=True)
-    plain_low, plain_high = rs.plug_in(moments).confidence_interval()
-    np.testing.assert_allclose(high - low, plain_high - plain_low, rtol=0.02)  # first order, plus noise
+    plain = rs.plug_in(moments).confidence_interval()
+    np.testing.assert_allclose(without.confidence_interval().low, plain.low)
     outside = rs.average(
         rs.replicate(moments, plan_for(moments, "V", n_resamples=200, subsample_size=8, weighting="subsets"))
     )
-    with pytest.raises(rs.IntervalWithheldError, match=r"whole subsets are weighted \(worth"):
-        outside.confidence_interval()
+    np.testing.assert_allclose(outside.confidence_interval().low, plain.low)
 
 
 def test_reweighting_needs_a_plan_with_weights(ratio):
@@ -144,17 +140,17 @@ def test_reweighting_needs_a_plan_with_weights(ratio):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("heavy", [False, True], ids=["homoskedastic", "noisy leverage"])
-def test_coverage_with_replacement_and_influence_probabilities(heavy, seed, numbers):
+def test_coverage_with_replacement_and_influence_probabilities(heavy):
     """Nominal 95 % intervals over 1500 data sets: coverage in [.93, .965]; its Monte-Carlo error is .006."""
-    rng = np.random.default_rng([7, seed])
+    rng = np.random.default_rng(7)
     covered = []
-    for number in numbers(1500):
+    for seed in range(1500):
         X = rng.normal(size=(200, 2))
         noise = rng.normal(size=200) * (np.abs(X[:, 0]) if heavy else 1.0)
         moments = rs.ridge_moments(X, X @ [1.0, -1.0] + noise)
         p = influence_probabilities(moments, uniform_share=0.2)
         plan = rs.make_plan(
-            200, statistic="V", subsample_size=100, n_resamples=200, probabilities=p, rng=number
+            200, statistic="V", subsample_size=100, n_resamples=200, probabilities=p, rng=seed
         )
         low, high = rs.average(rs.replicate(moments, plan), "auto").confidence_interval(np.eye(2)[:1])
         covered.append(low[0] <= 1.0 <= high[0])

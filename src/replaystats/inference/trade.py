@@ -1,0 +1,275 @@
+"""Trading noise for what is left undetermined, where a question cannot be answered from the data alone.
+
+For features that are not one-hot the vector w of `undetermined` is a choice. With Omega the covariance of the
+residuals of one unit and G = sum p phi phi' over points where values are known to be bounded, the path
+
+    w_mu = argmin  w'Omega w / n + (c - A'w)' G^-1 (c - A'w) / mu
+
+goes from the unbiased answer (mu = 0, all noise) to none at all (w = 0, the whole range). It costs one
+singular value decomposition of Omega^-1/2 A G^-1/2 for all questions, and does not depend on the units of
+anything. Every w gives an honest interval; the shortest is taken. The bound on (c - A'w)'theta is the linear
+programme max d'theta subject to low <= phi'theta <= high at every point, whose dual is a weighted sum |u|
+with Phi'u = d.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+
+from .._core.typing import FloatArray, IntArray
+from ..moments import HeldMoments
+from .degrees import bias_aware_quantile
+from .influence import unit_blocks
+from .noise import Noise, noise_of
+from .undetermined import ValueRange, sum_of
+
+# Penalties of the path, in units of 1 / (n h^2) with h half the value range: there both parts are equal.
+_PATH = 10.0 ** np.arange(-4.0, 3.5, 0.5)
+_REWEIGHTINGS = 6
+_DESIGN_ROUNDS = 30
+N_FOLDS = 5
+# Points where the range is imposed: more of them change the bounds little and the time much.
+MAX_POINTS = 400
+_FLOOR = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Traded:
+    """The shortest intervals along the path, every array of shape (m,).
+
+    Attributes
+    ----------
+    low, high : ndarray
+        Ends of the interval.
+    bias : ndarray
+        Half the width of what is not determined.
+    centre, standard_error, degrees : ndarray
+    undetermined : ndarray
+        2 `bias` as a share of the value range.
+    effective : ndarray
+        Effective number of units.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    bias: FloatArray
+    centre: FloatArray
+    standard_error: FloatArray
+    degrees: FloatArray
+    undetermined: FloatArray
+    effective: FloatArray
+
+
+def trade_off(
+    moments: HeldMoments, X: FloatArray, value_range: ValueRange, confidence_level: float
+) -> Traded:
+    """Return the shortest bounded interval of every question.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+        One output.
+    X : ndarray of shape (m, q)
+    value_range : ValueRange
+        With points.
+    confidence_level : float
+    """
+    assert value_range.points is not None
+    points = value_range.points
+    half = max(value_range.width / 2, np.finfo(float).tiny)
+    middle = coefficients_of(points, (value_range.low + value_range.high) / 2)
+    # Values are measured from the middle of the range, which is exact where constants are in the span.
+    limits = (value_range.low - points @ middle, value_range.high - points @ middle)
+    problem = _Problem.of(moments, points, middle, half)
+    penalty, shortest = np.full(len(X), _PATH[-1]), np.full(len(X), np.inf)
+    for candidate in _PATH:
+        _, d, noise = problem.answer(X, np.full(len(X), candidate))
+        bias = half * np.abs(_cheap_support(d, points)).sum(axis=1)
+        reach = _reach(bias, noise, confidence_level)
+        penalty = np.where(reach < shortest, candidate, penalty)
+        shortest = np.minimum(reach, shortest)
+    centre, d, noise = problem.answer(X, penalty)
+    lowest, highest = support_interval(d, points, *limits)
+    bias = (highest - lowest) / 2
+    centre = centre + X @ middle + (lowest + highest) / 2
+    reach = _reach(bias, noise, confidence_level)
+    return Traded(
+        low=centre - reach,
+        high=centre + reach,
+        bias=bias,
+        centre=centre,
+        standard_error=np.sqrt(noise.variance),
+        degrees=noise.degrees,
+        undetermined=bias / half,
+        effective=noise.effective,
+    )
+
+
+def support_interval(
+    d: FloatArray, points: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest d'theta over {low <= points theta <= high}, shapes (m,).
+
+    Infinite where the points do not bound a direction of d.
+
+    Examples
+    --------
+    >>> square = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> support_interval(np.array([[1.0, -2.0]]), square, np.zeros(2), np.ones(2))
+    (array([-2.]), array([1.]))
+    """
+    ends = np.empty((2, len(d)))
+    scale = np.maximum(np.abs(points).max(axis=0), np.finfo(float).tiny)  # the solver's tolerance is absolute
+    points, d = points / scale, d / scale
+    rows = np.concatenate([points.T, -points.T], axis=1)
+    price = np.concatenate([high, -low])
+    for row, direction in enumerate(d):
+        for side, sign in ((1, 1.0), (0, -1.0)):
+            # The dual has q equations in place of P inequalities, and needs no feasible start.
+            found = optimize.linprog(
+                price, A_eq=rows, b_eq=sign * direction, bounds=(0, None), method="highs"
+            )
+            ends[side, row] = sign * (found.fun if found.status == 0 else np.inf)
+    return ends[0], ends[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Fold:
+    """The equations of a fold, and the decomposition that the other folds make its w from."""
+
+    A: FloatArray  # (q, q), the fold's part of the mean over all units
+    b: FloatArray
+    noise_root: FloatArray  # Omega^-1/2, (q, q)
+    U: FloatArray
+    s: FloatArray
+    V: FloatArray
+    members: IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Problem:
+    """The moment equation in the metrics of its noise (rows) and of its values (columns), in folds.
+
+    A fold's w comes from the other folds, so that its noise has mean zero whatever w is: in one's own data
+    the weakest directions look better determined than they are.
+    """
+
+    folds: list[_Fold]
+    residuals: FloatArray  # (n, q)
+    value_root: FloatArray  # G^-1/2
+    unit: float  # 1 / (n h^2)
+
+    @classmethod
+    def of(cls, moments: HeldMoments, points: FloatArray, middle: FloatArray, half: float) -> _Problem:
+        n = moments.n_observations
+        unit, value_root = 1.0 / (n * half**2), _inverse_root(_design(points))
+        labels = np.arange(n) * min(n, N_FOLDS) // n
+        sums = [sum_of(moments, labels == fold) for fold in range(labels[-1] + 1)]
+        parts = [(A / n, (b - A @ middle) / n) for A, b in sums]
+        theta = np.zeros(moments.n_basis)
+        for _ in range(2):  # the noise depends on theta, and theta a little on the noise
+            residuals = _all_residuals(moments, middle + theta)
+            A, b = sum(part[0] for part in parts), sum(part[1] for part in parts)
+            root = _inverse_root(np.cov(residuals.T).reshape(len(b), -1))
+            U, s, Vt = np.linalg.svd(root @ A @ value_root.T)
+            theta = value_root.T @ (Vt.T @ (s / (s**2 + unit) * (U.T @ (root @ b))))
+        folds = []
+        for number, (own_A, own_b) in enumerate(parts):
+            others = labels != number
+            root = _inverse_root(np.cov(residuals[others].T).reshape(len(b), -1))
+            U, s, Vt = np.linalg.svd(root @ (A - own_A) @ value_root.T * (n / others.sum()))
+            folds.append(
+                _Fold(
+                    A=own_A,
+                    b=own_b,
+                    noise_root=root,
+                    U=U,
+                    s=s,
+                    V=Vt.T,
+                    members=np.flatnonzero(~others),
+                )
+            )
+        return cls(folds=folds, residuals=residuals, value_root=value_root, unit=unit)
+
+    def answer(self, X: FloatArray, penalty: FloatArray) -> tuple[FloatArray, FloatArray, Noise]:
+        """Return sum w'b, d = c - sum A'w and the noise of every question with its own penalty."""
+        questions = self.value_root @ X.T  # G^-1/2 c, (q, m)
+        centre, d = np.zeros(len(X)), X.copy()
+        shifts = np.empty((len(self.residuals), len(X)))
+        for fold in self.folds:
+            shrunk = fold.s[:, None] / (fold.s[:, None] ** 2 + penalty * self.unit)
+            w = (fold.noise_root.T @ (fold.U @ (shrunk * (fold.V.T @ questions)))).T
+            centre, d = centre + w @ fold.b, d - w @ fold.A
+            shifts[fold.members] = self.residuals[fold.members] @ w.T / (len(shifts) - 1)
+        return centre, d, noise_of(shifts)
+
+
+def _cheap_support(d: FloatArray, points: FloatArray) -> FloatArray:
+    """Return u with points'u = d and a small sum |u|, (m, P): an upper bound of the linear programme.
+
+    Least squares with weights |u|, again and again; every round is feasible.
+    """
+    weights = np.ones((len(d), len(points)))
+    for _ in range(_REWEIGHTINGS):
+        gram = np.einsum("pi,mp,pj->mij", points, weights, points, optimize=True)
+        scale = np.trace(gram, axis1=1, axis2=2) / gram.shape[1]
+        gram += _FLOOR * scale[:, None, None] * np.eye(gram.shape[1])
+        u = weights * (np.linalg.solve(gram, d[:, :, None])[:, :, 0] @ points.T)
+        largest = np.abs(u).max(axis=1, keepdims=True)
+        weights = np.abs(u) + 1e-6 * np.maximum(largest, np.finfo(float).tiny)
+        weights /= weights.max(axis=1, keepdims=True)
+    return u
+
+
+def _design(points: FloatArray) -> FloatArray:
+    """Return sum p_j phi_j phi_j' with weights p that spread over the points: nearly a D-optimal design.
+
+    Then phi'G^-1 phi is at most about q at every point, so that the ellipsoid of G and the range of values at
+    the points are within a factor sqrt(q) of each other, however the points are crowded.
+    """
+    weights = np.full(len(points), 1.0 / len(points))
+    for _ in range(_DESIGN_ROUNDS):
+        root = _inverse_root((points.T * weights) @ points)
+        leverage = np.square(points @ root.T).sum(axis=1)
+        weights *= leverage
+        weights /= weights.sum()
+    gram: FloatArray = (points.T * weights) @ points
+    return gram
+
+
+def _inverse_root(gram: FloatArray) -> FloatArray:
+    """Return R with R gram R' = I, up to a floor at rounding level."""
+    scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(gram / np.outer(scale, scale))
+    root = np.sqrt(np.maximum(values, _FLOOR * values[-1]))
+    inverse: FloatArray = (vectors / root) @ vectors.T / scale
+    return inverse
+
+
+def _all_residuals(moments: HeldMoments, theta: FloatArray) -> FloatArray:
+    out = np.empty((moments.n_observations, moments.n_basis))
+    for observations, part in unit_blocks(moments):
+        out[observations] = np.asarray(part.residuals(theta))
+    return out
+
+
+def coefficients_of(points: FloatArray, value: float) -> FloatArray:
+    """Return the coefficients whose values at the points are nearest to one number, shape (q,)."""
+    scale = np.maximum(np.abs(points).max(axis=0), np.finfo(float).tiny)
+    return np.asarray(np.linalg.lstsq(points / scale, np.full(len(points), value))[0] / scale)
+
+
+def thinned(points: FloatArray) -> FloatArray:
+    """Return at most `MAX_POINTS` of the points, evenly spread over their order."""
+    return points[:: max(1, -(-len(points) // MAX_POINTS))]
+
+
+def _reach(bias: FloatArray, noise: Noise, confidence_level: float) -> FloatArray:
+    """Return the half width of intervals whose centre is off by at most `bias`."""
+    error = np.sqrt(noise.variance)
+    safe = np.where(error > 0, error, 1.0)
+    quantile = bias_aware_quantile(bias / safe, noise.degrees, confidence_level)
+    return np.where(error > 0, quantile * error, bias)
