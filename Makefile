@@ -44,7 +44,7 @@ coverage: $(VENV)/.installed-test
 SEEDS ?= 2
 FIRST_SEED ?= 1
 seed-sweep: $(VENV)/.installed-test
-	$(PYTEST) tests/statistical --seed-sweep $(SEEDS) --first-seed $(FIRST_SEED)
+	$(PYTEST) tests -m statistical --seed-sweep $(SEEDS) --first-seed $(FIRST_SEED)
 
 # PyTorch first and by its exact version: a range would bring the newest build, with several GB of GPU libraries.
 TORCH := $(shell grep '^torch==' constraints/backends.txt)

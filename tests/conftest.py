@@ -27,6 +27,12 @@ def seed():
     return 0
 
 
+@pytest.fixture
+def numbers(seed):
+    """``numbers(n)`` are n integers to make data sets from, other ones for every seed of a sweep."""
+    return lambda n: range(seed * n, (seed + 1) * n)
+
+
 def pytest_generate_tests(metafunc):
     n, first = metafunc.config.getoption("--seed-sweep"), metafunc.config.getoption("--first-seed")
     own = any("seed" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))

@@ -89,7 +89,7 @@ def test_no_module_is_too_long():
         ("moments/lstd.py", "from ..solvers import LU"),
         ("moments/lstd.py", "def f():\n    from .. import estimate"),
         ("moments/lstd.py", "import replaystats as rs"),
-        ("basis/fourier.py", "from ..data import Trajectories"),
+        ("basis/waves.py", "from ..data import Trajectories"),
         ("inference/x.py", "from ..estimate import Estimate"),
         ("inference/__init__.py", "from ..report import tables"),
     ],

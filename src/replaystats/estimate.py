@@ -218,6 +218,17 @@ class Estimate:
 def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
     """Solve the moment equation once, on all observations.
 
+    Parameters
+    ----------
+    moments : Moments, FactoredMoments or StreamedMoments
+        n observations.
+    solver : Solver, optional
+        Default `Auto`.
+
+    Returns
+    -------
+    Estimate
+
     Examples
     --------
     >>> from replaystats.moments import Moments
@@ -250,6 +261,7 @@ def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) 
     Parameters
     ----------
     replicates : Replicates
+        One answer per subset.
     method : {"mean", "controlled", "median", "trimmed", "auto"}
         "mean" is the paper's estimator. "controlled" takes the linear part of every replicate off, whose
         mean is known to be zero: the same target with a fraction of the Monte-Carlo noise. "median" and
@@ -257,6 +269,10 @@ def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) 
         crosses singularity and nothing is singular, else "mean"; `Estimate.method` says which.
     trim : float in [0, 0.5)
         Share cut from each end by "trimmed".
+
+    Returns
+    -------
+    Estimate
 
     Examples
     --------

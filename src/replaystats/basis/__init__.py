@@ -8,17 +8,12 @@ which returns a new object; for all others ``fit`` returns the basis itself.
 from __future__ import annotations
 
 from .base import Basis
-from .fourier import Fourier
-from .function import FunctionBasis
-from .nystroem import Nystroem
-from .one_hot import OneHot
+from .function import FunctionBasis, Torch
+from .gaussian import RBF, Nystroem
+from .indicators import OneHot, Tabular, TileCoding
 from .polynomial import Polynomial
-from .random_fourier import RandomFourier
-from .rbf import RBF
-from .scaled import Scaled
-from .squashed import Squashed
-from .standardized import Standardized
-from .tile_coding import TileCoding
+from .waves import Fourier, RandomFourier
+from .wrapped import Scaled, Squashed, Standardized
 
 __all__ = [
     "RBF",
@@ -32,5 +27,7 @@ __all__ = [
     "Scaled",
     "Squashed",
     "Standardized",
+    "Tabular",
     "TileCoding",
+    "Torch",
 ]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from dataclasses import Field, fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
 from .._core.errors import must_be
 from .._core.random import as_generator
-from .._core.typing import ArrayLike, FloatArray, RandomLike
-from .._core.validation import check_array
+from .._core.typing import ArrayLike, BoolArray, FloatArray, RandomLike
+from .._core.validation import as_columns, check_array, check_length, check_real
 
 _ORDER_NAMES = {1: "differentiable", 2: "twice differentiable"}
+# More functions than this help nobody: q^2 numbers are 8 TB. It is nearly always a misread parameter.
+MAX_FUNCTIONS = 1_000_000
 
 
 class Basis(ABC):
@@ -68,7 +72,7 @@ class Basis(ABC):
 
     # -- public evaluation ---------------------------------------------------------------------------
 
-    def fit(self, states: ArrayLike, rng: RandomLike = None) -> Basis:
+    def fit(self, states: ArrayLike, rng: RandomLike = None, *, departed: ArrayLike | None = None) -> Basis:
         """Return the basis with everything it takes from data settled.
 
         Parameters
@@ -77,6 +81,9 @@ class Basis(ABC):
             States from which centres, landmarks or scales are taken.
         rng : None, int, Generator, RandomState or SeedSequence
             Source of the random choices.
+        departed : array of bool, shape (N,), optional
+            Whether a step was logged from each state, as ``Trajectories.departed`` says it. `Tabular` leaves
+            out states that were only ever reached; other bases make no difference.
 
         Returns
         -------
@@ -88,12 +95,24 @@ class Basis(ABC):
             return self
         if len(x) == 0:
             raise ValueError(must_be("states", "non-empty", f"shape {x.shape}"))
-        return self._fit(x, as_generator(rng))
+        return self._fit_departed(x, as_generator(rng), _check_departed(departed, len(x)))
 
     def __call__(self, states: ArrayLike) -> FloatArray:
         """Return phi(states), of shape (N, q), for states of shape (N, d), or (N,) when d = 1."""
         x = self._check_evaluation(states, order=0)
+        self._check_memory(len(x))
         return self._prepend_constant(self._value(x), self._constant)
+
+    def sparse(self, states: ArrayLike) -> csr_array:
+        """Return phi(states) as a sparse matrix (N, q), which for indicators never was a dense one.
+
+        Examples
+        --------
+        >>> from replaystats.basis import OneHot
+        >>> OneHot(1000).sparse([3, 999]).nnz
+        2
+        """
+        return self._sparse(self._check_evaluation(states, order=0))
 
     def gradient(self, states: ArrayLike) -> FloatArray:
         """Return the first derivatives, of shape (N, q, d)."""
@@ -143,6 +162,13 @@ class Basis(ABC):
     @abstractmethod
     def _value(self, x: FloatArray) -> FloatArray: ...
 
+    def _sparse(self, x: FloatArray) -> csr_array:
+        self._check_memory(len(x))
+        return csr_array(self._prepend_constant(self._value(x), self._constant))
+
+    def _fit_departed(self, x: FloatArray, rng: np.random.Generator, departed: BoolArray | None) -> Basis:
+        return self._fit(x, rng)
+
     def _fit(self, x: FloatArray, rng: np.random.Generator) -> Basis:
         raise NotImplementedError(f"{type(self).__name__} is unfitted but has no `_fit`.")
 
@@ -170,8 +196,7 @@ class Basis(ABC):
         """Return `states` as a finite (N, d) array that fits this basis; N = 0 is allowed."""
         x = check_array(states, "states", ndim=(1, 2), allow_empty=True)
         shape = x.shape
-        if x.ndim == 1:
-            x = x[:, None]
+        x = as_columns(x)
         if x.shape[1] == 0:
             raise ValueError(must_be("states", "of shape (N, d) with d >= 1", f"shape {shape}"))
         if self.dimension is not None and x.shape[1] != self.dimension:
@@ -189,6 +214,14 @@ class Basis(ABC):
             hint = "Call `basis.fit(states)` and use the basis that it returns."
             raise NotFittedError(must_be("basis", "fitted before it is evaluated", repr(self), hint))
         return self._check_states(states)
+
+    def _check_memory(self, n_states: int) -> None:
+        """Refuse a dense matrix that cannot fit into this machine, before it is allocated."""
+        size, memory = 8 * n_states * self.n_basis, physical_memory()
+        if memory is not None and size > memory:
+            got = f"{n_states} x {self.n_basis} numbers ({size / 2**30:.3g} GiB, of {memory / 2**30:.3g})"
+            hint = "Take fewer functions, or basis.sparse(states) where they are indicators."
+            raise ValueError(must_be("basis", "such that the features fit into memory", got, hint))
 
     def _prepend_constant(self, features: FloatArray, value: float | None) -> FloatArray:
         """Put a column of `value` before `features` (N, p, ...), if this basis has a constant."""
@@ -223,6 +256,24 @@ class Basis(ABC):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+def physical_memory() -> int | None:
+    """Return the bytes of memory of this machine; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _check_departed(departed: ArrayLike | None, n_states: int) -> BoolArray | None:
+    if departed is None:
+        return None
+    mask = np.asarray(departed)
+    if mask.dtype != np.bool_ or mask.ndim != 1:
+        raise TypeError(must_be("departed", "booleans (N,)", f"{mask.dtype} of shape {mask.shape}"))
+    check_length(len(mask), n_states, "departed", "states")
+    return mask
+
+
 def _fields(basis: Any) -> tuple[Field[Any], ...]:
     """Return the parameters of a basis; none for a user's subclass that is not a dataclass."""
     return fields(basis) if is_dataclass(basis) else ()
@@ -250,3 +301,45 @@ def _match(value: ArrayLike, name: str, shape: tuple[int, ...]) -> FloatArray:
     if array.shape != shape:
         raise ValueError(must_be(name, f"of shape {shape} to match `states`", f"shape {array.shape}"))
     return array
+
+
+# ---------------------------------------------------------------- parameters of concrete bases
+
+
+def settle(basis: object, **values: Any) -> None:
+    """Store cleaned parameters in a frozen dataclass; for use in its `__post_init__` only."""
+    for name, value in values.items():
+        object.__setattr__(basis, name, value)
+
+
+def frozen(array: ArrayLike) -> FloatArray:
+    """Return a read-only float copy, so that a frozen basis cannot change through its arrays."""
+    copy = np.array(array, dtype=np.float64)
+    copy.setflags(write=False)
+    return copy
+
+
+def frozen_points(value: ArrayLike, name: str) -> FloatArray:
+    """Return points as a read-only (m, d) array; (m,) stands for (m, 1)."""
+    points = check_array(value, name, ndim=(1, 2))
+    return frozen(as_columns(points))
+
+
+def check_per_dimension(
+    value: Any, name: str, dimension: int, *, positive: bool = False
+) -> float | tuple[float, ...]:
+    """Return one finite number for all dimensions, or a tuple with one for each."""
+    low, closed = (0.0, "neither") if positive else (-np.inf, "both")
+    if np.ndim(value) == 0:
+        return check_real(value, name, low=low, closed=closed)
+    numbers = tuple(check_real(entry, name, low=low, closed=closed) for entry in np.asarray(value).tolist())
+    if len(numbers) != dimension:
+        raise ValueError(must_be(name, f"one number, or {dimension} (one per dimension)", repr(value)))
+    return numbers
+
+
+def check_n_functions(n_functions: int, culprit: str, hint: str) -> None:
+    """Refuse a basis too large to evaluate before its indices are enumerated."""
+    if n_functions > MAX_FUNCTIONS:
+        rule = f"such that there are at most {MAX_FUNCTIONS} functions"
+        raise ValueError(must_be(culprit, rule, f"{n_functions} functions", hint))

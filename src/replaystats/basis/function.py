@@ -1,18 +1,19 @@
-"""A user's own functions as a basis."""
+"""A user's own functions as a basis: written in NumPy, or learned by a PyTorch module."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
-from .._core.errors import must_be
+from .._core.errors import must_be, require_extra
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_int
-from ._parameters import check_flag, settle
-from .base import Basis
+from .._core.validation import check_array, check_bool, check_int
+from .base import Basis, check_n_functions, settle
 
 StateFunction: TypeAlias = Callable[[FloatArray], ArrayLike]
 
@@ -20,6 +21,8 @@ StateFunction: TypeAlias = Callable[[FloatArray], ArrayLike]
 _EPS = float(np.finfo(np.float64).eps)
 _FIRST_STEP = _EPS ** (1 / 3)
 _SECOND_STEP = _EPS ** (1 / 4)
+
+TORCH_ROWS = 2**15  # at a time: what the layers between compute is kept only for these
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False, slots=True)
@@ -83,7 +86,8 @@ class FunctionBasis(Basis):
             raise ValueError(must_be("gradient", "given when `hessian` is", None))
         settle(self, function=function, gradient_function=gradient, hessian_function=hessian)
         settle(self, n_basis=check_int(n_basis, "n_basis"))
-        settle(self, finite_differences=check_flag(finite_differences, "finite_differences"))
+        check_n_functions(n_basis, "n_basis", "Take fewer functions.")
+        settle(self, finite_differences=check_bool(finite_differences, "finite_differences"))
         settle(self, dimension=None if dimension is None else check_int(dimension, "dimension"))
 
     @property
@@ -141,3 +145,102 @@ def _central_differences(
         run = above[:, axis] - below[:, axis]
         columns.append(rise / run.reshape(-1, *[1] * (rise.ndim - 1)))
     return np.stack(columns, axis=-1)
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Torch(Basis):
+    """What a PyTorch module computes from the states, or what one of its layers does.
+
+    The module is copied by `fit` and put into evaluation mode, so that training it further does not change
+    the basis.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Takes states (N, d), in the precision of its parameters.
+    layer : str, optional
+        Name of the layer (as in ``module.named_modules()``) whose output, flattened to (N, q), is the basis.
+        Default: the output of the module.
+    intercept : bool, default=True
+        Whether to put a constant function 1 first.
+    n_outputs : int, optional
+        Number of outputs of the layer; found by `fit`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    >>> basis = Torch(network, layer="1").fit(np.zeros((5, 2)))
+    >>> basis(np.zeros((5, 2))).shape
+    (5, 9)
+    """
+
+    module: Any
+    layer: str | None = None
+    intercept: bool = True
+    n_outputs: int | None = None
+
+    def __post_init__(self) -> None:
+        torch = require_extra("torch", extra="backends", purpose="A basis from a PyTorch module")
+        if not isinstance(self.module, torch.nn.Module):
+            raise TypeError(must_be("module", "a torch.nn.Module", type(self.module).__name__))
+        names = [name for name, _ in self.module.named_modules() if name]
+        if self.layer is not None and self.layer not in names:
+            rule = "the name of one of the module's layers"
+            raise ValueError(must_be("layer", rule, repr(self.layer), f"There are {', '.join(names)}."))
+        settle(self, intercept=check_bool(self.intercept, "intercept"))
+
+    @property
+    def n_basis(self) -> int:
+        """Number of functions q, the intercept included."""
+        if self.n_outputs is None:
+            hint = "Call `basis.fit(states)` and use the basis that it returns."
+            raise NotFittedError(must_be("basis", "fitted before its size is known", repr(self), hint))
+        return self.n_outputs + int(self.intercept)
+
+    @property
+    def dimension(self) -> None:
+        """Whatever the module takes."""
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the number of outputs is known."""
+        return self.n_outputs is not None
+
+    @property
+    def derivative_order(self) -> int:
+        """None are offered."""
+        return 0
+
+    @property
+    def _constant(self) -> float | None:
+        return 1.0 if self.intercept else None
+
+    def _fit(self, x: FloatArray, rng: np.random.Generator) -> Torch:
+        own = Torch(deepcopy(self.module).eval(), self.layer, self.intercept)
+        return replace(own, n_outputs=own._outputs(x[:1]).shape[1])
+
+    def _value(self, x: FloatArray) -> FloatArray:
+        starts = range(0, len(x), TORCH_ROWS) if len(x) else [0]
+        return np.concatenate([self._outputs(x[start : start + TORCH_ROWS]) for start in starts])
+
+    def _outputs(self, x: FloatArray) -> FloatArray:
+        """Return the outputs of the layer (m, q) for some rows."""
+        torch = require_extra("torch", extra="backends", purpose="A basis from a PyTorch module")
+        like = next(self.module.parameters(), torch.zeros(0))
+        caught: list[Any] = []
+        layer = self.module if self.layer is None else self.module.get_submodule(self.layer)
+        hook = layer.register_forward_hook(lambda _module, _inputs, output: caught.append(output))
+        try:
+            with torch.no_grad():
+                self.module(torch.as_tensor(x.copy(), dtype=like.dtype, device=like.device))
+        except RuntimeError as error:
+            rule = f"a module that takes states of shape (N, {x.shape[1]})"
+            raise ValueError(must_be("module", rule, f"an error: {error}")) from error
+        finally:
+            hook.remove()
+        if not caught or not isinstance(caught[0], torch.Tensor) or len(caught[0]) != len(x):
+            got = f"{type(caught[0]).__name__}" if caught else "nothing"
+            raise ValueError(must_be("layer", f"one whose output is a tensor of {len(x)} rows", got))
+        values = caught[0].detach().cpu().double().numpy()
+        return check_array(values.reshape(len(x), -1), "layer", ndim=2, allow_empty=True)

@@ -3,16 +3,70 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_choice, check_int
-from ._multi_index import total_degree_indices
-from ._parameters import check_n_functions, check_per_dimension, settle
-from .base import Basis
+from .base import Basis, check_n_functions, check_per_dimension, settle
+
+
+def total_degree_indices(dimension: int, degree: int) -> IntArray:
+    """Return all non-negative multi-indices with sum <= `degree`, by increasing sum.
+
+    Examples
+    --------
+    >>> total_degree_indices(2, 2).tolist()
+    [[0, 0], [1, 0], [0, 1], [2, 0], [1, 1], [0, 2]]
+    """
+    # A monomial of degree s is a multiset of s variables; counting each variable gives its exponents.
+    multisets = (
+        chosen
+        for total in range(degree + 1)
+        for chosen in combinations_with_replacement(range(dimension), total)
+    )
+    return np.array([np.bincount(np.array(m, dtype=int), minlength=dimension) for m in multisets])
+
+
+def tensor_indices(dimension: int, degree: int) -> IntArray:
+    """Return all non-negative multi-indices with every entry <= `degree`, by increasing sum.
+
+    Examples
+    --------
+    >>> tensor_indices(2, 1).tolist()
+    [[0, 0], [1, 0], [0, 1], [1, 1]]
+    """
+    indices = np.array([index[::-1] for index in product(range(degree + 1), repeat=dimension)])
+    return indices[np.argsort(indices.sum(axis=1), kind="stable")]
+
+
+def half_lattice(indices: IntArray) -> IntArray:
+    """Return the signed versions of non-negative `indices`, one of each pair {k, -k}, without 0.
+
+    cos(k.x) and sin(k.x) are, up to sign, those of -k: one of the two is enough. The one kept has its
+    first non-zero entry positive.
+
+    Examples
+    --------
+    >>> half_lattice(tensor_indices(2, 1)).tolist()
+    [[1, 0], [0, 1], [1, 1], [1, -1]]
+    """
+    signed = [k for index in indices for k in _signed(index)]
+    return np.array(signed, dtype=int).reshape(-1, indices.shape[1])
+
+
+def _signed(index: IntArray) -> Iterator[IntArray]:
+    nonzero = np.flatnonzero(index)
+    if len(nonzero) == 0:
+        return
+    for signs in product((1, -1), repeat=len(nonzero) - 1):
+        k = index.copy()
+        k[nonzero[1:]] *= np.array(signs, dtype=int)
+        yield k
+
 
 # p_{n+1}(z) = a_n z p_n(z) - c_n p_{n-1}(z), with p_0 = 1: n -> (a_n, c_n).
 _RECURRENCES: dict[str, Callable[[int], tuple[float, float]]] = {

@@ -78,6 +78,14 @@ Train = Annotated[
 Target = Annotated[str, _column("Column to predict.")]
 Features = Annotated[list[str] | None, _column("Columns to predict from; default all others.")]
 Exclude = Annotated[list[str] | None, _column("Columns to leave out, such as ids.")]
+Ids = Annotated[
+    list[str] | None,
+    typer.Option("--id", help="Columns that name the rows: not used, but written.", rich_help_panel=_DATA),
+]
+Missing = Annotated[
+    str, _column("impute, indicator (impute and flag), drop or raise, where values are missing.")
+]
+Unknown = Annotated[str, _column("other, drop or raise, for categories that TRAIN does not have.")]
 NewRows = Annotated[Path | None, _file("Table of rows to predict.", _DATA)]
 FitMethod = Annotated[str, _method("auto, subsets, features or local.")]
 KernelName = Annotated[str, _method("rbf, laplacian, polynomial or linear.")]

@@ -97,7 +97,9 @@ def fit_value(data: Trajectories, settings: Settings) -> Fit:
     with noting(notes):
         with refusing(ExitCode.USAGE):
             rng = as_generator(settings.seed)
-            basis = basis_named(settings.basis, data.states, len(data)).fit(data.states, rng)
+            basis = basis_named(settings.basis, data.states, len(data)).fit(
+                data.states, rng, departed=data.departed
+            )
             steps, method = _moments(data, basis, settings)
         with refusing(ExitCode.DATA):
             moments, unit = _units(data, steps)

@@ -1,34 +1,43 @@
-"""Tables for regression: columns to numbers, categories to indicators, and the same again for new rows."""
+"""Tables as people have them: commas or semicolons, prices with currency signs, dates, text among numbers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import gzip
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._core.errors import must_be, require_extra
-from .._core.typing import FloatArray
+from .._core.typing import BoolArray, FloatArray
 from ..readers._names import no_such_name
 
 Frame = Any  # a pandas DataFrame
-# A text column with more values than this is an id or a free text, and indicators of it explain nothing.
-MAX_LEVELS = 50
+Column = Any  # a pandas Series
+# A text column is one of numbers, or of dates, if this share of its entries can be read as such.
+MOSTLY = 0.9
+_SEPARATORS = (",", ";", "\t", "|")
+_DECORATION = re.compile(r"[\s$€£¥%']|USD|EUR|GBP")
+_THOUSANDS = re.compile(r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$")
+_DATE = re.compile(r"^\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:\d{2}.*)?$")
 
 
 def read_frame(path: Path) -> Frame:
-    """Return a Parquet or CSV file as a data frame."""
+    """Return a Parquet or CSV file as a data frame; the separator of a CSV file is looked for."""
     pandas = require_extra("pandas", extra="io", purpose="Reading a table")
     endings = [ending.lower() for ending in path.suffixes]
     if path.is_dir() or endings[-1:] in ([".parquet"], [".pq"]):
         require_extra("pyarrow", extra="io", purpose="Reading Parquet")
         frame = pandas.read_parquet(path)
-    elif ".csv" in endings:
-        frame = pandas.read_csv(path)
+    elif ".csv" in endings or ".tsv" in endings:
+        separator = _separator(path)
+        frame = pandas.read_csv(path, sep=separator)
+        if separator != ",":  # where commas do not separate, they may be decimal points
+            frame = frame.apply(_with_points)
     else:
         raise ValueError(
-            must_be("table", "a file that ends in .parquet, .pq, .csv or .csv.gz", f'"{path.name}"')
+            must_be("table", "a file that ends in .parquet, .pq, .csv, .tsv or .csv.gz", f'"{path.name}"')
         )
     if not len(frame):
         raise ValueError(must_be("table", "a table with rows", f'"{path.name}" without any'))
@@ -42,105 +51,87 @@ def check_columns(frame: Frame, wanted: list[str], option: str) -> None:
             raise no_such_name(option, "a column of the table", name, frame.columns)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Design:
-    """Which columns are used, and how they become numbers.
+def numbers_of(column: Column) -> tuple[FloatArray, BoolArray]:
+    """Return a column as numbers, and which entries are written but cannot be read as one.
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Of the table.
-    levels : dict of str to tuple
-        The values of each categorical column, in order; one indicator for each.
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> numbers_of(pd.Series(["$1,234", "12 %", None, "soon"]))
+    (array([1234.,   12.,   nan,   nan]), array([False, False, False,  True]))
     """
-
-    columns: tuple[str, ...]
-    levels: dict[str, tuple[Any, ...]]
-
-    @classmethod
-    def of(cls, frame: Frame, columns: list[str]) -> Design:
-        """Look at the training table.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> frame = pd.DataFrame({"x": [1.0, 2.0], "colour": ["red", "blue"]})
-        >>> design = Design.of(frame, ["x", "colour"])
-        >>> design.names
-        ('x', 'colour=blue', 'colour=red')
-        >>> design.matrix(frame)
-        array([[1., 0., 1.],
-               [2., 1., 0.]])
-        """
-        _check_complete(frame, columns)
-        levels = {}
-        for name in columns:
-            if _is_number(frame[name]):
-                continue
-            found = tuple(sorted(frame[name].unique().tolist(), key=str))
-            if len(found) > MAX_LEVELS:
-                hint = f"Leave it out with --exclude {name}, or turn it into numbers first."
-                rule = f"numbers or at most {MAX_LEVELS} categories"
-                raise ValueError(must_be(f"column {name}", rule, f"{len(found)} different values", hint))
-            levels[name] = found
-        return cls(columns=tuple(columns), levels=levels)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns of the matrix."""
-        return tuple(
-            part
-            for name in self.columns
-            for part in (
-                [f"{name}={level}" for level in self.levels[name]] if name in self.levels else [name]
-            )
+    pandas = require_extra("pandas", extra="io", purpose="Reading a table")
+    if is_number(column):
+        return column.astype("float64").to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(
+            len(column), bool
         )
+    text = column.astype("string").str.replace(_DECORATION, "", regex=True)
+    grouped = text.str.match(_THOUSANDS).fillna(False)
+    text = text.mask(grouped, text.str.replace(",", "", regex=False))
+    values = pandas.to_numeric(text, errors="coerce").astype("float64").to_numpy(na_value=np.nan)
+    return values, np.asarray(np.isnan(values) & column.notna().to_numpy())
 
-    def matrix(self, frame: Frame) -> FloatArray:
-        """Return rows as numbers (n, p); a category that training did not have is refused."""
-        _check_complete(frame, list(self.columns))
-        parts = []
-        for name in self.columns:
-            column = frame[name]
-            if name not in self.levels:
-                if not _is_number(column):
-                    raise ValueError(must_be(f"column {name}", "numbers, as in TRAIN", str(column.dtype)))
-                parts.append(column.to_numpy(dtype=np.float64)[:, None])
-                continue
-            known = self.levels[name]
-            new = sorted(set(column.tolist()) - set(known), key=str)
-            if new:
-                hint = "Nothing is known about it: drop those rows or put such rows into TRAIN."
-                raise ValueError(must_be(f"column {name}", "one of TRAIN's categories", repr(new[0]), hint))
-            position = column.map({level: i for i, level in enumerate(known)}).to_numpy(dtype=np.intp)
-            parts.append(np.eye(len(known))[position])
-        return np.concatenate(parts, axis=1)
+
+def is_number(column: Column) -> bool:
+    """Whether a column holds numbers or flags."""
+    types = require_extra("pandas", extra="io", purpose="Reading a table").api.types
+    return bool(types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(column.dtype))
+
+
+def is_mostly_numbers(column: Column) -> bool:
+    """Whether nearly all entries of a text column are numbers in disguise."""
+    _, unread = numbers_of(column)
+    written = int(column.notna().sum())
+    return written > 0 and int(unread.sum()) <= (1 - MOSTLY) * written
+
+
+def is_date(column: Column) -> bool:
+    """Whether a column holds dates, as such or as text."""
+    types = require_extra("pandas", extra="io", purpose="Reading a table").api.types
+    if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
+        return True
+    if is_number(column):
+        return False
+    text = column.dropna().astype("string")
+    return bool(len(text)) and bool(text.str.match(_DATE).mean() >= MOSTLY)
 
 
 def target_of(frame: Frame, name: str) -> FloatArray:
-    """Return the column to be predicted, as numbers."""
-    _check_complete(frame, [name])
-    if not _is_number(frame[name]):
-        got = f"{name!r} of type {frame[name].dtype}"
-        raise ValueError(must_be("--target", "a column of numbers", got))
-    values: FloatArray = frame[name].to_numpy(dtype=np.float64)
+    """Return the column to be predicted, as numbers; NaN where there is none.
+
+    Raises
+    ------
+    ValueError
+        If it is text or dates, with what to do about it.
+    """
+    column = frame[name]
+    if is_date(column):
+        raise ValueError(must_be("--target", "a column of numbers", f"{name!r}, which holds dates"))
+    if not is_number(column) and not is_mostly_numbers(column):
+        levels = sorted(map(str, column.dropna().unique()))
+        got = f"{name!r}, text with {len(levels)} different value(s), such as {', '.join(levels[:3])}"
+        hint = "Predicting which category is classification; a column of 0 and 1 is predicted as a share."
+        raise ValueError(must_be("--target", "a column of numbers", got, hint))
+    values, _ = numbers_of(column)
+    if not np.isfinite(values).any():
+        raise ValueError(must_be("--target", "a column with numbers", f"{name!r}, all missing"))
     return values
 
 
-def _is_number(column: Any) -> bool:
-    """Tell numbers and flags from categories; dates are neither."""
-    kind = column.dtype
-    types = require_extra("pandas", extra="io", purpose="Reading a table").api.types
-    if types.is_datetime64_any_dtype(kind) or types.is_timedelta64_dtype(kind):
-        hint = "Turn it into a number first, or leave it out with --exclude."
-        raise ValueError(must_be(f"column {column.name}", "numbers or categories", str(kind), hint))
-    return bool(types.is_numeric_dtype(kind) or types.is_bool_dtype(kind))
+def _separator(path: Path) -> str:
+    """Return the separator that occurs most often in the header."""
+    opening = gzip.open if path.suffix.lower() == ".gz" else open
+    with opening(path, "rt", encoding="utf-8") as lines:
+        header = lines.readline()
+    return max(_SEPARATORS, key=header.count)  # the comma where there is none of them
 
 
-def _check_complete(frame: Frame, columns: list[str]) -> None:
-    for name in columns:
-        missing = frame[name].isna().to_numpy()
-        if missing.any():
-            got = f"{int(missing.sum())} missing, the first in row {int(np.argmax(missing))}"
-            hint = "Drop or impute those rows first."
-            raise ValueError(must_be(f"column {name}", "complete", got, hint))
+def _with_points(column: Column) -> Column:
+    """Return a text column of numbers with decimal commas as numbers; others as they are."""
+    if is_number(column):
+        return column
+    text = column.dropna().astype("string").str.strip()
+    if not len(text) or text.str.match(r"^[+-]?[\d.]*,\d+$|^[+-]?[\d.]+$").mean() < MOSTLY:
+        return column
+    written = column.astype("string").str.replace(".", "", regex=False)
+    return written.str.replace(",", ".", regex=False)

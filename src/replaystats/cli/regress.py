@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import typer
 from rich.markup import escape
 from rich.table import Table
-from sklearn.base import clone
 
-from .._core.errors import IntervalWithheldError, must_be
+from .._core.errors import must_be
 from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_int, check_real
 from ..estimators import ReplayKernelRidge
-from ..inference.intervals import normal_interval
-from ..inference.out_of_bag import OutOfBag, out_of_bag
-from ..report.regression import SHOWN_ROWS, Predictions, Regression, Score, regression_page
+from ..inference.intervals import Interval
+from ..report.regression import SHOWN_ROWS, Effect, Predictions, Regression, Score, regression_page
+from ..report.regression_checks import COMPARED_ROWS
 from ..report.tables import percent, significant
 from . import _options as opt
 from ._common import (
@@ -33,7 +35,8 @@ from ._common import (
     working,
     write_whole,
 )
-from ._table_files import Design, Frame, check_columns, read_frame, target_of
+from ._design import MISSING, UNKNOWN, Design, Matrix
+from ._table_files import Frame, check_columns, read_frame, target_of
 from .console import out
 
 EPILOG = f"""
@@ -41,15 +44,15 @@ Examples:
 
 replaystats regress houses.csv --target price
 
-replaystats regress train.parquet --target y --exclude id --predict new.parquet --predictions new_y.csv
+replaystats regress train.parquet --target y --id key --predict new.parquet --predictions new_y.csv
 
 replaystats regress train.csv --target y --method subsets -k 200 -B 1000 --alpha 0.1 --out report.html
 
 {EXIT_CODES}
 """
 METHODS = ("auto", "subsets", "features", "local")
-# Where there is no out-of-bag prediction, a fit on the other rows is judged on this share.
-HELD_OUT = 0.2
+# Nothing can be learnt, and no interval drawn, from fewer.
+FEWEST_ROWS = 5
 
 
 def regress(
@@ -57,6 +60,9 @@ def regress(
     target: opt.Target,
     features: opt.Features = None,
     exclude: opt.Exclude = None,
+    ids: opt.Ids = None,
+    missing: opt.Missing = "impute",
+    unknown: opt.Unknown = "other",
     predict: opt.NewRows = None,
     method: opt.FitMethod = "auto",
     kernel: opt.KernelName = "rbf",
@@ -67,30 +73,32 @@ def regress(
     seed: opt.Seed = 0,
     jobs: opt.Jobs = 1,
     confidence: opt.Confidence = 0.95,
-    strict: opt.Strict = False,
     json: opt.Json = False,
     predictions: opt.PredictionFile = None,
     report: opt.Report = None,
 ) -> None:
     """Predict a column from the others by replayed kernel ridge regression.
 
-    Rows are predicted by fits that did not see them, which gives an honest score; rows of --predict get a
-    prediction with an interval. Text columns become one indicator per category.
+    Rows are predicted by fits that did not see them, which gives an honest score and the width of an interval
+    for new targets; rows of --predict get a prediction with both intervals. Text columns become one indicator
+    per category; dates, constants, row numbers and ids are left out and named.
     """
     with refusing(ExitCode.USAGE):
         model = _model(method, kernel, alpha, gamma, subsample_size, n_resamples, seed, jobs)
         check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither")
+        check_choice(missing, "--missing", MISSING)
+        check_choice(unknown, "--unknown", UNKNOWN)
         check_report(report)
         check_target(predictions, "--predictions", ".csv")
         if predictions is not None and predict is None:
             raise ValueError(must_be("--predictions", "given with --predict", "no rows to predict"))
-    columns = split_names(features), split_names(exclude)
-    regression = _regress(train, target, columns, predict, model, confidence)
+    columns = split_names(features), split_names(exclude), split_names(ids)
+    regression = _regress(train, target, columns, predict, model, confidence, (missing, unknown))
     if predictions is not None and regression.predictions is not None:
         with refusing(ExitCode.USAGE):
             write_whole(predictions, _as_csv(regression.predictions))
     if report is not None:
-        with working("Drawing the report"):
+        with working("Drawing the report"), noting([]):  # what it warns of is among the notes already
             page = regression_page(regression)
         with refusing(ExitCode.USAGE):
             write_whole(report, page)
@@ -98,8 +106,6 @@ def regress(
         print(as_json(regression.as_dict()))
     else:
         _show(regression, report, predictions)
-    if strict and regression.withheld:
-        raise typer.Exit(int(ExitCode.WITHHELD))
 
 
 def _model(
@@ -119,14 +125,15 @@ def _model(
         gamma = "auto"
     if n_resamples is not None:
         check_int(n_resamples, "n_resamples", low=2)
-    size = subsample_size if subsample_size in (None, "auto") else parse_size(subsample_size or "")
+    size = "auto" if subsample_size in (None, "auto") else parse_size(subsample_size or "")
     return ReplayKernelRidge(
         alpha=_positive(alpha, "alpha"),
         kernel=kernel,
         gamma=None if gamma is None else _positive(gamma, "gamma"),
         method=method,
         subsample_size=size,
-        n_resamples=n_resamples,
+        n_resamples="auto" if n_resamples is None else n_resamples,
+        oob_score=True,
         n_jobs=check_int(jobs, "--jobs"),
         random_state=check_int(seed, "seed", low=0),
     )
@@ -145,96 +152,155 @@ def _positive(text: str, name: str) -> float | str:
 def _regress(
     train: Path,
     target: str,
-    columns: tuple[list[str], list[str]],
+    columns: tuple[list[str], list[str], list[str]],
     test: Path | None,
     model: ReplayKernelRidge,
     confidence: float,
+    rules: tuple[str, str],
 ) -> Regression:
     """Read, fit, score and predict."""
+    notes: list[str] = []
     with working("Reading the table"):
         with refusing(ExitCode.DATA):
             frame = read_frame(train)
             asked = None if test is None else read_frame(test)
         with refusing(ExitCode.USAGE):
             used = _used_columns(frame, target, *columns)
-            if asked is not None:
-                check_columns(asked, used, "--predict")
         with refusing(ExitCode.DATA):
-            design = Design.of(frame, used)
-            X, y = design.matrix(frame), target_of(frame, target)
+            design = Design.of(frame, used, missing=rules[0], unknown=rules[1])
+            notes += design.notes
+            if asked is not None:
+                check_columns(asked, [*design.columns, *columns[2]], "--predict")
+            X, y = _training(frame, target, design, notes)
             new = None if asked is None else design.matrix(asked)
-    notes: list[str] = []
     with working("Fitting"), noting(notes), refusing(ExitCode.DATA):
         model.fit(X, y)
-        bag, score = _score(model)
-        found, withheld = _predict(model, X[:1] if new is None else new, confidence)
-    kept = None if new is None else found
+        score = _score(model)
+        curve = model.oob_curve() if model.method_ == "subsets" else None
+        coverage = model.interval_coverage(confidence)
+        low, high = model.predict_interval(X[:COMPARED_ROWS], confidence)
+        kept = None if new is None or asked is None else _predict(model, new, confidence, asked, columns[2])
+    truth = None if asked is None or target not in asked.columns else _known_target(asked, target)
     return Regression(
         source=train.name, command=own_command(), target=target, names=design.names,
-        numeric=tuple(i for i, name in enumerate(design.names) if name in design.columns),
-        model=model, score=score, test_score=_test_score(asked, target, kept), bag=bag, predictions=kept,
-        withheld=withheld, confidence_level=confidence, notes=tuple(notes),
+        effects=tuple(_effects(design)), typical=design.typical_row(X),
+        model=model, score=score, test_score=_test_score(truth, kept), coverage=coverage,
+        test_coverage=_test_coverage(truth, kept), width=float(np.mean(high - low)),
+        curve=curve, predictions=kept, confidence_level=confidence, notes=tuple(dict.fromkeys(notes)),
     )  # fmt: skip
 
 
-def _used_columns(frame: Frame, target: str, features: list[str], exclude: list[str]) -> list[str]:
+def _used_columns(
+    frame: Frame, target: str, features: list[str], exclude: list[str], ids: list[str]
+) -> list[str]:
     check_columns(frame, [target], "--target")
     check_columns(frame, features, "--features")
     check_columns(frame, exclude, "--exclude")
-    used = [name for name in features or frame.columns if name not in {target, *exclude}]
+    check_columns(frame, ids, "--id")
+    used = [name for name in features or frame.columns if name not in {target, *exclude, *ids}]
     if not used:
         raise ValueError(must_be("--features", "at least one column beside the target", "none"))
     return used
 
 
-def _score(model: ReplayKernelRidge) -> tuple[OutOfBag | None, Score]:
-    """Judge the fit on rows it did not see: out of bag, or on a fifth of the rows by a fit on the others."""
-    X, y = model.X_fit_, model.y_fit_
-    if model.method_ == "subsets":
-        replicates = model.replicates_
-        bag = out_of_bag(
-            lambda rows: model.predict_members(X[rows])[:, :, None],
-            replicates.plan,  # type: ignore[union-attr]
-            n_outputs=1,
-            failed=replicates.failed,  # type: ignore[union-attr]
-            memory_budget=model.memory_budget,
+def _training(frame: Frame, target: str, design: Design, notes: list[str]) -> tuple[FloatArray, FloatArray]:
+    """Return the rows that can be learnt from; say how many cannot."""
+    y = target_of(frame, target)
+    X, problems, _ = design.matrix(frame)
+    usable = np.isfinite(y) & np.array([not problem for problem in problems])
+    if not usable.all():
+        without = int(np.count_nonzero(~np.isfinite(y)))
+        why = f"{without} without a {target}" if without else "something missing in them"
+        notes.append(f"{int(np.count_nonzero(~usable))} of {len(y)} rows are not learnt from: {why}.")
+    if np.count_nonzero(usable) < FEWEST_ROWS:
+        got = f"{int(np.count_nonzero(usable))} of {len(y)}"
+        hint = "Fill in what is missing, for example with --missing impute."
+        raise ValueError(must_be("table", f"at least {FEWEST_ROWS} rows that can be used", got, hint))
+    X, y = X[usable], y[usable]
+    if len(np.unique(y)) <= 2:
+        notes.append(
+            f"{target} has {len(np.unique(y))} different value(s): predictions are shares, not bounded by "
+            "them, and an interval for a new value says little. A classifier answers that question."
         )
-        predicted = bag.predictions[-1][:, 0]
-        known = np.isfinite(predicted)
-        if known.any():
-            return bag, Score(kind="out-of-bag", predicted=predicted[known], target=y[known])
-    order = np.random.default_rng(model.random_state).permutation(len(X))
-    held, rest = np.split(order, [max(1, round(HELD_OUT * len(X)))])
-    fit = clone(model).fit(X[rest], y[rest])
-    return None, Score(kind="held-out", predicted=fit.predict(X[held]), target=y[held])
+    return X, y
 
 
-def _predict(model: ReplayKernelRidge, X: FloatArray, confidence: float) -> tuple[Predictions, str]:
-    """Return predictions, and why they have no interval where they have none."""
-    try:
+def _effects(design: Design) -> Iterator[Effect]:
+    first = 0
+    for part in design.parts:
+        yield Effect(part.name, np.arange(first, first + len(part.names)), part.levels)
+        first += len(part.names)
+
+
+def _score(model: ReplayKernelRidge) -> Score:
+    """Judge the fit on rows it did not see: out of bag, or leave-one-out where rows are not drawn."""
+    predicted = model.oob_prediction_
+    known = np.isfinite(predicted)
+    kind = "out-of-bag" if model.method_ == "subsets" else "leave-one-out"
+    return Score(kind=kind, predicted=predicted[known], target=model.y_fit_[known])
+
+
+def _predict(
+    model: ReplayKernelRidge, rows: Matrix, confidence: float, asked: Frame, ids: list[str]
+) -> Predictions:
+    """Return predictions with both intervals; a row that cannot be used has none, and says why."""
+    usable = np.array([not problem for problem in rows.problems])
+    found = np.full((6, len(usable)), np.nan)
+    if usable.any():
+        X = rows.X[usable]
         value, error = model.predict(X, return_std=True)
-    except IntervalWithheldError as withheld:
-        return Predictions(value=model.predict(X), standard_error=None, interval=None), str(withheld)
-    interval = normal_interval(value, error, confidence)
-    return Predictions(value=value, standard_error=error, interval=interval), ""
+        found[:, usable] = [
+            value,
+            error,
+            *model.confidence_interval(X, confidence),
+            *model.predict_interval(X, confidence),
+        ]
+    keys = {name: asked[name].tolist() for name in ids} or {"row": list(range(len(usable)))}
+    return Predictions(
+        keys=keys,
+        value=found[0],
+        standard_error=found[1],
+        mean=Interval(found[2], found[3]),
+        new=Interval(found[4], found[5]),
+        notes=[problem or remark for problem, remark in zip(rows.problems, rows.remarks, strict=True)],
+    )
 
 
-def _test_score(asked: Frame | None, target: str, found: Predictions | None) -> Score | None:
-    """Score the predictions where the table of new rows has the target as well."""
-    if asked is None or found is None or target not in asked.columns:
-        return None
+def _known_target(asked: Frame, target: str) -> FloatArray:
     with refusing(ExitCode.DATA):
-        return Score(kind="test", predicted=found.value, target=target_of(asked, target))
+        return target_of(asked, target)
+
+
+def _test_score(truth: FloatArray | None, found: Predictions | None) -> Score | None:
+    """Score the predictions where the table of new rows has the target as well."""
+    if truth is None or found is None:
+        return None
+    known = np.isfinite(truth) & np.isfinite(found.value)
+    return Score(kind="test", predicted=found.value[known], target=truth[known]) if known.any() else None
+
+
+def _test_coverage(truth: FloatArray | None, found: Predictions | None) -> float | None:
+    """Return the share of known new targets inside their intervals."""
+    if truth is None or found is None:
+        return None
+    known = np.isfinite(truth) & np.isfinite(found.value)
+    inside = (found.new.low <= truth) & (truth <= found.new.high)
+    return float(inside[known].mean()) if known.any() else None
 
 
 def _as_csv(predictions: Predictions) -> str:
-    """Return one line per row; every digit is kept."""
-    names = (
-        ["prediction"] if predictions.interval is None else ["prediction", "standard_error", "low", "high"]
-    )
-    rows = (predictions.row(i) for i in range(len(predictions.value)))
-    lines = [",".join(names), *(",".join(repr(row[name]) for name in names) for row in rows)]
-    return "\n".join(lines) + "\n"
+    """Return one line per row; every digit is kept, and a row without an answer is empty."""
+    written = io.StringIO()
+    lines = csv.writer(written, lineterminator="\n")
+    rows = [predictions.row(i) for i in range(len(predictions.value))]
+    lines.writerow(rows[0].keys() if rows else ["prediction"])
+    for row in rows:
+        lines.writerow(["" if value != value else _exact(value) for value in row.values()])
+    return written.getvalue()
+
+
+def _exact(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else str(value)
 
 
 def _show(regression: Regression, report: Path | None, predictions: Path | None) -> None:
@@ -261,11 +327,14 @@ def _show(regression: Regression, report: Path | None, predictions: Path | None)
 
 def _prediction_table(predictions: Predictions, confidence: float) -> Table:
     table = Table(box=None, pad_edge=False)
-    for heading in ("row", "prediction", "standard error", f"{percent(confidence)} low", "high"):
+    level = percent(confidence)
+    headings = ("prediction", f"new: {level} low", "high", f"mean: {level} low", "high", "standard error")
+    for heading in (*predictions.keys, *headings, "note"):
         table.add_column(heading, justify="right")
     shown = min(SHOWN_ROWS, len(predictions.value))
     for i in range(shown):
-        table.add_row(str(i), *(significant(value, 4) for value in predictions.row(i).values()))
+        cells = predictions.row(i).values()
+        table.add_row(*(significant(cell, 4) if isinstance(cell, float) else str(cell) for cell in cells))
     if shown < len(predictions.value):
         table.add_row("...", f"{len(predictions.value) - shown} more")
     return table

@@ -144,12 +144,31 @@ def is_linear(solver: Solver) -> bool:
 def linearise(moments: AnyMoments, solver: Solver | None = None, *, share: float = 1.0) -> Linearisation:
     """Solve the moment equation on a share of the sums, keeping the inverse.
 
+    Parameters
+    ----------
+    moments : Moments, FactoredMoments or StreamedMoments
+        n observations.
+    solver : Solver, optional
+        That of the plug-in; default `Auto`.
+    share : float
+        Share of the sums to solve on: 1 for the plug-in, k / n for what subsets of k observations see.
+
+    Returns
+    -------
+    Linearisation
+
     Raises
     ------
     ValueError
         For a solver that chooses its penalty from single observations: its answer is not linear in b.
     SingularReplicateError
         When the matrix is numerically singular.
+
+    Examples
+    --------
+    >>> from replaystats.moments import Moments
+    >>> linearise(Moments([1.0, 1.0, 2.0], [1.0, 3.0, 4.0])).inverse  # of the sum of g
+    array([[0.25]])
     """
     solver = Auto() if solver is None else solver
     if not is_linear(solver):

@@ -13,7 +13,7 @@ from ..basis import Basis
 from ..engine import Executor, Replicates, replicate
 from ..estimate import Estimate, average, plug_in
 from ..inference.covariance import variance_at
-from ..inference.leave_one_out import ridge_leave_one_out
+from ..inference.leave_one_out import RidgeWithoutRows, ridge_leave_one_out
 from ..kernel.scaling import Scaling
 from ..moments import Moments, random_blocks, ridge_block_moments
 from ..plans import ResamplingPlan, make_plan
@@ -105,14 +105,13 @@ class FeatureRidge:
         variance = self._by_rows(X, memory_budget, lambda phi: variance_at(phi, covariance))
         return np.maximum(variance, 0.0)
 
-    def leave_one_out(self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None) -> FloatArray:
-        """Return residuals (n, n_outputs) of the fit on all blocks, of every row from the fit without it."""
+    def leave_one_out(
+        self, X: FloatArray, y: FloatArray, sample_weight: FloatArray | None
+    ) -> RidgeWithoutRows:
+        """Leave every row out of the fit on all blocks."""
+        centred = y - self.intercept
         return ridge_leave_one_out(
-            lambda rows: self.features(X[rows]),
-            y - self.intercept,
-            self.total,
-            self.alpha,
-            sample_weight=sample_weight,
+            self.features, X, centred, self.total, self.alpha, sample_weight=sample_weight
         )
 
     def __len__(self) -> int:

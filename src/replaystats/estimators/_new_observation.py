@@ -18,12 +18,13 @@ from ..engine.learner import take_rows
 from ..inference.intervals import Interval
 from ..inference.local_noise import LocalNoise
 from ..inference.new_observation import (
+    Changes,
     Coverage,
     LeftOut,
     jackknife_plus,
+    jackknife_plus_of_changes,
     leave_out,
     measured_coverage,
-    residual_interval,
 )
 
 Grouping = Callable[[Any], Any] | str | int | None
@@ -38,12 +39,15 @@ class Calibration:
     predictions, residuals : ndarray of shape (n, n_outputs)
         Of every row by fits without it.
     left_out : LeftOut or None
-        Where the fits are members: which of them, for the jackknife+.
+        Where the fits are members: which of them left the row out.
+    changes : callable or None
+        Else: takes points, returns what leaving out single rows changes there.
     """
 
     predictions: FloatArray
     residuals: FloatArray
-    left_out: LeftOut | None
+    left_out: LeftOut | None = None
+    changes: Callable[[Any], Changes] | None = None
 
 
 class PredictsNewObservations(ABC):
@@ -112,10 +116,9 @@ class PredictsNewObservations(ABC):
         - Members on random subsets: jackknife+-after-bootstrap. If rows and the new one are exchangeable, it
           covers with probability at least ``1 - 2 (1 - confidence_level)`` for any regressor and any
           distribution (Kim, Xu and Barber 2020), and in practice with `confidence_level`.
-        - ``method="features"`` and ``"local"``: plus and minus a quantile of exact leave-one-out residuals,
-          the jackknife. It reaches the level where one row hardly changes the fit; there is no guarantee
-          for fits that hang on single rows. Widths and penalties that were learnt from all rows are held
-          fixed, which makes residuals slightly too small when there are many features and few rows.
+        - ``method="features"`` and ``"local"``: jackknife+ with exact leave-one-out fits, for which the same
+          is proved (Barber and others 2021). Units, widths, penalties, landmarks and cuts are those of all
+          rows; where they were learnt from few rows with many features, residuals are slightly too small.
         - Either way the level holds on average over points, within groups where there are some; `scale`
           brings single points nearer to it.
         """
@@ -165,19 +168,27 @@ class PredictsNewObservations(ABC):
     ) -> Interval:
         """Return the interval at the points `asked`, from the training rows `rows`."""
         known = self._calibration()
-        scales: dict[str, Any] = {}
-        if noise is not None and at_points is not None:
-            scales = {"scale": noise.scale[rows], "scale_at_points": at_points[asked]}
         here = take_rows(points, asked)
+        at_points = None if at_points is None else at_points[asked]
         with config_context(memory_budget=self.memory_budget):
-            if known.left_out is None:
-                return residual_interval(self._mean(here), known.residuals[rows], confidence_level, **scales)
+            if known.changes is not None:
+                return jackknife_plus_of_changes(
+                    self._mean(here),
+                    known.residuals,
+                    known.changes(here),
+                    rows,
+                    confidence_level,
+                    scale=None if noise is None else noise.scale,
+                    scale_at_points=at_points,
+                )
+            assert known.left_out is not None
             return jackknife_plus(
                 known.left_out.rows(rows),
                 lambda part: self._members(take_rows(here, part)),
                 len(asked),
                 confidence_level,
-                **scales,
+                scale=None if noise is None else noise.scale[rows],
+                scale_at_points=at_points,
             )
 
     def _calibration(self) -> Calibration:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.arrays import like
+from .._core.arrays import is_foreign, like
 from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.random import as_generator
@@ -28,15 +28,19 @@ from ..inference.questions import Setting
 from ..inference.support import MAX_OBSERVED
 from ..inference.trade import MAX_POINTS
 from ..inference.undetermined import ValueRange
-from ..moments import HeldMoments
+from ..moments import FactoredMoments, HeldMoments, Moments
+from ..moments.groups import Grouping, choose_grouping, grouped_moments
 from ..moments.steps import DiscountLike, step_discounts
 from ..moments.units import join_moments
 from ..plans import ResamplingPlan, make_plan
 from .policy_value import PolicyValue, mean_features
 
 METHODS = ("replay", "recommended")
-# Where the search for enough replicates starts, and how many balanced solutions are averaged by default.
-PILOT_RESAMPLES, RECOMMENDED_RESAMPLES = 100, 100
+# Where the search for enough replicates starts, for single units and for groups, and where it ends.
+PILOT_RESAMPLES, GROUPED_PILOT = 100, 25
+MOST_RESAMPLES, MOST_UNCONTROLLED = 10_000, 1000
+# How many balanced solutions are averaged by default.
+RECOMMENDED_RESAMPLES = 100
 
 
 class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
@@ -95,6 +99,10 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
         check_choice(self.method, "method", METHODS)
         self.moments_: HeldMoments = moments
         self.choices_: dict[str, Choice] = {}
+        self.grouping_ = None if plan is not None else self._grouping(moments, rng)
+        if self.grouping_ is not None:
+            moments = grouped_moments(moments, self.grouping_)
+            self.choices_["groups"] = Choice(self.grouping_.n_groups, self.grouping_.reason)
         self.plug_in_ = plug_in(moments, self.solver)
         resources: dict[str, Any] = {
             "executor": make_executor(self.n_jobs),
@@ -107,16 +115,26 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
             )
             self.estimate_: Estimate = self.recommendation_.estimate
         else:
+            given = plan is not None
             plan = self._plan(moments, rng) if plan is None else plan
             answers = replicate(moments, plan, solver=self.solver, on_failure=self.on_failure, **resources)
             self.estimate_ = average(answers, self.average)
-            if self.n_resamples == "auto":
-                self.estimate_, self.choices_["n_resamples"] = grow_resamples(self.estimate_)
+            if self.n_resamples == "auto" and not given:
+                # Without the control variate noise may never become small: then as many as were once usual.
+                most = MOST_RESAMPLES if self.estimate_.method == "controlled" else MOST_UNCONTROLLED
+                self.estimate_, self.choices_["n_resamples"] = grow_resamples(self.estimate_, most=most)
         self.plug_in_ = replace(self.plug_in_, setting=self._setting())
         self.estimate_ = replace(self.estimate_, setting=self._setting())
         replicates = self.estimate_.replicates
         self.plan_: ResamplingPlan | None = None if replicates is None else replicates.plan
         return self
+
+    def _grouping(self, moments: HeldMoments, rng: np.random.Generator) -> Grouping | None:
+        """Deal units into groups where single ones would cost many times the plug-in."""
+        if not isinstance(moments, Moments | FactoredMoments) or is_foreign(getattr(moments, "rows", None)):
+            return None
+        count = PILOT_RESAMPLES if isinstance(self.n_resamples, str) else self.n_resamples
+        return choose_grouping(moments, count, rng)
 
     def _plan(self, moments: HeldMoments, rng: np.random.Generator) -> ResamplingPlan:
         """Draw the subsets, settling what is "auto"."""
@@ -125,13 +143,22 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
             check_choice(size, "subsample_size", ("auto",))
             self.choices_["subsample_size"] = choose_subsample_size(moments, solver=self.solver)
             size = self.choices_["subsample_size"].value
+        elif self.grouping_ is not None:
+            size = self.grouping_.subsample_size(size)
         return make_plan(
             moments.n_observations,
             statistic=self.statistic,
             subsample_size=size,
-            n_resamples=PILOT_RESAMPLES if self.n_resamples == "auto" else self.n_resamples,
+            n_resamples=self._first_resamples(),
             rng=rng,
         )
+
+    def _first_resamples(self) -> Any:
+        """Return how many subsets are drawn at first."""
+        if not isinstance(self.n_resamples, str):
+            return self.n_resamples
+        check_choice(self.n_resamples, "n_resamples", ("auto",))
+        return PILOT_RESAMPLES if self.grouping_ is None else GROUPED_PILOT
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return the replayed estimate at `X`, shape (m,) or (m, n_outputs), in the kind of array `X` is."""
@@ -206,7 +233,8 @@ class PolicyEvaluation(ReplayedMoments):
         if rng is not None:
             self._rewards_seen: tuple[float, float] | None = None
             basis = Scaled(self.basis) if self.scale_features else self.basis
-            self.basis_: Basis = basis.fit(points, rng)
+            departed = data.departed if len(points) == len(data.states) else None
+            self.basis_: Basis = basis.fit(points, rng, departed=departed)
         else:
             points = np.concatenate([self._visited, points])
         self._visited = points[:: -(-len(points) // MAX_OBSERVED)]

@@ -74,7 +74,7 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     True
     """
     X, y = on_host(X), np.asarray(on_host(y))
-    X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+    X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
     _check_fitted(fitted, X, y)
     plan = _plan_of(fitted, len(y))
     template = fitted.estimator_ if hasattr(fitted, "estimator_") else fitted.estimator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..inference.out_of_bag import OutOfBag
 from ..kernel.fits import KernelRidgeReplicates, replicate_kernel_ridge
 from ..kernel.kernels import PRECOMPUTED, Kernel, KernelLike
 from ..kernel.local import LocalKernelRidge
-from ..kernel.local_influence import jackknife_variance, leave_one_out
+from ..kernel.local_influence import LocalChanges, jackknife_variance, leave_one_out
 from ..plans import ResamplingPlan, plan_from_indices
 from ._feature_ridge import FeatureRidge
 from ._kernel_fitting import KernelFitting
@@ -368,14 +369,15 @@ class ReplayKernelRidge(ReplayedRegression):
 
     def _calibrate(self) -> Calibration:
         """Predict every row without itself: exact leave-one-out where rows are not drawn."""
-        fitted = self.replicates_
+        fitted, executor = self.replicates_, make_executor(self.n_jobs)
         if isinstance(fitted, FeatureRidge):
-            residuals = fitted.leave_one_out(self.X_fit_, self._targets, self._weight)
-        elif isinstance(fitted, LocalKernelRidge):
-            residuals = self._targets - leave_one_out(fitted, executor=make_executor(self.n_jobs))
-        else:
-            return super()._calibrate()
-        return Calibration(self._targets - residuals, residuals, None)
+            without = fitted.leave_one_out(self.X_fit_, self._targets, self._weight)
+            return Calibration(self._targets - without.residuals, without.residuals, changes=without.at)
+        if isinstance(fitted, LocalKernelRidge):
+            predictions = leave_one_out(fitted, executor=executor)
+            changes = partial(LocalChanges, fitted, executor=executor)
+            return Calibration(predictions, self._targets - predictions, changes=changes)
+        return super()._calibrate()
 
     def _noise_points(self, X: FloatArray) -> FloatArray:
         """Return points in the units of the kernel, so that features that do not matter are no distance."""

@@ -158,7 +158,9 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
         max_iter = check_int(self.max_iter, "max_iter")
         tol = check_real(self.tol, "tol", low=0.0)
         rng = as_generator(self.random_state)
-        basis = (Scaled(self.basis) if self.scale_features else self.basis).fit(data.states, rng)
+        basis = (Scaled(self.basis) if self.scale_features else self.basis).fit(
+            data.states, rng, departed=data.departed
+        )
         n_actions = discrete_actions(data, self.initial_policy, self.n_actions)
         if n_actions is None:
             got = f"actions of dtype {action_rows(data).dtype}"

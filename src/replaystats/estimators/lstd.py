@@ -80,8 +80,10 @@ class LSTD(PolicyEvaluation):
         The estimate from all data at once.
     basis_, moments_, plan_
         What it was made from.
+    grouping_ : Grouping or None
+        Which units are drawn together, where single ones would have cost many times the plug-in.
     choices_ : dict
-        What "auto" stood for, and why.
+        What "auto" stood for, how many groups there are, and why.
 
     Examples
     --------
@@ -108,7 +110,7 @@ class LSTD(PolicyEvaluation):
         method: str = "replay",
         statistic: str = "U",
         subsample_size: Any = 0.5,
-        n_resamples: Any = 500,
+        n_resamples: Any = "auto",
         solver: Solver | None = None,
         average: str = "auto",
         reward: RewardLike = None,

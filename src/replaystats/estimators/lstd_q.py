@@ -89,7 +89,7 @@ class LSTDQ(PolicyEvaluation):
         method: str = "replay",
         statistic: str = "U",
         subsample_size: Any = 0.5,
-        n_resamples: Any = 500,
+        n_resamples: Any = "auto",
         solver: Solver | None = None,
         average: str = "auto",
         reward: RewardLike = None,

@@ -62,7 +62,7 @@ class MomentRatio(ReplayedMoments):
         method: str = "replay",
         statistic: str = "U",
         subsample_size: Any = 0.5,
-        n_resamples: Any = 500,
+        n_resamples: Any = "auto",
         solver: Solver | None = None,
         average: str = "auto",
         on_failure: str = "warn",

@@ -140,6 +140,10 @@ def hoeffding_variance(zeta: ArrayLike, n_observations: int) -> float:
     n_observations : int
         n >= k.
 
+    Returns
+    -------
+    float
+
     Examples
     --------
     >>> hoeffding_variance([0.25, 0.5], 10)  # a mean of two: zeta_1 = s^2 / 4, zeta_2 = s^2 / 2
@@ -154,6 +158,19 @@ def hoeffding_variance(zeta: ArrayLike, n_observations: int) -> float:
 
 def blom_variance(complete_variance: ArrayLike, zeta_kk: ArrayLike, n_resamples: int) -> FloatArray:
     """Return Var(U_nkB) = (1 - 1/B) Var(U_nk) + zeta_kk / B (Blom's identity, paper's Appendix).
+
+    Parameters
+    ----------
+    complete_variance : array-like
+        Var(U_nk), over all subsets.
+    zeta_kk : array-like
+        Variance of one subset's answer.
+    n_resamples : int
+        B.
+
+    Returns
+    -------
+    ndarray
 
     Examples
     --------

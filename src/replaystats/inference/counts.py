@@ -79,6 +79,15 @@ def _on_device(plan: ResamplingPlan, right: Any, reference: Any) -> Iterator[tup
 def subset_overlaps(plan: ResamplingPlan) -> FloatArray:
     """Return W W^T: how many observations (times their counts) every two subsets share, shape (B, B).
 
+    Parameters
+    ----------
+    plan : ResamplingPlan
+        B subsets.
+
+    Returns
+    -------
+    ndarray of shape (B, B)
+
     Examples
     --------
     >>> from replaystats.plans import plan_from_indices

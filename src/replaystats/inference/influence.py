@@ -31,6 +31,7 @@ def influence_values(moments: AnyMoments, solver: Solver | None = None) -> Float
     Parameters
     ----------
     moments : Moments or FactoredMoments
+        n observations.
     solver : Solver, optional
         As for the plug-in; a penalty enters A.
 
@@ -52,9 +53,26 @@ def sandwich_covariance(moments: AnyMoments, solver: Solver | None = None) -> Fl
 
     Equal to the paper's Lemma 1, G Sigma_0 G^T / n with Sigma_0 the sample covariance of (vec g, f).
 
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+        n observations.
+    solver : Solver, optional
+        That of the plug-in; default `Auto`.
+
     Returns
     -------
     ndarray of shape (q, q) or (n_outputs, q, q)
+
+    See Also
+    --------
+    jackknife_covariance : The same from exact refits without each observation.
+
+    Examples
+    --------
+    >>> y = np.array([1.0, 3.0, 4.0, 8.0])
+    >>> bool(np.isclose(sandwich_covariance(Moments(np.ones(4), y)).item(), y.var(ddof=1) / 4))  # of a mean
+    True
     """
     n, linear = moments.n_observations, linearise(moments, solver)
     blocks = [slice(first, min(first + TILE_ROWS, n)) for first in range(0, n, TILE_ROWS)]
@@ -66,6 +84,13 @@ def delete_one(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:
     """Return the plug-ins without each observation in turn, exactly and without refits.
 
         theta_(-i) = theta - (I - R g_i)^-1 R (f_i - g_i theta),   R = A^-1 on the scale of sums.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+        n observations.
+    solver : Solver, optional
+        That of the plug-in; default `Auto`.
 
     Returns
     -------
@@ -90,7 +115,29 @@ def delete_one(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:
 
 
 def jackknife_covariance(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:
-    """Return the delete-one jackknife covariance of the plug-in, shape (q, q) or (n_outputs, q, q)."""
+    """Return the delete-one jackknife covariance of the plug-in, shape (q, q) or (n_outputs, q, q).
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+        n observations.
+    solver : Solver, optional
+        That of the plug-in; default `Auto`.
+
+    Returns
+    -------
+    ndarray of shape (q, q) or (n_outputs, q, q)
+
+    See Also
+    --------
+    sandwich_covariance : To first order, without refits.
+
+    Examples
+    --------
+    >>> y = np.array([1.0, 3.0, 4.0, 8.0])
+    >>> bool(np.isclose(jackknife_covariance(Moments(np.ones(4), y)).item(), y.var(ddof=1) / 4))  # of a mean
+    True
+    """
     n, linear = moments.n_observations, linearise(moments, solver)
     total = np.zeros_like(linear.theta)
     square = gram(total[None])
@@ -110,7 +157,24 @@ def leverage_covariance(moments: AnyMoments, solver: Solver | None = None) -> Fl
 
 
 def jackknife_bias(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:
-    """Return the jackknife estimate of the plug-in's bias, shape of theta."""
+    """Return the jackknife estimate of the plug-in's bias, shape of theta.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+        n observations.
+    solver : Solver, optional
+        That of the plug-in; default `Auto`.
+
+    Returns
+    -------
+    ndarray of shape (q,) or (q, n_outputs)
+
+    Examples
+    --------
+    >>> jackknife_bias(Moments(np.ones(3), [1.0, 3.0, 5.0])).round(12) + 0.0  # a mean has none
+    array([0.])
+    """
     n, linear = moments.n_observations, linearise(moments, solver)
     total = sum(shifts.sum(axis=0) for _, _, shifts in delete_one_shifts(moments, linear))
     return np.asarray(-(n - 1) / n * total)

@@ -1,38 +1,86 @@
-"""Leave-one-out residuals of ridge regression from its one system: no row is fitted again."""
+"""Ridge regression without single rows, from its one system: no row is fitted again.
+
+The fit solves (A + alpha I) theta = b with A = Phi^T W Phi and b = Phi^T W y. With L L^T = A + alpha I,
+u = L^-1 phi and h_i = w_i |u_i|^2, exactly
+
+    e_i = (y_i - phi_i^T theta) / (1 - h_i)             residual of row i from the fit without it
+    h(x) - h_-i(x) = w_i e_i u(x)^T u_i                 change of the prediction at x when row i is left out
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import solve_triangular
 
 from .._core.config import memory_budget, takes_memory_budget
-from .._core.typing import FloatArray
+from .._core.typing import FloatArray, IntArray
+
+Features = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RidgeWithoutRows:
+    """Leave-one-out residuals of a ridge regression, and what leaving rows out does elsewhere.
+
+    Attributes
+    ----------
+    residuals : ndarray of shape (n, n_outputs)
+    """
+
+    residuals: FloatArray
+    _features: Features
+    _X: FloatArray
+    _lower: FloatArray  # (q, q)
+    _pull: FloatArray  # (n, n_outputs): w_i e_i
+    _reach: FloatArray  # (n_outputs,): the largest |w_i e_i u_i|
+
+    def at(self, X: FloatArray) -> RidgeChanges:
+        """Return the changes at points (m, p)."""
+        return RidgeChanges(self, _whitened(self._lower, self._features(X)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RidgeChanges:
+    """Changes of predictions at some points; see `inference.new_observation.Changes`."""
+
+    _fit: RidgeWithoutRows
+    _points: FloatArray  # (m, q)
+
+    def reach(self, points: slice, output: int) -> FloatArray:
+        """Bound |change| over all rows, by Cauchy-Schwarz, shape (t,)."""
+        return np.asarray(np.linalg.norm(self._points[points], axis=1) * self._fit._reach[output])
+
+    def values(self, points: slice, rows: IntArray, output: int) -> FloatArray:
+        """Return prediction minus prediction without the row, shape (t, r)."""
+        fit = self._fit
+        u = _whitened(fit._lower, fit._features(fit._X[rows]))
+        return np.asarray(self._points[points] @ (fit._pull[rows, output, None] * u).T)
 
 
 @takes_memory_budget
 def ridge_leave_one_out(
-    features: Callable[[slice], FloatArray],
+    features: Features,
+    X: FloatArray,
     y: FloatArray,
     A: FloatArray,
     alpha: float,
     *,
     sample_weight: FloatArray | None = None,
-) -> FloatArray:
-    """Return what every row misses when it is predicted by the fit on the others.
-
-    The fit solves ``(A + alpha I) theta = b`` with A = Phi^T W Phi and b = Phi^T W y. With
-    h_i = w_i phi_i^T (A + alpha I)^-1 phi_i, the residual of row i from the fit without it is
-    ``(y_i - phi_i^T theta) / (1 - h_i)``, exactly.
+) -> RidgeWithoutRows:
+    """Leave every row out of a ridge regression.
 
     Parameters
     ----------
     features : callable
-        Takes a slice of rows, returns their features (r, q).
+        Takes points (r, p), returns their features (r, q).
+    X : ndarray of shape (n, p)
     y : ndarray of shape (n, n_outputs)
         In the units of the fit (centred, where it is).
     A : ndarray of shape (q, q)
+        The (weighted) sum of phi phi^T.
     alpha : float
     sample_weight : ndarray of shape (n,), optional
 
@@ -44,22 +92,28 @@ def ridge_leave_one_out(
     --------
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(20, 3)), rng.normal(size=(20, 1))
-    >>> left_out = ridge_leave_one_out(lambda rows: X[rows], y, X.T @ X, 0.5)
+    >>> without = ridge_leave_one_out(lambda X: X, X, y, X.T @ X, 0.5)
     >>> theta = np.linalg.solve(X[1:].T @ X[1:] + 0.5 * np.eye(3), X[1:].T @ y[1:])
-    >>> np.allclose(left_out[0], y[0] - X[0] @ theta)
+    >>> np.allclose(without.residuals[0], y[0] - X[0] @ theta)
     True
     """
     n, q = len(y), len(A)
-    factor = cho_factor(A + alpha * np.eye(q), lower=True)
-    weight = np.ones(n) if sample_weight is None else sample_weight
+    lower = np.linalg.cholesky(A + alpha * np.eye(q))
+    weight = np.ones((n, 1)) if sample_weight is None else sample_weight[:, None]
     step = max(1, memory_budget() // (64 * q))
     parts = [slice(first, min(first + step, n)) for first in range(0, n, step)]
-    b = sum(features(rows).T @ (weight[rows, None] * y[rows]) for rows in parts)
-    theta = cho_solve(factor, b)
-    residuals = np.empty_like(y)
+    # In whitened features u the fit is u^T L^-1 b.
+    b = sum(_whitened(lower, features(X[rows])).T @ (weight[rows] * y[rows]) for rows in parts)
+    residuals, length = np.empty_like(y), np.empty((n, 1))
     for rows in parts:
-        phi = features(rows)
-        leverage = weight[rows] * np.einsum("rq,qr->r", phi, cho_solve(factor, phi.T))
-        left = np.maximum(1.0 - leverage, np.finfo(np.float64).eps)[:, None]
-        residuals[rows] = (y[rows] - phi @ theta) / left
-    return residuals
+        u = _whitened(lower, features(X[rows]))
+        square = np.einsum("rq,rq->r", u, u)[:, None]
+        left = np.maximum(1.0 - weight[rows] * square, np.finfo(np.float64).eps)
+        residuals[rows], length[rows] = (y[rows] - u @ b) / left, np.sqrt(square)
+    pull = weight * residuals
+    reach = np.abs(pull * length).max(axis=0)
+    return RidgeWithoutRows(residuals, features, X, lower, pull, reach)
+
+
+def _whitened(lower: FloatArray, phi: FloatArray) -> FloatArray:
+    return np.asarray(solve_triangular(lower, phi.T, lower=True).T)

@@ -14,6 +14,7 @@ from .._core.typing import FloatArray
 
 # What bears members that explode, and what is the mean of something.
 ROBUST_METHODS = ("median", "trimmed")
+LEAST_FOR_TAILS = 100
 
 
 def locate(theta: FloatArray, method: str, *, weights: FloatArray | None = None, trim: float) -> FloatArray:
@@ -59,6 +60,8 @@ def tail_index(theta: FloatArray) -> float:
     """Return Hill's estimate of the tail index of the replicates: below 2 they have no variance.
 
     Distances from the median in units of the median absolute deviation, largest coefficient; the top tenth.
+    Fewer than 100 replicates do not show their tail: NaN.
+
     Normal replicates have an index of about 5 and more.
 
     Examples
@@ -67,6 +70,8 @@ def tail_index(theta: FloatArray) -> float:
     >>> tail_index(rng.normal(size=(1000, 3))) > 4 > 2 > tail_index(rng.standard_cauchy((1000, 3)))
     True
     """
+    if len(theta) < LEAST_FOR_TAILS:
+        return float("nan")
     flat = theta.reshape(len(theta), -1)
     deviation = np.abs(flat - np.median(flat, axis=0))
     scale = np.median(deviation, axis=0)
@@ -74,8 +79,6 @@ def tail_index(theta: FloatArray) -> float:
     if not moving.any():
         return float("inf")
     distance = np.sort((deviation[:, moving] / scale[moving]).max(axis=1))
-    n_top = max(5, len(distance) // 10)
-    if n_top >= len(distance):
-        return float("nan")
+    n_top = len(distance) // 10
     excess = np.log(distance[-n_top:] / distance[-n_top - 1])
     return float(1 / excess.mean()) if excess.mean() > 0 else float("inf")

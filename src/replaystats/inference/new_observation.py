@@ -1,4 +1,4 @@
-"""Intervals for a new observation, from members that did not see a row or from leave-one-out residuals.
+"""Intervals for a new observation, from members that did not see a row or from exact leave-one-out fits.
 
 Jackknife+-after-bootstrap. With mu_-i the average of the members whose subset leaves row i out, and
 R_i = |y_i - mu_-i(x_i)|, the interval at x with rank r = ceil(level (n + 1)) is
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -178,48 +178,72 @@ def jackknife_plus(
     return Interval(-low, high)
 
 
-def residual_interval(
+class Changes(Protocol):
+    """What leaving out single rows does to predictions, known without a second fit."""
+
+    def reach(self, points: slice, output: int) -> FloatArray:
+        """Return a bound of |change| over all rows, for every point, shape (t,)."""
+
+    def values(self, points: slice, rows: IntArray, output: int) -> FloatArray:
+        """Return prediction minus prediction without the row, shape (t, r)."""
+
+
+@takes_memory_budget
+def jackknife_plus_of_changes(
     mean: FloatArray,
     residuals: FloatArray,
+    changes: Changes,
+    rows: IntArray,
     confidence_level: float,
     *,
     scale: FloatArray | None = None,
     scale_at_points: FloatArray | None = None,
 ) -> Interval:
-    """Return the mean prediction plus and minus a quantile of leave-one-out or held-out residuals.
+    """Return the jackknife+ interval of a fit whose leave-one-out predictions are known exactly.
 
     Parameters
     ----------
     mean : ndarray of shape (m, n_outputs)
+        Predictions at the points.
     residuals : ndarray of shape (n, n_outputs)
-        Of rows that their predictions did not use. NaN takes no part.
+        Of every training row from the fit without it.
+    changes : Changes
+    rows : ndarray of int, shape (r,)
+        Training rows to use.
     confidence_level : float in (0, 1)
-    scale, scale_at_points : ndarray, optional
+    scale, scale_at_points : ndarray of shape (n, n_outputs) and (m, n_outputs), optional
         As in `jackknife_plus`.
+
+    Returns
+    -------
+    Interval
+        Arrays (m, n_outputs).
 
     Notes
     -----
-    With held-out residuals (the mean was fitted on other rows) this is split conformal prediction, and a new
-    observation is inside with probability at least `confidence_level`. With leave-one-out residuals it is
-    the jackknife: the level is reached in the limit for predictions that one row hardly changes, and there
-    is no guarantee otherwise.
-
-    Examples
-    --------
-    >>> residual_interval(np.zeros((1, 1)), np.arange(-4.0, 6)[:, None], 0.8)
-    Interval(low=array([[-4.]]), high=array([[4.]]))
+    If rows and the new observation are exchangeable and the fit treats rows alike, a new observation is
+    inside with probability at least ``1 - 2 (1 - confidence_level)``, whatever the distribution (Barber,
+    Candes, Ramdas and Tibshirani 2021), and in practice with `confidence_level`.
     """
-    half = np.empty_like(mean)
-    for output in range(mean.shape[1]):
-        size = np.abs(residuals[:, output])
+    low, high = np.full((2, *mean.shape), np.inf)
+    rank = rank_of(len(rows), confidence_level)
+    step = max(1, min(_POINTS_AT_ONCE, memory_budget() // (64 * len(residuals))))
+    for output in range(mean.shape[1] if rank <= len(rows) else 0):
+        sizes = np.abs(residuals[rows, output])
         if scale is not None:
-            size = size / scale[:, output]
-        size = np.sort(size[np.isfinite(size)])
-        rank = rank_of(len(size), confidence_level)
-        half[:, output] = size[rank - 1] if rank <= len(size) else np.inf
-    if scale_at_points is not None:
-        half *= scale_at_points
-    return Interval(mean - half, mean + half)
+            sizes = sizes / scale[rows, output]
+        order = np.argsort(sizes, kind="stable")
+        sizes, ordered = sizes[order], rows[order]
+        for part in _slices(0, len(mean), step):
+            here = (
+                np.ones(part.stop - part.start) if scale_at_points is None else scale_at_points[part, output]
+            )
+            delta = float((changes.reach(part, output) / here).max())
+            first, last = _band(sizes, rank, delta)
+            change = changes.values(part, ordered[first:last], output)
+            found = _ranked(here[:, None] * sizes[first:last], -change, rank - 1 - first)
+            low[part, output], high[part, output] = found
+    return Interval(mean - low, mean + high)
 
 
 def rank_of(n: int, confidence_level: float) -> int:
@@ -327,19 +351,27 @@ class _Search:
     def _order_statistics(
         self, around: FloatArray, scale: FloatArray, delta: float
     ) -> tuple[FloatArray, FloatArray]:
-        pivot, margin = self.sizes[self.rank - 1], 2 * delta * (1 + 1e-9)
-        first = int(np.searchsorted(self.sizes, pivot - margin, side="left"))
-        last = int(np.searchsorted(self.sizes, pivot + margin, side="right"))
+        first, last = _band(self.sizes, self.rank, delta)
         means = np.empty((len(around), last - first))
         for rows in _slices(first, last, _ROWS_AT_ONCE):
             means[:, rows.start - first : rows.stop - first] = around @ self.rows.averaging(rows).T
-        sizes = scale[:, None] * self.sizes[first:last]
-        place = self.rank - 1 - first
-        found = []
-        for values in (sizes - means, np.add(sizes, means, out=means)):
-            values.partition(place, axis=1)
-            found.append(values[:, place].copy())
-        return found[0], found[1]
+        return _ranked(scale[:, None] * self.sizes[first:last], means, self.rank - 1 - first)
+
+
+def _band(sizes: FloatArray, rank: int, delta: float) -> tuple[int, int]:
+    """Return which of the increasing sizes can decide when each may move by `delta` and so may the answer."""
+    pivot, margin = sizes[rank - 1], 2 * delta * (1 + 1e-9)
+    first = int(np.searchsorted(sizes, pivot - margin, side="left"))
+    return first, int(np.searchsorted(sizes, pivot + margin, side="right"))
+
+
+def _ranked(sizes: FloatArray, means: FloatArray, place: int) -> tuple[FloatArray, FloatArray]:
+    """Return the order statistics of sizes - means and sizes + means in every row, destroying `means`."""
+    found = []
+    for values in (sizes - means, np.add(sizes, means, out=means)):
+        values.partition(place, axis=1)
+        found.append(values[:, place].copy())
+    return found[0], found[1]
 
 
 def _search(left_out: LeftOut, known: IntArray, rank: int, scale: FloatArray | None, output: int) -> _Search:

@@ -103,7 +103,9 @@ def kernel_ridge_on_device(
     X : array of shape (n, p)
         Of PyTorch, CuPy or JAX; its precision is used throughout.
     y : array of shape (n,) or (n, n_outputs)
+        Targets, where X is.
     plan : ResamplingPlan
+        Subsets of equal probability.
     alpha : float
         Penalty, the same on every subset.
     gamma : float, optional
@@ -112,6 +114,14 @@ def kernel_ridge_on_device(
     Returns
     -------
     DeviceKernelRidge
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> X, y = rs.simulate.two_bumps(60, rng=0)
+    >>> plan = rs.make_plan(60, subsample_size=20, n_resamples=5, rng=0)
+    >>> kernel_ridge_on_device(X, y, plan, alpha=0.1)  # NumPy here; torch.asarray(X, device="cuda") there
+    DeviceKernelRidge(5 fits of k=20 of n=60)
     """
     xp = array_namespace(X)
     check_finite(X, "X")

@@ -11,6 +11,7 @@ exactly, for the leaves as they are cut. Averages over trees average both, so no
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
@@ -57,7 +58,35 @@ def jackknife_variance(model: LocalKernelRidge, X: FloatArray, *, executor: Exec
     return np.concatenate(parts) if parts else np.empty((0, model.problem.y.shape[1]))
 
 
-def _variance(model: LocalKernelRidge, X: FloatArray, executor: Executor) -> FloatArray:
+@dataclass(slots=True, eq=False)
+class LocalChanges:
+    """What leaving out single rows does at points X (m, p); see `inference.new_observation.Changes`."""
+
+    model: LocalKernelRidge
+    X: FloatArray
+    executor: Executor
+    _last: tuple[slice, list[sparse.csc_array]] | None = None
+
+    def reach(self, points: slice, output: int) -> FloatArray:
+        """Return the largest |change| over all rows, shape (t,)."""
+        found = abs(self._at(points)[output]).max(axis=1)
+        return np.asarray(found.toarray()).ravel()
+
+    def values(self, points: slice, rows: IntArray, output: int) -> FloatArray:
+        """Return prediction minus prediction without the row, shape (t, r)."""
+        return np.asarray(self._at(points)[output][:, rows].toarray())
+
+    def _at(self, points: slice) -> list[sparse.csc_array]:
+        if self._last is None or self._last[0] != points:
+            changes = changes_without_rows(self.model, self.X[points], executor=self.executor)
+            self._last = points, [sparse.csc_array(change) for change in changes]
+        return self._last[1]
+
+
+def changes_without_rows(
+    model: LocalKernelRidge, X: FloatArray, *, executor: Executor
+) -> list[sparse.csr_array]:
+    """Return, for every output, prediction at X (m, p) minus that without each row, sparse (m, n)."""
     problem, (n, n_outputs) = model.problem, model.problem.y.shape
     points = X if problem.shared_scaling is None else problem.shared_scaling(X)
     tasks = list(_arrivals(model, points))
@@ -67,18 +96,25 @@ def _variance(model: LocalKernelRidge, X: FloatArray, executor: Executor) -> Flo
         weights = _weights(problem, rows, points[arrived])  # (k, r)
         return weights[:, :, None] * _residuals(problem, rows)[:, None, :] / len(model.trees)
 
-    variance = np.zeros((len(X), n_outputs))
     found = executor.map(changes, tasks)
     place = [
         (np.tile(arrived, len(rows)), np.repeat(rows, len(arrived)))
         for rows, arrived in tasks  # a row comes once per tree, and its changes add up
     ]
     index = tuple(np.concatenate(part) for part in zip(*place, strict=True))
-    for output in range(n_outputs):
-        values = np.concatenate([change[:, :, output].ravel() for change in found])
-        summed = sparse.csr_array((values, index), shape=(len(X), n))
-        variance[:, output] = (n - 1) / n * np.asarray((summed**2).sum(axis=1)).ravel()
-    return variance
+    return [
+        sparse.csr_array(
+            (np.concatenate([change[:, :, output].ravel() for change in found]), index), shape=(len(X), n)
+        )
+        for output in range(n_outputs)
+    ]
+
+
+def _variance(model: LocalKernelRidge, X: FloatArray, executor: Executor) -> FloatArray:
+    n = len(model.problem.y)
+    changes = changes_without_rows(model, X, executor=executor)
+    squares = [np.asarray((change**2).sum(axis=1)).ravel() for change in changes]
+    return np.asarray((n - 1) / n * np.column_stack(squares))
 
 
 def _arrivals(model: LocalKernelRidge, points: FloatArray) -> Iterator[tuple[IntArray, IntArray]]:

@@ -8,12 +8,14 @@ from .estimate import (
     plot_replicates,
     plot_variance,
 )
+from .levels import plot_levels
 
 __all__ = [
     "plot_band",
     "plot_convergence",
     "plot_fit",
     "plot_influence",
+    "plot_levels",
     "plot_replicates",
     "plot_variance",
 ]

@@ -3,44 +3,69 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._core.choice import Choice
-from .._core.typing import FloatArray
+from .._core.typing import FloatArray, IntArray
 from .._core.version import __version__
 from ..estimators import ReplayKernelRidge
+from ..estimators._regression import OutOfBagCurve
 from ..inference import Interval
-from ..inference.out_of_bag import OutOfBag
-from ..plots import plot_band, plot_convergence, plot_fit
-from ..plots.estimate import embed_figure
+from ..inference.new_observation import Coverage
 from .html import render
+from .regression_checks import Rival, rivals
+from .regression_figures import effect_figures, fit_figures
 from .tables import percent, significant
 
-MAX_SLICES = 6
-_CURVE_POINTS = 101
 SHOWN_ROWS = 10
+MAX_WIDTHS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predictions:
-    """Predictions at m rows; standard error and interval are None where they are withheld."""
+    """Predictions at m rows.
 
+    Attributes
+    ----------
+    keys : dict of str to list
+        The id columns, or the number of the row: what joins the answers to the table.
+    value, standard_error : ndarray of shape (m,)
+        NaN where the row could not be used.
+    mean, new : Interval
+        For the mean of such rows, and for a new observation.
+    notes : list of str
+        What is wrong with a row; empty where nothing is.
+    """
+
+    keys: dict[str, list[Any]]
     value: FloatArray
-    standard_error: FloatArray | None
-    interval: Interval | None
+    standard_error: FloatArray
+    mean: Interval
+    new: Interval
+    notes: list[str]
 
-    def row(self, i: int) -> dict[str, float | None]:
+    def row(self, i: int) -> dict[str, Any]:
         """Return one row as plain numbers."""
-        bounds = (None, None) if self.interval is None else tuple(float(b[i]) for b in self.interval)
-        error = None if self.standard_error is None else float(self.standard_error[i])
         return {
+            **{name: values[i] for name, values in self.keys.items()},
             "prediction": float(self.value[i]),
-            "standard_error": error,
-            "low": bounds[0],
-            "high": bounds[1],
+            "new_low": float(self.new.low[i]),
+            "new_high": float(self.new.high[i]),
+            "mean_low": float(self.mean.low[i]),
+            "mean_high": float(self.mean.high[i]),
+            "standard_error": float(self.standard_error[i]),
+            "note": self.notes[i],
         }
+
+
+class Effect(NamedTuple):
+    """One column of the table: its name, its columns in the matrix, its categories (none for numbers)."""
+
+    name: str
+    positions: IntArray
+    levels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,7 +75,7 @@ class Score:
     Attributes
     ----------
     kind : str
-        "out-of-bag", "held-out" (a fifth of the rows) or "test".
+        "out-of-bag", "leave-one-out" or "test".
     predicted, target : ndarray of shape (m,)
     """
 
@@ -77,21 +102,23 @@ class Regression:
     Attributes
     ----------
     source, command, target : str
-    names : tuple of str
-        Of the columns of the matrix the model saw.
-    numeric : tuple of int
-        Positions of those that are numbers in the table, not indicators of categories.
+    effects : tuple of Effect
+        The columns of the table that are used.
+    typical : ndarray of shape (p,)
+        A row that could exist, to vary one column of.
     model : ReplayKernelRidge
     score : Score
         Of rows the fit did not see.
     test_score : Score or None
         On the rows asked about, where their targets are known.
-    bag : OutOfBag or None
-        Out-of-bag predictions for growing numbers of subsets.
+    coverage, test_coverage : Coverage or float
+        What the interval for a new target held, of rows that had no say in it; of the test rows, or None.
+    width : float
+        Of that interval, the mean over the rows of the fit.
+    curve : OutOfBagCurve or None
+        Out-of-bag score for growing numbers of subsets.
     predictions : Predictions or None
         At the rows asked about.
-    withheld : str
-        Why there are no intervals; empty where there are.
     confidence_level : float
     notes : tuple of str
     """
@@ -100,13 +127,16 @@ class Regression:
     command: str
     target: str
     names: tuple[str, ...]
-    numeric: tuple[int, ...]
+    effects: tuple[Effect, ...]
+    typical: FloatArray
     model: ReplayKernelRidge
     score: Score
     test_score: Score | None
-    bag: OutOfBag | None
+    coverage: Coverage
+    test_coverage: float | None
+    width: float
+    curve: OutOfBagCurve | None
     predictions: Predictions | None
-    withheld: str
     confidence_level: float
     notes: tuple[str, ...]
 
@@ -114,11 +144,17 @@ class Regression:
     def sentence(self) -> str:
         """The answer in one sentence."""
         seen = self.test_score or self.score
-        said = (
-            f"A new {self.target} is predicted with a root mean squared error of {significant(seen.rmse)}, "
-            f"which explains {_explained(seen.r2)} of its variance ({seen.kind})."
+        held, where = (
+            (self.coverage.share, f"{self.coverage.n_rows:,} rows that had no say in it")
+            if self.test_coverage is None
+            else (self.test_coverage, "the test rows")
         )
-        return f"{said} No intervals: {self.withheld}" if self.withheld else said
+        return (
+            f"A new {self.target} is predicted with a root mean squared error of {significant(seen.rmse)}, "
+            f"which explains {_explained(seen.r2)} of its variance ({seen.kind}). Its "
+            f"{percent(self.confidence_level)} interval is {significant(self.width)} wide on average "
+            f"and held {percent(held)} of {where}."
+        )
 
     @property
     def choices(self) -> dict[str, Choice]:
@@ -131,6 +167,7 @@ class Regression:
         drawn = "none drawn" if plan is None else (
             f"{plan.n_resamples} of {plan.subsample_size} of {plan.n_observations}, {plan.statistic}"
         )  # fmt: skip
+        low, middle, high = (percent(share) for share in self.coverage.by_prediction)
         facts = [
             ("rows and columns", f"{len(self.model.X_fit_):,} rows, {len(self.names)} columns"),
             ("method", self.model.method_),
@@ -141,11 +178,14 @@ class Regression:
         if self.test_score is not None:
             test = self.test_score
             facts.append(("test score", f"R² {test.r2:.3f}, RMSE {significant(test.rmse)}"))
-        facts += [(f"{name}: auto", _shortened(choice)) for name, choice in self.choices.items()]
-        interval = (
-            f"withheld: {self.withheld}" if self.withheld else "of the mean prediction, not of new targets"
+        facts.append(
+            (
+                "interval for a new target",
+                f"held {percent(self.coverage.share)} of rows; of low, middle and high predictions {low}, "
+                f"{middle} and {high}",
+            )
         )
-        return [*facts, ("interval", interval)]
+        return [*facts, *((f"{name}: auto", _shortened(choice)) for name, choice in self.choices.items())]
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and words, for JSON."""
@@ -171,8 +211,10 @@ class Regression:
             "scores": {score.kind: {"r2": score.r2, "rmse": score.rmse} for score in scores},
             "interval": {
                 "level": self.confidence_level,
-                "given": not self.withheld,
-                "why_not": self.withheld,
+                "mean_width": self.width,
+                "covered": self.coverage.share,
+                "covered_by_prediction": list(self.coverage.by_prediction),
+                "covered_test": self.test_coverage,
             },
             "predictions": None if given is None else [given.row(i) for i in range(len(given.value))],
             "notes": list(self.notes),
@@ -183,28 +225,33 @@ class Regression:
 def regression_page(regression: Regression) -> str:
     """Return a self-contained HTML page about a regression."""
     score = regression.test_score or regression.score
+    held = regression.coverage.share if regression.test_coverage is None else regression.test_coverage
+    level = regression.confidence_level
     cards = [
+        {"value": percent(held), "text": f"of targets inside their {percent(level)} interval"},
+        {"value": significant(regression.width), "text": "mean width of that interval"},
         {"value": f"{score.r2:.3f}", "text": f"R² ({score.kind})"},
         {"value": significant(score.rmse), "text": f"root mean squared error of {regression.target}"},
-        {"value": f"{len(regression.model.X_fit_):,}", "text": f"rows, {len(regression.names)} columns"},
-        {"value": regression.model.method_, "text": "method"},
     ]
-    kind, text = ("bad", "intervals withheld") if regression.withheld else ("good", "intervals given")
+    # Two standard errors of a share of so many rows, and one per cent for what is not exchangeable.
+    slack = 0.01 + 2 * float(np.sqrt(level * (1 - level) / max(1, regression.coverage.n_rows)))
+    good = abs(held - level) <= slack
+    text = f"the interval for a new {regression.target} holds {percent(held)}, asked for {percent(level)}"
     return render(
         "estimate.html.j2",
         {
             "title": f"Prediction of {regression.target}",
             "subtitle": f"{regression.source}: replayed kernel ridge regression",
             "version": __version__,
-            "badge": {"kind": kind, "text": text},
+            "badge": {"kind": "good" if good else "bad", "text": text},
             "sentence": regression.sentence,
-            "notes": regression.notes,
+            "notes": dict.fromkeys(regression.notes),
             "cards": cards,
-            "tables": _prediction_table(regression),
+            "tables": [*_prediction_table(regression), _rival_table(regression)],
             "more_tables": [],
             "facts_heading": "What was fitted",
             "facts": regression.facts(),
-            "figures": [*_fit_figures(regression), *_curve_figures(regression)],
+            "figures": [*fit_figures(regression), *effect_figures(regression)],
             "about": [("command", regression.command), ("columns", ", ".join(regression.names))],
         },
     )
@@ -216,59 +263,37 @@ def _prediction_table(regression: Regression) -> list[dict[str, Any]]:
         return []
     shown = [given.row(i) for i in range(min(SHOWN_ROWS, len(given.value)))]
     level = percent(regression.confidence_level)
-    intro = f"The first {len(shown)} of {len(given.value)} rows; low and high are the {level} interval."
-    if regression.withheld:
-        intro = f"The first {len(shown)} of {len(given.value)} rows, without intervals."
+    intro = (
+        f"The first {len(shown)} of {len(given.value)} rows. 'new' is the {level} interval for the "
+        f"{regression.target} of one new case, 'mean' that of the average over many such cases."
+    )
     return [
         {
             "heading": "Predictions",
             "intro": intro,
-            "header": ["row", "prediction", "standard error", "low", "high"],
-            "rows": [
-                [str(i), *(significant(value) for value in row.values())] for i, row in enumerate(shown)
-            ],
+            "header": [name.replace("_", " ") for name in shown[0]],
+            "rows": [[_cell(value) for value in row.values()] for row in shown],
         }
     ]
 
 
-def _fit_figures(regression: Regression) -> list[dict[str, str]]:
-    score = regression.test_score or regression.score
-    fit = plot_fit(score.predicted, score.target, label=f"{score.kind} prediction")
-    fit.set_ylabel(regression.target)
-    caption = f"Every dot is a row that its prediction did not see; R² {score.r2:.3f}."
-    figures = [{"heading": "Predicted and observed", "caption": caption, "picture": embed_figure(fit.figure)}]
-    if regression.bag is not None:
-        scores = regression.bag.scores(regression.model.y_fit_[:, None])
-        known = np.isfinite(scores)
-        ax = plot_convergence(regression.bag.n_resamples[known], scores[known], label="out-of-bag R²")
-        caption = "Flat to the right: more subsets would not help."
-        figures.append({"heading": "Are there enough subsets?", "caption": caption,
-                        "picture": embed_figure(ax.figure)})  # fmt: skip
-    return figures
+def _rival_table(regression: Regression) -> dict[str, Any]:
+    own = Rival(f"this model ({regression.score.kind})", regression.score.rmse)
+    found = [own, *rivals(regression.model.X_fit_, regression.model.y_fit_)]
+    return {
+        "heading": "Beside simple methods",
+        "intro": "Root mean squared error on rows that a method did not see; the others by 5-fold "
+        "cross-validation. A smaller number is better.",
+        "header": ["method", "error", "of the mean's"],
+        "rows": [
+            [rival.name, significant(rival.rmse), percent(rival.rmse / max(found[1].rmse, 1e-300))]
+            for rival in sorted(found, key=lambda rival: rival.rmse)
+        ],
+    }
 
 
-def _curve_figures(regression: Regression) -> list[dict[str, str]]:
-    """Return the prediction along each numeric column, the others at their medians."""
-    X = regression.model.X_fit_
-    middle = np.median(X, axis=0)
-    figures = []
-    for column in regression.numeric[:MAX_SLICES]:
-        low, high = np.quantile(X[:, column], [0.01, 0.99])
-        if not high > low:
-            continue
-        line = np.tile(middle, (_CURVE_POINTS, 1))
-        line[:, column] = np.linspace(low, high, _CURVE_POINTS)
-        bounds: tuple[FloatArray, ...] = ()
-        if not regression.withheld:
-            bounds = tuple(regression.model.confidence_interval(line, regression.confidence_level))
-        value = regression.model.predict(line)
-        ax = plot_band(line[:, column], value, *bounds, observed=X[:, column])
-        name = regression.names[column]
-        ax.set_xlabel(name)
-        ax.set_ylabel(regression.target)
-        caption = f"Prediction along {name}, the other columns at their medians."
-        figures.append({"heading": f"Along {name}", "caption": caption, "picture": embed_figure(ax.figure)})
-    return figures
+def _cell(value: Any) -> str:
+    return significant(value) if isinstance(value, float) else str(value)
 
 
 def _explained(r2: float) -> str:
@@ -276,6 +301,9 @@ def _explained(r2: float) -> str:
 
 
 def _shortened(choice: Choice) -> str:
+    if isinstance(choice.value, tuple) and len(choice.value) > MAX_WIDTHS:
+        low, high = min(choice.value), max(choice.value)
+        return f"{len(choice.value)} values from {low:.2g} to {high:.2g}: {choice.reason}"
     if isinstance(choice.value, tuple):
         return f"{', '.join(f'{value:.3g}' for value in choice.value)}: {choice.reason}"
     return str(choice)

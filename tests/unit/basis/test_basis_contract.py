@@ -126,7 +126,7 @@ def test_parameter_of_a_scikit_learn_estimator(basis):
             r"`states` must be finite; got 1 NaN or infinite value\(s\), the first at index \(0, 1\)",
         ),
         ([[0.0, np.inf]], r"`states` must be finite; got 1 NaN or infinite"),
-        ([["a", "b"]], r"`states` must be a numeric 1-D or 2-D array; got list\."),
+        ([["a", "b"]], r"`states` must be a numeric 1-D or 2-D array; got text \(dtype <U1\)\."),
     ],
 )
 def test_bad_states(basis, states, sentence):

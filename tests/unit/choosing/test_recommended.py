@@ -122,14 +122,14 @@ def test_rare_states_do_not_explode(seed, n, n_states, given):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("strength", [4, 16, 64])
-def test_one_instrument_is_never_much_worse_than_the_plug_in(strength):
+def test_one_instrument_is_never_much_worse_than_the_plug_in(strength, numbers):
     """Standard errors of the ratio of rms errors are about 0.03 with 300 data sets."""
     errors = []
-    for seed in range(300):
-        z, u, v = np.random.default_rng(seed).normal(size=(3, 100))
+    for number in numbers(300):
+        z, u, v = np.random.default_rng(number).normal(size=(3, 100))
         x = math.sqrt(strength / 100) * z + 0.5 * u + math.sqrt(0.75) * v
         moments = rs.Moments(z * x, z * (x + u))
-        ours = recommended_estimate(moments, n_resamples=30, rng=seed).estimate.theta[0]
+        ours = recommended_estimate(moments, n_resamples=30, rng=number).estimate.theta[0]
         errors.append((ours - 1.0, rs.plug_in(moments).theta[0] - 1.0))
     ours, plain = np.sqrt(np.mean(np.square(errors), axis=0))
     assert ours <= 1.1 * plain
@@ -143,20 +143,20 @@ class TestPromise:
     100 other data sets are in docs/regularisation.md.
     """
 
-    def test_below_one_half_on_the_paper_setting(self, algorithm):
+    def test_below_one_half_on_the_paper_setting(self, algorithm, numbers):
         found = []
-        for seed in range(40):
-            moments = moments_of(algorithm, 500, "paper", seed)
-            found.append(error(recommended_estimate(moments, n_resamples=50, rng=seed).estimate.theta))
+        for number in numbers(40):
+            moments = moments_of(algorithm, 500, "paper", number)
+            found.append(error(recommended_estimate(moments, n_resamples=50, rng=number).estimate.theta))
         assert np.median(found) <= 0.5
         assert math.sqrt(np.mean(np.square(found))) <= 0.5
 
     @pytest.mark.parametrize("n", [200, 1000])
-    def test_no_worse_than_the_plug_in_where_that_is_good(self, algorithm, n):
+    def test_no_worse_than_the_plug_in_where_that_is_good(self, algorithm, n, numbers):
         errors = []
-        for seed in range(40):
-            moments = moments_of(algorithm, n, "uniform", seed)
-            estimate = recommended_estimate(moments, n_resamples=50, rng=seed).estimate
+        for number in numbers(40):
+            moments = moments_of(algorithm, n, "uniform", number)
+            estimate = recommended_estimate(moments, n_resamples=50, rng=number).estimate
             errors.append((error(estimate.theta), error(rs.plug_in(moments).theta)))
         ours, plain = np.array(errors).T
         assert np.median(ours) <= 1.1 * np.median(plain)

@@ -341,7 +341,7 @@ def test_a_true_process_keeps_json_clean_and_errors_apart(log):
     [
         (("--basis", "fourier:1"), "interval holds", True, True),
         (("--basis", "rbf:15"), "interval withheld", False, True),
-        (("--basis", "rbf:15", "--insist"), "interval doubtful, given on request", True, True),
+        (("--basis", "rff:14", "--insist", "-B", 100), "interval doubtful, given on request", True, True),
         (("--basis", "rbf:6", "--recommended"), "interval withheld", False, False),
     ],
 )

@@ -12,7 +12,8 @@ from sklearn.metrics import mean_squared_error, r2_score
 from typer.testing import CliRunner
 
 import replaystats as rs
-from replaystats.cli._table_files import Design
+from replaystats.cli._design import Design
+from replaystats.cli._table_files import numbers_of, read_frame
 from replaystats.cli.app import app
 
 SMALL = ("--target", "y", "--method", "subsets", "--alpha", "0.1", "--gamma", "0.5", "-k", "40", "-B", "60")
@@ -61,13 +62,21 @@ def test_predictions_are_the_numbers_of_the_library(run, folder, model, tmp_path
     assert result.exit_code == 0, result.stderr
     answer = json.loads(result.stdout)
     test = pd.read_csv(folder / "test.csv")
-    mean, error = model.predict(as_numbers(test), return_std=True)
-    low, high = model.confidence_interval(as_numbers(test))
-    expected = np.column_stack([mean, error, low, high])
-    rows = [list(row.values()) for row in answer["predictions"]]
-    assert_array_equal(rows, expected)
-    assert_array_equal(np.loadtxt(tmp_path / "p.csv", delimiter=",", skiprows=1), expected)
-    assert list(pd.read_csv(tmp_path / "p.csv").columns) == ["prediction", "standard_error", "low", "high"]
+    X = as_numbers(test)
+    mean, error = model.predict(X, return_std=True)
+    expected = [mean, *model.predict_interval(X), *model.confidence_interval(X), error]
+    names = ["prediction", "new_low", "new_high", "mean_low", "mean_high", "standard_error"]
+    assert_array_equal(
+        [[row[name] for name in names] for row in answer["predictions"]], np.transpose(expected)
+    )
+    written = pd.read_csv(tmp_path / "p.csv")
+    assert list(written.columns) == ["row", *names, "note"]
+    assert_allclose(written[names], np.transpose(expected), rtol=1e-15)
+    assert_array_equal(written["row"], np.arange(30))
+    low, high = model.predict_interval(X)
+    inside = (low <= test["y"]) & (test["y"] <= high)
+    assert answer["interval"]["covered_test"] == inside.mean()
+    assert answer["interval"]["covered"] == model.interval_coverage().share
     assert answer["columns"] == ["x", "z", "colour=blue", "colour=green", "colour=red", "flag"]
     assert answer["scores"]["out-of-bag"]["r2"] == pytest.approx(model.oob_score_, rel=1e-12)
     assert answer["scores"]["test"]["r2"] == pytest.approx(r2_score(test["y"], mean), rel=1e-12)
@@ -86,22 +95,24 @@ def test_the_terminal_shows_score_predictions_and_a_sentence(run, folder):
     shown = run(*SMALL, "--predict", folder / "test.csv").stdout
     for text in (
         "out-of-bag score",
-        "95 % low",
+        "new: 95 %",
+        "mean: 95 %",
         "20 more",
         "A new y is predicted with a root mean squared error",
     ):
         assert text in shown
 
 
-def test_leaves_of_trees_have_no_interval_and_say_so(run, folder, tmp_path):
-    arguments = ("--target", "y", "--method", "local", "--alpha", "0.1", "--gamma", "0.5", "-k", "40")
-    asked = ("--predict", folder / "test.csv", "--predictions", tmp_path / "p.csv")
-    result = run(*arguments, *asked)
-    assert result.exit_code == 0
-    assert "There is no standard error" in result.stdout
-    assert "held-out score" in result.stdout
-    assert list(pd.read_csv(tmp_path / "p.csv").columns) == ["prediction"]
-    assert run(*arguments, "--strict").exit_code == 4
+def test_every_method_has_a_score_and_both_intervals(run, folder, tmp_path):
+    for method in ("local", "features"):
+        arguments = ("--target", "y", "--method", method, "--alpha", "0.1", "--gamma", "0.5")
+        asked = ("--predict", folder / "test.csv", "--predictions", tmp_path / "p.csv")
+        result = run(*arguments, *asked)
+        assert result.exit_code == 0, result.stderr
+        assert "leave-one-out score" in result.stdout
+        written = pd.read_csv(tmp_path / "p.csv")
+        widths = written["new_high"] - written["new_low"], written["mean_high"] - written["mean_low"]
+        assert widths[0].median() > 2 * widths[1].median() > 0
 
 
 def test_columns_can_be_named_or_left_out(run):
@@ -116,7 +127,12 @@ def test_a_report_is_one_whole_page(run, folder, tmp_path):
     assert result.exit_code == 0
     page = (tmp_path / "report.html").read_text()
     assert "Prediction of y" in page
-    assert page.count('<img src="data:image/svg+xml;base64,') == 5  # fit, out-of-bag curve, x, z and flag
+    # fit, out-of-bag curve, importance, and the effects of four columns
+    assert page.count('<img src="data:image/svg+xml;base64,') == 7
+    assert page.count("The penalty was chosen") <= 1
+    for text in ("Beside simple methods", "linear (ridge)", "Which columns matter", "Along colour"):
+        assert text in page
+    assert page.index("interval for a new y holds") < page.index("What was fitted")
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
@@ -144,27 +160,109 @@ def test_wrong_usage_gets_one_sentence_and_code_2(run, arguments, sentence):
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "arguments", "sentence"),
     [
-        ({"x": [np.nan] + [0.0] * 59}, "`column x` must be complete; got 1 missing, the first in row 0."),
-        ({"when": pd.date_range("2024-01-01", periods=60)}, "Turn it into a number first"),
-        ({"id": [f"row {i}" for i in range(60)]}, "Leave it out with --exclude id"),
-        ({"y": "high"}, "`--target` must be a column of numbers"),
+        (
+            {"x": [np.nan] + [0.0] * 59, "z": [0.0] * 58 + [np.nan] * 2},
+            ("--missing", "raise"),
+            "`column x` must be complete; got 1 missing, the first in row 0. Or use --missing impute, "
+            "indicator or drop.\n`column z` must be complete; got 2 missing",
+        ),
+        ({"y": "high"}, (), "Predicting which category is classification"),
+        ({"y": np.nan}, (), "`--target` must be a column with numbers; got 'y', all missing."),
+        ({"y": pd.date_range("2024-01-01", periods=60)}, (), "which holds dates"),
+        (
+            {"y": [1.0] * 3 + [np.nan] * 57},
+            (),
+            "`table` must be at least 5 rows that can be used; got 3 of 60.",
+        ),
     ],
-    ids=["missing", "dates", "ids", "text target"],
+    ids=["all that is missing", "text target", "no target", "dates", "few rows"],
 )
-def test_bad_data_get_one_sentence_and_code_3(tmp_path, change, sentence):
+def test_bad_data_get_one_message_and_code_3(tmp_path, change, arguments, sentence):
     make_frame(60, 0).assign(**change).to_parquet(tmp_path / "bad.parquet")
-    result = CliRunner().invoke(app, ["regress", str(tmp_path / "bad.parquet"), *SMALL])
+    result = CliRunner().invoke(app, ["regress", str(tmp_path / "bad.parquet"), *SMALL, *arguments])
     assert result.exit_code == 3
-    assert sentence in result.stderr
+    assert " ".join(sentence.split()) in " ".join(result.stderr.split())
 
 
-def test_a_category_that_training_did_not_have_is_refused(run, tmp_path):
+def messy(n, seed):
+    """A table as people have it: ids, dates, a constant, row numbers, prices, holes, 40 categories."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"key": [f"K{i}" for i in range(n)], "number": np.arange(1, n + 1)})
+    frame["when"] = pd.date_range("2024-01-01", periods=n, freq="h").astype(str)
+    frame["size"] = rng.uniform(20, 200, n)
+    frame["town"] = rng.choice([f"town {i:02}" for i in range(40)], n)
+    frame["heating"] = rng.choice(["gas", "oil", None], n)
+    frame["country"] = "CH"
+    fee = rng.uniform(500, 3000, n)
+    frame["fee"] = [f"${value:,.0f}" for value in fee]
+    frame["price"] = 2 * frame["size"] + 0.05 * fee + 5 * rng.normal(size=n)
+    frame.loc[rng.uniform(size=n) < 0.05, "size"] = np.nan
+    return frame
+
+
+def test_a_table_with_everything_goes_from_csv_to_report_in_one_command(tmp_path):
+    train, new = messy(300, 0), messy(20, 1)
+    train.loc[3, "fee"] = "soon"
+    train.loc[5, "price"] = np.nan
+    new.loc[2, "town"], new.loc[4, "fee"] = "Paris", "?"
+    train.to_csv(tmp_path / "train.csv", sep=";", index=False)
+    new.to_csv(tmp_path / "new.csv", index=False)
+    arguments = ["--target", "price", "--id", "key", "--predict", str(tmp_path / "new.csv"), "--json"]
+    files = ["--predictions", str(tmp_path / "p.csv"), "--out", str(tmp_path / "report.html")]
+    result = CliRunner().invoke(app, ["regress", str(tmp_path / "train.csv"), *arguments, *files])
+    assert result.exit_code == 0, result.stderr
+    answer, page = json.loads(result.stdout), (tmp_path / "report.html").read_text()
+    assert {name.split("=")[0] for name in answer["columns"]} == {"size", "town", "heating", "fee"}
+    for sentence in (
+        "Column number is left out: it numbers the rows.",
+        "Column when is left out: it holds dates",
+        "Column country is left out: it is the same in every row (CH).",
+        "Column fee: 1 entries, such as 'soon', are no numbers: missing.",
+        "1 of 300 rows are not learnt from: 1 without a price.",
+    ):
+        assert sum(sentence in note for note in answer["notes"]) == 1
+        assert page.count(sentence.replace("'", "&#39;")) == 1
+    joined = pd.read_csv(tmp_path / "p.csv").merge(new, on="key", validate="one_to_one")
+    assert len(joined) == 20
+    assert joined["prediction"].notna().all()
+    assert joined["note"][2] == "town has a category that TRAIN did not"
+    assert joined["note"][4] == "fee is no number"
+    assert answer["scores"]["leave-one-out"]["r2"] > 0.8
+
+
+def test_one_bad_row_spoils_only_itself(tmp_path):
+    messy(200, 0).to_csv(tmp_path / "train.csv", index=False)
+    new = messy(6, 1)
+    new.loc[2, "town"] = "Paris"
+    new["size"] = 50.0
+    new.loc[4, "size"] = np.nan
+    new.to_csv(tmp_path / "new.csv", index=False)
+    options = ["--target", "price", "--id", "key", "--missing", "drop", "--unknown", "drop", "--json"]
+    asked = ["--alpha", "0.1", "--gamma", "0.01", "--predict", str(tmp_path / "new.csv")]
+    result = CliRunner().invoke(app, ["regress", str(tmp_path / "train.csv"), *options, *asked])
+    assert result.exit_code == 0, result.stderr
+    rows = json.loads(result.stdout)["predictions"]
+    empty = [row["key"] for row in rows if row["prediction"] is None]
+    assert set(empty) >= {"K2", "K4"}
+    assert rows[4]["note"].startswith("size missing")
+    assert all((row["prediction"] is None) == bool(row["note"]) for row in rows)
+
+
+def test_a_category_that_training_did_not_have_can_be_refused(run, tmp_path):
     make_frame(5, 0).assign(colour="mauve").to_csv(tmp_path / "new.csv", index=False)
-    result = run(*SMALL, "--predict", tmp_path / "new.csv")
+    result = run(*SMALL, "--predict", tmp_path / "new.csv", "--unknown", "raise")
     assert result.exit_code == 3
     assert "`column colour` must be one of TRAIN's categories; got 'mauve'." in result.stderr
+
+
+def test_a_target_of_two_values_is_said_to_be_one(run, tmp_path):
+    frame = make_frame(80, 0)
+    frame["y"] = (frame["x"] > 0).astype(int)
+    frame.to_csv(tmp_path / "flags.csv", index=False)
+    result = CliRunner().invoke(app, ["regress", str(tmp_path / "flags.csv"), *SMALL, "--json"])
+    assert any("A classifier answers that question" in note for note in json.loads(result.stdout)["notes"])
 
 
 def test_indicators_against_pandas():
@@ -172,10 +270,38 @@ def test_indicators_against_pandas():
     columns = ["x", "colour", "flag"]
     design = Design.of(frame, columns)
     dummies = pd.get_dummies(frame[columns], prefix_sep="=", dtype=float)[list(design.names)]
-    assert_allclose(design.matrix(frame), dummies.astype(float).to_numpy())
+    assert_allclose(design.matrix(frame).X, dummies.astype(float).to_numpy())
 
 
-def test_a_number_column_must_stay_one():
-    design = Design.of(pd.DataFrame({"x": [1.0, 2.0]}), ["x"])
-    with pytest.raises(ValueError, match="`column x` must be numbers, as in TRAIN"):
-        design.matrix(pd.DataFrame({"x": ["a", "b"]}))
+def test_a_typical_row_could_exist():
+    frame = make_frame(40, 2)
+    design = Design.of(frame, ["x", "colour", "flag"])
+    X = design.matrix(frame).X
+    typical = dict(zip(design.names, design.typical_row(X), strict=True))
+    assert typical["x"] == frame["x"].median()
+    assert typical[f"colour={frame['colour'].mode()[0]}"] == 1.0
+    assert sum(value for name, value in typical.items() if name.startswith("colour")) == 1.0
+
+
+def test_missing_numbers_are_flagged_where_asked():
+    frame = pd.DataFrame({"x": [1.0, np.nan, 3.0, 8.0], "z": [1.0, 2.0, 4.0, 3.0]})
+    design = Design.of(frame, ["x", "z"], missing="indicator")
+    assert design.names == ("x", "x missing", "z")
+    assert_array_equal(design.matrix(frame).X[:, :2], [[1, 0], [3, 1], [3, 0], [8, 0]])
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("$1,234.5", 1234.5), ("1'234", 1234.0), ("12 %", 12.0), ("€ 7", 7.0), ("1e3", 1e3), ("-3", -3.0)],
+)
+def test_numbers_in_disguise(text, number):
+    values, unread = numbers_of(pd.Series([text]))
+    assert values[0] == number
+    assert not unread[0]
+    assert numbers_of(pd.Series(["1,2,3"]))[1][0]  # no number
+
+
+def test_decimal_commas_where_semicolons_separate(tmp_path):
+    (tmp_path / "t.csv").write_text("a;b\n1,5;2\n1.000,25;3\n")
+    frame = read_frame(tmp_path / "t.csv")
+    assert_array_equal(numbers_of(frame["a"])[0], [1.5, 1000.25])

@@ -205,7 +205,7 @@ def test_compare_is_paired():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("off_policy", [False, True])
-def test_interval_covers_the_value(off_policy):
+def test_interval_covers_the_value(off_policy, numbers):
     """200 logs of 40 episodes; .93 and 3 Monte-Carlo errors below."""
     big, big_chances = chain(20_000, seed=99, cut=200)
     if off_policy:
@@ -213,8 +213,8 @@ def test_interval_covers_the_value(off_policy):
     else:
         exact = rs.evaluate(big, discount=0.9).value
     hits = 0
-    for seed in range(200):
-        data, chances = chain(40, seed=1000 + seed)
+    for number in numbers(200):
+        data, chances = chain(40, seed=1000 + number)
         found = (
             rs.evaluate(data, target, discount=0.9, behavior=chances) if off_policy
             else rs.evaluate(data, discount=0.9)

@@ -154,7 +154,7 @@ def interval_of(units, X, seed, **options):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("reward", ["in_span", "out_of_span"])
-def test_coverage_on_one_chain(reward):
+def test_coverage_on_one_chain(reward, numbers):
     """Nominal 95 % intervals at 4 states, 150 chains of 4000 steps; a mean has a standard error of .013.
 
     Blocks and runs cover within 3.5 standard errors of .94. Single steps do so only where the value is in the
@@ -166,14 +166,14 @@ def test_coverage_on_one_chain(reward):
     theta = np.linalg.solve(phi.T @ (phi - 0.9 * following), phi.T @ np.asarray(chain.rewards))
     X = phi[::4]
     covered = {"block": [], "circular": [], "window": []}
-    for seed in range(150):
-        steps = ring_steps(reward, n_steps=4000, rng=seed)
+    for number in numbers(150):
+        steps = ring_steps(reward, n_steps=4000, rng=number)
         single = unit_moments(steps, np.arange(4000))
         length = automatic_block_length(influence_values(single) @ X.T)
         intervals = {
-            "block": interval_of(unit_moments(steps, "block", X=X), X, seed),
-            "circular": interval_of(single, X, seed, statistic="circular", block_length=length),
-            "window": interval_of(single, X, seed),
+            "block": interval_of(unit_moments(steps, "block", X=X), X, number),
+            "circular": interval_of(single, X, number, statistic="circular", block_length=length),
+            "window": interval_of(single, X, number),
         }
         for unit, (low, high) in intervals.items():
             covered[unit].append((low <= X @ theta) & (X @ theta <= high))

@@ -33,9 +33,9 @@ def average(moments, statistic, rng, *, method="auto", k=36, n_resamples=60, **o
 @pytest.mark.statistical
 @pytest.mark.parametrize("method", ["mean", "controlled"])
 @pytest.mark.parametrize(("statistic", "k"), [("balanced", 36), ("balanced", 60), ("partition", 30)])
-def test_monte_carlo_part_is_the_variance_over_redraws(moments, statistic, k, method):
+def test_monte_carlo_part_is_the_variance_over_redraws(moments, statistic, k, method, numbers):
     """Mean of the estimated Monte-Carlo variance over that of 300 redraws: within 35 %, 4 standard errors."""
-    redrawn = [average(moments, statistic, seed, method=method, k=k) for seed in range(300)]
+    redrawn = [average(moments, statistic, number, method=method, k=k) for number in numbers(300)]
     true = np.var([estimate.theta for estimate in redrawn], axis=0, ddof=1)
     told = np.mean([np.diag(e.replay_covariance.monte_carlo) for e in redrawn[:100]], axis=0)
     assert (told.sum() / true.sum()) == pytest.approx(1.0, abs=0.35)
@@ -171,10 +171,10 @@ class TestMembers:
         return replay_variance(medians[:, None], plan), medians.mean()
 
     @pytest.mark.statistical
-    def test_balanced_members(self):
-        y = np.random.default_rng(5).normal(size=60)
+    def test_balanced_members(self, seed, numbers):
+        y = np.random.default_rng([5, seed]).normal(size=60)
         reference, _ = self.variance(y, "U", 0, n_resamples=20_000)
-        balanced = [self.variance(y, "balanced", seed) for seed in range(300)]
+        balanced = [self.variance(y, "balanced", number) for number in numbers(300)]
         told = np.mean([v.sampling for v, _ in balanced])
         spread = np.std([v.sampling for v, _ in balanced]) / np.sqrt(300)
         assert abs(told - reference.sampling.item()) < 4 * spread + 0.05 * reference.sampling.item()

@@ -140,17 +140,17 @@ def test_reweighting_needs_a_plan_with_weights(ratio):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("heavy", [False, True], ids=["homoskedastic", "noisy leverage"])
-def test_coverage_with_replacement_and_influence_probabilities(heavy):
+def test_coverage_with_replacement_and_influence_probabilities(heavy, seed, numbers):
     """Nominal 95 % intervals over 1500 data sets: coverage in [.93, .965]; its Monte-Carlo error is .006."""
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng([7, seed])
     covered = []
-    for seed in range(1500):
+    for number in numbers(1500):
         X = rng.normal(size=(200, 2))
         noise = rng.normal(size=200) * (np.abs(X[:, 0]) if heavy else 1.0)
         moments = rs.ridge_moments(X, X @ [1.0, -1.0] + noise)
         p = influence_probabilities(moments, uniform_share=0.2)
         plan = rs.make_plan(
-            200, statistic="V", subsample_size=100, n_resamples=200, probabilities=p, rng=seed
+            200, statistic="V", subsample_size=100, n_resamples=200, probabilities=p, rng=number
         )
         low, high = rs.average(rs.replicate(moments, plan), "auto").confidence_interval(np.eye(2)[:1])
         covered.append(low[0] <= 1.0 <= high[0])

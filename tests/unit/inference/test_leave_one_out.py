@@ -16,8 +16,16 @@ def test_equals_refits(rng, weighted):
     weight = rng.uniform(0, 2, size=40) if weighted else np.ones(40)
     weight[3] = 0.0 if weighted else 1.0
     A = (weight[:, None] * X).T @ X
-    found = ridge_leave_one_out(lambda rows: X[rows], y, A, 0.7, sample_weight=weight, memory_budget=2**20)
+    new = rng.normal(size=(9, 6))
+    found = ridge_leave_one_out(lambda X: X, X, y, A, 0.7, sample_weight=weight, memory_budget=2**20)
+    whole = Ridge(0.7, fit_intercept=False).fit(X, y, weight)
+    changes = found.at(new)
     for i in range(40):
         others = np.arange(40) != i
         own = Ridge(0.7, fit_intercept=False).fit(X[others], y[others], weight[others])
-        assert_allclose(found[i], y[i] - own.predict(X[i : i + 1])[0], rtol=1e-9)
+        assert_allclose(found.residuals[i], y[i] - own.predict(X[i : i + 1])[0], rtol=1e-9)
+        for output in (0, 1):
+            change = whole.predict(new)[:, output] - own.predict(new)[:, output]
+            part = changes.values(slice(2, 9), np.array([i]), output)[:, 0]
+            assert_allclose(part, change[2:], rtol=1e-7, atol=1e-12)
+            assert (np.abs(change) <= changes.reach(slice(0, 9), output) * (1 + 1e-9)).all()

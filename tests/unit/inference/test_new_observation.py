@@ -8,7 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from oracles.new_observation import jackknife_plus_after_bootstrap
 from replaystats import make_plan, plan_from_indices
-from replaystats.inference.new_observation import jackknife_plus, leave_out, rank_of, residual_interval
+from replaystats.inference.leave_one_out import ridge_leave_one_out
+from replaystats.inference.new_observation import (
+    jackknife_plus,
+    jackknife_plus_of_changes,
+    leave_out,
+    rank_of,
+)
 
 
 def intervals(members_train, members_new, plan, y, level, *, failed=None, budget=2**20, **scales):
@@ -94,25 +100,37 @@ def test_the_rank_is_that_of_split_conformal_prediction():
         rank_of(9, 1.0)
 
 
-def test_residual_interval_reaches_to_the_ranked_residual():
-    residuals = np.array([[3.0], [-1.0], [2.0], [np.nan], [-4.0]])
-    mean = np.array([[10.0], [20.0]])
-    low, high = residual_interval(mean, residuals, 0.6)  # the third of four
-    assert_array_equal(low, mean - 3)
-    assert_array_equal(high, mean + 3)
-    scale, here = np.array([[3.0], [1.0], [1.0], [1.0], [2.0]]), np.array([[1.0], [5.0]])
-    low, high = residual_interval(mean, residuals, 0.6, scale=scale, scale_at_points=here)
-    assert_array_equal(high - mean, 2 * here)  # sizes 1, 1, 2, 2
+@pytest.mark.parametrize("scaled", [False, True])
+def test_known_changes_equal_refits(rng, scaled):
+    """Ridge regression: jackknife+ by 30 refits, for rows of one group only."""
+    X, y, new = rng.normal(size=(30, 4)), rng.normal(size=(30, 1)), 3 * rng.normal(size=(8, 4))
+    rows = np.flatnonzero(np.arange(30) % 3 > 0)
+    scale = (rng.uniform(0.5, 2, size=(30, 1)), rng.uniform(0.5, 2, size=(8, 1))) if scaled else (None, None)
+    without = ridge_leave_one_out(lambda X: X, X, y, X.T @ X, 0.4)
+    mean = new @ np.linalg.solve(X.T @ X + 0.4 * np.eye(4), X.T @ y)
+    found = jackknife_plus_of_changes(
+        mean, without.residuals, without.at(new), rows, 0.8, scale=scale[0], scale_at_points=scale[1]
+    )
+    low, high = [], []
+    for i in rows:
+        others = np.arange(30) != i
+        theta = np.linalg.solve(X[others].T @ X[others] + 0.4 * np.eye(4), X[others].T @ y[others])
+        size = np.abs(y[i] - X[i] @ theta) * (scale[1] / scale[0][i] if scaled else 1.0)
+        low.append(new @ theta - size)
+        high.append(new @ theta + size)
+    rank = rank_of(len(rows), 0.8)
+    assert_allclose(found.low, np.sort(low, axis=0)[len(rows) - rank], rtol=1e-8)
+    assert_allclose(found.high, np.sort(high, axis=0)[rank - 1], rtol=1e-8)
 
 
 @pytest.mark.statistical
-def test_covers_a_new_observation(rng):
+def test_covers_a_new_observation(numbers):
     """300 data sets of n = 100 and one new point each: .90 +- .035 (two standard errors)."""
     inside = 0
-    for seed in range(300):
-        own = np.random.default_rng(seed)
+    for number in numbers(300):
+        own = np.random.default_rng(number)
         X, y = own.normal(size=(101, 1)), own.standard_t(3, size=(101, 1))
-        plan = make_plan(100, subsample_size=50, n_resamples=60, rng=seed)
+        plan = make_plan(100, subsample_size=50, n_resamples=60, rng=number)
         slopes = np.array([[np.vdot(X[s], y[s]) / np.vdot(X[s], X[s])] for s in plan.indices()])[:, :, None]
         members = slopes * X[:, 0][None, :, None]
         low, high = intervals(members[:, :100], members[:, 100:], plan, y[:100], 0.9)

@@ -13,7 +13,7 @@ import replaystats as rs
 from replaystats.engine import SerialExecutor, make_executor
 from replaystats.kernel.kernels import make_kernel
 from replaystats.kernel.local import fit_local
-from replaystats.kernel.local_influence import jackknife_variance, leave_one_out
+from replaystats.kernel.local_influence import LocalChanges, jackknife_variance, leave_one_out
 from replaystats.kernel.partition_trees import PartitionTree
 from replaystats.kernel.problem import KernelProblem
 
@@ -134,4 +134,8 @@ def test_leave_one_out_and_jackknife_are_those_of_refits(data, weighted):
     for budget in (2**20, 2**30):
         variance = jackknife_variance(model, X, executor=SerialExecutor(), memory_budget=budget)[:, 0]
         assert_allclose(variance, expected, rtol=1e-6)
+    changes = LocalChanges(model, X, SerialExecutor())
+    part, rows = slice(10, 50), np.array([3, 70, 4])
+    assert_allclose(changes.values(part, rows, 0), (whole - without)[rows][:, part].T, rtol=1e-6, atol=1e-9)
+    assert_allclose(changes.reach(part, 0), np.abs(whole - without)[:, part].max(axis=0), rtol=1e-6)
     assert jackknife_variance(model, X[:0], executor=SerialExecutor()).shape == (0, 1)

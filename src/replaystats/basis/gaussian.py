@@ -1,0 +1,329 @@
+"""Gaussian bumps around points: `RBF`, and `Nystroem`, whose bumps are turned into features of a kernel."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist, pdist
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_array, check_bool, check_int, check_real
+from .base import Basis, check_n_functions, frozen, frozen_points, settle
+
+
+def draw_distinct(x: FloatArray, n_points: int, rng: np.random.Generator) -> FloatArray:
+    """Return up to `n_points` different rows of `x`, drawn at random.
+
+    The rows are sorted before the draw, so that the order of the data does not matter.
+    """
+    rows = np.unique(x, axis=0)
+    if len(rows) <= n_points:
+        return rows
+    return rows[np.sort(rng.choice(len(rows), size=n_points, replace=False))]
+
+
+def require_distinct(x: FloatArray, n_points: int, name: str, rng: np.random.Generator) -> FloatArray:
+    """Return exactly `n_points` different rows of `x`, drawn at random, or say that there are too few."""
+    points = draw_distinct(x, n_points, rng)
+    if len(points) < n_points:
+        rule = f"at most the number of distinct states ({len(points)})"
+        raise ValueError(must_be(name, rule, n_points, "Ask for fewer or give more states."))
+    return points
+
+
+def neighbor_widths(points: FloatArray, name: str) -> FloatArray:
+    """Return a width per point (m,), from its neighbours; `name` is the parameter that it replaces.
+
+    On a grid in d dimensions a point has 2d neighbours: the width is the distance to the 2d-th nearest, or
+    the median of these distances where it is larger. Such bumps overlap enough to be smooth together, reach
+    data where points are rare, and differ from each other. The median of *all* distances, which grows with
+    the extent of the data and not with the distance of the points, makes most bumps combinations of a few.
+    """
+    k = min(2 * points.shape[1], len(points) - 1)
+    distance: FloatArray = np.zeros(1)
+    if k:
+        distance = np.asarray(cKDTree(points).query(points, [k + 1])[0], dtype=np.float64)[:, 0]
+    typical = float(np.median(distance))
+    if typical == 0.0:
+        hint = "Its default needs points that are mostly different."
+        raise ValueError(must_be(name, "given", "None", hint))
+    return np.maximum(distance, typical)
+
+
+def median_distance(points: FloatArray, name: str) -> float:
+    """Return the median distance between two of the points; `name` is the parameter that it replaces."""
+    distance = float(np.median(pdist(points))) if len(points) > 1 else 0.0
+    if distance == 0.0:
+        hint = "The median heuristic needs points that are mostly different."
+        raise ValueError(must_be(name, "given", "None", hint))
+    return distance
+
+
+def median_gamma(points: FloatArray, name: str) -> float:
+    """Return gamma = 1 / (2 h^2) with h the median distance between two of the points."""
+    return 0.5 / median_distance(points, name) ** 2
+
+
+class GaussianBumps(Basis):
+    """Fixed linear combinations of exp(-gamma |x - c|^2) over m points c.
+
+    With u = x - c and k the kernel, the gradient of k is -2 gamma u k and its Hessian
+    (4 gamma^2 u u' - 2 gamma I) k.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def _bumps(self) -> tuple[FloatArray, float | FloatArray]:
+        """Points (m, d) and gamma, one for all or one each (m,)."""
+
+    @abstractmethod
+    def _combine(self, bumps: FloatArray) -> FloatArray:
+        """Turn (N, m, ...), one column per point, into (N, q, ...)."""
+
+    def _value(self, x: FloatArray) -> FloatArray:
+        return self._combine(self._kernel(x))
+
+    def _gradient(self, x: FloatArray) -> FloatArray:
+        points, gamma = self._bumps
+        u = x[:, None, :] - points  # (N, m, d)
+        return self._combine((-2.0 * gamma * self._kernel(x))[..., None] * u)
+
+    def _hessian(self, x: FloatArray) -> FloatArray:
+        points, gamma = self._bumps
+        u = x[:, None, :] - points
+        kernel = self._kernel(x)
+        curvature = (4.0 * gamma**2 * kernel)[..., None, None] * u[..., :, None] * u[..., None, :]
+        curvature -= (2.0 * gamma * kernel)[..., None, None] * np.eye(x.shape[1])  # (N, m, d, d)
+        return self._combine(curvature)
+
+    def _laplacian(self, x: FloatArray) -> FloatArray:
+        points, gamma = self._bumps
+        squares = cdist(x, points, "sqeuclidean")
+        curvature = 4.0 * gamma**2 * squares - 2.0 * gamma * x.shape[1]
+        return self._combine(curvature * np.exp(-gamma * squares))
+
+    def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
+        points, gamma = self._bumps
+        slope = np.sum(x * direction, axis=1)[:, None] - direction @ points.T  # u.v, (N, m)
+        return self._combine(-2.0 * gamma * slope * self._kernel(x))
+
+    def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
+        points, gamma = self._bumps
+        m, d = points.shape
+        # u'Mu is expanded so that only matrix products over points remain; measuring from the middle of
+        # the points first keeps the terms, hence the rounding error of their sum, small.
+        middle = points.mean(axis=0)
+        z, c = x - middle, points - middle
+        symmetric = matrix + matrix.swapaxes(1, 2)
+        own = 0.5 * np.einsum("na,nab,nb->n", z, symmetric, z)
+        mixed = np.einsum("nab,nb->na", symmetric, z) @ c.T
+        outer = (c[:, :, None] * c[:, None, :]).reshape(m, d * d)
+        form = own[:, None] - mixed + matrix.reshape(-1, d * d) @ outer.T  # u'Mu, (N, m)
+        trace = np.trace(matrix, axis1=1, axis2=2)
+        curvature = 4.0 * gamma**2 * form - 2.0 * gamma * trace[:, None]
+        return self._combine(curvature * self._kernel(x))
+
+    def _kernel(self, x: FloatArray) -> FloatArray:
+        points, gamma = self._bumps
+        # Distances from differences, not from |x|^2 + |c|^2 - 2 x.c: no cancellation, exactly 1 at a point.
+        return np.exp(-gamma * cdist(x, points, "sqeuclidean"))
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class RBF(GaussianBumps):
+    """Gaussian bumps ``exp(-|x - c|^2 / (2 bandwidth^2))`` around centres c.
+
+    Parameters
+    ----------
+    centers : int, or array of shape (m, d) or (m,)
+        The centres; or how many different states `fit` draws at random for them.
+    bandwidth : float > 0, or array of shape (m,), optional
+        Width of all bumps, or of each. By default the distance of a centre to its 2d-th nearest, as many as a
+        grid has neighbours, but not less than the median of these distances.
+    intercept : bool
+        Whether to put a constant function 1 first.
+
+    Examples
+    --------
+    >>> RBF([-1.0, 0.0, 1.0], bandwidth=0.5)([0.0]).round(4)
+    array([[0.1353, 1.    , 0.1353]])
+    >>> RBF(5).fit(np.linspace(0.0, 1.0, 30), rng=0).centers.shape
+    (5, 1)
+    """
+
+    centers: int | FloatArray | Sequence[float] | Sequence[Sequence[float]]
+    bandwidth: float | FloatArray | Sequence[float] | None = None
+    intercept: bool = False
+
+    def __post_init__(self) -> None:
+        settle(self, intercept=check_bool(self.intercept, "intercept"))
+        if self.bandwidth is not None:
+            settle(self, bandwidth=_positive(self.bandwidth, "bandwidth", self.n_centers))
+        if np.ndim(self.centers) == 0:
+            settle(self, centers=check_int(self.centers, "centers"))
+            check_n_functions(self.n_basis, "centers", "Take fewer centres.")
+            return
+        centers = frozen_points(self.centers, "centers")
+        settle(self, centers=centers)
+        if self.bandwidth is None:
+            settle(self, bandwidth=frozen(neighbor_widths(centers, "bandwidth")))
+
+    @property
+    def n_centers(self) -> int:
+        """Number of centres, known or still to be drawn."""
+        return self.centers if isinstance(self.centers, int) else len(self.centers)
+
+    @property
+    def n_basis(self) -> int:
+        """Number of functions q, the intercept included."""
+        return self.n_centers + int(self.intercept)
+
+    @property
+    def dimension(self) -> int | None:
+        """Dimension d of the states; None until the centres are known."""
+        return np.shape(self.centers)[1] if self.fitted else None
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the centres are known."""
+        return not isinstance(self.centers, int)
+
+    @property
+    def _constant(self) -> float | None:
+        return 1.0 if self.intercept else None
+
+    @property
+    def _bumps(self) -> tuple[FloatArray, float | FloatArray]:
+        assert self.bandwidth is not None  # settled together with the centres
+        return np.asarray(self.centers, dtype=np.float64), 0.5 / np.asarray(self.bandwidth) ** 2
+
+    def _combine(self, bumps: FloatArray) -> FloatArray:
+        return bumps
+
+    def _fit(self, x: FloatArray, rng: np.random.Generator) -> RBF:
+        return replace(self, centers=require_distinct(x, self.n_centers, "centers", rng))
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Nystroem(GaussianBumps):
+    """Features K(x, landmarks) P of the kernel ``exp(-gamma |x - y|^2)``, with P P^T = K_mm^(-1).
+
+    Inner products of features are the kernel exactly when x or y is a landmark, and its best
+    approximation from the landmarks elsewhere.
+
+    Parameters
+    ----------
+    n_components : int >= 1
+        Number of landmarks m, and of features without the intercept.
+    gamma : float > 0, optional
+        Of the kernel. By default 1 / (2 h^2) with h the median distance between two landmarks.
+    landmarks : array of shape (m, d), optional
+        The landmarks; by default `fit` draws different states at random.
+    intercept : bool
+        Whether to put a constant function 1 first.
+
+    Notes
+    -----
+    P is the inverse of a Cholesky factor, or, where K_mm is nearly singular, an inverse square root from
+    eigenvalues. Gaussian kernel matrices are often singular to working precision: directions in which the
+    eigenvalue of K_mm is below m eps times the largest are left out (a pseudo-inverse); the number of
+    features stays m.
+
+    Examples
+    --------
+    >>> states = np.linspace(0.0, 1.0, 6)
+    >>> phi = Nystroem(6, gamma=20.0).fit(states)(states)
+    >>> kernel = np.exp(-20.0 * (states[:, None] - states) ** 2)
+    >>> bool(np.allclose(phi @ phi.T, kernel))
+    True
+    """
+
+    n_components: int
+    gamma: float | None = None
+    landmarks: ArrayLike | None = None
+    intercept: bool = False
+    projection: FloatArray | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        settle(self, n_components=check_int(self.n_components, "n_components"))
+        check_n_functions(self.n_components, "n_components", "Take fewer landmarks.")
+        settle(self, intercept=check_bool(self.intercept, "intercept"))
+        if self.gamma is not None:
+            settle(self, gamma=check_real(self.gamma, "gamma", low=0.0, closed="neither"))
+        if self.landmarks is None:
+            return
+        landmarks = frozen_points(self.landmarks, "landmarks")
+        if len(landmarks) != self.n_components:
+            raise ValueError(must_be("landmarks", f"n_components = {self.n_components} rows", len(landmarks)))
+        settle(self, landmarks=landmarks)
+        if self.gamma is None:
+            settle(self, gamma=median_gamma(landmarks, "gamma"))
+        settle(self, projection=frozen(_inverse_root(self._kernel(landmarks))))
+
+    @property
+    def n_basis(self) -> int:
+        """Number of functions q, the intercept included."""
+        return self.n_components + int(self.intercept)
+
+    @property
+    def dimension(self) -> int | None:
+        """Dimension d of the states; None until the landmarks are known."""
+        return self._bumps[0].shape[1] if self.fitted else None
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the landmarks are known."""
+        return self.landmarks is not None
+
+    @property
+    def _constant(self) -> float | None:
+        return 1.0 if self.intercept else None
+
+    @property
+    def _bumps(self) -> tuple[FloatArray, float]:
+        assert self.gamma is not None  # settled together with the landmarks
+        return np.asarray(self.landmarks, dtype=np.float64), self.gamma
+
+    def _combine(self, bumps: FloatArray) -> FloatArray:
+        assert self.projection is not None  # settled together with the landmarks
+        combined = np.tensordot(bumps, self.projection, axes=(1, 0))  # (N, ..., q)
+        out: FloatArray = np.moveaxis(combined, -1, 1)
+        return out
+
+    def _fit(self, x: FloatArray, rng: np.random.Generator) -> Nystroem:
+        return replace(self, landmarks=require_distinct(x, self.n_components, "n_components", rng))
+
+
+def _positive(value: ArrayLike, name: str, n_points: int) -> float | FloatArray:
+    """Return one positive number for all points, or one for each."""
+    if np.ndim(value) == 0:
+        return check_real(value, name, low=0.0, closed="neither")
+    widths = frozen(check_array(value, name, ndim=1))
+    if len(widths) != n_points or widths.min() <= 0.0:
+        rule = f"a positive number, or {n_points} of them"
+        raise ValueError(must_be(name, rule, f"{len(widths)} with a minimum of {widths.min():g}"))
+    return widths
+
+
+def _inverse_root(kernel: FloatArray) -> FloatArray:
+    """Return P with P P^T the (pseudo-)inverse of a positive semi-definite matrix."""
+    rounding = len(kernel) * float(np.finfo(np.float64).eps)
+    # Ten times faster than eigenvalues. Its pivots bound the smallest eigenvalue from above only, so they
+    # must be well clear of rounding.
+    lower, info = dpotrf(kernel, lower=1, clean=1)
+    if info == 0 and np.diag(lower).min() ** 2 > 100 * rounding * kernel.diagonal().max():
+        return np.asarray(dtrtri(lower, lower=1)[0].T)
+    values, vectors = eigh(kernel)
+    kept = values > rounding * values[-1]
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    out: FloatArray = root @ vectors[:, kept].T
+    return out

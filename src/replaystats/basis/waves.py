@@ -1,0 +1,260 @@
+"""Cosines and sines of linear forms: the Fourier basis, and random frequencies that stand for a kernel."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_bool, check_choice, check_int, check_real
+from .base import Basis, check_n_functions, check_per_dimension, frozen, frozen_points, settle
+from .gaussian import draw_distinct, median_gamma
+from .polynomial import half_lattice, tensor_indices, total_degree_indices
+
+
+class PlaneWaves(Basis):
+    """The functions amplitude * cos(w.x), then amplitude * sin(w.x), for m frequencies w in R^d.
+
+    Along w a derivative only turns the phase, (cos, sin)' = (-sin, cos), so both contractions are the
+    waves times one number per frequency: v.w for a direction v, and -w'Mw for a matrix M.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def _waves(self) -> tuple[FloatArray, float]:
+        """Frequencies (m, d) and amplitude."""
+
+    def _value(self, x: FloatArray) -> FloatArray:
+        return _flat(self._cos_sin(x))
+
+    def _gradient(self, x: FloatArray) -> FloatArray:
+        frequencies, _ = self._waves
+        return _flat(_turn(self._cos_sin(x))[..., None] * frequencies)
+
+    def _hessian(self, x: FloatArray) -> FloatArray:
+        frequencies, _ = self._waves
+        outer = frequencies[:, :, None] * frequencies[:, None, :]  # (m, d, d)
+        return _flat(-self._cos_sin(x)[..., None, None] * outer)
+
+    def _laplacian(self, x: FloatArray) -> FloatArray:
+        frequencies, _ = self._waves
+        return _flat(self._cos_sin(x) * -np.sum(frequencies**2, axis=1))
+
+    def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
+        frequencies, _ = self._waves
+        rate = direction @ frequencies.T  # (N, m)
+        return _flat(_turn(self._cos_sin(x)) * rate[:, None, :])
+
+    def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
+        frequencies, _ = self._waves
+        m, d = frequencies.shape
+        # w'Mw for all states and frequencies is one product of the flattened M and w w'.
+        outer = (frequencies[:, :, None] * frequencies[:, None, :]).reshape(m, d * d)
+        rate = matrix.reshape(-1, d * d) @ outer.T  # (N, m)
+        return _flat(self._cos_sin(x) * -rate[:, None, :])
+
+    def _cos_sin(self, x: FloatArray) -> FloatArray:
+        """Return the waves as (N, 2, m): cosines, then sines."""
+        frequencies, amplitude = self._waves
+        phase = x @ frequencies.T  # (N, m)
+        waves = np.empty((len(x), 2, len(frequencies)))
+        np.cos(phase, out=waves[:, 0])
+        np.sin(phase, out=waves[:, 1])
+        waves *= amplitude
+        return waves
+
+
+def _turn(waves: FloatArray) -> FloatArray:
+    """Differentiate by the phase: (cos, sin) becomes (-sin, cos)."""
+    turned = np.empty_like(waves)
+    np.negative(waves[:, 1], out=turned[:, 0])
+    turned[:, 1] = waves[:, 0]
+    return turned
+
+
+def _flat(waves: FloatArray) -> FloatArray:
+    """Merge (N, 2, m, ...) into (N, 2m, ...)."""
+    n, _, m, *rest = waves.shape
+    return waves.reshape(n, 2 * m, *rest)
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Fourier(PlaneWaves):
+    """Trigonometric functions up to an order, orthonormal over one period.
+
+    In one dimension, with period 2 pi,
+
+        (1 / sqrt(pi)) * { 1 / sqrt(2), cos s, ..., cos(order s), sin s, ..., sin(order s) },
+
+    in this sequence: the constant, all cosines, all sines. In more dimensions the functions are the
+    constant and sqrt(2 / volume) times cos(k.x) and sin(k.x), for one k of every pair {k, -k} of integer
+    vectors. They span the same space as the products of one-dimensional functions, are orthonormal
+    too, and differ from these products by a rotation only.
+
+    Parameters
+    ----------
+    order : int >= 0
+        Highest frequency I.
+    dimension : int >= 1
+        Dimension d of the states.
+    kind : "tensor" or "total"
+        Which k: every ``|k_a| <= order``, which gives (2 order + 1)^d functions, or
+        ``sum_a |k_a| <= order``.
+    period : float or sequence of d floats
+        Period of each variable.
+
+    Examples
+    --------
+    >>> basis = Fourier(4)
+    >>> basis.n_basis
+    9
+    >>> basis([0.0]).round(4)
+    array([[0.3989, 0.5642, 0.5642, 0.5642, 0.5642, 0.    , 0.    , 0.    ,
+            0.    ]])
+    >>> Fourier(2, dimension=3).n_basis, Fourier(2, dimension=3, kind="total").n_basis
+    (125, 25)
+    """
+
+    order: int
+    dimension: int = 1
+    kind: str = "tensor"
+    period: float | Sequence[float] = 2.0 * math.pi
+    frequencies: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        order = check_int(self.order, "order", low=0)
+        dimension = check_int(self.dimension, "dimension", hint="It is the number of state variables.")
+        kind = check_choice(self.kind, "kind", ("tensor", "total"))
+        period = check_per_dimension(self.period, "period", dimension, positive=True)
+        size = _tensor_size(order, dimension) if kind == "tensor" else _total_size(order, dimension)
+        hint = 'Lower the order, take kind="total", or use RandomFourier.'
+        check_n_functions(size, "order", hint)
+        indices = tensor_indices if kind == "tensor" else total_degree_indices
+        lattice = half_lattice(indices(dimension, order))
+        # 2 pi / period first: it is exactly 1 for the default period.
+        frequencies = frozen(lattice * (2.0 * np.pi / np.asarray(period)))
+        settle(self, order=order, dimension=dimension, kind=kind, period=period)
+        settle(self, frequencies=frequencies)
+
+    @property
+    def n_basis(self) -> int:
+        """Number of functions q, the constant included."""
+        return 2 * len(self.frequencies) + 1
+
+    @property
+    def _volume(self) -> float:
+        return float(np.prod(np.broadcast_to(np.asarray(self.period), self.dimension)))
+
+    @property
+    def _constant(self) -> float:
+        return 1.0 / math.sqrt(self._volume)
+
+    @property
+    def _waves(self) -> tuple[FloatArray, float]:
+        return self.frequencies, math.sqrt(2.0 / self._volume)
+
+
+def _tensor_size(order: int, dimension: int) -> int:
+    return int((2 * order + 1) ** dimension)
+
+
+def _total_size(order: int, dimension: int) -> int:
+    """Count the integer vectors whose absolute values sum to at most `order`."""
+    # Choose the j non-zero entries, their absolute values and their signs.
+    return sum(math.comb(dimension, j) * math.comb(order, j) * 2**j for j in range(dimension + 1))
+
+
+# Pairs of this many states settle the median distance to a few percent, in milliseconds.
+_MEDIAN_SAMPLE = 1000
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class RandomFourier(PlaneWaves):
+    """Cosines and sines of m = n_components / 2 random frequencies w ~ N(0, 2 gamma I).
+
+    With phi = sqrt(1 / m) * (cos(w_1.x), ..., cos(w_m.x), sin(w_1.x), ..., sin(w_m.x)), phi(x).phi(y) is
+    an unbiased estimate of ``exp(-gamma |x - y|^2)``, with an error of order m^(-1/2).
+
+    Parameters
+    ----------
+    n_components : even int >= 2
+        Number of features, without the intercept.
+    gamma : float > 0, optional
+        Of the kernel. By default 1 / (2 h^2) with h the median distance between the states seen by `fit`.
+    frequencies : array of shape (n_components / 2, d), optional
+        Frequencies to use instead of random ones; the basis is then fitted from the start.
+    intercept : bool
+        Whether to put a constant function 1 first.
+
+    Examples
+    --------
+    >>> states = np.linspace(-1.0, 1.0, 50)
+    >>> basis = RandomFourier(200, gamma=0.5).fit(states, rng=0)
+    >>> phi = basis(states)
+    >>> phi.shape
+    (50, 200)
+    >>> bool(abs(phi[0] @ phi[-1] - np.exp(-0.5 * 2.0**2)) < 0.2)
+    True
+
+    References
+    ----------
+    Rahimi and Recht (2007), Random features for large-scale kernel machines.
+    """
+
+    n_components: int
+    gamma: float | None = None
+    frequencies: ArrayLike | None = None
+    intercept: bool = False
+
+    def __post_init__(self) -> None:
+        n_components = check_int(self.n_components, "n_components", low=2)
+        if n_components % 2:
+            hint = "Every frequency gives a cosine and a sine."
+            raise ValueError(must_be("n_components", "even", n_components, hint))
+        settle(self, n_components=n_components, intercept=check_bool(self.intercept, "intercept"))
+        check_n_functions(n_components, "n_components", "Take fewer waves.")
+        if self.gamma is not None:
+            settle(self, gamma=check_real(self.gamma, "gamma", low=0.0, closed="neither"))
+        if self.frequencies is not None:
+            frequencies = frozen_points(self.frequencies, "frequencies")
+            if len(frequencies) != n_components // 2:
+                rule = f"n_components / 2 = {n_components // 2} rows"
+                raise ValueError(must_be("frequencies", rule, len(frequencies)))
+            settle(self, frequencies=frequencies)
+
+    @property
+    def n_basis(self) -> int:
+        """Number of functions q, the intercept included."""
+        return self.n_components + int(self.intercept)
+
+    @property
+    def dimension(self) -> int | None:
+        """Dimension d of the states; None until `fit` has seen some."""
+        return self._waves[0].shape[1] if self.fitted else None
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the frequencies are known."""
+        return self.frequencies is not None
+
+    @property
+    def _constant(self) -> float | None:
+        return 1.0 if self.intercept else None
+
+    @property
+    def _waves(self) -> tuple[FloatArray, float]:
+        return np.asarray(self.frequencies, dtype=np.float64), math.sqrt(2.0 / self.n_components)
+
+    def _fit(self, x: FloatArray, rng: np.random.Generator) -> RandomFourier:
+        gamma = self.gamma
+        if gamma is None:
+            gamma = median_gamma(draw_distinct(x, _MEDIAN_SAMPLE, rng), "gamma")
+        shape = (self.n_components // 2, x.shape[1])
+        return replace(self, gamma=gamma, frequencies=math.sqrt(2.0 * gamma) * rng.standard_normal(shape))

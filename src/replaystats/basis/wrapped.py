@@ -1,0 +1,251 @@
+"""A basis around another: of standardised states, or with functions of one size on the data."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, BoolArray, FloatArray
+from .._core.validation import check_array
+from .base import Basis, frozen, settle
+
+# One standard deviation goes to tanh(1 / 1.5) = .58: bulk and tails both keep room on (-1, 1).
+SPREAD = 1.5
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Scaled(Basis):
+    """The functions of another basis, each divided by its root mean square over the data.
+
+    Plain solves do not notice: coefficients grow by what the functions shrink. Penalties and truncation do.
+
+    Parameters
+    ----------
+    basis : Basis
+        What is scaled.
+    scales : array-like of shape (q,), optional
+        Positive divisors. Default: taken from the states in `fit`; a function that is 0 on all of them stays.
+
+    Examples
+    --------
+    >>> from replaystats.basis import Polynomial
+    >>> Scaled(Polynomial(2)).fit([[10.0], [-10.0]])([[10.0]])
+    array([[1., 1., 1.]])
+    """
+
+    derivative_hint: ClassVar[str] = "Scale a smooth basis such as Fourier, Polynomial or RBF."
+
+    basis: Basis
+    scales: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.basis, Basis):
+            raise TypeError(must_be("basis", "a Basis", type(self.basis).__name__))
+        if self.scales is None:
+            return
+        scales = check_array(self.scales, "scales", ndim=1)
+        if len(scales) != self.basis.n_basis or scales.min() <= 0.0:
+            rule = f"{self.basis.n_basis} positive numbers, one per function"
+            raise ValueError(must_be("scales", rule, f"{len(scales)} with a minimum of {scales.min():g}"))
+        settle(self, scales=frozen(scales))
+
+    @property
+    def n_basis(self) -> int:
+        """Number of functions q."""
+        return self.basis.n_basis
+
+    @property
+    def dimension(self) -> int | None:
+        """Dimension d of the states."""
+        return self.basis.dimension
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the scales, and what the inner basis needs, are known."""
+        return self.scales is not None and self.basis.fitted
+
+    @property
+    def derivative_order(self) -> int:
+        """That of the inner basis."""
+        return self.basis.derivative_order
+
+    def _check_states(self, states: ArrayLike) -> FloatArray:
+        return self.basis._check_states(states)  # which may be names
+
+    def _fit_departed(self, x: FloatArray, rng: np.random.Generator, departed: BoolArray | None) -> Scaled:
+        inner = self.basis.fit(x, rng, departed=departed)
+        size = np.sqrt(np.mean(inner(x) ** 2, axis=0))
+        return Scaled(inner, np.where(size > 0.0, size, 1.0) if self.scales is None else self.scales)
+
+    @property
+    def _divisors(self) -> FloatArray:
+        return np.asarray(self.scales)
+
+    def _value(self, x: FloatArray) -> FloatArray:
+        return self.basis(x) / self._divisors
+
+    def _gradient(self, x: FloatArray) -> FloatArray:
+        return self.basis.gradient(x) / self._divisors[:, None]
+
+    def _hessian(self, x: FloatArray) -> FloatArray:
+        return self.basis.hessian(x) / self._divisors[:, None, None]
+
+    def _laplacian(self, x: FloatArray) -> FloatArray:
+        return self.basis.laplacian(x) / self._divisors
+
+    def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
+        return self.basis.directional(x, direction) / self._divisors
+
+    def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
+        return self.basis.second_order(x, matrix) / self._divisors
+
+
+class InUnits(Basis):
+    """The functions of another basis at states measured from a center, in units of a scale."""
+
+    __slots__ = ()
+
+    basis: Basis
+    center: ArrayLike | None
+    scale: ArrayLike | None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.basis, Basis):
+            raise TypeError(must_be("basis", "a Basis", type(self.basis).__name__))
+        if (self.center is None) != (self.scale is None):
+            raise ValueError(must_be("scale", "given with `center`, or neither", repr(self.scale)))
+        if self.center is None or self.scale is None:
+            return
+        center = check_array(self.center, "center", ndim=1)
+        scale = check_array(self.scale, "scale", ndim=1)
+        if len(scale) != len(center) or scale.min() <= 0.0:
+            rule = f"{len(center)} positive numbers, one per variable as in `center`"
+            raise ValueError(must_be("scale", rule, f"{len(scale)} with a minimum of {scale.min():g}"))
+        settle(self, center=frozen(center), scale=frozen(scale))
+
+    @property
+    def n_basis(self) -> int:
+        """Number of functions q."""
+        return self.basis.n_basis
+
+    @property
+    def dimension(self) -> int | None:
+        """Dimension d of the states."""
+        return self.basis.dimension if self.center is None else len(np.asarray(self.center))
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the units, and what the inner basis needs, are known."""
+        return self.center is not None and self.basis.fitted
+
+    @abstractmethod
+    def _inside(self, x: FloatArray) -> FloatArray:
+        """Return the states as the inner basis sees them."""
+
+    def _fit(self, x: FloatArray, rng: np.random.Generator) -> InUnits:
+        placed = self
+        if self.center is None:
+            center, spread = x.mean(axis=0), x.std(axis=0)
+            placed = type(self)(self.basis, center, np.where(spread > 0.0, spread, 1.0))  # type: ignore[call-arg]
+        return type(self)(self.basis.fit(placed._inside(x), rng), placed.center, placed.scale)  # type: ignore[call-arg]
+
+    def _value(self, x: FloatArray) -> FloatArray:
+        return self.basis(self._inside(x))
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Standardized(InUnits):
+    """The functions of another basis at z = (x - center) / scale.
+
+    Bumps and random waves measure distances: without common units, the variable with the largest numbers
+    decides alone. Derivatives are those with respect to x.
+
+    Parameters
+    ----------
+    basis : Basis
+        Functions of the standardised state.
+    center, scale : array-like of shape (d,), optional
+        Default: mean and standard deviation of the states in `fit`; a constant variable keeps its unit.
+
+    Examples
+    --------
+    >>> from replaystats.basis import Polynomial
+    >>> Standardized(Polynomial(2)).fit([[90.0], [110.0]])([[110.0]])
+    array([[1., 1., 1.]])
+    """
+
+    derivative_hint: ClassVar[str] = "Standardise a smooth basis such as Fourier, Polynomial or RBF."
+
+    basis: Basis
+    center: ArrayLike | None = None
+    scale: ArrayLike | None = None
+
+    @property
+    def derivative_order(self) -> int:
+        """That of the inner basis."""
+        return self.basis.derivative_order
+
+    @property
+    def _units(self) -> FloatArray:
+        return np.asarray(self.scale)
+
+    def _inside(self, x: FloatArray) -> FloatArray:
+        inside: FloatArray = (x - np.asarray(self.center)) / self._units
+        return inside
+
+    def _gradient(self, x: FloatArray) -> FloatArray:
+        return self.basis.gradient(self._inside(x)) / self._units
+
+    def _hessian(self, x: FloatArray) -> FloatArray:
+        return self.basis.hessian(self._inside(x)) / np.outer(self._units, self._units)
+
+    def _laplacian(self, x: FloatArray) -> FloatArray:
+        matrices = np.broadcast_to(np.diag(self._units**-2.0), (*x.shape, x.shape[1]))
+        return self.basis.second_order(self._inside(x), matrices)
+
+    def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
+        return self.basis.directional(self._inside(x), direction / self._units)
+
+    def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
+        return self.basis.second_order(self._inside(x), matrix / np.outer(self._units, self._units))
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Squashed(InUnits):
+    """The functions of another basis at z = tanh((x - center) / (1.5 scale)).
+
+    High powers of a state far out are huge and decide a fit alone; of a squashed state they are at most 1.
+
+    Parameters
+    ----------
+    basis : Basis
+        Functions on (-1, 1)^d, such as Chebyshev polynomials.
+    center, scale : array-like of shape (d,), optional
+        Default: mean and standard deviation of the states in `fit`; a constant variable keeps its unit.
+
+    Examples
+    --------
+    >>> from replaystats.basis import Polynomial
+    >>> Squashed(Polynomial(1)).fit([[-1.0], [1.0]])([[0.0], [1e9]])
+    array([[1., 0.],
+           [1., 1.]])
+    """
+
+    derivative_hint: ClassVar[str] = "Standardise a smooth basis instead: basis.Standardized."
+
+    basis: Basis
+    center: ArrayLike | None = None
+    scale: ArrayLike | None = None
+
+    @property
+    def derivative_order(self) -> int:
+        """None are offered."""
+        return 0
+
+    def _inside(self, x: FloatArray) -> FloatArray:
+        inside: FloatArray = np.tanh((x - np.asarray(self.center)) / (SPREAD * np.asarray(self.scale)))
+        return inside

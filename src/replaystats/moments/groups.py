@@ -1,0 +1,182 @@
+"""Coarser units: observations dealt into random groups, whose moments are summed once.
+
+Replaying n observations B times costs B times as much as summing them once. Groups of them are units as good
+as they are: if observations are independent, so are groups, subsets of groups are subsets of observations,
+and a variance counts groups. Two hundred groups lose no more than a variance from 199 degrees of freedom does
+(its relative standard error is 7 %, and the t quantile accounts for it), and after one pass over the data a
+subset costs G q^2 operations, whatever n is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core.config import get_config
+from .._core.random import as_generator
+from .._core.typing import IntArray, RandomLike
+from .factored import FactoredMoments, HeldMoments
+from .record import Moments
+
+# Groups of this many steps are summed at full speed; with 200 groups the t quantile is within 1 % of the
+# normal one, with 100 within 2 %.
+_STEPS_PER_GROUP, LEAST_GROUPS, MOST_GROUPS = 100, 100, 200
+# Groups must hold at least this many observations to be worth their coarseness.
+_LEAST_PER_GROUP = 2
+# Multiply-adds of all subset sums below which nobody waits for them (about 0.1 s), and how many times the
+# plug-in's own sums they must cost.
+_TOLERATED_WORK, _TOLERATED_RATIO = 1e9, 4.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grouping:
+    """Which observations are drawn together, and why.
+
+    Attributes
+    ----------
+    labels : ndarray of int, shape (n,)
+        The group of every observation, 0 to G - 1.
+    n_groups : int
+    reason : str
+    """
+
+    labels: IntArray
+    n_groups: int
+    reason: str
+
+    @property
+    def n_observations(self) -> int:
+        """Number of observations n that were dealt."""
+        return len(self.labels)
+
+    def subsample_size(self, size: int | float) -> int | float:
+        """Return a subset size in observations as one in groups; a share stays as it is.
+
+        Examples
+        --------
+        >>> Grouping(np.repeat(np.arange(4), 25), 4, "").subsample_size(50)
+        2
+        """
+        if isinstance(size, float):
+            return size
+        return max(1, round(size * self.n_groups / self.n_observations))
+
+    def __repr__(self) -> str:
+        return f"Grouping({self.n_observations} observations in {self.n_groups} groups: {self.reason})"
+
+
+def choose_grouping(
+    moments: HeldMoments, n_resamples: int, rng: RandomLike = None, *, n_groups: int | None = None
+) -> Grouping | None:
+    """Deal observations into groups where replaying single ones would cost many times the plug-in.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+    n_resamples : int
+        Number of subsets that will be drawn.
+    rng : None, int, Generator, RandomState or SeedSequence
+        Decides which observations meet.
+    n_groups : int, optional
+        Number of groups; default one for every 100 steps, between 100 and 200.
+
+    Returns
+    -------
+    Grouping or None
+        None where single observations are cheap enough, or too few.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20_000, 60))
+    >>> moments = FactoredMoments(X, X, X[:, 0], np.arange(20_001))
+    >>> choose_grouping(moments, 500, rng=0)
+    Grouping(20000 observations in 200 groups: 500 subsets of single observations cost 250 times the plug-in)
+    >>> choose_grouping(FactoredMoments(X[:200], X[:200], X[:200, 0], np.arange(201)), 500) is None
+    True
+    """
+    n = moments.n_observations
+    n_steps = len(moments.left) if isinstance(moments, FactoredMoments) else n
+    if n_groups is None:
+        n_groups = min(MOST_GROUPS, max(LEAST_GROUPS, n_steps // _STEPS_PER_GROUP))
+    if n < _LEAST_PER_GROUP * n_groups:
+        return None
+    once, replayed = _work(moments, n_resamples)
+    if replayed < _TOLERATED_WORK or replayed < _TOLERATED_RATIO * once:
+        return None
+    reason = f"{n_resamples} subsets of single observations cost {replayed / once:.0f} times the plug-in"
+    return Grouping(deal(n, n_groups, rng), n_groups, reason)
+
+
+def deal(n: int, n_groups: int, rng: RandomLike = None) -> IntArray:
+    """Return random labels 0 to n_groups - 1 for n observations; sizes differ by at most one.
+
+    Examples
+    --------
+    >>> np.bincount(deal(10, 3, rng=0))
+    array([4, 3, 3])
+    """
+    labels: IntArray = np.arange(n) % n_groups
+    return as_generator(rng).permutation(labels)
+
+
+def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
+    """Sum the moments of every group: written out where they fit the memory budget, else factored.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+        n observations.
+    grouping : Grouping
+
+    Returns
+    -------
+    Moments or FactoredMoments
+        G observations with the same total.
+
+    Examples
+    --------
+    >>> moments = Moments([1.0, 2.0, 4.0, 8.0], np.ones(4))
+    >>> grouped_moments(moments, Grouping(np.array([0, 1, 0, 1]), 2, "")).g.ravel()
+    array([ 5., 10.])
+    """
+    order = np.argsort(grouping.labels, kind="stable")
+    starts = np.searchsorted(grouping.labels[order], np.arange(grouping.n_groups + 1))
+    if isinstance(moments, Moments):
+        return moments.wrap(np.add.reduceat(moments.rows[order], starts[:-1], axis=0))
+    if 8 * grouping.n_groups * moments.n_columns > get_config()["memory_budget"] // 2:
+        return _reordered(moments, order, starts)
+    q = moments.n_basis
+    rows = np.empty((grouping.n_groups, moments.n_columns))
+    upper = np.triu_indices(q) if moments.symmetric else None
+    n_matrix = q * q if upper is None else upper[0].size
+    for row, first, last in zip(rows, starts[:-1], starts[1:], strict=True):
+        # One group at a time stays in the cache, and its product goes straight to its place.
+        steps = moments.steps_of(order[first:last])
+        left = moments.left[steps]
+        if upper is None:
+            np.matmul(left.T, moments.right[steps], out=row[:n_matrix].reshape(q, q))
+        else:
+            row[:n_matrix] = (left.T @ left)[upper]
+        row[n_matrix:] = (left.T @ moments.response[steps]).ravel()
+    return moments.wrap(rows)
+
+
+def _reordered(moments: FactoredMoments, order: IntArray, starts: IntArray) -> FactoredMoments:
+    """Return the steps of every group side by side, as one observation."""
+    steps = moments.steps_of(order)
+    left = moments.left[steps]
+    right = left if moments.symmetric else moments.right[steps]
+    ends = np.concatenate([[0], np.cumsum(np.diff(moments.offsets)[order])])
+    return FactoredMoments(left, right, moments.response[steps], ends[starts])
+
+
+def _work(moments: HeldMoments, n_resamples: int) -> tuple[float, float]:
+    """Return multiply-adds of the plug-in's sums and solve, and of all subset sums."""
+    q, n = moments.n_basis, moments.n_observations
+    if isinstance(moments, FactoredMoments):
+        n_steps = float(len(moments.left))
+        # Half of the steps are gathered for every subset, which costs about as much as their product.
+        return n_steps * q * q + q**3 / 3, n_resamples * n_steps * q * q
+    return float(n * moments.n_columns) + q**3 / 3, float(n_resamples) * n * moments.n_columns
