@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from replaystats._core.linalg import cholesky_stack, condition_stack, solve_stack
+from replaystats._core.linalg import (
+    cholesky_stack,
+    condition_stack,
+    equilibrate,
+    scaled_condition,
+    solve_stack,
+)
 
 SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])
 
@@ -77,3 +83,28 @@ def test_conditions_are_those_of_numpy_in_the_1_norm(stack):
 
 def test_a_known_condition():
     assert condition_stack(np.diag([1.0, 1e-6])[None], np.array([False])) == pytest.approx([1e6])
+
+
+def test_equilibrated_matrices_have_rows_and_columns_of_size_1(stack):
+    units = np.array([1.0, 1e-12, 1e8, 3e20])
+    A = stack[0] * units[:, None] * units[::-1]
+    r, c = equilibrate(A)
+    scaled = np.abs(r[..., :, None] * A * c[..., None, :])
+    for axis in (-1, -2):
+        assert (scaled.max(axis=axis) <= 2).all()
+        assert (scaled.max(axis=axis) >= 0.25).all()
+    assert_array_equal(np.frexp(r)[0], 0.5)  # powers of two
+    assert_array_equal(np.frexp(c)[0], 0.5)
+
+
+def test_an_empty_row_keeps_its_scale():
+    r, c = equilibrate(np.diag([4.0, 0.0]))
+    assert (r[1], c[1]) == (1.0, 1.0)
+
+
+def test_conditions_hardly_depend_on_units(stack):
+    """Scales that bring largest entries to 1 are not unique, so a few percent remain."""
+    A, units = stack[0][0], np.array([1.0, 1e-6, 1e4, 1e9])
+    assert_allclose(scaled_condition(units[:, None] * A * units), scaled_condition(A), rtol=0.1)
+    assert scaled_condition(np.diag([1.0, 1e-30])) == pytest.approx(1.0)
+    assert scaled_condition(SINGULAR - SINGULAR) == np.inf

@@ -9,10 +9,13 @@ import pytest
 
 from replaystats._core.validation import (
     check_array,
+    check_bool,
     check_choice,
+    check_instance,
     check_int,
     check_length,
     check_real,
+    check_text,
     resolve_subsample_size,
 )
 
@@ -150,3 +153,23 @@ def test_sizes_out_of_range(value):
 def test_sizes_that_are_no_numbers(value):
     with pytest.raises(TypeError, match="`subsample_size` must be"):
         resolve_subsample_size(value, 10)
+
+
+def test_flags_and_text():
+    assert check_bool(np.bool_(False), "flag") is False
+    for value in (0, 1, "no", None):
+        with pytest.raises(TypeError, match="`flag` must be True or False; got "):
+            check_bool(value, "flag")
+    assert check_text("a", "name") == "a"
+    with pytest.raises(TypeError, match=r"`name` must be text; got 3\."):
+        check_text(3, "name")
+
+
+def test_instances_and_the_class_in_their_place():
+    assert check_instance(3, "n", (int, str)) == 3
+    with pytest.raises(TypeError, match=r"`n` must be a int or str; got float\. Round it\."):
+        check_instance(3.0, "n", (int, str), "Round it.")
+    with pytest.raises(
+        TypeError, match="must be an ArithmeticError; got the class ZeroDivisionError"
+    ):
+        check_instance(ZeroDivisionError, "error", ArithmeticError)
