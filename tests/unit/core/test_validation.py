@@ -169,7 +169,5 @@ def test_instances_and_the_class_in_their_place():
     assert check_instance(3, "n", (int, str)) == 3
     with pytest.raises(TypeError, match=r"`n` must be a int or str; got float\. Round it\."):
         check_instance(3.0, "n", (int, str), "Round it.")
-    with pytest.raises(
-        TypeError, match="must be an ArithmeticError; got the class ZeroDivisionError"
-    ):
+    with pytest.raises(TypeError, match="must be an ArithmeticError; got the class ZeroDivisionError"):
         check_instance(ZeroDivisionError, "error", ArithmeticError)
