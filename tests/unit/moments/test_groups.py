@@ -100,7 +100,7 @@ def test_groups_are_statistically_the_same():
         for units in (moments, dealt):
             plan = rs.make_plan(len(units), n_resamples=100, rng=seed)
             estimate = rs.average(rs.replicate(units, plan), "auto")
-            low, high = estimate.confidence_interval(insist=True)
+            low, high = estimate.confidence_interval()
             row.append((estimate.theta, high - low, (low <= theta) & (theta <= high)))
         estimates.append([r[0] for r in row])
         widths.append([r[1] for r in row])
