@@ -29,7 +29,7 @@ ROWS = (
     ("plots",),
     ("report",),
     ("toolkit",),
-    ("cli",),
+    ("cli", "studies"),  # `study` opens a door into the package of studies, which is built on this one
     ("__init__", "__main__"),  # the front doors see everything and are seen by nobody
 )
 ROW = {stage: row for row, stages in enumerate(ROWS) for stage in stages}

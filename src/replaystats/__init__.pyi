@@ -161,3 +161,4 @@ from .plans import (
 from .plans import (
     plan_from_indices as plan_from_indices,
 )
+from .studies import study as study

@@ -14,12 +14,11 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from replaystats import ReplayWarning
 from replaystats.toolkit import must_be
 
-from .cells import Settings
 from .lock import FolderLock
 
 FILE_NAME = "cells.jsonl"
@@ -32,6 +31,14 @@ _FIELDS: dict[str, type | tuple[type, ...]] = {
 }
 
 
+class HasSettings(Protocol):
+    """What a run is made with: two runs with equal settings give equal numbers."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        ...
+
+
 class Journal:
     """Finished cells of a run, on disk and in memory.
 
@@ -41,7 +48,7 @@ class Journal:
     ----------
     folder : Path
         Where ``cells.jsonl`` lies or will lie.
-    settings : Settings
+    settings : Settings, or anything with `as_dict`
     tell : callable
         Told in a sentence what was set aside; by default a `ReplayWarning`.
 
@@ -53,7 +60,7 @@ class Journal:
     """
 
     def __init__(
-        self, folder: Path, settings: Settings, *, tell: Callable[[str], None] | None = None
+        self, folder: Path, settings: HasSettings, *, tell: Callable[[str], None] | None = None
     ) -> None:
         self.path = folder / FILE_NAME
         self.lines: dict[str, dict[str, Any]] = {}
@@ -108,7 +115,7 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _load(self, settings: Settings) -> None:
+    def _load(self, settings: HasSettings) -> None:
         """Read what is whole, set the rest aside, and leave a journal of whole lines."""
         raw = self.path.read_bytes().split(b"\n") if self.path.exists() else []
         header = _header(raw[0]) if raw else None
@@ -148,7 +155,7 @@ class Journal:
             f"their cells are computed again ({faults}{more})."
         )
 
-    def _check_settings(self, found: dict[str, Any], settings: Settings) -> None:
+    def _check_settings(self, found: dict[str, Any], settings: HasSettings) -> None:
         wanted = settings.as_dict()
         other = [f"{name}={found.get(name)}" for name in wanted if found.get(name) != wanted[name]]
         if other:

@@ -68,12 +68,12 @@ def methods_at(n: int) -> dict[str, Predict]:
     """Return what is compared at n; a full fit only as far as it takes seconds."""
     methods: dict[str, Predict] = {}
     if n <= LARGEST_FULL:
-        methods[PLAIN] = _full
+        methods[PLAIN] = full_fit
     for k, n_resamples in SIZES:
         if k < n / 2:
             methods[f"U, k = {k}, B = {n_resamples}"] = _replayed(k, n_resamples)
-    methods["divide and conquer, parts of 100"] = _divided
-    methods["Nystroem, 100 landmarks"] = _landmarks
+    methods["divide and conquer, parts of 100"] = divide_and_conquer
+    methods["Nystroem, 100 landmarks"] = nystroem
     if n <= LARGEST_TUNED:
         methods["full fit, lambda by leave-one-out"] = _tuned
     return methods
@@ -91,7 +91,8 @@ def window(rows: dict[str, dict[str, float]]) -> list[str]:
     ]
 
 
-def _full(X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator) -> FloatArray:
+def full_fit(X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Predict with the paper's fit on all the data."""
     return kernel.fit_predict(X, y, X_test, kernel.whole(len(y)), kernel.penalty(len(y)))[0]
 
 
@@ -103,12 +104,16 @@ def _replayed(k: int, n_resamples: int) -> Predict:
     return predict
 
 
-def _divided(X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator) -> FloatArray:
+def divide_and_conquer(
+    X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Average the paper's fits on disjoint parts of 100."""
     plan = make_plan(len(y), statistic="partition", subsample_size=min(100, len(y)), rng=rng)
     return kernel.fit_predict(X, y, X_test, plan, kernel.penalty(len(y)))[0]
 
 
-def _landmarks(X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator) -> FloatArray:
+def nystroem(X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Ridge in the features of 100 landmarks."""
     basis = Nystroem(min(100, len(y)), gamma=6.0).fit(X, rng=rng)  # 1 / p in units of U[0, 1]
     theta = replicate(
         ridge_moments(X, y, basis), kernel.whole(len(y)), solver=Ridge(kernel.penalty(len(y)))

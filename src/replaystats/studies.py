@@ -1,0 +1,97 @@
+"""Studies in the manner of the paper: any data, any estimators, a grid, repetitions, one page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from replaystats_paper.study.run import StudyResult
+
+
+def study(
+    source: Any,
+    estimators: Mapping[str, Any] | None = None,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    out: str | Path,
+    points: Any = None,
+    truth: Any = None,
+    title: str = "A study",
+    repetitions: int = 50,
+    seed: int = 20260,
+    published: Sequence[Mapping[str, Any]] = (),
+    jobs: int = 1,
+    progress: bool = True,
+) -> StudyResult:
+    """Run estimators on many data sets over a grid, and write one page: variances, errors, box plots, times.
+
+    All estimators see the same data sets. A study that was interrupted goes on where it stopped; a longer
+    grid in the same folder computes only what is new.
+
+    Parameters
+    ----------
+    source : callable, str or Path
+        ``draw(n, rng)`` that returns what `fit` takes, ``(X, y)`` or ``(trajectories,)``; or the path of a
+        TOML file, or the name of a shipped study, which then says everything else.
+    estimators : mapping
+        Name -> an object with `fit` and `predict` (ours, scikit-learn's), or a function
+        ``f(*data, points, rng=...)`` that returns predictions and may ask for n, B, k. The first is the
+        baseline. Where the grid has B and k and an estimator has `n_resamples` and `subsample_size`, they are
+        set; an estimator whose `random_state` is None gets one.
+    grid : mapping
+        Parameters and their values; "n" is the size of the data.
+    out : str or Path
+        Folder for ``report.html``, ``table.json``, figures and the journal.
+    points, truth : array-like
+        Where to predict, and what the predictions should be.
+    title : str
+    repetitions, seed : int
+        Data sets per cell; the same seed gives the same numbers.
+    published : sequence of mappings
+        Records of somebody else's medians to compare with: the cell's parameters, "estimator", "measure"
+        ("rmse" or "variance") and "value".
+    jobs : int
+        Processes. The numbers do not depend on it.
+    progress : bool
+        Whether to draw a bar in a terminal.
+
+    Returns
+    -------
+    StudyResult
+        With ``table()``, ``results`` and ``report``, the path of the page.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from sklearn.linear_model import LinearRegression
+    >>> def draw(n, rng):
+    ...     X = rng.normal(size=(n, 1))
+    ...     return X, X[:, 0] + rng.normal(size=n)
+    >>> result = study(
+    ...     draw, {"least squares": LinearRegression(), "zero": lambda X, y, points, rng: 0 * points[:, 0]},
+    ...     {"n": [20]}, points=[[1.0]], truth=[1.0], repetitions=10, out=tempfile.mkdtemp(), progress=False)
+    >>> [row["estimator"] for row in result.table() if row["mse"] < 0.5]
+    ['least squares']
+    """
+    import numpy as np
+
+    from replaystats_paper.study.definition import define, read_definition
+    from replaystats_paper.study.run import run_definition
+    from replaystats_paper.study.shipped import locate
+    from replaystats_paper.study.sources import Source
+
+    from ._core.errors import must_be
+
+    if isinstance(source, (str, Path)):
+        definition = read_definition(locate(str(source)))
+    else:
+        if not callable(source) or estimators is None or grid is None or points is None or truth is None:
+            rule = "a function, with `estimators`, `grid`, `points` and `truth`; or the path of a TOML file"
+            raise ValueError(must_be("source", rule, repr(source)))
+        made = Source(source, np.asarray(points, dtype=float), np.asarray(truth, dtype=float))
+        definition = define(
+            made, estimators, grid, title=title, repetitions=repetitions, seed=seed, published=published
+        )
+    return run_definition(definition, out, jobs=jobs, progress=progress)

@@ -1,0 +1,220 @@
+"""Studies of one's own: definition, sources, running, resuming, the page and the command."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, Ridge
+from typer.testing import CliRunner
+
+import replaystats as rs
+from replaystats_paper.study import definition, jumping, run, shipped, sources
+from replaystats_paper.study_command import run_study_file
+
+POINTS, TRUTH = np.array([[0.5], [-1.0]]), np.array([0.5, -1.0])
+
+
+def draw(n, rng):
+    X = rng.normal(size=(n, 1))
+    return X, X[:, 0] + rng.normal(size=n)
+
+
+def mean_of_subsets(X, y, points, rng, n, B, k):
+    rows = rng.integers(n, size=(B, k))
+    slopes = (X[rows, 0] * y[rows]).sum(axis=1) / (X[rows, 0] ** 2).sum(axis=1)
+    return slopes.mean() * points[:, 0]
+
+
+ESTIMATORS = {
+    "least squares": LinearRegression(),
+    "ridge": Ridge(alpha=5.0),
+    "ours": rs.ReplayRegressor(LinearRegression()),
+    "a function": mean_of_subsets,
+}
+GRID = {"n": [20, 40], "B": [10], "k": [8]}
+
+
+def study(out, **options):
+    settings = {"points": POINTS, "truth": TRUTH, "repetitions": 6, "progress": False, "seed": 1}
+    return rs.study(draw, ESTIMATORS, GRID, out=out, **{**settings, **options})
+
+
+def test_any_estimators_on_the_same_data_sets(tmp_path):
+    result = study(tmp_path)
+    assert [row["estimator"] for row in result.table()] == 2 * list(ESTIMATORS)
+    # The slow way, for the baseline at n = 20.
+    errors = []
+    for repetition in range(6):
+        rng = run.cell_stream(1, "data n=20", repetition)
+        X, y = draw(20, rng)
+        errors.append(np.mean((LinearRegression().fit(X, y).predict(POINTS) - TRUTH) ** 2))
+    assert result.table()[0]["mse"] == pytest.approx(np.mean(errors))
+    assert result.table()[0]["ratio"] == 1
+    page = result.report.read_text()
+    assert "least squares" in page
+    assert 'src="data:' in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_a_finished_study_is_not_computed_again_and_a_longer_grid_only_where_it_is_new(tmp_path, monkeypatch):
+    first = study(tmp_path)
+    seen = []
+    real = run.compute_cell
+    monkeypatch.setattr(run, "compute_cell", lambda d, cell: seen.append(cell.key) or real(d, cell))
+    assert study(tmp_path).table() == first.table()
+    assert seen == []
+    longer = {**GRID, "n": [20, 40, 60]}
+    rs.study(draw, ESTIMATORS, longer, out=tmp_path, points=POINTS, truth=TRUTH, repetitions=6, seed=1,
+             progress=False)  # fmt: skip
+    assert seen == ["study n=60 B=10 k=8"]
+
+
+def test_other_estimators_in_the_same_folder_are_refused(tmp_path):
+    study(tmp_path)
+    other = {**ESTIMATORS, "ridge": Ridge(alpha=1.0)}
+    with pytest.raises(ValueError, match=r"same settings; got .* with definition="):
+        rs.study(draw, other, GRID, out=tmp_path, points=POINTS, truth=TRUTH, repetitions=6, seed=1)
+
+
+def test_numbers_do_not_depend_on_the_number_of_processes(tmp_path):
+    one, two = study(tmp_path / "1"), study(tmp_path / "2", jobs=2)
+    drop = {"seconds"}
+    assert [{k: v for k, v in row.items() if k not in drop} for row in one.table()] == [
+        {k: v for k, v in row.items() if k not in drop} for row in two.table()
+    ]
+
+
+def test_agreement_with_a_published_table(tmp_path):
+    """Publish our own medians, one of them doubled: one measure agrees, the other is off by sqrt 2."""
+    first = study(tmp_path / "first")
+    records = []
+    for cell in first.definition.cells:
+        found = first.results[cell.key]["ridge"]
+        factor = 2.0 if cell["n"] == 20 else 1.0
+        for measure, times in (("rmse", 1.0), ("variance", factor)):
+            value = float(np.median(found[measure])) * times
+            record = {"estimator": "ridge", "measure": measure, "value": value}
+            records.append({**dict(cell.parameters), **record})
+    result = study(tmp_path / "second", published=records)
+    from replaystats_paper.study.page import agreement
+
+    rows = {row["measure"]: row for row in agreement(result)}
+    assert rows["rmse"]["factor"] == pytest.approx(1.0)
+    assert rows["variance"]["factor"] == pytest.approx(2**-0.5)
+    assert "Agreement with the published table" in result.report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title = 3 =", "a TOML file"),
+        ("titel = 'x'", 'Did you mean "title"'),
+        ("[grid]\nn = [5]\n[estimators.a]\nuse = 'math:sqrt'", r"a table \[data\]"),
+        ("[data]\nsource = 'two-bump'\n[grid]\nn = [9]\n[estimators.a]\nuse = 'math:sqrt'", "two-bumps"),
+        ("[data]\nsource = 'two-bumps'\n[grid]\nk = [9]\n[estimators.a]\nuse = 'math:sqrt'", 'with "n"'),
+        ("[data]\nsource = 'two-bumps'\n[grid]\nn = [9]\n[estimators.a]\nuse = 'math:nothing'", "importable"),
+        ("[data]\nsource = 'two-bumps'\n[grid]\nn = [9]\n[estimators.a]\nalpha = 1", 'with "use"'),
+    ],
+)
+def test_a_wrong_file_gets_a_sentence(tmp_path, text, message):
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        definition.read_definition(path)
+
+
+@pytest.mark.parametrize("text", ["__import__('os')", "n.real", "open('x')", "m + 1", "n +"])
+def test_a_formula_is_arithmetic_and_nothing_else(text):
+    with pytest.raises(ValueError, match="`formula` must be arithmetic"):
+        definition.formula(text, {"n": 3})
+
+
+def test_a_table_of_ones_own(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 3))
+    np.savetxt(tmp_path / "t.csv", rows, delimiter=",", header="a,b,y", comments="")
+    source = sources.make_source("table", {"path": str(tmp_path / "t.csv"), "target": "y", "n_test": 10}, rng)
+    X, y = source.draw(20, rng)
+    assert X.shape == (20, 2)
+    assert source.points.shape == (10, 2)
+    assert not set(y) & set(source.truth)
+    with pytest.raises(ValueError, match="`n` must be at most 50"):
+        source.draw(51, rng)
+
+
+def test_every_shipped_study_can_be_read_and_runs(tmp_path):
+    for name, path in shipped.shipped_studies().items():
+        read = definition.read_definition(path)
+        assert len(read.estimators) >= 3, name
+    small = definition.read_definition(shipped.locate("pays-order"))
+    from dataclasses import replace
+
+    short = replace(small, repetitions=3, cells=small.cells[:1])
+    result = run.run_definition(short, tmp_path, progress=False)
+    assert {row["estimator"] for row in result.table()} == {"best single fit", "replayed", "smooth rival"}
+
+
+def test_the_papers_estimators_in_a_study_are_the_papers(tmp_path):
+    """The file's plain fit at n = 100 equals the re-run's own code on the same data, to rounding."""
+    from replaystats_paper import kernel
+
+    read = definition.read_definition(shipped.locate("paper-kernel"))
+    cell = read.cells[0]
+    X, y = read.source.draw(cell["n"], np.random.default_rng(0))
+    ours = run.predict(read, "plain", (X, y), cell, np.random.default_rng(1))
+    theirs, _ = kernel.fit_predict(X, y, read.source.points, kernel.whole(100), kernel.penalty(100))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-10)
+
+
+def test_the_command_writes_a_page_and_refuses_in_a_sentence(tmp_path):
+    import typer
+
+    app = typer.Typer()
+    app.command()(run_study_file)
+    (tmp_path / "s.toml").write_text(
+        "repetitions = 2\n[data]\nsource = 'two-bumps'\nn_test = 4\n[grid]\nn = [20]\n"
+        "[estimators.a]\nuse = 'sklearn.linear_model:LinearRegression'\n"
+        "[estimators.b]\nuse = 'sklearn.linear_model:Ridge'\nalpha = '= n / 2'\n"
+    )
+    answer = CliRunner().invoke(app, [str(tmp_path / "s.toml"), "--out", str(tmp_path / "o")])
+    assert answer.exit_code == 0, answer.output
+    assert (tmp_path / "o" / "report.html").exists()
+    assert len(json.loads((tmp_path / "o" / "table.json").read_text())) == 2
+    answer = CliRunner().invoke(app, ["pays-nothing"])
+    assert answer.exit_code == 2
+    assert "pays-trees" in answer.output
+
+
+def test_the_polynomial_of_smallest_cp_is_found_the_slow_way():
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-2, 2, 50)
+    y = 1 + x - 0.7 * x**3 + 0.5 * rng.normal(size=50)
+    fitted = jumping.CpPolynomial().fit(x[:, None], y)
+    residuals = [np.sum((y - np.polynomial.Polynomial.fit(x, y, d)(x)) ** 2) for d in range(1, 7)]
+    noise = residuals[-1] / (50 - 7)
+    best = 1 + int(np.argmin([r + 2 * noise * (d + 2) for d, r in enumerate(residuals)]))
+    assert fitted.degree_ == best
+    np.testing.assert_allclose(
+        fitted.predict(x[:, None]), np.polynomial.Polynomial.fit(x, y, best)(x), atol=1e-9
+    )
+
+
+def test_forward_selection_is_found_the_slow_way():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(60, 6))
+    y = X[:, 2] - 0.6 * X[:, 4] + rng.normal(size=60)
+    centred, target = X - X.mean(axis=0), y - y.mean()
+
+    def rss(columns):
+        part = centred[:, columns]
+        return float(np.sum((target - part @ np.linalg.lstsq(part, target, rcond=None)[0]) ** 2))
+
+    noise = rss(list(range(6))) / (60 - 7)
+    chosen, best, kept = [], float(target @ target), []
+    for step in range(1, 7):
+        chosen.append(min((c for c in range(6) if c not in chosen), key=lambda c: rss([*chosen, c])))
+        if rss(chosen) + 2 * noise * step < best:
+            best, kept = rss(chosen) + 2 * noise * step, list(chosen)
+    assert jumping.StepwiseCp().fit(X, y).columns_.tolist() == kept
