@@ -109,6 +109,9 @@ from .estimators import (
 from .estimators import (
     from_bagging as from_bagging,
 )
+from .estimators import (
+    summary as summary,
+)
 from .evaluation import (
     Comparison as Comparison,
 )
@@ -138,10 +141,16 @@ from .moments import (
     StreamedMoments as StreamedMoments,
 )
 from .moments import (
+    iv_moments as iv_moments,
+)
+from .moments import (
     lstd_moments as lstd_moments,
 )
 from .moments import (
     lstd_q_moments as lstd_q_moments,
+)
+from .moments import (
+    ols_moments as ols_moments,
 )
 from .moments import (
     phibe_moments as phibe_moments,

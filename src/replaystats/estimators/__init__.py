@@ -2,6 +2,7 @@
 
 from .bagging import from_bagging
 from .buffer import Minibatch, ReplayBuffer
+from .coefficients import Summary, summary
 from .kernel_ridge import ReplayKernelRidge
 from .lspi import LSPI
 from .lstd import LSTD
@@ -22,5 +23,7 @@ __all__ = [
     "ReplayBuffer",
     "ReplayKernelRidge",
     "ReplayRegressor",
+    "Summary",
     "from_bagging",
+    "summary",
 ]

@@ -14,6 +14,7 @@ from .influence import (
     sandwich_covariance,
 )
 from .intervals import Interval
+from .overidentification import overidentification_test
 from .support import outside_support
 from .theorem import Theorem, theorem
 from .variance import replay_variance
@@ -35,6 +36,7 @@ __all__ = [
     "linearise",
     "newey_west_covariance",
     "outside_support",
+    "overidentification_test",
     "replay_variance",
     "reweighted_average",
     "sandwich_covariance",

@@ -1,6 +1,7 @@
 """Stage 2: data to moments, the pairs (g_i, f_i) with theta = E[g]^-1 E[f]."""
 
 from .factored import FactoredMoments, HeldMoments
+from .linear import iv_moments, ols_moments
 from .lstd import lstd_moments
 from .lstd_q import ActionFeatures, lstd_q_moments
 from .phibe import phibe_coefficients, phibe_moments
@@ -19,8 +20,10 @@ __all__ = [
     "Moments",
     "StreamedMoments",
     "SubsetSums",
+    "iv_moments",
     "lstd_moments",
     "lstd_q_moments",
+    "ols_moments",
     "phibe_coefficients",
     "phibe_moments",
     "random_blocks",

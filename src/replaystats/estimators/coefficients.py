@@ -1,0 +1,151 @@
+"""Coefficients as statisticians print them: estimate, standard error, test and interval, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from .._core.arrays import to_numpy
+from .._core.errors import must_be, require_extra
+from .._core.typing import FloatArray
+from .._core.validation import check_choice, check_length, check_real
+from ..estimate import Estimate
+from ..inference.covariance import gram
+from ..inference.influence import delete_one, influence_values
+
+COVARIANCES = ("own", "HC0", "HC1", "HC3")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Summary:
+    """A table of coefficients.
+
+    Attributes
+    ----------
+    names : tuple of str
+    estimate, standard_error, t, p_value, low, high : ndarray of shape (q,)
+    covariance : str
+        Which covariance the standard errors are from.
+    confidence_level : float
+    n_observations : int
+        Rows, or clusters where they are resampled.
+    """
+
+    names: tuple[str, ...]
+    estimate: FloatArray
+    standard_error: FloatArray
+    t: FloatArray
+    p_value: FloatArray
+    low: FloatArray
+    high: FloatArray
+    covariance: str
+    confidence_level: float
+    n_observations: int
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame, one row per coefficient."""
+        pandas = require_extra("pandas", extra="io", purpose="A table of coefficients")
+        columns = ("estimate", "standard_error", "t", "p_value", "low", "high")
+        return pandas.DataFrame({name: getattr(self, name) for name in columns}, index=list(self.names))
+
+    def __str__(self) -> str:
+        width = max(map(len, self.names))
+        level = f"{self.confidence_level:.0%}"
+        lines = [f"{'':<{width}}  {'estimate':>10}  {'std. error':>10}  {'t':>8}  {'p':>7}  {level} interval"]
+        for i, name in enumerate(self.names):
+            lines.append(
+                f"{name:<{width}}  {self.estimate[i]:>10.4g}  {self.standard_error[i]:>10.4g}  "
+                f"{self.t[i]:>8.3g}  {self.p_value[i]:>7.3g}  [{self.low[i]:.4g}, {self.high[i]:.4g}]"
+            )
+        kind = "its own" if self.covariance == "own" else self.covariance
+        return "\n".join([*lines, f"n = {self.n_observations}, standard errors: {kind}"])
+
+
+def summary(
+    fitted: Any,
+    names: Sequence[str] | None = None,
+    *,
+    covariance: str = "own",
+    confidence_level: float = 0.95,
+) -> Summary:
+    """Return coefficients with names, standard errors, t tests and intervals.
+
+    Parameters
+    ----------
+    fitted : Estimate, or an estimator with ``estimate_``
+        From `plug_in`, `average` or a fitted `MomentRatio`.
+    names : sequence of str, optional
+        Of the coefficients; default theta[0], theta[1], ...
+    covariance : {"own", "HC0", "HC1", "HC3"}
+        "own" is that of the estimate: replay's for an average, the delete-one jackknife for a plug-in. "HC0"
+        is the sandwich of the plug-in, "HC1" with n / (n - q), "HC3" the sum of squared changes when one
+        observation is left out, which for least squares is the estimator of that name. Where observations
+        are clusters these are the cluster-robust forms.
+    confidence_level : float in (0, 1)
+
+    Returns
+    -------
+    Summary
+        Tests and intervals are those of Student's t with n - q degrees of freedom.
+
+    Raises
+    ------
+    ValueError
+        With several outputs, or another number of names.
+
+    See Also
+    --------
+    ols_moments : Least squares.
+    iv_moments : Instrumental variables in two stages.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=200)
+    >>> fit = rs.plug_in(rs.ols_moments(x[:, None], 1 + 2 * x + rng.normal(size=200)))
+    >>> print(rs.summary(fit, ["constant", "x"], covariance="HC3"))
+                estimate  std. error         t        p  95% interval
+    constant      0.9126     0.07304      12.5  8.61e-27  [0.7685, 1.057]
+    x              1.931      0.0769      25.1  1.89e-63  [1.779, 2.082]
+    n = 200, standard errors: HC3
+    """
+    check_choice(covariance, "covariance", COVARIANCES)
+    level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
+    estimate = fitted if isinstance(fitted, Estimate) else getattr(fitted, "estimate_", None)
+    if not isinstance(estimate, Estimate):
+        raise TypeError(must_be("fitted", "an Estimate or a fitted estimator", type(fitted).__name__))
+    theta = np.asarray(to_numpy(estimate.theta))
+    if theta.ndim != 1:
+        raise ValueError(
+            must_be("fitted", "of one output", f"{theta.shape[1]} outputs", "Fit them one by one.")
+        )
+    labels = tuple(f"theta[{i}]" for i in range(len(theta))) if names is None else tuple(map(str, names))
+    check_length(len(labels), len(theta), "names", "theta")
+    n = estimate.moments.n_observations
+    free = max(1, n - len(theta))
+    error = np.sqrt(np.diag(_covariance(estimate, covariance)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = theta / error
+    half = stats.t.ppf(0.5 + level / 2, free) * error
+    return Summary(
+        names=labels, estimate=theta, standard_error=error, t=t, p_value=2 * stats.t.sf(np.abs(t), free),
+        low=theta - half, high=theta + half, covariance=covariance, confidence_level=level, n_observations=n,
+    )  # fmt: skip
+
+
+def _covariance(estimate: Estimate, kind: str) -> FloatArray:
+    """Return the covariance (q, q) of that name."""
+    if kind == "own":
+        return estimate.covariance
+    moments, solver = estimate.moments, estimate.solver
+    n = moments.n_observations
+    if kind == "HC3":
+        changes = delete_one(moments, solver) - np.asarray(to_numpy(estimate.theta))
+        return np.asarray(gram(changes))
+    sandwich = gram(influence_values(moments, solver)) / n**2
+    return np.asarray(sandwich * (n / (n - len(estimate.theta)) if kind == "HC1" else 1.0))

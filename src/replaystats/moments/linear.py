@@ -1,0 +1,156 @@
+"""Linear models as ratios of moments: least squares, and instrumental variables in two stages."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core.arrays import to_numpy
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.validation import check_array, check_length
+from .factored import FactoredMoments, HeldMoments, choose_form
+
+
+def ols_moments(
+    X: ArrayLike, y: ArrayLike, *, intercept: bool = True, clusters: ArrayLike | None = None
+) -> HeldMoments:
+    """Return the moments x_i x_i^T and x_i y_i of ordinary least squares.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, p)
+        Regressors.
+    y : array-like of shape (n,)
+        Responses.
+    intercept : bool
+        Whether a column of ones is put before X.
+    clusters : array-like of shape (n,), optional
+        Labels: rows of one cluster are one observation, and are resampled and left out together.
+
+    Returns
+    -------
+    Moments or FactoredMoments
+        With q = p + 1 (or p) coefficients, the intercept first.
+
+    See Also
+    --------
+    iv_moments : Where regressors are moved by what moves y.
+    summary : Coefficients with names, tests and intervals.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> x = np.arange(5.0)
+    >>> rs.plug_in(ols_moments(x[:, None], 1 + 2 * x)).theta.round(6)
+    array([1., 2.])
+    """
+    X, y = _checked(X, y, "X")
+    design = _with_ones(X) if intercept else X
+    order, offsets = _clusters(clusters, len(X))
+    return choose_form(FactoredMoments(design[order], design[order], y[order], offsets))
+
+
+def iv_moments(
+    X: ArrayLike,
+    y: ArrayLike,
+    instruments: ArrayLike,
+    *,
+    exogenous: ArrayLike | None = None,
+    intercept: bool = True,
+    clusters: ArrayLike | None = None,
+) -> HeldMoments:
+    """Return the moments of instrumental variables by two-stage least squares.
+
+    With Z the instruments and exogenous regressors together and Pi the least-squares coefficients of the
+    regressors on Z, moments are g_i = (Pi^T z_i) x_i^T and f_i = (Pi^T z_i) y_i: their ratio is the two-stage
+    estimator. With as many instruments as endogenous regressors it does not depend on Pi. With more, Pi is
+    held at that of all rows when subsets are drawn, as textbook standard errors do.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, p)
+        Endogenous regressors.
+    y : array-like of shape (n,)
+    instruments : array-like of shape (n, l)
+        At least p of them.
+    exogenous : array-like of shape (n, r), optional
+        Further regressors that are their own instruments.
+    intercept : bool
+        Whether a column of ones is among those.
+    clusters : array-like of shape (n,), optional
+        As in `ols_moments`.
+
+    Returns
+    -------
+    Moments or FactoredMoments
+        Coefficients in the order intercept, exogenous, X.
+
+    Raises
+    ------
+    ValueError
+        With fewer instruments than endogenous regressors.
+
+    See Also
+    --------
+    overidentification_test : Whether more instruments than needed agree with each other.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> rng = np.random.default_rng(0)
+    >>> z, u = rng.normal(size=(2000, 2)), rng.normal(size=2000)
+    >>> x = z @ [1.0, 0.5] + u
+    >>> rs.plug_in(iv_moments(x[:, None], 2 * x + u, z)).theta.round(1)
+    array([0., 2.])
+    """
+    design, projected, y = two_stages(X, y, instruments, exogenous, intercept=intercept)
+    order, offsets = _clusters(clusters, len(y))
+    return choose_form(FactoredMoments(projected[order], design[order], y[order], offsets))
+
+
+def two_stages(
+    X: ArrayLike,
+    y: ArrayLike,
+    instruments: ArrayLike,
+    exogenous: ArrayLike | None,
+    *,
+    intercept: bool,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return all regressors (n, q), their projection on all instruments, and y."""
+    X, y = _checked(X, y, "X")
+    Z = check_array(instruments, "instruments", ndim=2)
+    check_length(len(Z), len(X), "instruments", "X")
+    if Z.shape[1] < X.shape[1]:
+        rule = f"at least as many columns as `X` ({X.shape[1]})"
+        raise ValueError(
+            must_be("instruments", rule, Z.shape[1], "Otherwise nothing tells their effects apart.")
+        )
+    own = np.empty((len(X), 0)) if exogenous is None else check_array(exogenous, "exogenous", ndim=2)
+    check_length(len(own), len(X), "exogenous", "X")
+    if intercept:
+        own = _with_ones(own)
+    design, all_instruments = np.hstack([own, X]), np.hstack([own, Z])
+    coefficients, *_ = np.linalg.lstsq(all_instruments, design, rcond=None)
+    return design, all_instruments @ coefficients, y
+
+
+def _checked(X: ArrayLike, y: ArrayLike, name: str) -> tuple[FloatArray, FloatArray]:
+    X, y = check_array(X, name, ndim=2), check_array(y, "y", ndim=1)
+    check_length(len(y), len(X), "y", name)
+    return X, y
+
+
+def _with_ones(X: FloatArray) -> FloatArray:
+    return np.hstack([np.ones((len(X), 1)), X])
+
+
+def _clusters(clusters: ArrayLike | None, n: int) -> tuple[IntArray, IntArray]:
+    """Return rows in the order of their clusters, and where each begins."""
+    if clusters is None:
+        return np.arange(n), np.arange(n + 1)
+    labels = np.asarray(to_numpy(clusters))
+    if labels.ndim != 1:
+        raise ValueError(must_be("clusters", "a 1-D array of labels", f"shape {labels.shape}"))
+    check_length(len(labels), n, "clusters", "X")
+    _, code, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return np.argsort(code, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
