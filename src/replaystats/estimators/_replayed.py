@@ -39,6 +39,8 @@ METHODS = ("replay", "recommended")
 # Where the search for enough replicates starts, for single units and for groups, and where it ends.
 PILOT_RESAMPLES, GROUPED_PILOT = 100, 25
 MOST_RESAMPLES, MOST_UNCONTROLLED = 10_000, 1000
+# Visited states at which Monte-Carlo noise is looked at.
+MOST_QUESTIONS = 64
 # How many balanced solutions are averaged by default.
 RECOMMENDED_RESAMPLES = 100
 
@@ -122,7 +124,9 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
             if self.n_resamples == "auto" and not given:
                 # Without the control variate noise may never become small: then as many as were once usual.
                 most = MOST_RESAMPLES if self.estimate_.method == "controlled" else MOST_UNCONTROLLED
-                self.estimate_, self.choices_["n_resamples"] = grow_resamples(self.estimate_, most=most)
+                self.estimate_, self.choices_["n_resamples"] = grow_resamples(
+                    self.estimate_, self._questions(), most=most
+                )
         self.plug_in_ = replace(self.plug_in_, setting=self._setting())
         self.estimate_ = replace(self.estimate_, setting=self._setting())
         replicates = self.estimate_.replicates
@@ -152,6 +156,10 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
             n_resamples=self._first_resamples(),
             rng=rng,
         )
+
+    def _questions(self) -> FloatArray | None:
+        """Return functionals (m, q) whose noise decides how many subsets are enough; None for theta."""
+        return None
 
     def _first_resamples(self) -> Any:
         """Return how many subsets are drawn at first."""
@@ -262,6 +270,10 @@ class PolicyEvaluation(ReplayedMoments):
         return PolicyValue(
             features=mean_features(self._features(start_states), weights), estimate=self.estimate_
         )
+
+    def _questions(self) -> FloatArray | None:
+        # Values at visited states: single coefficients of functions that overlap mean little.
+        return self._features(self._visited[:: -(-len(self._visited) // MOST_QUESTIONS)])
 
     def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
         """Sum the moments of steps over the units that are resampled."""

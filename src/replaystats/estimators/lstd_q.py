@@ -178,6 +178,10 @@ class LSTDQ(PolicyEvaluation):
         actions = np.repeat(np.arange(n_actions), len(places))
         return self.features_.at(np.tile(places, (n_actions, 1)), actions)
 
+    def _questions(self) -> FloatArray | None:
+        # With continuous actions the visited points are pairs, for which the policy has no use.
+        return super()._questions() if self.features_.n_actions else None
+
     def _places(self, data: Trajectories) -> FloatArray:
         actions = action_rows(data)
         if actions.ndim == 1:

@@ -21,7 +21,7 @@ from .record import Moments
 
 # Groups of this many steps are summed at full speed; with 200 groups the t quantile is within 1 % of the
 # normal one, with 100 within 2 %.
-_STEPS_PER_GROUP, LEAST_GROUPS, MOST_GROUPS = 100, 100, 200
+_STEPS_PER_GROUP, LEAST_GROUPS, MOST_GROUPS = 200, 100, 200
 # Groups must hold at least this many observations to be worth their coarseness.
 _LEAST_PER_GROUP = 2
 # Multiply-adds of all subset sums below which nobody waits for them (about 0.1 s), and how many times the
@@ -79,7 +79,7 @@ def choose_grouping(
     rng : None, int, Generator, RandomState or SeedSequence
         Decides which observations meet.
     n_groups : int, optional
-        Number of groups; default one for every 100 steps, between 100 and 200.
+        Number of groups; default one for every 200 steps, between 100 and 200.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def choose_grouping(
     >>> X = rng.normal(size=(20_000, 60))
     >>> moments = FactoredMoments(X, X, X[:, 0], np.arange(20_001))
     >>> choose_grouping(moments, 500, rng=0)
-    Grouping(20000 observations in 200 groups: 500 subsets of single observations cost 250 times the plug-in)
+    Grouping(20000 observations in 100 groups: 500 subsets of single observations cost 250 times the plug-in)
     >>> choose_grouping(FactoredMoments(X[:200], X[:200], X[:200, 0], np.arange(201)), 500) is None
     True
     """
