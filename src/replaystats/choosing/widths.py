@@ -94,21 +94,23 @@ def learn_bandwidths(points: ArrayLike, y: ArrayLike, *, rng: RandomLike = None)
     >>> bool(learnt.gamma[0] > 100 * learnt.gamma[1])
     True
     """
-    X, y = check_array(points, "points", ndim=2), check_array(y, "y", ndim=(1, 2))
-    check_length(len(y), len(X), "y", "points")
-    (n, p), y, rng = X.shape, y.reshape(len(y), -1), as_generator(rng)
-    y = y[:, np.square(y).sum(axis=0) > 0]  # an output that is zero says nothing about widths
-    if y.shape[1] == 0:
+    X, targets = check_array(points, "points", ndim=2), check_array(y, "y", ndim=(1, 2))
+    check_length(len(targets), len(X), "y", "points")
+    (n, p), targets, rng = X.shape, targets.reshape(len(targets), -1), as_generator(rng)
+    targets = targets[:, np.square(targets).sum(axis=0) > 0]  # a zero output says nothing about widths
+    if targets.shape[1] == 0:
         return Bandwidths(gamma=np.full(p, 1.0 / p), alpha=1.0, n_rows=n, n_evaluations=0)
-    y = y / np.sqrt(np.square(y).mean(axis=0))
+    targets = targets / np.sqrt(np.square(targets).mean(axis=0))
     few, order = n < FEWEST_ROWS, rng.permutation(n)
     start = np.append(np.full(p, np.log(0.5 / p)), np.log(0.1))
     blocks: list[IntArray] = [order[:LIKELIHOOD_ROWS]]
-    found = _minimise(negative_log_likelihood, start, X, y, blocks, ITERATIONS if few else FIRST_ITERATIONS)
+    found = _minimise(
+        negative_log_likelihood, start, X, targets, blocks, ITERATIONS if few else FIRST_ITERATIONS
+    )
     n_evaluations = found.nfev
     if not few:
         blocks = [*_random_blocks(order), *_leaves(X * np.exp(found.x[:-1] / 2), rng)]
-        found = _minimise(leave_one_out_error, found.x, X, y, blocks, ERROR_ITERATIONS)
+        found = _minimise(leave_one_out_error, found.x, X, targets, blocks, ERROR_ITERATIONS)
         n_evaluations += found.nfev * len(blocks)
     return Bandwidths(
         gamma=np.exp(found.x[:-1]),

@@ -166,7 +166,7 @@ def typical_states(data: Trajectories, seed: int) -> FloatArray:
     array([ 5., 10., 25., 50., 75., 90., 95.])
     """
     if data.dimension == 1:
-        return np.quantile(data.states, QUANTILES, axis=0)
+        return np.asarray(np.quantile(data.states, QUANTILES, axis=0))
     rows = np.random.default_rng(seed).choice(
         len(data.states), min(N_SAMPLED, len(data.states)), replace=False
     )

@@ -99,7 +99,8 @@ def skewed_quantiles(
         root = np.cbrt(1.0 + safe * (y - safe / 6.0))
         return np.where(flat, y, 3.0 / safe * (root - 1.0))
 
-    return transformed_back(-t), transformed_back(t)
+    ends = np.asarray(t, dtype=np.float64)
+    return transformed_back(-ends), transformed_back(ends)
 
 
 def bias_aware_quantile(ratio: FloatArray, degrees: FloatArray, confidence_level: float) -> FloatArray:

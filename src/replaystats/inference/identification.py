@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.typing import FloatArray
+from .._core.typing import BoolArray, FloatArray
 
 
 def invert_studentised(
@@ -53,7 +53,7 @@ def invert_studentised(
 
 def _root(
     s_LL: FloatArray, s_Lm: FloatArray, s_mm: FloatArray, critical: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, BoolArray]:
     """Return the positive root of delta^2 = critical^2 s(delta)^2, and whether it bounds delta."""
     square = critical**2
     lead = 1.0 - square * s_mm

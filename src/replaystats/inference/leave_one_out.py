@@ -98,12 +98,12 @@ def ridge_leave_one_out(
     True
     """
     n, q = len(y), len(A)
-    lower = np.linalg.cholesky(A + alpha * np.eye(q))
+    lower = np.asarray(np.linalg.cholesky(A + alpha * np.eye(q)), dtype=np.float64)
     weight = np.ones((n, 1)) if sample_weight is None else sample_weight[:, None]
     step = max(1, memory_budget() // (64 * q))
     parts = [slice(first, min(first + step, n)) for first in range(0, n, step)]
     # In whitened features u the fit is u^T L^-1 b.
-    b = sum(_whitened(lower, features(X[rows])).T @ (weight[rows] * y[rows]) for rows in parts)
+    b = np.sum([_whitened(lower, features(X[rows])).T @ (weight[rows] * y[rows]) for rows in parts], axis=0)
     residuals, length = np.empty_like(y), np.empty((n, 1))
     for rows in parts:
         u = _whitened(lower, features(X[rows]))

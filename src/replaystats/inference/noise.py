@@ -14,9 +14,10 @@ import numpy as np
 
 from .._core.arrays import to_numpy
 from .._core.typing import FloatArray, IntArray
+from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments, HeldMoments
 from .degrees import degrees_of_freedom, effective_sample
-from .influence import Linearisation, delete_one_shifts, unit_blocks
+from .influence import delete_one_shifts, unit_blocks
 
 # Beyond this correlation of neighbours a series says nothing about its own mean.
 _LARGEST_CORRELATION = 0.9
@@ -221,6 +222,6 @@ def _matrix_shares(part: HeldMoments, dual: FloatArray, direction: FloatArray) -
     """Return w'g_i v for every unit and question, shape (units, m)."""
     if isinstance(part, FactoredMoments):
         steps = (part.left @ dual.T) * (part.right @ direction.T)
-        return np.add.reduceat(steps, part.offsets[:-1], axis=0)
+        return np.asarray(np.add.reduceat(steps, part.offsets[:-1], axis=0))
     g = to_numpy(part.g)
-    return np.einsum("nqm,mq->nm", g @ direction.T, dual)
+    return np.asarray(np.einsum("nqm,mq->nm", g @ direction.T, dual))

@@ -132,7 +132,8 @@ def support_interval(
             found = optimize.linprog(
                 price, A_eq=rows, b_eq=sign * direction, bounds=(0, None), method="highs"
             )
-            ends[side, row] = sign * (found.fun if found.status == 0 else np.inf)
+            solved = found.fun if found.status == 0 else None
+            ends[side, row] = sign * (np.inf if solved is None else solved)
     return ends[0], ends[1]
 
 
@@ -172,7 +173,7 @@ class _Problem:
         theta = np.zeros(moments.n_basis)
         for _ in range(2):  # the noise depends on theta, and theta a little on the noise
             residuals = _all_residuals(moments, middle + theta)
-            A, b = sum(part[0] for part in parts), sum(part[1] for part in parts)
+            A, b = np.sum([part[0] for part in parts], axis=0), np.sum([part[1] for part in parts], axis=0)
             root = _inverse_root(np.cov(residuals.T).reshape(len(b), -1))
             U, s, Vt = np.linalg.svd(root @ A @ value_root.T)
             theta = value_root.T @ (Vt.T @ (s / (s**2 + unit) * (U.T @ (root @ b))))

@@ -18,8 +18,9 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray
+from ..engine.linear import Linearisation
 from ..moments import FactoredMoments, HeldMoments, Moments
-from .influence import Linearisation, delete_one_shifts, unit_blocks
+from .influence import delete_one_shifts, unit_blocks
 from .noise import Noise, noise_of
 
 # Above this many numbers of work the jackknife leaves groups of units out in place of single ones.
@@ -115,7 +116,7 @@ def unvisited_ends(
     n, q = visited_by.shape
     grouped = n > N_GROUPS and float(n) * q**3 > _WORK and bool((visited_by.sum(axis=0) == 1).any())
     A, b = moments.total()
-    whole = _solve_ends(A, b, visited_by.any(axis=0), X, value_range)
+    whole = _solve_ends(A, b, np.asarray(visited_by.any(axis=0)), X, value_range)
     shifts = np.empty((2, n, len(X)))
     if not grouped:
         alone = visited_by[:, visited_by.sum(axis=0) == 1].any(axis=1)
@@ -158,7 +159,9 @@ def _solve_ends(
 ) -> _Solved:
     matrix = A[np.ix_(visited, visited)]
     try:
-        dual = np.linalg.solve(matrix.T, X[:, visited].T).T  # (m, visited)
+        dual: FloatArray = np.asarray(
+            np.linalg.solve(matrix.T, X[:, visited].T).T, np.float64
+        )  # (m, visited)
     except np.linalg.LinAlgError:
         dual = X[:, visited] @ np.linalg.pinv(matrix)
     rest = np.zeros_like(X)
@@ -195,7 +198,7 @@ def _leave_out(
         reduced = _with_values(moments, visited, values)
         A, b = reduced.total()
         try:
-            inverse = np.linalg.inv(A)
+            inverse = np.asarray(np.linalg.inv(A), dtype=np.float64)
         except np.linalg.LinAlgError:
             out[:, rows] = np.nan
             continue
@@ -220,7 +223,9 @@ def visits(moments: HeldMoments) -> BoolArray:
     """Return which units visited which features, shape (n, q): an equation of theirs is not empty."""
     if isinstance(moments, FactoredMoments):
         return np.logical_or.reduceat(moments.left != 0, moments.offsets[:-1], axis=0)
-    parts = [(np.asarray(part.g) != 0).any(axis=2) for _, part in unit_blocks(moments)]
+    parts = [
+        (np.asarray(part.g) != 0).any(axis=2) for _, part in unit_blocks(moments) if isinstance(part, Moments)
+    ]
     return np.concatenate(parts)
 
 
