@@ -5,6 +5,7 @@ wrong argument, the same rounding, the same self-contained pages.
 """
 
 from ._core.errors import must_be, require_extra
+from ._core.files import replacing, write_bytes, write_text
 from ._core.progress import track
 from ._core.random import as_generator, stream
 from ._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
@@ -29,8 +30,11 @@ __all__ = [
     "must_be",
     "percent",
     "render",
+    "replacing",
     "require_extra",
     "significant",
     "stream",
     "track",
+    "write_bytes",
+    "write_text",
 ]

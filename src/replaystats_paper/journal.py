@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from replaystats import ReplayWarning
-from replaystats.toolkit import must_be
+from replaystats.toolkit import must_be, write_bytes
 
 from .lock import FolderLock
 
@@ -206,13 +206,3 @@ def _header(text: bytes) -> dict[str, Any] | None:
     line, _ = _checked(text)
     settings = None if line is None else line.get("settings")
     return settings if isinstance(settings, dict) else None
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file so that its name never shows a part of it, not even after a loss of power."""
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)

@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from replaystats.toolkit import write_bytes
+
 from .catalogue import Experiment
 from .cells import Settings
 from .compare import LIMIT
-from .journal import Journal, write_bytes
+from .journal import Journal
 from .manifest import describe_machine, package_versions
 from .page import Findings, collect, write_page
 from .runner import Work, plan_work, run_work

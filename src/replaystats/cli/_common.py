@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import shlex
 import sys
-import uuid
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -210,16 +208,6 @@ def check_report(path: Path | None) -> None:
     if path is not None:
         require_extra("jinja2", extra="experiments", purpose="The HTML report")
         require_extra("matplotlib", extra="plot", purpose="The HTML report")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write beside `path` first, so that an interrupted run leaves what was there."""
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def as_json(value: Any) -> str:

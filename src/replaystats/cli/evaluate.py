@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from .._core.files import write_text
 from .._core.validation import check_choice, check_real
 from ..readers._rows import FINAL_STATES
 from ..readers.transitions import GAPS
@@ -27,7 +28,6 @@ from ._common import (
     refusing,
     split_names,
     working,
-    write_whole,
 )
 from ._policy_value import Settings, fit_value
 from ._trajectory_files import LogColumns, read_log, read_points, typical_states
@@ -109,7 +109,7 @@ def evaluate(
         with working("Drawing the report"):
             page = evaluation_page(evaluation)
         with refusing(ExitCode.USAGE):
-            write_whole(report, page)
+            write_text(report, page)
     if json:
         print(as_json(evaluation.as_dict()))
     else:

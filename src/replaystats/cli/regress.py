@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .._core.errors import must_be
+from .._core.files import write_text
 from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_int, check_real
 from ..estimators import ReplayKernelRidge
@@ -33,7 +34,6 @@ from ._common import (
     refusing,
     split_names,
     working,
-    write_whole,
 )
 from ._design import MISSING, UNKNOWN, Design, Matrix
 from ._table_files import Frame, check_columns, read_frame, target_of
@@ -96,12 +96,12 @@ def regress(
     regression = _regress(train, target, columns, predict, model, confidence, (missing, unknown))
     if predictions is not None and regression.predictions is not None:
         with refusing(ExitCode.USAGE):
-            write_whole(predictions, _as_csv(regression.predictions))
+            write_text(predictions, _as_csv(regression.predictions))
     if report is not None:
         with working("Drawing the report"), noting([]):  # what it warns of is among the notes already
             page = regression_page(regression)
         with refusing(ExitCode.USAGE):
-            write_whole(report, page)
+            write_text(report, page)
     if json:
         print(as_json(regression.as_dict()))
     else:

@@ -162,8 +162,11 @@ class ParquetBlocks(RowBlocks):
         """See the base class."""
         file, group, _ = self._groups[block]
         wanted = sorted({column for chosen in self.columns.values() for column in chosen})
-        with _parquet().ParquetFile(file) as opened:
-            table = opened.read_row_group(group, columns=wanted)
+        try:
+            with _parquet().ParquetFile(file) as opened:
+                table = opened.read_row_group(group, columns=wanted)
+        except (OSError, ValueError) as error:
+            raise PartitionError(f"{self.label(block)} cannot be read: {error}") from error
         return {name: _to_array(table, chosen) for name, chosen in self.columns.items()}
 
     def label(self, block: int) -> str:

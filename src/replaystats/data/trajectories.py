@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import as_columns, check_int
+from .._core.validation import as_columns, check_int, check_integers, check_length
 from ._flat import (
     as_actions,
     as_dt,
@@ -168,7 +168,10 @@ class Trajectories:
             if value is not None
         }
         fields = _clean_fields(np.ascontiguousarray(flat), bounds, checked, terminated, truncated, dt)
-        return cls._from_fields(**fields | ({} if parent is None else {"parent": parent}))
+        if parent is not None:
+            fields["parent"] = own(check_integers(parent, "parent"), parent)
+            check_length(len(fields["parent"]), len(bounds) - 1, "parent", "offsets")
+        return cls._from_fields(**fields)
 
     # ------------------------------------------------------------------ sizes
 
@@ -384,8 +387,21 @@ class Trajectories:
 
     @classmethod
     def from_parquet(cls, path: str | PathLike[str]) -> Self:
-        """Return what `to_parquet` wrote; for other tables see `replaystats.readers.from_table`."""
-        return cls._from_flat(**read_fields(path))
+        """Return what `to_parquet` wrote; for other tables see `replaystats.readers.from_table`.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, or was not written by `to_parquet`: every array is checked as in the
+            constructor, and against a checksum.
+        """
+        fields = read_fields(path)
+        labels = {"action_labels": fields.pop("action_labels", None)}
+        data = cls._from_flat(**fields)
+        return data if labels["action_labels"] is None else cls._from_fields(**data._fields() | labels)
+
+    def _fields(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in type(self).__slots__}
 
 
 def _clean_fields(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import must_be
+from .._core.files import replacing
 from .._core.typing import BoolArray, FloatArray
 
 
@@ -56,9 +56,5 @@ class Checkpoint:
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self.path.with_suffix(f".{os.getpid()}.tmp")
-        with unfinished.open("wb") as file:
+        with replacing(self.path) as file:
             np.savez(file, identity=np.array(json.dumps(self.identity)), done=done, values=values)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(self.path)

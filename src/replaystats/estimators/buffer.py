@@ -10,12 +10,12 @@ import json
 import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from .._core.errors import must_be
+from .._core.files import replacing
 from .._core.random import as_generator, draw_seed
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
 from .._core.validation import check_array, check_int, check_length, check_real
@@ -283,9 +283,7 @@ class ReplayBuffer:
             }
             # No priorities are saved as an array of length zero.
             priorities = np.empty(0) if self._tree is None else self._tree.priorities[:size]
-            # A reader of `path` sees the old file or the new one, never half of one.
-            partial = Path(f"{os.fspath(path)}.partial")
-            with partial.open("wb") as file:
+            with replacing(path) as file:
                 np.savez(
                     file,
                     settings=np.array(json.dumps(settings)),
@@ -293,7 +291,6 @@ class ReplayBuffer:
                     arrival=held.arrival[:size],
                     priorities=priorities,
                 )
-            partial.replace(path)
 
     @classmethod
     def load(

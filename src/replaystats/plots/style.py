@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import require_extra
+from .._core.files import replacing
 from .._core.typing import ArrayLike
 
 # Okabe-Ito colours: told apart by everybody.
@@ -34,10 +35,10 @@ def save_figure(figure: Figure, stem: Path, *, dpi: int = 110) -> list[Path]:
     paths = []
     for suffix in (".png", ".svg"):
         path = stem.with_name(stem.name + suffix)
-        partial = stem.with_name(f".{stem.name}.partial{suffix}")
-        # A fixed date, so that equal results give equal files.
-        figure.savefig(partial, dpi=dpi, metadata={"Date": None} if suffix == ".svg" else None)
-        partial.replace(path)
+        with replacing(path) as file:
+            # A fixed date, so that equal results give equal files.
+            metadata = {"Date": None} if suffix == ".svg" else None
+            figure.savefig(file, format=suffix[1:], dpi=dpi, metadata=metadata)
         paths.append(path)
     return paths
 

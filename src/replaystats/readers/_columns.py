@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import fnmatch
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 from .._core.errors import must_be, require_extra
 from .._core.typing import BoolArray, FloatArray
 from ..data._flat import are_names, reads_as_number
+from ..data.storage import read_parquet
 from ._names import no_such_name
 
 Column = Any  # a pandas or polars Series, a pyarrow ChunkedArray, or an ndarray
@@ -87,11 +89,14 @@ def _open_file(path: Path) -> TableView:
         raise FileNotFoundError(must_be("table", "an existing file", f'"{path}"'))
     if path.is_dir() or (endings and endings[-1] in (".parquet", ".pq")):
         parquet = require_extra("pyarrow.parquet", extra="io", purpose="Reading Parquet")
-        names = parquet.ParquetDataset(path).schema.names
-        return TableView(names, lambda wanted: _load_arrow(parquet.read_table(path, columns=wanted), wanted))
+        names = read_parquet(parquet.ParquetDataset, path).schema.names
+        return TableView(
+            names,
+            lambda wanted: _load_arrow(read_parquet(parquet.read_table, path, columns=wanted), wanted),
+        )
     if ".csv" in endings:
         csv = require_extra("pyarrow.csv", extra="io", purpose="Reading CSV")
-        with csv.open_csv(path) as reader:  # reads one block: enough for the header
+        with _naming(path), csv.open_csv(path) as reader:  # reads one block: enough for the header
             names = reader.schema.names
         return TableView(names, lambda wanted: _load_csv(csv, path, wanted))
     rule = "a file that ends in .parquet, .pq, .csv or .csv.gz, or a folder of Parquet files"
@@ -102,7 +107,19 @@ def _open_file(path: Path) -> TableView:
 
 def _load_csv(csv: Any, path: Path, wanted: list[str]) -> dict[str, Column]:
     options = csv.ConvertOptions(include_columns=wanted)
-    return _load_arrow(csv.read_csv(path, convert_options=options), wanted)
+    with _naming(path):
+        return _load_arrow(csv.read_csv(path, convert_options=options), wanted)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Say which file cannot be read as CSV, and in which row; Arrow says only the second."""
+    try:
+        yield
+    except (OSError, ValueError, UnicodeDecodeError) as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else "it is empty"
+        hint = f"Arrow says: {reason}."
+        raise ValueError(must_be("table", "a readable CSV file", f'"{path}"', hint)) from error
 
 
 def _load_arrow(table: Any, names: list[str]) -> dict[str, Column]:

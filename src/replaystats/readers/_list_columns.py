@@ -6,8 +6,8 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
-from ..data._arrow import explode_lists
 from ..data._flat import offsets_of
+from ..data.storage import explode_lists
 from ..data.trajectories import Trajectories
 from ._columns import Column, as_booleans, as_floats, as_numpy
 from ._ordering import as_times, even_or_each

@@ -64,8 +64,7 @@ def from_flat(
 
 def with_fields(data: Trajectories, **changed: Any) -> Trajectories:
     """Return `data` with some fields replaced by others that fit."""
-    fields = {name: getattr(data, name) for name in Trajectories.__slots__}
-    return Trajectories._from_fields(**(fields | changed))
+    return Trajectories._from_fields(**(data._fields() | changed))
 
 
 def as_rows(values: Any, n_rows: int | None = None) -> np.ndarray:

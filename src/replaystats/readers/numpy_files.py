@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,22 +103,28 @@ def read_npz(
 
 
 def _load(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, Any]:
-    arrays = {}
-    file = np.load(path, allow_pickle=False)
-    if not isinstance(file, np.lib.npyio.NpzFile):
-        raise ValueError(
-            must_be("path", "an .npz file", "a single array", "Save it with numpy.savez(path, states=...).")
-        )
-    with file:
-        for role, name in wanted.items():
-            if name not in file.files:
-                hint = f"If there is none, pass {role}=None." if role in ("rewards", "terminated") else ""
-                raise no_such_name(role, "an array of the file", name, file.files, hint)
-            try:
-                arrays[role] = file[name]
-            except ValueError as error:
-                hint = "Save episodes of several lengths end to end, with `offsets`."
-                raise ValueError(
-                    must_be(role, "a plain array", "pickled objects, not opened", hint)
-                ) from error
-    return arrays
+    with Path(path).open("rb") as stream:
+        try:
+            file = np.load(stream, allow_pickle=False)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            # NumPy takes any other file for a pickle and advises to load it, which could run any program.
+            got = f'"{path}", which is none or is damaged'
+            raise ValueError(must_be("path", "an .npz file", got)) from error
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            hint = "Save it with numpy.savez(path, states=...)."
+            raise ValueError(must_be("path", "an .npz file", "a single array", hint))
+        return {role: _array(file, role, name, path) for role, name in wanted.items()}
+
+
+def _array(file: Any, role: str, name: str, path: str | PathLike[str]) -> np.ndarray:
+    if name not in file.files:
+        hint = f"If there is none, pass {role}=None." if role in ("rewards", "terminated") else ""
+        raise no_such_name(role, "an array of the file", name, file.files, hint)
+    try:
+        return np.asarray(file[name])
+    except Exception as error:  # NumPy reads a damaged header as a Python expression: anything may happen
+        if "Object arrays" in str(error):
+            hint = "Save episodes of several lengths end to end, with `offsets`."
+            raise ValueError(must_be(role, "a plain array", "pickled objects, not opened", hint)) from error
+        got = f'array "{name}" of "{path}", which is damaged'
+        raise ValueError(must_be(role, "a readable array", got)) from error

@@ -7,9 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from replaystats.toolkit import embed_picture, render, require_extra, significant
+from replaystats.toolkit import embed_picture, render, require_extra, significant, write_bytes
 
-from ..journal import write_bytes
 from .figures import draw_curves, draw_table
 from .orderings import compare_cells
 from .results import QLearningResult

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from replaystats.toolkit import check_int, track
+from replaystats.toolkit import check_int, track, write_bytes
 
 from ..cells import Cell, Settings
-from ..journal import Journal, write_bytes
+from ..journal import Journal
 from ..manifest import describe_machine, package_versions
 from .study import FULL_RUNS, QUICK_RUNS, Table, group_cells, run_group, study_tables
 from .summary import mean_and_error

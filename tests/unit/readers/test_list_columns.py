@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from oracles.known_episodes import make_episodes
 from replaystats import Trajectories, readers
-from replaystats.data._arrow import explode_lists
+from replaystats.data.storage import explode_lists
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")

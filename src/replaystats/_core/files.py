@@ -1,0 +1,93 @@
+"""The one way in which a file is written: whole or not at all, whatever stops the program.
+
+The bytes go to a new file beside the target, reach the disk, and only then take its name. The new file has a
+name that nobody can guess and is created exclusively, so that two writers never share one and a link that
+somebody put there is not followed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a new file that takes the place of `path` when the block ends well, and vanishes when it does not.
+
+    The permissions of an existing file are kept. If `path` is a link, the link is replaced, not what it
+    points to.
+
+    Parameters
+    ----------
+    path : path
+        The file to write, in an existing folder.
+
+    Yields
+    ------
+    file
+        Open for bytes, to write and to read.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with replacing(f"{folder}/a.txt") as file:
+    ...         _ = file.write(b"whole")
+    ...     os.listdir(folder), Path(folder, "a.txt").read_bytes()
+    (['a.txt'], b'whole')
+    """
+    target = Path(path)
+    partial = target.with_name(f".{target.name[:64]}.{secrets.token_hex(8)}.part")
+    mode = _mode_of(target)
+    descriptor = os.open(partial, _NEW, 0o666 if mode is None else mode)
+    try:
+        with os.fdopen(descriptor, "w+b") as file:
+            if mode is not None:
+                os.chmod(partial, mode)  # what the umask took away
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, target)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+    _sync_folder(target.parent)
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write `data` to `path`, whole or not at all."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write `text` to `path` in UTF-8, whole or not at all."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def _mode_of(target: Path) -> int | None:
+    """Return the permissions of a file that is there; None for a link, or where there is none."""
+    try:
+        found = target.lstat().st_mode
+    except OSError:
+        return None
+    return stat.S_IMODE(found) if stat.S_ISREG(found) else None
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the new name to the disk as well, where the system lets us."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
