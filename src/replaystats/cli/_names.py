@@ -14,8 +14,6 @@ from ..basis import RBF, Basis, Fourier, OneHot, Polynomial, RandomFourier, Stan
 from ..solvers import Lepski, Solver, parse_solver
 
 SOLVERS = ("auto", "pinv", "lu", "ridge", "lepski")
-# Without a choice: polynomials, of the highest degree up to this for which every function has so many units.
-AUTO_DEGREE, UNITS_PER_FUNCTION = 3, 7
 
 
 def solver_named(text: str) -> Solver:
@@ -36,11 +34,11 @@ def solver_named(text: str) -> Solver:
 def check_basis_name(text: str) -> None:
     """Refuse a basis that does not exist, or lacks its numbers, before any data are read."""
     name, numbers = _split(text)
-    if name != "auto":
+    if name not in ("auto", "tabular"):
         _MAKERS[name](numbers, text, np.zeros((2, 1)))
 
 
-def basis_named(text: str, states: FloatArray, n_units: int) -> Basis:
+def basis_named(text: str, states: FloatArray) -> Basis:
     """Return the basis that `text` names, for states like these.
 
     Parameters
@@ -48,32 +46,17 @@ def basis_named(text: str, states: FloatArray, n_units: int) -> Basis:
     text : str
         "rbf:CENTRES", "rff:FEATURES", "polynomial:DEGREE" (of standardised states), "fourier:ORDER" with
         period 2 pi or "fourier:ORDER:PERIOD", "tiles:TILINGSxTILES" over the range of the data,
-        "onehot:STATES", or "auto".
+        "onehot:STATES" or "tabular".
     states : ndarray of shape (N, d)
         Visited ones.
-    n_units : int
-        Units that resampling draws; "auto" is modest where there are few.
 
     Examples
     --------
-    >>> basis_named("fourier:4", np.zeros((5, 1)), 5)
+    >>> basis_named("fourier:4", np.zeros((5, 1)))
     Fourier(order=4)
-    >>> basis_named("auto", np.zeros((5, 2)), 100)
-    Standardized(basis=Polynomial(degree=3, dimension=2, family='hermite'))
     """
     name, numbers = _split(text)
-    if name == "auto":
-        return _polynomial([str(_auto_degree(states.shape[1], n_units))], text, states)
     return _MAKERS[name](numbers, text, states)
-
-
-def _auto_degree(dimension: int, n_units: int) -> int:
-    enough = [
-        degree
-        for degree in range(2, AUTO_DEGREE + 1)
-        if UNITS_PER_FUNCTION * math.comb(degree + dimension, dimension) <= n_units
-    ]
-    return max(enough, default=1)
 
 
 def _rbf(numbers: list[str], text: str, states: FloatArray) -> Basis:
@@ -104,6 +87,12 @@ def _onehot(numbers: list[str], text: str, states: FloatArray) -> Basis:
     return OneHot(_count(numbers, text))
 
 
+def _tabular(numbers: list[str], text: str, states: FloatArray) -> Basis:
+    from ..basis import Tabular
+
+    return Tabular()
+
+
 _MAKERS: dict[str, Callable[[list[str], str, FloatArray], Basis]] = {
     "rbf": _rbf,
     "fourier": _fourier,
@@ -111,14 +100,15 @@ _MAKERS: dict[str, Callable[[list[str], str, FloatArray], Basis]] = {
     "rff": _rff,
     "tiles": _tiles,
     "onehot": _onehot,
+    "tabular": _tabular,
 }
-_EXAMPLES = "For example rbf:100, fourier:4, polynomial:3, rff:200, tiles:8x10 or onehot:16."
+_EXAMPLES = "For example rbf:100, fourier:4, polynomial:3, rff:200, tiles:8x10, onehot:16 or tabular."
 
 
 def _split(text: str) -> tuple[str, list[str]]:
     name, *numbers = text.split(":")
     check_choice(name, "basis", ("auto", *_MAKERS))
-    most = {"auto": 0, "fourier": 2}.get(name, 1)
+    most = {"auto": 0, "tabular": 0, "fourier": 2}.get(name, 1)
     if len(numbers) > most:
         raise ValueError(must_be("basis", f"{name} with at most {most} number(s)", repr(text), _EXAMPLES))
     return name, numbers

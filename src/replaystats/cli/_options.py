@@ -43,7 +43,12 @@ Terminated = Annotated[
     str, _column("Whether the episode ended in an absorbing state, of value 0; none: it never does.")
 ]
 Truncated = Annotated[str | None, _column("Whether the episode was cut off.")]
-Actions = Annotated[list[str] | None, _column("Columns of the action: PhiBE looks whether it is held.")]
+Actions = Annotated[
+    list[str] | None, _column("Columns of the action, for --policy; PhiBE, too, looks at it.")
+]
+Probability = Annotated[
+    str | None, _column("Probability with which the logged action was taken; estimated if left out.")
+]
 NextStates = Annotated[list[str] | None, _column("Columns of the next state, for one row per step.")]
 FinalStates = Annotated[str, _column("recorded; repeat or drop, for logs without them.")]
 Gaps = Annotated[str, _column("raise or cut, where steps are missing.")]
@@ -58,16 +63,27 @@ Discount = Annotated[float | None, _method("Discount factor of one step, such as
 DiscountRate = Annotated[
     float | None, _method("Or the rate: a reward at time t counts e^(-rate t). Needs dt.")
 ]
-ValueMethod = Annotated[str, _method("lstd, or phibe for continuous time (needs dt).")]
+Policy = Annotated[
+    str | None,
+    _method(
+        "Another policy than the log's: its probabilities as columns of the log (p_left,p_right), "
+        "a table of states (policy.csv), greedy:q_table.csv, or module:function."
+    ),
+]
+Compare = Annotated[str | None, _method("A second policy, or log: how much worse than --policy is it?")]
+ValueMethod = Annotated[
+    str | None, _method("Value function too: lstd, or phibe for continuous time (needs dt).")
+]
 Order = Annotated[int, _method("Steps that PhiBE looks ahead.")]
 BasisName = Annotated[
-    str, _method("auto, rbf:100, fourier:4[:PERIOD], polynomial:3, rff:200, tiles:8x10 or onehot:16.")
+    str,
+    _method("auto, rbf:100, fourier:4[:PERIOD], polynomial:3, rff:200, tiles:8x10, onehot:16 or tabular."),
 ]
 Statistic = Annotated[str | None, _method("U (default) draws subsets without, V with replacement.")]
 Solver = Annotated[str | None, _method("auto (default), pinv[:RCOND], lu, ridge:ALPHA or lepski.")]
 Average = Annotated[str | None, _method("auto (default), mean, controlled, median or trimmed.")]
 Recommended = Annotated[bool, _method("A penalty balanced on every subset; no interval.", "--recommended")]
-At = Annotated[Path | None, _file("File of states to ask about.", _OUTPUT)]
+At = Annotated[Path | None, _file("File of states whose values to show.", _OUTPUT)]
 Insist = Annotated[bool, _output("Intervals even where they would be wrong.", "--insist")]
 
 # -- the table and method of `regress` -----------------------------------------------------------------
@@ -105,6 +121,6 @@ NResamples = Annotated[
 Seed = Annotated[int, _method("The same seed gives the same numbers.")]
 Jobs = Annotated[int, _method("Threads; numbers do not depend on it.")]
 Confidence = Annotated[float, _output("Level of the intervals.")]
-Strict = Annotated[bool, _output("Exit with 4 where an interval is withheld.", "--strict")]
+Strict = Annotated[bool, _output("Exit with 4 where an interval is withheld or objected to.", "--strict")]
 Json = Annotated[bool, _output("Print JSON and nothing else.", "--json")]
 Report = Annotated[Path | None, _output("Write an HTML report with plots.", "--out")]

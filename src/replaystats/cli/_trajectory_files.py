@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..data.storage import METADATA_KEY
 from ..readers import from_table, read_npz
 from ..readers._columns import TableView, as_floats, open_table
 from ._common import ExitCode, refusing
+from ._policies import TablePolicy
 
 # Quantiles of a single variable, and how many visited states stand for several.
 QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
@@ -33,19 +34,55 @@ class LogColumns:
     terminated: str | None
     truncated: str | None
     next_states: list[str]
+    probability: str | None
+    policy: list[str]
+    compare: list[str]
     dt: float | None
     final_states: str
     gaps: str
     time_limit: int | str | None = "ask"
 
 
-def read_log(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str, ...]]:
-    """Return the trajectories of a file and the names of the state's variables.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Log:
+    """What was read: episodes, the names of the state's variables, and policies that stood beside them."""
+
+    data: Trajectories
+    names: tuple[str, ...]
+    policy: TablePolicy | None = None
+    compare: TablePolicy | None = None
+
+
+def read_log(path: Path, columns: LogColumns) -> Log:
+    """Return the episodes of a file and the names of the state's variables.
 
     A wrong name is wrong usage, and found before any row is read; what the rows hold is a matter of data.
+    Columns of a policy's probabilities are read as if they were part of the state, so that they are sorted
+    and cut with it.
     """
+    beside = [*columns.policy, *columns.compare]
+    if beside and (columns.next_states or path.suffix.lower() == ".npz"):
+        with refusing(ExitCode.USAGE):
+            rule = "a table or module:function for this kind of log"
+            raise ValueError(must_be("--policy", rule, ", ".join(beside)))
     if path.suffix.lower() == ".npz":
-        return _read_npz(path, columns)
+        data, names = _read_npz(path, columns)
+        return Log(data=data, names=names)
+    data, names = _read_table(path, columns, beside)
+    if not beside:
+        return Log(data=data, names=names)
+    d, cut = data.dimension - len(beside), data.dimension - len(columns.compare)
+    states = np.ascontiguousarray(data.states[:, :d])
+    with refusing(ExitCode.DATA):
+        policy, compare = (
+            TablePolicy.of(states, part, option) if part.shape[1] else None
+            for part, option in ((data.states[:, d:cut], "--policy"), (data.states[:, cut:], "--compare"))
+        )
+    kept = {field.name: getattr(data, field.name) for field in fields(data)} | {"states": states}
+    return Log(data=Trajectories._from_fields(**kept), names=names[:d], policy=policy, compare=compare)
+
+
+def _read_table(path: Path, columns: LogColumns, beside: list[str]) -> tuple[Trajectories, tuple[str, ...]]:
     if not columns.states and path.is_file() and path.suffix.lower() in (".parquet", ".pq"):
         with refusing(ExitCode.DATA):
             if _wrote_it_ourselves(path):
@@ -55,6 +92,11 @@ def read_log(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str, 
         view = open_table(path)
     with refusing(ExitCode.USAGE):
         states = _check_names(view, columns)
+        states = [
+            *states,
+            *view.resolve(columns.policy, "--policy"),
+            *view.resolve(columns.compare, "--compare"),
+        ]
     with refusing(ExitCode.DATA):
         data = from_table(
             path,
@@ -67,6 +109,7 @@ def read_log(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str, 
             terminated=columns.terminated,
             truncated=columns.truncated,
             next_states=columns.next_states or None,
+            behavior_probability=columns.probability,
             dt=columns.dt,
             final_states=columns.final_states,
             gaps=columns.gaps,
@@ -105,6 +148,7 @@ def _read_npz(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str,
             terminated=columns.terminated,
             truncated=columns.truncated,
             next_states=columns.next_states[0] if columns.next_states else None,
+            behavior_probability=columns.probability,
             dt=columns.dt,
             gaps=columns.gaps,
             time_limit=columns.time_limit,
@@ -130,6 +174,7 @@ def _check_names(view: TableView, columns: LogColumns) -> list[str]:
     view.resolve(columns.time, "--time")
     view.resolve(columns.actions, "--action")
     view.resolve(columns.next_states, "--next-state")
+    view.resolve(columns.probability, "--probability")
     if columns.time is not None and columns.dt is not None:
         raise ValueError(must_be("--dt", "left out when --time is given", columns.dt, "The times give it."))
     return view.resolve(columns.states, "--state")

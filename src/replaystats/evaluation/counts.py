@@ -24,6 +24,8 @@ def is_discrete(states: FloatArray) -> bool:
     >>> is_discrete(np.array([[3.0], [5.0], [3.0]])), is_discrete(np.array([[0.5], [0.25], [0.5]]))
     (True, False)
     """
+    if states.dtype.kind not in "fiub":
+        return True  # names
     if not (states == np.floor(states)).all():
         return False
     distinct = len(np.unique(states, axis=0))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._core.typing import FloatArray
 from ..basis import RBF, Basis, Fourier, Polynomial, Squashed
 from .linear import LinearModel, fit_linear, score_test, td_errors
 from .problem import Problem
@@ -54,7 +55,7 @@ class BasisTest:
         return self.possible and not self.p_value < OBJECTION
 
 
-def family(dimension: int, most: int) -> Iterator[tuple[str, Basis]]:
+def family(dimension: int, most: int, n_places: int) -> Iterator[tuple[str, Basis]]:
     """Return bases from small to large: polynomials of squashed states, waves in few dimensions, bumps."""
     for degree in range(1, LARGEST_DEGREE + 1):
         if math.comb(degree + dimension, dimension) <= most:
@@ -64,7 +65,7 @@ def family(dimension: int, most: int) -> Iterator[tuple[str, Basis]]:
         if (2 * order + 1) ** dimension <= most:
             yield f"waves of order {order}", Squashed(Fourier(order, dimension=dimension, period=4.0))
     for n_centers in _BUMPS:
-        if n_centers + 1 <= most:
+        if n_centers + 1 <= min(most, n_places):
             yield f"{n_centers} bumps", Squashed(RBF(n_centers, intercept=True))
 
 
@@ -73,7 +74,8 @@ def choose_basis(problem: Problem, rng: np.random.Generator) -> tuple[str, Basis
     small = _few_steps(problem)
     places = _places(small)
     most = min(MAX_COEFFICIENTS, len(small.states) // STEPS_PER_COEFFICIENT) // problem.n_actions
-    candidates = [(name, basis.fit(places, rng)) for name, basis in family(places.shape[1], max(most, 2))]
+    members = family(places.shape[1], max(most, 2), _n_distinct(places))
+    candidates = [(name, basis.fit(places, rng)) for name, basis in members]
     if not candidates:
         inner = Polynomial(1, dimension=places.shape[1])
         candidates = [("polynomials of degree 1", Squashed(inner).fit(places, rng))]
@@ -118,8 +120,14 @@ def judge(model: LinearModel, name: str, richer: Basis, rng: np.random.Generator
 def richer_than(problem: Problem, basis: Basis, rng: np.random.Generator) -> Basis:
     """Return functions that a given basis hardly has: bumps at visited places."""
     places = _places(problem)
-    n_centers = min(50, max(2, len(places) // 20))
+    n_centers = min(50, max(2, len(places) // 20), _n_distinct(places))
     return Squashed(RBF(n_centers, intercept=True)).fit(places[:: max(1, len(places) // 20_000)], rng)
+
+
+def _n_distinct(places: FloatArray) -> int:
+    """Return how many different places there are among some thousand: centres must differ."""
+    some = np.tanh((places - places.mean(axis=0))[:: max(1, len(places) // 5000)])
+    return len(np.unique(some, axis=0))
 
 
 def _richer(

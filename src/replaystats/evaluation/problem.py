@@ -12,7 +12,8 @@ from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_length, check_real
 from ..data import Trajectories
-from ..moments.lstd_q import action_rows, check_labels, check_probabilities, discrete_actions
+from ..data.views import Transitions
+from ..moments.lstd_q import action_rows, check_labels, check_probabilities
 
 PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike]
 # Groups that are left out in turn; with more, the quantile of t hardly changes and the work grows.
@@ -123,7 +124,7 @@ def make_problem(
             got = f"shape {starts.shape}"
             raise ValueError(must_be("start", f"states of {data.dimension} variables", got))
     labels, following, chance, start_chances, continuous = _what_the_policy_does(
-        data, policy, steps.next_states, steps.states, starts, n_actions
+        data, policy, steps, starts, n_actions
     )
     _, unit = np.unique(data.parent, return_inverse=True)
     group, n_groups = _groups(unit, steps.trajectory, data.n_transitions)
@@ -168,36 +169,48 @@ def _groups(unit: IntArray, trajectory: IntArray, n_rows: int) -> tuple[IntArray
 def _what_the_policy_does(
     data: Trajectories,
     policy: PolicyLike | None,
-    ahead: FloatArray,
-    here: FloatArray,
+    steps: Transitions,
     starts: FloatArray,
     n_actions: int | None,
 ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray, bool]:
-    n_rows = len(here)
+    n_rows = len(steps.states)
+    ones = np.ones((n_rows, 1)), np.ones((len(starts), 1))
     if policy is None:
-        ones = np.ones((n_rows, 1))
-        return np.zeros(n_rows, dtype=np.intp), ones, np.ones(n_rows), np.ones((len(starts), 1)), False
+        return np.zeros(n_rows, dtype=np.intp), ones[0], np.ones(n_rows), ones[1], False
     actions = action_rows(data)
-    count = discrete_actions(data, policy, n_actions)
-    if count is None:
-        ones = np.ones((n_rows, 1))
+    if not np.issubdtype(actions.dtype, np.integer):
         nan = np.full(n_rows, np.nan)
-        return np.zeros(n_rows, dtype=np.intp), ones, nan, np.ones((len(starts), 1)), True
+        return np.zeros(n_rows, dtype=np.intp), ones[0], nan, ones[1], True
+    chosen = np.asarray(policy(steps.states))
+    count = n_actions or _count_actions(actions, chosen)
     labels = check_labels(actions, "actions", count)
-    here_chances = probabilities_of(policy, here, count)
-    chance = here_chances[np.arange(n_rows), labels]
-    following = probabilities_of(policy, ahead, count)
+    chance = as_probabilities(chosen, n_rows, count)[np.arange(n_rows), labels]
+    following = np.zeros((n_rows, count))
+    goes_on = ~steps.terminal  # a policy is not asked what it does after the end
+    following[goes_on] = probabilities_of(policy, steps.next_states[goes_on], count)
     return labels, following, chance, probabilities_of(policy, starts, count), False
+
+
+def _count_actions(actions: IntArray, chosen: np.ndarray) -> int:
+    if chosen.ndim == 2 and chosen.shape[1] > 1:
+        return int(chosen.shape[1])
+    return int(max(actions.max(), chosen.max())) + 1
 
 
 def probabilities_of(policy: PolicyLike, states: FloatArray, n_actions: int) -> FloatArray:
     """Return what a policy does in states as probabilities (N, n_actions), also where it names actions."""
-    chosen = np.asarray(policy(states))
+    if not len(states):
+        return np.zeros((0, n_actions))
+    return as_probabilities(np.asarray(policy(states)), len(states), n_actions)
+
+
+def as_probabilities(chosen: np.ndarray, n_states: int, n_actions: int) -> FloatArray:
+    """Return actions (N,) or probabilities (N, n_actions) as the latter."""
     if chosen.ndim == 1 or (chosen.ndim == 2 and chosen.shape[1] == 1 and n_actions > 1):
         labels = check_labels(chosen.reshape(-1), "policy", n_actions)
-        check_length(len(labels), len(states), "policy", "states")
+        check_length(len(labels), n_states, "policy", "states")
         return np.eye(n_actions)[labels]
-    return check_probabilities(chosen, len(states), n_actions)
+    return check_probabilities(chosen, n_states, n_actions)
 
 
 def value_range(

@@ -8,6 +8,7 @@ from .estimate import (
     plot_replicates,
     plot_variance,
 )
+from .evaluation import plot_returns, plot_witnesses
 from .levels import plot_levels
 
 __all__ = [
@@ -17,5 +18,7 @@ __all__ = [
     "plot_influence",
     "plot_levels",
     "plot_replicates",
+    "plot_returns",
     "plot_variance",
+    "plot_witnesses",
 ]

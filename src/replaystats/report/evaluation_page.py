@@ -1,173 +1,227 @@
-"""The page of an evaluation: the sentence, the numbers, the diagnosis and five kinds of plots."""
+"""The page of an evaluation, for a decision: the headline, who says what, and what to collect next."""
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from .._core.typing import FloatArray
-from .._core.version import __version__
-from ..plots import plot_band, plot_convergence, plot_influence, plot_replicates, plot_variance
+from ..evaluation import Comparison, Evaluation
+from ..plots import plot_influence, plot_returns, plot_witnesses
 from ..plots.estimate import embed_figure
-from .evaluation import Evaluation, leave_out_effects, replicate_values, running_estimates, variance_parts
 from .html import render
 from .tables import percent, significant
 
-# More panels than this are no picture any more; the first variables are shown and the rest is named.
-MAX_SLICES = 6
-_CURVE_POINTS = 121
 _INFLUENTIAL = 5
+# An episode that moves the headline by more than this share of the interval deserves a look.
+_LARGE_SHARE = 0.25
 
 
-def evaluation_page(evaluation: Evaluation) -> str:
-    """Return a self-contained HTML page about an evaluation."""
+def evaluation_page(
+    found: Evaluation,
+    *,
+    source: str,
+    command: str,
+    comparison: Comparison | None = None,
+    value_rows: tuple[list[str], list[list[str]]] | None = None,
+) -> str:
+    """Return a self-contained HTML page about an evaluation.
+
+    Parameters
+    ----------
+    found : Evaluation
+    source, command : str
+        Where the data came from, and what was asked.
+    comparison : Comparison, optional
+        With a second policy.
+    value_rows : (header, rows), optional
+        A table of values of states.
+    """
+    sentence = found.sentence if comparison is None else f"{found.sentence} {comparison.sentence}"
+    more = [] if value_rows is None else [
+        {"heading": "Values of states", "intro": "Low and high hold for what the basis can express.",
+         "header": value_rows[0], "rows": value_rows[1]}
+    ]  # fmt: skip
     return render(
         "estimate.html.j2",
         {
             "title": "Value of a policy",
-            "subtitle": f"{evaluation.source}: {evaluation.method}",
-            "version": __version__,
-            "badge": _badge(evaluation),
-            "sentence": evaluation.sentence,
-            "notes": evaluation.notes,
-            "cards": _cards(evaluation),
-            "tables": [_values_table(evaluation)],
-            "more_tables": _influence_table(evaluation),
-            "facts_heading": "Diagnosis",
-            "facts": evaluation.diagnosis_rows(),
-            "figures": [*_curve_figures(evaluation), *_sampling_figures(evaluation)],
+            "subtitle": f"{source}: {'the policy of the log' if found.on_policy else 'another policy'}",
+            "version": version("replaystats"),
+            "badge": _badge(found),
+            "sentence": sentence,
+            "notes": found.notes,
+            "cards": _cards(found),
+            "tables": [_witnesses(found)],
+            "more_tables": [*_tests(found), *more, _influential(found)],
+            "facts_heading": "The log",
+            "facts": log_facts(found),
+            "figures": _figures(found),
             "about": [
-                ("command", evaluation.command),
-                ("data", repr(evaluation.data)),
-                ("basis", repr(evaluation.basis)),
-                ("subsets", repr(evaluation.diagnosis.plan)),
-                ("combined by", evaluation.estimate.method),
-                ("seed of the subsets", str(evaluation.diagnosis.plan.seed)),
+                ("command", command),
+                ("data", f"{found.n_episodes} episodes, {found.n_steps} steps"),
+                (
+                    "chosen",
+                    "; ".join(f"{name}: {c.reason}" for name, c in found.choices_.items()) or "nothing",
+                ),
+                ("time", f"{found.seconds:.2f} s"),
             ],
         },
     )
 
 
-def _badge(evaluation: Evaluation) -> dict[str, str]:
-    if evaluation.withheld:
-        return {"kind": "bad", "text": "interval withheld"}
-    if evaluation.diagnosis.reasons:
-        return {"kind": "part", "text": "interval doubtful, given on request"}
-    return {"kind": "good", "text": "interval holds"}
+def _badge(found: Evaluation) -> dict[str, str]:
+    if not found.holds:
+        return {"kind": "bad", "text": "do not rely on the interval"}
+    if found.method == "bounds":
+        return {"kind": "part", "text": "bounds only: the log says little of this policy"}
+    return {"kind": "good", "text": f"rests on {found.rests_on}"}
 
 
-def _cards(evaluation: Evaluation) -> list[dict[str, str]]:
-    start, d = evaluation.at_start, evaluation.diagnosis
-    level = percent(evaluation.confidence_level)
-    bounds = "–"
-    if start.interval is not None:
-        bounds = " to ".join(significant(float(bound[0])) for bound in start.interval)
+def _cards(found: Evaluation) -> list[dict[str, str]]:
+    low, high = found.interval
+    digits = 4
     return [
-        {"value": significant(float(start.value[0])), "text": "value, averaged over the start states"},
-        {"value": bounds, "text": f"{level} interval"},
-        {"value": significant(float(start.plug_in[0])), "text": "without replay (plug-in)"},
-        {"value": f"{len(evaluation.data):,}", "text": f"episodes, {evaluation.data.n_transitions:,} steps"},
-        {"value": d.recommendation, "text": "recommendation"},
+        {"value": significant(found.value, digits), "text": f"value ({found.method})"},
+        {"value": f"{significant(low, digits)} to {significant(high, digits)}",
+         "text": f"{percent(found.confidence_level)} interval"},
+        {"value": f"{found.n_episodes:,}", "text": f"episodes, {found.n_steps:,} steps"},
+        {"value": significant(float(found.returns.mean()), digits), "text": "mean return as logged"},
+    ]  # fmt: skip
+
+
+def _witnesses(found: Evaluation) -> dict[str, Any]:
+    rows = [
+        [
+            w.name,
+            significant(w.value, 4),
+            *(significant(x, 4) for x in w.interval),
+            f"{w.seconds:.2f} s",
+            w.objection,
+        ]
+        for w in found.witnesses
     ]
+    intro = (
+        f"The headline is that of: {found.method}. Values outside {significant(found.bounds[0], 4)} to "
+        f"{significant(found.bounds[1], 4)} are impossible with rewards as logged."
+    )
+    header = ["witness", "value", "low", "high", "time", "what speaks against it"]
+    return {"heading": "Witnesses", "intro": intro, "header": header, "rows": rows}
 
 
-def _values_table(evaluation: Evaluation) -> dict[str, Any]:
-    answers = evaluation.at_points
-    header = [*evaluation.names, "value", "low", "high", "plug-in"]
-    rows = []
-    for i, point in enumerate(evaluation.points):
-        bounds = ["–", "–"]
-        if answers.interval is not None:
-            bounds = [significant(float(bound[i])) for bound in answers.interval]
-        numbers = [significant(float(answers.value[i])), *bounds, significant(float(answers.plug_in[i]))]
-        rows.append([*(significant(float(x)) for x in point), *numbers])
-    level = percent(evaluation.confidence_level)
-    intro = f"Low and high are the {level} interval of the value that this basis can express." if (
-        answers.interval is not None
-    ) else f"No interval is given: {evaluation.withheld}."  # fmt: skip
-    return {"heading": "Values", "intro": intro, "header": header, "rows": rows}
-
-
-def _curve_figures(evaluation: Evaluation) -> list[dict[str, str]]:
-    """Return the value along each variable, the others at their medians."""
-    states = evaluation.data.states
-    middle = np.median(states, axis=0)
-    figures = []
-    for axis, name in list(enumerate(evaluation.names))[:MAX_SLICES]:
-        low, high = np.quantile(states[:, axis], [0.005, 0.995])
-        if not high > low:
-            continue
-        line = np.tile(middle, (_CURVE_POINTS, 1))
-        line[:, axis] = np.linspace(low, high, _CURVE_POINTS)
-        answers = evaluation.answers(evaluation.basis(line))
-        bounds = (None, None) if answers.interval is None else tuple(answers.interval)
-        ax = plot_band(
-            line[:, axis], answers.value, *bounds, plug_in=answers.plug_in, observed=states[:, axis]
-        )
-        ax.set_xlabel(name)
-        ax.set_ylabel("value")
-        others = "" if states.shape[1] == 1 else ", the other variables at their medians"
-        caption = f"Value along {name}{others}. Along the bottom: where the visited states lie."
-        figures.append({"heading": f"Value along {name}", "caption": caption, "picture": _picture(ax)})
-    return figures
-
-
-def _sampling_figures(evaluation: Evaluation) -> list[dict[str, str]]:
-    """Return what the subsets say about the value averaged over the start states."""
-    estimate, features = evaluation.estimate, evaluation.start_features
-    value = float(evaluation.at_start.value[0])
-    plug_in = float(evaluation.at_start.plug_in[0])
-    members = replicate_values(estimate, features)
-    counts, running = running_estimates(estimate, features)
-    parts = variance_parts(estimate, features)
-    noise = np.sqrt(parts.monte_carlo * len(members) / counts)
-    convergence = plot_convergence(counts, running, noise=noise, label="value at the start")
-    figures = [
-        {
-            "heading": "Answers of the subsets",
-            "caption": f"The value at the start on each of {len(members)} subsets.",
-            "picture": _picture(plot_replicates(members, estimate=value, plug_in=plug_in)),
-        },
-        {
-            "heading": "Are there enough subsets?",
-            "caption": "The combined value from the first subsets to all of them.",
-            "picture": _picture(convergence),
-        },
-    ]
-    if parts.first_order + parts.higher_order + parts.monte_carlo > 0 and not evaluation.withheld:
-        ax = plot_variance(parts.first_order, parts.higher_order, parts.monte_carlo)
-        caption = "Shares of the variance of the value at the start; higher order is an upper bound."
-        figures.append(
-            {"heading": "Where the variance comes from", "caption": caption, "picture": _picture(ax)}
-        )
-    effects = _effects(evaluation)
-    if effects is not None:
-        ax = plot_influence(effects, what=evaluation.unit)
-        caption = f"How far the value at the start would move without each {evaluation.unit}, to first order."
-        figures.append({"heading": f"Which {evaluation.unit}s matter", "caption": caption,
-                        "picture": _picture(ax)})  # fmt: skip
-    return figures
-
-
-def _influence_table(evaluation: Evaluation) -> list[dict[str, Any]]:
-    effects = _effects(evaluation)
-    if effects is None:
+def _tests(found: Evaluation) -> list[dict[str, Any]]:
+    if not found.tests:
         return []
-    largest = np.argsort(-np.abs(effects), kind="stable")[:_INFLUENTIAL]
+    rows = [
+        [t.name, str(t.n_coefficients), significant(t.value, 4), significant(t.p_value),
+         "nothing" if t.silent else "impossible value" if not t.possible else "functions outside it matter"]
+        for t in found.tests
+    ]  # fmt: skip
+    intro = "Do TD errors go together with functions outside the basis? A small p says that they do."
+    if np.isfinite(found.difference_p_value):
+        p = significant(found.difference_p_value)
+        intro += f" That the model agrees with the headline has p = {p}."
+    header = ["basis", "coefficients", "value", "p", "what speaks against it"]
+    return [{"heading": "Test of the basis", "intro": intro, "header": header, "rows": rows}]
+
+
+def log_facts(found: Evaluation) -> list[tuple[str, str]]:
+    """Return what is to be said about the log as (name, sentence) pairs."""
+    ends = found.ends
+    facts = [
+        (
+            "how episodes ended",
+            f"{ends.terminated:,} terminated, {ends.truncated:,} cut off; the longest has "
+            f"{ends.longest:,} steps ({ends.at_longest:,} episodes have that length)",
+        )
+    ]
+    if ends.completed_share > 0:
+        facts.append(("after cuts", f"{percent(ends.completed_share, 1)} of the future, from the model"))
+    if found.overlap is not None:
+        o = found.overlap
+        known, left = o.behavior, f"{significant(o.effective_episodes)} of {found.n_episodes:,}"
+        facts += [
+            ("logging policy", known if o.behavior in ("logged", "given") else f"estimated ({o.behavior})"),
+            ("effective episodes", f"{left} after all ratios"),
+            ("agreement", f"logged actions have probability {o.agreement:.2f} under the policy, on average"),
+        ]  # fmt: skip
+        if o.unseen is not None:
+            facts.append(
+                ("unseen", f"{percent(o.unseen, 1)} of the policy's future leads to actions never tried")
+            )
+        if found.action_counts is not None and found.target_actions is not None:
+            shares = found.action_counts / max(1, found.action_counts.sum())
+            told = [
+                f"{a}: {percent(float(x))} logged, {percent(float(y))} wanted"
+                for a, (x, y) in enumerate(zip(shares, found.target_actions, strict=True))
+            ]
+            facts.append(("actions", "; ".join(told[:12])))
+    facts.append(("collect next", what_to_collect(found)))
+    return facts
+
+
+def what_to_collect(found: Evaluation) -> str:
+    """Return what would make the interval shorter."""
+    low, high = found.interval
+    o = found.overlap
+    if o is not None and o.never_logged:
+        return f"episodes with the actions {', '.join(map(str, o.never_logged))}, which were never logged"
+    if o is not None and o.unseen is not None and o.unseen > 0.02:
+        return "the actions that the policy takes and the log does not have, in the states it visits"
+    if (
+        o is not None
+        and found.method in ("bounds", "doubly robust")
+        and o.effective_episodes < found.n_episodes / 4
+    ):
+        return "episodes of a policy nearer to this one, or of this one itself"
+    if found.ends.completed_share > 0.05:
+        return "longer episodes: much of the value lies after the cuts"
+    return f"four times as many episodes halve the interval, now {significant(high - low)} wide"
+
+
+def _influential(found: Evaluation) -> dict[str, Any]:
+    width = found.interval.high - found.interval.low
+    largest = np.argsort(-np.abs(found.influence), kind="stable")[:_INFLUENTIAL]
+    rows = [
+        [str(i), significant(float(found.influence[i])),
+         "look at it" if width > 0 and abs(found.influence[i]) > _LARGE_SHARE * width else ""]
+        for i in largest
+    ]  # fmt: skip
+    return {
+        "heading": "Most influential",
+        "intro": f"{found.influence_of.capitalize()}s, counted from 0, that move the headline most.",
+        "header": [found.influence_of, "change if left out", ""],
+        "rows": rows,
+    }
+
+
+def _figures(found: Evaluation) -> list[dict[str, str]]:
+    names = [w.name for w in found.witnesses]
+    forest = plot_witnesses(
+        names,
+        [w.value for w in found.witnesses],
+        [w.interval.low for w in found.witnesses],
+        [w.interval.high for w in found.witnesses],
+        headline=found.method,
+    )
     return [
         {
-            "heading": "Most influential",
-            "intro": f"{evaluation.unit.capitalize()}s, counted from 0 in the order of their ids, without "
-            "which the value at the start would move most.",
-            "header": [evaluation.unit, "change if left out"],
-            "rows": [[str(i), significant(float(effects[i]))] for i in largest],
-        }
+            "heading": "Witnesses",
+            "caption": "Each way to the value with its interval; the headline in color.",
+            "picture": _picture(forest),
+        },
+        {
+            "heading": "Returns",
+            "caption": "Discounted returns of the episodes as logged; the line is the headline.",
+            "picture": _picture(plot_returns(found.returns, value=found.value)),
+        },
+        {
+            "heading": f"Which {found.influence_of}s matter",
+            "caption": f"How far the headline would move without each {found.influence_of}.",
+            "picture": _picture(plot_influence(found.influence, what=found.influence_of)),
+        },
     ]
-
-
-def _effects(evaluation: Evaluation) -> FloatArray | None:
-    return leave_out_effects(evaluation.estimate, evaluation.start_features)
 
 
 def _picture(ax: Any) -> str:

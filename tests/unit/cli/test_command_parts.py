@@ -91,15 +91,7 @@ def test_an_argument_without_an_option_keeps_its_name():
 )
 def test_names_of_bases(text, basis):
     states = np.array([[0.0, -1.0], [1.0, -1.0]])  # the second variable is constant
-    assert basis_named(text, states, 10) == basis
-
-
-@pytest.mark.parametrize(
-    ("dimension", "n_units", "degree"), [(1, 500, 3), (1, 22, 2), (4, 60, 1), (4, 110, 2)]
-)
-def test_the_automatic_basis_is_modest_where_units_are_few(dimension, n_units, degree):
-    basis = basis_named("auto", np.zeros((3, dimension)), n_units)
-    assert basis.basis.degree == degree
+    assert basis_named(text, states) == basis
 
 
 def test_names_of_solvers():

@@ -1,0 +1,104 @@
+"""Pictures of an evaluation: the witnesses side by side, and the returns of the episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._core.typing import ArrayLike
+from .._core.validation import check_array, check_length
+from .estimate import ESTIMATE, PLUG_IN, _axes, _tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_witnesses(
+    names: Sequence[str],
+    values: ArrayLike,
+    low: ArrayLike,
+    high: ArrayLike,
+    *,
+    headline: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw several estimates of one number below each other, with their intervals.
+
+    Parameters
+    ----------
+    names : sequence of str
+        One per estimate.
+    values : array-like of shape (m,)
+        The estimates.
+    low : array-like of shape (m,)
+        Lower bounds.
+    high : array-like of shape (m,)
+        Upper bounds.
+    headline : str, optional
+        The name of the one to believe; a line goes through its value.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> ax = plot_witnesses(["mean return", "LSTD"], [1.0, 1.2], [0.5, 1.1], [1.5, 1.3], headline="LSTD")
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['mean return', 'LSTD']
+    """
+    ax = _axes(ax)
+    values, low, high = (
+        check_array(x, n, ndim=1) for x, n in ((values, "values"), (low, "low"), (high, "high"))
+    )
+    check_length(len(values), len(names), "values", "names")
+    for place, (name, value, a, b) in enumerate(zip(names, values, low, high, strict=True)):
+        color = ESTIMATE if name == headline else PLUG_IN
+        ax.plot([a, b], [place, place], color=color, linewidth=2.2, solid_capstyle="butt")
+        ax.plot([value], [place], marker="o", color=color, markersize=6)
+        if name == headline:
+            ax.axvline(value, color=color, linewidth=0.6, linestyle=":")
+    ax.set_yticks(range(len(names)), list(names))
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_xlabel("value of the policy")
+    drawn: Axes = _tidy(ax, grid="x")
+    return drawn
+
+
+def plot_returns(returns: ArrayLike, *, value: float | None = None, ax: Axes | None = None) -> Axes:
+    """Draw a histogram of the episodes' discounted returns.
+
+    Parameters
+    ----------
+    returns : array-like of shape (n,)
+        One per episode.
+    value : float, optional
+        The policy's value, as a line.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> ax = plot_returns([0.0, 0.0, 1.0], value=0.3)
+    >>> int(sum(bar.get_height() for bar in ax.patches))
+    3
+    """
+    ax = _axes(ax)
+    returns = check_array(returns, "returns", ndim=1)
+    ax.hist(returns, bins=int(np.clip(np.sqrt(len(returns)) * 2, 5, 60)), color=ESTIMATE, alpha=0.75)
+    if value is not None:
+        ax.axvline(value, color="black", linewidth=1.0)
+    ax.set_xlabel("discounted return as logged")
+    ax.set_ylabel("episodes")
+    drawn: Axes = _tidy(ax)
+    return drawn
