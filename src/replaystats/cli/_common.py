@@ -70,7 +70,6 @@ _OPTIONS = {
     "n_resamples": "-B",
     "average": "--average",
     "confidence_level": "--confidence",
-    "insist": "--insist",
     "method": "--method",
     "alpha": "--alpha",
     "gamma": "--gamma",

@@ -84,7 +84,6 @@ Solver = Annotated[str | None, _method("auto (default), pinv[:RCOND], lu, ridge:
 Average = Annotated[str | None, _method("auto (default), mean, controlled, median or trimmed.")]
 Recommended = Annotated[bool, _method("A penalty balanced on every subset; no interval.", "--recommended")]
 At = Annotated[Path | None, _file("File of states whose values to show.", _OUTPUT)]
-Insist = Annotated[bool, _output("Intervals even where they would be wrong.", "--insist")]
 
 # -- the table and method of `regress` -----------------------------------------------------------------
 
