@@ -205,6 +205,54 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
         )
         return interval.map(lambda end: like(end, X))
 
+    def confidence_band(
+        self,
+        X: ArrayLike,
+        confidence_level: float = 0.95,
+        *,
+        value_range: tuple[float, float] | None = None,
+    ) -> Interval:
+        """Return intervals that cover the predictions at all points of `X` at once.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+        confidence_level : float in (0, 1)
+            Of all points together.
+        value_range : (low, high), optional
+            As in `confidence_interval`.
+
+        Returns
+        -------
+        Interval
+        """
+        check_is_fitted(self)
+        band = self.estimate_.confidence_band(self._features(X), confidence_level, value_range=value_range)
+        return band.map(lambda end: like(end, X))
+
+    def compare(self, other: ReplayedMoments, X: ArrayLike, confidence_level: float = 0.95) -> Interval:
+        """Return the interval of the prediction minus that of another model of the same data, paired.
+
+        Parameters
+        ----------
+        other : estimator of this kind
+            Fitted on the same data with the same `unit`: another basis, policy or solver. What both have in
+            common cancels, so that differences are often far better known than either value.
+        X : array-like of shape (m, d)
+        confidence_level : float in (0, 1)
+
+        Returns
+        -------
+        Interval
+            Of ``predict(X) - other.predict(X)``.
+        """
+        check_is_fitted(self)
+        check_is_fitted(other)
+        interval = self.estimate_.compare(
+            other.estimate_, self._features(X), other._features(X), confidence_level=confidence_level
+        )
+        return interval.map(lambda end: like(end, X))
+
     def _setting(self) -> Setting | None:
         """Return what is known about values and units besides the moments."""
         return None

@@ -91,7 +91,7 @@ def skewed_quantiles(
     >>> low.round(2), high.round(2)
     (array([-1.96, -2.65]), array([1.96, 1.63]))
     """
-    t = special.stdtrit(degrees, 0.5 + confidence_level / 2)
+    t = np.asarray(special.stdtrit(degrees, 0.5 + confidence_level / 2), dtype=np.float64)
     flat = np.abs(skewness) < 1e-6
     safe = np.where(flat, 1.0, skewness)
 

@@ -40,6 +40,8 @@ class Noise:
     degrees : ndarray
         Degrees of freedom of the variance.
     n_units, n_parameters : int
+    growth : ndarray or float
+        What correlation of neighbouring units multiplied the variance by.
     """
 
     variance: FloatArray
@@ -50,9 +52,11 @@ class Noise:
     degrees: FloatArray
     n_units: int
     n_parameters: int = 1
+    growth: FloatArray | float = 1.0
 
     def with_variance(self, variance: FloatArray) -> Noise:
-        """Return the noise of an average whose variance was found elsewhere; its shape stays."""
+        """Return the noise of an average whose variance, for independent units, was found elsewhere."""
+        variance = variance * self.growth
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(self.variance > 0, np.sqrt(variance / self.variance), 1.0)
         return replace(self, variance=variance, covariance=self.covariance * ratio)
@@ -76,6 +80,7 @@ class Noise:
             matrix_variance=self.matrix_variance * growth,
             effective=self.effective / growth,
             degrees=np.clip(np.minimum(self.degrees, n / growth - 1), 1.0, None),
+            growth=growth,
         )
 
 
@@ -137,6 +142,14 @@ def question_noise(
             in_order[observations] = moved
     noise = replace(sums.noise(with_matrix=True), n_parameters=moments.n_basis)
     return noise if in_order is None else noise.correlated(in_order)
+
+
+def question_shifts(moments: AnyMoments, linear: Linearisation, X: FloatArray, output: int = 0) -> FloatArray:
+    """Return what leaving each unit out takes from every answer, shape (n, m), in the order of the units."""
+    shifts = np.empty((moments.n_observations, len(X)))
+    for observations, moved, _ in _shifts(moments, linear, output):
+        shifts[observations] = moved @ X.T
+    return shifts
 
 
 class _Sums:

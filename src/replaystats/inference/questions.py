@@ -31,7 +31,7 @@ _SHORT = 0.25
 _MUCH_SHORTER = 0.9
 # Shares of the variance of the answer that goes with its matrix: inversion counts from the first, fully from
 # the second. Without such correlation the usual interval covers however weak the matrix is.
-_INVERT_FROM, _INVERT_FULLY = 0.1, 0.5
+_INVERT_FROM, _INVERT_FULLY = 0.2, 0.6
 # What is left of a question outside the equations, relative to the question: above this it is undetermined.
 _ESTIMABLE = 1e-6
 _NO_NOISE = 1e-10

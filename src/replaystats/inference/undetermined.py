@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._core.arrays import to_numpy
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray
 from ..engine.linear import Linearisation
@@ -176,7 +177,7 @@ def _solve_ends(
         high=known + up * value_range.high - down * value_range.low,
         undetermined=up + down,
         visited=visited,
-        dual=dual,
+        dual=np.asarray(dual, dtype=np.float64),
         positive=rest >= 0,
     )
 
@@ -224,7 +225,7 @@ def visits(moments: HeldMoments) -> BoolArray:
     if isinstance(moments, FactoredMoments):
         return np.logical_or.reduceat(moments.left != 0, moments.offsets[:-1], axis=0)
     parts = [
-        (np.asarray(part.g) != 0).any(axis=2) for _, part in unit_blocks(moments) if isinstance(part, Moments)
+        (to_numpy(part.g) != 0).any(axis=2) for _, part in unit_blocks(moments) if isinstance(part, Moments)
     ]
     return np.concatenate(parts)
 

@@ -1,0 +1,406 @@
+"""Measure what nominal 95 % intervals cover, on a battery of small settings with a known truth.
+
+    OMP_NUM_THREADS=1 python benchmarks/battery.py --repetitions 200              # resumes where it stopped
+    OMP_NUM_THREADS=1 python benchmarks/battery.py --only iv --repetitions 50 --fresh
+
+Results go to benchmarks/results/battery.json after every setting. Data set r of a setting has a seed of its
+own. A row counts as withheld where its interval is not finite; coverage is over all data sets, where a row
+without any bound (the whole line) covers. `width_over_oracle` is the median width of
+finite rows over 2 t(.975, n - 1) times the (interquartile) standard deviation of the estimates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+import replaystats as rs
+from replaystats._core.errors import ReplayWarning
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+from oracles import settings as oracle  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results" / "battery.json"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`run(rng)` returns (low, high, estimate), arrays of one shape, for the truth of that shape."""
+
+    run: Callable
+    truth: np.ndarray
+    n: int
+    q: int
+    estimable: bool = True
+
+
+REGISTRY: dict[str, Setting] = {}
+
+
+def add(name, run, truth, n, q, **options):
+    REGISTRY[name] = Setting(run, np.asarray(truth, dtype=float), n, q, **options)
+
+
+def averaged(moments, how, rng):
+    """The plug-in, or an average of 100 subsets."""
+    if how == "plug-in":
+        return rs.plug_in(moments)
+    statistic = "V" if how == "V" else "U"
+    plan = rs.make_plan(moments.n_observations, statistic=statistic, n_resamples=100, rng=rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReplayWarning)
+        answers = rs.replicate(moments, plan, on_failure="drop")
+    return rs.average(answers, "median" if how == "median" else "auto")
+
+
+def from_moments(draw, n, X, how="plug-in"):
+    def run(rng):
+        estimate = averaged(rs.Moments(*draw(rng, n)), how, rng)
+        low, high = estimate.confidence_interval(X)
+        return low, high, estimate.predict(X)
+
+    return run
+
+
+def from_model(make, draw, question):
+    def run(rng):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = make().fit(draw(rng))
+            interval = question(model)
+        return np.ravel(interval.low), np.ravel(interval.high), np.ravel(interval.parts.centre)
+
+    return run
+
+
+# Regression, instruments, ratios and means
+
+
+def iv(strength, rho):
+    def draw(rng, n):
+        z, v = rng.normal(size=(2, n))
+        u = rho * v + np.sqrt(1 - rho**2) * rng.normal(size=n)
+        x = np.sqrt(strength / n) * z + v
+        return (z * x)[:, None, None], (z * (x + u))[:, None]
+
+    return draw
+
+
+def mean_of(sample):
+    return lambda rng, n: (np.ones((n, 1, 1)), sample(rng, n)[:, None])
+
+
+def exponential_ratio(rng, n):
+    x = rng.exponential(size=n)
+    return x[:, None, None], (x**2)[:, None]
+
+
+def add_moments():
+    noises = {"even": oracle.OLS, "leverage": oracle.OLS_LEVERAGE, "quiet": oracle.OLS_QUIET}
+    for noise, setting in noises.items():
+        for n in (15, 30, 50, 100, 200):
+            hows = ("plug-in", "U", "V", "median") if n in (30, 100) else ("plug-in",)
+            for how in hows:
+                run = from_moments(setting.draw, n, setting.X, how)
+                add(f"ols {noise} n={n} {how}", run, setting.target, n, 5)
+    for strength in (4, 16, 64, 256):
+        for rho in (0.0, 0.5, 0.95):
+            hows = ("plug-in", "U", "V", "median") if rho == 0.5 and strength in (16, 64) else ("plug-in",)
+            for how in hows:
+                run = from_moments(iv(strength, rho), 200, np.eye(1), how)
+                add(f"iv mu2={strength} rho={rho} {how}", run, [1.0], 200, 1, estimable=strength >= 64)
+    for n in (20, 50, 200):
+        add(f"ratio exponential n={n}", from_moments(exponential_ratio, n, np.eye(1)), [2.0], n, 1)
+    for n in (3, 5, 10):
+        sample = mean_of(lambda rng, n: rng.normal(size=n))
+        add(f"mean normal n={n}", from_moments(sample, n, np.eye(1)), [0.0], n, 1)
+    for n in (20, 100, 500):
+        sample = mean_of(lambda rng, n: rng.lognormal(size=n))
+        add(f"mean lognormal n={n}", from_moments(sample, n, np.eye(1)), [np.exp(0.5)], n, 1)
+    for n in (30, 200):
+        sample = mean_of(lambda rng, n: rng.standard_t(3, size=n))
+        add(f"mean t3 n={n}", from_moments(sample, n, np.eye(1)), [0.0], n, 1)
+    for name, setting in (("lstd", oracle.LSTD), ("phibe1", oracle.PHIBE)):
+        for n in (60, 200, 1000):
+            for how in ("plug-in", "U", "V", "median") if n == 200 else ("plug-in",):
+                run = from_moments(setting.draw, n, setting.X, how)
+                add(f"{name} ou uniform n={n} {how}", run, setting.X @ setting.target, n, 9)
+
+
+# Chains
+
+
+def random_chain(states, seed, actions=None):
+    rng = np.random.default_rng(seed)
+    shape = (states, states) if actions is None else (states, actions, states)
+    P = rng.dirichlet(np.full(states, 0.5), size=shape[:-1])
+    return P, rng.normal(size=shape[:-1])
+
+
+def walk(rng, P, start, steps):
+    """States (n, steps + 1) of chains with transition matrix P."""
+    cumulative = P.cumsum(axis=1)
+    states = [np.asarray(start)]
+    for _ in range(steps):
+        draws = rng.uniform(size=len(states[-1]))[:, None]
+        states.append((draws > cumulative[states[-1]]).sum(axis=1).clip(max=len(P) - 1))
+    return np.stack(states, axis=1)
+
+
+def population(P, r, gamma, phi, steps):
+    """The coefficients LSTD tends to, from a uniform start."""
+    weight, A, b = np.full(len(P), 1 / len(P)), 0.0, 0.0
+    for _ in range(steps):
+        A = A + (phi.T * weight) @ (phi - gamma * P @ phi)
+        b = b + phi.T @ (weight * r)
+        weight = weight @ P
+    return np.linalg.solve(A, b)
+
+
+def ring_features(states):
+    angle = 2 * np.pi * np.arange(states) / states
+    return np.stack([np.ones(states), np.cos(angle), np.sin(angle)], axis=1)
+
+
+def add_chains():
+    P, r = random_chain(6, 1)
+    phi = ring_features(6)
+    basis_of = {
+        "one-hot": (rs.basis.OneHot(6), np.eye(6)),
+        "features": (rs.basis.FunctionBasis(lambda s: phi[s[:, 0].astype(int)], 3), phi),
+    }
+    for kind, (basis, rows) in basis_of.items():
+        for gamma in (0.9, 0.99):
+            target = rows @ population(P, r, gamma, rows, 20)
+            for n in (3, 5, 10, 30, 100, 1000):
+
+                def draw(rng, n=n):
+                    states = walk(rng, P, rng.integers(6, size=n), 20)
+                    rewards = r[states[:, :-1]] + rng.normal(size=(n, 20))
+                    return rs.Trajectories(states, rewards=rewards)
+
+                def make(basis=basis, gamma=gamma):
+                    return rs.LSTD(basis, discount=gamma, n_resamples=30, random_state=0)
+
+                def value(model):
+                    return model.confidence_interval(np.arange(6.0)[:, None])
+
+                run = from_model(make, draw, value)
+                add(f"chain {kind} gamma={gamma} n={n}", run, target, n, len(rows[0]), estimable=n >= 10)
+                if n in (10, 30, 100):
+                    policy = from_model(
+                        make, draw, lambda m: m.policy_value(np.arange(6.0)[:, None]).confidence_interval()
+                    )
+                    add(f"policy value {kind} gamma={gamma} n={n}", policy, [target.mean()], n, len(rows[0]))
+
+
+def add_single_chains():
+    for p in (0.3, 0.1, 0.03, 0.01):
+        for T in (500, 2000):
+            P = np.array([[1 - p, p], [p, 1 - p]])
+            truth = np.linalg.solve(np.eye(2) - 0.9 * P, [0.0, 1.0])
+
+            def draw(rng, P=P, T=T):
+                states = walk(rng, P, rng.integers(2, size=1), T)
+                return rs.Trajectories(states, rewards=states[:, :-1].astype(float))
+
+            for kind, basis, target in (
+                ("one-hot", rs.basis.OneHot(2), truth),
+                ("constant", rs.basis.FunctionBasis(lambda s: np.ones((len(s), 1)), 1), [5.0]),
+            ):
+
+                def make(basis=basis):
+                    return rs.LSTD(basis, discount=0.9, n_resamples=30, random_state=0)
+
+                def value(model, m=np.size(target)):  # noqa: B008
+                    return model.confidence_interval(np.arange(float(m))[:, None])
+
+                slow = p * T < 30
+                run = from_model(make, draw, value)
+                add(f"single chain {kind} p={p} T={T}", run, target, T, len(target), estimable=not slow)
+
+
+def add_sparse():
+    for share in (0.02, 0.1):
+        for n in (50, 200):
+
+            def draw(rng, share=share, n=n):
+                rewards = np.zeros((n, 5))
+                rewards[:, -1] = rng.uniform(size=n) < share
+                states = np.tile(np.arange(6), (n, 1))
+                return rs.Trajectories(states, rewards=rewards, terminated=np.ones(n, dtype=bool))
+
+            def make():
+                return rs.LSTD(rs.basis.OneHot(6), discount=0.9, n_resamples=30, random_state=0)
+
+            for given in (False, True):
+
+                def value(model, given=given):
+                    options = {"value_range": (0.0, 1.0)} if given else {}
+                    return model.policy_value([[0.0]]).confidence_interval(**options)
+
+                run = from_model(make, draw, value)
+                name = f"sparse rewards {share:.0%} n={n}" + (" range given" if given else "")
+                add(name, run, [share * 0.9**4], n, 6, estimable=given or n * share >= 4)
+
+
+def add_off_policy():
+    P, r = random_chain(8, 2, actions=2)
+    behaviour, target = np.full((8, 2), 0.5), np.tile([0.8, 0.2], (8, 1))
+    joint = (P[:, :, :, None] * target[None, None]).reshape(16, 16)
+    gamma = 0.9
+    q_values = np.linalg.solve(np.eye(16) - gamma * joint, r.ravel()).reshape(8, 2)
+    truth = (target * q_values).sum(axis=1).mean()
+
+    def draw(rng, n):
+        state = rng.integers(8, size=n)
+        states, actions, rewards = [state], [], []
+        for _ in range(10):
+            action = (rng.uniform(size=n) < behaviour[state, 1]).astype(int)
+            rewards.append(r[state, action] + 0.5 * rng.normal(size=n))
+            draws = rng.uniform(size=n)[:, None]
+            state = (draws > P[state, action].cumsum(axis=1)).sum(axis=1).clip(max=7)
+            actions.append(action)
+            states.append(state)
+        return rs.Trajectories(
+            np.stack(states, axis=1), rewards=np.stack(rewards, axis=1), actions=np.stack(actions, axis=1)
+        )
+
+    for n in (10, 15, 30, 100, 300):
+        make = lambda: rs.LSTDQ(  # noqa: E731
+            rs.basis.OneHot(8),
+            lambda s: target[s[:, 0].astype(int)],
+            discount=gamma,
+            n_resamples=30,
+            random_state=0,
+        )
+        value = lambda m: m.policy_value(np.arange(8.0)[:, None]).confidence_interval()  # noqa: E731
+        run = from_model(make, lambda rng, n=n: draw(rng, n), value)
+        add(f"lstdq 8x2 off policy n={n}", run, [truth], n, 16, estimable=n >= 30)
+
+    def ratios(s, a):
+        return target[s[:, 0].astype(int), a.astype(int).ravel()] / 0.5
+
+    for n in (30, 100, 300):
+        make = lambda: rs.LSTD(  # noqa: E731
+            rs.basis.OneHot(8), discount=gamma, importance=ratios, n_resamples=30, random_state=0
+        )
+        run = from_model(make, lambda rng, n=n: draw(rng, n), value)
+        add(f"lstd importance 8x2 n={n}", run, [truth], n, 8)
+    on_policy = np.einsum("sat,sa->st", P, behaviour)
+    V = np.linalg.solve(np.eye(8) - gamma * on_policy, (behaviour * r).sum(axis=1))
+    for n in (30, 200):
+        make = lambda: rs.LSTD(  # noqa: E731
+            rs.basis.OneHot(8), discount=gamma, center_rewards=True, solver=rs.solvers.Ridge(1e-8),
+            n_resamples=30, random_state=0,
+        )  # fmt: skip
+        run = from_model(make, lambda rng, n=n: draw(rng, n), value)
+        add(f"lstd centred n={n}", run, [V.mean()], n, 9)
+
+
+def register():
+    add_moments()
+    add_chains()
+    add_single_chains()
+    add_sparse()
+    add_off_policy()
+
+
+def measure(name, setting, repetitions):
+    seed = zlib.crc32(name.split(" plug-in")[0].encode())
+    covered, withheld, widths, points = [], [], [], []
+    for number in range(repetitions):
+        low, high, point = setting.run(np.random.default_rng([seed, number]))
+        low, high = np.atleast_1d(low), np.atleast_1d(high)
+        finite = np.isfinite(low) & np.isfinite(high)
+        inside = (low <= setting.truth) & (setting.truth <= high)
+        covered.append(np.where(np.isnan(low), np.nan, inside))
+        withheld.append(~finite)
+        widths.append(np.where(finite, high - low, np.nan))
+        points.append(point)
+    covered, widths, points = np.array(covered, dtype=float), np.array(widths), np.array(points)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        per_set = np.nanmean(covered, axis=1)
+        spread = np.subtract(*np.nanpercentile(points, [75, 25], axis=0)) / 1.349
+        oracle_width = 2 * stats.t.ppf(0.975, max(1, setting.n - 1)) * spread
+        ratio = float(np.nanmedian(np.nanmedian(widths, axis=0) / oracle_width))
+    given = per_set[np.isfinite(per_set)]
+    return {
+        "coverage": float(given.mean()) if given.size else None,
+        "se": float(given.std(ddof=1) / np.sqrt(given.size)) if given.size > 1 else None,
+        "worst_row": float(np.nanmin(np.nanmean(covered, axis=0))) if given.size else None,
+        "withheld": float(np.mean(withheld)),
+        "width": float(np.nanmedian(widths)) if np.isfinite(widths).any() else None,
+        "width_over_oracle": ratio if np.isfinite(ratio) else None,
+        "n": setting.n,
+        "q": setting.q,
+        "estimable": setting.estimable,
+        "repetitions": repetitions,
+    }
+
+
+def summary(results):
+    """What the aims ask for."""
+    given = {name: cell for name, cell in results.items() if cell["coverage"] is not None}
+    low = [n for n, c in given.items() if c["coverage"] < 0.90 - 2 * c["se"]]
+    inside = [n for n, c in given.items() if 0.93 - c["se"] <= c["coverage"] <= 0.97 + c["se"]]
+    above = [n for n, c in given.items() if c["coverage"] > 0.97 + c["se"]]
+    mute = [n for n, c in results.items() if c["estimable"] and c["withheld"] >= 0.05]
+    rich = {
+        n: c["width_over_oracle"]
+        for n, c in given.items()
+        if c["n"] >= 20 * c["q"] and c["width_over_oracle"]
+    }
+    wide = [n for n, ratio in rich.items() if ratio > 1.1]
+    return {
+        "settings": len(results),
+        "below .90 by more than 2 s.e.": low,
+        "share in .93-.97 within 1 s.e.": len(inside) / max(1, len(given)),
+        "above .97": above,
+        "estimable and withheld in 5 % or more": mute,
+        "n/q >= 20 and wider than 1.1 times the oracle": wide,
+        "n/q >= 20": len(rich),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=200)
+    parser.add_argument("--only", default="", help="names that contain this")
+    parser.add_argument("--fresh", action="store_true", help="measure again what is there already")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="start no setting after this time"
+    )
+    arguments = parser.parse_args()
+    register()
+    done = json.loads(arguments.out.read_text())["cells"] if arguments.out.exists() else {}
+    start = time.perf_counter()
+    for name, setting in REGISTRY.items():
+        known = done.get(name, {}).get("repetitions", 0)
+        if arguments.only not in name or (known >= arguments.repetitions and not arguments.fresh):
+            continue
+        if time.perf_counter() - start > arguments.seconds:
+            break
+        clock = time.perf_counter()
+        done[name] = cell = measure(name, setting, arguments.repetitions)
+        shown = {key: round(value, 3) for key, value in cell.items() if isinstance(value, float)}
+        print(f"{name:45s} {shown} {time.perf_counter() - clock:.1f} s", flush=True)
+        arguments.out.write_text(json.dumps({"summary": summary(done), "cells": done}, indent=1) + "\n")
+    print(json.dumps(summary(done), indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Intervals per question, bands and differences: what they promise, on small problems with a known answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import replaystats as rs
+from oracles import questions as oracle
+from oracles import settings
+from replaystats.inference.bands import simultaneous_level
+from replaystats.inference.comparison import paired_difference
+from replaystats.inference.noise import noise_of
+from replaystats.inference.questions import Setting, answer_questions
+from replaystats.inference.trade import support_interval, trade_off
+from replaystats.inference.undetermined import ValueRange
+
+
+def test_the_mean_of_normal_data_has_students_interval_up_to_its_skewness():
+    y = np.random.default_rng(0).normal(size=400)
+    y -= stats.skew(y) * 0.15 * (y**2 - y.var())  # nearly symmetric
+    interval = answer_questions(rs.Moments(np.ones(400), y), np.eye(1))
+    student = stats.t.interval(0.95, 399, y.mean(), y.std(ddof=1) / 20)
+    np.testing.assert_allclose(
+        (interval.low[0], interval.high[0]), student, atol=0.01 * (student[1] - student[0])
+    )
+
+
+def test_a_weak_instrument_has_a_long_or_unbounded_interval_and_a_strong_one_the_usual():
+    def interval(strength):
+        rng = np.random.default_rng(5)
+        z, v = rng.normal(size=(2, 200))
+        x = np.sqrt(strength / 200) * z + v
+        moments = rs.Moments(z * x, z * (x + 0.95 * v + 0.3 * rng.normal(size=200)))
+        return answer_questions(moments, np.eye(1))
+
+    strong, weak = interval(4000), interval(1)
+    assert strong.parts.standard_error[0] * 3.9 == pytest.approx(strong.high[0] - strong.low[0], rel=0.1)
+    assert weak.parts.how[0] in ("inverted", "withheld")
+    assert weak.high[0] - weak.low[0] > 6 * weak.parts.standard_error[0]
+
+
+def test_series_with_memory_have_wider_intervals():
+    rng = np.random.default_rng(1)
+    noise = rng.normal(size=300)
+    y = np.array([noise[max(0, i - 5) : i + 1].sum() for i in range(300)])
+    moments = rs.Moments(np.ones(300), y)
+    alone = answer_questions(moments, np.eye(1))
+    series = answer_questions(moments, np.eye(1), setting=Setting(sequential=True))
+    growth = (series.high - series.low) / (alone.high - alone.low)
+    assert 2.0 < growth[0] < 6.0
+    assert series.parts.degrees_of_freedom[0] < alone.parts.degrees_of_freedom[0]
+
+
+def test_unseen_events_leave_no_interval_of_width_zero():
+    states = np.tile(np.arange(3), (50, 1))
+    data = rs.Trajectories(states, rewards=np.zeros((50, 2)), terminated=np.ones(50, dtype=bool))
+    value = rs.LSTD(rs.basis.OneHot(3), discount=0.9, n_resamples=10, random_state=0).fit(data)
+    answer = value.policy_value([[0.0]])
+    assert answer.confidence_interval().withheld  # all rewards alike: nothing bounds what was not seen
+    low, high = answer.confidence_interval(value_range=(0.0, 1.0))
+    assert low == 0.0
+    assert high == pytest.approx(1 - 0.05 ** (1 / 50))
+
+
+def test_one_row_does_not_silence_another():
+    rng = np.random.default_rng(0)
+    states = rng.integers(3, size=(40, 6))
+    data = rs.Trajectories(states, rewards=rng.normal(size=(40, 5)))
+    model = rs.LSTD(rs.basis.OneHot(4), discount=0.5, n_resamples=10, random_state=0).fit(data)
+    interval = model.confidence_interval(np.arange(4.0)[:, None], value_range=(-3.0, 3.0))
+    np.testing.assert_array_equal(interval.parts.how[3], "range")  # never visited
+    np.testing.assert_allclose((interval.low[3], interval.high[3]), (-3, 3))
+    assert (interval.high[:3] - interval.low[:3] < 2).all()
+    assert interval.parts.undetermined_share[3] == pytest.approx(1.0)
+    assert not interval.withheld.any()
+
+
+def test_value_range_is_checked():
+    with pytest.raises(ValueError, match="`value_range` must be None here"):
+        rs.plug_in(rs.Moments([1.0, 2.0], [1.0, 2.0])).confidence_interval(np.eye(1), value_range=(0.0, 1.0))
+    setting = Setting(value_range=ValueRange(low=0.0, high=1.0))
+    with pytest.raises(TypeError, match="`value_range` must be a pair"):
+        setting.with_range(3.0)
+
+
+def test_support_against_the_primal_programme():
+    rng = np.random.default_rng(0)
+    points, d = rng.normal(size=(40, 4)), rng.normal(size=(3, 4))
+    low, high = support_interval(d, points, np.full(40, -1.0), np.full(40, 2.0))
+    for row in range(3):
+        np.testing.assert_allclose(
+            (low[row], high[row]), oracle.support(d[row], points, -1.0, 2.0), rtol=1e-7
+        )
+
+
+def test_trading_never_leaves_the_range_by_much_and_narrows_where_there_are_data():
+    rng = np.random.default_rng(2)
+    states = settings.ou_paths(rng, 400, start=0.5)
+    moments = rs.Moments(*settings.trajectory_moments(settings.lstd_pair, states))
+    points = settings.features(np.linspace(-np.pi, np.pi, 60))[0]
+    X = settings.features(np.array([0.0, 3.0]))[0]
+    traded = trade_off(moments, X, ValueRange(low=-1.5, high=1.5, points=points), 0.95)
+    assert traded.high[0] - traded.low[0] < 2.0
+    assert traded.undetermined[1] > 3 * traded.undetermined[0]
+    assert traded.low[0] < 1.0 < traded.high[0]
+
+
+def test_band_of_one_question_is_its_interval_and_of_many_lies_below_bonferroni():
+    rng = np.random.default_rng(0)
+    smooth = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 200))
+    level = simultaneous_level(smooth, 0.9)
+    assert 0.9 < level < 1 - 0.1 / 200
+    assert simultaneous_level(smooth[:, :1], 0.9) == pytest.approx(0.9, abs=0.015)
+
+
+def test_paired_difference_is_students_of_the_differences():
+    x, y = np.random.default_rng(3).normal(size=(2, 60))
+    y = y + x
+    moves = [(z - z.mean())[:, None] / 59 for z in (x, y)]
+    interval = paired_difference(np.array([(x - y).mean()]), *moves, 0.95)
+    expected = noise_of(moves[0] - moves[1])
+    assert expected.variance[0] == pytest.approx((x - y).var(ddof=1) / 60)
+    student = stats.t.interval(0.95, 59, (x - y).mean(), np.sqrt(expected.variance[0]))
+    np.testing.assert_allclose((interval.low[0], interval.high[0]), student, atol=0.06)
+    with pytest.raises(ValueError, match="`other` must be fitted on the same 60 units"):
+        paired_difference(np.zeros(1), moves[0], moves[1][:50], 0.95)
+
+
+def test_models_compare_at_the_same_states():
+    data = rs.simulate.ornstein_uhlenbeck(300, start="uniform", rng=0)
+    small, large = (
+        rs.LSTD(rs.basis.Fourier(order), discount=0.9, n_resamples=20, random_state=0).fit(data)
+        for order in (3, 4)
+    )
+    X = np.linspace(-2, 2, 5)[:, None]
+    low, high = large.compare(small, X)
+    difference = large.predict(X) - small.predict(X)
+    assert ((low < difference) & (difference < high)).all()
+    low, high = large.plug_in_.compare(large.plug_in_, large.basis_(X))
+    np.testing.assert_allclose(high - low, 0.0, atol=1e-12)  # everything is in common
+    band = large.confidence_band(X)
+    single = large.confidence_interval(X)
+    assert (band.high >= single.high).all()
