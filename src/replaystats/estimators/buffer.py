@@ -6,27 +6,32 @@ O(q^2), and an estimate reads the stored moments, never the data they came from.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.files import replacing
 from .._core.random import as_generator, draw_seed
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
-from .._core.validation import check_array, check_int, check_length, check_real
+from .._core.validation import check_array, check_bool, check_choice, check_int, check_length, check_real
 from ..data import Trajectories
+from ..data._flat import check_flags
 from ..engine import replicate
 from ..estimate import Estimate, average
-from ..moments import HeldMoments, Moments
+from ..moments import FactoredMoments, HeldMoments, Moments
 from ..moments.rolling import RollingMoments
 from ..plans import make_plan, proportional_probabilities
 from ..plans.sum_tree import SumTree
 from ..solvers import Auto, Solver
+from ._buffer_data import FollowedPolicy, RunningEpisode
+from ._buffer_saving import SavedBuffer
+from ._journal import DRAW, PRIORITIES, Journal, pack
+
+UNITS = ("step", "episode")
+ZERO_HINT = "What is never drawn cannot be weighed back: the draws would be biased. Use a small number."
 
 
 class Minibatch(NamedTuple):
@@ -47,7 +52,7 @@ class Minibatch(NamedTuple):
     weights: FloatArray
 
 
-class ReplayBuffer:
+class ReplayBuffer(SavedBuffer):
     """The moments of at most `capacity` observations, kept up to date as observations come and go.
 
     Parameters
@@ -56,7 +61,8 @@ class ReplayBuffer:
         Largest number of observations.
     moments : callable, optional
         Turns `Trajectories` into moments, for `add_transitions` and `add_episodes`; for example
-        ``lambda data: rs.lstd_moments(data, basis, discount=0.9)``.
+        ``lambda data: rs.lstd_moments(data, basis, discount=0.9)``. With `policy`, it takes the policy as
+        well: ``lambda data, policy: rs.lstd_q_moments(data, basis, policy=policy, discount=0.9)``.
     eviction : {"fifo", "reservoir"}
         What a full buffer forgets: the oldest observation, or a random one such that all observations so far
         are kept with equal probability.
@@ -65,11 +71,21 @@ class ReplayBuffer:
         largest priority so far unless it comes with one.
     random_state : None, int, RandomState or Generator
         Decides what the reservoir keeps, the minibatches, and the plans of estimates.
+    policy : callable, optional
+        The policy whose value is asked for, if it changes: the buffer then keeps the data beside the moments,
+        and `set_policy` has the moments computed anew when they are next read.
+    unit : {"step", "episode"}, default="step"
+        What `add_transition` counts as an observation: every step, or every episode, as soon as it ends.
+        Steps of one episode depend on each other; intervals that take them for independent are too short.
+    journal : path, optional
+        A new file in which every change is recorded before the call returns. After a crash
+        ``ReplayBuffer.recover(path)`` gives the buffer back, bit for bit: a killed process loses nothing, a
+        loss of power at most a second.
 
     Notes
     -----
     One thread may add while others read: every method takes a lock, and estimates are computed on a copy,
-    outside it.
+    outside it. A buffer can be copied and pickled (its journal stays behind).
 
     Examples
     --------
@@ -87,20 +103,29 @@ class ReplayBuffer:
     def __init__(
         self,
         capacity: int,
-        moments: Callable[[Trajectories], HeldMoments] | None = None,
+        moments: Callable[..., HeldMoments] | None = None,
         *,
         eviction: str = "fifo",
         prioritised: bool = False,
         random_state: RandomLike = None,
+        policy: Callable[..., Any] | None = None,
+        unit: str = "step",
+        journal: str | os.PathLike[str] | None = None,
     ) -> None:
         rng = as_generator(random_state)
         # Two streams, so that looking at the buffer does not change what it keeps.
         keep_rng, self._draw_rng = (np.random.default_rng(draw_seed(rng)) for _ in range(2))
         self._held = RollingMoments(capacity, eviction, keep_rng)
         self._moments_of = moments
-        self._tree = SumTree(self.capacity) if prioritised else None
+        self._tree = SumTree(self.capacity) if check_bool(prioritised, "prioritised") else None
         self._largest_priority = 1.0
         self._lock = threading.RLock()
+        self._sources = None if policy is None else FollowedPolicy(policy)
+        self._running = RunningEpisode() if check_choice(unit, "unit", UNITS) == "episode" else None
+        if policy is not None and (moments is None or journal is not None):
+            rule = "given with `moments`, a function of data and policy, and without `journal`"
+            raise ValueError(must_be("policy", rule, "one of them otherwise"))
+        self._journal = None if journal is None else Journal.create(journal, [self._record()])
 
     @property
     def capacity(self) -> int:
@@ -120,32 +145,54 @@ class ReplayBuffer:
     def add(self, g: FloatArray, f: FloatArray, *, priority: float | None = None) -> None:
         """Add one observation from its moments g (q, q) and f (q,) or (q, n_outputs): the fast way for one.
 
-        The shapes are checked against the observations before, the numbers are not looked at.
+        It is checked against the observations before; one that is refused leaves the buffer as it was.
         """
         with self._lock:
+            self._check_moments_allowed()
             if priority is not None:
                 self._check_prioritised("priority")
-                priority = check_real(priority, "priority", low=0.0)
-                self._largest_priority = max(self._largest_priority, priority)
+                priority = check_real(priority, "priority", low=0.0, closed="neither", hint=ZERO_HINT)
             slot = self._held.add(g, f)
+            self._largest_priority = max(self._largest_priority, priority or 0.0)
             if self._tree is not None and slot is not None:
                 self._tree.set(slot, self._largest_priority if priority is None else priority)
+            if self._journal is not None:
+                row = self._held.row_of(g, f)
+                self._log_rows(self._held.layout.wrap(row[None]), None if priority is None else [priority])
 
     def extend(self, moments: HeldMoments, *, priorities: ArrayLike | None = None) -> None:
         """Add the observations of `moments` in order, with their priorities (m,) if they have any."""
         with self._lock:
-            values = None if priorities is None else self._check_priorities(priorities, len(moments))
-            kept, slots = self._held.extend_known(moments)
-            if self._tree is not None:
-                default = np.full(len(moments), self._largest_priority)
-                self._tree.update(slots, (default if values is None else values)[kept])
+            self._check_moments_allowed()
+            self._extend(moments, priorities)
+
+    def _extend(self, moments: HeldMoments, priorities: ArrayLike | None) -> tuple[IntArray, IntArray]:
+        """Add; return which of the observations are kept, and their slots."""
+        values = None if priorities is None else self._check_priorities(priorities, len(moments))
+        if isinstance(moments, FactoredMoments):
+            moments = moments.multiply_out()
+        kept, slots = self._held.extend_known(moments)
+        if values is not None:
+            self._largest_priority = max(self._largest_priority, float(values.max()))
+        if self._tree is not None:
+            default = np.full(len(moments), self._largest_priority)
+            self._tree.update(slots, (default if values is None else values)[kept])
+        self._log_rows(moments, values)
+        return kept, slots
 
     def add_episodes(self, data: Trajectories, *, priorities: ArrayLike | None = None) -> None:
         """Add trajectories, each as one observation."""
         if self._moments_of is None:
             hint = "For example ReplayBuffer(1000, lambda data: rs.lstd_moments(data, basis, discount=0.9))."
             raise ValueError(must_be("moments", "given to a buffer that takes data", None, hint))
-        self.extend(self._moments_of(data), priorities=priorities)
+        if self._sources is None:
+            moments = self._moments_of(data)
+            with self._lock:
+                self._extend(moments, priorities)
+            return
+        with self._lock:
+            kept, slots = self._extend(self._moments_of(data, self._sources.policy), priorities)
+            self._sources.remember(data, kept, slots)
 
     def add_transitions(
         self,
@@ -154,9 +201,11 @@ class ReplayBuffer:
         next_states: ArrayLike,
         terminated: ArrayLike | None = None,
         *,
+        truncated: ArrayLike | None = None,
+        actions: ArrayLike | None = None,
         priorities: ArrayLike | None = None,
     ) -> None:
-        """Add single steps, each as one observation.
+        """Add single steps, each as one observation; or, in a buffer of episodes, in order of time.
 
         Parameters
         ----------
@@ -164,31 +213,93 @@ class ReplayBuffer:
         rewards : array-like of shape (m,)
         terminated : array-like of bool, shape (m,), optional
             Where the next state is absorbing, so that its value is 0.
+        truncated : array-like of bool, shape (m,), optional
+            Where the episode was cut off; matters in a buffer of episodes.
+        actions : array-like of shape (m,) or (m, a), optional
         priorities : array-like of shape (m,), optional
         """
         here, there = check_array(states, "states", ndim=2), check_array(next_states, "next_states", ndim=2)
         check_length(len(there), len(here), "next_states", "states")
         rewards = check_array(rewards, "rewards", ndim=1)
-        data = Trajectories(np.stack([here, there], axis=1), rewards[:, None], terminated=terminated)
+        check_length(len(rewards), len(here), "rewards", "states")
+        taken = None if actions is None else np.asarray(actions)
+        if taken is not None:
+            check_length(len(taken), len(here), "actions", "states")
+        if self._running is not None:
+            if priorities is not None:
+                raise ValueError(must_be("priorities", "None in a buffer of episodes", "an array"))
+            ends = [
+                check_flags(f, n, len(here))
+                for f, n in ((terminated, "terminated"), (truncated, "truncated"))
+            ]
+            with self._lock:
+                for episode in self._running.add(here, rewards, there, taken, *ends):
+                    self.add_episodes(episode)
+            return
+        data = Trajectories(
+            np.stack([here, there], axis=1),
+            rewards[:, None],
+            None if taken is None else taken[:, None],
+            terminated=terminated,
+        )
         self.add_episodes(data, priorities=priorities)
 
     def add_transition(
-        self, state: ArrayLike, reward: float, next_state: ArrayLike, terminated: bool = False
+        self,
+        state: ArrayLike,
+        reward: float,
+        next_state: ArrayLike,
+        terminated: bool = False,
+        *,
+        truncated: bool = False,
+        action: ArrayLike | None = None,
     ) -> None:
         """Add one step from `state` (d,) to `next_state` (d,). Many at once are much faster per step."""
         here, there = np.asarray(state)[None], np.asarray(next_state)[None]
-        self.add_transitions(here, [reward], there, [terminated])
+        taken = None if action is None else np.asarray(action)[None]
+        self.add_transitions(here, [reward], there, [terminated], truncated=[truncated], actions=taken)
+
+    def end_episode(self) -> None:
+        """Count the steps of a running episode as an episode that was cut off here."""
+        with self._lock:
+            episode = None if self._running is None else self._running.finish()
+            if episode is not None:
+                self.add_episodes(episode)
+
+    def set_policy(self, policy: Callable[..., Any]) -> None:
+        """Ask about another policy: the moments are computed anew from the data when they are next read."""
+        with self._lock:
+            if self._sources is None:
+                hint = "ReplayBuffer(capacity, moments, policy=...) keeps the data that a new policy needs."
+                raise ValueError(must_be("policy", "given to the buffer first", "a buffer of moments", hint))
+            self._sources.change(policy)
+
+    def _refresh(self) -> None:
+        """Compute the moments under the policy of now, if it is another than they were computed under."""
+        if self._sources is not None and self._sources.outdated and self._moments_of is not None:
+            data, slots = self._sources.data()
+            moments = self._moments_of(data, self._sources.policy)
+            moments = moments.multiply_out() if isinstance(moments, FactoredMoments) else moments
+            self._held.overwrite(slots, moments.rows)
+            self._sources.outdated = False
+
+    def _check_moments_allowed(self) -> None:
+        if self._sources is not None:
+            hint = "A policy that changes needs them: add_episodes, add_transitions."
+            raise ValueError(must_be("observations", "data in a buffer with a policy", "moments", hint))
 
     # ------------------------------------------------------------------ reading
 
     def moments(self) -> Moments:
         """Return a copy of the observations in the buffer, oldest first."""
         with self._lock:
+            self._refresh()
             return self._held.moments()
 
     def total(self) -> tuple[FloatArray, FloatArray]:
-        """Return the sums A (q, q) and b (q,) over the buffer, without a pass over it."""
+        """Return the sums A (q, q) and b (q,) over the buffer: a pass over the blocks that changed."""
         with self._lock:
+            self._refresh()
             return self._held.total()
 
     def plug_in(self, solver: Solver | None = None) -> FloatArray:
@@ -228,8 +339,11 @@ class ReplayBuffer:
             For the subsets. Default: the buffer's own stream.
         """
         with self._lock:
+            self._refresh()
             moments = self._held.moments()
-            p = self._probabilities() if prioritised else None
+            p = self._probabilities() if check_bool(prioritised, "prioritised") else None
+            if rng is None:
+                self._log(DRAW, pack({"size": 0}))
             seed = draw_seed(self._draw_rng if rng is None else rng)
         plan = make_plan(
             len(moments),
@@ -245,12 +359,12 @@ class ReplayBuffer:
         """Draw `size` observations with replacement: by priority in O(log n) each, or uniformly."""
         size = check_int(size, "size")
         with self._lock:
+            self._refresh()
             layout, n = self._held.layout, len(self)
-            slots: IntArray
-            if self._tree is None:
-                slots, weights = self._draw_rng.integers(0, n, size), np.ones(size)
-            else:
-                slots = self._tree.sample(size, self._draw_rng)
+            self._log(DRAW, pack({"size": size}))
+            slots = self._draw(size)
+            weights = np.ones(size)
+            if self._tree is not None:
                 weights = self._tree.total / (n * self._tree.priorities[slots])
             return Minibatch(slots, layout.wrap(self._held.rows[slots]), weights)
 
@@ -264,54 +378,13 @@ class ReplayBuffer:
                 got = f"values from {where.min()} to {where.max()}"
                 raise ValueError(must_be("slots", f"in [0, {len(self) - 1}]", got))
             tree.update(where, values)
+            self._largest_priority = max(self._largest_priority, float(values.max()))
+            self._log(PRIORITIES, pack({}, slots=where.astype(np.int64), values=values))
 
-    # ------------------------------------------------------------------ saving
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything but the function `moments` to `path`, as .npz; an old file is replaced at once."""
-        with self._lock:
-            held, size = self._held, len(self)
-            settings = {
-                "capacity": held.capacity,
-                "eviction": held.eviction,
-                "n_seen": held.n_seen,
-                "n_basis": held.layout.n_basis,
-                "n_outputs": held.layout.n_outputs,
-                "symmetric": held.layout.symmetric,
-                "largest_priority": self._largest_priority,
-                "random": [rng.bit_generator.state for rng in (held.rng, self._draw_rng)],
-            }
-            # No priorities are saved as an array of length zero.
-            priorities = np.empty(0) if self._tree is None else self._tree.priorities[:size]
-            with replacing(path) as file:
-                np.savez(
-                    file,
-                    settings=np.array(json.dumps(settings)),
-                    rows=held.rows[:size],
-                    arrival=held.arrival[:size],
-                    priorities=priorities,
-                )
-
-    @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], moments: Callable[[Trajectories], HeldMoments] | None = None
-    ) -> Self:
-        """Return the buffer that was saved to `path`; it goes on as if it had never stopped."""
-        with np.load(path, allow_pickle=False) as file:
-            settings = json.loads(str(file["settings"]))
-            rows, arrival, priorities = file["rows"], file["arrival"], file["priorities"]
-        prioritised = priorities.size > 0
-        self = cls(settings["capacity"], moments, eviction=settings["eviction"], prioritised=prioritised)
-        stored = Moments.from_rows(
-            rows, settings["n_basis"], settings["n_outputs"], symmetric=settings["symmetric"]
-        )
-        self._held.restore(stored, arrival, settings["n_seen"])
+    def _draw(self, size: int) -> IntArray:
         if self._tree is not None:
-            self._tree.update(np.arange(len(priorities)), priorities)
-        self._largest_priority = settings["largest_priority"]
-        for rng, state in zip((self._held.rng, self._draw_rng), settings["random"], strict=True):
-            rng.bit_generator.state = state
-        return self
+            return self._tree.sample(size, self._draw_rng)
+        return self._draw_rng.integers(0, len(self), size)
 
     def __repr__(self) -> str:
         parts = [f"{len(self)} of {self.capacity} observations", f"{self.n_seen} seen", self._held.eviction]
@@ -331,9 +404,8 @@ class ReplayBuffer:
         self._check_prioritised("priorities")
         values = check_array(priorities, "priorities", ndim=1)
         check_length(len(values), m, "priorities", "observations")
-        if values.min() < 0.0:
-            raise ValueError(must_be("priorities", "non-negative", f"{values.min():g}"))
-        self._largest_priority = max(self._largest_priority, float(values.max()))
+        if values.min() <= 0.0:
+            raise ValueError(must_be("priorities", "positive", f"{values.min():g}", ZERO_HINT))
         return values
 
     def _probabilities(self) -> FloatArray:

@@ -15,7 +15,7 @@ from .._core.arrays import check_finite, is_foreign, like, to_numpy
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array
+from .._core.validation import check_array, check_bool
 
 
 @takes_arrays_of(*LIBRARIES, where="rows stay on their device")
@@ -55,8 +55,11 @@ class Moments:
         matrices, vectors = _checked(g, f)
         n, q = matrices.shape[0], matrices.shape[1]
         xp = array_namespace(matrices)
-        if symmetric is None:
-            symmetric = bool(xp.all(matrices == xp.matrix_transpose(matrices)))
+        mirrored = bool(xp.all(matrices == xp.matrix_transpose(matrices)))
+        if symmetric is not None and check_bool(symmetric, "symmetric") and not mirrored:
+            hint = "Only the upper triangle would be kept. Pass (g + g^T) / 2, or leave `symmetric` out."
+            raise ValueError(must_be("g", "symmetric where symmetric=True", "a matrix that is not", hint))
+        symmetric = mirrored if symmetric is None else symmetric
         kept = xp.reshape(matrices, (n, q * q))
         if symmetric:
             upper, lower = np.triu_indices(q)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.typing import FloatArray, IntArray
+from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice, check_int
 from .factored import FactoredMoments, HeldMoments
 from .record import Moments
 
 EVICTIONS = ("fifo", "reservoir")
+BLOCK_ROWS = 256  # of the sums from which the total is made
 
 
 class RollingMoments:
-    """The moments of at most `capacity` observations, and their total, updated in O(q^2) per observation.
+    """The moments of at most `capacity` observations, and their total.
 
     Parameters
     ----------
@@ -36,8 +37,10 @@ class RollingMoments:
 
     Notes
     -----
-    Differences of running sums collect rounding errors, so the total is summed afresh after as many changes
-    as there are slots: O(q^2) per change, on average.
+    A total corrected by differences never forgets: what a huge number took with it when it came is still
+    missing when it has gone, and a NaN stays for ever. So nothing is subtracted. The slots are in blocks,
+    each with its sum, and reading the total sums the blocks that changed, and then the blocks. The total
+    depends on what the slots hold and on nothing else, to the last bit.
 
     Examples
     --------
@@ -54,7 +57,6 @@ class RollingMoments:
         self.rng = np.random.default_rng() if rng is None else rng
         self.n_seen = 0
         self._layout: Moments | None = None  # no rows: says how rows are stacked
-        self._n_unsettled = 0  # changes of the total since it was last summed
 
     def __len__(self) -> int:
         return min(self.n_seen, self.capacity)  # of a reservoir, too: a full one stays full
@@ -71,20 +73,17 @@ class RollingMoments:
     def add(self, g: FloatArray, f: FloatArray) -> int | None:
         """Add one observation from g (q, q) and f (q,) or (q, n_outputs); return its slot, if it has one.
 
-        The shapes are checked against the observations before, the numbers are not looked at.
+        It is checked against the observations before: shapes, finite numbers, symmetry where there is one.
         """
         if self._layout is None:
-            self.extend(Moments(g[None], f[None], symmetric=False))
+            self.extend(Moments(np.asarray(g)[None], np.asarray(f)[None], symmetric=False))
             return 0
-        row = self._row(g, f)
+        row = self.row_of(g, f)
         slot = self._next_slot()
         if slot is not None:
-            here = self.rows[slot]
-            self._total += row
-            self._total -= here
-            here[:] = row
+            self.rows[slot] = row
             self.arrival[slot] = self.n_seen
-            self._settle(1)
+            self._stale[slot // BLOCK_ROWS] = True
         self.n_seen += 1
         return slot
 
@@ -97,20 +96,26 @@ class RollingMoments:
         if isinstance(moments, FactoredMoments):
             moments = moments.multiply_out()
         self._check_layout(moments)
+        if not np.isfinite(moments.rows).all():
+            first = int(np.flatnonzero(~np.isfinite(moments.rows).all(axis=1))[0])
+            raise ValueError(must_be("moments", "finite", f"NaN or infinity in observation {first}"))
         positions, slots = self._destinations(len(moments))
-        incoming = moments.rows[positions]
-        self._total += incoming.sum(axis=0) - self.rows[slots].sum(axis=0)
-        self.rows[slots] = incoming
+        self.rows[slots] = moments.rows[positions]
         self.arrival[slots] = self.n_seen + positions
         self.n_seen += len(moments)
-        self._settle(len(slots))
+        self._stale[slots // BLOCK_ROWS] = True
         return positions, slots
+
+    def overwrite(self, slots: IntArray, rows: FloatArray) -> None:
+        """Put other moments of the same observations into their slots."""
+        self.rows[slots] = rows
+        self._stale[slots // BLOCK_ROWS] = True
 
     def restore(self, moments: Moments, arrival: IntArray, n_seen: int) -> None:
         """Fill the first slots as they were when `moments` and `arrival` were read from them."""
         self._check_layout(moments)
         self.rows[: len(moments)], self.arrival[: len(moments)] = moments.rows, arrival
-        self._total = self.rows.sum(axis=0)
+        self._stale[:] = True
         self.n_seen = n_seen
 
     # ------------------------------------------------------------------ reading
@@ -124,8 +129,12 @@ class RollingMoments:
         return self.layout.wrap(self.rows[self.by_age()])
 
     def total(self) -> tuple[FloatArray, FloatArray]:
-        """Return the sums A (q, q) and b (q,), without a pass over the observations."""
-        A, b = self.layout.unstack(self._total[None].copy())
+        """Return the sums A (q, q) and b (q,): a pass over what changed, and over the sums of blocks."""
+        layout = self.layout
+        for block in np.flatnonzero(self._stale):
+            self._sums[block] = self.rows[block * BLOCK_ROWS : (block + 1) * BLOCK_ROWS].sum(axis=0)
+        self._stale[:] = False
+        A, b = layout.unstack(self._sums.sum(axis=0)[None])
         return A[0], b[0]
 
     # ------------------------------------------------------------------ inside
@@ -136,7 +145,9 @@ class RollingMoments:
             columns = moments.rows.shape[1]
             self.rows = np.zeros((self.capacity, columns))
             self.arrival: IntArray = np.zeros(self.capacity, dtype=np.int64)
-            self._total = np.zeros(columns)
+            n_blocks = -(-self.capacity // BLOCK_ROWS)
+            self._sums: FloatArray = np.zeros((n_blocks, columns))
+            self._stale: BoolArray = np.zeros(n_blocks, dtype=np.bool_)
             return
         for name in ("n_basis", "n_outputs", "symmetric"):
             held, new = getattr(self._layout, name), getattr(moments, name)
@@ -144,15 +155,23 @@ class RollingMoments:
                 rule = f"stacked as those before, with {name}={held}"
                 raise ValueError(must_be("moments", rule, f"{name}={new}"))
 
-    def _row(self, g: FloatArray, f: FloatArray) -> FloatArray:
+    def row_of(self, g: FloatArray, f: FloatArray) -> FloatArray:
         """Stack one observation's moments."""
         layout = self.layout
         q, n_outputs = layout.n_basis, layout.n_outputs
+        g, f = np.asarray(g), np.asarray(f)
         if g.shape != (q, q) or f.shape != ((q,) if n_outputs is None else (q, n_outputs)):
             rule = f"of shape ({q}, {q}), and `f` to match the observations before"
             raise ValueError(must_be("g", rule, f"{g.shape} and {f.shape}"))
+        if layout.symmetric and not np.array_equal(g, g.T):
+            hint = "Create the buffer with a first observation that is not symmetric."
+            raise ValueError(must_be("g", "symmetric as the observations before", "one that is not", hint))
         matrix = g[np.triu_indices(q)] if layout.symmetric else g.ravel()
-        return np.concatenate([matrix, f.ravel()])
+        row = np.concatenate([matrix, f.ravel()])
+        if row.dtype.kind not in "fiu" or not np.isfinite(row).all():
+            got = "NaN or infinity" if row.dtype.kind == "f" else f"dtype {row.dtype}"
+            raise ValueError(must_be("g and f", "finite numbers", got, "It was not added."))
+        return np.asarray(row, dtype=np.float64)
 
     def _next_slot(self) -> int | None:
         """Return where the next observation goes; None if it is not kept."""
@@ -175,10 +194,3 @@ class RollingMoments:
         filled, from_behind = np.unique(slots[::-1], return_index=True)
         inside = filled < self.capacity
         return m - 1 - from_behind[inside], filled[inside]
-
-    def _settle(self, n_changes: int) -> None:
-        """Count changes of the total, and sum it afresh when there were as many as slots."""
-        self._n_unsettled += n_changes
-        if self._n_unsettled >= self.capacity:
-            self._total = self.rows.sum(axis=0)
-            self._n_unsettled = 0

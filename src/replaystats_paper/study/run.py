@@ -16,10 +16,10 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from replaystats.toolkit import FloatArray, check_int, must_be, track
+from replaystats.toolkit import FloatArray, check_int, must_be, track, write_bytes
 
 from ..cells import Cell, cell_stream
-from ..journal import Journal, write_bytes
+from ..journal import Journal
 from ..manifest import describe_machine, package_versions
 from ..measures import rmse
 from .definition import KNOWN_PARAMETERS, Definition, compute_arguments

@@ -25,20 +25,6 @@ def test_json_has_every_digit_and_no_nan():
     }
 
 
-def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "report.html"
-    path.write_text("old")
-
-    def fail(source, target):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(_common.os, "replace", fail)
-    with pytest.raises(KeyboardInterrupt):
-        _common.write_whole(path, "new")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def warn_of_everything(notes):
     with _common.noting(notes):
         for _ in range(2):

@@ -149,7 +149,7 @@ def test_prioritised_draws_and_their_weights(rng):
     # Horvitz-Thompson: the weighted mean of a draw is the mean over the buffer, within 4.5 standard errors
     weighted = batch.moments.f[:, 0] * batch.weights
     assert abs(weighted.mean() - moments.f[:, 0].mean()) < 4.5 * weighted.std() / math.sqrt(40_000)
-    buffer.set_priorities(np.arange(50), np.zeros(50) + (np.arange(50) == 7))
+    buffer.set_priorities(np.arange(50), np.full(50, 1e-300) + (np.arange(50) == 7))
     assert set(buffer.sample(20).slots) == {7}
     buffer.add(np.eye(2), np.ones(2))  # in the place of the oldest, with the largest priority so far
     slots = buffer.sample(400).slots
@@ -255,7 +255,7 @@ def prepared():
         (lambda: prepared().set_priorities(np.array([0]), [1.0]), "`priorities` must be left out"),
         (
             lambda: ReplayBuffer(4, prioritised=True).add(np.eye(2), np.ones(2), priority=-1.0),
-            r"`priority` must be a finite number in \[0",
+            r"`priority` must be a finite number in \(0",
         ),
     ],
 )

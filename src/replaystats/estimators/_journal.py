@@ -1,0 +1,177 @@
+"""The journal of a replay buffer: everything that changed it, in order, so that a crash loses nothing.
+
+A record is a head (mark, kind, length and checksum of its content) and its content. It is handed to the
+system in one call, so that a killed process loses none; once a second it is brought to the disk, so that a
+loss of power takes at most a second with it. A record that was cut short at the end is left out; damage
+anywhere else is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import threading
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._core.errors import ReplayWarning, must_be
+from .._core.files import replacing
+
+HEAD = struct.Struct("<4sBQI")
+MARK = b"RSJ1"
+SYNC_SECONDS = 1.0
+STATE, ROWS, PRIORITIES, DRAW = range(4)
+SMALLEST_COMPACTED = 2**22
+
+
+class Journal:
+    """Records behind one another in a file that belongs to one buffer.
+
+    Parameters
+    ----------
+    path : path
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._open()
+
+    def _open(self) -> None:
+        self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
+        try:
+            _claim(self._file)
+        except OSError as error:
+            os.close(self._file)
+            hint = "Two buffers in one journal would mix."
+            raise ValueError(must_be("journal", "free", f'"{self.path}", in use', hint)) from error
+        self.size = os.fstat(self._file).st_size
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], records: list[tuple[int, bytes]]) -> Journal:
+        """Begin a journal with some records, where there is none."""
+        if Path(path).exists():
+            hint = "Go on with ReplayBuffer.recover(path), or choose another name."
+            raise ValueError(must_be("journal", "a new file", f'"{path}", which is there', hint))
+        with replacing(path) as file:
+            file.write(b"".join(_framed(kind, content) for kind, content in records))
+        return cls(path)
+
+    def append(self, kind: int, content: bytes) -> None:
+        """Hand one record to the system."""
+        with self._lock:
+            data = memoryview(_framed(kind, content))
+            while data:
+                data = data[os.write(self._file, data) :]
+            self.size += HEAD.size + len(content)
+            if self._timer is None:
+                self._timer = threading.Timer(SYNC_SECONDS, self.sync)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def sync(self) -> None:
+        """Bring what was handed over to the disk."""
+        with self._lock:
+            self._timer = None
+            with suppress(OSError):  # closed in the meantime
+                os.fsync(self._file)
+
+    def rewrite(self, records: list[tuple[int, bytes]]) -> None:
+        """Put `records`, which say the same, in place of all records; at any time one of both is there."""
+        with self._lock:
+            with replacing(self.path) as file:
+                file.write(b"".join(_framed(kind, content) for kind, content in records))
+            os.close(self._file)
+            self._open()
+
+    def close(self) -> None:
+        """Bring everything to the disk and let go of the file."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            if self._file >= 0:
+                os.fsync(self._file)
+                os.close(self._file)
+                self._file = -1
+
+
+def read_journal(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
+    """Return the records of a journal, after cutting off one that was not finished."""
+    data = Path(path).read_bytes()
+    position = 0
+    while position < len(data):
+        record = _record_at(data, position)
+        if record is not None:
+            yield record
+            position += HEAD.size + len(record[1])
+            continue
+        if _any_record_after(data, position):
+            hint = "What follows cannot be trusted: restore the file, or load the last `save`."
+            got = f'"{path}", damaged at byte {position} of {len(data)}'
+            raise ValueError(must_be("path", "a journal without damage", got, hint))
+        msg = f"The last record of {path} was not finished: {len(data) - position} bytes of it are cut off."
+        warnings.warn(msg, ReplayWarning, stacklevel=3)
+        os.truncate(path, position)
+        return
+
+
+def _record_at(data: bytes, position: int) -> tuple[int, bytes] | None:
+    """Return the whole, undamaged record at `position`, if there is one."""
+    head = data[position : position + HEAD.size]
+    if len(head) < HEAD.size:
+        return None
+    mark, kind, length, checksum = HEAD.unpack(head)
+    content = data[position + HEAD.size : position + HEAD.size + length]
+    whole = mark == MARK and len(content) == length and zlib.crc32(content) == checksum
+    return (kind, content) if whole else None
+
+
+def _any_record_after(data: bytes, position: int) -> bool:
+    while (position := data.find(MARK, position + 1)) >= 0:
+        if _record_at(data, position) is not None:
+            return True
+    return False
+
+
+def pack(about: dict[str, Any], **arrays: np.ndarray) -> bytes:
+    """Return settings and arrays as bytes, without a pickle."""
+    stream = io.BytesIO()
+    text = json.dumps(about).encode()
+    stream.write(struct.pack("<I", len(text)) + text)
+    for array in arrays.values():
+        np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
+    return stream.getvalue()
+
+
+def unpack(content: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """Return what `pack` took."""
+    (length,) = struct.unpack_from("<I", content)
+    stream = io.BytesIO(content)
+    stream.seek(4 + length)
+    arrays = []
+    while stream.tell() < len(content):
+        arrays.append(np.lib.format.read_array(stream, allow_pickle=False))
+    return json.loads(content[4 : 4 + length]), arrays
+
+
+def _framed(kind: int, content: bytes) -> bytes:
+    return HEAD.pack(MARK, kind, len(content), zlib.crc32(content)) + content
+
+
+def _claim(descriptor: int) -> None:
+    """Keep other processes from appending to the same file, where the system offers that."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
