@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -14,14 +15,15 @@ from .._core.arrays import is_foreign, like
 from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.random import as_generator
-from .._core.typing import ArrayLike, FloatArray
+from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_choice
-from ..basis import Basis, OneHot, Scaled
+from ..basis import Basis, OneHot, Scaled, Tabular
+from ..basis.indicators import Indicators
 from ..choosing.recommended import recommended_estimate
 from ..choosing.sizes import choose_subsample_size, grow_resamples
 from ..data import Trajectories
 from ..engine import make_executor, replicate
-from ..estimate import Estimate, average, plug_in
+from ..estimate import average, plug_in
 from ..inference import Diagnosis, Interval
 from ..inference.dependent import unit_moments
 from ..inference.questions import Setting
@@ -29,10 +31,13 @@ from ..inference.support import MAX_OBSERVED
 from ..inference.trade import MAX_POINTS
 from ..inference.undetermined import ValueRange
 from ..moments import FactoredMoments, HeldMoments, Moments
-from ..moments.groups import Grouping, choose_grouping, grouped_moments
+from ..moments.groups import MOST_GROUPS, Grouping, choose_grouping, deal, grouped_moments
+from ..moments.rewards import step_rewards
+from ..moments.sparse import SparseMoments
 from ..moments.steps import DiscountLike, step_discounts
 from ..moments.units import join_moments
 from ..plans import ResamplingPlan, make_plan
+from ._sparse import sparse_average, sparse_plug_in
 from .policy_value import PolicyValue, mean_features
 
 METHODS = ("replay", "recommended")
@@ -41,6 +46,8 @@ PILOT_RESAMPLES, GROUPED_PILOT = 100, 25
 MOST_RESAMPLES, MOST_UNCONTROLLED = 10_000, 1000
 # Visited states at which Monte-Carlo noise is looked at.
 MOST_QUESTIONS = 64
+# From this many indicators on systems are sparse.
+SPARSE_FROM = 100
 # How many balanced solutions are averaged by default.
 RECOMMENDED_RESAMPLES = 100
 
@@ -61,9 +68,15 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
     n_jobs: int | None
     memory_budget: int
     random_state: Any
+    moments_: Any
+    choices_: dict[str, Choice]
+    grouping_: Grouping | None
+    plug_in_: Estimate
+    estimate_: Estimate
+    plan_: ResamplingPlan | None
 
     @abstractmethod
-    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:
+    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments | SparseMoments:
         """Return the moments of `data`, settling what depends on it (a basis, say).
 
         Without `rng`, `data` come after others: everything stays as it was settled.
@@ -85,6 +98,7 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
             Subsets to use in place of drawn ones.
         """
         rng = as_generator(self.random_state)
+        self._may_deal = plan is None
         return self._replay(self._moments(data, rng), plan, rng)
 
     def partial_fit(self, data: Any, y: None = None) -> Self:
@@ -94,13 +108,41 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
         """
         if not hasattr(self, "moments_"):
             return self.fit(data)
-        moments = join_moments(self.moments_, self._moments(data, None))
+        if isinstance(self.moments_, SparseMoments):
+            hint = "Fit all data at once, or pass solver=solvers.Auto() for a dense fit."
+            raise ValueError(must_be("partial_fit", "used with dense moments", repr(self.moments_), hint))
+        further = self._moments(data, None)
+        assert not isinstance(further, SparseMoments)  # those have no rng
+        moments = join_moments(self.moments_, further)
         return self._replay(moments, None, as_generator(self.random_state))
 
-    def _replay(self, moments: HeldMoments, plan: ResamplingPlan | None, rng: np.random.Generator) -> Self:
+    def _replay_sparsely(
+        self, moments: SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
+    ) -> Self:
+        """Do the same with a sparse system."""
+        self.moments_, self.choices_, self.grouping_ = moments, {}, None
+        setting = self._setting() or Setting()
+        self.plug_in_ = sparse_plug_in(moments, setting)  # type: ignore[assignment]  # answers alike
+        grow = plan is None and self.n_resamples == "auto"
+        if plan is None:
+            plan = make_plan(
+                len(moments),
+                statistic=self.statistic,
+                subsample_size=self.subsample_size,
+                n_resamples=GROUPED_PILOT if grow else self.n_resamples,
+                rng=rng,
+            )
+        found = sparse_average(moments, plan, setting, grow=grow)
+        self.estimate_, self.plan_ = found, found.plan  # type: ignore[assignment]
+        return self
+
+    def _replay(
+        self, moments: HeldMoments | SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
+    ) -> Self:
         check_choice(self.method, "method", METHODS)
-        self.moments_: HeldMoments = moments
-        self.choices_: dict[str, Choice] = {}
+        if isinstance(moments, SparseMoments):
+            return self._replay_sparsely(moments, plan, rng)
+        self.moments_, self.choices_ = moments, {}
         self.grouping_ = None if plan is not None else self._grouping(moments, rng)
         if self.grouping_ is not None:
             moments = grouped_moments(moments, self.grouping_)
@@ -115,7 +157,7 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
             self.recommendation_ = recommended_estimate(
                 moments, n_resamples=n_resamples, plan=plan, rng=rng, **resources
             )
-            self.estimate_: Estimate = self.recommendation_.estimate
+            self.estimate_ = self.recommendation_.estimate
         else:
             given = plan is not None
             plan = self._plan(moments, rng) if plan is None else plan
@@ -130,7 +172,7 @@ class ReplayedMoments(BaseEstimator, ABC):  # type: ignore[misc]
         self.plug_in_ = replace(self.plug_in_, setting=self._setting())
         self.estimate_ = replace(self.estimate_, setting=self._setting())
         replicates = self.estimate_.replicates
-        self.plan_: ResamplingPlan | None = None if replicates is None else replicates.plan
+        self.plan_ = None if replicates is None else replicates.plan
         return self
 
     def _grouping(self, moments: HeldMoments, rng: np.random.Generator) -> Grouping | None:
@@ -280,6 +322,7 @@ class PolicyEvaluation(ReplayedMoments):
     unit: Any
     block_length: int | None
     scale_features: bool
+    reward: Any
     _visited: FloatArray
 
     def _prepare(self, data: Any, rng: np.random.Generator | None) -> None:
@@ -330,7 +373,22 @@ class PolicyEvaluation(ReplayedMoments):
             steps, self.unit, block_length=self.block_length, solver=self.solver, parent=data.parent
         )
 
-    def _look_at(self, steps: HeldMoments, data: Trajectories) -> None:
+    def _table_units(
+        self, data: Trajectories, n_basis: int, rng: np.random.Generator | None
+    ) -> IntArray | None:
+        """Return the unit of every trajectory where a sparse system takes the place of a dense one."""
+        usual = self.solver is None and self.method == "replay" and self.average in ("auto", "controlled")
+        drawn = self.statistic in ("U", "V") and isinstance(self.subsample_size, float)
+        whole = isinstance(self.unit, str) and self.unit in ("auto", "trajectory") and len(data) > 1
+        if not (isinstance(self.basis_, Indicators) and n_basis >= SPARSE_FROM):
+            return None
+        if rng is None or not (usual and drawn and whole):
+            return None
+        n, steps = len(data), data.transitions()
+        self._look_at(SimpleNamespace(response=step_rewards(self.reward, steps.rewards, steps.states)), data)
+        return np.arange(n) if n <= MOST_GROUPS or not self._may_deal else deal(n, MOST_GROUPS, rng)
+
+    def _look_at(self, steps: HeldMoments | SimpleNamespace, data: Trajectories) -> None:
         """Remember what bounds values (rewards, discount, ends) and whether units follow each other."""
         one_series = self.unit == "auto" and len(data) == 1 if isinstance(self.unit, str) else False
         self._sequential = one_series or (isinstance(self.unit, str) and self.unit in ("block", "window"))
@@ -353,8 +411,12 @@ class PolicyEvaluation(ReplayedMoments):
         limits = getattr(self, "_rewards_seen", None)
         value_range = None
         if limits is not None:
+            table = isinstance(self.basis_, OneHot | Tabular)
             value_range = ValueRange(
-                low=limits[0], high=limits[1], points=self._value_points(), source="rewards"
+                low=limits[0],
+                high=limits[1],
+                points=None if table else self._value_points(),
+                source="rewards",
             )
         return Setting(value_range=value_range, sequential=getattr(self, "_sequential", False))
 

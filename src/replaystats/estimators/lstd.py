@@ -16,6 +16,7 @@ from ..inference.dependent import block_labels
 from ..inference.trade import MAX_POINTS
 from ..moments import HeldMoments, lstd_moments
 from ..moments.rewards import RewardLike
+from ..moments.sparse import SparseMoments, sparse_lstd_moments
 from ..moments.steps import DiscountLike, ImportanceLike, reward_unit
 from ..moments.units import one_step_each
 from ..solvers import Solver
@@ -140,8 +141,20 @@ class LSTD(PolicyEvaluation):
         self.memory_budget = memory_budget
         self.random_state = random_state
 
-    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:
+    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments | SparseMoments:
         self._prepare(data, rng)
+        plain = self.trace == 0.0 and not self.center_rewards
+        unit = self._table_units(data, self.basis_.n_basis, rng) if plain else None
+        if unit is not None:
+            return sparse_lstd_moments(
+                data,
+                self.basis_,
+                unit,
+                discount=self._discount,
+                discount_rate=self.discount_rate,
+                importance=self.importance,
+                reward=self.reward,
+            )
         steps = lstd_moments(
             data,
             self.basis_,

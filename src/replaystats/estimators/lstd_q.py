@@ -17,6 +17,7 @@ from ..inference.trade import MAX_POINTS
 from ..moments import ActionFeatures, HeldMoments, lstd_q_moments
 from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions
 from ..moments.rewards import RewardLike
+from ..moments.sparse import SparseMoments, sparse_lstd_q_moments
 from ..moments.steps import DiscountLike, ImportanceLike
 from ..solvers import Solver
 from ._replayed import PolicyEvaluation, discount_horizon
@@ -188,11 +189,25 @@ class LSTDQ(PolicyEvaluation):
             return data.states
         return np.concatenate([data.transitions().states, actions], axis=1)
 
-    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:
+    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments | SparseMoments:
         self._prepare(data, rng)
         if rng is not None:
             n_actions = discrete_actions(data, self.policy, self.n_actions)
             self.features_ = ActionFeatures(self.basis_, n_actions)
+        n_actions = self.features_.n_actions
+        unit = None if n_actions is None else self._table_units(data, self.features_.n_basis, rng)
+        if unit is not None and n_actions is not None:
+            return sparse_lstd_q_moments(
+                data,
+                self.basis_,
+                unit,
+                policy=self.policy,
+                n_actions=n_actions,
+                discount=self.discount if self.discount_rate is None else None,
+                discount_rate=self.discount_rate,
+                importance=self.importance,
+                reward=self.reward,
+            )
         steps = lstd_q_moments(
             data,
             self.basis_,

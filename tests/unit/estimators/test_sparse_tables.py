@@ -1,0 +1,140 @@
+"""Sparse systems: the answers of the slow twin and of the dense route, and intervals that cover."""
+
+import numpy as np
+import pytest
+
+import replaystats as rs
+from oracles.tables import table_of_values
+from replaystats.estimators import _replayed
+from replaystats.estimators._sparse import SparseEstimate
+from replaystats.moments.sparse import sparse_lstd_moments, sparse_lstd_q_moments
+
+N_STATES, N_ACTIONS, DISCOUNT = 6, 2, 0.8
+
+
+def chain(seed, n=60, n_steps=8, n_states=N_STATES):
+    """Move left or right on a circle; the reward is the state; state 0 ends it with probability one half."""
+    rng = np.random.default_rng(seed)
+    episodes = []
+    for _ in range(n):
+        states, actions, rewards, terminated = [int(rng.integers(1, n_states))], [], [], False
+        for _ in range(n_steps):
+            action = int(rng.integers(2))
+            step = 1 if action else -1
+            after = (states[-1] + (step if rng.random() < 0.8 else 0)) % n_states
+            actions.append(action)
+            rewards.append(states[-1] / n_states + 0.1 * rng.normal())
+            states.append(after)
+            if after == 0 and rng.random() < 0.5:
+                terminated = True
+                break
+        episodes.append((states, actions, rewards, terminated))
+    data = rs.Trajectories(
+        [e[0] for e in episodes],
+        [e[2] for e in episodes],
+        [e[1] for e in episodes],
+        terminated=[e[3] for e in episodes],
+        truncated=[not e[3] for e in episodes],
+    )
+    return data, episodes
+
+
+def policy(states):
+    right = np.where(np.asarray(states)[:, 0] < 3, 0.7, 0.2)
+    return np.column_stack([1 - right, right])
+
+
+PROBABILITIES = policy(np.arange(N_STATES)[:, None])
+
+
+@pytest.fixture
+def sparse_from_one(monkeypatch):
+    monkeypatch.setattr(_replayed, "SPARSE_FROM", 1)
+
+
+def test_plug_in_is_that_of_the_slow_twin(sparse_from_one):
+    data, episodes = chain(0, n=12)
+    model = rs.LSTDQ(rs.basis.OneHot(N_STATES), policy=policy, discount=DISCOUNT, random_state=0).fit(data)
+    assert isinstance(model.estimate_, SparseEstimate)
+    expected = table_of_values(episodes, PROBABILITIES, DISCOUNT, N_STATES, N_ACTIONS)
+    np.testing.assert_allclose(model.plug_in_.theta, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "basis", [rs.basis.OneHot(N_STATES), rs.basis.TileCoding(3, 2, low=0.0, high=6.0)], ids=repr
+)
+def test_moments_are_those_of_the_dense_route(basis):
+    data, _ = chain(1)
+    units = np.arange(len(data))
+    basis = basis.fit(data.states, np.random.default_rng(0))
+    pairs = (
+        (
+            sparse_lstd_moments(data, basis, units, discount=DISCOUNT),
+            rs.lstd_moments(data, basis, discount=DISCOUNT),
+        ),
+        (
+            sparse_lstd_q_moments(data, basis, units, policy=policy, n_actions=2, discount=DISCOUNT),
+            rs.lstd_q_moments(data, basis, policy=policy, discount=DISCOUNT),
+        ),
+    )
+    for sparse, dense in pairs:
+        A, b = dense.total()
+        np.testing.assert_allclose(sparse.total()[0].toarray(), A, atol=1e-10)
+        np.testing.assert_allclose(sparse.total()[1], b, atol=1e-10)
+        theta = np.random.default_rng(0).normal(size=len(b))
+        np.testing.assert_allclose(sparse.residuals(theta), dense.residuals(theta), atol=1e-10)
+
+
+def test_replay_is_that_of_the_dense_route(sparse_from_one, monkeypatch):
+    data, _ = chain(2, n=150)
+    plan = rs.make_plan(len(data), n_resamples=40, rng=3)
+    model = rs.LSTDQ(rs.basis.OneHot(N_STATES), policy=policy, discount=DISCOUNT, average="controlled")
+    sparse = model.fit(data, plan=plan)
+    points = np.arange(N_STATES)[:, None]
+    values, interval = sparse.predict(points), sparse.confidence_interval(points)
+    monkeypatch.setattr(_replayed, "SPARSE_FROM", 10**6)
+    dense = model.fit(data, plan=plan)
+    assert not isinstance(dense.estimate_, SparseEstimate)
+    np.testing.assert_allclose(values, dense.predict(points), rtol=1e-8)
+    widths = np.array([iv.high - iv.low for iv in (interval, dense.confidence_interval(points))])
+    np.testing.assert_allclose(widths[0], widths[1], rtol=0.2)  # another leave-one-out correction
+
+
+def test_what_was_never_seen_is_bounded_by_the_range(sparse_from_one):
+    data, _ = chain(3)
+    model = rs.LSTD(rs.basis.OneHot(N_STATES + 2), discount=DISCOUNT, random_state=0).fit(data)
+    interval = model.confidence_interval([[1], [N_STATES + 1]], value_range=(-3.0, 9.0))
+    assert interval.low[1] == -3.0
+    assert interval.high[1] == 9.0
+    assert interval.high[0] - interval.low[0] < 3.0
+    assert interval.parts.how.tolist() == ["noise", "unseen"]
+    with pytest.raises(ValueError, match="`partial_fit` must be"):
+        model.partial_fit(data)
+    with pytest.raises(ValueError, match="`diagnose` must be"):
+        model.diagnose()
+
+
+def test_large_tables_take_the_sparse_route_by_themselves():
+    data, _ = chain(4, n=300, n_steps=40, n_states=400)
+    model = rs.LSTD(rs.basis.OneHot(400), discount=DISCOUNT, random_state=0).fit(data)
+    assert isinstance(model.estimate_, SparseEstimate)
+    again = rs.LSTD(rs.basis.OneHot(400), discount=DISCOUNT, random_state=0).fit(data)
+    np.testing.assert_array_equal(model.estimate_.theta, again.estimate_.theta)
+
+
+@pytest.mark.statistical
+def test_intervals_cover_the_value(monkeypatch):
+    """300 data sets of 60 episodes, six states: standard error of the coverage at most 0.013 per state."""
+    monkeypatch.setattr(_replayed, "SPARSE_FROM", 1)
+    truth_data, _ = chain(10**6, n=20_000)
+    wide = rs.LSTD(rs.basis.OneHot(N_STATES), discount=DISCOUNT, random_state=0).fit(truth_data)
+    points = np.arange(N_STATES)[:, None]
+    truth = wide.plug_in_.theta
+    hits = []
+    for seed in range(300):
+        model = rs.LSTD(rs.basis.OneHot(N_STATES), discount=DISCOUNT, random_state=seed).fit(chain(seed)[0])
+        low, high = model.confidence_interval(points)
+        hits.append((low <= truth) & (truth <= high))
+    coverage = np.mean(hits, axis=0)
+    assert (coverage > 0.91).all(), coverage
+    assert 0.93 < coverage.mean() < 0.975, coverage
