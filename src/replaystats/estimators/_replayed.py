@@ -23,7 +23,7 @@ from ..choosing.recommended import recommended_estimate
 from ..choosing.sizes import choose_subsample_size, grow_resamples
 from ..data import Trajectories
 from ..engine import make_executor, replicate
-from ..estimate import average, plug_in
+from ..estimate import Estimate, average, plug_in
 from ..inference import Diagnosis, Interval
 from ..inference.dependent import unit_moments
 from ..inference.questions import Setting
