@@ -45,7 +45,7 @@ class Experiment:
         """Return M as published, or as wanted where repetitions are the data sets of a figure."""
         return (
             self.repetitions
-            if wanted is None or self.view in ("time", "scaling", "map", "support")
+            if wanted is None or self.view in ("time", "scaling", "map", "rates", "features", "support")
             else wanted
         )
 

@@ -150,7 +150,9 @@ def compare_algorithm(algorithm: str, cells: Iterable[tuple[Cell, str]], journal
 def compare_each_cell(
     algorithm: str, cells: Iterable[tuple[Cell, str]], journal: Journal
 ) -> list[CellAgreement]:
-    """Return every comparison of one algorithm, cell by cell; parameters as for `compare_algorithm`.
+    """Return the comparisons of medians and reductions of one algorithm, cell by cell.
+
+    Parameters are those of `compare_algorithm`.
 
     Examples
     --------
@@ -165,13 +167,13 @@ def compare_each_cell(
     n = len(keys)
     found: list[CellAgreement] = []
     for (measure, quantity), (ours, theirs) in gaps.items() if n >= 4 else ():
+        if ">" in quantity:  # shares close to all: a single cell has no scatter to be judged by
+            continue
         gap = ours - theirs
         # Mean and scatter of the n - 1 others, for every cell at once.
         mean = (gap.sum() - gap) / (n - 1)
         variance = (gap.var() * n - (gap - gap.mean()) ** 2 * n / (n - 1)) / (n - 2)
         spread = np.sqrt(np.maximum(variance, 0.0) * n / (n - 1))
-        if not (spread > 1e-12).all():  # shares that are 1 in all cells but one have no scatter to judge by
-            continue
         t = (gap - mean) / spread
         p = 2 * student.sf(np.abs(t), n - 2)
         found += [

@@ -9,7 +9,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from . import ablation, held_out, kernel, mapping, policy, proposals, scaling, timing, tuned
+from . import ablation, held_out, kernel, limits, mapping, policy, proposals, scaling, timing, tuned
 from .cells import Cell, Settings
 
 RunCell = Callable[[Cell, Settings, int], dict[str, Any]]
@@ -57,6 +57,8 @@ STUDIES: dict[str, Study] = {
         timed=True,
     ),
     "map": Study(mapping.run_cell, lambda cell, repetitions: 4.0 + 1e-3 * cell["n"], timed=True),
+    "rates": Study(limits.run_rate_cell, lambda cell, repetitions: 1e-8 * cell["n"] ** 2 * repetitions),
+    "features": Study(limits.run_feature_cell, lambda cell, repetitions: 1e-7 * cell["q"] ** 3 * repetitions),
     "importance": Study(proposals.run_cell, lambda cell, repetitions: 0.05 * cell["k"] ** 2),
     "twin": Study(timing.run_twin_cell, lambda cell, repetitions: 0.5, timed=True),
     "scaling": Study(

@@ -21,16 +21,17 @@ from sklearn.tree import DecisionTreeRegressor
 
 from replaystats import ReplayRegressor, average, lstd_moments, make_plan, plug_in, replicate
 from replaystats.basis import Fourier
-from replaystats.solvers import Lepski, PseudoInverse
+from replaystats.solvers import Lepski
 from replaystats.toolkit import FloatArray
 
+from ..ablation import RelativeRidge
 from .sources import Source
 
 # Share of the data in a subset: as many different observations as a bootstrap sample has. Not tuned.
 SHARE = 0.632
 
 
-class CpPolynomial(RegressorMixin, BaseEstimator):
+class CpPolynomial(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A polynomial whose degree, up to `max_degree`, has the smallest C_p of Mallows.
 
     Parameters
@@ -65,7 +66,7 @@ class CpPolynomial(RegressorMixin, BaseEstimator):
         return np.vander((x - self.centre_) / self.scale_, self.max_degree + 1, increasing=True)
 
 
-class StepwiseCp(RegressorMixin, BaseEstimator):
+class StepwiseCp(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Forward selection of columns for least squares, stopped where C_p is smallest."""
 
     def fit(self, X: FloatArray, y: FloatArray) -> Self:
@@ -100,7 +101,7 @@ class StepwiseCp(RegressorMixin, BaseEstimator):
         )
 
 
-class LassoSupport(RegressorMixin, BaseEstimator):
+class LassoSupport(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Least squares on the columns that a cross-validated lasso keeps."""
 
     def fit(self, X: FloatArray, y: FloatArray) -> Self:
@@ -139,7 +140,8 @@ def friedman(rng: np.random.Generator, noise: float = 1.0, n_test: int = 300) ->
     points, truth = make_friedman1(n_test, noise=0.0, random_state=int(rng.integers(2**31)))
 
     def draw(n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        return make_friedman1(n, noise=noise, random_state=int(rng.integers(2**31)))
+        X, y = make_friedman1(n, noise=noise, random_state=int(rng.integers(2**31)))
+        return np.asarray(X), np.asarray(y)
 
     return Source(draw, points, truth)
 
@@ -283,10 +285,10 @@ def replayed_lepski(data: Any, points: FloatArray, rng: np.random.Generator) -> 
     return np.asarray(average(replicates, "median").predict(features))
 
 
-def published_inverse(data: Any, points: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """LSTD with the paper's pseudo-inverse."""
+def fixed_ridge(data: Any, points: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """LSTD with a penalty that nothing chooses: a hundredth of the size of the matrix."""
     moments, features = _lstd(data, points)
-    return np.asarray(plug_in(moments, PseudoInverse()).predict(features))
+    return np.asarray(plug_in(moments, RelativeRidge(0.01)).predict(features))
 
 
 def _lstd(data: Any, points: FloatArray) -> tuple[Any, FloatArray]:

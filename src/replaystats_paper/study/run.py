@@ -191,10 +191,10 @@ def _prepared(estimator: Any, arguments: Mapping[str, Any], cell: Cell, rng: np.
 
 
 def _summary(predictions: FloatArray, seconds: FloatArray, truth: FloatArray) -> dict[str, Any]:
-    good = np.isfinite(predictions).all(axis=1)
+    good = np.asarray(np.isfinite(predictions).all(axis=1))
     used = predictions[good]
     if len(used) < 2:
-        raise ArithmeticError(f"Only {len(used)} of {len(good)} fits gave finite predictions.")
+        raise ArithmeticError(f"Only {len(used)} of {good.size} fits gave finite predictions.")
     variance = used.var(axis=0, ddof=1)
     mean = used.mean(axis=0)
     return {

@@ -97,9 +97,10 @@ def _boston(rng: np.random.Generator, n_test: int = 100) -> Source:
 
 def _table(rng: np.random.Generator, path: str, target: str, n_test: int = 100) -> Source:
     rows = np.genfromtxt(Path(path), delimiter=",", names=True)
-    if target not in (rows.dtype.names or ()):
+    names = rows.dtype.names or ()
+    if target not in names:
         raise ValueError(must_be("target", f"a column of {path}", repr(target)))
-    X = np.column_stack([rows[name] for name in rows.dtype.names if name != target])
+    X = np.column_stack([rows[name] for name in names if name != target])
     if not np.isfinite(X).all() or not np.isfinite(rows[target]).all():
         raise ValueError(must_be("path", "a table of numbers without gaps", path))
     return _held_out(X, rows[target], rng, n_test)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import replaystats as rs
 from oracles import kernel_ridge, moment_ratio
-from replaystats_paper import Cell, Settings, kernel, policy, slow_twin, tuned
+from replaystats_paper import Cell, Settings, kernel, limits, policy, slow_twin, tuned
 from replaystats_paper.ablation import inverses
 from replaystats_paper.cells import cell_stream
 from replaystats_paper.measures import differences, five_numbers, median_of, summarise
@@ -148,3 +148,24 @@ def test_the_plain_inverse_is_the_limit_of_small_thresholds(rng):
     for i in range(5):
         penalised = A[i] + 0.01 * np.linalg.norm(A[i]) * np.eye(4)
         assert_allclose(ridge[i], np.linalg.solve(penalised, b[i]), rtol=1e-9)
+
+
+def test_at_the_rate_of_theorem_2_the_variance_ratio_explodes_and_at_that_of_theorem_1_it_does_not():
+    """Heavy tails: the squared interquartile range is a hundred times the plain one, not a few per cent."""
+
+    found = {}
+    for rate in ("theorem 1", "theorem 2"):
+        cell = Cell("rates", (("rate", rate), ("n", 400)))
+        found[rate] = limits.run_rate_cell(cell, Settings(), 12)
+    assert found["theorem 2"]["k"] == 4
+    assert found["theorem 2"]["iqr2_ratio"] > 5
+    assert found["theorem 1"]["iqr2_ratio"] < 3
+    assert found["theorem 1"]["n_over_Bk"] == pytest.approx(0.05)
+
+
+def test_replay_in_more_features_is_closer_to_replay_of_the_kernel():
+
+    few, many = (
+        limits.run_feature_cell(Cell("features", (("q", q),)), Settings(), 3)["distance"] for q in (10, 300)
+    )
+    assert many < few / 2

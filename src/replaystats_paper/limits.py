@@ -1,0 +1,97 @@
+"""The theorems along n: at the rates they ask for, and at the paper's own, which are neither.
+
+LSTD with three functions on data that cover the grid, solved without any truncation, as the theorems have it.
+Theorem 1 wants k = o(n) and n / (B k) -> 0: here k = n^1/2, B = n. Theorem 2 wants k = o(n^1/4): k = n^1/5,
+B = n. With three functions a subset of five is often nearly singular: the average has no variance to speak
+of. And the kernel's feature map: how fast replay in q random features becomes replay of the exact kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from replaystats import ReplayKernelRidge, average, lstd_moments, make_plan, plug_in, replicate, ridge_moments
+from replaystats.basis import Fourier, RandomFourier
+from replaystats.inference import theorem
+from replaystats.simulate import OrnsteinUhlenbeck, two_bumps
+from replaystats.solvers import LU, Ridge
+from replaystats.toolkit import FloatArray
+
+from .cells import Cell, Settings, cell_stream
+from .measures import squared_iqr
+
+BASIS = Fourier(1)
+POINTS = np.linspace(-2.5, 2.5, 11)
+MIDDLE = 8  # s = 1.5, whose estimates stand in the normal plot
+RATES = {"theorem 1": ("U", 0.5, 1.0), "theorem 2": ("V", 0.2, 1.0)}  # statistic, exponents of k and B
+GAMMA = 6.0
+
+
+def sizes(rate: str, n: int) -> tuple[str, int, int]:
+    """Return statistic, k and B; "the paper's" is k = 0.3 n, B = 100.
+
+    Examples
+    --------
+    >>> sizes("theorem 1", 400), sizes("theorem 2", 400), sizes("the paper's", 400)
+    (('U', 20, 400), ('V', 4, 400), ('U', 120, 100))
+    """
+    if rate not in RATES:
+        return "U", round(0.3 * n), 100
+    statistic, k, n_resamples = RATES[rate]
+    return statistic, math.ceil(n**k), math.ceil(n**n_resamples)
+
+
+def run_rate_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+    """Return variance ratios over data sets, the theorem's quantities, and estimates for a normal plot."""
+    n = cell["n"]
+    statistic, k, n_resamples = sizes(cell["rate"], n)
+    process, features = OrnsteinUhlenbeck(), BASIS(POINTS)
+    plain, replayed = np.empty((2, repetitions, len(POINTS)))
+    found = []
+    for repetition in range(repetitions):
+        rng = cell_stream(settings.seed, cell.key, repetition)
+        data = process.sample(n, 2, start="uniform", rng=rng)
+        moments = lstd_moments(data, BASIS, discount=process.discount)
+        plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=rng)
+        estimate = average(replicate(moments, plan, solver=LU(), on_failure="drop"), "mean")
+        plain[repetition] = plug_in(moments, LU()).predict(features)
+        replayed[repetition] = estimate.predict(features)
+        if repetition < 5:
+            found.append(theorem(estimate, features))
+    return {
+        "k": k,
+        "B": n_resamples,
+        "statistic": statistic,
+        "variance_ratio": _ratio(replayed.var(axis=0), plain.var(axis=0)),
+        "iqr2_ratio": _ratio(squared_iqr(replayed), squared_iqr(plain)),
+        "linear_ratio": found[0].linear_ratio,
+        "estimated_ratio": float(np.median([one.variance_ratio for one in found])),
+        "zeta_ratio": float(np.median([one.zeta_ratio for one in found])),
+        "n_over_Bk": found[0].n_over_Bk,
+        "estimates": {"plain": plain[:, MIDDLE].tolist(), statistic: replayed[:, MIDDLE].tolist()},
+    }
+
+
+def run_feature_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+    """Return the distance of replay in q features from replay of the exact kernel, on the same subsets."""
+    n, k, n_resamples, q = 200, 20, 50, cell["q"]
+    alpha = n ** (-2 / 3)
+    points = cell_stream(settings.seed, "features test points").random((200, 2))
+    distances = []
+    for repetition in range(repetitions):
+        rng = cell_stream(settings.seed, "features", repetition)  # the same data and subsets for every q
+        X, y = two_bumps(n, rng=rng)
+        plan = make_plan(n, subsample_size=k, n_resamples=n_resamples, rng=rng)
+        model = ReplayKernelRidge(alpha, kernel="rbf", gamma=GAMMA, standardize=None, method="subsets")
+        exact = model.fit(X, y, plan=plan).predict(points)
+        basis = RandomFourier(q, gamma=GAMMA).fit(X, rng=cell_stream(settings.seed, cell.key, repetition))
+        theta = replicate(ridge_moments(X, y, basis), plan, solver=Ridge(alpha)).theta.mean(axis=0)
+        distances.append(float(np.sqrt(np.mean((basis(points) @ theta - exact) ** 2)) / exact.std()))
+    return {"distance": float(np.mean(distances))}
+
+
+def _ratio(one: FloatArray, other: FloatArray) -> float:
+    return float(np.median(one / other))
