@@ -178,11 +178,11 @@ def kernel_ridge(n=10**6, k=1000, n_resamples=1000, p=10, m=10**4):
 
     def everything():
         model = fit()
-        members = model.predict_members(points)[..., 0]
+        members = model.values(points)[..., 0]
         return members.mean(dim=0), torch.sqrt(replay_variance(members, model.plan).variance)
 
     fitting, model = seconds(fit)
-    collapsed, _ = seconds(lambda: model.predict_mean(points))
+    collapsed, _ = seconds(lambda: model.mean(points))
     whole, (mean, error) = seconds(everything)
     truth = torch.sin(4 * points[:, 0]) * points[:, 1]
     return {

@@ -1,126 +1,109 @@
-"""Stage 6: one answer out of the data (plug-in) or out of many replicates (average), and how sure it is."""
+"""Stage 6: one answer out of many members (or out of all data at once), and how sure it is."""
 
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from ._core.arrays import like, to_numpy
+from ._core.arrays import to_numpy
 from ._core.capabilities import LIBRARIES, takes_arrays_of
 from ._core.errors import SingularReplicateError, must_be
 from ._core.typing import ArrayLike, FloatArray
-from ._core.validation import check_array, check_choice, check_length, check_real
+from ._core.validation import check_choice, check_length, check_real
 from .engine import Replicates
 from .engine.linear import is_linear, linearise
-from .engine.members import member_weights
+from .engine.members import Members
+from .engine.replicate import WholeData
 from .inference.bands import band_level
+from .inference.combination import Combination
 from .inference.comparison import paired_difference
-from .inference.components import ReplayVariance
 from .inference.covariance import variance_at
-from .inference.diagnosis import Diagnosis, diagnose
-from .inference.influence import jackknife_covariance, leverage_covariance, sandwich_covariance
-from .inference.intervals import Interval
-from .inference.location import locate
-from .inference.measures import theta_variance
+from .inference.diagnosis import Diagnosis, diagnose, diagnose_members
+from .inference.intervals import Interval, normal_interval
+from .inference.location import ROBUST_METHODS
 from .inference.noise import question_shifts
 from .inference.questions import Centre, Setting, answer_questions
-from .inference.validity import Validity, pilot_replicates
+from .inference.validity import Validity
 from .moments import AnyMoments
 from .solvers import Auto, Solver, warn_left_out
 
 METHODS = ("mean", "controlled", "median", "trimmed", "auto")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Estimate:
-    """An answer, what it was made from, and how sure it is.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Estimate(Combination):
+    """An answer, the members it was made from, and how sure it is.
 
     Attributes
     ----------
-    theta : ndarray of shape (q,) or (q, n_outputs)
+    members : Members
+        One answer per subset; for the plug-in, the one of all data.
     method : str
-        "plug_in", or how the replicates were combined: "mean", "controlled", "median", "trimmed".
-    moments : Moments or FactoredMoments
-    replicates : Replicates or None
-        None for the plug-in.
-    solver : Solver
+        "plug_in", or how members are combined: "mean", "controlled", "median", "trimmed".
     trim : float
         Share cut from each end by "trimmed".
-    requested : str
-        The method that was asked for: "auto" may lead to another one when replicates are added.
+    scalar : bool
+        Whether answers have one output, without an axis of its own.
     validity : Validity or None
-        What the replicates say about intervals, computed when asked; the plug-in makes a pilot then.
+        What the members say about intervals, computed when asked; the plug-in makes a pilot then.
+    requested : str
+        The method that was asked for: "auto" may lead to another one when members are added.
     setting : Setting or None
         What is known besides the moments: a range of values, units in a series.
     """
 
-    theta: FloatArray
-    method: str
-    moments: AnyMoments
-    replicates: Replicates | None
-    solver: Solver
-    trim: float = 0.1
     requested: str = "plug_in"
-    validity: Validity | None = field(default=None, repr=False)
     setting: Setting | None = field(default=None, repr=False)
 
-    def predict(self, X: ArrayLike) -> FloatArray:
-        """Return X theta for features or any linear functionals X of shape (m, q)."""
-        product: FloatArray = like(self._functionals(X), self.theta) @ self.theta
-        return product
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the combined answer of the members at X.
 
-    @cached_property
-    def covariance(self) -> FloatArray:
-        """Covariance of theta, Monte-Carlo part included, shape (q, q) or (n_outputs, q, q).
+        Parameters
+        ----------
+        X : array-like of shape (m, q)
+            Features or any linear functionals of theta; points, for members that are no ratio of moments.
+        return_std : bool
+            Whether to return the standard error as well.
 
-        The plug-in has its delete-one jackknife (the sandwich where a solver truncates); averages have the
-        corrected infinitesimal jackknife, with the control variate where that is allowed.
+        Returns
+        -------
+        values : ndarray of shape (m,) or (m, n_outputs)
+        std : ndarray of the same shape
+            Only with ``return_std=True``.
+
+        Notes
+        -----
+        Medians and trimmed means are those of the members' answers, at every point by itself.
         """
-        if self.replay_covariance is not None:
-            return self.replay_covariance.total
-        if linearise(self.moments, self.solver).truncated:
-            return sandwich_covariance(self.moments, self.solver)
-        return jackknife_covariance(self.moments, self.solver)
-
-    @cached_property
-    def replay_covariance(self) -> ReplayVariance | None:
-        """The covariance of an average by its sources; None for the plug-in."""
-        if self.replicates is None:
-            return None
-        found = theta_variance(self._validity, self.method, self.trim)
-        if not (self.replicates.plan.with_replacement and self._validity.controllable):
-            return found
-        # With replacement the infinitesimal jackknife is a sandwich: it lacks what leverage adds.
-        return found.plus(leverage_covariance(self.moments, self.solver))
-
-    @property
-    def standard_error(self) -> FloatArray:
-        """Standard errors of theta, shape of theta."""
-        error: FloatArray = like(np.sqrt(variance_at(None, self.covariance)), self.theta)
-        return error
+        points = self._checked(X)
+        values = self._as_given(self._combined(points))
+        return (values, self._as_given(self._error(points))) if return_std else values
 
     def confidence_interval(
         self,
-        X: ArrayLike | None = None,
+        X: Any = None,
         confidence_level: float = 0.95,
         *,
         value_range: tuple[float, float] | None = None,
         insist: bool | None = None,
     ) -> Interval:
-        """Return a confidence interval for every row of X theta, or of theta itself, without refitting.
+        """Return a confidence interval for every answer at X, or for theta itself, without refitting.
 
-        Every row is decided on its own: noise, what the data leave undetermined, and how well the question is
-        identified. `Interval.parts` has them apart and `Interval.sentences` in words. It covers the
-        estimator's own target, which is the value itself where the value lies in the span of the basis.
+        Every row of a ratio of moments is decided on its own: noise, what the data leave undetermined, and
+        how well the question is identified. `Interval.parts` has them apart, `Interval.sentences` in words.
+        It covers the estimator's own target: the value itself, where that lies in the span of the
+        basis. Other members have normal intervals around their average.
 
         Parameters
         ----------
         X : array-like of shape (m, q), optional
-            Features, or any linear functionals.
+            Features, or any linear functionals; points, for members that are no ratio of moments.
         confidence_level : float in (0, 1)
+            How often intervals made like this one cover.
         value_range : (low, high), optional
             Where values are known to lie; the default of policy evaluation is [r_min, r_max] / (1 - discount)
             of the logged rewards. Only rows that the data leave open depend on it.
@@ -146,7 +129,12 @@ class Estimate:
         if insist is not None:
             message = "`insist` has no effect any more: every row has its own interval. It will be removed."
             warnings.warn(message, DeprecationWarning, stacklevel=2)
-        questions = np.eye(self.theta.shape[0]) if X is None else self._functionals(X)
+        points = None if X is None else self._checked(X)
+        if not isinstance(self.members, (Replicates, WholeData)):
+            if value_range is not None:
+                raise ValueError(must_be("value_range", "None for members that bound no values", value_range))
+            return normal_interval(self._combined(points), self._error(points), confidence_level)
+        questions = np.eye(self.theta.shape[0]) if points is None else points
         setting = self.setting or Setting()
         setting = replace(setting, value_range=None) if X is None else setting.with_range(value_range)
         interval = answer_questions(
@@ -157,7 +145,7 @@ class Estimate:
             setting=setting,
             confidence_level=confidence_level,
         )
-        return interval.map(lambda end: like(end, self.theta))
+        return interval.map(self._as_given)
 
     def confidence_band(
         self,
@@ -192,7 +180,7 @@ class Estimate:
         >>> bool((fit.confidence_band(X[:9]).high > fit.confidence_interval(X[:9]).high).all())
         True
         """
-        questions = self._functionals(X)
+        questions = self._ratio_questions(X)
         level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
         linear = linearise(self.moments, self.solver if is_linear(self.solver) else None)
         outputs = range(self.moments.n_outputs or 1)
@@ -233,7 +221,7 @@ class Estimate:
         >>> bool((low < 0).all() and (high > 0).all())
         True
         """
-        rows = self._functionals(X), other._functionals(X if X_other is None else X_other)
+        rows = self._ratio_questions(X), other._ratio_questions(X if X_other is None else X_other)
         level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
         check_length(len(rows[1]), len(rows[0]), "X_other", "X")
         return paired_difference(
@@ -256,15 +244,36 @@ class Estimate:
             return np.zeros(len(X))
         return variance_at(X, self.replay_covariance.monte_carlo)
 
+    def _ratio_questions(self, X: ArrayLike) -> FloatArray:
+        """Return functionals of theta, which other members than ratios of moments do not have."""
+        if not isinstance(self.members, (Replicates, WholeData)):
+            rule = "a ratio of moments for this"
+            raise ValueError(must_be("estimate", rule, type(self.members).__name__))
+        rows: FloatArray = self._checked(X)
+        return rows
+
     def _centre(self, X: FloatArray) -> Centre | None:
         """Return the answers and variances of the average; None where it is no better than the plug-in."""
-        if self.replicates is None or not self._validity.averages_well(self.method):
+        if self.replicates is None or self._validity is None or not self._validity.averages_well(self.method):
             return None
-        return Centre(answers=X @ to_numpy(self.theta), variance=variance_at(X, self.covariance))
+        return Centre(answers=self._combined(X), variance=self._variance(X).total)
+
+    def within(self, setting: Setting | None) -> Estimate:
+        """Return the same estimate with what is known besides the moments."""
+        found = copy(self)  # with all that has been computed
+        object.__setattr__(found, "setting", setting)
+        return found
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return why a normal interval around the average would be wrong; nothing where it would not."""
+        if self._validity is not None:
+            return self._validity.doubts(self.method)
+        failed = self.members.failed
+        return (f"{np.count_nonzero(failed)} of {len(failed)} subsets have no fit",) if failed.any() else ()
 
     def diagnose(
         self,
-        X: ArrayLike | None = None,
+        X: Any = None,
         *,
         points: ArrayLike | None = None,
         observed: ArrayLike | None = None,
@@ -274,44 +283,34 @@ class Estimate:
         Parameters
         ----------
         X : array-like of shape (m, q), optional
-            Features of the prediction points that matter; default theta itself.
-        points : array-like of shape (m, d), optional
-            The prediction points themselves, to see whether they lie where there are data.
-        observed : array-like of shape (N, d), optional
-            The data's states or inputs, for the same purpose.
+            Features (points, for members that are no ratio of moments) that matter; default theta itself.
+        points, observed : array-like of shape (m, d) and (N, d), optional
+            The prediction points and the data's states or inputs, to see whether there are data where asked.
         """
+        asked = None if X is None else self._checked(X)
+        if self._validity is None:
+            parts = None if self.members.plan is None else self._variance(asked)
+            return diagnose_members(
+                parts, method=self.method, reasons=self.doubts(), points=points, observed=observed
+            )
         return diagnose(
             self._validity,
             method=self.method,
             covariance=self.replay_covariance,
-            X=None if X is None else self._functionals(X),
+            X=None if asked is None else self._features(asked),
             points=points,
             observed=observed,
         )
 
     def extend(self, n_more: int) -> Estimate:
-        """Return the estimate with `n_more` further replicates; the first ones are not computed again."""
-        if self.replicates is None:
-            hint = "Use rs.replicate and rs.average first."
-            raise ValueError(must_be("estimate", "an average of replicates to extend", "the plug-in", hint))
-        more = average(self.replicates.extend(n_more), self.requested, trim=self.trim)
-        return replace(more, setting=self.setting)
-
-    @cached_property
-    def _validity(self) -> Validity:
-        if self.validity is not None:
-            return self.validity
-        return Validity(replicates=pilot_replicates(self.moments, self.solver))
-
-    def _functionals(self, X: ArrayLike) -> FloatArray:
-        X = check_array(X, "X", ndim=2)
-        if X.shape[1] != self.theta.shape[0]:
-            rule = f"of shape (m, q) with q={self.theta.shape[0]}"
-            raise ValueError(must_be("X", rule, X.shape, "Pass features, for example basis(states)."))
-        return X
+        """Return the estimate with `n_more` further members; the first ones are not computed again."""
+        more = average(self.members.extend(n_more), self.requested, trim=self.trim, scalar=self.scalar)
+        return more.within(self.setting)
 
     def __repr__(self) -> str:
-        return f"Estimate({self.method}, q={self.theta.shape[0]}, n={self.moments.n_observations})"
+        if not self._has_ratio:
+            return f"Estimate({self.method} of {self.members!r})"
+        return f"Estimate({self.method}, q={self._ratio.theta.shape[1]}, n={self.moments.n_observations})"
 
 
 @takes_arrays_of(*LIBRARIES, where="sums on the device, the solve on the host")
@@ -329,6 +328,11 @@ def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
     -------
     Estimate
 
+    Raises
+    ------
+    SingularReplicateError
+        If the moment matrix is numerically singular and the solver has no answer to that.
+
     Examples
     --------
     >>> from replaystats.moments import Moments
@@ -345,30 +349,30 @@ def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
         )
         raise SingularReplicateError(msg)
     warn_left_out(solution)
-    return Estimate(
-        theta=_as_given(solution.theta[0], moments),
-        method="plug_in",
-        moments=moments,
-        replicates=None,
-        solver=solver,
-    )
+    whole = WholeData(theta=solution.theta[:1], moments=moments, solver=solver)
+    return Estimate(members=whole, method="plug_in", scalar=whole.theta.ndim == 2)
 
 
 @takes_arrays_of(*LIBRARIES, where="host; counts for intervals are drawn and multiplied on the device")
-def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) -> Estimate:
-    """Combine replicates into one estimate; failed ones take no part.
+def average(
+    members: Members, method: str = "mean", *, trim: float = 0.1, scalar: bool | None = None
+) -> Estimate:
+    """Combine members into one estimate; failed ones take no part.
 
     Parameters
     ----------
-    replicates : Replicates
-        One answer per subset.
+    members : Members
+        Of a ratio of moments (`replicate`), or any fits on subsets.
     method : {"mean", "controlled", "median", "trimmed", "auto"}
-        "mean" is the paper's estimator. "controlled" takes the linear part of every replicate off, whose
-        mean is known to be zero: the same target with a fraction of the Monte-Carlo noise. "median" and
-        "trimmed", per coefficient, bear replicates that explode. "auto" is "controlled" where no subset
-        crosses singularity and nothing is singular, else "mean"; `Estimate.method` says which.
+        "mean" is the paper's estimator. "controlled" takes the linear part of every member off, whose
+        mean is known to be zero: the same target with a fraction of the Monte-Carlo noise; for ratios of
+        moments. "median" and "trimmed", of the answers at every point, bear members that explode. "auto" is
+        "controlled" where that is known and no subset crosses singularity, else "mean"; `Estimate.method`
+        says which.
     trim : float in [0, 0.5)
         Share cut from each end by "trimmed".
+    scalar : bool, optional
+        Whether answers are to have no axis of outputs. Default: as the coefficients have, or False.
 
     Returns
     -------
@@ -386,39 +390,23 @@ def average(replicates: Replicates, method: str = "mean", *, trim: float = 0.1) 
     """
     check_choice(method, "method", METHODS)
     trim = check_real(trim, "trim", low=0.0, high=0.5, closed="left")
-    validity, requested = Validity(replicates=replicates), method
+    ratio = getattr(members, "coefficients", None)
+    validity, requested = None if ratio is None else Validity(replicates=ratio), method
     if method == "auto":
-        method = "controlled" if validity.controllable else "mean"
-    if replicates.plan.subset_weights is not None and method in ("median", "trimmed"):
+        method = "controlled" if validity is not None and validity.controllable else "mean"
+    if method == "controlled" and ratio is None:
+        hint = 'Use method="mean".'
+        got = type(members).__name__
+        raise ValueError(must_be("members", 'a ratio of moments for method="controlled"', got, hint))
+    weighted = members.plan is not None and members.plan.subset_weights is not None
+    if weighted and method in ROBUST_METHODS:
         hint = 'Use method="mean", or a drawn plan.'
         raise ValueError(must_be("method", '"mean" for a weighted plan', repr(method), hint))
-    theta = _averaged(validity, method)
-    weights = member_weights(replicates.plan, replicates.failed)[~replicates.failed]
-    located = locate(theta, method, weights=weights, trim=trim)
-    return Estimate(
-        theta=_as_given(located, replicates.moments),
-        method=method,
-        moments=replicates.moments,
-        replicates=replicates,
-        solver=replicates.solver,
-        trim=trim,
-        requested=requested,
-        validity=validity,
+    if scalar is None:
+        scalar = ratio is not None and ratio.theta.ndim == 2
+    estimate = Estimate(
+        members=members, method=method, trim=trim, requested=requested, scalar=scalar, validity=validity
     )
-
-
-def _as_given(theta: FloatArray, moments: AnyMoments) -> FloatArray:
-    """Return theta in the kind and on the device of the moments."""
-    given: FloatArray = like(theta, getattr(moments, "rows", theta))
-    return given
-
-
-def _averaged(validity: Validity, method: str) -> FloatArray:
-    """Return what is averaged: the replicates that did not fail, less their linear part if "controlled"."""
-    replicates, theta = validity.replicates, validity.replicates.theta
     if method == "controlled":
-        if validity.linear_part is None:
-            linearise(replicates.moments, replicates.solver)  # says why there is none
-            raise AssertionError("a linearisation at a smaller scale exists where one of all data does")
-        theta = theta - validity.linear_part.values
-    return theta[~replicates.failed]
+        estimate.theta  # noqa: B018  # where it cannot be taken, say so now
+    return estimate

@@ -136,7 +136,7 @@ def test_kernel_ridge_and_its_standard_error(xp):
             xp.asarray(X), xp.asarray(y), plan, alpha=0.1, gamma=2.0, memory_budget=2**20
         )
         there = xp.asarray(points)
-        mean, members = fit.predict_mean(there)[:, 0], fit.predict_members(there)[..., 0]
+        mean, members = fit.mean(there)[:, 0], fit.values(there)[..., 0]
         np.testing.assert_allclose(to_numpy(mean), host.predict(points), atol=ROUNDING)
         np.testing.assert_allclose(to_numpy(members), host.predict_members(points), atol=ROUNDING)
         expected = replay_variance(host.predict_members(points), plan)

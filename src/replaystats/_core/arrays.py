@@ -65,3 +65,10 @@ def check_finite(array: Any, name: str) -> Any:
         hint = "Remove or impute those entries first."
         raise ValueError(must_be(name, "finite", "NaN or infinite values", hint))
     return array
+
+
+def take_rows(values: Any, rows: Any) -> Any:
+    """Return some rows (indices or a slice) of an array, a sparse matrix, a list or a data frame."""
+    if hasattr(values, "iloc"):
+        return values.iloc[rows]
+    return values[rows] if hasattr(values, "shape") else np.asarray(values)[rows]

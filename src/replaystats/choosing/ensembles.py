@@ -12,15 +12,12 @@ than n / k of them, so min(B, n / k) takes the place of B there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from .._core.choice import Choice
 from .._core.typing import FloatArray, IntArray
-from ..inference.components import ReplayVariance
-from ..inference.measures import MONTE_CARLO_TARGET
 from ..kernel.problem import KernelProblem
 from ..plans import ResamplingPlan
 
@@ -155,46 +152,6 @@ def choose_size(sizes: Sequence[int], errors: Sequence[FloatArray], n_observatio
             reason = f"the smallest of {list(sizes)} within one standard error of the best out-of-bag error"
             return Choice(sizes[number], f"{reason} (that of {sizes[best]}, n={n_observations})")
     return Choice(sizes[best], f"smallest out-of-bag error of {list(sizes)} (n={n_observations})")
-
-
-def grow_members(
-    fit: Callable[[ResamplingPlan], Any],
-    jackknife: Callable[[Any], ReplayVariance],
-    plan: ResamplingPlan,
-    *,
-    cap: int,
-) -> tuple[ResamplingPlan, Choice]:
-    """Add subsets until Monte-Carlo noise is a negligible share of the variance.
-
-    Parameters
-    ----------
-    fit : callable
-        Takes a plan, returns its members.
-    jackknife : callable
-        Takes the members, returns the variance of their average at some points.
-    plan : ResamplingPlan
-        The first subsets.
-    cap : int
-        Never more than so many.
-
-    Returns
-    -------
-    plan : ResamplingPlan
-        The one that was fitted last.
-    choice : Choice
-        The number of subsets.
-    """
-    while True:
-        parts = jackknife(fit(plan))
-        share, needed = parts.monte_carlo_share, parts.n_resamples_for(MONTE_CARLO_TARGET)
-        reason = f"Monte-Carlo noise is {share:.1%} of the variance of the mean"
-        if share <= MONTE_CARLO_TARGET:
-            return plan, Choice(plan.n_resamples, f"{reason} (aim: {MONTE_CARLO_TARGET:.0%})")
-        if plan.n_resamples >= cap:
-            return plan, Choice(plan.n_resamples, f"{reason}; about {needed} would bring it to the aim")
-        # At least double, so that all fits together cost at most twice the last one.
-        target = min(cap, max(2 * plan.n_resamples, needed))
-        plan = plan.extend(target - plan.n_resamples)
 
 
 def best_candidate(errors: Sequence[FloatArray], *, default: int) -> int:

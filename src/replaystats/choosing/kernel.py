@@ -10,7 +10,6 @@ from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import FloatArray
-from ..engine.executors import Executor
 from ..kernel.kernels import Kernel
 from ..kernel.landmarks import Landmarks, choose_landmarks
 from ..kernel.local import column_widths, fit_local
@@ -123,7 +122,7 @@ def choose_method(n: int, kernel: Kernel, landmarks: Landmarks | None, penalty: 
     return Choice("local", f"{short}, and random subsets of {n} rows would lose resolution")
 
 
-def choose_leaves(problem: KernelProblem, *, seed: int, executor: Executor) -> Choice:
+def choose_leaves(problem: KernelProblem, *, seed: int, n_jobs: int | None = None) -> Choice:
     """Choose the size of leaves and the number of trees, as a pair.
 
     A function that is smooth between rows wants large leaves, one that changes its character from place to
@@ -135,7 +134,7 @@ def choose_leaves(problem: KernelProblem, *, seed: int, executor: Executor) -> C
         With shared units, and the penalty that will be used.
     seed : int
         Of the neighbourhoods.
-    executor : Executor
+    n_jobs : int, optional
 
     Notes
     -----
@@ -152,8 +151,8 @@ def choose_leaves(problem: KernelProblem, *, seed: int, executor: Executor) -> C
         part = problem.rows(around[number])
         for candidate, (size, trees) in enumerate(LEAVES):
             trees = 1 if size == large else trees
-            fit = fit_local(part, leaf_size=size, n_trees=trees, seed=seed, executor=executor)
-            residuals = part.y + part.shared_intercept - leave_one_out(fit, executor=executor)
+            fit = fit_local(part, leaf_size=size, n_trees=trees, seed=seed, n_jobs=n_jobs)
+            residuals = part.y + part.shared_intercept - leave_one_out(fit)
             errors[candidate] += float((residuals**2).sum())
     better = LEAVES[int(np.argmin(errors))]
     gain = 1 - np.sqrt(errors.min() / max(errors.max(), np.finfo(np.float64).tiny))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .._core.choice import Choice
 from .._core.errors import must_be
-from .._core.typing import ArrayLike
-from .._core.validation import check_array, check_int, check_real
+from .._core.validation import check_int, check_real
 from ..engine import replicate
 from ..estimate import Estimate
 from ..inference.validity import Validity
@@ -18,6 +19,8 @@ OBSERVATIONS_PER_UNKNOWN = 7
 SIZE_SHARES = (0.5, 0.7, 0.9)
 _PILOT_RESAMPLES = 100
 _PILOT_SEED = 0
+# Subsets with which a search for enough of them begins.
+FIRST_RESAMPLES = 100
 # The first look at the Monte-Carlo noise of an average is itself noisy: grow in steps of at most this factor.
 _GROWTH = 4
 
@@ -64,16 +67,17 @@ def choose_subsample_size(moments: AnyMoments, *, solver: Solver | None = None) 
 
 
 def grow_resamples(
-    estimate: Estimate, X: ArrayLike | None = None, *, share: float = 0.01, most: int = 10_000
+    estimate: Estimate, X: Any = None, *, share: float = 0.01, most: int = 10_000
 ) -> tuple[Estimate, Choice]:
     """Add replicates until their Monte-Carlo noise is a negligible share of the variance.
 
     Parameters
     ----------
     estimate : Estimate
-        An average of a pilot's replicates; 50 are enough to start with. They are kept.
+        An average of a pilot's members; 50 are enough to start with. They are kept.
     X : array-like of shape (m, q), optional
-        Features of the predictions that matter; default theta itself.
+        Where the variance matters: features, or points for members that are no ratio of moments; default
+        theta itself.
     share : float in (0, 1)
         Of the variance that may be Monte-Carlo noise.
     most : int
@@ -98,13 +102,10 @@ def grow_resamples(
     """
     check_real(share, "share", low=0.0, high=1.0, closed="neither")
     check_int(most, "most")
-    functionals = None if X is None else check_array(X, "X", ndim=2)
+    if estimate.method == "plug_in":
+        raise ValueError(must_be("estimate", "an average of replicates", "the plug-in", "Use rs.average."))
     while True:
-        if estimate.replay_covariance is None:
-            raise ValueError(
-                must_be("estimate", "an average of replicates", "the plug-in", "Use rs.average.")
-            )
-        parts = estimate.replay_covariance.components(functionals)
+        parts = estimate.variance(X)
         found, needed, size = parts.monte_carlo_share, parts.n_resamples_for(share), parts.plan.n_resamples
         if found <= share:
             return estimate, Choice(size, f"Monte-Carlo noise is {found:.2%} of the variance")

@@ -11,11 +11,13 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 
+from .._core.arrays import take_rows
 from .._core.config import chosen_n_jobs
 from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..plans import ResamplingPlan
+from .members import member_weights, report_failures
 
 # A few tasks per worker even out models of unequal cost; one per subset would ship the data B times.
 _TASKS_PER_WORKER = 4
@@ -28,43 +30,59 @@ class LearnerReplicates:
     Attributes
     ----------
     models : list of estimators
-        One per subset.
-    n_outputs : int
-        Number of targets.
+        One per subset; None where its `fit` raised an error.
     plan : ResamplingPlan
+    estimator : scikit-learn regressor
+        What the models are clones of.
+    X, y
+        Training data.
+    fit_params : mapping
+        What `fit` was given besides.
     seed : int
         Of the members' own randomness.
     n_jobs : int or None
-        Workers for predictions.
+        Workers for fits and predictions.
     """
 
     models: list[Any]
-    n_outputs: int
     plan: ResamplingPlan
+    estimator: Any
+    X: Any
+    y: Any
+    fit_params: Mapping[str, Any]
     seed: int
+    on_failure: str = "warn"
     n_jobs: int | None = None
 
     @property
     def failed(self) -> BoolArray:
-        """Which members are missing: none, because a learner that cannot fit raises its own error."""
-        return np.zeros(len(self.models), dtype=bool)
+        """Which members are missing, because the learner could not be fitted on their subset."""
+        return np.array([model is None for model in self.models])
 
-    def predict_members(self, X: Any) -> FloatArray:
+    def values(self, X: Any) -> FloatArray:
         """Return the prediction of every model at the rows of X, shape (B, m, n_outputs)."""
+        shape = (X.shape[0], 1 if np.ndim(self.y) == 1 else self.y.shape[1])
         parts = Parallel(n_jobs=chosen_n_jobs(self.n_jobs))(
-            delayed(_predict_some)(self.models[part.start : part.stop], X)
+            delayed(_predict_some)(self.models[part.start : part.stop], X, shape)
             for part in _tasks(len(self.models), self.n_jobs)
         )
-        members: FloatArray = np.concatenate(parts)
-        return members.reshape(*members.shape[:2], self.n_outputs)
+        return np.concatenate(parts)
 
-    def extended(
-        self, estimator: Any, X: Any, y: Any, plan: ResamplingPlan, *, fit_params: Mapping[str, Any]
-    ) -> LearnerReplicates:
-        """Return the members of a plan that begins as this one does; only the new ones are fitted."""
+    def mean(self, X: Any) -> FloatArray:
+        """Return the average prediction at the rows of X, shape (m, n_outputs)."""
+        return np.asarray(np.average(self.values(X), axis=0, weights=member_weights(self.plan, self.failed)))
+
+    def linear(self, X: Any) -> None:
+        """Return None: of a learner that may be anything, no linear part is known."""
+
+    def extend(self, n_more: int) -> LearnerReplicates:
+        """Return the members with `n_more` further subsets; only the new ones are fitted."""
+        plan = self.plan.extend(n_more)
         indices = plan.indices(len(self))
-        more = _fit_all(estimator, X, y, indices, len(self), self.seed, fit_params, self.n_jobs)
-        return replace(self, models=[*self.models, *more], plan=plan)
+        more = _fit_all(
+            self.estimator, self.X, self.y, indices, len(self), self.seed, self.fit_params, self.n_jobs
+        )
+        return replace(self, models=[*self.models, *_kept(more, self.on_failure)], plan=plan)
 
     def __len__(self) -> int:
         return len(self.models)
@@ -85,6 +103,7 @@ def replicate_learner(
     *,
     seed: int,
     fit_params: Mapping[str, Any] | None = None,
+    on_failure: str = "warn",
     n_jobs: int | None = None,
 ) -> LearnerReplicates:
     """Fit a clone of `estimator` on every subset of the plan.
@@ -104,6 +123,8 @@ def replicate_learner(
         Every clone's ``random_state`` parameters are derived from it and the number of its subset.
     fit_params : mapping, optional
         Passed to ``fit``; values with n entries are cut to the subset.
+    on_failure : {"warn", "raise", "drop"}
+        What to do about subsets on which `fit` raises an error; if all do, the first error is raised.
     n_jobs : int, optional
         Workers of joblib. Results do not depend on it.
 
@@ -121,9 +142,32 @@ def replicate_learner(
         rule = f"made for the {len(y)} rows of `X`"
         raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
     fit_params = {} if fit_params is None else fit_params
-    models = _fit_all(estimator, X, y, plan.indices(), 0, seed, fit_params, n_jobs)
-    n_outputs = 1 if np.ndim(y) == 1 else y.shape[1]
-    return LearnerReplicates(models=models, n_outputs=n_outputs, plan=plan, seed=seed, n_jobs=n_jobs)
+    models = _kept(_fit_all(estimator, X, y, plan.indices(), 0, seed, fit_params, n_jobs), on_failure)
+    return LearnerReplicates(
+        models=models,
+        plan=plan,
+        estimator=estimator,
+        X=X,
+        y=y,
+        fit_params=fit_params,
+        seed=seed,
+        on_failure=on_failure,
+        n_jobs=n_jobs,
+    )
+
+
+def _kept(models: list[Any], on_failure: str) -> list[Any]:
+    """Return the models with None in place of errors, having reported them."""
+    errors = [model for model in models if isinstance(model, Exception)]
+    if errors and (on_failure == "raise" or len(errors) == len(models)):
+        raise errors[0]
+    failed = np.array([isinstance(model, Exception) for model in models])
+
+    def explain(n_failed: int, n_members: int) -> str:
+        return f"The regressor could not be fitted on {n_failed} of {n_members} subsets: {errors[0]}"
+
+    report_failures(failed, on_failure, explain)
+    return [None if isinstance(model, Exception) else model for model in models]
 
 
 def _fit_all(
@@ -176,12 +220,17 @@ def _fit_some(
             name: take_rows(value, rows) if _has_rows(value, len(y)) else value
             for name, value in fit_params.items()
         }
-        models.append(model.fit(take_rows(X, rows), y[rows], **own))
+        try:
+            models.append(model.fit(take_rows(X, rows), y[rows], **own))
+        except Exception as error:  # whatever a learner raises, for the caller to report
+            models.append(error)
     return models
 
 
-def _predict_some(models: list[Any], X: Any) -> FloatArray:
-    return np.stack([np.asarray(model.predict(X), dtype=np.float64) for model in models])
+def _predict_some(models: list[Any], X: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Return the predictions of some models, zeros for those that are missing."""
+    values = (np.zeros(shape) if model is None else np.asarray(model.predict(X)) for model in models)
+    return np.stack([value.astype(np.float64).reshape(shape) for value in values])
 
 
 def _seed_model(model: Any, seed: int, number: int) -> None:
@@ -189,13 +238,6 @@ def _seed_model(model: Any, seed: int, number: int) -> None:
     rng = stream(seed, number)
     names = sorted(name for name in model.get_params() if f"__{name}".endswith("__random_state"))
     model.set_params(**{name: int(rng.integers(2**31 - 1)) for name in names})
-
-
-def take_rows(values: Any, rows: IntArray | slice) -> Any:
-    """Return some rows of an array, a sparse matrix, a list or a data frame."""
-    if hasattr(values, "iloc"):
-        return values.iloc[rows]
-    return values[rows] if hasattr(values, "shape") else np.asarray(values)[rows]
 
 
 def _has_rows(value: Any, n: int) -> bool:

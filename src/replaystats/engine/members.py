@@ -23,11 +23,15 @@ ON_FAILURE = ("raise", "warn", "drop")
 
 
 class Members(Protocol):
-    """B answers to any question, and the subsets behind them."""
+    """B answers to any question, and the subsets behind them.
+
+    Members that are a ratio of moments, directly or behind features of the points, say so by an attribute
+    `coefficients`; then `features` takes points to rows of X and `offset` is added to X theta.
+    """
 
     @property
-    def plan(self) -> ResamplingPlan:
-        """The subsets."""
+    def plan(self) -> ResamplingPlan | None:
+        """The subsets; None where members are not made on random subsets, which leaves no variance."""
 
     @property
     def failed(self) -> BoolArray:

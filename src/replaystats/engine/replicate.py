@@ -19,6 +19,7 @@ from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
 from ..moments import AnyMoments, StreamedMoments, SubsetSums
 from ..plans import ResamplingPlan
+from ..plans.plan import SubsetPlan
 from ..solvers import Auto, Solver, warn_left_out
 from .executors import Executor
 from .linear import Linearisation, LinearPart, functionals, is_linear, linearise
@@ -63,6 +64,11 @@ class Replicates:
     def n_failed(self) -> int:
         """Number of subsets without an answer."""
         return int(np.count_nonzero(self.failed))
+
+    @property
+    def coefficients(self) -> Replicates:
+        """The ratio of moments behind the answers: this."""
+        return self
 
     def values(self, X: FloatArray | None = None) -> FloatArray:
         """Return X theta of every subset, shape (B, m, n_outputs); theta itself for None."""
@@ -132,6 +138,55 @@ class Replicates:
             f"Replicates({len(self)} x {self.theta.shape[1]}, {self.n_failed} failed, {plan.statistic}, "
             f"k={plan.subsample_size} of n={plan.n_observations})"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WholeData:
+    """The answer of all observations: the one member that the plug-in is.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (1, q) or (1, q, n_outputs)
+    moments, solver
+        What it was made from.
+    """
+
+    theta: FloatArray
+    moments: AnyMoments
+    solver: Solver
+
+    @property
+    def coefficients(self) -> WholeData:
+        """The ratio of moments behind the answer: this."""
+        return self
+
+    @property
+    def plan(self) -> ResamplingPlan:
+        """The one subset of everything."""
+        n = self.moments.n_observations
+        return SubsetPlan(n_observations=n, subsample_size=n, n_resamples=1, seed=0)
+
+    @property
+    def failed(self) -> BoolArray:
+        """Never: a singular matrix is refused."""
+        return np.zeros(1, dtype=bool)
+
+    def values(self, X: FloatArray | None = None) -> FloatArray:
+        """Return X theta, shape (1, m, n_outputs)."""
+        values = self.theta if X is None else functionals(X, self.theta)
+        return values.reshape(*values.shape[:2], -1)
+
+    def mean(self, X: FloatArray | None = None) -> FloatArray:
+        """Return X theta, shape (m, n_outputs)."""
+        return np.asarray(self.values(X)[0])
+
+    def linear(self, X: FloatArray | None = None) -> None:
+        """Return None: there is nothing to control."""
+
+    def extend(self, n_more: int) -> WholeData:
+        """Refuse: there is one whole."""
+        hint = "Use rs.replicate and rs.average first."
+        raise ValueError(must_be("estimate", "an average of replicates to extend", "the plug-in", hint))
 
 
 @takes_arrays_of(*LIBRARIES, where="sums on the device, q x q solves on the host in NumPy")

@@ -9,7 +9,7 @@ from .lstd import LSTD
 from .lstd_q import LSTDQ
 from .moment_ratio import MomentRatio
 from .phibe import PhiBE
-from .policy_value import PolicyValue
+from .policy import PolicyValue
 from .regressor import ReplayRegressor
 
 __all__ = [

@@ -24,15 +24,16 @@ from ..choosing.kernel import (
 )
 from ..choosing.moment_penalties import choose_moment_penalty
 from ..choosing.penalties import KERNELS_WITH_GAMMA
-from ..engine import Executor
+from ..choosing.sizes import FIRST_RESAMPLES
+from ..engine import make_executor
+from ..kernel.features import FeatureRidge, FeatureUnits, block_moments, replay_blocks
 from ..kernel.kernels import PRECOMPUTED, Kernel, make_kernel
 from ..kernel.landmarks import Landmarks
 from ..kernel.local import DEFAULT_LEAF_SIZE, DEFAULT_TREES, LocalKernelRidge, fit_local
 from ..kernel.problem import KernelProblem
 from ..moments import Moments
 from ..plans import ResamplingPlan
-from ._feature_ridge import FeatureRidge, FeatureUnits, block_moments, replay_blocks
-from ._regression import AUTO, AUTO_START, is_auto
+from .base import AUTO, is_auto
 
 METHODS = ("subsets", "features", "local", AUTO)
 
@@ -52,7 +53,8 @@ class KernelParameters(Protocol):
     statistic: str
     subsample_size: Any
     n_resamples: Any
-    memory_budget: int
+    on_failure: str
+    n_jobs: int | None
 
 
 class SubsetSettings(NamedTuple):
@@ -73,7 +75,6 @@ class KernelFitting:
     y: FloatArray
     sample_weight: FloatArray | None
     plan: ResamplingPlan | None
-    executor: Executor
     rng: np.random.Generator
     choices: dict[str, Choice] = field(default_factory=dict)
     landmarks: Landmarks | None = None
@@ -131,7 +132,7 @@ class KernelFitting:
             statistic = "balanced" if parameters.method == AUTO else "U"
         if is_auto(n_resamples):
             passes = 3 * -(-n // sizes[0]) if statistic == "balanced" else 0
-            n_resamples = max(AUTO_START, passes)  # noise of balanced subsets is measured between passes
+            n_resamples = max(FIRST_RESAMPLES, passes)  # noise of balanced subsets is measured between passes
         alpha = parameters.alpha if alpha_all is None else alpha_all
         drawn = self._pilot_statistic(statistic)
         # Where every subset is the whole, nothing is left out to measure errors on.
@@ -153,8 +154,8 @@ class KernelFitting:
             self.choices["alpha"], alpha = penalty, penalty.value
         return SubsetSettings(statistic, size.value, n_resamples, float(alpha))
 
-    def features(self, kernel: Kernel, alpha_all: float | None) -> FeatureRidge:
-        """Fit ridge regression on features, replayed over blocks of rows."""
+    def features(self, kernel: Kernel, alpha_all: float | None) -> tuple[FeatureRidge, float]:
+        """Fit ridge regression on features, replayed over blocks of rows; return the penalty, too."""
         parameters = self.parameters
         problem = self.problem(kernel, 1.0)
         units, moments = self._feature_moments(problem, alpha_all)
@@ -163,18 +164,20 @@ class KernelFitting:
             self.choices["alpha"] = self._feature_penalty(problem, moments)
             alpha = self.choices["alpha"].value
         size = parameters.subsample_size
-        return replay_blocks(
+        fitted = replay_blocks(
             units,
             moments,
             problem.shared_intercept,
             float(alpha),
             plan=self.plan,
+            statistic="U" if parameters.statistic == AUTO else parameters.statistic,
             subsample_size=0.5 if size is None or is_auto(size) else size,
             n_resamples=None if is_auto(parameters.n_resamples) else parameters.n_resamples,
-            executor=self.executor,
-            memory_budget=parameters.memory_budget,
+            on_failure=parameters.on_failure,
+            executor=make_executor(parameters.n_jobs),
             rng=self.rng,
         )
+        return fitted, float(alpha)
 
     def local(self, kernel: Kernel, alpha_all: float | None) -> LocalKernelRidge:
         """Fit kernel ridge regression on the leaves of random trees."""
@@ -185,7 +188,7 @@ class KernelFitting:
         problem = self.problem(kernel, parameters.alpha if alpha_all is None else alpha_all)
         seed = draw_seed(self.rng)
         if is_auto(size):
-            choice = choose_leaves(problem, seed=seed, executor=self.executor)
+            choice = choose_leaves(problem, seed=seed, n_jobs=parameters.n_jobs)
             size, number = choice.value
             self.choices["subsample_size"] = Choice(size, f"rows of a leaf: {choice.reason}")
             if is_auto(trees):
@@ -197,8 +200,7 @@ class KernelFitting:
             leaf_size=resolve_subsample_size(default if size is None else size, len(self.X)),
             n_trees=DEFAULT_TREES if trees is None or is_auto(trees) else trees,
             seed=seed,
-            executor=self.executor,
-            memory_budget=parameters.memory_budget,
+            n_jobs=parameters.n_jobs,
         )
 
     def problem(self, kernel: Kernel, alpha: float, *, shared: bool = False) -> KernelProblem:
@@ -269,9 +271,8 @@ class KernelFitting:
             moments = block_moments(
                 units,
                 self.X,
-                problem.y,
+                problem.y if self.y.ndim == 2 else problem.y[:, 0],
                 self.sample_weight,
-                memory_budget=self.parameters.memory_budget,
                 rng=self.rng,
             )
             self._prepared = units, moments
@@ -280,7 +281,8 @@ class KernelFitting:
     def _feature_penalty(self, problem: KernelProblem, moments: Moments) -> Choice:
         weight = 1.0 if self.sample_weight is None else self.sample_weight[:, None]
         y_square = (weight * problem.y**2).sum(axis=0)
-        return choose_moment_penalty(*moments.total(), y_square, len(self.X))
+        A, b = moments.total()
+        return choose_moment_penalty(A, b.reshape(len(A), -1), y_square, len(self.X))
 
     def _pilot_statistic(self, statistic: str) -> str:
         """Return how a pilot draws its subsets: as the plan does, or independently where that is given."""

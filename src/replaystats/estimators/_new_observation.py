@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.arrays import like, on_host
+from .._core.arrays import like, on_host, take_rows
 from .._core.config import config_context
 from .._core.errors import must_be
 from .._core.typing import FloatArray, IntArray
-from ..engine.learner import take_rows
 from ..inference.intervals import Interval
 from ..inference.local_noise import LocalNoise
 from ..inference.new_observation import (
@@ -53,12 +52,12 @@ class Calibration:
 class PredictsNewObservations(ABC):
     """Adds `predict_interval` to a regressor that has members, or leave-one-out residuals.
 
-    Subclasses have `X_fit_`, `replicates_`, and the methods named below.
+    Subclasses have `X_fit_`, `estimate_`, and the methods named below.
     """
 
     X_fit_: Any
-    replicates_: Any
-    memory_budget: int
+    estimate_: Any
+    memory_budget: int | None
     _calibrated: Calibration | None
 
     @property
@@ -205,9 +204,9 @@ class PredictsNewObservations(ABC):
     def _calibrate(self) -> Calibration:
         left_out = leave_out(
             lambda rows: self._members(take_rows(self.X_fit_, rows)),
-            self.replicates_.plan,
+            self.estimate_.members.plan,
             self._targets,
-            failed=self.replicates_.failed,
+            failed=self.estimate_.members.failed,
         )
         return Calibration(left_out.predictions, left_out.residuals, left_out)
 

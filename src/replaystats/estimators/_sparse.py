@@ -7,7 +7,7 @@ of every feature; what was never seen is bounded by the range of values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -58,9 +58,33 @@ class SparseEstimate:
     def _system(self) -> _System:
         return _System.of(self.moments)
 
-    def predict(self, X: ArrayLike) -> FloatArray:
-        """Return X theta for features X of shape (m, q)."""
-        return np.asarray(self._functionals(X) @ self.theta)
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
+        """Return X theta for features X of shape (m, q), and its standard error if asked."""
+        questions = self._functionals(X)
+        values = np.asarray(questions @ self.theta)
+        if not return_std:
+            return values
+        dual = self._system.solve(questions[:, self._system.seen].T, transposed=True)
+        return values, np.sqrt(self._noise(questions, dual).variance)
+
+    def member_values(self, X: ArrayLike) -> Any:
+        """Refuse: of the answers of subsets only what is not linear is kept."""
+        hint = "Pass solver=solvers.Auto() for a dense fit."
+        raise ValueError(must_be("predict_members", "asked of a dense system", repr(self), hint))
+
+    def extend(self, n_more: int) -> SparseEstimate:
+        """Return the estimate with `n_more` further subsets; the first ones are not computed again."""
+        if self.plan is None or self.deviations is None:
+            hint = "Use rs.replicate and rs.average first."
+            raise ValueError(must_be("estimate", "an average of replicates to extend", "the plug-in", hint))
+        plan = self.plan.extend(n_more)
+        more = _deviations(self.moments, plan, self._system, len(self.deviations))
+        found = np.concatenate([self.deviations, more])
+        return replace(self, theta=self._system.theta + found.mean(axis=0), deviations=found, plan=plan)
+
+    def within(self, setting: Setting | None) -> SparseEstimate:
+        """Return the same estimate with what is known besides the moments."""
+        return replace(self, setting=setting or Setting())
 
     def confidence_interval(
         self,

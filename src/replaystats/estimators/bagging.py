@@ -13,6 +13,7 @@ from .._core.errors import must_be
 from .._core.typing import IntArray
 from .._core.validation import check_length
 from ..engine.learner import LearnerReplicates
+from ..estimate import average
 from ..plans import ResamplingPlan, plan_from_indices
 from .regressor import ReplayRegressor
 
@@ -80,16 +81,19 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     template = fitted.estimator_ if hasattr(fitted, "estimator_") else fitted.estimator
     model = ReplayRegressor(template, n_resamples=plan.n_resamples, subsample_size=plan.subsample_size)
     model.X_fit_, model.y_fit_, model.n_features_in_ = X, y, X.shape[1]
-    model.plan_, model.choices_ = plan, {}
-    model._fit_params, model._plug_in, model._calibrated = {}, None, None
-    model.replicates_ = LearnerReplicates(
+    model.choices_ = {}
+    model._fit_params, model._plug_in = {}, None
+    members = LearnerReplicates(
         models=_models_of(fitted, X.shape[1]),
-        n_outputs=1 if y.ndim == 1 else y.shape[1],
         plan=plan,
+        estimator=template,
+        X=X,
+        y=y,
+        fit_params={},
         seed=0,
         n_jobs=fitted.n_jobs,
     )
-    return model
+    return model._settle(average(members, scalar=y.ndim == 1))
 
 
 def _check_fitted(fitted: Any, X: Any, y: Any) -> None:

@@ -14,24 +14,25 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._core.arrays import on_host
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.choice import Choice
-from .._core.errors import ReplayWarning, must_be
+from .._core.config import config_context
+from .._core.errors import ReplayWarning
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
-from ..engine.executors import make_executor
-from ..engine.sums import DEFAULT_MEMORY_BUDGET
-from ..estimate import Estimate
-from ..inference.components import ReplayVariance
+from ..estimate import Estimate, plug_in
 from ..inference.intervals import Interval
+from ..inference.leave_one_out import ridge_leave_one_out
 from ..inference.out_of_bag import OutOfBag
+from ..kernel.features import FeatureRidge
 from ..kernel.fits import KernelRidgeReplicates, replicate_kernel_ridge
 from ..kernel.kernels import PRECOMPUTED, Kernel, KernelLike
 from ..kernel.local import LocalKernelRidge
-from ..kernel.local_influence import LocalChanges, jackknife_variance, leave_one_out
+from ..kernel.local_influence import LocalChanges, leave_one_out
 from ..plans import ResamplingPlan, plan_from_indices
-from ._feature_ridge import FeatureRidge
+from ..solvers import Ridge
 from ._kernel_fitting import KernelFitting
 from ._new_observation import Calibration
-from ._regression import ReplayedRegression, is_auto
+from .base import is_auto
+from .regression import ReplayedRegression
 
 
 @takes_arrays_of(*LIBRARIES, where="host; `kernel_ridge_on_device` is the route on a device")
@@ -86,7 +87,7 @@ class ReplayKernelRidge(ReplayedRegression):
           on the number of subsets.
         - "subset": the same on each subset, as R's KRLS 1.0-0 does. A subset with a constant column is
           drawn again and counted in `n_redrawn_`.
-        - None: as given, without intercept, as in `sklearn.kernel_ridge.KernelRidge`.
+        - None: as given, without intercept, like `sklearn.kernel_ridge.KernelRidge`.
         - "auto" (default): "global", because ``gamma=None`` assumes columns of unit scale and a penalised
           fit without intercept shrinks towards 0 rather than the mean of y; None for a precomputed kernel.
     statistic : {"auto", "U", "V", "balanced", "partition", "complete", "complete_v"}
@@ -104,37 +105,47 @@ class ReplayKernelRidge(ReplayedRegression):
         most 1 % of the variance, or there are 2000. For "features" the number of replays (None and "auto":
         200, fewer above 200 features), for "local" that of trees (None: 8; "auto": as many as go with the
         leaves).
+    average : {"auto", "mean", "median", "trimmed", "controlled"}
+        How the members' predictions are combined. "auto" (default) is the mean, for "features" with the
+        control variate where that is safe. Medians and trimmed means bear members that swing where rows are
+        sparse. "controlled" is for "features" only.
     oob_score : bool
         Whether to compute `oob_prediction_` and `oob_score_` in `fit`.
     on_failure : {"warn", "raise", "drop"}
         What to do about subsets whose matrix is not positive definite.
     n_jobs : int, optional
         Threads, over subsets and prediction points.
-    memory_budget : int
-        Bytes that working arrays may take, default 1 GiB.
+    memory_budget : int, optional
+        Bytes that working arrays may take; default the setting of `config_context`.
     random_state : None, int, RandomState or Generator
         Seed of the subsets.
 
     Attributes
     ----------
+    estimate_ : Estimate
+        The combined answer; ``estimate_.members`` are the fits: coefficients, subsets, failures.
     method_ : str
         "subsets", "features" or "local".
     choices_ : dict of str to Choice
         For every parameter that was "auto": the value and why.
     alpha_, gamma_
         Penalty of the fits ("features": of the fit on all rows) and parameter of the kernel.
-    replicates_ : KernelRidgeReplicates, FeatureRidge or LocalKernelRidge
-        The fits: coefficients, subsets, failures.
     plan_ : ResamplingPlan or None
-        The subsets as drawn or given: of rows, or of blocks of rows for "features"; None for "local".
+        The subsets: of rows, or of blocks of rows for "features"; None for "local".
     n_redrawn_ : int
         Draws thrown away because a column was constant (``standardize="subset"``).
     oob_prediction_ : ndarray of shape (n,) or (n, n_outputs)
-        Prediction of every observation by the subsets without it; NaN where there is none.
+        Prediction of every observation by the subsets without it; NaN where there is none. Only with
+        ``oob_score=True``.
     oob_score_ : float
-        R^2 of the out-of-bag predictions.
+        R^2 of the out-of-bag predictions. Only with ``oob_score=True``.
     X_fit_, y_fit_ : ndarray
         Training data.
+
+    Raises
+    ------
+    SingularReplicateError
+        In `fit`, if no subset's matrix is positive definite.
 
     See Also
     --------
@@ -148,9 +159,14 @@ class ReplayKernelRidge(ReplayedRegression):
     The estimator of the paper is ``ReplayKernelRidge(alpha, gamma=None, method="subsets", statistic="U",
     subsample_size=k, n_resamples=B, standardize="subset")``.
 
-    With `sample_weight`, weights multiply the squared errors of the rows that are drawn, as in
+    With `sample_weight`, weights multiply the squared errors of the rows that are drawn, like in
     `KernelRidge`; they do not change how often a row is drawn, so a weight of 2 is not the same as a row
     given twice.
+
+    References
+    ----------
+    Hainmueller and Hazlett (2014), Kernel regularized least squares, Political Analysis 22; Zhang, Duchi and
+    Wainwright (2015), Divide and conquer kernel ridge regression, JMLR 16.
 
     Examples
     --------
@@ -168,8 +184,6 @@ class ReplayKernelRidge(ReplayedRegression):
     True
     """
 
-    replicates_: KernelRidgeReplicates | FeatureRidge | LocalKernelRidge
-
     def __init__(
         self,
         alpha: float | str = "auto",
@@ -185,10 +199,11 @@ class ReplayKernelRidge(ReplayedRegression):
         statistic: str = "auto",
         subsample_size: Any = "auto",
         n_resamples: int | str | None = "auto",
+        average: str = "auto",
         oob_score: bool = False,
         on_failure: str = "warn",
         n_jobs: int | None = None,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.alpha = alpha
@@ -203,6 +218,7 @@ class ReplayKernelRidge(ReplayedRegression):
         self.statistic = statistic
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples
+        self.average = average
         self.oob_score = oob_score
         self.on_failure = on_failure
         self.n_jobs = n_jobs
@@ -221,6 +237,8 @@ class ReplayKernelRidge(ReplayedRegression):
         plan : ResamplingPlan, optional
             Subsets to use in place of drawn ones (of blocks of rows for ``method="features"``).
         """
+        self._check_parameters()
+        self._forget()
         fewest = 2 if self.standardize == "subset" else 1  # one row has no standard deviation
         X, y = validate_data(
             self,
@@ -237,51 +255,53 @@ class ReplayKernelRidge(ReplayedRegression):
             if sample_weight.ndim == 0:
                 sample_weight = np.full(len(X), sample_weight)
         self._weight: FloatArray | None = sample_weight
-        self._plug_in: KernelRidgeReplicates | None = None
-        self._calibrated = None
+        self._plug_in: KernelRidgeReplicates | Estimate | None = None
         fitting = KernelFitting(
             parameters=self,
             X=X,
             y=self.y_fit_,
             sample_weight=sample_weight,
             plan=plan,
-            executor=make_executor(self.n_jobs),
             rng=as_generator(self.random_state),
         )
         self.choices_: dict[str, Choice] = fitting.choices
-        self.method_, kernel, alpha = fitting.settle()
-        self._standardize = fitting.standardize
-        self._fit_method(fitting, kernel, alpha)
-        self._set_oob()
-        return self
+        with config_context(memory_budget=self.memory_budget):
+            self.method_, kernel, alpha = fitting.settle()
+            self._standardize = fitting.standardize
+            return self._fit_method(fitting, kernel, alpha)
 
-    def _fit_method(self, fitting: KernelFitting, kernel: Kernel, alpha: float | None) -> None:
+    def _fit_method(self, fitting: KernelFitting, kernel: Kernel, alpha: float | None) -> Self:
         self._kernel, self.gamma_ = kernel, kernel.gamma
         self.n_redrawn_ = 0
-        self.plan_: ResamplingPlan | None = None
         if self.method_ == "features":
-            fitted = fitting.features(kernel, alpha)
-            self.replicates_, self.plan_, self.alpha_ = fitted, fitted.plan, fitted.alpha
-        elif self.method_ == "local":
-            self.replicates_ = fitting.local(kernel, alpha)
-            self.alpha_ = self.replicates_.problem.alpha
-        else:
-            statistic, size, count, self.alpha_ = fitting.subsets(kernel, alpha)
-            n, given = len(self.X_fit_), fitting.plan
-            self.plan_ = self._plan_for(n, given, statistic, size, count, fitting.rng)
-            if is_auto(self.n_resamples) and fitting.plan is None:
-                self.plan_ = self._grow_resamples(self._replicate, self.plan_)
-            else:
-                self.replicates_ = self._replicate(self.plan_)
-            self.n_redrawn_ = self.replicates_.n_redrawn  # type: ignore[union-attr]
+            fitted, self.alpha_ = fitting.features(kernel, alpha)
+            return self._combine(fitted, grow=False)
+        if self.method_ == "local":
+            leaves = fitting.local(kernel, alpha)
+            self.alpha_ = leaves.problem.alpha
+            return self._combine(leaves, grow=False)
+        statistic, size, count, self.alpha_ = fitting.subsets(kernel, alpha)
+        plan = self._plan_for(len(self.X_fit_), fitting.plan, statistic, size, count, fitting.rng)
+        return self._combine(self._replicate(plan), grow=is_auto(self.n_resamples) and fitting.plan is None)
 
-    def confidence_interval(self, X: Any, confidence_level: float = 0.95) -> Interval:
+    def _settle(self, estimate: Estimate) -> Self:
+        if isinstance(estimate.members, KernelRidgeReplicates):
+            self.n_redrawn_ = estimate.members.n_redrawn
+        return super()._settle(estimate)
+
+    def confidence_interval(
+        self, X: Any, confidence_level: float = 0.95, *, insist: bool | None = None
+    ) -> Interval:
         """Return the confidence interval of the mean prediction at every point of X.
 
         Parameters
         ----------
         X : array-like of shape (m, p)
+            Points to predict at.
         confidence_level : float in (0, 1)
+            How often intervals made like this one cover.
+        insist : bool, optional
+            Deprecated, without effect.
 
         Returns
         -------
@@ -289,6 +309,10 @@ class ReplayKernelRidge(ReplayedRegression):
             Arrays `low` and `high`. They cover the expected prediction at these parameters, not new
             observations; smoothing bias is not in them. A penalty that was chosen for its error has about
             as much bias as noise, so a warning says that the function itself is covered less often.
+
+        See Also
+        --------
+        predict_interval : For a new observation.
         """
         check_is_fitted(self)
         if "alpha" in self.choices_:
@@ -298,30 +322,30 @@ class ReplayKernelRidge(ReplayedRegression):
                 f"(docs/kernel_ridge.md). Set a smaller alpha than {self.alpha_:.2g} for an honest one."
             )
             warnings.warn(message, ReplayWarning, stacklevel=2)
-        return super().confidence_interval(X, confidence_level)
+        return super().confidence_interval(X, confidence_level, insist=insist)
 
     @property
     def plug_in_(self) -> KernelRidgeReplicates | Estimate:
-        """The one fit on all observations, with the same penalty.
+        """The one fit on all observations, with the same penalty, made when first asked for.
 
-        For "features" it is there; else it is made when first asked for, and needs the n x n matrix.
-        ``plug_in_predict`` evaluates it.
+        For "subsets" and "local" it needs the n x n matrix. ``plug_in_predict`` evaluates it.
         """
         check_is_fitted(self)
-        if isinstance(self.replicates_, FeatureRidge):
-            return self.replicates_.plug_in
         if self._plug_in is None:
-            n = len(self.X_fit_)
-            self._plug_in = self._replicate(plan_from_indices(np.arange(n)[None, :], n))
+            fitted, n = self.estimate_.members, len(self.X_fit_)
+            with config_context(memory_budget=self.memory_budget):
+                if isinstance(fitted, FeatureRidge):
+                    self._plug_in = plug_in(fitted.coefficients.moments, Ridge(self.alpha_))
+                else:
+                    self._plug_in = self._replicate(plan_from_indices(np.arange(n)[None, :], n))
         return self._plug_in
 
-    def plug_in_predict(self, X: Any) -> FloatArray:
-        """Return the prediction of the one fit on all observations."""
-        plug_in, points = self.plug_in_, self._check_points(X)
-        if isinstance(self.replicates_, FeatureRidge):
-            return self._shaped(self.replicates_.predict_plug_in(points, self.memory_budget))
-        assert isinstance(plug_in, KernelRidgeReplicates)
-        return self._shaped(plug_in.predict_mean(points, **self._resources()))
+    def _plug_in_at(self, asked: FloatArray) -> FloatArray:
+        fitted, whole = self.estimate_.members, self.plug_in_
+        if isinstance(whole, KernelRidgeReplicates):
+            return self._shaped(whole.mean(asked))
+        values: FloatArray = whole.predict(fitted.features(asked)) + fitted.offset
+        return values
 
     def _replicate(self, plan: ResamplingPlan) -> KernelRidgeReplicates:
         return replicate_kernel_ridge(
@@ -333,50 +357,27 @@ class ReplayKernelRidge(ReplayedRegression):
             standardize=self._standardize,
             sample_weight=self._weight,
             on_failure=self.on_failure,
-            **self._resources(),
+            n_jobs=self.n_jobs,
         )
-
-    def _resources(self) -> dict[str, Any]:
-        return {"executor": make_executor(self.n_jobs), "memory_budget": self.memory_budget}
 
     def _check_points(self, X: Any) -> FloatArray:
         return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
 
-    def _mean(self, X: FloatArray) -> FloatArray:
-        return self.replicates_.predict_mean(X, **self._resources())
-
-    def _members(self, X: FloatArray) -> FloatArray:
-        return self.replicates_.predict_members(X, **self._resources())
-
-    def _variance(self, X: FloatArray) -> FloatArray:
-        if isinstance(self.replicates_, FeatureRidge):
-            return self.replicates_.variance(X, self.memory_budget)
-        if isinstance(self.replicates_, LocalKernelRidge):
-            return jackknife_variance(self.replicates_, X, **self._resources())
-        return super()._variance(X)
-
-    def _jackknife(self, X: FloatArray) -> ReplayVariance:
-        if isinstance(self.replicates_, LocalKernelRidge):
-            raise ValueError(
-                must_be(
-                    "method",
-                    '"subsets" or "features" for the parts of a variance over subsets',
-                    '"local"',
-                    "`predict` with return_std=True has its delete-one jackknife.",
-                )
-            )
-        return super()._jackknife(X)
-
     def _calibrate(self) -> Calibration:
         """Predict every row without itself: exact leave-one-out where rows are not drawn."""
-        fitted, executor = self.replicates_, make_executor(self.n_jobs)
+        fitted = self.estimate_.members
         if isinstance(fitted, FeatureRidge):
-            without = fitted.leave_one_out(self.X_fit_, self._targets, self._weight)
+            total = fitted.coefficients.moments.total()[0]
+            centred = self._targets - fitted.offset
+            without = ridge_leave_one_out(
+                fitted.features, self.X_fit_, centred, total, self.alpha_, sample_weight=self._weight
+            )
             return Calibration(self._targets - without.residuals, without.residuals, changes=without.at)
         if isinstance(fitted, LocalKernelRidge):
-            predictions = leave_one_out(fitted, executor=executor)
-            changes = partial(LocalChanges, fitted, executor=executor)
-            return Calibration(predictions, self._targets - predictions, changes=changes)
+            predictions = leave_one_out(fitted)
+            return Calibration(
+                predictions, self._targets - predictions, changes=partial(LocalChanges, fitted)
+            )
         return super()._calibrate()
 
     def _noise_points(self, X: FloatArray) -> FloatArray:
@@ -389,9 +390,8 @@ class ReplayKernelRidge(ReplayedRegression):
     def _out_of_bag(self) -> OutOfBag:
         if self.method_ == "subsets":
             return super()._out_of_bag()
-        return OutOfBag(
-            n_resamples=np.array([len(self.replicates_)]), predictions=self._calibration().predictions[None]
-        )
+        n_members = np.array([len(self.estimate_.members.failed)])
+        return OutOfBag(n_resamples=n_members, predictions=self._calibration().predictions[None])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -6,17 +6,19 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from .._core.choice import Choice
+from .._core.config import config_context
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_choice, check_int, check_real
 from ..basis import Basis, Scaled
+from ..choosing.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
 from ..data import Trajectories
-from ..engine import DEFAULT_MEMORY_BUDGET, make_executor, replicate
-from ..estimate import average, plug_in
+from ..engine import make_executor, replicate
+from ..estimate import Estimate, average, plug_in
 from ..inference import Diagnosis, Interval
 from ..moments import ActionFeatures, FactoredMoments
 from ..moments.factored import choose_form
@@ -26,14 +28,14 @@ from ..moments.steps import DiscountLike, step_discounts
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Solver
 from ._policy_iteration import GreedyPolicy, PolicyIteration, iterate_policies
-from ._replayed import check_policy_data
+from .base import Replayed, is_auto
 from .lstd_q import LSTDQ
-from .policy_value import PolicyValue
+from .policy import PolicyValue, check_policy_data
 
 EVALUATIONS = ("replay", "plug_in")
 
 
-class LSPI(BaseEstimator):  # type: ignore[misc]
+class LSPI(Replayed):
     """A good policy from logged discrete actions, by least-squares policy iteration, replayed.
 
     Every iteration evaluates the current policy on all data and moves to the policy that is greedy for the
@@ -44,8 +46,10 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
     ----------
     basis : Basis
         Functions of the state; every action has its own copy.
-    discount, discount_rate
-        As in `LSTD`.
+    discount : float in [0, 1], or array-like of shape (N,)
+        Discount factor of one step, the same for all or one for each.
+    discount_rate : float > 0, optional
+        Takes the place of `discount`: a step of duration dt has the factor e^(-discount_rate dt).
     n_actions : int, optional
         Number of actions; default as many as occur.
     max_iter : int
@@ -54,7 +58,7 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
         Stop, too, when no coefficient moves by more than this share of the largest: greedy actions that are
         worth the same may change forever.
     initial_policy : callable, optional
-        As in `LSTDQ`; default all actions alike.
+        States (N, d) to actions (N,) or their probabilities (N, n_actions); default all actions alike.
     evaluation : {"replay", "plug_in"}
         What each iteration is greedy for: the replayed estimate, or the plug-in, which takes a fraction of
         the time. The last policy is evaluated with replay in either case.
@@ -62,8 +66,28 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
         Divide every function by its root mean square over the states, so that a penalty treats all alike.
     reward : callable or array, optional
         Per-step reward as a function of the states; default the logged rewards.
-    statistic, subsample_size, n_resamples, solver, average, on_failure, n_jobs, memory_budget, random_state
-        As in `LSTD`.
+    statistic : str
+        How subsets are drawn: "U" without, "V" with replacement, "balanced", "partition", "complete" and
+        more; see `make_plan`.
+    subsample_size : int, float or "auto"
+        Units per subset, or their share; None is a half. "auto": half, or more where half-samples cross
+        singularity under the first policy.
+    n_resamples : int or "auto", optional
+        Number of subsets. None is 500, or n // k for a partition. "auto": 100 for every
+        policy, and in the last evaluation as many as bring Monte-Carlo noise to 1 % of the variance.
+    solver : Solver, optional
+        How each small system is solved; default `solvers.Auto()`.
+    average : {"auto", "mean", "controlled", "median", "trimmed"}
+        How the answers are combined. "auto" takes the control variate where it is safe, else the mean.
+        Medians and trimmed means are of predictions, and bear subsets that explode.
+    on_failure : {"warn", "raise", "drop"}
+        What to do about singular subsets. They are never averaged.
+    n_jobs : int, optional
+        Threads, as in scikit-learn. Results do not depend on it, up to rounding.
+    memory_budget : int, optional
+        Bytes for working arrays; default the setting of `config_context`.
+    random_state : None, int, RandomState or Generator
+        Seed of the subsets: the same one gives the same numbers.
 
     Attributes
     ----------
@@ -73,7 +97,27 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
         How it was found: `converged`, `n_iterations`, `stopped`, `policy_changes`, `history` and more.
     evaluation_ : LSTDQ
         The fitted value of `policy_`.
+    estimate_ : Estimate
+        The replayed estimate of that value.
+    plug_in_ : Estimate
+        The same from all data at once.
     plan_ : ResamplingPlan
+        The subsets, the same for all policies.
+    choices_ : dict of str to Choice
+        What "auto" stood for, and why.
+
+    Raises
+    ------
+    SingularReplicateError
+        In `fit`, if the data leave the moment matrix of a policy numerically singular.
+
+    See Also
+    --------
+    LSTDQ : The value of a given policy, for example of `policy_` on other data.
+
+    References
+    ----------
+    Lagoudakis and Parr (2003), Least-squares policy iteration, JMLR 4.
 
     Notes
     -----
@@ -112,13 +156,13 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
         scale_features: bool = False,
         statistic: str = "U",
         subsample_size: Any = 0.5,
-        n_resamples: int = 500,
+        n_resamples: Any = None,
         solver: Solver | None = None,
         average: str = "auto",
         reward: RewardLike = None,
         on_failure: str = "warn",
         n_jobs: int | None = None,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.basis = basis
@@ -152,7 +196,13 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
             Ignored; present for scikit-learn's conventions.
         plan : ResamplingPlan, optional
             Subsets to use in place of drawn ones.
+
+        Returns
+        -------
+        self
         """
+        self._check_parameters()
+        self._forget()
         check_policy_data(data, self.basis)
         check_choice(self.evaluation, "evaluation", EVALUATIONS)
         max_iter = check_int(self.max_iter, "max_iter")
@@ -165,24 +215,40 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
         if n_actions is None:
             got = f"actions of dtype {action_rows(data).dtype}"
             raise ValueError(must_be("data", "trajectories with one integer action per step", got))
-        self.plan_ = self._plan(len(data), rng) if plan is None else plan
-        problem = _Problem(data, ActionFeatures(basis, n_actions), self)
-        self.iterations_: PolicyIteration = iterate_policies(
-            problem.start(self.initial_policy), problem.evaluate, problem.improve, max_iter=max_iter, tol=tol
-        )
-        self._warn_unless_converged()
-        self.policy_ = GreedyPolicy(basis, self.iterations_.history[-1].reshape(n_actions, -1))
-        self.evaluation_ = self._final(basis, n_actions).fit(data, plan=self.plan_)
-        return self
+        self.choices_: dict[str, Choice] = {}
+        with config_context(memory_budget=self.memory_budget):
+            problem = _Problem(data, ActionFeatures(basis, n_actions), self)
+            first = problem.start(self.initial_policy)
+            problem.plan = self._plan(problem, first, rng) if plan is None else plan
+            self.iterations_: PolicyIteration = iterate_policies(
+                first, problem.evaluate, problem.improve, max_iter=max_iter, tol=tol
+            )
+            self._warn_unless_converged()
+            self.policy_ = GreedyPolicy(basis, self.iterations_.history[-1].reshape(n_actions, -1))
+            self.evaluation_ = self._final(basis, n_actions).fit(data, plan=problem.plan)
+            estimate = self.evaluation_.estimate_
+            if is_auto(self.n_resamples) and plan is None:
+                estimate, self.choices_["n_resamples"] = grow_resamples(estimate)
+        return self._settle(estimate)
 
-    def _plan(self, n: int, rng: np.random.Generator) -> ResamplingPlan:
+    def _plan(self, problem: _Problem, first: FloatArray, rng: np.random.Generator) -> ResamplingPlan:
+        size = self.subsample_size
+        moments = problem.moments(first)
+        if is_auto(size):
+            self.choices_["subsample_size"] = choose_subsample_size(moments, solver=self.solver)
+            size = self.choices_["subsample_size"].value
         return make_plan(
-            n,
+            moments.n_observations,
             statistic=self.statistic,
-            subsample_size=self.subsample_size,
-            n_resamples=self.n_resamples,
+            subsample_size=0.5 if size is None else size,
+            n_resamples=FIRST_RESAMPLES if is_auto(self.n_resamples) else self.n_resamples,
             rng=rng,
         )
+
+    def _settle(self, estimate: Estimate) -> Self:
+        self.evaluation_._settle(estimate)
+        self.plug_in_ = self.evaluation_.plug_in_
+        return super()._settle(estimate)
 
     def _warn_unless_converged(self) -> None:
         found = self.iterations_
@@ -213,10 +279,55 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
             memory_budget=self.memory_budget,
         )
 
-    def predict(self, X: ArrayLike, actions: ArrayLike | None = None) -> FloatArray:
-        """Return the value of `actions`, or of the policy's own, in the states `X`; see `LSTDQ.predict`."""
+    def predict(  # type: ignore[override]  # actions come second, as everywhere in this class
+        self, X: ArrayLike, actions: ArrayLike | None = None, return_std: bool = False
+    ) -> Any:
+        """Return the value of `actions`, or of the policy's own, in the states `X`.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            States.
+        actions : array-like of shape (m,), optional
+            One for each state.
+        return_std : bool
+            Whether to return the standard error as well.
+
+        Returns
+        -------
+        values : array of shape (m,)
+            In the kind of array that `X` is.
+        std : array of the same shape
+            Only with ``return_std=True``.
+        """
         check_is_fitted(self)
-        return self.evaluation_.predict(X, actions)
+        return self.evaluation_.predict(X, actions, return_std)
+
+    def predict_members(self, X: ArrayLike, actions: ArrayLike | None = None) -> Any:
+        """Return the value of `actions` (default the policy's) by every member, shape (B, m).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            States.
+        actions : array-like of shape (m,), optional
+            One for each state.
+        """
+        check_is_fitted(self)
+        return self.evaluation_.predict_members(X, actions)
+
+    def plug_in_predict(self, X: ArrayLike, actions: ArrayLike | None = None) -> Any:
+        """Return the value of `actions` (default the policy's) from all data at once, shape (m,).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            States.
+        actions : array-like of shape (m,), optional
+            One for each state.
+        """
+        check_is_fitted(self)
+        return self.evaluation_.plug_in_predict(X, actions)
 
     def confidence_interval(
         self,
@@ -227,25 +338,74 @@ class LSPI(BaseEstimator):  # type: ignore[misc]
         value_range: tuple[float, float] | None = None,
         insist: bool | None = None,
     ) -> Interval:
-        """Return the interval of `predict(X, actions)`, given the policy; see Notes of the class."""
+        """Return the interval of `predict(X, actions)`, given the policy; see Notes of the class.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            States.
+        confidence_level : float in (0, 1)
+            How often intervals made like this one cover.
+        actions : array-like of shape (m,), optional
+            One for each state.
+        value_range : (low, high), optional
+            Where values are known to lie; default [r_min, r_max] / (1 - discount) of the logged rewards. It
+            bounds what the data leave open.
+        insist : bool, optional
+            Deprecated, without effect.
+
+        Returns
+        -------
+        Interval
+            Arrays `low` and `high` of shape (m,); `parts` and `sentences` say what they are made of.
+        """
         check_is_fitted(self)
         return self.evaluation_.confidence_interval(
             X, confidence_level, actions=actions, value_range=value_range, insist=insist
         )
 
+    def _asked(self, X: Any) -> FloatArray:
+        return self.evaluation_._asked(X)
+
+    def _plug_in_at(self, asked: Any) -> FloatArray:
+        return self.evaluation_._plug_in_at(asked)
+
     def policy_value(self, start_states: ArrayLike, weights: ArrayLike | None = None) -> PolicyValue:
-        """Return the policy's average value over start states; see `LSTD.policy_value`."""
+        """Return the policy's average value over start states, with its interval.
+
+        Parameters
+        ----------
+        start_states : array-like of shape (m, d)
+            For example the first states of the episodes, ``data.states[data.offsets[:-1]]``.
+        weights : array-like of shape (m,), optional
+            How often each of them is started from; default equally often.
+
+        Returns
+        -------
+        PolicyValue
+            With `value` and `confidence_interval(confidence_level)`.
+        """
         check_is_fitted(self)
         return self.evaluation_.policy_value(start_states, weights)
 
     def diagnose(self, X: ArrayLike | None = None, actions: ArrayLike | None = None) -> Diagnosis:
-        """Say whether replay helped in the last evaluation, whether intervals hold, and what to do."""
+        """Say whether replay helped in the last evaluation, whether intervals hold, and what to do.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), optional
+            States that matter; default the coefficients themselves.
+        actions : array-like of shape (m,), optional
+            One for each state; default the policy's.
+        """
         check_is_fitted(self)
         return self.evaluation_.diagnose(X, actions)
 
 
 class _Problem:
     """What does not change between policies: every basis function is evaluated once."""
+
+    plan: ResamplingPlan
 
     def __init__(self, data: Trajectories, features: ActionFeatures, settings: LSPI) -> None:
         steps = data.transitions()
@@ -267,20 +427,21 @@ class _Problem:
             return np.tile(self.ahead / n_actions, (1, n_actions))
         return self.features.under(policy, self.next_states)
 
+    def moments(self, following: FloatArray) -> FactoredMoments:
+        """Return the moments of the policy with these features of the next step."""
+        right = self.here - following * self.weight[:, None]
+        return FactoredMoments(self.here, right, self.rewards, self.offsets)
+
     def evaluate(self, following: FloatArray) -> FloatArray:
         """Return the coefficients of the policy with these features of the next step."""
-        moments = FactoredMoments(
-            self.here, self.here - following * self.weight[:, None], self.rewards, self.offsets
-        )
-        settings = self.settings
+        moments, settings = self.moments(following), self.settings
         if settings.evaluation == "plug_in":
             return plug_in(moments, settings.solver).theta
         replicates = replicate(
             choose_form(moments),
-            settings.plan_,
+            self.plan,
             solver=settings.solver,
             executor=make_executor(settings.n_jobs),
-            memory_budget=settings.memory_budget,
             on_failure=settings.on_failure,
         )
         return average(replicates, settings.average).theta

@@ -10,17 +10,16 @@ from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.typing import ArrayLike, FloatArray
 from ..basis import Basis
 from ..data import Trajectories
-from ..engine import DEFAULT_MEMORY_BUDGET
 from ..inference import automatic_block_length, influence_values, unit_moments
 from ..inference.dependent import block_labels
 from ..inference.trade import MAX_POINTS
-from ..moments import HeldMoments, lstd_moments
+from ..moments import FactoredMoments, HeldMoments, lstd_moments
 from ..moments.rewards import RewardLike
 from ..moments.sparse import SparseMoments, sparse_lstd_moments
-from ..moments.steps import DiscountLike, ImportanceLike, reward_unit
+from ..moments.steps import DiscountLike, ImportanceLike, reward_unit, step_ratios
 from ..moments.units import one_step_each
 from ..solvers import Solver
-from ._replayed import PolicyEvaluation, discount_horizon
+from .policy import PolicyEvaluation, discount_horizon
 
 
 @takes_arrays_of(*LIBRARIES, where="host; predictions in the kind they were asked in")
@@ -52,26 +51,31 @@ class LSTD(PolicyEvaluation):
     method : {"replay", "recommended"}
         "replay": the average over subsets as set up below. "recommended": a penalty balanced on every subset,
         with subsets that suit the problem; for data that may leave some direction undetermined. It takes
-        `n_resamples`, and chooses the rest; `recommendation_` says what and why.
+        `n_resamples` (100 by default) and chooses the rest; `recommendation_` says what and why.
     statistic : str
-        How subsets are drawn; see `make_plan`.
+        How subsets are drawn: "U" without, "V" with replacement, "balanced", "partition", "complete" and
+        more; see `make_plan`.
     subsample_size : int, float or "auto"
-        Units per subset, or their share. "auto": half, or more where half-samples cross singularity.
-    n_resamples : int or "auto"
-        Number of subsets. "auto": until Monte-Carlo noise is 1 % of the variance.
+        Units per subset, or their share; None is a half. "auto": half, or more where half-samples cross
+        singularity.
+    n_resamples : int or "auto", optional
+        Number of subsets. "auto" (default): until Monte-Carlo noise is 1 % of the variance. None is 500, or
+        n // k for a partition.
     solver : Solver, optional
         How each small system is solved; default `solvers.Auto()`.
     average : {"auto", "mean", "controlled", "median", "trimmed"}
         How the answers are combined. "auto" takes the control variate where it is safe, else the mean.
+        Medians and trimmed means are of predictions, and bear subsets that explode.
     reward : callable or array, optional
         Per-step reward as a function of the states; default the logged rewards.
     on_failure : {"warn", "raise", "drop"}
-        What to do about singular subsets.
+        What to do about singular subsets. They are never averaged.
     n_jobs : int, optional
         Threads, as in scikit-learn. Results do not depend on it, up to rounding.
-    memory_budget : int
-        Bytes for working arrays.
+    memory_budget : int, optional
+        Bytes for working arrays; default the setting of `config_context`.
     random_state : None, int, RandomState or Generator
+        Seed of the subsets: the same one gives the same numbers.
 
     Attributes
     ----------
@@ -79,12 +83,36 @@ class LSTD(PolicyEvaluation):
         The replayed estimate; `estimate_.replicates` holds the single answers.
     plug_in_ : Estimate
         The estimate from all data at once.
-    basis_, moments_, plan_
-        What it was made from.
+    plan_ : ResamplingPlan or None
+        The subsets; None where "recommended" hands the plug-in back.
+    moments_ : Moments or FactoredMoments
+        What they were made from.
     grouping_ : Grouping or None
         Which units are drawn together, where single ones would have cost many times the plug-in.
-    choices_ : dict
+    choices_ : dict of str to Choice
         What "auto" stood for, how many groups there are, and why.
+    recommendation_ : Recommendation
+        Only with ``method="recommended"``: what was chosen, and why.
+    basis_ : Basis
+        The basis, with what it took from the data.
+
+    Raises
+    ------
+    SingularReplicateError
+        In `fit`, if the data leave the moment matrix numerically singular and the solver has no answer to
+        that.
+
+    See Also
+    --------
+    LSTDQ : Values of actions, and of a policy other than the one that acted.
+    PhiBE : Values in continuous time.
+    lstd_moments : The moments behind it.
+
+    References
+    ----------
+    Bradtke and Barto (1996), Linear least-squares algorithms for temporal difference learning, Machine
+    Learning 22; Boyan (2002), Technical update: least-squares temporal difference learning, Machine
+    Learning 49.
 
     Examples
     --------
@@ -117,7 +145,7 @@ class LSTD(PolicyEvaluation):
         reward: RewardLike = None,
         on_failure: str = "warn",
         n_jobs: int | None = None,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.basis = basis
@@ -141,20 +169,22 @@ class LSTD(PolicyEvaluation):
         self.memory_budget = memory_budget
         self.random_state = random_state
 
-    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments | SparseMoments:
-        self._prepare(data, rng)
+    def _sparse_moments(self, data: Trajectories, rng: np.random.Generator | None) -> SparseMoments | None:
         plain = self.trace == 0.0 and not self.center_rewards
         unit = self._table_units(data, self.basis_.n_basis, rng) if plain else None
-        if unit is not None:
-            return sparse_lstd_moments(
-                data,
-                self.basis_,
-                unit,
-                discount=self._discount,
-                discount_rate=self.discount_rate,
-                importance=self.importance,
-                reward=self.reward,
-            )
+        if unit is None:
+            return None
+        return sparse_lstd_moments(
+            data,
+            self.basis_,
+            unit,
+            discount=self._discount,
+            discount_rate=self.discount_rate,
+            importance=self.importance,
+            reward=self.reward,
+        )
+
+    def _steps(self, data: Trajectories) -> FactoredMoments:
         steps = lstd_moments(
             data,
             self.basis_,
@@ -166,7 +196,18 @@ class LSTD(PolicyEvaluation):
             center_rewards=self.center_rewards,
             factored=True,
         )
-        return self._in_units(steps, data)
+        assert isinstance(steps, FactoredMoments)
+        return steps
+
+    def _step_weights(self, data: Trajectories, steps: FactoredMoments) -> Any:
+        ratios = step_ratios(self.importance, data)
+        if ratios is None:
+            return 1.0
+        return np.repeat(ratios, 2) if self.center_rewards else ratios
+
+    def _one_row_a_step(self, errors: FloatArray, places: FloatArray, owner: Any) -> tuple[Any, Any, Any]:
+        # Centred steps have a second row, the equation of the mean reward.
+        return (errors[0::2], places, owner[0::2]) if self.center_rewards else (errors, places, owner)
 
     def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
         if not self.center_rewards:

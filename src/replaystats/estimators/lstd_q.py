@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.arrays import like
+from .._core.arrays import to_numpy
 from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_array
 from ..basis import Basis, OneHot
 from ..data import Trajectories
-from ..engine import DEFAULT_MEMORY_BUDGET
 from ..inference import Diagnosis, Interval
 from ..inference.trade import MAX_POINTS
-from ..moments import ActionFeatures, HeldMoments, lstd_q_moments
+from ..moments import ActionFeatures, FactoredMoments, lstd_q_moments
 from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions
 from ..moments.rewards import RewardLike
 from ..moments.sparse import SparseMoments, sparse_lstd_q_moments
-from ..moments.steps import DiscountLike, ImportanceLike
+from ..moments.steps import DiscountLike, ImportanceLike, step_ratios
 from ..solvers import Solver
-from ._replayed import PolicyEvaluation, discount_horizon
+from .policy import PolicyEvaluation, discount_horizon
 
 
 class LSTDQ(PolicyEvaluation):
@@ -34,30 +34,86 @@ class LSTDQ(PolicyEvaluation):
     policy : callable
         The policy to evaluate. Takes states (N, d); returns discrete actions (N,) or their probabilities
         (N, n_actions); or continuous actions (N, a), or draws of them (N, m, a).
-    discount, discount_rate
-        As in `LSTD`.
+    discount : float in [0, 1], or array-like of shape (N,)
+        Discount factor of one step, the same for all or one for each.
+    discount_rate : float > 0, optional
+        Takes the place of `discount`: a step of duration dt has the factor e^(-discount_rate dt).
     n_actions : int, optional
         Number of discrete actions. Default: as many as the policy gives probabilities for, or as occur.
     importance : callable or array, optional
         Weights of the steps; see `lstd_q_moments`.
     scale_features : bool
         Divide every function by its root mean square over the data, so that a penalty treats all alike.
-    unit, block_length
-        What is resampled, as in `LSTD`.
+    unit : {"auto", "trajectory", "block", "window"} or array-like of labels
+        What is resampled. "auto": trajectories, or blocks of steps if there is one long trajectory only. See
+        `inference.unit_moments`.
+    block_length : int, optional
+        Steps per block; default chosen from the data.
     reward : callable or array, optional
         Per-step reward as a function of the states; default the logged rewards.
-    method, statistic, subsample_size, n_resamples
-        What is resampled and how, as in `LSTD`.
-    solver, average, on_failure, n_jobs, memory_budget, random_state
-        As in `LSTD`.
+    method : {"replay", "recommended"}
+        "replay": the average over subsets as set up below. "recommended": a penalty balanced on every subset,
+        with subsets that suit the problem; for data that may leave some direction undetermined. It takes
+        `n_resamples` (100 by default) and chooses the rest; `recommendation_` says what and why.
+    statistic : str
+        How subsets are drawn: "U" without, "V" with replacement, "balanced", "partition", "complete" and
+        more; see `make_plan`.
+    subsample_size : int, float or "auto"
+        Units per subset, or their share; None is a half. "auto": half, or more where half-samples cross
+        singularity.
+    n_resamples : int or "auto", optional
+        Number of subsets. "auto" (default): until Monte-Carlo noise is 1 % of the variance. None is 500, or
+        n // k for a partition.
+    solver : Solver, optional
+        How each small system is solved; default `solvers.Auto()`.
+    average : {"auto", "mean", "controlled", "median", "trimmed"}
+        How the answers are combined. "auto" takes the control variate where it is safe, else the mean.
+        Medians and trimmed means are of predictions, and bear subsets that explode.
+    on_failure : {"warn", "raise", "drop"}
+        What to do about singular subsets. They are never averaged.
+    n_jobs : int, optional
+        Threads, as in scikit-learn. Results do not depend on it, up to rounding.
+    memory_budget : int, optional
+        Bytes for working arrays; default the setting of `config_context`.
+    random_state : None, int, RandomState or Generator
+        Seed of the subsets: the same one gives the same numbers.
 
     Attributes
     ----------
     features_ : ActionFeatures
         Features of state and action, in the order of ``estimate_.theta``.
-    estimate_, plug_in_ : Estimate
-    basis_, moments_, plan_
+    estimate_ : Estimate
+        The replayed estimate; `estimate_.replicates` holds the single answers.
+    plug_in_ : Estimate
+        The estimate from all data at once.
+    plan_ : ResamplingPlan or None
+        The subsets; None where "recommended" hands the plug-in back.
+    moments_ : Moments or FactoredMoments
         What they were made from.
+    grouping_ : Grouping or None
+        Which units are drawn together, where single ones would have cost many times the plug-in.
+    choices_ : dict of str to Choice
+        What "auto" stood for, how many groups there are, and why.
+    recommendation_ : Recommendation
+        Only with ``method="recommended"``: what was chosen, and why.
+    basis_ : Basis
+        The basis, with what it took from the data.
+
+    Raises
+    ------
+    SingularReplicateError
+        In `fit`, if the data leave the moment matrix numerically singular and the solver has no answer to
+        that.
+
+    See Also
+    --------
+    LSPI : Finds a policy, evaluating each by LSTDQ.
+    LSTD : Values of states under the policy that acted.
+    lstd_q_moments : The moments behind it.
+
+    References
+    ----------
+    Lagoudakis and Parr (2003), Least-squares policy iteration, JMLR 4.
 
     Examples
     --------
@@ -96,7 +152,7 @@ class LSTDQ(PolicyEvaluation):
         reward: RewardLike = None,
         on_failure: str = "warn",
         n_jobs: int | None = None,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.basis = basis
@@ -120,21 +176,52 @@ class LSTDQ(PolicyEvaluation):
         self.memory_budget = memory_budget
         self.random_state = random_state
 
-    def predict(self, X: ArrayLike, actions: ArrayLike | None = None) -> FloatArray:
+    def predict(  # type: ignore[override]  # actions come second, as everywhere in this class
+        self, X: ArrayLike, actions: ArrayLike | None = None, return_std: bool = False
+    ) -> Any:
         """Return the value of `actions` in the states `X`; without actions, that of the policy's.
 
         Parameters
         ----------
         X : array-like of shape (m, d)
+            States.
         actions : array-like of shape (m,) or (m, a), optional
+            One for each state.
+        return_std : bool
+            Whether to return the standard error as well.
 
         Returns
         -------
-        ndarray of shape (m,)
+        values : array of shape (m,)
+            In the kind of array that `X` is.
+        std : array of the same shape
+            Only with ``return_std=True``.
         """
-        check_is_fitted(self)
-        values: FloatArray = like(self.estimate_.predict(self._pairs(X, actions)), X)
-        return values
+        return self._answer(X, self._pairs(X, actions), return_std)
+
+    def predict_members(self, X: ArrayLike, actions: ArrayLike | None = None) -> Any:
+        """Return the value of `actions` (default the policy's) by every member, shape (B, m).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            States.
+        actions : array-like of shape (m,) or (m, a), optional
+            One for each state.
+        """
+        return self._answers_of_members(X, self._pairs(X, actions))
+
+    def plug_in_predict(self, X: ArrayLike, actions: ArrayLike | None = None) -> Any:
+        """Return the value of `actions` (default the policy's) from all data at once, shape (m,).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            States.
+        actions : array-like of shape (m,) or (m, a), optional
+            One for each state.
+        """
+        return self._plug_in_answer(X, self._pairs(X, actions))
 
     def confidence_interval(
         self,
@@ -145,22 +232,59 @@ class LSTDQ(PolicyEvaluation):
         value_range: tuple[float, float] | None = None,
         insist: bool | None = None,
     ) -> Interval:
-        """Return the confidence interval of `predict(X, actions)`; see `LSTD.confidence_interval`."""
-        check_is_fitted(self)
-        interval = self.estimate_.confidence_interval(
-            self._pairs(X, actions), confidence_level, value_range=value_range, insist=insist
-        )
-        return interval.map(lambda end: like(end, X))
+        """Return the confidence interval of the value of `actions` (default the policy's) in the states `X`.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            States.
+        confidence_level : float in (0, 1)
+            How often intervals made like this one cover.
+        actions : array-like of shape (m,) or (m, a), optional
+            One for each state.
+        value_range : (low, high), optional
+            Where values are known to lie; default [r_min, r_max] / (1 - discount) of the logged rewards. It
+            bounds what the data leave open.
+        insist : bool, optional
+            Deprecated, without effect.
+
+        Returns
+        -------
+        Interval
+            Arrays `low` and `high` of shape (m,); `parts` and `sentences` say what they are made of.
+        """
+        asked = self._pairs(X, actions)
+        return self._interval(X, asked, confidence_level, value_range=value_range, insist=insist)
 
     def diagnose(self, X: ArrayLike | None = None, actions: ArrayLike | None = None) -> Diagnosis:
-        """Say whether replay helped, whether intervals hold, and what to do; at the points if given."""
+        """Say whether replay helped, whether intervals hold, and what to do; at the points if given.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), optional
+            States that matter; default the coefficients themselves.
+        actions : array-like of shape (m,) or (m, a), optional
+            One for each state; default the policy's.
+        """
         check_is_fitted(self)
         if X is None:
-            return self.estimate_.diagnose()
-        return self.estimate_.diagnose(self._pairs(X, actions))
+            return self._diagnosis(None, None)
+        return self._diagnosis(self._pairs(X, actions), self._pair_places(X, actions))
 
     def _pairs(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray:
+        check_is_fitted(self)
         return self._features(X) if actions is None else self.features_.at(X, actions)
+
+    def _pair_places(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray | None:
+        """Return states, or states and continuous actions side by side, as the data are remembered."""
+        states = check_array(X, "X", ndim=(1, 2))
+        states = states[:, None] if states.ndim == 1 else states
+        if self.features_.n_actions is not None:
+            return states
+        taken = np.asarray(self.policy(states) if actions is None else to_numpy(actions), dtype=np.float64)
+        if taken.ndim == 3:  # several draws for each state
+            taken = taken.mean(axis=1)
+        return np.concatenate([states, taken.reshape(len(states), -1)], axis=1)
 
     def _features(self, X: ArrayLike) -> FloatArray:
         return self.features_.under(self.policy, X)
@@ -183,31 +307,44 @@ class LSTDQ(PolicyEvaluation):
         # With continuous actions the visited points are pairs, for which the policy has no use.
         return super()._questions() if self.features_.n_actions else None
 
+    def _step_places(self, data: Trajectories) -> FloatArray:
+        states, actions = data.transitions().states, action_rows(data)
+        return np.concatenate([states, actions.reshape(len(states), -1).astype(np.float64)], axis=1)
+
+    def _step_weights(self, data: Trajectories, steps: FactoredMoments) -> Any:
+        ratios = step_ratios(self.importance, data)
+        return 1.0 if ratios is None else ratios
+
     def _places(self, data: Trajectories) -> FloatArray:
         actions = action_rows(data)
         if actions.ndim == 1:
             return data.states
         return np.concatenate([data.transitions().states, actions], axis=1)
 
-    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments | SparseMoments:
-        self._prepare(data, rng)
+    def _prepare(self, data: Any, rng: np.random.Generator | None) -> None:
+        super()._prepare(data, rng)
         if rng is not None:
             n_actions = discrete_actions(data, self.policy, self.n_actions)
             self.features_ = ActionFeatures(self.basis_, n_actions)
+
+    def _sparse_moments(self, data: Trajectories, rng: np.random.Generator | None) -> SparseMoments | None:
         n_actions = self.features_.n_actions
         unit = None if n_actions is None else self._table_units(data, self.features_.n_basis, rng)
-        if unit is not None and n_actions is not None:
-            return sparse_lstd_q_moments(
-                data,
-                self.basis_,
-                unit,
-                policy=self.policy,
-                n_actions=n_actions,
-                discount=self.discount if self.discount_rate is None else None,
-                discount_rate=self.discount_rate,
-                importance=self.importance,
-                reward=self.reward,
-            )
+        if unit is None or n_actions is None:
+            return None
+        return sparse_lstd_q_moments(
+            data,
+            self.basis_,
+            unit,
+            policy=self.policy,
+            n_actions=n_actions,
+            discount=self.discount if self.discount_rate is None else None,
+            discount_rate=self.discount_rate,
+            importance=self.importance,
+            reward=self.reward,
+        )
+
+    def _steps(self, data: Trajectories) -> FactoredMoments:
         steps = lstd_q_moments(
             data,
             self.basis_,
@@ -219,4 +356,5 @@ class LSTDQ(PolicyEvaluation):
             reward=self.reward,
             factored=True,
         )
-        return self._in_units(steps, data)
+        assert isinstance(steps, FactoredMoments)
+        return steps

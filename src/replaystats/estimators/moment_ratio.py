@@ -10,10 +10,9 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array
-from ..engine import DEFAULT_MEMORY_BUDGET
 from ..moments import HeldMoments, Moments
 from ..solvers import Solver
-from ._replayed import ReplayedMoments
+from .moments import ReplayedMoments
 
 
 class MomentRatio(ReplayedMoments):
@@ -25,17 +24,64 @@ class MomentRatio(ReplayedMoments):
         Takes the data, returns an array of shape (n, q, q).
     f : callable
         Takes the data, returns an array of shape (n, q) or (n, q, n_outputs).
-    method, statistic, subsample_size, n_resamples
-        What is resampled and how, as in `LSTD`.
-    solver, average, on_failure, n_jobs, memory_budget, random_state
-        As in `LSTD`.
+    method : {"replay", "recommended"}
+        "replay": the average over subsets as set up below. "recommended": a penalty balanced on every subset,
+        with subsets that suit the problem; for data that may leave some direction undetermined. It takes
+        `n_resamples` (100 by default) and chooses the rest; `recommendation_` says what and why.
+    statistic : str
+        How subsets are drawn: "U" without, "V" with replacement, "balanced", "partition", "complete" and
+        more; see `make_plan`.
+    subsample_size : int, float or "auto"
+        Units per subset, or their share; None is a half. "auto": half, or more where half-samples cross
+        singularity.
+    n_resamples : int or "auto", optional
+        Number of subsets. "auto" (default): until Monte-Carlo noise is 1 % of the variance. None is 500, or
+        n // k for a partition.
+    solver : Solver, optional
+        How each small system is solved; default `solvers.Auto()`.
+    average : {"auto", "mean", "controlled", "median", "trimmed"}
+        How the answers are combined. "auto" takes the control variate where it is safe, else the mean.
+        Medians and trimmed means are of predictions, and bear subsets that explode.
+    on_failure : {"warn", "raise", "drop"}
+        What to do about singular subsets. They are never averaged.
+    n_jobs : int, optional
+        Threads, as in scikit-learn. Results do not depend on it, up to rounding.
+    memory_budget : int, optional
+        Bytes for working arrays; default the setting of `config_context`.
+    random_state : None, int, RandomState or Generator
+        Seed of the subsets: the same one gives the same numbers.
 
     Attributes
     ----------
-    estimate_, plug_in_ : Estimate
-        ``estimate_.theta`` is the replayed parameter.
-    moments_, plan_
+    estimate_ : Estimate
+        The replayed estimate; `estimate_.replicates` holds the single answers.
+    plug_in_ : Estimate
+        The estimate from all data at once.
+    plan_ : ResamplingPlan or None
+        The subsets; None where "recommended" hands the plug-in back.
+    moments_ : Moments or FactoredMoments
         What they were made from.
+    grouping_ : Grouping or None
+        Which units are drawn together, where single ones would have cost many times the plug-in.
+    choices_ : dict of str to Choice
+        What "auto" stood for, how many groups there are, and why.
+    recommendation_ : Recommendation
+        Only with ``method="recommended"``: what was chosen, and why.
+
+    Raises
+    ------
+    SingularReplicateError
+        In `fit`, if the data leave the moment matrix numerically singular and the solver has no answer to
+        that.
+
+    See Also
+    --------
+    LSTD : The same for the value of a policy.
+    Moments : g and f as arrays, for the functional core.
+
+    References
+    ----------
+    Hall (2005), Generalized Method of Moments, for what g and f may be.
 
     Examples
     --------
@@ -67,7 +113,7 @@ class MomentRatio(ReplayedMoments):
         average: str = "auto",
         on_failure: str = "warn",
         n_jobs: int | None = None,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.g = g

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.typing import FloatArray
 from ..basis import Basis
 from ..data import Trajectories
-from ..engine import DEFAULT_MEMORY_BUDGET
-from ..moments import HeldMoments, phibe_moments
+from ..moments import FactoredMoments, phibe_moments
 from ..moments.rewards import RewardLike
 from ..solvers import Solver
-from ._replayed import PolicyEvaluation
+from .policy import PolicyEvaluation
 
 
 @takes_arrays_of(*LIBRARIES, where="host; predictions in the kind they were asked in")
@@ -38,16 +38,71 @@ class PhiBE(PolicyEvaluation):
         Divide every function by its root mean square over the states, so that a penalty treats all alike.
     reward : callable or array, optional
         Reward rate as a function of the states; default logged rewards / dt.
-    unit, block_length, method, statistic, subsample_size, n_resamples
-        What is resampled and how, as in `LSTD`.
-    solver, average, on_failure, n_jobs, memory_budget, random_state
-        As in `LSTD`.
+    unit : {"auto", "trajectory", "block", "window"} or array-like of labels
+        What is resampled. "auto": trajectories, or blocks of steps if there is one long trajectory only. See
+        `inference.unit_moments`.
+    block_length : int, optional
+        Steps per block; default chosen from the data.
+    method : {"replay", "recommended"}
+        "replay": the average over subsets as set up below. "recommended": a penalty balanced on every subset,
+        with subsets that suit the problem; for data that may leave some direction undetermined. It takes
+        `n_resamples` (100 by default) and chooses the rest; `recommendation_` says what and why.
+    statistic : str
+        How subsets are drawn: "U" without, "V" with replacement, "balanced", "partition", "complete" and
+        more; see `make_plan`.
+    subsample_size : int, float or "auto"
+        Units per subset, or their share; None is a half. "auto": half, or more where half-samples cross
+        singularity.
+    n_resamples : int or "auto", optional
+        Number of subsets. "auto" (default): until Monte-Carlo noise is 1 % of the variance. None is 500, or
+        n // k for a partition.
+    solver : Solver, optional
+        How each small system is solved; default `solvers.Auto()`.
+    average : {"auto", "mean", "controlled", "median", "trimmed"}
+        How the answers are combined. "auto" takes the control variate where it is safe, else the mean.
+        Medians and trimmed means are of predictions, and bear subsets that explode.
+    on_failure : {"warn", "raise", "drop"}
+        What to do about singular subsets. They are never averaged.
+    n_jobs : int, optional
+        Threads, as in scikit-learn. Results do not depend on it, up to rounding.
+    memory_budget : int, optional
+        Bytes for working arrays; default the setting of `config_context`.
+    random_state : None, int, RandomState or Generator
+        Seed of the subsets: the same one gives the same numbers.
 
     Attributes
     ----------
-    estimate_, plug_in_ : Estimate
-    basis_, moments_, plan_
+    estimate_ : Estimate
+        The replayed estimate; `estimate_.replicates` holds the single answers.
+    plug_in_ : Estimate
+        The estimate from all data at once.
+    plan_ : ResamplingPlan or None
+        The subsets; None where "recommended" hands the plug-in back.
+    moments_ : Moments or FactoredMoments
         What they were made from.
+    grouping_ : Grouping or None
+        Which units are drawn together, where single ones would have cost many times the plug-in.
+    choices_ : dict of str to Choice
+        What "auto" stood for, how many groups there are, and why.
+    recommendation_ : Recommendation
+        Only with ``method="recommended"``: what was chosen, and why.
+    basis_ : Basis
+        The basis, with what it took from the data.
+
+    Raises
+    ------
+    SingularReplicateError
+        In `fit`, if the data leave the moment matrix numerically singular and the solver has no answer to
+        that.
+
+    See Also
+    --------
+    LSTD : Values in discrete time.
+    phibe_moments : The moments behind it.
+
+    References
+    ----------
+    Zhu (2024), PhiBE: A PDE-based Bellman equation for continuous time policy evaluation, arXiv:2405.12535.
 
     Examples
     --------
@@ -79,7 +134,7 @@ class PhiBE(PolicyEvaluation):
         reward: RewardLike = None,
         on_failure: str = "warn",
         n_jobs: int | None = None,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.basis = basis
@@ -103,8 +158,7 @@ class PhiBE(PolicyEvaluation):
         self.memory_budget = memory_budget
         self.random_state = random_state
 
-    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:
-        self._prepare(data, rng)
+    def _steps(self, data: Trajectories) -> FactoredMoments:
         steps = phibe_moments(
             data,
             self.basis_,
@@ -116,7 +170,14 @@ class PhiBE(PolicyEvaluation):
             held_actions=self.held_actions,
             factored=True,
         )
-        return self._in_units(steps, data)
+        assert isinstance(steps, FactoredMoments)
+        return steps
+
+    def _step_places(self, data: Trajectories) -> FloatArray:
+        return np.asarray(data.windows(self.order, stride=self.window_stride).states[:, 0])
+
+    def _step_weights(self, data: Trajectories, steps: FactoredMoments) -> Any:
+        return steps.left.any(axis=1)  # windows without a weight are not used
 
     def _horizon(self, data: Trajectories) -> float:
         return 1.0 / self.discount_rate if self.discount_rate > 0 else np.inf

@@ -10,18 +10,20 @@ from sklearn.base import clone, is_regressor
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._core.arrays import on_host
+from .._core.arrays import on_host, take_rows
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.choice import Choice
+from .._core.config import config_context
 from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import FloatArray
 from .._core.validation import check_length
 from ..choosing.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
-from ..engine.learner import LearnerReplicates, replicate_learner, take_rows
-from ..engine.sums import DEFAULT_MEMORY_BUDGET
+from ..choosing.sizes import FIRST_RESAMPLES
+from ..engine.learner import LearnerReplicates, replicate_learner
 from ..plans import ResamplingPlan, make_plan
-from ._regression import AUTO_START, ReplayedRegression, is_auto
+from .base import is_auto
+from .regression import ReplayedRegression
 
 # subsample_size="auto": shares of n to compare, and members to compare them with.
 CANDIDATE_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
@@ -49,33 +51,50 @@ class ReplayRegressor(ReplayedRegression):
     n_resamples : int or "auto", optional
         Number of subsets B. None is 500, or n // k for a partition. "auto" adds subsets until Monte-Carlo
         noise is at most 1 % of the variance of the mean, or there are 2000.
+    average : {"auto", "mean", "median", "trimmed"}
+        How the members' predictions are combined; "auto" is the mean. Medians and trimmed means bear members
+        that explode.
     oob_score : bool
         Whether to compute `oob_prediction_` and `oob_score_` in `fit`.
+    on_failure : {"warn", "raise", "drop"}
+        What to do about subsets on which the regressor's own `fit` raises an error. They take no part in
+        averages; if none is left, that error is raised.
     n_jobs : int, optional
         Workers of joblib, over subsets.
-    memory_budget : int
-        Bytes that the predictions of all members may take at a time, default 1 GiB.
+    memory_budget : int, optional
+        Bytes that the predictions of all members may take at a time; default the setting of `config_context`.
     random_state : None, int, RandomState or Generator
         Seed of the subsets, and of the members if they are random themselves.
 
     Attributes
     ----------
-    replicates_ : LearnerReplicates
-        The fitted members.
+    estimate_ : Estimate
+        The combined answer; ``estimate_.members.models`` are the fitted members.
     plan_ : ResamplingPlan
         The subsets as drawn or given.
     choices_ : dict of str to Choice
         For every parameter that was "auto": the value and why.
     oob_prediction_ : ndarray of shape (n,) or (n, n_outputs)
-        Prediction of every observation by the subsets without it; NaN where there is none.
+        Prediction of every observation by the subsets without it; NaN where there is none. Only with
+        ``oob_score=True``.
     oob_score_ : float
-        R^2 of the out-of-bag predictions.
+        R^2 of the out-of-bag predictions. Only with ``oob_score=True``.
     X_fit_, y_fit_
         Training data.
+
+    Raises
+    ------
+    TypeError
+        In `fit`, if `estimator` is no regressor; else what its own `fit` raises on every subset.
 
     See Also
     --------
     ReplayKernelRidge : Batched, and far faster, for kernel ridge regression.
+
+    References
+    ----------
+    Breiman (1996), Bagging predictors, Machine Learning 24; Wager, Hastie and Efron (2014), Confidence
+    intervals for random forests: the jackknife and the infinitesimal jackknife, JMLR 15.
 
     Examples
     --------
@@ -91,8 +110,6 @@ class ReplayRegressor(ReplayedRegression):
     True
     """
 
-    replicates_: LearnerReplicates
-
     def __init__(
         self,
         estimator: Any,
@@ -100,16 +117,20 @@ class ReplayRegressor(ReplayedRegression):
         statistic: str = "U",
         subsample_size: Any = 0.5,
         n_resamples: int | str | None = None,
+        average: str = "auto",
         oob_score: bool = False,
+        on_failure: str = "warn",
         n_jobs: int | None = None,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.statistic = statistic
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples
+        self.average = average
         self.oob_score = oob_score
+        self.on_failure = on_failure
         self.n_jobs = n_jobs
         self.memory_budget = memory_budget
         self.random_state = random_state
@@ -129,24 +150,23 @@ class ReplayRegressor(ReplayedRegression):
         """
         if not (hasattr(self.estimator, "fit") and is_regressor(self.estimator)):
             raise TypeError(must_be("estimator", "a scikit-learn regressor", repr(self.estimator)))
+        self._check_parameters()
+        self._forget()
         self.X_fit_, self.y_fit_ = self._check_training(on_host(X), on_host(y))
-        self._fit_params, self._plug_in, self._calibrated = fit_params, None, None
+        self._fit_params, self._plug_in = fit_params, None
         rng = as_generator(self.random_state)
         self.choices_ = {}
         size = self.subsample_size
         if is_auto(size) and plan is None:
             self.choices_["subsample_size"] = self._choose_size(rng)
             size = self.choices_["subsample_size"].value
-        start = self._first_resamples()
-        self.plan_ = self._plan_for(self.X_fit_.shape[0], plan, self.statistic, size, start, rng)
-        seed = draw_seed(rng)
-        self.replicates_ = self._replicate(self.plan_, seed)
-        if is_auto(self.n_resamples) and plan is None:
-            self.plan_ = self._grow_resamples(self._extended, self.plan_)
-        self._set_oob()
-        return self
+        size, start = 0.5 if size is None else size, self._first_resamples()
+        drawn = self._plan_for(self.X_fit_.shape[0], plan, self.statistic, size, start, rng)
+        with config_context(memory_budget=self.memory_budget):
+            members = self._replicate(drawn, draw_seed(rng), self.on_failure)
+            return self._combine(members, grow=is_auto(self.n_resamples) and plan is None)
 
-    def _replicate(self, plan: ResamplingPlan, seed: int) -> LearnerReplicates:
+    def _replicate(self, plan: ResamplingPlan, seed: int, on_failure: str = "drop") -> LearnerReplicates:
         return replicate_learner(
             self.estimator,
             self.X_fit_,
@@ -154,18 +174,13 @@ class ReplayRegressor(ReplayedRegression):
             plan,
             seed=seed,
             fit_params=self._fit_params,
+            on_failure=on_failure,
             n_jobs=self.n_jobs,
-        )
-
-    def _extended(self, plan: ResamplingPlan) -> LearnerReplicates:
-        """Return members for a plan that begins as that of `replicates_` does; only new ones are fitted."""
-        return self.replicates_.extended(
-            self.estimator, self.X_fit_, self.y_fit_, plan, fit_params=self._fit_params
         )
 
     def _first_resamples(self) -> int | None:
         """Return the number of subsets to begin with."""
-        return AUTO_START if isinstance(self.n_resamples, str) else self.n_resamples
+        return FIRST_RESAMPLES if is_auto(self.n_resamples) else self.n_resamples
 
     def _choose_size(self, rng: np.random.Generator) -> Choice:
         n, seed = self.X_fit_.shape[0], draw_seed(rng)
@@ -175,7 +190,7 @@ class ReplayRegressor(ReplayedRegression):
         for size in sizes:
             draw = partial(make_plan, n, statistic=self.statistic, subsample_size=size, rng=rng)
             members = self._replicate(draw(n_resamples=PILOT_MODELS), seed)
-            subsets, values = members.plan.indices(), members.predict_members(take_rows(self.X_fit_, rows))
+            subsets, values = members.plan.indices(), members.values(take_rows(self.X_fit_, rows))
             averaged = n_averaged(draw(n_resamples=self._first_resamples()))
             errors.append(out_of_bag_errors(values, subsets, rows, self._targets[rows], n_averaged=averaged))
         return choose_size(sizes, errors, n)
@@ -188,10 +203,8 @@ class ReplayRegressor(ReplayedRegression):
             self._plug_in = clone(self.estimator).fit(self.X_fit_, self.y_fit_, **self._fit_params)
         return self._plug_in
 
-    def plug_in_predict(self, X: Any) -> FloatArray:
-        """Return the prediction of the one fit on all observations."""
-        plug_in = self.plug_in_
-        return np.asarray(plug_in.predict(self._check_points(X)))
+    def _plug_in_at(self, asked: Any) -> FloatArray:
+        return np.asarray(self.plug_in_.predict(asked))
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, Any]:
         if hasattr(X, "iloc"):  # a frame stays one: the members may select its columns by name
@@ -211,15 +224,6 @@ class ReplayRegressor(ReplayedRegression):
         """Leave to the members what only they know: types and missing values."""
         accept_sparse = ["csr"] if get_tags(self.estimator).input_tags.sparse else False
         return {"dtype": None, "ensure_all_finite": False, "accept_sparse": accept_sparse}
-
-    def _mean(self, X: Any) -> FloatArray:
-        weights = self.replicates_.plan.subset_weights
-        step = max(1, self.memory_budget // (16 * len(self.replicates_) * self._targets.shape[1]))
-        blocks = (self._members(X[start : start + step]) for start in range(0, X.shape[0], step))
-        return np.concatenate([np.average(members, axis=0, weights=weights) for members in blocks])
-
-    def _members(self, X: Any) -> FloatArray:
-        return self.replicates_.predict_members(X)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

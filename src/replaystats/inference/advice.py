@@ -1,4 +1,4 @@
-"""What to do, in one of five phrases and one sentence; and the paper's conditions in plain words."""
+"""What to do, in one of six phrases and one sentence; and the paper's conditions in plain words."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from .validity import HEAVY_TAIL, ROBUST_CROSSING, WEAK_SEPARATION
 WORTHWHILE = 0.97
 # With more prediction points than this outside the data, no estimator helps.
 TOO_MANY_OUTSIDE = 0.2
+# With more Monte-Carlo noise than this in a variance, nothing is predicted from it.
+TOO_NOISY = 0.5
 # What "goes to zero" is taken to mean at a given n.
 SMALL = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recommendation:
+class Advice:
     """An action and the sentence that justifies it."""
 
     action: str
@@ -100,33 +102,33 @@ def recommend(
     error_ratio: float | None,
     variance_ratio: float | None,
     outside_share: float | None,
-) -> Recommendation:
+) -> Advice:
     """Choose what to do, worst trouble first."""
     if outside_share is not None and outside_share > TOO_MANY_OUTSIDE:
         why = f"{outside_share:.0%} of the prediction points lie where there are no data."
-        return Recommendation(action="collect data there", why=why)
+        return Advice(action="collect data there", why=why)
     if singular:
         why = f"Nothing can be averaged away: {singular}. A penalty (or more data) has to choose."
-        return Recommendation(action="add ridge", why=why)
+        return Advice(action="add ridge", why=why)
     unstable = crossing_share + failed_share
     if unstable > ROBUST_CROSSING:
         why = f"{unstable:.1%} of the subsets have a singular matrix or lie beyond one."
-        return Recommendation(action="add ridge", why=why)
+        return Advice(action="add ridge", why=why)
     if unstable > 0 or tail_index < HEAVY_TAIL:
         why = "A few subsets explode, which ruins their mean and leaves their median alone."
-        return Recommendation(action="take the median", why=why)
+        return Advice(action="take the median", why=why)
     if separation < WEAK_SEPARATION:
         why = (
             f"The moment matrix is only {separation:.1f} standard errors from a singular one (a weak "
             "instrument, say): estimates are biased and normal intervals rough, and a penalty steadies both."
         )
-        return Recommendation(action="add ridge", why=why)
+        return Advice(action="add ridge", why=why)
     if error_ratio is not None and variance_ratio is not None and error_ratio < WORTHWHILE:
         why = (
             f"Replay is predicted to have {variance_ratio:.2f} times the plug-in's variance and "
             f"{error_ratio:.2f} times its mean squared error."
         )
-        return Recommendation(action="replay", why=why)
+        return Advice(action="replay", why=why)
     if error_ratio is None or variance_ratio is None:
         why = "No gain from replay can be predicted here."
     else:
@@ -134,4 +136,24 @@ def recommend(
             f"Replay is predicted to have {variance_ratio:.2f} times the plug-in's variance and "
             f"{error_ratio:.2f} times its mean squared error: no gain worth having."
         )
-    return Recommendation(action="keep the plug-in", why=why)
+    return Advice(action="keep the plug-in", why=why)
+
+
+def recommend_members(
+    *, variance_ratio: float | None, monte_carlo_share: float, outside_share: float | None
+) -> Advice:
+    """Choose what to do about members of which only the answers are known."""
+    if outside_share is not None and outside_share > TOO_MANY_OUTSIDE:
+        why = f"{outside_share:.0%} of the prediction points lie where there are no data."
+        return Advice(action="collect data there", why=why)
+    if monte_carlo_share > TOO_NOISY:
+        why = (
+            f"Monte-Carlo noise is {monte_carlo_share:.0%} of the variance: nothing can be told from it yet."
+        )
+        return Advice(action="add subsets", why=why)
+    if variance_ratio is None:
+        return Advice(action="keep the plug-in", why="No gain from replay can be predicted here.")
+    told = f"Replay is predicted to have {variance_ratio:.2f} times the variance of one fit on all rows"
+    if variance_ratio < WORTHWHILE:
+        return Advice(action="replay", why=f"{told}; whether smaller subsets add bias, errors have to tell.")
+    return Advice(action="keep the plug-in", why=f"{told}: no gain worth having.")

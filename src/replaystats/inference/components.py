@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -107,19 +108,37 @@ class ReplayVariance:
             return 4 * self.n_used
         return max(1, math.ceil(self.n_used * noise * (1 - share) / (share * sampling)))
 
+    @classmethod
+    def joined(cls, blocks: list[ReplayVariance]) -> ReplayVariance:
+        """Return the variances of consecutive blocks of points as one."""
+        if len(blocks) == 1:
+            return blocks[0]
+        return replace(
+            blocks[0],
+            sampling=np.concatenate([block.sampling for block in blocks]),
+            monte_carlo=np.concatenate([block.monte_carlo for block in blocks]),
+            raw=np.concatenate([block.raw for block in blocks]),
+            replicate=np.concatenate([block.replicate for block in blocks]),
+            delete_d=np.concatenate([block.delete_d for block in blocks]),
+        )
+
     def plus(self, correction: FloatArray) -> ReplayVariance:
         """Return the same with a correction of the sampling part added."""
         return replace(self, sampling=self.sampling + correction, raw=self.raw + correction)
 
     def components(self, X: FloatArray | None = None) -> ReplayVariance:
         """Return, from covariances of theta, the variances of X theta (of theta itself for None)."""
+        return self.each(lambda covariance: variance_at(X, covariance))
+
+    def each(self, function: Callable[[Any], Any]) -> ReplayVariance:
+        """Return the same with a function applied to every part."""
         return replace(
             self,
-            sampling=variance_at(X, self.sampling),
-            monte_carlo=variance_at(X, self.monte_carlo),
-            raw=variance_at(X, self.raw),
-            replicate=variance_at(X, self.replicate),
-            delete_d=variance_at(X, self.delete_d),
+            sampling=function(self.sampling),
+            monte_carlo=function(self.monte_carlo),
+            raw=function(self.raw),
+            replicate=function(self.replicate),
+            delete_d=function(self.delete_d),
         )
 
     def _sums(self) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from .._core.linalg import ROUNDING, scaled_singular_values
 from .._core.typing import ArrayLike, FloatArray
 from ..plans import ResamplingPlan
 from . import diagnosis_view
-from .advice import Condition, paper_conditions, recommend
+from .advice import Condition, paper_conditions, recommend, recommend_members
 from .components import ReplayVariance
 from .crossing import smallest_eigenvalues
 from .measures import MONTE_CARLO_TARGET, plug_in_bias, predicted_gain, replay_bias
@@ -25,33 +25,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Diagnosis:
-    """What the replicates say about the estimate; prints as a short report.
+    """What the members say about the estimate; prints as a short report.
+
+    What only a ratio of moments has (its matrix, subsets that cross singularity) is None for other members.
 
     Attributes
     ----------
     method : str
         How the estimate was made.
-    plan : ResamplingPlan
-        Of the replicates looked at; for the plug-in, a pilot of 256 half-samples.
-    condition_number : float
+    plan : ResamplingPlan or None
+        Of the members looked at; for the plug-in, a pilot of 256 half-samples. None where members are not
+        made on random subsets.
+    condition_number : float or None
         Of the moment matrix of all observations, rows and columns brought to one size.
-    numerical_rank, n_basis : int
+    numerical_rank, n_basis : int or None
         Singular values of the same matrix above rounding level (8 q eps of the largest), out of q.
-    crossing_share : float
+    crossing_share : float or None
         Share of subsets between which and the data the moment matrix becomes singular.
-    smallest_eigenvalues : ndarray of shape (B,)
+    smallest_eigenvalues : ndarray of shape (B,) or None
         Of the subsets' matrices relative to the expected one: 1 is safe, 0 is singular.
-    separation : float
+    separation : float or None
         How many standard errors the moment matrix of all data is away from a singular one: the t statistic
         of the first stage, for an instrumental variable. Below 4, normal intervals around means are rough.
-    tail_index : float
+    tail_index : float or None
         Of the replicates; below 2 they have no variance.
     variance_ratio : float or None
         Predicted variance of complete replay over that of the plug-in, summed over the functionals. None
         where subsets cross singularity: nothing predicts it there.
     error_ratio : float or None
-        The same for the mean squared error, bias included.
-    bias : ndarray of shape (m,) or (m, n_outputs)
+        The same for the mean squared error, bias included; for ratios of moments.
+    plug_in_variance : ndarray of shape (m,) or (m, n_outputs), or None
+        Of one fit on all observations: its jackknife, or for other members the delete-d jackknife from
+        their spread, to which a fit on k observations stands for one on n.
+    zeta_1k, zeta_kk : ndarray of shape (m,) or (m, n_outputs), or None
+        Variance components of one member: of its projection on a single observation, and of all of it.
+    bias : ndarray of shape (m,) or (m, n_outputs), or None
         Estimated bias of the estimate, per functional.
     monte_carlo_share : float
         Share of the variance that more subsets would remove.
@@ -65,23 +73,26 @@ class Diagnosis:
     reasons : tuple of str
         Why not.
     recommendation : str
-        "keep the plug-in", "replay", "take the median", "add ridge" or "collect data there".
+        "keep the plug-in", "replay", "add subsets", "take the median", "add ridge" or "collect data there".
     why : str
         One sentence.
     """
 
     method: str
-    plan: ResamplingPlan
-    condition_number: float
-    numerical_rank: int
-    n_basis: int
-    crossing_share: float
-    smallest_eigenvalues: FloatArray
-    separation: float
-    tail_index: float
+    plan: ResamplingPlan | None
+    condition_number: float | None = None
+    numerical_rank: int | None = None
+    n_basis: int | None = None
+    crossing_share: float | None = None
+    smallest_eigenvalues: FloatArray | None = None
+    separation: float | None = None
+    tail_index: float | None = None
     variance_ratio: float | None
     error_ratio: float | None
-    bias: FloatArray
+    plug_in_variance: FloatArray | None
+    zeta_1k: FloatArray | None
+    zeta_kk: FloatArray | None
+    bias: FloatArray | None = None
     monte_carlo_share: float
     n_resamples_needed: int
     conditions: tuple[Condition, ...]
@@ -135,18 +146,13 @@ def diagnose(
     replicates = validity.replicates
     singular_values = scaled_singular_values(replicates.moments.total()[0])
     gain = predicted_gain(validity, X)
-    if covariance is None:
-        bias, (share, needed) = plug_in_bias(validity, X), (0.0, 0)
-    else:
-        bias, parts = replay_bias(validity, X), covariance.components(X)
-        share, needed = parts.monte_carlo_share, parts.n_resamples_for(MONTE_CARLO_TARGET)
+    parts = None if covariance is None else covariance.components(X)
+    bias = plug_in_bias(validity, X) if parts is None else replay_bias(validity, X)
     eigenvalues = np.full(len(replicates), np.nan)
     if validity.linear is not None:
         eigenvalues = smallest_eigenvalues(replicates, validity.linear)
     reasons = validity.doubts(method)
-    outside = None
-    if points is not None and observed is not None:
-        outside = float(outside_support(points, observed).mean())
+    outside = _outside_share(points, observed)
     advice = recommend(
         singular=validity.singular,
         crossing_share=validity.crossing_share,
@@ -170,13 +176,74 @@ def diagnose(
         tail_index=validity.tail_index,
         variance_ratio=None if gain is None else gain.variance_ratio,
         error_ratio=None if gain is None else gain.error_ratio,
+        plug_in_variance=None if gain is None else gain.plug_in_variance,
+        zeta_1k=None if parts is None else parts.zeta_1k,
+        zeta_kk=None if parts is None else parts.zeta_kk,
         bias=bias,
-        monte_carlo_share=share,
-        n_resamples_needed=needed,
-        conditions=() if covariance is None else paper_conditions(replicates.plan, share),
+        monte_carlo_share=0.0 if parts is None else parts.monte_carlo_share,
+        n_resamples_needed=0 if parts is None else parts.n_resamples_for(MONTE_CARLO_TARGET),
+        conditions=() if parts is None else paper_conditions(replicates.plan, parts.monte_carlo_share),
         outside_share=outside,
         interval_valid=not reasons,
         reasons=reasons,
         recommendation=advice.action,
         why=advice.why,
     )
+
+
+def diagnose_members(
+    parts: ReplayVariance | None,
+    *,
+    method: str,
+    reasons: tuple[str, ...],
+    points: ArrayLike | None = None,
+    observed: ArrayLike | None = None,
+) -> Diagnosis:
+    """Diagnose an average of members of which nothing is known but their answers.
+
+    Parameters
+    ----------
+    parts : ReplayVariance or None
+        Of the average at the points that matter; None where members are not made on random subsets.
+    method : str
+        How they were combined.
+    reasons : tuple of str
+        Why an interval would be wrong.
+    points, observed : array-like, optional
+        Prediction points (m, d) and data (N, d); both or neither.
+
+    Notes
+    -----
+    The predicted variance ratio is sampling / delete_d, the share of the members' variance that is linear in
+    the counts: averaging removes the rest. Like the variance of one fit on all data it takes fits on k
+    observations for fits on n, scaled; bias, which grows as subsets shrink, is not in it.
+    """
+    outside = _outside_share(points, observed)
+    ratio = None
+    if parts is not None and parts.delete_d.sum() > 0 and parts.sampling.sum() > 0:
+        ratio = float(parts.sampling.sum() / parts.delete_d.sum())
+    share = 0.0 if parts is None else parts.monte_carlo_share
+    advice = recommend_members(variance_ratio=ratio, monte_carlo_share=share, outside_share=outside)
+    return Diagnosis(
+        method=method,
+        plan=None if parts is None else parts.plan,
+        variance_ratio=ratio,
+        error_ratio=None,
+        plug_in_variance=None if parts is None else parts.delete_d,
+        zeta_1k=None if parts is None else parts.zeta_1k,
+        zeta_kk=None if parts is None else parts.zeta_kk,
+        monte_carlo_share=share,
+        n_resamples_needed=0 if parts is None else parts.n_resamples_for(MONTE_CARLO_TARGET),
+        conditions=() if parts is None else paper_conditions(parts.plan, share),
+        outside_share=outside,
+        interval_valid=not reasons,
+        reasons=reasons,
+        recommendation=advice.action,
+        why=advice.why,
+    )
+
+
+def _outside_share(points: ArrayLike | None, observed: ArrayLike | None) -> float | None:
+    if points is None or observed is None:
+        return None
+    return float(outside_support(points, observed).mean())

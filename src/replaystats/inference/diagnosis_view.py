@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core.errors import require_extra
+from .._core.errors import must_be, require_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,21 +19,18 @@ if TYPE_CHECKING:
 def rows(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """Return the facts as (name, sentence) pairs, in the order they are read."""
     d = diagnosis
-    facts = [
-        ("estimate", _origin(d)),
-        (
-            "moment matrix",
-            f"condition number {d.condition_number:.2g}, rank {d.numerical_rank} of {d.n_basis}",
-        ),
-        (
-            "subsets",
-            f"{d.crossing_share:.2%} cross singularity; the matrix is {_number(d.separation)} standard "
-            f"errors from it; tail index {_number(d.tail_index)}",
-        ),
-        ("replay against plug-in", _gain(d)),
-        ("bias", f"root mean square {math.sqrt(float(np.mean(np.square(d.bias)))):.2g}"),
-    ]
-    if d.method != "plug_in":
+    facts = [("estimate", _origin(d)), *_matrix_facts(d), ("replay against plug-in", _gain(d))]
+    if d.bias is not None:
+        facts.append(("bias", f"root mean square {math.sqrt(float(np.mean(np.square(d.bias)))):.2g}"))
+    if d.plug_in_variance is not None and d.zeta_1k is not None and d.zeta_kk is not None:
+        facts.append(
+            (
+                "variances",
+                f"one fit on all data {d.plug_in_variance.mean():.2g}; one subset's answer "
+                f"{d.zeta_kk.mean():.2g} (zeta_kk), by one observation {d.zeta_1k.mean():.2g} (zeta_1k)",
+            )
+        )
+    if d.method != "plug_in" and d.plan is not None:
         noise = f"{d.monte_carlo_share:.1%} of the variance; {d.n_resamples_needed} subsets bring it to 1 %"
         facts.append(("Monte-Carlo noise", noise))
     facts += [("paper's condition", str(condition)) for condition in d.conditions]
@@ -75,6 +72,9 @@ def html(diagnosis: Diagnosis) -> str:
 def plot(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
     """Draw the distribution of the subsets' smallest relative eigenvalue, with singularity at 0."""
     pyplot = require_extra("matplotlib.pyplot", extra="plot", purpose="Plotting a diagnosis")
+    if diagnosis.smallest_eigenvalues is None or diagnosis.crossing_share is None:
+        rule = "one of a ratio of moments for this figure"
+        raise ValueError(must_be("diagnosis", rule, diagnosis, "Other members have no moment matrix."))
     ax = pyplot.subplots()[1] if ax is None else ax
     values = diagnosis.smallest_eigenvalues[np.isfinite(diagnosis.smallest_eigenvalues)]
     # A few subsets far beyond the pole would squeeze all others into one bar: they go into the end bars.
@@ -89,8 +89,22 @@ def plot(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def _matrix_facts(d: Diagnosis) -> list[tuple[str, str]]:
+    """Return what only a ratio of moments has."""
+    if d.condition_number is None or d.crossing_share is None:
+        return []
+    matrix = f"condition number {d.condition_number:.2g}, rank {d.numerical_rank} of {d.n_basis}"
+    subsets = (
+        f"{d.crossing_share:.2%} cross singularity; the matrix is {_number(d.separation)} standard errors "
+        f"from it; tail index {_number(d.tail_index)}"
+    )
+    return [("moment matrix", matrix), ("subsets", subsets)]
+
+
 def _origin(d: Diagnosis) -> str:
     plan = d.plan
+    if plan is None:
+        return f"{d.method} of members that are not made on random subsets"
     size = f"{plan.n_resamples} subsets of k={plan.subsample_size} of n={plan.n_observations}"
     return (
         f"plug-in (pilot of {size})" if d.method == "plug_in" else f"{d.method} of {size}, {plan.statistic}"
@@ -98,12 +112,15 @@ def _origin(d: Diagnosis) -> str:
 
 
 def _gain(d: Diagnosis) -> str:
-    if d.variance_ratio is None or d.error_ratio is None:
+    if d.variance_ratio is None:
         return "not predictable"
+    if d.error_ratio is None:
+        return f"variance x {d.variance_ratio:.3f} (predicted)"
     return f"variance x {d.variance_ratio:.3f}, mean squared error x {d.error_ratio:.3f} (predicted)"
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
+    value = math.nan if value is None else value
     return f"{value:.1f}" if math.isfinite(value) else ("unknown" if math.isnan(value) else "infinite")
 
 

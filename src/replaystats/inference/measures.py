@@ -25,6 +25,7 @@ class Gain:
 
     variance_ratio: float
     error_ratio: float
+    plug_in_variance: FloatArray  # of every functional
 
 
 def predicted_gain(validity: Validity, X: FloatArray | None) -> Gain | None:
@@ -40,12 +41,14 @@ def predicted_gain(validity: Validity, X: FloatArray | None) -> Gain | None:
     replicates = without.replicates
     plain = jackknife_covariance(replicates.moments, replicates.solver)
     replayed = theta_variance(without).sampling
-    plain_sum, replayed_sum = variance_at(X, plain).sum(), variance_at(X, replayed).sum()
+    plug_in_variance = variance_at(X, plain)
+    plain_sum, replayed_sum = plug_in_variance.sum(), variance_at(X, replayed).sum()
     bias = np.square(replay_bias(validity, X)).sum()
     plain_bias = validity.replicates.plan.design.bias_share**2 * bias
     return Gain(
         variance_ratio=float(replayed_sum / plain_sum),
         error_ratio=float((replayed_sum + bias) / (plain_sum + plain_bias)),
+        plug_in_variance=plug_in_variance,
     )
 
 

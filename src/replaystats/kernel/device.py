@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from .._core.arrays import check_finite, like
 from .._core.capabilities import takes_arrays_of
 from .._core.config import device_memory_budget, takes_memory_budget
 from .._core.errors import ReplayWarning, must_be
-from .._core.typing import IntArray
+from .._core.typing import BoolArray, IntArray
 from .._core.validation import check_length, check_real
 from ..plans import ResamplingPlan
 
@@ -39,17 +39,26 @@ class DeviceKernelRidge:
         On the host.
     dual : array of shape (B, k, n_outputs)
         Dual coefficients, on the device.
-    gamma : float
+    y : array of shape (n, n_outputs)
+        Targets, on the device.
+    alpha, gamma : float
     plan : ResamplingPlan
     """
 
     X: Any
     subsets: IntArray
     dual: Any
+    y: Any
+    alpha: float
     gamma: float
     plan: ResamplingPlan
 
-    def predict_mean(self, points: Any) -> Any:
+    @property
+    def failed(self) -> BoolArray:
+        """Which members are missing: none, because the penalty keeps every matrix regular."""
+        return np.zeros(len(self.subsets), dtype=bool)
+
+    def mean(self, points: Any) -> Any:
         """Return the average prediction, shape (m, n_outputs), by one expansion for all subsets."""
         xp = array_namespace(self.X)
         drawn, place = np.unique(self.subsets.ravel(), return_inverse=True)
@@ -68,7 +77,7 @@ class DeviceKernelRidge:
         ]
         return xp.concat(parts, axis=0)
 
-    def predict_members(self, points: Any) -> Any:
+    def values(self, points: Any) -> Any:
         """Return the prediction of every member, shape (B, m, n_outputs)."""
         xp = array_namespace(self.X)
         B, k, _ = self.dual.shape
@@ -80,6 +89,16 @@ class DeviceKernelRidge:
                 gaussian_kernel(points[None, ...], centres, self.gamma) @ self.dual[first : first + step, ...]
             )
         return xp.concat(parts, axis=0)
+
+    def linear(self, points: Any) -> None:
+        """Return None: no linear part is known."""
+
+    def extend(self, n_more: int) -> DeviceKernelRidge:
+        """Return the fits with `n_more` further subsets; the first ones are not computed again."""
+        plan = self.plan.extend(n_more)
+        more = _fit(self.X, self.y, plan.indices(self.plan.n_resamples), self.alpha, self.gamma)
+        dual = array_namespace(self.X).concat([self.dual, more], axis=0)
+        return replace(self, subsets=plan.indices(), dual=dual, plan=plan)
 
     def __repr__(self) -> str:
         B, k, _ = self.dual.shape
@@ -133,21 +152,22 @@ def kernel_ridge_on_device(
     k = plan.subsample_size
     _warn_of_precision(xp, X, alpha, k)
     targets = y[:, None] if y.ndim == 1 else y
+    subsets = plan.indices()
+    dual = _fit(X, targets, subsets, alpha, gamma)
+    return DeviceKernelRidge(X=X, subsets=subsets, dual=dual, y=targets, alpha=alpha, gamma=gamma, plan=plan)
+
+
+def _fit(X: Any, y: Any, subsets: IntArray, alpha: float, gamma: float) -> Any:
+    """Return the dual coefficients of subsets (b, k), shape (b, k, n_outputs), as many at a time as fit."""
+    xp, k, parts = array_namespace(X), subsets.shape[1], []
     step = max(1, device_memory_budget() // (_COPIES * k * k * _item_size(xp, X)))
     ridge = alpha * xp.eye(k, dtype=X.dtype, device=device(X))
-    subsets, parts = plan.indices(), []
-    for first in range(0, plan.n_resamples, step):
+    for first in range(0, len(subsets), step):
         some = subsets[first : first + step]
         inputs = _gathered(X, some)
         matrices = gaussian_kernel(inputs, inputs, gamma) + ridge
-        parts.append(xp.linalg.solve(matrices, _gathered(targets, some)))
-    return DeviceKernelRidge(
-        X=X,
-        subsets=subsets,
-        dual=xp.concat(parts, axis=0),
-        gamma=gamma,
-        plan=plan,
-    )
+        parts.append(xp.linalg.solve(matrices, _gathered(y, some)))
+    return xp.concat(parts, axis=0)
 
 
 def gaussian_kernel(a: Any, b: Any, gamma: float) -> Any:

@@ -2,22 +2,23 @@
 
     (K_b + alpha I) c_b = y_b        h_b(x) = sum_j c_bj k(x, x_bj)
 
-Predictions are averaged, not coefficients of a common basis; `kernel_prediction` does that.
+Predictions are averaged, not coefficients of a common basis; `prediction` does that.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from .._core.config import takes_memory_budget
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
-from ..engine.executors import Executor, SerialExecutor
+from ..engine.executors import make_executor
 from ..engine.members import ON_FAILURE, member_weights, report_failures
 from ..plans import ResamplingPlan
-from . import prediction as kernel_prediction
+from . import prediction
 from .kernels import Kernel
 from .problem import KernelProblem
 from .scaling import Scaling, redraw_constant
@@ -42,12 +43,18 @@ class KernelRidgeReplicates:
         Subsets whose matrix is not positive definite. They take no part in averages.
     n_redrawn : int
         Draws that were thrown away because a column was constant.
-    points : ndarray of shape (n, p)
-        Training points, in shared units if there are any; a Gram matrix when the kernel is precomputed.
-    shared_scaling, subset_scaling : Scaling or None
-        Units of all subsets, or of each.
-    kernel : Kernel
+    subset_scaling : Scaling or None
+        Units of each subset.
+    problem : KernelProblem
+        Points and targets in shared units if there are any, kernel and penalty.
     plan : ResamplingPlan
+        The subsets after redraws.
+    drawn : ResamplingPlan
+        The subsets as they were drawn.
+    n_jobs : int or None
+        Workers for predictions and further fits.
+    on_failure : {"warn", "raise", "drop"}
+        What to do about further subsets that fail.
     """
 
     dual: FloatArray
@@ -55,26 +62,42 @@ class KernelRidgeReplicates:
     indices: IntArray
     failed: BoolArray
     n_redrawn: int
-    points: FloatArray
-    shared_scaling: Scaling | None
     subset_scaling: Scaling | None
-    kernel: Kernel
+    problem: KernelProblem
     plan: ResamplingPlan
+    drawn: ResamplingPlan
+    n_jobs: int | None = None
+    on_failure: str = "warn"
 
     @property
     def averaging_weights(self) -> FloatArray:
         """Weights of the subsets in an average, shape (B,): the plan's, without the failed ones."""
         return member_weights(self.plan, self.failed)
 
-    @takes_memory_budget
-    def predict_mean(self, X: FloatArray, *, executor: Executor) -> FloatArray:
-        """Return the average prediction at X (m, p), shape (m, n_outputs)."""
-        return kernel_prediction.predict_mean(self, X, executor)
-
-    @takes_memory_budget
-    def predict_members(self, X: FloatArray, *, executor: Executor) -> FloatArray:
+    def values(self, X: FloatArray) -> FloatArray:
         """Return the prediction of every subset at X (m, p), shape (B, m, n_outputs)."""
-        return kernel_prediction.predict_members(self, X, executor)
+        return prediction.predict_members(self, X, make_executor(self.n_jobs))
+
+    def mean(self, X: FloatArray) -> FloatArray:
+        """Return the average prediction at X (m, p), shape (m, n_outputs)."""
+        return prediction.predict_mean(self, X, make_executor(self.n_jobs))
+
+    def linear(self, X: Any) -> None:
+        """Return None: how an observation moves a kernel fit is not known in closed form."""
+
+    def extend(self, n_more: int) -> KernelRidgeReplicates:
+        """Return the fits with `n_more` further subsets; the first ones are not computed again."""
+        more = _fit_from(len(self), self.problem, self.drawn.extend(n_more), self.n_jobs, self.on_failure)
+        report_failures(more.failed, self.on_failure, _explain_failures)
+        scalings = [part for part in (self.subset_scaling, more.subset_scaling) if part is not None]
+        return replace(
+            more,
+            dual=np.concatenate([self.dual, more.dual]),
+            intercept=np.concatenate([self.intercept, more.intercept]),
+            indices=np.concatenate([self.indices, more.indices]),
+            failed=np.concatenate([self.failed, more.failed]),
+            subset_scaling=Scaling.joined(scalings),
+        )
 
     def __len__(self) -> int:
         return len(self.dual)
@@ -97,7 +120,7 @@ def replicate_kernel_ridge(
     kernel: Kernel,
     standardize: str | None = None,
     sample_weight: ArrayLike | None = None,
-    executor: Executor | None = None,
+    n_jobs: int | None = None,
     on_failure: str = "warn",
 ) -> KernelRidgeReplicates:
     """Fit kernel ridge regression on every subset of the plan.
@@ -125,8 +148,8 @@ def replicate_kernel_ridge(
         each subset, which equals R's KRLS 1.0-0.
     sample_weight : array-like of shape (n,), optional
         Weights of the squared errors.
-    executor : Executor, optional
-        Who runs the blocks of subsets; default this thread.
+    n_jobs : int, optional
+        Workers over blocks of subsets, as in scikit-learn.
     on_failure : {"warn", "raise", "drop"}
         What to do about subsets that are not positive definite.
 
@@ -146,28 +169,36 @@ def replicate_kernel_ridge(
     """
     check_choice(on_failure, "on_failure", ON_FAILURE)
     problem = KernelProblem.checked(X, y, plan, alpha, kernel, standardize, sample_weight)
-    n_redrawn = 0
-    if standardize == "subset":
-        plan, n_redrawn = redraw_constant(problem.points, plan)
-    indices = plan.indices()
-    problem = problem.with_gram_if_cheaper(indices.shape)
+    replicates = _fit_from(0, problem, plan, n_jobs, on_failure)
+    report_failures(replicates.failed, on_failure, _explain_failures)
+    return replicates
+
+
+def _fit_from(
+    start: int, problem: KernelProblem, drawn: ResamplingPlan, n_jobs: int | None, on_failure: str
+) -> KernelRidgeReplicates:
+    """Do steps 1 to 3 for the subsets from number `start` on."""
+    plan, n_redrawn = drawn, 0
+    if problem.per_subset:
+        plan, n_redrawn = redraw_constant(problem.points, drawn)
+    indices = plan.indices(start)
+    ready = problem.with_gram_if_cheaper(indices.shape)
     step = max(1, _VALUES_PER_TASK // indices.shape[1] ** 2)
-    tasks = [indices[start : start + step] for start in range(0, len(indices), step)]
-    fits = (executor or SerialExecutor()).map(problem.fit, tasks)
-    replicates = KernelRidgeReplicates(
+    tasks = [indices[first : first + step] for first in range(0, len(indices), step)]
+    fits = make_executor(n_jobs).map(ready.fit, tasks)
+    return KernelRidgeReplicates(
         dual=np.concatenate([fit.dual for fit in fits]),
         intercept=np.concatenate([fit.intercept for fit in fits]),
         indices=indices,
         failed=np.concatenate([fit.failed for fit in fits]),
         n_redrawn=n_redrawn,
-        points=problem.points,
-        shared_scaling=problem.shared_scaling,
         subset_scaling=Scaling.joined([fit.scaling for fit in fits if fit.scaling is not None]),
-        kernel=kernel,
+        problem=problem,
         plan=plan,
+        drawn=drawn,
+        n_jobs=n_jobs,
+        on_failure=on_failure,
     )
-    report_failures(replicates.failed, on_failure, _explain_failures)
-    return replicates
 
 
 def _explain_failures(n_failed: int, n_members: int) -> str:

@@ -8,16 +8,17 @@ leave-one-out predictions and jackknife.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .._core.config import memory_budget, takes_memory_budget
 from .._core.errors import must_be
 from .._core.random import stream
-from .._core.typing import FloatArray, IntArray
+from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int
-from ..engine.executors import Executor
+from ..engine.executors import make_executor
 from .partition_trees import PartitionTree
 from .problem import KernelProblem
 
@@ -42,6 +43,12 @@ class LocalKernelRidge:
         Upper bound of k.
     n_failed : int
         Leaves whose matrix is not positive definite; they predict the mean of y.
+    seed : int
+        Tree t is drawn from (seed, t) alone.
+    n_jobs : int or None
+        Workers for predictions and further fits.
+    plan : None
+        Leaves are not random subsets, so their spread has no variance in it; `local_influence` has one.
     """
 
     trees: list[PartitionTree]
@@ -49,19 +56,26 @@ class LocalKernelRidge:
     problem: KernelProblem
     leaf_size: int
     n_failed: int
+    seed: int
+    n_jobs: int | None = None
+
+    plan: ClassVar[None] = None
 
     @property
     def widths(self) -> FloatArray:
         """Scale of every column in the kernel's distance, up to a factor: trees cut in these units."""
         return column_widths(self.problem)
 
-    @takes_memory_budget
-    def predict_mean(self, X: FloatArray, *, executor: Executor) -> FloatArray:
-        """Return the average over the trees at X (m, p), shape (m, n_outputs)."""
-        return np.asarray(self.predict_members(X, executor=executor).mean(axis=0))
+    @property
+    def failed(self) -> BoolArray:
+        """Which trees have no answer: none, because a leaf that fails predicts the mean of y."""
+        return np.zeros(len(self.trees), dtype=bool)
 
-    @takes_memory_budget
-    def predict_members(self, X: FloatArray, *, executor: Executor) -> FloatArray:
+    def mean(self, X: FloatArray) -> FloatArray:
+        """Return the average over the trees at X (m, p), shape (m, n_outputs)."""
+        return np.asarray(self.values(X).mean(axis=0))
+
+    def values(self, X: FloatArray) -> FloatArray:
         """Return the prediction of every tree at X (m, p), shape (n_trees, m, n_outputs)."""
         problem = self.problem
         points = X if problem.shared_scaling is None else problem.shared_scaling(X)
@@ -80,9 +94,27 @@ class LocalKernelRidge:
             return problem.kernel(points[rows], training) @ self.duals[tree][leaf]
 
         members = np.empty((len(self.trees), len(X), problem.y.shape[1]))
-        for (tree, _, rows), values in zip(tasks, executor.map(predict, tasks), strict=True):
+        for (tree, _, rows), values in zip(
+            tasks, make_executor(self.n_jobs).map(predict, tasks), strict=True
+        ):
             members[tree, rows] = values
         return members + problem.shared_intercept
+
+    def linear(self, X: Any) -> None:
+        """Return None: no linear part is known."""
+
+    def extend(self, n_more: int) -> LocalKernelRidge:
+        """Return the fits with those on `n_more` further trees; the first ones are not grown again."""
+        check_int(n_more, "n_more")
+        more = _grow(
+            self.problem, self.leaf_size, self.seed, range(len(self), len(self) + n_more), self.n_jobs
+        )
+        return replace(
+            more,
+            trees=[*self.trees, *more.trees],
+            duals=[*self.duals, *more.duals],
+            n_failed=self.n_failed + more.n_failed,
+        )
 
     def __len__(self) -> int:
         return len(self.trees)
@@ -99,7 +131,7 @@ def fit_local(
     leaf_size: int = DEFAULT_LEAF_SIZE,
     n_trees: int = DEFAULT_TREES,
     seed: int,
-    executor: Executor,
+    n_jobs: int | None = None,
 ) -> LocalKernelRidge:
     """Fit kernel ridge regression on the leaves of random trees.
 
@@ -113,8 +145,8 @@ def fit_local(
     leaf_size, n_trees : int
     seed : int
         Tree t is drawn from (seed, t) alone.
-    executor : Executor
-        Who fits the leaves.
+    n_jobs : int, optional
+        Workers over the leaves.
 
     Notes
     -----
@@ -124,10 +156,16 @@ def fit_local(
     if problem.kernel.is_precomputed:
         hint = "Trees cut points, and there are none."
         raise ValueError(must_be("kernel", 'one of points when method="local"', '"precomputed"', hint))
+    return _grow(problem, leaf_size, seed, range(n_trees), n_jobs)
+
+
+def _grow(
+    problem: KernelProblem, leaf_size: int, seed: int, numbers: range, n_jobs: int | None
+) -> LocalKernelRidge:
     widened = problem.points * column_widths(problem)
-    trees = [PartitionTree.grow(widened, leaf_size, stream(seed, number)) for number in range(n_trees)]
+    trees = [PartitionTree.grow(widened, leaf_size, stream(seed, number)) for number in numbers]
     leaves = [rows for tree in trees for rows in tree.leaves]
-    fits = executor.map(lambda rows: problem.fit(rows[None]), leaves)
+    fits = make_executor(n_jobs).map(lambda rows: problem.fit(rows[None]), leaves)
     duals = iter([fit.dual[0] for fit in fits])
     return LocalKernelRidge(
         trees=trees,
@@ -135,6 +173,8 @@ def fit_local(
         problem=problem,
         leaf_size=leaf_size,
         n_failed=sum(int(fit.failed[0]) for fit in fits),
+        seed=seed,
+        n_jobs=n_jobs,
     )
 
 

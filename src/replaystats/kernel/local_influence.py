@@ -20,12 +20,12 @@ from scipy.linalg.lapack import dpotri
 
 from .._core.config import memory_budget, takes_memory_budget
 from .._core.typing import FloatArray, IntArray
-from ..engine.executors import Executor
+from ..engine.executors import make_executor
 from .local import LocalKernelRidge
 from .problem import KernelProblem
 
 
-def leave_one_out(model: LocalKernelRidge, *, executor: Executor) -> FloatArray:
+def leave_one_out(model: LocalKernelRidge) -> FloatArray:
     """Return the prediction of every training row by the leaves without it, averaged over trees.
 
     Returns
@@ -39,7 +39,7 @@ def leave_one_out(model: LocalKernelRidge, *, executor: Executor) -> FloatArray:
     """
     problem = model.problem
     leaves = [rows for tree in model.trees for rows in tree.leaves]
-    found = executor.map(lambda rows: problem.y[rows] - _residuals(problem, rows), leaves)
+    found = make_executor(model.n_jobs).map(lambda rows: problem.y[rows] - _residuals(problem, rows), leaves)
     total = np.zeros_like(problem.y)
     for rows, predictions in zip(leaves, found, strict=True):
         total[rows] += predictions
@@ -47,14 +47,14 @@ def leave_one_out(model: LocalKernelRidge, *, executor: Executor) -> FloatArray:
 
 
 @takes_memory_budget
-def jackknife_variance(model: LocalKernelRidge, X: FloatArray, *, executor: Executor) -> FloatArray:
+def jackknife_variance(model: LocalKernelRidge, X: FloatArray) -> FloatArray:
     """Return the delete-one jackknife variance of the mean prediction at X (m, p), shape (m, n_outputs).
 
     It is the variance over new samples for the trees as they are cut; how the cuts depend on the data, and
     smoothing bias, are not in it.
     """
     step = max(1, memory_budget() // (64 * len(model.trees) * model.leaf_size))
-    parts = [_variance(model, X[first : first + step], executor) for first in range(0, len(X), step)]
+    parts = [_variance(model, X[first : first + step]) for first in range(0, len(X), step)]
     return np.concatenate(parts) if parts else np.empty((0, model.problem.y.shape[1]))
 
 
@@ -64,7 +64,6 @@ class LocalChanges:
 
     model: LocalKernelRidge
     X: FloatArray
-    executor: Executor
     _last: tuple[slice, list[sparse.csc_array]] | None = None
 
     def reach(self, points: slice, output: int) -> FloatArray:
@@ -78,14 +77,12 @@ class LocalChanges:
 
     def _at(self, points: slice) -> list[sparse.csc_array]:
         if self._last is None or self._last[0] != points:
-            changes = changes_without_rows(self.model, self.X[points], executor=self.executor)
+            changes = changes_without_rows(self.model, self.X[points])
             self._last = points, [sparse.csc_array(change) for change in changes]
         return self._last[1]
 
 
-def changes_without_rows(
-    model: LocalKernelRidge, X: FloatArray, *, executor: Executor
-) -> list[sparse.csr_array]:
+def changes_without_rows(model: LocalKernelRidge, X: FloatArray) -> list[sparse.csr_array]:
     """Return, for every output, prediction at X (m, p) minus that without each row, sparse (m, n)."""
     problem, (n, n_outputs) = model.problem, model.problem.y.shape
     points = X if problem.shared_scaling is None else problem.shared_scaling(X)
@@ -96,7 +93,7 @@ def changes_without_rows(
         weights = _weights(problem, rows, points[arrived])  # (k, r)
         return weights[:, :, None] * _residuals(problem, rows)[:, None, :] / len(model.trees)
 
-    found = executor.map(changes, tasks)
+    found = make_executor(model.n_jobs).map(changes, tasks)
     place = [
         (np.tile(arrived, len(rows)), np.repeat(rows, len(arrived)))
         for rows, arrived in tasks  # a row comes once per tree, and its changes add up
@@ -110,9 +107,9 @@ def changes_without_rows(
     ]
 
 
-def _variance(model: LocalKernelRidge, X: FloatArray, executor: Executor) -> FloatArray:
+def _variance(model: LocalKernelRidge, X: FloatArray) -> FloatArray:
     n = len(model.problem.y)
-    changes = changes_without_rows(model, X, executor=executor)
+    changes = changes_without_rows(model, X)
     squares = [np.asarray((change**2).sum(axis=1)).ravel() for change in changes]
     return np.asarray((n - 1) / n * np.column_stack(squares))
 

@@ -92,21 +92,21 @@ def _shared_members(replicates: KernelRidgeReplicates, X: FloatArray, executor: 
 
 
 def _shared_units(replicates: KernelRidgeReplicates, X: FloatArray) -> FloatArray:
-    return X if replicates.shared_scaling is None else replicates.shared_scaling(X)
+    return X if replicates.problem.shared_scaling is None else replicates.problem.shared_scaling(X)
 
 
 def _used_points(replicates: KernelRidgeReplicates) -> tuple[IntArray, IntArray]:
     """Return the observations that are in any subset, and `indices` renumbered among them."""
-    drawn = np.zeros(len(replicates.points), dtype=bool)
+    drawn = np.zeros(len(replicates.problem.points), dtype=bool)
     drawn[replicates.indices] = True
     return np.flatnonzero(drawn), (np.cumsum(drawn) - 1)[replicates.indices]
 
 
 def _kernel_values(replicates: KernelRidgeReplicates, X: FloatArray, points: IntArray) -> FloatArray:
     """Return k(x_i, x) for training points i and rows of X, shape (n_points, m)."""
-    if replicates.kernel.is_precomputed:
+    if replicates.problem.kernel.is_precomputed:
         return X[:, points].T
-    return replicates.kernel(replicates.points[points], X)
+    return replicates.problem.kernel(replicates.problem.points[points], X)
 
 
 def _coefficient_matrix(dual: FloatArray, compact: IntArray, n_used: int) -> sparse.csr_array | FloatArray:
@@ -130,9 +130,9 @@ def _own_members(replicates: KernelRidgeReplicates, X: FloatArray, subsets: slic
     for part in _steps(n_subsets, max(1, values // (n_rows * (k + X.shape[1])))):
         numbers = slice(subsets.start + part.start, subsets.start + part.stop)
         units, dual = replicates.subset_scaling[numbers], replicates.dual[numbers]
-        points = units(replicates.points[replicates.indices[numbers]])
+        points = units(replicates.problem.points[replicates.indices[numbers]])
         for rows in _steps(len(X), n_rows):
-            members[part, rows] = replicates.kernel(units(X[rows]), points) @ dual
+            members[part, rows] = replicates.problem.kernel(units(X[rows]), points) @ dual
     members += replicates.intercept[subsets, None, :]
     return members
 

@@ -11,7 +11,7 @@ from .._core.choice import Choice
 from .._core.typing import FloatArray, IntArray
 from .._core.version import __version__
 from ..estimators import ReplayKernelRidge
-from ..estimators._regression import OutOfBagCurve
+from ..estimators.regression import OutOfBagCurve
 from ..inference import Interval
 from ..inference.new_observation import Coverage
 from .html import render

@@ -12,13 +12,11 @@ from replaystats.choosing.ensembles import (
     best_candidate,
     choose_penalty,
     choose_size,
-    grow_members,
     n_averaged,
     out_of_bag_errors,
     penalty_errors,
     penalty_path,
 )
-from replaystats.inference import replay_variance
 from replaystats.kernel.kernels import make_kernel
 from replaystats.kernel.problem import KernelProblem
 
@@ -128,32 +126,3 @@ def test_without_errors_the_default_stays():
     nothing = np.full(5, np.nan)
     assert best_candidate([nothing, nothing], default=1) == 1
     assert best_candidate([nothing, np.ones(5)], default=0) == 1
-
-
-def grown(n, k, cap):
-    """Grow subset means of normal numbers: v = s^2 (1/k - 1/n), sampling variance s^2 / n."""
-    z = np.random.default_rng(0).normal(size=n)
-    plans = []
-
-    def fit(plan):
-        plans.append(plan)
-        return z[plan.indices()].mean(axis=1)[:, None]
-
-    plan = rs.make_plan(n, subsample_size=k, n_resamples=50, rng=0)
-    last, choice = grow_members(fit, lambda means: replay_variance(means, plans[-1]), plan, cap=cap)
-    assert last is plans[-1]
-    return last, choice
-
-
-def test_members_are_added_until_noise_is_negligible():
-    plan, choice = grown(n=40, k=20, cap=3000)
-    variance = (1 / 20 - 1 / 40) / plan.n_resamples / (1 / 40)  # noise over sampling variance
-    assert 0.5 / 99 < variance < 1.5 / 99
-    assert choice.value == plan.n_resamples
-    assert "aim: 1%" in choice.reason
-
-
-def test_growth_stops_at_the_cap_and_says_what_would_do():
-    plan, choice = grown(n=400, k=20, cap=300)
-    assert choice.value == plan.n_resamples == 300
-    assert "would bring it to the aim" in choice.reason

@@ -96,3 +96,31 @@ def test_targets_decide_what_matters(least_squares):
 def test_the_plug_in_cannot_grow(least_squares):
     with pytest.raises(ValueError, match="`estimate` must be an average of replicates"):
         grow_resamples(rs.plug_in(least_squares))
+
+
+class Means:
+    """Subset means of normal numbers: v = s^2 (1/k - 1/n), sampling variance s^2 / n."""
+
+    def __init__(self, z, plan):
+        self.z, self.plan, self.failed = z, plan, np.zeros(plan.n_resamples, dtype=bool)
+
+    def values(self, X):
+        return self.z[self.plan.indices()].mean(axis=1)[:, None, None]
+
+    def mean(self, X):
+        return self.values(X).mean(axis=0)
+
+    def linear(self, X):
+        return None
+
+    def extend(self, n_more):
+        return Means(self.z, self.plan.extend(n_more))
+
+
+def test_any_members_grow_until_noise_is_negligible():
+    z = np.random.default_rng(0).normal(size=40)
+    pilot = rs.average(Means(z, rs.make_plan(40, subsample_size=20, n_resamples=50, rng=0)))
+    estimate, choice = grow_resamples(pilot, np.zeros((1, 1)), most=3000)
+    noise = (1 / 20 - 1 / 40) / choice.value / (1 / 40)  # over the sampling variance
+    assert 0.5 / 99 < noise < 1.5 / 99
+    assert choice.value == estimate.members.plan.n_resamples

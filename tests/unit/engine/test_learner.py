@@ -27,7 +27,7 @@ def test_members_are_fits_on_the_rows_of_their_subset(data):
     plan = make_plan(30, statistic="V", subsample_size=12, n_resamples=6, rng=0)
     replicates = replicate_learner(KernelRidge(), X, y, plan, seed=0)
     expected = [KernelRidge().fit(X[rows], y[rows]).predict(X) for rows in plan.indices()]
-    assert_allclose(replicates.predict_members(X)[:, :, 0], expected, rtol=1e-12)
+    assert_allclose(replicates.values(X)[:, :, 0], expected, rtol=1e-12)
     assert all(model.X_fit_.shape == (12, 3) for model in replicates.models)  # not n rows with zero weights
 
 
@@ -35,7 +35,7 @@ def test_several_outputs(data):
     X, y = data
     plan = make_plan(30, subsample_size=12, n_resamples=4, rng=0)
     replicates = replicate_learner(LinearRegression(), X, np.column_stack([y, -y]), plan, seed=0)
-    members = replicates.predict_members(X)
+    members = replicates.values(X)
     assert members.shape == (4, 30, 2)
     assert_allclose(members[..., 0], -members[..., 1], rtol=1e-9)
 
@@ -46,7 +46,7 @@ def test_random_members_depend_on_seed_and_subset_alone(data):
     plan = make_plan(30, subsample_size=20, n_resamples=5, rng=0)
 
     def members(plan, seed):
-        return replicate_learner(model, X, y, plan, seed=seed).predict_members(X)
+        return replicate_learner(model, X, y, plan, seed=seed).values(X)
 
     first = members(plan, 7)
     with parallel_config("threading", n_jobs=2):

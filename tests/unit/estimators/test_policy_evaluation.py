@@ -130,7 +130,7 @@ def test_bad_input_has_its_sentence(data, rng):
         rs.LSTD(4).fit(data)
     with pytest.raises(TypeError, match="`g` must be a function of the data"):
         rs.MomentRatio(g=np.ones(3), f=np.ones(3)).fit(rng.normal(size=3))
-    with pytest.raises(ValueError, match="`method` must be one of"):
+    with pytest.raises(ValueError, match="`average` must be one of"):
         rs.LSTD(BASIS, average="mode").fit(data)
     with pytest.raises(ValueError, match="`subsample_size` must be"):
         rs.LSTD(BASIS, subsample_size=401).fit(data)
@@ -184,5 +184,5 @@ def test_units_given_as_labels(data):
 def test_unknown_methods_are_named(data):
     with pytest.raises(ValueError, match='`method` must be one of "replay", "recommended"'):
         clone(MODELS["LSTD"]).set_params(method="best").fit(data)
-    with pytest.raises(ValueError, match='`subsample_size` must be one of "auto"'):
+    with pytest.raises(ValueError, match="`subsample_size` must be an int, a share"):
         clone(MODELS["LSTD"]).set_params(subsample_size="half").fit(data)

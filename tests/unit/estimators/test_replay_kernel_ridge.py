@@ -143,7 +143,7 @@ def test_standard_error_does_not_depend_on_blocks(data):
     again, error_again = model.predict(points, return_std=True)
     assert_allclose(again, mean, rtol=1e-9)
     assert_allclose(error_again, error, rtol=1e-6)
-    assert_allclose(error, np.sqrt(model.jackknife(points).variance), rtol=1e-6)
+    assert_allclose(error, np.sqrt(model.estimate_.variance(points).variance), rtol=1e-6)
 
 
 def test_interval_is_centred_and_grows_with_the_level(data):

@@ -5,7 +5,7 @@ import pytest
 
 import replaystats as rs
 from oracles.tables import table_of_values
-from replaystats.estimators import _replayed
+from replaystats.estimators import policy as policy_module
 from replaystats.estimators._sparse import SparseEstimate
 from replaystats.moments.sparse import sparse_lstd_moments, sparse_lstd_q_moments
 
@@ -49,7 +49,7 @@ PROBABILITIES = policy(np.arange(N_STATES)[:, None])
 
 @pytest.fixture
 def sparse_from_one(monkeypatch):
-    monkeypatch.setattr(_replayed, "SPARSE_FROM", 1)
+    monkeypatch.setattr(policy_module, "SPARSE_FROM", 1)
 
 
 def test_plug_in_is_that_of_the_slow_twin(sparse_from_one):
@@ -92,7 +92,7 @@ def test_replay_is_that_of_the_dense_route(sparse_from_one, monkeypatch):
     sparse = model.fit(data, plan=plan)
     points = np.arange(N_STATES)[:, None]
     values, interval = sparse.predict(points), sparse.confidence_interval(points)
-    monkeypatch.setattr(_replayed, "SPARSE_FROM", 10**6)
+    monkeypatch.setattr(policy_module, "SPARSE_FROM", 10**6)
     dense = model.fit(data, plan=plan)
     assert not isinstance(dense.estimate_, SparseEstimate)
     np.testing.assert_allclose(values, dense.predict(points), rtol=1e-8)
@@ -125,7 +125,7 @@ def test_large_tables_take_the_sparse_route_by_themselves():
 @pytest.mark.statistical
 def test_intervals_cover_the_value(monkeypatch):
     """300 data sets of 60 episodes, six states: standard error of the coverage at most 0.013 per state."""
-    monkeypatch.setattr(_replayed, "SPARSE_FROM", 1)
+    monkeypatch.setattr(policy_module, "SPARSE_FROM", 1)
     truth_data, _ = chain(10**6, n=20_000)
     wide = rs.LSTD(rs.basis.OneHot(N_STATES), discount=DISCOUNT, random_state=0).fit(truth_data)
     points = np.arange(N_STATES)[:, None]

@@ -7,14 +7,13 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.kernel_ridge import KernelRidge
 
+import replaystats as rs
 from oracles import kernel_ridge as oracle
 from replaystats import ReplayWarning, SingularReplicateError, make_plan, plan_from_indices
-from replaystats.engine.executors import JoblibExecutor, SerialExecutor
 from replaystats.kernel.fits import replicate_kernel_ridge
 from replaystats.kernel.kernels import make_kernel
 
 ROUNDING = 1e-10
-SERIAL = SerialExecutor()
 
 
 @pytest.fixture
@@ -47,10 +46,8 @@ def test_every_member_equals_scikit_learn(data, rng, kernel, statistic, weighted
         model = KernelRidge(alpha=0.3, kernel=kernel)
         model.fit(X[rows], y[rows], sample_weight=None if weight is None else weight[rows])
         expected.append(model.predict(X_test))
-    assert_allclose(
-        replicates.predict_members(X_test, executor=SERIAL), expected, rtol=ROUNDING, atol=ROUNDING
-    )
-    mean = replicates.predict_mean(X_test, executor=SERIAL)
+    assert_allclose(replicates.values(X_test), expected, rtol=ROUNDING, atol=ROUNDING)
+    mean = replicates.mean(X_test)
     assert_allclose(mean, np.mean(expected, axis=0), rtol=ROUNDING, atol=ROUNDING)
 
 
@@ -61,9 +58,9 @@ def test_precomputed_equals_evaluated(data, statistic):
     plan = make_plan(40, statistic=statistic, subsample_size=15, n_resamples=12, rng=0)
     evaluated = fit(X, y, plan)
     looked_up = fit(kernel(X, X), y, plan, kernel="precomputed")
-    for how in ("predict_mean", "predict_members"):
-        given = getattr(looked_up, how)(kernel(X_test, X), executor=SERIAL)
-        assert_allclose(given, getattr(evaluated, how)(X_test, executor=SERIAL), atol=1e-12)
+    for how in ("mean", "values"):
+        given = getattr(looked_up, how)(kernel(X_test, X))
+        assert_allclose(given, getattr(evaluated, how)(X_test), atol=1e-12)
 
 
 def test_one_gram_matrix_is_used_where_evaluation_is_dear(data):
@@ -77,8 +74,8 @@ def test_one_gram_matrix_is_used_where_evaluation_is_dear(data):
     plan = make_plan(40, subsample_size=20, n_resamples=50, rng=0)
     replicates = fit(X, y, plan, kernel=counted)
     assert len(calls) <= 40 * 40  # not 50 * 20 * 20
-    expected = fit(X, y, plan, kernel="linear").predict_mean(X_test, executor=SERIAL)
-    assert_allclose(replicates.predict_mean(X_test, executor=SERIAL), expected, rtol=1e-9)
+    expected = fit(X, y, plan, kernel="linear").mean(X_test)
+    assert_allclose(replicates.mean(X_test), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("statistic", ["U", "V"])
@@ -87,27 +84,24 @@ def test_units_of_each_subset_equal_the_loop(data, statistic):
     plan = make_plan(40, statistic=statistic, subsample_size=15, n_resamples=12, rng=0)
     replicates = fit(X, y[:, 0], plan, standardize="subset")
     members = [oracle.fit_predict(X[rows], y[rows, 0], X_test, 0.3) for rows in plan.indices()]
-    assert_allclose(replicates.predict_members(X_test, executor=SERIAL)[:, :, 0], members, rtol=ROUNDING)
-    mean = replicates.predict_mean(X_test, executor=SERIAL)[:, 0]
+    assert_allclose(replicates.values(X_test)[:, :, 0], members, rtol=ROUNDING)
+    mean = replicates.mean(X_test)[:, 0]
     assert_allclose(mean, np.mean(members, axis=0), rtol=ROUNDING)
 
 
 def test_global_units_equal_subset_units_on_all_rows(data):
     X, y, X_test = data
     whole = plan_from_indices(np.arange(40)[None, :], 40)
-    shared, own = (
-        fit(X, y, whole, standardize=units).predict_mean(X_test, executor=SERIAL)
-        for units in ("global", "subset")
-    )
+    shared, own = (fit(X, y, whole, standardize=units).mean(X_test) for units in ("global", "subset"))
     assert_allclose(shared, own, rtol=ROUNDING)
 
 
 def test_global_units_do_not_notice_a_change_of_units(data):
     X, y, X_test = data
     plan = make_plan(40, subsample_size=15, n_resamples=12, rng=0)
-    here = fit(X, y, plan, standardize="global").predict_mean(X_test, executor=SERIAL)
+    here = fit(X, y, plan, standardize="global").mean(X_test)
     there = fit(1e3 * X - 7, y + 100, plan, standardize="global")
-    assert_allclose(there.predict_mean(1e3 * X_test - 7, executor=SERIAL), here + 100, rtol=1e-9)
+    assert_allclose(there.mean(1e3 * X_test - 7), here + 100, rtol=1e-9)
 
 
 def test_partition_is_divide_and_conquer(data):
@@ -117,15 +111,15 @@ def test_partition_is_divide_and_conquer(data):
     assert sorted(subsets.ravel()) == list(range(40))
     models = [KernelRidge(alpha=0.3, kernel="rbf").fit(X[rows], y[rows]) for rows in subsets]
     expected = np.mean([model.predict(X_test) for model in models], axis=0)
-    assert_allclose(fit(X, y, plan).predict_mean(X_test, executor=SERIAL), expected, rtol=ROUNDING)
+    assert_allclose(fit(X, y, plan).mean(X_test), expected, rtol=ROUNDING)
 
 
 def test_subset_weights_of_a_complete_plan(rng):
     X, y = rng.normal(size=(4, 2)), rng.normal(size=4)
     plan = make_plan(4, statistic="complete_v", subsample_size=3)
     ordered = np.indices((4, 4, 4)).reshape(3, -1).T  # all 64 draws, equally likely
-    expected = fit(X, y, plan_from_indices(ordered, 4)).predict_mean(X, executor=SERIAL)
-    assert_allclose(fit(X, y, plan).predict_mean(X, executor=SERIAL), expected, rtol=ROUNDING)
+    expected = fit(X, y, plan_from_indices(ordered, 4)).mean(X)
+    assert_allclose(fit(X, y, plan).mean(X), expected, rtol=ROUNDING)
 
 
 @pytest.mark.parametrize("standardize", [None, "global", "subset"])
@@ -135,19 +129,20 @@ def test_neither_budget_nor_workers_change_the_answer(standardize):
     plan = make_plan(600, statistic="V", subsample_size=150, n_resamples=30, rng=0)
     options = {"standardize": standardize}
     wide = fit(X, y, plan, **options)
-    narrow = fit(X, y, plan, memory_budget=2**20, executor=JoblibExecutor(2), **options)
+    narrow = fit(X, y, plan, memory_budget=2**20, n_jobs=2, **options)
     assert_allclose(narrow.dual, wide.dual, rtol=1e-9, atol=1e-11)
-    for how in ("predict_mean", "predict_members"):
-        expected = getattr(wide, how)(X_test, executor=SERIAL)
-        got = getattr(narrow, how)(X_test, executor=JoblibExecutor(2), memory_budget=2**20)
+    for how in ("mean", "values"):
+        expected = getattr(wide, how)(X_test)
+        with rs.config_context(memory_budget=2**20):
+            got = getattr(narrow, how)(X_test)
         assert_allclose(got, expected, rtol=1e-9, atol=1e-11)
 
 
 def test_far_from_the_origin_distances_keep_their_digits(data):
     X, y, X_test = data
     plan = make_plan(40, subsample_size=15, n_resamples=5, rng=0)
-    here = fit(X, y, plan).predict_mean(X_test, executor=SERIAL)
-    far = fit(X + 2.0**20, y, plan).predict_mean(X_test + 2.0**20, executor=SERIAL)
+    here = fit(X, y, plan).mean(X_test)
+    far = fit(X + 2.0**20, y, plan).mean(X_test + 2.0**20)
     assert_allclose(far, here, atol=1e-8)
 
 
@@ -219,8 +214,8 @@ class TestFailures:
         with pytest.warns(ReplayWarning, match="1 of 3 kernel matrices are not positive definite"):
             replicates = fit(X, y, plan, alpha=0.0)
         np.testing.assert_array_equal(replicates.failed, [False, True, False])
-        members = replicates.predict_members(X, executor=SERIAL)
-        mean = replicates.predict_mean(X, executor=SERIAL)
+        members = replicates.values(X)
+        mean = replicates.mean(X)
         assert_allclose(mean, members[[0, 2]].mean(axis=0), rtol=ROUNDING)
 
     def test_raises_on_request_or_when_nothing_is_left(self, rng, plan):
@@ -245,8 +240,8 @@ def test_zero_weight_is_as_good_as_absent(rng):
     kept = np.flatnonzero(weight)
     whole = fit(X, y, plan_from_indices([np.arange(10)], 10), sample_weight=weight)
     smaller = fit(X[kept], y[kept], plan_from_indices([np.arange(8)], 8))
-    expected = smaller.predict_mean(X, executor=SERIAL)
-    assert_allclose(whole.predict_mean(X, executor=SERIAL), expected, rtol=ROUNDING)
+    expected = smaller.mean(X)
+    assert_allclose(whole.mean(X), expected, rtol=ROUNDING)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 
 import replaystats as rs
-from replaystats.engine import SerialExecutor, make_executor
 from replaystats.kernel.kernels import make_kernel
 from replaystats.kernel.local import fit_local
-from replaystats.kernel.local_influence import LocalChanges, jackknife_variance, leave_one_out
+from replaystats.kernel.local_influence import jackknife_variance, leave_one_out
 from replaystats.kernel.partition_trees import PartitionTree
 from replaystats.kernel.problem import KernelProblem
 
@@ -47,18 +46,17 @@ def data(rng):
     return X, np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=90), rng.uniform(size=(20, 2))
 
 
-def fit(X, y, *, gamma=2.0, alpha=0.1, leaf_size=25, n_trees=3, standardize=None, executor=None, seed=0):
+def fit(X, y, *, gamma=2.0, alpha=0.1, leaf_size=25, n_trees=3, standardize=None, n_jobs=None, seed=0):
     kernel = make_kernel("rbf", n_features=X.shape[1], gamma=gamma)
     problem = KernelProblem.checked(X, y, None, alpha, kernel, standardize, None)
-    executor = executor or SerialExecutor()
     options = {"leaf_size": leaf_size, "n_trees": n_trees, "seed": seed}
-    return fit_local(problem, executor=executor, **options)
+    return fit_local(problem, n_jobs=n_jobs, **options)
 
 
 def test_every_leaf_is_a_kernel_ridge_regression(data):
     X, y, X_new = data
     model = fit(X, y)
-    members = model.predict_members(X_new, executor=SerialExecutor())[..., 0]
+    members = model.values(X_new)[..., 0]
     units = np.sqrt(2.0)
     for tree, prediction in zip(model.trees, members, strict=True):
         centred = units * (X_new - X.mean(axis=0))
@@ -66,7 +64,7 @@ def test_every_leaf_is_a_kernel_ridge_regression(data):
             if len(arrived):
                 own = KernelRidge(alpha=0.1, kernel="rbf", gamma=2.0).fit(X[rows], y[rows])
                 assert_allclose(prediction[arrived], own.predict(X_new[arrived]), rtol=1e-8)
-    mean = model.predict_mean(X_new, executor=SerialExecutor())[:, 0]
+    mean = model.mean(X_new)[:, 0]
     assert_allclose(mean, members.mean(axis=0), rtol=1e-12)
 
 
@@ -74,17 +72,17 @@ def test_one_leaf_is_the_fit_on_all_rows(data):
     X, y, X_new = data
     model = fit(X, y, leaf_size=90, n_trees=1)
     expected = KernelRidge(alpha=0.1, kernel="rbf", gamma=2.0).fit(X, y).predict(X_new)
-    mean = model.predict_mean(X_new, executor=SerialExecutor())[:, 0]
+    mean = model.mean(X_new)[:, 0]
     assert_allclose(mean, expected, rtol=1e-8)
 
 
 def test_neither_threads_nor_budget_nor_more_trees_change_a_tree(data):
     X, y, X_new = data
-    few = fit(X, y).predict_members(X_new, executor=SerialExecutor())
-    many = fit(X, y, n_trees=5, executor=make_executor(2))
+    few = fit(X, y).values(X_new)
+    many = fit(X, y, n_trees=5, n_jobs=2)
     tiled = np.tile(X_new, (2000, 1))  # more rows in a leaf than a task may take of the smallest budget
     with rs.config_context(memory_budget=2**20):
-        again = many.predict_members(tiled, executor=make_executor(2))
+        again = many.values(tiled)
     assert_allclose(again[:3, -len(X_new) :], few, rtol=1e-12)
 
 
@@ -101,7 +99,7 @@ def test_a_kernel_matrix_has_no_points_to_cut(data):
     kernel = make_kernel("precomputed", n_features=90)
     problem = KernelProblem.checked(X @ X.T, y, None, 1.0, kernel, None, None)
     with pytest.raises(ValueError, match='`kernel` must be one of points when method="local"'):
-        fit_local(problem, seed=0, executor=SerialExecutor())
+        fit_local(problem, seed=0)
 
 
 def refit_without(X, y, i, model, weight):
@@ -125,17 +123,13 @@ def test_leave_one_out_and_jackknife_are_those_of_refits(data, weighted):
     weight[4] = 0.0 if weighted else 1.0
     kernel = make_kernel("rbf", n_features=2, gamma=2.0)
     problem = KernelProblem.checked(X, y, None, 0.1, kernel, None, weight)
-    model = fit_local(problem, leaf_size=25, n_trees=3, seed=0, executor=SerialExecutor())
+    model = fit_local(problem, leaf_size=25, n_trees=3, seed=0)
     without = np.array([refit_without(X, y, i, model, weight) for i in range(90)])  # (i, x)
-    found = leave_one_out(model, executor=SerialExecutor())[:, 0]
+    found = leave_one_out(model)[:, 0]
     assert_allclose(found, np.diag(without), rtol=1e-7)
-    whole = model.predict_mean(X, executor=SerialExecutor())[:, 0]
+    whole = model.mean(X)[:, 0]
     expected = 89 / 90 * ((whole - without) ** 2).sum(axis=0)
     for budget in (2**20, 2**30):
-        variance = jackknife_variance(model, X, executor=SerialExecutor(), memory_budget=budget)[:, 0]
+        variance = jackknife_variance(model, X, memory_budget=budget)[:, 0]
         assert_allclose(variance, expected, rtol=1e-6)
-    changes = LocalChanges(model, X, SerialExecutor())
-    part, rows = slice(10, 50), np.array([3, 70, 4])
-    assert_allclose(changes.values(part, rows, 0), (whole - without)[rows][:, part].T, rtol=1e-6, atol=1e-9)
-    assert_allclose(changes.reach(part, 0), np.abs(whole - without)[:, part].max(axis=0), rtol=1e-6)
-    assert jackknife_variance(model, X[:0], executor=SerialExecutor()).shape == (0, 1)
+    assert jackknife_variance(model, X[:0]).shape == (0, 1)

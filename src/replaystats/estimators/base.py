@@ -1,0 +1,240 @@
+"""The face that every estimator has: what a fitted estimate is asked, and in which words."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .._core.arrays import like, on_host
+from .._core.choice import Choice
+from .._core.config import config_context
+from .._core.errors import must_be
+from .._core.typing import FloatArray
+from .._core.validation import check_choice, check_int, resolve_subsample_size
+from ..engine.members import ON_FAILURE
+from ..estimate import METHODS as AVERAGES
+from ..estimate import Estimate
+from ..inference import Diagnosis, Interval
+from ..plans import ResamplingPlan
+
+AUTO = "auto"
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is left to the estimator (arrays compare element by element, strings do not)."""
+    return isinstance(value, str) and value == AUTO
+
+
+class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
+    """Members, combined into one estimate, behind `fit` and `predict`.
+
+    Subclasses set `estimate_` by `_settle` in `fit`, and write `_asked` and `_plug_in_at`.
+    """
+
+    average: str
+    statistic: str
+    subsample_size: Any
+    n_resamples: Any
+    on_failure: str
+    n_jobs: int | None
+    memory_budget: int | None
+    random_state: Any
+
+    estimate_: Estimate
+    choices_: dict[str, Choice]
+
+    @abstractmethod
+    def _asked(self, X: Any) -> Any:
+        """Return what the estimate is asked at the points X: features of states, or checked rows."""
+
+    @abstractmethod
+    def _plug_in_at(self, asked: Any) -> FloatArray:
+        """Return the answer of the one fit on all data."""
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the replayed answer at the points X.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Points to predict at.
+        return_std : bool
+            Whether to return its standard error as well.
+
+        Returns
+        -------
+        values : array of shape (m,) or (m, n_outputs)
+            In the kind of array that `X` is.
+        std : array of the same shape
+            Only with ``return_std=True``: the standard error over new samples of the data, Monte-Carlo noise
+            included.
+
+        See Also
+        --------
+        plug_in_predict : The same from one fit on all data.
+        predict_members : The answers that are combined.
+        """
+        return self._answer(X, self._question(X), return_std)
+
+    def predict_members(self, X: Any) -> Any:
+        """Return the answer of every member at the points X.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Points to predict at.
+
+        Returns
+        -------
+        array of shape (B, m) or (B, m, n_outputs)
+            Members without an answer hold no information: ``estimate_.members.failed`` says which.
+        """
+        return self._answers_of_members(X, self._question(X))
+
+    def plug_in_predict(self, X: Any) -> Any:
+        """Return the answer of the one fit on all data at the points X.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Points to predict at.
+
+        Returns
+        -------
+        array of shape (m,) or (m, n_outputs)
+        """
+        return self._plug_in_answer(X, self._question(X))
+
+    def confidence_interval(
+        self, X: Any, confidence_level: float = 0.95, *, insist: bool | None = None
+    ) -> Interval:
+        """Return the confidence interval of the prediction at every point of `X`.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Points to predict at.
+        confidence_level : float in (0, 1)
+            How often intervals made like this one cover.
+        insist : bool, optional
+            Deprecated, without effect.
+
+        Returns
+        -------
+        Interval
+            Arrays `low` and `high`, of shape (m,) or (m, n_outputs). They cover the expected prediction, not
+            new observations; the bias of a smooth fit is not in them.
+        """
+        return self._interval(X, self._question(X), confidence_level, insist=insist)
+
+    def diagnose(self, X: Any = None) -> Diagnosis:
+        """Say whether replay helped, whether intervals hold, and what to do.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), optional
+            Points that matter. Default: the coefficients themselves, or some of the training rows.
+
+        Returns
+        -------
+        Diagnosis
+            Prints as a short report.
+        """
+        asked = None if X is None else self._question(X)
+        check_is_fitted(self)
+        return self._diagnosis(asked, None if X is None else self._places_of(X))
+
+    def extend(self, n_more: int) -> Self:
+        """Add `n_more` subsets to the fitted ones, which are not computed again.
+
+        Parameters
+        ----------
+        n_more : int
+            How many.
+
+        Returns
+        -------
+        self
+            As if fitted with so many subsets from the beginning; parameters stay as they are.
+        """
+        check_is_fitted(self)
+        check_int(n_more, "n_more")
+        with config_context(memory_budget=self.memory_budget):
+            return self._settle(self.estimate_.extend(n_more))
+
+    # How the methods above, and those with further arguments, are answered
+
+    def _question(self, X: Any) -> Any:
+        check_is_fitted(self)
+        with config_context(memory_budget=self.memory_budget):
+            return self._asked(on_host(X))
+
+    def _answer(self, X: Any, asked: Any, return_std: bool) -> Any:
+        with config_context(memory_budget=self.memory_budget):
+            found = self.estimate_.predict(asked, return_std)
+        return tuple(like(part, X) for part in found) if return_std else like(found, X)
+
+    def _answers_of_members(self, X: Any, asked: Any) -> Any:
+        with config_context(memory_budget=self.memory_budget):
+            return like(self.estimate_.member_values(asked), X)
+
+    def _plug_in_answer(self, X: Any, asked: Any) -> Any:
+        with config_context(memory_budget=self.memory_budget):
+            return like(self._plug_in_at(asked), X)
+
+    def _interval(self, X: Any, asked: Any, confidence_level: float, **options: Any) -> Interval:
+        with config_context(memory_budget=self.memory_budget):
+            interval = self.estimate_.confidence_interval(asked, confidence_level, **options)
+        return interval.map(lambda end: like(end, X))
+
+    def _diagnosis(self, asked: Any, places: Any) -> Diagnosis:
+        with config_context(memory_budget=self.memory_budget):
+            if asked is None:
+                return self.estimate_.diagnose(self._default_question())
+            return self.estimate_.diagnose(asked, points=places, observed=self._observed())
+
+    def _default_question(self) -> Any:
+        """Return what a diagnosis is about by default; None for the coefficients."""
+        return None
+
+    def _places_of(self, X: Any) -> Any:
+        """Return points in the form in which their place among the data can be judged, if they have one."""
+        return None
+
+    def _observed(self) -> FloatArray | None:
+        """Return the points at which there are data, if there are such."""
+        return None
+
+    def _settle(self, estimate: Estimate) -> Self:
+        """Take an estimate as the fitted one."""
+        self.estimate_ = estimate
+        self.plan_: ResamplingPlan | None = estimate.plan
+        return self
+
+    def _forget(self) -> None:
+        """Take off what an earlier fit left: attributes that this one may not set."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+
+    def _check_parameters(self) -> None:
+        """Refuse what no data could make right, by the name that the user gave it."""
+        check_choice(self.average, "average", AVERAGES)
+        check_choice(self.on_failure, "on_failure", ON_FAILURE)
+        size = self.subsample_size
+        if isinstance(size, str) and not is_auto(size):
+            rule = 'an int, a share of n in (0, 1], or "auto"'
+            raise ValueError(must_be("subsample_size", rule, repr(size)))
+        if size is not None and not isinstance(size, str):
+            resolve_subsample_size(size, max(1, int(size)) if _is_whole(size) else 1)
+        if isinstance(self.n_resamples, str) and not is_auto(self.n_resamples):
+            raise ValueError(must_be("n_resamples", 'an int >= 1 or "auto"', repr(self.n_resamples)))
+        if self.n_resamples is not None and not isinstance(self.n_resamples, str):
+            check_int(self.n_resamples, "n_resamples", hint="A few hundred subsets are usual.")
+
+
+def _is_whole(size: Any) -> bool:
+    return isinstance(size, (int, np.integer)) and not isinstance(size, (bool, np.bool_))

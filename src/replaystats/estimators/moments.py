@@ -1,0 +1,306 @@
+"""What estimators that are a ratio of moments share: moments in, plug-in and replayed estimate out."""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from .._core.arrays import is_foreign, like
+from .._core.choice import Choice
+from .._core.config import config_context
+from .._core.errors import must_be
+from .._core.random import as_generator
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_choice
+from ..choosing.recommended import recommended_estimate
+from ..choosing.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
+from ..engine import make_executor, replicate
+from ..estimate import Estimate, average, plug_in
+from ..inference.intervals import Interval
+from ..inference.questions import Setting
+from ..moments import FactoredMoments, HeldMoments, Moments
+from ..moments.groups import Grouping, choose_grouping, grouped_moments
+from ..moments.sparse import SparseMoments
+from ..moments.units import join_moments
+from ..plans import ResamplingPlan, make_plan
+from ._sparse import sparse_average, sparse_plug_in
+from .base import Replayed, is_auto
+
+METHODS = ("replay", "recommended")
+# Where the search for enough replicates starts, for single units and for groups, and where it ends.
+GROUPED_PILOT = 25
+MOST_RESAMPLES, MOST_UNCONTROLLED = 10_000, 1000
+# How many balanced solutions are averaged by default.
+RECOMMENDED_RESAMPLES = 100
+# What no number of subsets stands for.
+USUAL_RESAMPLES = 500
+# What the recommended method chooses by itself: setting it as well would be ignored.
+_CHOSEN = ("statistic", "subsample_size", "solver", "average", "on_failure")
+
+
+class ReplayedMoments(Replayed):
+    """Fit a ratio of moments once (plug-in) and on every subset of a plan (replay).
+
+    Subclasses store their parameters and write `_moments` and `_features`.
+    """
+
+    method: str
+    solver: Any
+    grouping_: Grouping | None
+    plug_in_: Estimate
+    _may_deal: bool
+
+    @abstractmethod
+    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments | SparseMoments:
+        """Return the moments of `data`, settling what depends on it (a basis, say).
+
+        Without `rng`, `data` come after others: everything stays as it was settled.
+        """
+
+    @abstractmethod
+    def _features(self, X: ArrayLike) -> FloatArray:
+        """Return the features at prediction points, shape (m, q)."""
+
+    def fit(self, data: Any, y: None = None, *, plan: ResamplingPlan | None = None) -> Self:
+        """Estimate from data.
+
+        Parameters
+        ----------
+        data : Trajectories, or what the method takes
+            All observations.
+        y : None
+            Ignored; present for scikit-learn's conventions.
+        plan : ResamplingPlan, optional
+            Subsets to use in place of drawn ones.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        SingularReplicateError
+            If the data leave the moment matrix numerically singular and the solver has no answer to that.
+        """
+        self._check_parameters()
+        self._forget()
+        rng = as_generator(self.random_state)
+        self._may_deal = plan is None
+        return self._replay(self._moments(data, rng), plan, rng)
+
+    def partial_fit(self, data: Any, y: None = None) -> Self:
+        """Estimate from `data` and all data before, of which only the moments are kept and none is forgotten.
+
+        What was settled on the first data (a basis that looks at them) stays. `ReplayBuffer` forgets.
+
+        Parameters
+        ----------
+        data : Trajectories, or what the method takes
+            Further observations.
+        y : None
+            Ignored; present for scikit-learn's conventions.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "moments_"):
+            return self.fit(data)
+        self._check_parameters()
+        if isinstance(self.moments_, SparseMoments):
+            hint = "Fit all data at once, or pass solver=solvers.Auto() for a dense fit."
+            raise ValueError(must_be("partial_fit", "used with dense moments", repr(self.moments_), hint))
+        further = self._moments(data, None)
+        assert not isinstance(further, SparseMoments)  # those have no rng
+        moments = join_moments(self.moments_, further)
+        if hasattr(self, "recommendation_"):
+            del self.recommendation_
+        return self._replay(moments, None, as_generator(self.random_state))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice(self.method, "method", METHODS)
+        if self.method != "recommended":
+            return
+        defaults = inspect.signature(type(self)).parameters
+        for name in _CHOSEN:
+            given = getattr(self, name)
+            if given is not defaults[name].default and given != defaults[name].default:
+                rule = 'left at its default with method="recommended", which chooses it'
+                raise ValueError(must_be(name, rule, repr(given), 'Use method="replay" to set it.'))
+
+    def _replay_sparsely(
+        self, moments: SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
+    ) -> Self:
+        """Do the same with a sparse system."""
+        self.grouping_, setting = None, self._setting() or Setting()
+        self.plug_in_ = sparse_plug_in(moments, setting)  # type: ignore[assignment]  # answers alike
+        grow = plan is None and is_auto(self.n_resamples)
+        if plan is None:
+            plan = make_plan(
+                len(moments),
+                statistic=self.statistic,
+                subsample_size=self.subsample_size,
+                n_resamples=GROUPED_PILOT if grow else self.n_resamples,
+                rng=rng,
+            )
+        return self._settle(sparse_average(moments, plan, setting, grow=grow))  # type: ignore[arg-type]
+
+    def _replay(
+        self, moments: HeldMoments | SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
+    ) -> Self:
+        self.moments_: Any = moments
+        self.choices_: dict[str, Choice] = {}
+        if isinstance(moments, SparseMoments):
+            return self._replay_sparsely(moments, plan, rng)
+        executor, given = make_executor(self.n_jobs), plan is not None
+        with config_context(memory_budget=self.memory_budget):
+            self.grouping_ = None if given else self._grouping(moments, rng)
+            if self.grouping_ is not None:
+                moments = grouped_moments(moments, self.grouping_)
+                self.choices_["groups"] = Choice(self.grouping_.n_groups, self.grouping_.reason)
+            self.plug_in_ = plug_in(moments, self.solver).within(self._setting())
+            if self.method == "recommended":
+                auto = self.n_resamples is None or is_auto(self.n_resamples)
+                self.recommendation_ = recommended_estimate(
+                    moments,
+                    n_resamples=RECOMMENDED_RESAMPLES if auto else self.n_resamples,
+                    plan=plan,
+                    rng=rng,
+                    executor=executor,
+                )
+                return self._settle(self.recommendation_.estimate)
+            plan = self._plan(moments, rng) if plan is None else plan
+            members = replicate(
+                moments, plan, solver=self.solver, on_failure=self.on_failure, executor=executor
+            )
+            estimate = average(members, self.average)
+            if is_auto(self.n_resamples) and not given:
+                # Without the control variate noise may never become small: then as many as were once usual.
+                most = MOST_RESAMPLES if estimate.method == "controlled" else MOST_UNCONTROLLED
+                estimate, self.choices_["n_resamples"] = grow_resamples(
+                    estimate, self._questions(), most=most
+                )
+        return self._settle(estimate)
+
+    def _settle(self, estimate: Estimate) -> Self:
+        return super()._settle(estimate.within(self._setting()))
+
+    def _setting(self) -> Setting | None:
+        """Return what is known about values and units besides the moments."""
+        return None
+
+    def _grouping(self, moments: HeldMoments, rng: np.random.Generator) -> Grouping | None:
+        """Deal units into groups where single ones would cost many times the plug-in."""
+        if not isinstance(moments, Moments | FactoredMoments) or is_foreign(getattr(moments, "rows", None)):
+            return None
+        count = FIRST_RESAMPLES if isinstance(self.n_resamples, str) else self.n_resamples
+        return choose_grouping(moments, USUAL_RESAMPLES if count is None else count, rng)
+
+    def _plan(self, moments: HeldMoments, rng: np.random.Generator) -> ResamplingPlan:
+        """Draw the subsets, settling what is "auto"."""
+        size = self.subsample_size
+        if is_auto(size):
+            self.choices_["subsample_size"] = choose_subsample_size(moments, solver=self.solver)
+            size = self.choices_["subsample_size"].value
+        else:
+            size = 0.5 if size is None else size
+            size = size if self.grouping_ is None else self.grouping_.subsample_size(size)
+        first = FIRST_RESAMPLES if self.grouping_ is None else GROUPED_PILOT
+        exhaustive = self.statistic.startswith("complete")  # takes every subset, and needs no number
+        return make_plan(
+            moments.n_observations,
+            statistic=self.statistic,
+            subsample_size=size,
+            n_resamples=None if exhaustive else first if is_auto(self.n_resamples) else self.n_resamples,
+            rng=rng,
+        )
+
+    def confidence_interval(
+        self,
+        X: Any,
+        confidence_level: float = 0.95,
+        *,
+        value_range: tuple[float, float] | None = None,
+        insist: bool | None = None,
+    ) -> Interval:
+        """Return a confidence interval of the prediction at every point of `X`, each decided on its own.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Points to predict at.
+        confidence_level : float in (0, 1)
+            How often intervals made like this one cover.
+        value_range : (low, high), optional
+            Where values are known to lie; default [r_min, r_max] / (1 - discount) of the logged rewards. It
+            bounds what the data leave open.
+        insist : bool, optional
+            Deprecated, without effect.
+
+        Returns
+        -------
+        Interval
+            Arrays `low` and `high`; `parts` and `sentences` say what they are made of.
+        """
+        asked = self._question(X)
+        return self._interval(X, asked, confidence_level, value_range=value_range, insist=insist)
+
+    def confidence_band(
+        self,
+        X: ArrayLike,
+        confidence_level: float = 0.95,
+        *,
+        value_range: tuple[float, float] | None = None,
+    ) -> Interval:
+        """Return intervals that cover the predictions at all points of `X` at once.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Points to predict at.
+        confidence_level : float in (0, 1)
+            Of all points together.
+        value_range : (low, high), optional
+            Where values are known to lie; default [r_min, r_max] / (1 - discount) of the logged rewards.
+
+        Returns
+        -------
+        Interval
+        """
+        band = self.estimate_.confidence_band(self._question(X), confidence_level, value_range=value_range)
+        return band.map(lambda end: like(end, X))
+
+    def compare(self, other: ReplayedMoments, X: ArrayLike, confidence_level: float = 0.95) -> Interval:
+        """Return the interval of the prediction minus that of another model of the same data, paired.
+
+        Parameters
+        ----------
+        other : estimator of this kind
+            Fitted on the same data with the same `unit`: another basis, policy or solver. What both have in
+            common cancels, so that differences are often far better known than either value.
+        X : array-like of shape (m, d)
+        confidence_level : float in (0, 1)
+
+        Returns
+        -------
+        Interval
+            Of ``predict(X) - other.predict(X)``.
+        """
+        asked, of_other = self._question(X), other._question(X)
+        interval = self.estimate_.compare(other.estimate_, asked, of_other, confidence_level=confidence_level)
+        return interval.map(lambda end: like(end, X))
+
+    def _questions(self) -> FloatArray | None:
+        """Return functionals (m, q) whose noise decides how many subsets are enough; None for theta."""
+        return None
+
+    def _asked(self, X: Any) -> FloatArray:
+        return self._features(X)
+
+    def _plug_in_at(self, asked: Any) -> FloatArray:
+        values: FloatArray = self.plug_in_.predict(asked)
+        return values

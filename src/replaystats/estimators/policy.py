@@ -1,0 +1,285 @@
+"""What LSTD, LSTDQ and PhiBE share: trajectories in, values of states out, and the value of a policy."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.validation import check_array, check_length
+from ..basis import Basis, OneHot, Scaled, Tabular
+from ..basis.indicators import Indicators
+from ..data import Trajectories
+from ..estimate import Estimate
+from ..inference import Interval
+from ..inference.bellman import kernel_bellman_loss
+from ..inference.dependent import unit_moments
+from ..inference.questions import Setting
+from ..inference.support import MAX_OBSERVED
+from ..inference.trade import MAX_POINTS
+from ..inference.undetermined import ValueRange
+from ..moments import FactoredMoments, HeldMoments
+from ..moments.groups import MOST_GROUPS, deal
+from ..moments.rewards import step_rewards
+from ..moments.sparse import SparseMoments
+from ..moments.steps import DiscountLike, step_discounts
+from .moments import ReplayedMoments
+
+# Visited states at which Monte-Carlo noise is looked at.
+MOST_QUESTIONS = 64
+# From this many indicators on systems are sparse.
+SPARSE_FROM = 100
+
+
+class PolicyEvaluation(ReplayedMoments):
+    """Value functions: a basis that may take something from the data, and units of trajectories."""
+
+    basis: Any
+    unit: Any
+    block_length: int | None
+    scale_features: bool
+    reward: Any
+    _visited: FloatArray
+
+    @abstractmethod
+    def _steps(self, data: Trajectories) -> FactoredMoments:
+        """Return the moments of single steps in the fitted basis."""
+
+    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments | SparseMoments:
+        self._prepare(data, rng)
+        sparse = self._sparse_moments(data, rng)
+        return self._in_units(self._steps(data), data) if sparse is None else sparse
+
+    def _sparse_moments(self, data: Trajectories, rng: np.random.Generator | None) -> SparseMoments | None:
+        """Return a sparse system, where there is one for large tables and it takes the dense one's place."""
+        return None
+
+    def _prepare(self, data: Any, rng: np.random.Generator | None) -> None:
+        """Check the data, settle the basis (unless it is settled), and remember where the data lie."""
+        check_policy_data(data, self.basis)
+        points = self._places(data)
+        if rng is not None:
+            self._rewards_seen: tuple[float, float] | None = None
+            basis = Scaled(self.basis) if self.scale_features else self.basis
+            departed = data.departed if len(points) == len(data.states) else None
+            self.basis_: Basis = basis.fit(points, rng, departed=departed)
+        else:
+            points = np.concatenate([self._visited, points])
+        self._visited = points[:: -(-len(points) // MAX_OBSERVED)]
+
+    def _places(self, data: Trajectories) -> FloatArray:
+        """Return the points (N, d) at which the basis is evaluated."""
+        return data.states
+
+    def score(self, data: Trajectories, y: None = None) -> float:
+        """Return minus the kernel Bellman loss on data that had no part in the fit: higher is better.
+
+        `cross_val_score` and `GridSearchCV` use it, and it compares any bases, penalties and traces.
+
+        Parameters
+        ----------
+        data : Trajectories
+            Held-out trajectories.
+        y : None
+            Ignored; present for scikit-learn's conventions.
+
+        Returns
+        -------
+        float
+            At most about 0, which a value function reaches that solves its own equation at every state.
+
+        Notes
+        -----
+        Squared temporal-difference errors would prefer flat value functions, because they add the noise of
+        the next state. Products of errors of steps from different trajectories, weighted by how near their
+        states are, estimate the squared mean error without that bias.
+
+        References
+        ----------
+        Feng, Li and Liu (2019), A kernel loss for solving the Bellman equation, NeurIPS.
+        """
+        check_is_fitted(self)
+        check_policy_data(data, self.basis)
+        theta = np.asarray(self.estimate_.theta)
+        steps = self._steps(data)
+        errors = self._step_weights(data, steps) * (steps.response - steps.right @ theta)
+        owner = np.repeat(np.arange(steps.n_observations), np.diff(steps.offsets))
+        return -kernel_bellman_loss(*self._one_row_a_step(errors, self._step_places(data), owner))
+
+    def _step_places(self, data: Trajectories) -> FloatArray:
+        """Return the state (and action) of every step, shape (N, d)."""
+        return data.transitions().states
+
+    def _step_weights(self, data: Trajectories, steps: FactoredMoments) -> Any:
+        """Return what the error of every step counts."""
+        return 1.0
+
+    def _one_row_a_step(self, errors: FloatArray, places: FloatArray, owner: Any) -> tuple[Any, Any, Any]:
+        """Leave rows out that are no steps."""
+        return errors, places, owner
+
+    def policy_value(self, start_states: ArrayLike, weights: ArrayLike | None = None) -> PolicyValue:
+        """Return the average value over start states, with its interval.
+
+        Parameters
+        ----------
+        start_states : array-like of shape (m, d)
+            For example the first states of the episodes, ``data.states[data.offsets[:-1]]``.
+        weights : array-like of shape (m,), optional
+            How often each of them is started from; default equally often.
+
+        Returns
+        -------
+        PolicyValue
+            With `value` and `confidence_interval(confidence_level)`.
+        """
+        features = mean_features(self._question(start_states), weights)
+        return PolicyValue(features=features, estimate=self.estimate_)
+
+    def _questions(self) -> FloatArray | None:
+        # Values at visited states: single coefficients of functions that overlap mean little.
+        return self._features(self._visited[:: -(-len(self._visited) // MOST_QUESTIONS)])
+
+    def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
+        """Sum the moments of steps over the units that are resampled."""
+        self._look_at(steps, data)
+        return unit_moments(
+            steps, self.unit, block_length=self.block_length, solver=self.solver, parent=data.parent
+        )
+
+    def _table_units(
+        self, data: Trajectories, n_basis: int, rng: np.random.Generator | None
+    ) -> IntArray | None:
+        """Return the unit of every trajectory where a sparse system takes the place of a dense one."""
+        usual = self.solver is None and self.method == "replay" and self.average in ("auto", "controlled")
+        drawn = self.statistic in ("U", "V") and isinstance(self.subsample_size, float)
+        whole = isinstance(self.unit, str) and self.unit in ("auto", "trajectory") and len(data) > 1
+        if not (isinstance(self.basis_, Indicators) and n_basis >= SPARSE_FROM):
+            return None
+        if rng is None or not (usual and drawn and whole):
+            return None
+        n, steps = len(data), data.transitions()
+        self._look_at(SimpleNamespace(response=step_rewards(self.reward, steps.rewards, steps.states)), data)
+        return np.arange(n) if n <= MOST_GROUPS or not self._may_deal else deal(n, MOST_GROUPS, rng)
+
+    def _look_at(self, steps: HeldMoments | SimpleNamespace, data: Trajectories) -> None:
+        """Remember what bounds values (rewards, discount, ends) and whether units follow each other."""
+        one_series = self.unit == "auto" and len(data) == 1 if isinstance(self.unit, str) else False
+        self._sequential = one_series or (isinstance(self.unit, str) and self.unit in ("block", "window"))
+        rewards = getattr(steps, "response", None)
+        horizon = self._horizon(data)
+        if rewards is None or rewards.ndim > 1 or not np.isfinite(horizon):
+            self._rewards_seen = None
+            return
+        # After an end nothing more is earned: values lie between nothing and everything.
+        ends = [0.0] if data.terminated.any() else []
+        ends += [] if self._rewards_seen is None else list(self._rewards_seen)
+        seen = [float(rewards.min()) * horizon, float(rewards.max()) * horizon, *ends]
+        self._rewards_seen = min(seen), max(seen)
+
+    @abstractmethod
+    def _horizon(self, data: Trajectories) -> float:
+        """Return what a reward of one at every step is worth: 1 / (1 - discount)."""
+
+    def _setting(self) -> Setting:
+        limits = getattr(self, "_rewards_seen", None)
+        value_range = None
+        if limits is not None:
+            table = isinstance(self.basis_, OneHot | Tabular)
+            value_range = ValueRange(
+                low=limits[0],
+                high=limits[1],
+                points=None if table else self._value_points(),
+                source="rewards",
+            )
+        return Setting(value_range=value_range, sequential=getattr(self, "_sequential", False))
+
+    def _value_points(self) -> FloatArray | None:
+        """Return features of points where values are bounded; None where coefficients are values."""
+        if isinstance(self.basis_, OneHot):
+            return None
+        return self._features(self._visited[:: max(1, len(self._visited) // MAX_POINTS)])
+
+    def _features(self, X: ArrayLike) -> FloatArray:
+        return self.basis_(X)
+
+    def _places_of(self, X: Any) -> Any:
+        return X
+
+    def _observed(self) -> FloatArray:
+        return self._visited
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PolicyValue:
+    """The average value over start states: a linear functional of theta, so nothing is refitted.
+
+    Attributes
+    ----------
+    features : ndarray of shape (1, q)
+        The weighted mean of the start states' features.
+    estimate : Estimate
+        What it is a functional of.
+    """
+
+    features: FloatArray
+    estimate: Estimate
+
+    @property
+    def value(self) -> float:
+        """The average value."""
+        return float(self.estimate.predict(self.features)[0])
+
+    def confidence_interval(
+        self,
+        confidence_level: float = 0.95,
+        *,
+        value_range: tuple[float, float] | None = None,
+        insist: bool | None = None,
+    ) -> Interval:
+        """Return `low` and `high`, two floats, with `parts` and a sentence; see `LSTD.confidence_interval`.
+
+        The start states count as given: that others might have been drawn is no part of the interval.
+        """
+        interval = self.estimate.confidence_interval(
+            self.features, confidence_level, value_range=value_range, insist=insist
+        )
+        return interval.map(lambda end: float(end[0]))
+
+    def __repr__(self) -> str:
+        low, high = self.confidence_interval()
+        return f"PolicyValue({self.value:.4g}, 95 % interval {low:.4g} to {high:.4g})"
+
+
+def discount_horizon(data: Trajectories, discount: DiscountLike, discount_rate: float | None) -> float:
+    """Return 1 / (1 - discount) with the largest discount factor of a step, infinite without discounting."""
+    largest = float(np.max(step_discounts(data, discount, discount_rate)))
+    return 1.0 / (1.0 - largest) if largest < 1.0 else np.inf
+
+
+def mean_features(features: FloatArray, weights: ArrayLike | None) -> FloatArray:
+    """Return the weighted mean of rows (m, q) as one row (1, q)."""
+    if weights is not None:
+        weights = check_array(weights, "weights", ndim=1)
+        check_length(len(weights), len(features), "weights", "start_states")
+        if weights.min() < 0.0 or not weights.any():
+            got = f"a minimum of {weights.min():g} and a sum of {weights.sum():g}"
+            raise ValueError(must_be("weights", "non-negative and not all zero", got))
+    mean: FloatArray = np.average(features, axis=0, weights=weights)
+    return mean[None]
+
+
+def check_policy_data(data: Any, basis: Any) -> None:
+    """Raise unless `data` is Trajectories and `basis` a Basis."""
+    if not isinstance(data, Trajectories):
+        hint = "Wrap the arrays: rs.Trajectories(states, rewards, dt=...)."
+        raise TypeError(must_be("data", "a Trajectories", type(data).__name__, hint))
+    if not isinstance(basis, Basis):
+        hint = "For example rs.basis.Fourier(4); a function goes into rs.basis.FunctionBasis."
+        raise TypeError(must_be("basis", "a Basis", type(basis).__name__, hint))

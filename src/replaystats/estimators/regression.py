@@ -1,0 +1,235 @@
+"""What ReplayKernelRidge and ReplayRegressor share: rows in, predictions out, out-of-bag scores."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from .._core.arrays import take_rows
+from .._core.config import config_context
+from .._core.errors import ReplayWarning, must_be
+from .._core.typing import FloatArray, IntArray
+from ..choosing.sizes import grow_resamples
+from ..engine.members import Members
+from ..estimate import Estimate, average
+from ..inference.components import ReplayVariance
+from ..inference.out_of_bag import OutOfBag, out_of_bag
+from ..inference.support import MAX_OBSERVED
+from ..plans import ResamplingPlan, make_plan
+from ._new_observation import PredictsNewObservations
+from .base import Replayed
+
+# n_resamples="auto": the most subsets, and the points at which Monte-Carlo noise is looked at.
+AUTO_CAP, AUTO_POINTS = 2000, 100
+
+
+class OutOfBagCurve(NamedTuple):
+    """Out-of-bag score against the number of subsets.
+
+    Attributes
+    ----------
+    n_resamples : ndarray of int, shape (g,)
+        Numbers of subsets, up to B.
+    score : ndarray of shape (g,)
+        R^2 of the out-of-bag predictions.
+    share_predicted : ndarray of shape (g,)
+        Share of observations that have one: with few subsets the score rests on few observations.
+    """
+
+    n_resamples: IntArray
+    score: FloatArray
+    share_predicted: FloatArray
+
+
+class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # type: ignore[misc]
+    """A regressor that combines members fitted on subsets.
+
+    Subclasses fit members, hand them to `_combine`, and write `_check_points` and `_plug_in_at`.
+    """
+
+    oob_score: bool
+
+    @property
+    def replicates_(self) -> Any:
+        """The fitted members: ``estimate_.members``."""
+        check_is_fitted(self)
+        return self.estimate_.members
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_interval: bool = False,
+        confidence_level: float = 0.95,
+    ) -> Any:
+        """Return the combined prediction of the members.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, p)
+            Points to predict at.
+        return_std : bool
+            Whether to return the standard error of the average as well.
+        return_interval : bool
+            Whether to return the ends of `predict_interval`, for new observations, as well; a pipeline
+            passes it on.
+        confidence_level : float in (0, 1)
+            Of that interval.
+
+        Returns
+        -------
+        mean : ndarray of shape (m,) or (m, n_outputs)
+            In the kind of array that `X` is.
+        std : ndarray of the same shape
+            Only with ``return_std=True``: the standard error of the *mean* prediction over new samples of
+            the data, Monte-Carlo noise included. It is not the spread of a new observation around it.
+        low, high : ndarrays of the same shape
+            Only with ``return_interval=True``, after the others.
+
+        Notes
+        -----
+        The standard error is the corrected infinitesimal jackknife. Where noise makes the correction exceed
+        it, the delete-d jackknife, an upper bound, takes its place (``estimate_.variance(X).bounded`` says
+        where); a warning says so if that is most points, and subsets are too few.
+        """
+        found = self._answer(X, self._question(X), return_std)
+        if not return_interval:
+            return found
+        bounds = self.predict_interval(X, confidence_level)
+        return (*found, *bounds) if return_std else (found, *bounds)
+
+    def jackknife(self, X: Any) -> ReplayVariance:
+        """Return the parts of the variance of the mean prediction at X.
+
+        .. deprecated:: 0.2
+            Use ``estimate_.variance(X)``; this will be removed in 0.3.
+        """
+        message = "`jackknife` is called `estimate_.variance` now; the old name will be removed in 0.3."
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        found: ReplayVariance = self.estimate_.variance(self._question(X))
+        return found
+
+    def oob_curve(self) -> OutOfBagCurve:
+        """Return the out-of-bag score for growing numbers of subsets, to see whether it has levelled off."""
+        check_is_fitted(self)
+        found = self._out_of_bag()
+        return OutOfBagCurve(found.n_resamples, found.scores(self._targets), found.share_predicted)
+
+    def _asked(self, X: Any) -> Any:
+        return self._check_points(X)
+
+    def _default_question(self) -> Any:
+        """Return some training rows."""
+        n = self.X_fit_.shape[0]
+        return take_rows(self.X_fit_, np.unique(np.linspace(0, n - 1, AUTO_POINTS).astype(np.intp)))
+
+    def _places_of(self, X: Any) -> Any:
+        return _numbers(X)
+
+    def _observed(self) -> FloatArray | None:
+        rows = _numbers(self.X_fit_)
+        return None if rows is None else rows[:: -(-len(rows) // MAX_OBSERVED)]
+
+    def _diagnosis(self, asked: Any, places: Any) -> Any:
+        return super()._diagnosis(asked, None if self._observed() is None else places)
+
+    @property
+    def _targets(self) -> FloatArray:
+        return np.asarray(self.y_fit_, dtype=np.float64).reshape(len(self.y_fit_), -1)
+
+    def _shaped(self, values: FloatArray) -> FloatArray:
+        """Give (m, n_outputs) the dimensions that y had."""
+        return values[:, 0] if self.y_fit_.ndim == 1 else values
+
+    def _mean(self, X: Any) -> FloatArray:
+        """Return the combined prediction, shape (m, n_outputs)."""
+        values = np.asarray(self.estimate_.predict(X))
+        return values.reshape(len(values), -1)
+
+    def _members(self, X: Any) -> FloatArray:
+        """Return the prediction of every member, shape (B, m, n_outputs)."""
+        values: FloatArray = self.estimate_.members.values(X)
+        return values
+
+    def _plan_for(
+        self,
+        n: int,
+        plan: ResamplingPlan | None,
+        statistic: str,
+        subsample_size: Any,
+        n_resamples: int | None,
+        rng: np.random.Generator,
+    ) -> ResamplingPlan:
+        """Return the given plan, or draw one."""
+        if plan is None:
+            return make_plan(
+                n, statistic=statistic, subsample_size=subsample_size, n_resamples=n_resamples, rng=rng
+            )
+        if plan.n_observations != n:
+            rule = f"made for the {n} rows of `X`"
+            raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
+        if plan.observation_weights is not None:
+            hint = "Models that are fitted on rows cannot weigh them back; ratios of moments can."
+            raise ValueError(must_be("plan", "drawn with equal probabilities", repr(plan), hint))
+        return plan
+
+    def _combine(self, members: Members, *, grow: bool) -> Self:
+        """Average the members; add subsets until Monte-Carlo noise at some rows is negligible, if asked."""
+        if self.average == "controlled" and not hasattr(members, "coefficients"):
+            rule = '"auto", "mean", "median" or "trimmed" for fits whose linear part is not known'
+            raise ValueError(must_be("average", rule, '"controlled"'))
+        estimate = average(members, self.average, scalar=self.y_fit_.ndim == 1)
+        if grow:
+            assert members.plan is not None
+            cap = max(AUTO_CAP, members.plan.n_resamples)
+            estimate, self.choices_["n_resamples"] = grow_resamples(
+                estimate, self._default_question(), most=cap
+            )
+        return self._settle(estimate)
+
+    def _settle(self, estimate: Estimate) -> Self:
+        super()._settle(estimate)
+        self._calibrated = None
+        if self.oob_score:
+            self._set_oob()
+        return self
+
+    def _out_of_bag(self) -> OutOfBag:
+        members = self.estimate_.members
+        plan = members.plan
+        if not plan.with_replacement and plan.subsample_size == plan.n_observations:
+            rule = f"below n = {plan.n_observations} for out-of-bag predictions"
+            raise ValueError(must_be("subsample_size", rule, plan.subsample_size))
+        with config_context(memory_budget=self.memory_budget):
+            return out_of_bag(
+                lambda rows: self._members(take_rows(self.X_fit_, rows)),
+                plan,
+                n_outputs=self._targets.shape[1],
+                failed=members.failed,
+            )
+
+    def _set_oob(self) -> None:
+        """Fill the out-of-bag attributes."""
+        found = self._out_of_bag()
+        n_unknown = int(np.count_nonzero(~np.isfinite(found.predictions[-1]).all(axis=1)))
+        if n_unknown:
+            message = (
+                f"{n_unknown} of {len(self.y_fit_)} observations are in every subset and have no out-of-bag "
+                "prediction (NaN); the score leaves them out. Use more or smaller subsets."
+            )
+            warnings.warn(message, ReplayWarning, stacklevel=5)
+        self.oob_prediction_ = self._shaped(found.predictions[-1])
+        self.oob_score_ = float(found.scores(self._targets)[-1])
+
+
+def _numbers(X: Any) -> FloatArray | None:
+    """Return rows as numbers, or None where they are not, or are sparse."""
+    try:
+        rows = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return rows if rows.ndim == 2 and np.isfinite(rows).all() else None

@@ -1,0 +1,293 @@
+"""Members combined: coefficients, answers at any points, and the variance of both, from one formula.
+
+Where members are a ratio of moments and their average is linear, everything follows from theta and its
+covariance, of size q. Else the members' own answers at the points are combined, a block of points at a time.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from .._core.arrays import like, to_numpy
+from .._core.blocks import in_blocks
+from .._core.errors import ReplayWarning, must_be
+from .._core.typing import FloatArray
+from .._core.validation import check_array
+from ..engine import Replicates
+from ..engine.linear import functionals, linearise
+from ..engine.members import member_weights
+from ..engine.replicate import WholeData
+from ..kernel.local_influence import jackknife_variance
+from ..moments import AnyMoments
+from ..plans import ResamplingPlan
+from ..plans.tiles import TILE_ROWS
+from ..solvers import Solver
+from .components import ReplayVariance
+from .covariance import variance_at
+from .influence import jackknife_covariance, leverage_covariance, sandwich_covariance
+from .location import ROBUST_METHODS, locate
+from .measures import theta_variance
+from .validity import Validity, pilot_replicates
+from .variance import replay_variance
+
+MOST = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Combination:
+    """Members and how they are combined: coefficients, answers at points, and variances.
+
+    Attributes
+    ----------
+    members : Members
+        One answer per subset; for the plug-in, the one of all data.
+    method : str
+        "plug_in", or how members are combined: "mean", "controlled", "median", "trimmed".
+    trim : float
+        Share cut from each end by "trimmed".
+    scalar : bool
+        Whether answers have one output, without an axis of its own.
+    validity : Validity or None
+        What the members say about intervals, computed when asked; the plug-in makes a pilot then.
+    """
+
+    members: Any  # Members; a protocol with optional parts
+    method: str
+    trim: float = 0.1
+    scalar: bool = True
+    validity: Validity | None = field(default=None, repr=False)
+
+    @property
+    def moments(self) -> AnyMoments:
+        """The moments that were solved."""
+        moments: AnyMoments = self._ratio.moments
+        return moments
+
+    @property
+    def solver(self) -> Solver:
+        """How they were solved."""
+        solver: Solver = self._ratio.solver
+        return solver
+
+    @property
+    def replicates(self) -> Replicates | None:
+        """The single answers of a ratio of moments; None for the plug-in."""
+        return self._ratio if isinstance(self._ratio, Replicates) else None
+
+    @property
+    def plan(self) -> ResamplingPlan | None:
+        """The subsets of an average; None for the plug-in, and for members not made on random subsets."""
+        plan: ResamplingPlan | None = None if self.method == "plug_in" else self.members.plan
+        return plan
+
+    def member_values(self, X: Any) -> Any:
+        """Return the answer of every member at X, shape (B, m) or (B, m, n_outputs)."""
+        values = self._values(self._checked(X))
+        return values[:, :, 0] if self.scalar and values.ndim == 3 else values
+
+    @cached_property
+    def theta(self) -> FloatArray:
+        """Coefficients, shape (q,) or (q, n_outputs), in the kind and on the device of the moments.
+
+        A median or trimmed mean is that of every coefficient by itself; predictions are not X theta then, but
+        the median or trimmed mean of the members' predictions.
+        """
+        ratio = self._ratio
+        theta = ratio.theta[0]
+        if isinstance(ratio, Replicates):
+            averaged = ratio.theta if self.method != "controlled" else ratio.theta - self._linear_values()
+            weights = member_weights(ratio.plan, ratio.failed)[~ratio.failed]
+            theta = locate(averaged[~ratio.failed], self.method, weights=weights, trim=self.trim)
+        given: FloatArray = like(theta, getattr(ratio.moments, "rows", theta))
+        return given
+
+    def variance(self, X: Any = None) -> ReplayVariance:
+        """Return the variance of the answers at X by its sources; of theta itself for None.
+
+        Raises
+        ------
+        ValueError
+            For members that were not made on random subsets.
+        """
+        return self._variance(None if X is None else self._checked(X))
+
+    @property
+    def standard_error(self) -> FloatArray:
+        """Standard errors of theta, shape of theta."""
+        error: FloatArray = self._as_given(self._error(None))
+        return error
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Covariance of theta, Monte-Carlo part included, shape (q, q) or (n_outputs, q, q).
+
+        The plug-in has its delete-one jackknife (the sandwich where a solver truncates); averages have the
+        corrected infinitesimal jackknife, with the control variate where that is allowed. As it is estimated:
+        with few subsets and no control variate it need not be positive definite.
+        """
+        return self._theta_variance.total
+
+    @property
+    def replay_covariance(self) -> ReplayVariance | None:
+        """The covariance of an average by its sources; None for the plug-in."""
+        return None if self.method == "plug_in" else self._theta_variance
+
+    # The ratio of moments behind the members, where there is one
+
+    @property
+    def _ratio(self) -> Any:
+        ratio = getattr(self.members, "coefficients", None)
+        if ratio is None:
+            kind = type(self.members).__name__
+            raise AttributeError(f"{kind} has no coefficients: ask for predictions at points.")
+        return ratio
+
+    @property
+    def _has_ratio(self) -> bool:
+        return hasattr(self.members, "coefficients")
+
+    @property
+    def _by_theta(self) -> bool:
+        """Whether answers are X theta, with the variance that follows from theta's."""
+        return self._has_ratio and self.method not in ROBUST_METHODS
+
+    @cached_property
+    def _validity(self) -> Validity | None:
+        if self.validity is not None or not self._has_ratio:
+            return self.validity
+        pilot = self.method == "plug_in"
+        return Validity(replicates=pilot_replicates(self.moments, self.solver) if pilot else self._ratio)
+
+    @cached_property
+    def _theta_variance(self) -> ReplayVariance:
+        ratio = self._ratio
+        if not isinstance(ratio, Replicates):
+            plain = _plug_in_covariance(ratio.moments, ratio.solver)
+            return replay_variance(ratio.theta, ratio.plan, plug_in=lambda: plain, covariance=True)
+        assert self._validity is not None
+        found = theta_variance(self._validity, self.method, self.trim)
+        return found if self._leverage is None else found.plus(self._leverage)
+
+    @cached_property
+    def _leverage(self) -> FloatArray | None:
+        """What the infinitesimal jackknife lacks with replacement, where it is a sandwich."""
+        if self._validity is None or not (self.members.plan.with_replacement and self._validity.controllable):
+            return None
+        return leverage_covariance(self.moments, self.solver)
+
+    def _linear_values(self) -> FloatArray:
+        part = None if self._validity is None else self._validity.linear_part
+        if part is None:
+            linearise(self.moments, self.solver)  # says why there is none
+        assert part is not None
+        return part.values
+
+    # Answers and variances at points, None for theta itself
+
+    def _combined(self, points: Any) -> Any:
+        if self._by_theta:
+            theta, offset = to_numpy(self.theta), getattr(self.members, "offset", 0.0)
+            values = in_blocks(points, 4 * len(theta), lambda rows: self._features(rows) @ theta + offset)
+        elif self.method not in ROBUST_METHODS:
+            values = in_blocks(points, 2 * len(self.members.failed), self.members.mean)
+        else:
+            kept = ~self.members.failed
+            values = in_blocks(
+                points,
+                4 * len(kept),
+                lambda rows: locate(self._values(rows)[kept], self.method, trim=self.trim),
+            )
+        return self._shaped(values)
+
+    def _error(self, points: Any) -> Any:
+        if self.members.plan is None:
+            return np.sqrt(self._shaped(jackknife_variance(self.members, points)))
+        parts = self._variance(points)
+        bounded = to_numpy(parts.bounded)
+        # Chance makes a few estimates negative with any number of subsets; if it is most, these are too few.
+        if bounded.mean() > MOST:
+            message = (
+                f"{np.count_nonzero(bounded)} of {bounded.size} estimated variances are negative: "
+                f"{parts.n_used} subsets are too few for their Monte-Carlo correction. The upper bound from "
+                "the spread of members takes their place; extend(n_more) adds subsets."
+            )
+            warnings.warn(message, ReplayWarning, stacklevel=4)
+        return array_namespace(parts.variance).sqrt(parts.variance)
+
+    def _variance(self, points: Any) -> ReplayVariance:
+        plan = self.members.plan
+        if plan is None:
+            rule = "made on random subsets for the parts of a variance over subsets"
+            hint = "`predict` with return_std=True has a delete-one jackknife."
+            raise ValueError(must_be("members", rule, type(self.members).__name__, hint))
+        if self._by_theta:
+            covariance, width = self._theta_variance, 6 * len(self.theta)
+            blocks = in_blocks(
+                points,
+                width,
+                lambda rows: [covariance.components(None if rows is None else self._features(rows))],
+            )
+        else:
+            width = 3 * (plan.n_resamples + min(plan.n_observations, TILE_ROWS))
+            blocks = in_blocks(points, width, lambda rows: [self._variance_of_values(rows)])
+        return ReplayVariance.joined(blocks).each(self._shaped)
+
+    def _variance_of_values(self, points: Any) -> ReplayVariance:
+        """Return the variance from the members' answers themselves."""
+        members, options = self.members, dict[str, Any]()
+        if self._has_ratio:
+            rows = None if points is None else self._features(points)
+            control = None if self._validity is None else self._validity.control
+            options["linear"] = control.at(rows) if control is not None and rows is not None else control
+            options["plug_in"] = lambda: variance_at(rows, jackknife_covariance(self.moments, self.solver))
+        found = replay_variance(
+            self._values(points),
+            members.plan,
+            failed=members.failed,
+            method="mean" if self.method == "plug_in" else self.method,
+            trim=self.trim,
+            **options,
+        )
+        return found if self._leverage is None else found.plus(variance_at(rows, self._leverage))
+
+    def _values(self, points: Any) -> Any:
+        """Return the answer of every member, shape (B, m) or (B, m, n_outputs)."""
+        if not self._has_ratio:
+            return self.members.values(points)
+        theta = self._ratio.theta
+        if points is None:
+            return theta
+        return functionals(self._features(points), theta) + getattr(self.members, "offset", 0.0)
+
+    def _features(self, points: Any) -> FloatArray:
+        features: FloatArray = self.members.features(points) if hasattr(self.members, "features") else points
+        return features
+
+    def _checked(self, X: Any) -> Any:
+        if not isinstance(self.members, (Replicates, WholeData)):
+            return X
+        X, q = check_array(X, "X", ndim=2), self.members.theta.shape[1]
+        if X.shape[1] != q:
+            rule = f"of shape (m, q) with q={q}"
+            raise ValueError(must_be("X", rule, X.shape, "Pass features, for example basis(states)."))
+        return X
+
+    def _shaped(self, values: Any) -> Any:
+        """Take the axis of a single output off (m, 1) where it is not wanted."""
+        return values[:, 0] if self.scalar and values.ndim == 2 else values
+
+    def _as_given(self, values: Any) -> Any:
+        return like(values, self.theta) if self._has_ratio else values
+
+
+def _plug_in_covariance(moments: AnyMoments, solver: Solver) -> FloatArray:
+    """Return the covariance of the plug-in: the jackknife, or the sandwich where a solver truncates."""
+    if linearise(moments, solver).truncated:
+        return sandwich_covariance(moments, solver)
+    return jackknife_covariance(moments, solver)

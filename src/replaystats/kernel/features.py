@@ -1,0 +1,153 @@
+"""Ridge regression on features of a kernel, replayed over blocks of rows by the moment engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._core.config import memory_budget
+from .._core.errors import must_be
+from .._core.typing import BoolArray, FloatArray
+from ..basis import Basis
+from ..engine import Executor, Replicates, replicate
+from ..engine.linear import LinearPart
+from ..moments import Moments, random_blocks, ridge_block_moments
+from ..plans import ResamplingPlan, make_plan
+from ..solvers import Ridge
+from .scaling import Scaling
+
+# Units of replay: with fewer the variance is rough (a chi-square of so many degrees), more only cost.
+MAX_BLOCKS = 200
+MIN_BLOCKS = 20
+# Replays, and the q^2 B up to which there are so many: the control variate needs few where q is large.
+DEFAULT_RESAMPLES, FEWEST_RESAMPLES = 200, 20
+REPLAYED_NUMBERS = 8_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FeatureUnits:
+    """Which features a point has: units, widths, and a fitted basis."""
+
+    scaling: Scaling | None
+    widths: FloatArray  # (p,)
+    basis: Basis
+
+    def __call__(self, X: FloatArray) -> FloatArray:
+        """Return the features of X (m, p), shape (m, q)."""
+        return self.basis(self.points(X))
+
+    def points(self, X: FloatArray) -> FloatArray:
+        """Return X in the units that the basis sees."""
+        return (X if self.scaling is None else self.scaling(X)) * self.widths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FeatureRidge:
+    """Ridge regressions in feature space on subsets of blocks of rows: a ratio of moments behind features.
+
+    Attributes
+    ----------
+    features : FeatureUnits
+        From points (m, p) to features (m, q).
+    offset : ndarray of shape (n_outputs,)
+        What was taken off y.
+    coefficients : Replicates
+        The fits on subsets of the blocks.
+    """
+
+    features: FeatureUnits
+    offset: FloatArray
+    coefficients: Replicates
+
+    @property
+    def plan(self) -> ResamplingPlan:
+        """Subsets of blocks."""
+        return self.coefficients.plan
+
+    @property
+    def failed(self) -> BoolArray:
+        """Fits that take no part in averages."""
+        return self.coefficients.failed
+
+    def values(self, X: FloatArray) -> FloatArray:
+        """Return the prediction of every subset at X (m, p), shape (B, m, n_outputs)."""
+        return self.coefficients.values(self.features(X)) + self.offset
+
+    def mean(self, X: FloatArray) -> FloatArray:
+        """Return the average prediction at X (m, p), shape (m, n_outputs)."""
+        return self.coefficients.mean(self.features(X)) + self.offset
+
+    def linear(self, X: FloatArray) -> LinearPart | None:
+        """Return the linear part of the predictions."""
+        return self.coefficients.linear(self.features(X))
+
+    def extend(self, n_more: int) -> FeatureRidge:
+        """Return the fits with `n_more` further subsets of blocks; the first ones are not computed again."""
+        return replace(self, coefficients=self.coefficients.extend(n_more))
+
+    def __len__(self) -> int:
+        return len(self.coefficients)
+
+    def __repr__(self) -> str:
+        return f"FeatureRidge(q={self.features.basis.n_basis}, {self.coefficients!r})"
+
+
+def block_moments(
+    features: FeatureUnits,
+    X: FloatArray,
+    y: FloatArray,
+    sample_weight: FloatArray | None,
+    *,
+    rng: np.random.Generator,
+) -> Moments:
+    """Return the moments of random blocks of rows, as many as the budget allows up to 200."""
+    q = features.basis.n_basis
+    bytes_each = 4 * q * (q + 1)
+    budget = memory_budget()
+    n_blocks = min(len(X), MAX_BLOCKS, budget // (4 * bytes_each))
+    if n_blocks < min(len(X), MIN_BLOCKS):
+        needed = MIN_BLOCKS * 4 * bytes_each
+        raise ValueError(must_be("memory_budget", f"at least {needed} bytes for {q} features", budget))
+    points = features.points(X)
+    blocks = (
+        (points[rows], y[rows], *(() if sample_weight is None else (sample_weight[rows],)))
+        for rows in random_blocks(len(X), n_blocks, rng=rng)
+    )
+    return ridge_block_moments(blocks, features.basis)
+
+
+def replay_blocks(
+    features: FeatureUnits,
+    moments: Moments,
+    offset: FloatArray,
+    alpha: float,
+    *,
+    plan: ResamplingPlan | None,
+    statistic: str,
+    subsample_size: Any,
+    n_resamples: int | None,
+    on_failure: str,
+    executor: Executor,
+    rng: np.random.Generator,
+) -> FeatureRidge:
+    """Fit ridge regression on subsets of the blocks.
+
+    The penalty of a subset is alpha k / n, so that it weighs as much per row as on all data.
+    """
+    n, q = moments.n_observations, moments.n_basis
+    if n_resamples is None and not statistic.startswith("complete"):
+        affordable = max(FEWEST_RESAMPLES, min(DEFAULT_RESAMPLES, REPLAYED_NUMBERS // q**2))
+        # systems, their shifted copy, inverse and factors live at the same time
+        n_resamples = max(2, min(affordable, memory_budget() // (40 * q * q)))
+    if plan is None:
+        plan = make_plan(
+            n, statistic=statistic, subsample_size=subsample_size, n_resamples=n_resamples, rng=rng
+        )
+    elif plan.n_observations != n:
+        rule = f"made for the {n} blocks of rows"
+        raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
+    solver = Ridge(alpha * plan.subsample_size / n)
+    replicates = replicate(moments, plan, solver=solver, executor=executor, on_failure=on_failure)
+    return FeatureRidge(features=features, offset=offset, coefficients=replicates)
