@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._core.arrays import to_numpy
-from .._core.typing import FloatArray, IntArray
+from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments, HeldMoments
 from .degrees import degrees_of_freedom, effective_sample
@@ -42,6 +42,8 @@ class Noise:
     n_units, n_parameters : int
     growth : ndarray or float
         What correlation of neighbouring units multiplied the variance by.
+    one_sign : ndarray of bool or bool
+        Whether every unit adds to the question's matrix, which then cannot vanish.
     """
 
     variance: FloatArray
@@ -53,6 +55,7 @@ class Noise:
     n_units: int
     n_parameters: int = 1
     growth: FloatArray | float = 1.0
+    one_sign: BoolArray | bool = False
 
     def with_variance(self, variance: FloatArray) -> Noise:
         """Return the noise of an average whose variance, for independent units, was found elsewhere."""
@@ -159,6 +162,7 @@ class _Sums:
         self.n = n
         self.powers = np.zeros((4, m))
         self.matrix, self.product, self.matrix_square = np.zeros((3, m))
+        self.smallest = np.full(m, np.inf)
 
     def add(self, shifts: FloatArray, matrix: FloatArray) -> None:
         power = np.ones_like(shifts)
@@ -168,6 +172,7 @@ class _Sums:
         self.matrix += matrix.sum(axis=0)
         self.product += (shifts * matrix).sum(axis=0)
         self.matrix_square += (matrix * matrix).sum(axis=0)
+        self.smallest = np.minimum(self.smallest, matrix.min(axis=0))
 
     def noise(self, *, with_matrix: bool) -> Noise:
         n, (first, second, third, fourth) = self.n, self.powers
@@ -192,6 +197,7 @@ class _Sums:
             effective=effective,
             degrees=degrees_of_freedom(effective, n, skewness),
             n_units=n,
+            one_sign=self.smallest >= 0,
         )
 
 

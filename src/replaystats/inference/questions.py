@@ -235,15 +235,15 @@ def _usual(
 def _offsets(noise: Noise, level: float, *, symmetric: bool) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Return both ends relative to the answer, and which rows were inverted.
 
-    A symmetric matrix is a Gram matrix: given it, the answer is as good as it is, however it came about.
+    A matrix to which every unit adds cannot vanish, and a symmetric one is a Gram matrix: given it, the
+    answer is as good as it is, however it came about.
     """
     critical = skewed_quantiles(level, noise.degrees, noise.skewness)
     with np.errstate(divide="ignore", invalid="ignore"):
         common = noise.covariance**2 / (noise.variance * noise.matrix_variance)
     common = np.where(np.isfinite(common), common, 0.0) - 2.0 / noise.n_units
     weight = np.clip((common - _INVERT_FROM) / (_INVERT_FULLY - _INVERT_FROM), 0.0, 1.0)
-    if symmetric and noise.n_parameters > 1:
-        weight = np.zeros_like(weight)
+    weight = np.where(noise.one_sign | (symmetric and noise.n_parameters > 1), 0.0, weight)
     below, above = invert_studentised(
         noise.variance, weight * noise.covariance, weight * noise.matrix_variance, *critical
     )
@@ -288,7 +288,7 @@ def _trade(
     asked = X[np.abs(X @ ones - 1.0) < _LIKE_A_VALUE]  # values that are asked for lie in the range, too
     assert limits.points is not None
     everywhere = replace(limits, points=np.concatenate([thinned(limits.points), thinned(asked)]))
-    traded = trade_off(moments, X[chosen], everywhere, level)
+    traded = trade_off(moments, X[chosen], everywhere, level, sequential=setting.sequential)
     gains = ~((traded.high - traded.low) > _MUCH_SHORTER * length[chosen])
     chosen, gained = chosen[gains], gains
     for name, values in (

@@ -14,7 +14,7 @@ with Phi'u = d.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import optimize
@@ -64,7 +64,12 @@ class Traded:
 
 
 def trade_off(
-    moments: HeldMoments, X: FloatArray, value_range: ValueRange, confidence_level: float
+    moments: HeldMoments,
+    X: FloatArray,
+    value_range: ValueRange,
+    confidence_level: float,
+    *,
+    sequential: bool = False,
 ) -> Traded:
     """Return the shortest bounded interval of every question.
 
@@ -76,6 +81,8 @@ def trade_off(
     value_range : ValueRange
         With points.
     confidence_level : float
+    sequential : bool
+        Whether neighbouring units may be correlated.
     """
     assert value_range.points is not None
     points = value_range.points
@@ -83,7 +90,7 @@ def trade_off(
     middle = coefficients_of(points, (value_range.low + value_range.high) / 2)
     # Values are measured from the middle of the range, which is exact where constants are in the span.
     limits = (value_range.low - points @ middle, value_range.high - points @ middle)
-    problem = _Problem.of(moments, points, middle, half)
+    problem = replace(_Problem.of(moments, points, middle, half), sequential=sequential)
     penalty, shortest = np.full(len(X), _PATH[-1]), np.full(len(X), np.inf)
     for candidate in _PATH:
         _, d, noise = problem.answer(X, np.full(len(X), candidate))
@@ -162,6 +169,7 @@ class _Problem:
     residuals: FloatArray  # (n, q)
     value_root: FloatArray  # G^-1/2
     unit: float  # 1 / (n h^2)
+    sequential: bool = False
 
     @classmethod
     def of(cls, moments: HeldMoments, points: FloatArray, middle: FloatArray, half: float) -> _Problem:
@@ -205,7 +213,7 @@ class _Problem:
             w = (fold.noise_root.T @ (fold.U @ (shrunk * (fold.V.T @ questions)))).T
             centre, d = centre + w @ fold.b, d - w @ fold.A
             shifts[fold.members] = self.residuals[fold.members] @ w.T / (len(shifts) - 1)
-        return centre, d, noise_of(shifts)
+        return centre, d, noise_of(shifts, sequential=self.sequential)
 
 
 def _cheap_support(d: FloatArray, points: FloatArray) -> FloatArray:

@@ -1,0 +1,293 @@
+"""Intervals for the value of a policy on public problems: a grid, SAVE's cells, the three-state circle,
+bands.
+
+    OMP_NUM_THREADS=1 python benchmarks/policy_intervals.py tabular circle save bands --repetitions 200
+
+Results go to benchmarks/results/policy_intervals.json, one entry per cell, written after every cell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+from scipy.interpolate import BSpline
+
+import replaystats as rs
+
+RESULTS = Path(__file__).parent / "results" / "policy_intervals.json"
+
+
+# A slippery 5 x 5 grid with four actions, episodes of at most 50 steps
+
+
+class Grid:
+    """Reach the corner: reward 1 there and the episode ends; a pit in the middle costs 1 and ends it too."""
+
+    size, gamma, slip = 5, 0.95, 0.2
+
+    def __init__(self):
+        n = self.size**2
+        self.P = np.zeros((n, 4, n))
+        moves = [(-1, 0), (1, 0), (0, -1), (0, 1)]
+        for state in range(n):
+            row, column = divmod(state, self.size)
+            for action in range(4):
+                for other, (down, right) in enumerate(moves):
+                    chance = 1 - self.slip if other == action else self.slip / 3
+                    r = min(max(row + down, 0), self.size - 1)
+                    c = min(max(column + right, 0), self.size - 1)
+                    self.P[state, action, r * self.size + c] += chance
+        self.goal, self.pit = n - 1, n // 2
+        self.reward = np.zeros(n)
+        self.reward[self.goal], self.reward[self.pit] = 1.0, -1.0
+        self.final = self.reward != 0
+        self.target = np.tile([0.05, 0.45, 0.05, 0.45], (n, 1))  # down and right
+        self.behaviour = np.full((n, 4), 0.25)
+
+    def value(self):
+        """Value of the target policy at the first corner, by one linear solve."""
+        P = np.einsum("sat,sa->st", self.P, self.target)
+        going = P * ~self.final
+        V = np.linalg.solve(np.eye(len(P)) - self.gamma * going, P @ self.reward)
+        return V[0]
+
+    def episodes(self, rng, n, policy, longest=50):
+        """All episodes step by step at once; those that have ended stand still and are cut afterwards."""
+        choose, move = policy.cumsum(axis=1), self.P.cumsum(axis=2)
+        state, length, ended = np.zeros(n, dtype=int), np.zeros(n, dtype=int), np.zeros(n, dtype=bool)
+        states, actions = [state], []
+        for _ in range(longest):
+            action = (rng.uniform(size=n)[:, None] > choose[state]).sum(axis=1).clip(max=3)
+            following = (rng.uniform(size=n)[:, None] > move[state, action]).sum(axis=1).clip(max=24)
+            state = np.where(ended, state, following)
+            length += ~ended
+            ended = ended | self.final[state]
+            states.append(state)
+            actions.append(action)
+        states, actions = np.stack(states, axis=1), np.stack(actions, axis=1)
+        return rs.Trajectories(
+            [states[i, : length[i] + 1] for i in range(n)],
+            rewards=[self.reward[states[i, 1 : length[i] + 1]] for i in range(n)],
+            actions=[actions[i, : length[i]] for i in range(n)],
+            terminated=ended,
+            truncated=~ended,
+        )
+
+
+def tabular(n, repetitions):
+    grid = Grid()
+    truth = grid.value()
+
+    def once(rng):
+        data = grid.episodes(rng, n, grid.behaviour)
+        policy = lambda s: grid.target[s[:, 0].astype(int)]  # noqa: E731
+        model = rs.LSTDQ(rs.basis.OneHot(25), policy, discount=grid.gamma, n_resamples=20, random_state=0)
+        interval = model.fit(data).policy_value([[0.0]]).confidence_interval(value_range=(-1.0, 1.0))
+        on_policy = grid.episodes(rng, n, grid.target)
+        returns = [
+            (np.asarray(r) * grid.gamma ** np.arange(len(r))).sum()
+            for r in np.split(on_policy.rewards, on_policy.step_offsets[1:-1])
+        ]
+        width = 2 * stats.t.ppf(0.975, n - 1) * np.std(returns, ddof=1) / np.sqrt(n)
+        return interval.low, interval.high, width
+
+    return measure(once, truth, f"tabular {n}", repetitions)
+
+
+def circle(n, repetitions):
+    """Three states on a circle, moves succeed with .9, reward where the next state is 0, discount .95."""
+    P = np.zeros((3, 2, 3))
+    for s in range(3):
+        for a, step in enumerate((1, -1)):
+            P[s, a, (s + step) % 3] += 0.9
+            P[s, a, s] += 0.1
+    target = np.array([[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]])
+    on = np.einsum("sat,sa->st", P, target)
+    truth = np.linalg.solve(np.eye(3) - 0.95 * on, on[:, 0]).mean()
+
+    def once(rng):
+        state = rng.integers(3, size=n)
+        states, actions, rewards = [state], [], []
+        for _ in range(50):
+            action = rng.integers(2, size=n)
+            moved = rng.uniform(size=n) < 0.9
+            state = np.where(moved, (state + 1 - 2 * action) % 3, state)
+            states.append(state)
+            actions.append(action)
+            rewards.append((state == 0).astype(float))
+        data = rs.Trajectories(
+            np.stack(states, axis=1), rewards=np.stack(rewards, axis=1), actions=np.stack(actions, axis=1)
+        )
+        policy = lambda s: target[s[:, 0].astype(int)]  # noqa: E731
+        model = rs.LSTDQ(rs.basis.OneHot(3), policy, discount=0.95, n_resamples=20, random_state=0).fit(data)
+        interval = model.policy_value(np.arange(3.0)[:, None]).confidence_interval()
+        return interval.low, interval.high, np.nan
+
+    return measure(once, truth, f"circle {n}", repetitions)
+
+
+# SAVE: two-dimensional states, splines of the normal distribution function
+
+
+def splines(per_axis):
+    """Tensor products of cubic B-splines of Phi(s)."""
+    inner = np.linspace(0, 1, per_axis - 2)
+    knots = np.concatenate([[0.0] * 3, inner, [1.0] * 3])
+
+    def features(s):
+        axes = [
+            BSpline.design_matrix(np.clip(stats.norm.cdf(s[:, d]), 0, 1), knots, 3).toarray() for d in (0, 1)
+        ]
+        return (axes[0][:, :, None] * axes[1][:, None, :]).reshape(len(s), -1)
+
+    return rs.basis.FunctionBasis(features, per_axis**2, dimension=2)
+
+
+def both_positive(s):
+    return ((s[:, 0] > 0) & (s[:, 1] > 0)).astype(int)
+
+
+def save_steps(rng, state, action, noise):
+    sign = (2 * action - 1)[:, None] * np.array([1.0, -1.0])
+    following = 0.75 * sign * state + noise * rng.normal(size=state.shape)
+    return following, 2 * following[:, 0] + following[:, 1] - (2 * action - 1) / 4
+
+
+@cache
+def save_value(noise, starts):
+    """Values of the target policy from start states (m, 2), by 4000 rollouts each or over S0 ~ N(0, I)."""
+    rng = np.random.default_rng(12345)
+    state = rng.normal(size=(4_000_000, 2)) if starts is None else np.repeat(np.array(starts), 4000, axis=0)
+    total, weight = np.zeros(len(state)), 1.0
+    for _ in range(30):
+        state, reward = save_steps(rng, state, both_positive(state), noise)
+        total, weight = total + weight * reward, weight * 0.5
+    return total.mean() if starts is None else total.reshape(len(starts), -1).mean(axis=1)
+
+
+def save_data(rng, n, T, noise, behaviour, start):
+    state = start(rng, n)
+    states, actions, rewards = [state], [], []
+    for _ in range(T):
+        action = (rng.uniform(size=n) < behaviour(state)).astype(int)
+        state, reward = save_steps(rng, state, action, noise)
+        states.append(state)
+        actions.append(action)
+        rewards.append(reward)
+    return rs.Trajectories(
+        np.stack(states, axis=1), rewards=np.stack(rewards, axis=1), actions=np.stack(actions, axis=1)
+    )
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def save(scenario, n, total, repetitions, per_axis=4):
+    behaviours = {
+        "A": lambda s: np.full(len(s), 0.5),
+        "B": lambda s: (sigmoid(s[:, 0]) + sigmoid(s[:, 1])) / 2,
+    }
+    truth = save_value(0.5, None)
+    starts = np.random.default_rng(1).normal(size=(20_000, 2))
+    basis = splines(per_axis)
+
+    def once(rng):
+        normal = lambda rng, n: rng.normal(size=(n, 2))  # noqa: E731
+        data = save_data(rng, n, total // n, 0.5, behaviours[scenario], normal)
+        model = rs.LSTDQ(basis, both_positive, discount=0.5, n_actions=2, n_resamples=20, random_state=0)
+        interval = model.fit(data).policy_value(starts).confidence_interval()
+        return interval.low, interval.high, np.nan
+
+    return measure(once, truth, f"save {scenario} n={n} nT={total}", repetitions)
+
+
+def bands(n, T, per_axis, repetitions):
+    axis = np.linspace(-1, 1, 30)
+    grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    truth = save_value(2.0, tuple(map(tuple, grid)))
+    logit = lambda s: 0.1 + 0.8 * sigmoid(s.sum(axis=1))  # noqa: E731
+    uniform = lambda rng, n: rng.uniform(-2, 2, size=(n, 2))  # noqa: E731
+    basis = splines(per_axis)
+    narrower = []
+
+    def once(rng):
+        data = save_data(rng, n, T, 2.0, logit, uniform)
+        model = rs.LSTDQ(basis, both_positive, discount=0.5, n_actions=2, n_resamples=20, random_state=0)
+        band = model.fit(data).confidence_band(grid)
+        bonferroni = model.confidence_interval(grid, 1 - 0.05 / len(grid))
+        narrower.append(np.median((band.high - band.low) / (bonferroni.high - bonferroni.low)))
+        inside = ((band.low <= truth) & (truth <= band.high)).all()
+        width = float(np.median(band.high - band.low))
+        return (-width / 2, width / 2, np.nan) if inside else (1.0, 1.0 + width, np.nan)
+
+    cell = measure(once, 0.0, f"bands n={n} T={T} L={per_axis}", repetitions)
+    return cell | {"width_over_bonferroni": float(np.median(narrower))}
+
+
+def measure(once, truth, name, repetitions):
+    seed = sum(name.encode())
+    rows, clock = [], time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in range(repetitions):
+            rows.append(once(np.random.default_rng([seed, number])))
+    low, high, reference = np.array(rows, dtype=float).T
+    covered = (low <= truth) & (truth <= high)
+    cell = {
+        "coverage": float(covered.mean()),
+        "se": float(np.sqrt(covered.mean() * (1 - covered.mean()) / repetitions)),
+        "mean_width": float(np.mean(high - low)),
+        "truth": float(truth),
+        "withheld": float(np.mean(~np.isfinite(high - low))),
+        "repetitions": repetitions,
+        "seconds": round(time.perf_counter() - clock, 1),
+    }
+    if np.isfinite(reference).all():
+        cell["width_over_monte_carlo"] = float(np.mean(high - low) / np.mean(reference))
+    return cell
+
+
+def jobs():
+    for n in (10, 50, 200, 1000):
+        yield f"tabular {n}", lambda r, n=n: tabular(n, r if n < 1000 else max(10, r // 4))
+    for n in range(50, 500, 50):
+        yield f"circle {n}", lambda r, n=n: circle(n, r)
+    for scenario in "AB":
+        for n, totals in ((25, (750, 1250, 1750)), (50, (1500, 2500, 3500)), (100, (3000, 5000, 7000))):
+            for total in totals:
+                name = f"save {scenario} n={n} nT={total}"
+                yield name, lambda r, s=scenario, n=n, t=total: save(s, n, t, r)
+    for n, T, per_axis in (
+        (30, 50, 7), (50, 30, 8), (40, 50, 7), (50, 40, 7), (50, 50, 8), (200, 70, 12), (250, 70, 12),
+        (300, 70, 13), (50, 150, 12), (50, 200, 12), (50, 250, 13),
+    ):  # fmt: skip
+        yield f"bands n={n} T={T} L={per_axis}", lambda r, a=(n, T, per_axis): bands(*a, r)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="+", help="beginnings of the cells to measure")
+    parser.add_argument("--repetitions", type=int, default=200)
+    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    done = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    for name, job in jobs():
+        known = done.get(name, {}).get("repetitions", 0) >= arguments.repetitions
+        if not name.startswith(tuple(arguments.names)) or (known and not arguments.fresh):
+            continue
+        done[name] = job(arguments.repetitions)
+        print(name, done[name], flush=True)
+        arguments.out.write_text(json.dumps(done, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
