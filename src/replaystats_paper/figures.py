@@ -173,7 +173,7 @@ def _print_medians(ax: Any, groups: Sequence[dict[str, Any]]) -> None:
         for offset, method in ((-0.33, "U"), (0.15, "V")):
             if len(group[method]):
                 median = float(np.median(group[method]))
-                ax.text(i + offset, 0.99, f"{median:+.2g}", fontsize=6, ha="center", va="top",
+                ax.text(i + offset, 0.99, f"{median:+.1g}", fontsize=5.5, ha="center", va="top",
                         color=COLOURS[method], transform=ax.get_xaxis_transform())  # fmt: skip
 
 
@@ -283,9 +283,8 @@ def draw_inverses(cell: Cell, journal: Journal, folder: Path) -> Path:
 
 
 _AXIS = (
-    "Every point is inside the frame; the axis is symmetric logarithmic where boxes would else be flat. "
-    "Whiskers of our boxes reach to 1.5 interquartile ranges, those of the published ones from minimum to "
-    "maximum: their files hold five numbers."
+    "Whiskers reach from minimum to maximum, ours and published; the axis is symmetric logarithmic where "
+    "boxes would else be flat."
 )
 # View of an experiment -> how it is drawn, and what is said under the figure.
 _DRAWERS: dict[str, tuple[Callable[[Experiment, Sequence[Cell], Journal], Any], str]] = {

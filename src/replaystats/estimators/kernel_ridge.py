@@ -68,8 +68,9 @@ class ReplayKernelRidge(ReplayedRegression):
 
         - "subsets": the exact kernel on random subsets of k rows. Intervals and out-of-bag scores.
         - "features": ridge regression on features of all rows, by default Nystroem features of as many
-          landmarks as the penalty calls for (at most 500), replayed over blocks of rows. Intervals; the
-          choice for smooth functions.
+          landmarks as the penalty calls for (at most 500), replayed over blocks of rows. A subset's penalty
+          is alpha k / n, so that it weighs as much per row as on all data; "subsets" takes alpha as it is.
+          Intervals; the choice for smooth functions.
         - "local": the exact kernel on the leaves, of at most k neighbours, of a few random trees, averaged.
           The most accurate for rough functions of many rows. Standard errors are the delete-one jackknife,
           scores are leave-one-out, both exact.

@@ -50,14 +50,15 @@ def zero_line(ax: Axes) -> Axes:
 
 
 def box(ax: Axes, position: float, values: ArrayLike, *, colour: str, width: float = 0.3) -> Axes:
-    """Draw a standard box plot of the values: quartiles, whiskers to 1.5 IQR, every point beyond them."""
+    """Draw a box plot of the values: quartiles, whiskers from minimum to maximum, as `summary_box` has."""
     data = np.asarray(values, dtype=float)
-    drawn = ax.boxplot([data], positions=[position], widths=width, patch_artist=True, manage_ticks=False)
+    drawn = ax.boxplot(
+        [data], positions=[position], widths=width, patch_artist=True, manage_ticks=False, whis=(0, 100)
+    )
     for part in ("boxes", "whiskers", "caps", "medians"):
         for artist in drawn[part]:
             artist.set(color=colour, linewidth=1.0)
     drawn["boxes"][0].set_facecolor(colour + "40")
-    drawn["fliers"][0].set(marker=".", markersize=2.5, markerfacecolor=colour, markeredgecolor="none")
     return ax
 
 
@@ -136,7 +137,7 @@ def difference_legend(figure: Figure, *, n_columns: int = 5) -> None:
         colour = COLOURS[method]
         handles.append(Patch(facecolor=colour + "40", edgecolor=colour, label=f"plain − {method}, here"))
     for method in ("U", "V"):
-        label = f"plain − {method}, published (min to max)"
+        label = f"plain − {method}, published"
         handles.append(Patch(facecolor="none", edgecolor=COLOURS[method], linestyle="--", label=label))
     handles.append(Line2D([], [], color=COLOURS["zero"], label="no difference"))
     figure.legend(handles=handles, loc="outside lower center", ncols=n_columns, frameon=False, fontsize=8)

@@ -71,7 +71,7 @@
   function drawBox(svg, x, width, s, y, colour, hollow) {
     const line = { stroke: colour, "stroke-width": 1.4, fill: "none" };
     if (hollow) line["stroke-dasharray"] = "3 2";
-    const low = hollow ? s.min : s.whiskerLow, high = hollow ? s.max : s.whiskerHigh;
+    const low = s.min, high = s.max;
     svg.append(element("line", { x1: x, x2: x, y1: y(low), y2: y(s.q25), ...line }));
     svg.append(element("line", { x1: x, x2: x, y1: y(s.q75), y2: y(high), ...line }));
     svg.append(element("rect", { x: x - width / 2, width, y: y(s.q75), height: Math.max(0.5, y(s.q25) - y(s.q75)), ...line,
@@ -97,10 +97,7 @@
       const values = finite(record[measure][m]), x = LEFT + 105 + i * 190;
       if (values.length) {
         values.forEach((v, j) => svg.append(element("circle", { cx: x - 62 + 26 * jitter(j), cy: y(v), r: 2, fill: COLOUR[m], "fill-opacity": 0.55 })));
-        const s = fiveNumbers(values), reach = 1.5 * (s.q75 - s.q25);
-        s.whiskerLow = Math.min(...values.filter((v) => v >= s.q25 - reach));
-        s.whiskerHigh = Math.max(...values.filter((v) => v <= s.q75 + reach));
-        drawBox(svg, x - 18, 40, s, y, COLOUR[m], false);
+        drawBox(svg, x - 18, 40, fiveNumbers(values), y, COLOUR[m], false);
       }
       if (published) drawBox(svg, x + 36, 34, published[m], y, COLOUR[m], true);
       svg.append(element("text", { x: x - 14, y: H - 12, "text-anchor": "middle" }, `plain − ${m}` + (published ? "   |   published" : "")));
