@@ -6,12 +6,17 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from .._core.errors import must_be
 from .._core.files import replacing
 from .._core.typing import BoolArray, FloatArray
+
+
+class CheckpointError(OSError):
+    """A checkpoint could not be written; nothing is wrong with the data or the workers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,20 +46,32 @@ class Checkpoint:
         """Fill `done` (blocks taken in) and `values` (their reduction) from the file, if there is one."""
         if self.path is None or not self.path.exists():
             return
-        with np.load(self.path, allow_pickle=False) as stored:
-            found = json.loads(str(stored["identity"]))
-            if found == self.identity:
-                done[:], values[:] = stored["done"], stored["values"]
-                return
-        changed = sorted(key for key, value in self.identity.items() if found.get(key) != value)
+        hint = "Remove it, or choose another directory."
+        try:
+            with np.load(self.path, allow_pickle=False) as stored:
+                found = json.loads(str(stored["identity"]))
+                if found == self.identity:
+                    done[:], values[:] = stored["done"], stored["values"]
+                    return
+        except (BadZipFile, KeyError, ValueError, EOFError) as error:
+            rule = "a directory whose files are whole"
+            raise ValueError(must_be("checkpoint", rule, f"{self.path}: {error}", hint)) from error
+        names = sorted(self.identity.keys() | found.keys())
+        changed = [name for name in names if found.get(name) != self.identity.get(name)]
         rule = "a directory without sums of another run"
         got = f"{self.path}, where {', '.join(changed)} differ(s)"
-        raise ValueError(must_be("checkpoint", rule, got, "Remove it, or choose another directory."))
+        raise ValueError(must_be("checkpoint", rule, got, hint))
 
     def save(self, done: BoolArray, values: FloatArray) -> None:
         """Write the state; whoever is killed in the middle leaves the file before it."""
         if self.path is None:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(self.path) as file:
-            np.savez(file, identity=np.array(json.dumps(self.identity)), done=done, values=values)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(self.path) as file:
+                np.savez(file, identity=np.array(json.dumps(self.identity)), done=done, values=values)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise CheckpointError(
+                error.errno, f"The checkpoint {self.path} cannot be written: {reason}"
+            ) from error

@@ -7,10 +7,8 @@ exact, so groups, order, workers and interruptions leave no trace in the result.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -23,10 +21,11 @@ from ..data.blocks import PartitionError
 from ..moments import StreamedMoments
 from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_ROWS, TILE_SUBSETS
-from .checkpoint import Checkpoint
+from .checkpoint import Checkpoint, CheckpointError
 from .cost import gather_is_cheaper
 from .exact import add_products, bytes_per_row
 from .executors import Executor, JoblibExecutor
+from .identity import data_identity, describe, plan_identity
 
 TASKS_PER_WORKER = 4
 # A task this large pays for its start and its result many times over; more tasks only make the progress
@@ -101,7 +100,8 @@ def streamed_sums(
         moments.remember(maxima=_survey(moments, executor))
     assert moments.maxima is not None
     grid = ExactGrid.from_maxima(moments.maxima, max(plan.n_observations, plan.subsample_size))
-    identity = {**_identity(moments, moments.maxima), "plan": _plan_identity(plan, tiles)}
+    identity = data_identity(moments) | plan_identity(plan, tiles.start)
+    identity["maxima"] = describe(moments.maxima)
     sums = np.zeros((2, moments.n_columns, n_subsets + 1))
     _reduce(
         moments,
@@ -121,7 +121,7 @@ def streamed_sums(
 def _survey(moments: StreamedMoments, executor: Executor) -> FloatArray:
     """Return the largest |entry| of every column: one pass over the data."""
     maxima = np.zeros(moments.n_columns)
-    checkpoint = Checkpoint(moments.checkpoint, "maxima", _identity(moments, None))
+    checkpoint = Checkpoint(moments.checkpoint, "maxima", data_identity(moments))
     _reduce(
         moments,
         SurveyTask(moments),
@@ -165,7 +165,7 @@ def _reduce(
             combine(values, answer, out=values)
             done[group.first : group.stop] = True
             checkpoint.save(done, values)
-    except PartitionError:
+    except (PartitionError, CheckpointError):
         raise
     except Exception as error:
         raise PartitionError(_blame(moments, groups, done, error)) from error
@@ -221,19 +221,3 @@ def _rows_at_a_time(moments: StreamedMoments, plan: ResamplingPlan, tiles: range
         raise ValueError(must_be("memory_budget", rule, budget, hint))
     # A power of two divides the rows of a tile, so that no piece lies in two of them.
     return min(TILE_ROWS, 1 << (int(affordable).bit_length() - 1))
-
-
-def _identity(moments: StreamedMoments, maxima: FloatArray | None) -> dict[str, Any]:
-    """Return what tells this data from other data: its blocks, and the maxima of its columns."""
-    blocks = [(moments.source.label(i), int(rows)) for i, rows in enumerate(np.diff(moments.starts))]
-    digest = hashlib.sha256(repr(blocks).encode())
-    digest.update(b"" if maxima is None else maxima.tobytes())
-    return {"moments": repr(moments), "data": digest.hexdigest()}
-
-
-def _plan_identity(plan: ResamplingPlan, tiles: range) -> str:
-    """Return the plan's description and a digest of some of its draws: given subsets have no seed."""
-    digest = hashlib.sha256()
-    for drawn in plan.draw(tiles.start, 0).row_lists():
-        digest.update(drawn.astype("<i8").tobytes())
-    return f"{plan!r}, {digest.hexdigest()}"

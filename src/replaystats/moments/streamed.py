@@ -161,7 +161,7 @@ class StreamedMoments:
             while start < end:
                 stop = min(end, (start // step + 1) * step)
                 part = slice(start - int(self.starts[block]), stop - int(self.starts[block]))
-                pending.append(self._rows(loaded, part, block))
+                pending.append(self.rows_of(loaded, part, block))
                 start = stop
                 if start % step == 0:
                     yield first, _joined(pending)
@@ -222,7 +222,8 @@ class StreamedMoments:
         pieces = self.pieces(range(self.n_blocks))
         return np.concatenate([self.example.wrap(rows).residuals(theta) for _, rows in pieces])
 
-    def _rows(self, loaded: Block, part: slice, block: int) -> FloatArray:
+    def rows_of(self, loaded: Block, part: slice, block: int) -> FloatArray:
+        """Return the stacked moments of some rows of a block that was loaded."""
         moments = self._moments(loaded, part, block)
         n_rows = part.stop - part.start
         if len(moments) != n_rows or _kind(moments) != _kind(self.example):

@@ -15,11 +15,11 @@ from typing import Any, Self
 import numpy as np
 
 from .._core.arrays import like
-from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_int
 from .design import Design
+from .hypergeometric import LARGEST_POPULATION, split_without_replacement
 from .tiles import (
     SPARSE_SHARE,
     TILE_ROWS,
@@ -31,8 +31,6 @@ from .tiles import (
 
 # Tiles use spawn keys (tile, block); this key, far above any tile number, derives other plans.
 _ALTERNATIVE_KEY = 2**40
-# Of NumPy's multivariate hypergeometric distribution.
-LARGEST_POPULATION = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,12 +182,6 @@ class SubsetPlan(ResamplingPlan):
     seed: int
     statistic: str = "U"
 
-    def __post_init__(self) -> None:
-        if self.n_observations >= LARGEST_POPULATION:
-            rule = "below 10^9 without replacement, the largest population NumPy splits over blocks"
-            hint = 'Use statistic="V", or join observations into larger ones.'
-            raise ValueError(must_be("n_observations", rule, self.n_observations, hint))
-
     def draw(self, tile: int, block: int) -> TileDraw:
         """See the base class."""
         # Listing pays for small shares, and for small n as long as a subset repeats about one row (k^2 / 2n).
@@ -237,4 +229,6 @@ def _split(plan: SubsetPlan | BootstrapPlan, tile: int) -> IntArray:
     rng = stream(plan.seed, tile)
     if plan.with_replacement:
         return rng.multinomial(plan.subsample_size, block_sizes / plan.n_observations, TILE_SUBSETS)
-    return rng.multivariate_hypergeometric(block_sizes, plan.subsample_size, TILE_SUBSETS)
+    if plan.n_observations < LARGEST_POPULATION:
+        return rng.multivariate_hypergeometric(block_sizes, plan.subsample_size, TILE_SUBSETS)
+    return split_without_replacement(rng, block_sizes, np.full(TILE_SUBSETS, plan.subsample_size))

@@ -185,31 +185,67 @@ class TestResume:
             rs.replicate(moments, plan)
         resumed = Counting(ArrayBlocks(data, block_rows=4000))
         found = rs.replicate(streamed(resumed, checkpoint=tmp_path / "sums"), plan)
-        assert set(resumed.loaded) == {0, 6, 7, 8, 9}  # the first tells the shape of the moments
+        assert set(resumed.loaded) == {0, 5, 6, 7, 8, 9}  # some rows of 0, 5 and 9 tell whose sums these are
         np.testing.assert_array_equal(found.theta, rs.replicate(in_memory, plan, exact=True).theta)
 
     def test_a_finished_run_reads_nothing_again(self, data, plan, tmp_path):
         first = rs.replicate(streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path), plan)
         source = Counting(ArrayBlocks(data, block_rows=4000))
         again = rs.replicate(streamed(source, checkpoint=tmp_path), plan)
-        assert source.loaded == [0]
+        assert set(source.loaded) == {0, 5, 9}
         np.testing.assert_array_equal(again.theta, first.theta)
         assert not list(tmp_path.glob("*.tmp"))
 
-    @pytest.mark.parametrize("change", ["plan", "data", "moments"])
+    @pytest.mark.parametrize(
+        "change", ["plan", "blocks", "option basis", "option discount", "function", "rows"]
+    )
     def test_sums_of_another_run_are_refused(self, data, plan, tmp_path, change):
         rs.replicate(streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path), plan)
         other = streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path)
         if change == "plan":
             plan = rs.make_plan(N, subsample_size=0.05, n_resamples=40, rng=2)
-        elif change == "data":
+        elif change == "blocks":
             other = streamed(ArrayBlocks(data, block_rows=4001), checkpoint=tmp_path)
-        else:
+        elif change == "option basis":
             other.options["basis"] = rs.basis.Fourier(3)
+        elif change == "option discount":
+            other.options["discount"] = 0.5
+        elif change == "function":
+            known = other.function
+            other.function = lambda block, **options: known(block, **options)
+        else:
+            changed = {name: array.copy() for name, array in data.items()}
+            next(iter(changed.values()))[0] += 1e-9
+            other = streamed(ArrayBlocks(changed, block_rows=4000), checkpoint=tmp_path)
         with pytest.raises(
             ValueError, match=f"`checkpoint` must be a directory .* where .*{change}.* differ"
         ):
             rs.replicate(other, plan)
+
+    def test_a_file_that_was_written_anew_is_refused(self, data, plan, tmp_path):
+        paths = {}
+        for name, array in data.items():
+            paths[name] = tmp_path / f"{name}.npy"
+            np.save(paths[name], array)
+        rs.replicate(streamed(ArrayBlocks(paths, block_rows=4000), checkpoint=tmp_path / "sums"), plan)
+        changed = next(iter(data.values())).copy()
+        changed[1] += 1e-9  # a row that is not looked at
+        np.save(next(iter(paths.values())), changed)
+        other = streamed(ArrayBlocks(paths, block_rows=4000), checkpoint=tmp_path / "sums")
+        with pytest.raises(ValueError, match=r"where files.* differ"):
+            rs.replicate(other, plan)
+
+    def test_a_damaged_checkpoint_is_refused(self, data, plan, tmp_path):
+        rs.replicate(streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path), plan)
+        (tmp_path / "sums-0-1.npz").write_bytes(b"PK nothing of use")
+        with pytest.raises(ValueError, match="`checkpoint` must be a directory whose files are whole"):
+            rs.replicate(streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path), plan)
+
+    def test_a_checkpoint_that_cannot_be_written_shows_the_true_error(self, data, plan, tmp_path):
+        (tmp_path / "sums").write_text("a file in the place of the directory")
+        moments = streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path / "sums")
+        with pytest.raises(OSError, match=r"The checkpoint .*sums.* cannot be written"):
+            rs.replicate(moments, plan)
 
 
 class TestClearErrors:
