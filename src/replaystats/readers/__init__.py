@@ -3,10 +3,11 @@
 from .buffers import from_sb3, from_torchrl
 from .episodes import from_d3rlpy, from_minari
 from .flat import from_flat
-from .numpy_files import read_npz
+from .numpy_files import read_hdf5, read_npz
+from .policies import policy_of
 from .rollouts import find_dt, rollout
 from .tables import from_table
-from .transitions import from_transitions
+from .transitions import from_transitions, from_vector
 
 __all__ = [
     "find_dt",
@@ -17,6 +18,9 @@ __all__ = [
     "from_table",
     "from_torchrl",
     "from_transitions",
+    "from_vector",
+    "policy_of",
+    "read_hdf5",
     "read_npz",
     "rollout",
 ]

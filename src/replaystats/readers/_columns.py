@@ -99,7 +99,11 @@ def _open_file(path: Path) -> TableView:
         with _naming(path), csv.open_csv(path) as reader:  # reads one block: enough for the header
             names = reader.schema.names
         return TableView(names, lambda wanted: _load_csv(csv, path, wanted))
-    rule = "a file that ends in .parquet, .pq, .csv or .csv.gz, or a folder of Parquet files"
+    if any(ending in (".jsonl", ".ndjson") for ending in endings):
+        reader = require_extra("pyarrow.json", extra="io", purpose="Reading JSON lines")
+        with _naming(path, "JSON lines"):
+            return _view_of_arrow(reader.read_json(path))
+    rule = "a file that ends in .parquet, .pq, .csv, .csv.gz or .jsonl, or a folder of Parquet files"
     raise ValueError(
         must_be("table", rule, f'"{path.name}"', "Other formats: open it with pandas or polars.")
     )
@@ -112,14 +116,14 @@ def _load_csv(csv: Any, path: Path, wanted: list[str]) -> dict[str, Column]:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Say which file cannot be read as CSV, and in which row; Arrow says only the second."""
+def _naming(path: Path, kind: str = "CSV") -> Iterator[None]:
+    """Say which file cannot be read, and in which row; Arrow says only the second."""
     try:
         yield
     except (OSError, ValueError, UnicodeDecodeError) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else "it is empty"
         hint = f"Arrow says: {reason}."
-        raise ValueError(must_be("table", "a readable CSV file", f'"{path}"', hint)) from error
+        raise ValueError(must_be("table", f"a readable file of {kind}", f'"{path}"', hint)) from error
 
 
 def _load_arrow(table: Any, names: list[str]) -> dict[str, Column]:

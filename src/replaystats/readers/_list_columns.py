@@ -24,6 +24,53 @@ def holds_lists(column: Column) -> bool:
     return kind == "object" and isinstance(as_numpy(column[:1])[0], (list, tuple, np.ndarray))
 
 
+def spread_vectors(by_role: dict[str, dict[str, Column]]) -> dict[str, dict[str, Column]]:
+    """Return the columns with those that hold a vector per row spread out, one column a number.
+
+    A list is a vector, and not an episode, where rows are not episodes: the rewards are no lists, or the
+    episodes have several rows.
+    """
+    rewards = next(iter(by_role["rewards"].values()), None)
+    episode = next(iter(by_role["episode"].values()), None)
+    if rewards is not None:
+        rows_are_episodes = holds_lists(rewards)
+    elif episode is not None:
+        labels = as_numpy(episode).tolist()
+        rows_are_episodes = len(set(labels)) == len(labels)
+    else:
+        rows_are_episodes = not by_role["next_states"]
+    if rows_are_episodes:
+        return by_role
+    spread = dict(by_role)
+    for role in ("states", "next_states", "actions"):
+        spread[role] = {
+            label: part
+            for name, column in by_role[role].items()
+            for label, part in (
+                _numbers_of(column, role, name) if holds_lists(column) else {name: column}
+            ).items()
+        }
+    return spread
+
+
+def _numbers_of(column: Column, role: str, name: str) -> dict[str, Column]:
+    """Return one column for each number of the vectors in a column; a missing vector is one of NaN."""
+    vectors = [None if v is None else np.asarray(v, dtype=np.float64).ravel() for v in _python_rows(column)]
+    widths = {len(vector) for vector in vectors if vector is not None}
+    if len(widths) != 1 or 0 in widths:
+        got = f"{min(widths)} to {max(widths)} numbers" if widths else "none"
+        raise ValueError(must_be(f'{role}: "{name}"', "vectors of one length", got))
+    (width,) = widths
+    missing = np.full(width, np.nan)
+    matrix = np.stack([missing if vector is None else vector for vector in vectors])
+    return {f"{name}[{i}]": matrix[:, i] for i in range(width)}
+
+
+def _python_rows(column: Column) -> list[object]:
+    rows = column.to_pylist() if hasattr(column, "to_pylist") else as_numpy(column).tolist()
+    return [None if row is None or (isinstance(row, float) and np.isnan(row)) else row for row in rows]
+
+
 def from_list_columns(
     by_role: dict[str, dict[str, Column]], dt: float | None, final_states: str
 ) -> Trajectories:

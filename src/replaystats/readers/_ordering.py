@@ -75,9 +75,19 @@ def order_rows(episode: Column | None, step: Column | None, time: Column | None,
 def as_times(column: Column) -> FloatArray:
     """Return times as numbers; dates are counted in seconds from the first."""
     array = as_numpy(column)
+    if array.dtype.kind == "O" and len(array) and hasattr(array[0], "tzinfo"):
+        return _seconds(array)  # times with zones
     if array.dtype.kind == "M":
         return np.asarray((array - array.min()) / np.timedelta64(1, "s"), dtype=np.float64)
     return as_floats(column, "time")
+
+
+def _seconds(times: np.ndarray) -> FloatArray:
+    """Return times with zones as seconds from the first; a change of clocks in between is no gap."""
+    try:
+        return np.array([(time - times[0]).total_seconds() for time in times.tolist()])
+    except (TypeError, AttributeError) as error:
+        raise TypeError(must_be("time", "times in every row, all with zones or none", f"{error}")) from error
 
 
 def even_or_each(dt: FloatArray, valid: BoolArray, scale: float) -> float | FloatArray | None:

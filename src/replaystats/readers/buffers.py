@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,12 @@ def from_sb3(
     >>> model = DQN("MlpPolicy", "CartPole-v1").learn(5_000)  # doctest: +SKIP
     >>> from_sb3(model.replay_buffer, dt=0.02)  # doctest: +SKIP
     """
+    if isinstance(buffer, (str, PathLike)):
+        hint = (
+            "Stable-Baselines3 saves buffers as pickles, and opening one can run any program. If you trust "
+            "the file: model.load_replay_buffer(path), and pass model.replay_buffer."
+        )
+        raise TypeError(must_be("buffer", "a buffer in memory", f'the path "{os.fspath(buffer)}"', hint))
     if getattr(buffer, "optimize_memory_usage", False):
         hint = "It keeps no final states. Collect again with optimize_memory_usage=False."
         raise ValueError(must_be("buffer", "one without optimize_memory_usage", "one with it", hint))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.errors import must_be
+from .._core.errors import must_be, require_extra
 from .._core.typing import ArrayLike, IntArray
 from .._core.validation import check_array, check_choice
 from ..data._flat import flatten_steps, offsets_of
@@ -28,8 +28,9 @@ def from_minari(
 
     Parameters
     ----------
-    dataset : minari.MinariDataset, or iterable of minari.EpisodeData
-        An episode of L steps has L + 1 observations, as here.
+    dataset : str, minari.MinariDataset, or iterable of minari.EpisodeData
+        The id of a data set that is on this machine, or the data set. An episode of L steps has L + 1
+        observations, as here.
     observation : str, optional
         Which entry to take as the state where observations are dictionaries. Default: all of them side by
         side, in the order of their keys; so for tuples.
@@ -58,6 +59,9 @@ def from_minari(
     >>> from_minari([episode], dt=0.02)
     Trajectories(1 x 2 steps, d=4, rewards, actions, dt=0.02, 1 terminated)
     """
+    if isinstance(dataset, str):
+        minari = require_extra("minari", extra="rl", purpose="Reading a Minari data set")
+        dataset = minari.load_dataset(dataset)
     record = _non_empty(dataset.iterate_episodes() if hasattr(dataset, "iterate_episodes") else dataset)
     states = [side_by_side(pick(episode.observations, observation)) for episode in record]
     n_steps = np.array([len(episode.rewards) for episode in record])

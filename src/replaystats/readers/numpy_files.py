@@ -1,4 +1,4 @@
-"""NumPy .npz files. Nothing in them is ever unpickled: a pickle can run any program."""
+"""Files of arrays: NumPy .npz and HDF5. Nothing in them is ever unpickled: a pickle can run any program."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .._core.errors import must_be
+from .._core.errors import must_be, require_extra
+from .._core.validation import check_choice
 from ..data.trajectories import Trajectories
 from ._ends import settle_time_limit
 from ._names import no_such_name
-from .flat import from_flat
+from ._rows import Rows, close_episodes
+from .flat import as_rows, from_flat, narrow
 from .transitions import from_transitions
 
 
@@ -100,6 +102,104 @@ def read_npz(
         return from_transitions(**arrays, gaps=gaps, time_limit=time_limit)
     data = Trajectories(**arrays) if offsets is None else from_flat(**arrays)
     return settle_time_limit(data, time_limit, told=truncated is not None)
+
+
+def read_hdf5(
+    path: str | PathLike[str],
+    *,
+    states: str = "observations",
+    rewards: str | None = "rewards",
+    actions: str | None = "actions",
+    terminated: str | None = "terminals",
+    truncated: str | None = "timeouts",
+    next_states: str | None = None,
+    final_states: str | None = None,
+    dt: float | None = None,
+    behavior_probability: str | None = None,
+    time_limit: int | str | None = "ask",
+) -> Trajectories:
+    """Return the trajectories in an HDF5 file of steps, one row each, as D4RL writes them.
+
+    Parameters
+    ----------
+    path : path
+    states, rewards, actions, terminated, truncated, behavior_probability : str or None
+        Names of the data sets, with ``/`` for groups; each has one row per step. ``truncated=None`` for files
+        without timeouts.
+    next_states : str, optional
+        Data set of next states, such as "next_observations". Without it the state after the last step of an
+        episode is not in the file, and `final_states` says what to do.
+    final_states : {"repeat", "drop"}, optional
+        As in `from_d3rlpy`.
+    dt : float, optional
+        Time of one step.
+    time_limit : int, None or "ask", default="ask"
+        As in `from_transitions`.
+    """
+    names = {
+        "states": states,
+        "rewards": rewards,
+        "actions": actions,
+        "terminated": terminated,
+        "truncated": truncated,
+        "next_states": next_states,
+        "behavior_probability": behavior_probability,
+    }
+    arrays = _load_hdf5(path, {role: name for role, name in names.items() if name is not None})
+    rows = as_rows(arrays.pop("states"))
+    ends = {
+        role: np.asarray(arrays.pop(role, np.zeros(len(rows)))) != 0 for role in ("terminated", "truncated")
+    }
+    action = arrays.pop("actions", None)
+    labels = None if action is None else narrow(as_rows(action))
+    told = truncated is not None
+    if "next_states" in arrays:
+        following = as_rows(arrays.pop("next_states"))
+        data = from_transitions(
+            rows, following, actions=labels, **arrays, **ends, dt=dt, gaps="cut", time_limit=None
+        )
+        return settle_time_limit(data, time_limit, told=told)
+    last = np.flatnonzero(ends["terminated"] | ends["truncated"])
+    last = last if len(last) and last[-1] == len(rows) - 1 else np.append(last, len(rows) - 1)
+    if final_states is None and ends["terminated"].any():
+        got = f"None, with {int(ends['terminated'].sum())} terminated episodes whose last state is not there"
+        hint = 'Pass next_states="next_observations" if the file has them; "repeat" is right for LSTD.'
+        raise ValueError(must_be("final_states", '"repeat" or "drop"', got, hint))
+    n = len(last)
+    runs = Rows(
+        states=rows.astype(np.float64, copy=False),
+        lengths=np.diff(last, prepend=-1),
+        rewards=arrays.get("rewards"),
+        actions=labels,
+        integer_actions=labels is not None and labels.dtype.kind in "iu",
+        dt=dt,
+        terminated=ends["terminated"][last],
+        truncated=~ends["terminated"][last],
+        whole=np.ones(n, dtype=np.bool_),
+        parent=np.arange(n),
+        ids=np.arange(n),
+        behavior_probability=arrays.get("behavior_probability"),
+    )
+    data = close_episodes(runs, check_choice(final_states or "repeat", "final_states", ("repeat", "drop")))
+    return settle_time_limit(data, time_limit, told=told)
+
+
+def _load_hdf5(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, Any]:
+    h5py = require_extra("h5py", extra="rl", purpose="Reading HDF5")
+    if not Path(path).exists():
+        raise FileNotFoundError(must_be("path", "an existing file", f'"{path}"'))
+    try:
+        with h5py.File(path, "r") as file:
+            found: list[str] = []
+            file.visititems(lambda name, item: found.append(name) if hasattr(item, "shape") else None)
+            for role, name in wanted.items():
+                if name not in found:
+                    hint = f"If there is none, pass {role}=None." if role != "states" else ""
+                    raise no_such_name(role, "a data set of the file", name, found, hint)
+            return {role: file[name][()] for role, name in wanted.items()}
+    except OSError as error:
+        got = f'"{path}", which is none or is damaged'
+        raise ValueError(must_be("path", "an HDF5 file", got)) from error
 
 
 def _load(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, Any]:

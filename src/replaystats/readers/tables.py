@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from .._core.validation import check_choice
 from ..data.trajectories import Trajectories
 from ._columns import Column, as_booleans, as_floats, as_numbers_or_names, is_integer, open_table
 from ._ends import settle_time_limit
-from ._list_columns import from_list_columns, holds_lists
+from ._list_columns import from_list_columns, holds_lists, spread_vectors
 from ._ordering import Order, order_rows
 from ._rows import FINAL_STATES, Rows, as_labels, close_episodes, flags_of_episodes
 from .transitions import GAPS, from_transitions
@@ -51,10 +53,12 @@ def from_table(
     ----------
     table : DataFrame, Arrow table, dict of arrays, or path
         pandas, polars (a LazyFrame is collected for the columns needed), pyarrow, a Hugging Face ``Dataset``,
-        or the path of a Parquet or CSV file.
+        or the path of a Parquet, CSV or JSON lines file. A path with ``*`` stands for all files that fit, in
+        the order of their names; each holds whole episodes, whose ids count in that file only.
     states : str or list of str
         Columns of the state. A ``*`` stands for anything: ``"obs_*"`` takes all that match, in their order.
-        Names (text that is no number) are taken as they are, for `basis.Tabular`.
+        Names (text that is no number) are taken as they are, for `basis.Tabular`. A column may hold one
+        vector per row, for states as for actions.
     rewards : str or None, default="reward"
         Column of the reward of the step that starts in the row's state.
     episode : str or None, default="episode"
@@ -105,6 +109,9 @@ def from_table(
     >>> from_table(table, states="x")
     Trajectories(2 x 1-2 steps, d=1, rewards, 1 terminated)
     """
+    if isinstance(table, (str, Path)) and glob.has_magic(str(table)):
+        options = {name: value for name, value in locals().items() if name != "table"}
+        return Trajectories.concatenate([from_table(file, **options) for file in _files_like(str(table))])
     check_choice(final_states, "final_states", FINAL_STATES)
     check_choice(gaps, "gaps", GAPS)
     if dt is not None and time is not None:
@@ -126,6 +133,7 @@ def from_table(
     columns = _Columns({role: {name: loaded[name] for name in names} for role, names in wanted.items()})
     if columns.n_rows == 0:
         raise ValueError(must_be("table", "a table with rows and at least one state column", "an empty one"))
+    columns = _Columns(spread_vectors(columns.by_role))
     if holds_lists(columns.first("states")):
         data = from_list_columns(columns.by_role, dt, final_states)
     elif next_states is not None:
@@ -133,6 +141,13 @@ def from_table(
     else:
         data = _from_state_rows(columns, dt, final_states, gaps)
     return settle_time_limit(data, time_limit, told=truncated is not None)
+
+
+def _files_like(pattern: str) -> list[Path]:
+    files = sorted(Path(name) for name in glob.glob(pattern, recursive=True))
+    if not files:
+        raise FileNotFoundError(must_be("table", "a pattern that some file fits", f'"{pattern}"'))
+    return files
 
 
 @dataclass(frozen=True, slots=True)

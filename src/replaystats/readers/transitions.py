@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._core.arrays import to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, IntArray
 from .._core.validation import as_columns, check_choice, check_known, check_length
@@ -94,6 +95,102 @@ def from_transitions(
     # Pieces up to the next real end come from one episode, and are therefore dependent.
     data = with_fields(data, parent=np.concatenate([[0], np.cumsum(breaks[last])[:-1]]))
     return settle_time_limit(data, time_limit, told=truncated is not None)
+
+
+def from_vector(
+    observations: ArrayLike,
+    rewards: ArrayLike,
+    terminated: ArrayLike,
+    truncated: ArrayLike,
+    actions: ArrayLike | None = None,
+    *,
+    autoreset: str,
+    final_observations: ArrayLike | None = None,
+    dt: float | None = None,
+    behavior_probability: ArrayLike | None = None,
+) -> Trajectories:
+    """Return the episodes of a loop over a vector environment: arrays of T steps of N copies.
+
+    Parameters
+    ----------
+    observations : array of shape (T + 1, N, ...)
+        What ``reset`` returned, and then each ``step``.
+    rewards, terminated, truncated : array of shape (T, N)
+    actions : array of shape (T, N) or (T, N, a), optional
+    autoreset : {"next_step", "same_step", "disabled"}
+        What the environment does behind the end of an episode, ``env.metadata["autoreset_mode"]``.
+        "next_step": the step after the end only resets; it is no step of the task and is left out. The
+        others: the observation of the last step is the first of the next episode already.
+    final_observations : array of shape (T, N, ...), optional
+        For the other two modes: where an episode ended, the observation it ended in (``info["final_obs"]``).
+    dt : float, optional
+        Time of one step.
+    behavior_probability : array of shape (T, N), optional
+        Probability with which each action was chosen.
+
+    Returns
+    -------
+    Trajectories
+        One copy after the other. Episodes that the loop cut short are marked as truncated.
+
+    Examples
+    --------
+    >>> ends = np.array([[False], [True], [False], [False]])
+    >>> never = np.zeros_like(ends)
+    >>> walk = np.array([[0.0], [1.0], [2.0], [0.0], [1.0]])  # 2 is the end; the next step goes back to 0
+    >>> from_vector(walk, np.ones((4, 1)), ends, never, autoreset="next_step").n_steps
+    array([2, 1])
+    """
+    mode = check_choice(autoreset, "autoreset", ("next_step", "same_step", "disabled"))
+    seen = to_numpy(observations)
+    ended, cut = to_numpy(terminated), to_numpy(truncated)
+    if ended.ndim != 2 or ended.dtype != np.bool_ or cut.dtype != np.bool_ or cut.shape != ended.shape:
+        got = f"{ended.dtype} of shape {ended.shape} and {cut.dtype} of shape {cut.shape}"
+        raise ValueError(must_be("terminated and truncated", "booleans of shape (T, N)", got))
+    if seen.shape[:2] != (len(ended) + 1, ended.shape[1]):
+        rule = f"of shape (T + 1, N, ...) = ({len(ended) + 1}, {ended.shape[1]}, ...)"
+        raise ValueError(must_be("observations", rule, f"shape {seen.shape}"))
+    done = ended | cut
+    following = seen[1:].copy()
+    real = np.ones(done.shape, dtype=np.bool_)
+    if mode == "next_step":
+        for t in range(1, len(done)):
+            real[t] = ~(done[t - 1] & real[t - 1])  # the reset, whose flags mean nothing
+    elif done.any():
+        if final_observations is None:
+            hint = 'They are in info["final_obs"] where info["_final_obs"] is set.'
+            raise ValueError(must_be("final_observations", f'given where autoreset="{mode}"', None, hint))
+        final = to_numpy(final_observations)
+        if final.shape != following.shape:
+            raise ValueError(must_be("final_observations", f"of shape {following.shape}", final.shape))
+        following[done] = final[done]
+    real_by_copy = real.T.ravel()
+
+    def flat(values: ArrayLike | None, name: str) -> np.ndarray | None:
+        if values is None:
+            return None
+        array = to_numpy(values)
+        if array.shape[:2] != done.shape:
+            raise ValueError(must_be(name, f"of shape (T, N, ...) = {done.shape}", f"shape {array.shape}"))
+        by_copy = array.swapaxes(0, 1).reshape(done.size, -1)[real_by_copy]
+        return by_copy[:, 0] if array.ndim == 2 and name != "observations" else by_copy
+
+    here, there = flat(seen[:-1], "observations"), flat(following, "observations")
+    ends = flat(ended, "terminated")
+    assert here is not None
+    assert there is not None
+    return from_transitions(
+        here,
+        there,
+        flat(rewards, "rewards"),
+        flat(actions, "actions"),
+        ends,
+        flat(cut, "truncated"),
+        episode=np.repeat(np.arange(done.shape[1]), len(done))[real_by_copy],
+        dt=dt,
+        behavior_probability=flat(behavior_probability, "behavior_probability"),
+        time_limit=None,
+    )
 
 
 def _changes(episode: ArrayLike | None, n_rows: int) -> BoolArray:
