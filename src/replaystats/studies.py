@@ -47,6 +47,7 @@ def study(
     points, truth : array-like
         Where to predict, and what the predictions should be.
     title : str
+        Heading of the page.
     repetitions, seed : int
         Data sets per cell; the same seed gives the same numbers.
     published : sequence of mappings

@@ -75,7 +75,7 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     True
     """
     X, y = on_host(X), np.asarray(on_host(y))
-    X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+    X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)  # type: ignore[call-overload]
     _check_fitted(fitted, X, y)
     plan = _plan_of(fitted, len(y))
     template = fitted.estimator_ if hasattr(fitted, "estimator_") else fitted.estimator

@@ -86,6 +86,7 @@ def summary(
         observation is left out, which for least squares is the estimator of that name. Where observations
         are clusters these are the cluster-robust forms.
     confidence_level : float in (0, 1)
+        Of the intervals.
 
     Returns
     -------

@@ -33,8 +33,16 @@ def overidentification_test(
 
     Parameters
     ----------
-    X, y, instruments, exogenous, intercept
-        As in `iv_moments`.
+    X : array-like of shape (n, p)
+        Endogenous regressors.
+    y : array-like of shape (n,)
+        Response.
+    instruments : array-like of shape (n, l)
+        More than p of them.
+    exogenous : array-like of shape (n, r), optional
+        Further regressors that are their own instruments.
+    intercept : bool
+        Whether a column of ones is among those.
 
     Returns
     -------

@@ -71,6 +71,7 @@ def iv_moments(
     X : array-like of shape (n, p)
         Endogenous regressors.
     y : array-like of shape (n,)
+        Response.
     instruments : array-like of shape (n, l)
         At least p of them.
     exogenous : array-like of shape (n, r), optional
@@ -78,7 +79,7 @@ def iv_moments(
     intercept : bool
         Whether a column of ones is among those.
     clusters : array-like of shape (n,), optional
-        As in `ols_moments`.
+        Labels: rows of one cluster are one observation, and are resampled and left out together.
 
     Returns
     -------
