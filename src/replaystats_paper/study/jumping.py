@@ -121,7 +121,8 @@ class LassoSupport(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 def _residual_variance(X: FloatArray, y: FloatArray) -> float:
     rest = y - X @ np.linalg.lstsq(X, y, rcond=None)[0]
-    return float(rest @ rest) / max(1, len(y) - X.shape[1] - 1)
+    variance: float = np.square(rest).sum() / max(1, len(y) - X.shape[1] - 1)
+    return variance
 
 
 def replayed(estimator: Any, share: float = SHARE) -> ReplayRegressor:

@@ -507,7 +507,7 @@ def test_a_failed_write_leaves_the_old_report(run, log, tmp_path, monkeypatch):
     def full(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("replaystats.cli._common.os.replace", full)
+    monkeypatch.setattr("replaystats._core.files.os.replace", full)
     result = run(log, *GIVEN, "--basis", "fourier:1", "-B", 20, "--out", tmp_path / "report.html")
     assert result.exit_code == 2
     assert "No space left" in result.stderr

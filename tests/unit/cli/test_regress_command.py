@@ -71,7 +71,9 @@ def test_predictions_are_the_numbers_of_the_library(run, folder, model, tmp_path
     )
     written = pd.read_csv(tmp_path / "p.csv")
     assert list(written.columns) == ["row", *names, "note"]
-    assert_allclose(written[names], np.transpose(expected), rtol=1e-15)
+    assert_allclose(
+        written[names], np.transpose(expected), rtol=1e-12
+    )  # older pandas read the last digit otherwise
     assert_array_equal(written["row"], np.arange(30))
     low, high = model.predict_interval(X)
     inside = (low <= test["y"]) & (test["y"] <= high)

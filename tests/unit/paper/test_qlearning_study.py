@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 
+import replaystats as rs
 from replaystats.report.tables import significant
 from replaystats_paper.qlearning import compare_cells, html_section, run_qlearning
 from replaystats_paper.qlearning import results as results_module
@@ -114,7 +115,8 @@ def test_the_study_resumes_where_it_stopped(small_maze, finished, tmp_path, monk
         return study_module.run_group(cells, *rest)
 
     monkeypatch.setattr(results_module, "run_group", watched)
-    again = run_qlearning(tmp_path, quick=True, seed=3, progress=False)
+    with pytest.warns(rs.ReplayWarning, match=r"1 damaged line\(s\), moved to cells\.set-aside"):
+        again = run_qlearning(tmp_path, quick=True, seed=3, progress=False)
     assert [cell.key for cell in computed] == [json.loads(lines[-1])["key"]]
     assert again.results == first.results
 
