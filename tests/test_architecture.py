@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,15 @@ def wrong_imports(source, path):
 def test_every_module_belongs_to_a_stage():
     assert MODULES
     assert {stage_of(path) for path in MODULES} <= set(ROW)
+
+
+def test_the_page_can_be_drawn_from_the_tree():
+    """Every stage has its place in the table, in the order of the rows."""
+    page = (SOURCE.parents[1] / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_]+)(?:/|\.py)`", page.split("## Members")[0].split("|---|", 1)[1])
+    stages = [stage for row in ROWS[:-1] for stage in row]
+    assert sorted(set(named)) == sorted(stages)
+    assert [ROW[stage] for stage in named] == sorted(ROW[stage] for stage in named)
 
 
 def test_imports_go_only_to_the_left():
