@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from dataclasses import Field, fields, is_dataclass
 from typing import Any, ClassVar
@@ -12,6 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
 from .._core.errors import must_be
+from .._core.memory import physical_memory
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, BoolArray, FloatArray, RandomLike
 from .._core.validation import as_columns, check_array, check_length, check_real
@@ -254,14 +254,6 @@ class Basis(ABC):
             if field.repr and not _same(value, field.default):
                 shown.append(f"{field.name}={_brief(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
-
-
-def physical_memory() -> int | None:
-    """Return the bytes of memory of this machine; None where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def _check_departed(departed: ArrayLike | None, n_states: int) -> BoolArray | None:

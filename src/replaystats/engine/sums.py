@@ -18,6 +18,7 @@ from .._core.arrays import is_foreign, to_numpy
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.config import memory_budget, takes_memory_budget
 from .._core.errors import must_be
+from .._core.memory import physical_memory
 from .._core.typing import FloatArray
 from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments, SubsetSums
 from ..plans import ResamplingPlan
@@ -28,6 +29,7 @@ from .executors import Executor, SerialExecutor
 from .streamed import streamed_sums
 
 DEFAULT_MEMORY_BUDGET = 2**30  # 1 GiB
+_PART_NUMBERS = 2**17
 
 
 @takes_arrays_of(*LIBRARIES, where="products on the device of the moments, sums to the host")
@@ -78,6 +80,7 @@ def subset_sums(
     if plan.n_observations != moments.n_observations:
         rule = f"made for the {moments.n_observations} observations of the moments"
         raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
+    _check_memory(moments, plan.n_resamples - start)
     moments = as_drawn(moments, plan)
     tiles = range(start // TILE_SUBSETS, plan.n_tiles)
     skip = start - tiles.start * TILE_SUBSETS
@@ -89,9 +92,7 @@ def subset_sums(
         sums = exact_sums(moments, plan, tiles, executor)
         return _unstacked(moments.wrap(sums[skip:]))
     if isinstance(moments, FactoredMoments):
-        parts = executor.map(lambda tile: _by_factors(moments, plan, tile), tiles)
-        A, b = (np.concatenate(pieces)[skip:] for pieces in zip(*parts, strict=True))
-        return SubsetSums(A, b, moments.symmetric)
+        return _sums_of_factors(moments, plan, start, executor)
     if is_foreign(moments.rows):
         sums = np.concatenate([_on_device(moments, plan, tile) for tile in tiles])
         return _unstacked(moments.wrap(sums[skip:]))
@@ -149,9 +150,33 @@ def _by_gather(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:
     return total
 
 
-def _by_factors(moments: FactoredMoments, plan: ResamplingPlan, tile: int) -> tuple[FloatArray, FloatArray]:
-    """One small product per subset, never forming g: A (m, q, q) and b (m, q)."""
-    subsets = plan.tile_subsets(tile)
-    indices = plan.indices(subsets.start, subsets.stop)
-    pairs = [moments.sum_over(observations) for observations in indices]
-    return np.stack([A for A, _ in pairs]), np.stack([b for _, b in pairs])
+def _sums_of_factors(
+    moments: FactoredMoments, plan: ResamplingPlan, start: int, executor: Executor
+) -> SubsetSums:
+    """One small product per subset, never forming g; no more than a part of the sums is held twice."""
+    q, count = moments.n_basis, plan.n_resamples - start
+    outputs = () if moments.n_outputs is None else (moments.n_outputs,)
+    A, b = np.empty((count, q, q)), np.empty((count, q, *outputs))
+    # As many subsets at a time as their sums or their indices take 1 MB.
+    size = max(1, min(TILE_SUBSETS, _PART_NUMBERS // max(plan.subsample_size, q * q)))
+    firsts = range(start, plan.n_resamples, size)
+
+    def part(first: int) -> list[tuple[FloatArray, FloatArray]]:
+        last = min(first + size, plan.n_resamples)
+        return [moments.sum_over(observations) for observations in plan.indices(first, last)]
+
+    for first, sums in zip(firsts, executor.stream(part, firsts), strict=True):
+        for place, (matrix, vector) in enumerate(sums, start=first - start):
+            A[place], b[place] = matrix, vector
+    return SubsetSums(A, b, moments.symmetric)
+
+
+def _check_memory(moments: AnyMoments, n_subsets: int) -> None:
+    """Refuse sums that no memory can hold, before any of them is formed."""
+    q = moments.n_basis
+    needed = 8 * n_subsets * q * (q + 2 * (moments.n_outputs or 1))
+    available = physical_memory()
+    if available is not None and needed > available:
+        rule = f"such that {n_subsets} systems of {q} unknowns fit into {available} bytes of memory"
+        hint = "Use fewer subsets (add some with `extend` where needed), or fewer basis functions."
+        raise ValueError(must_be("n_resamples", rule, f"{n_subsets}, which need {needed} bytes", hint))

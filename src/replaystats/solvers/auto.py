@@ -80,15 +80,16 @@ class Auto(Solver):
         truncated[good & ~ill] = 0
         structure, lost = Structure(empty, np.empty((0, q))), np.zeros(q, dtype=np.intp)
         if ill.any():
-            careful = stack.solve_carefully(np.flatnonzero(ill), np.flatnonzero(good))
-            x[np.ix_(ill, seen)], condition[ill], truncated[ill] = (
-                careful.x,
-                careful.condition,
-                careful.truncated,
-            )
-            dependent = np.zeros((len(careful.dependent), q))
-            dependent[:, seen] = careful.dependent
-            structure, lost[seen] = Structure(empty, dependent), careful.lost
+            null, some = stack.null_space(good), np.flatnonzero(ill)
+            for first in range(0, some.size, size):
+                which = some[first : first + size]
+                careful = stack.solve_carefully(which, null)
+                x[np.ix_(which, seen)] = careful.x
+                condition[which], truncated[which] = careful.condition, careful.truncated
+                lost[seen] += careful.lost
+            dependent = np.zeros((null[1].shape[1], q))
+            dependent[:, seen] = stack.in_feature_units(null[1])
+            structure = Structure(empty, dependent)
         x[np.ix_(good, empty)] = 0.0
         return finish(
             x, b, ~good | (truncated >= len(seen)), condition, truncated, structure=structure, lost=lost
@@ -102,7 +103,6 @@ class _Careful:
     x: FloatArray  # (m, q, r)
     condition: FloatArray  # (m,)
     truncated: IntArray  # (m,)
-    dependent: FloatArray  # (d, q)
     lost: IntArray  # (q,)
 
 
@@ -131,10 +131,10 @@ class _Stack:
         doubtful = condition * _PROBE_MARGIN >= 1 / self.rcond
         return x * self.columns[:, None], condition, doubtful
 
-    def solve_carefully(self, which: IntArray, everything: IntArray) -> _Careful:
+    def solve_carefully(self, which: IntArray, null: tuple[FloatArray, FloatArray]) -> _Careful:
         """Set the common null space aside, and truncate what is then still singular."""
         A, b = self.scaled(which)
-        left, right = self._null_space(everything)
+        left, right = null
         b = b - left @ (left.T @ b)
         A = A + left @ right.T
         x, condition = refined_solve(A, b)
@@ -143,12 +143,15 @@ class _Stack:
         if ill.any():
             x[ill], condition[ill], truncated[ill], lost[:] = _truncated(A[ill], b[ill], self.rcond)
         x -= right @ (right.T @ x)
-        # Units of the features: rows and columns share them.
-        dependent = (right * np.sqrt(self.columns / self.rows)[:, None]).T
-        return _Careful(x * self.columns[:, None], condition, truncated, dependent, lost)
+        return _Careful(x * self.columns[:, None], condition, truncated, lost)
 
-    def _null_space(self, everything: IntArray) -> tuple[FloatArray, FloatArray]:
-        total = self.A[everything].sum(axis=0)[np.ix_(self.seen, self.seen)]
+    def in_feature_units(self, directions: FloatArray) -> FloatArray:
+        """Return scaled directions (q, d) in units of the features, which rows and columns share, (d, q)."""
+        return (directions * np.sqrt(self.columns / self.rows)[:, None]).T
+
+    def null_space(self, good: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Return what no system sees from either side, in scaled coordinates."""
+        total = self.A.sum(axis=0, where=good[:, None, None])[np.ix_(self.seen, self.seen)]
         return common_null_space(
             total * self.rows[:, None] * self.columns, self.rows, self.columns, self.rcond
         )

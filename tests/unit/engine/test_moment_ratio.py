@@ -1,5 +1,7 @@
 """The main algorithm against R, enumeration, exact identities and its own other routes."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -194,3 +196,27 @@ def test_bad_input_has_its_sentence(rng):
         rs.average(replicates, "trimmed", trim=0.5)
     with pytest.raises(ValueError, match=r"`X` must be of shape \(m, q\) with q=2"):
         rs.average(replicates).predict(np.ones((3, 5)))
+
+
+def test_more_subsets_than_memory_are_refused_with_the_number(rng):
+    moments = random_moments(rng, 50, 3)
+    plan = rs.make_plan(50, n_resamples=10**9, rng=0)
+    with pytest.raises(
+        ValueError, match=r"`n_resamples` must be .* got 1000000000, which need 120000000000 bytes"
+    ):
+        rs.replicate(moments, plan)
+
+
+def test_factored_sums_are_not_held_twice(rng):
+    """3000 systems of 41 unknowns are 40 MB; with 32 MiB for work the peak was 273 MiB."""
+    X = rng.normal(size=(400, 41))
+    moments = rs.FactoredMoments(X, X + 0.1 * rng.normal(size=X.shape), X[:, 0], np.arange(401))
+    plan = rs.make_plan(400, n_resamples=3000, rng=0)
+    with rs.config_context(memory_budget=2**25):
+        tracemalloc.start()
+        replicates = rs.replicate(moments, plan)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < replicates.sums.A.nbytes + replicates.sums.b.nbytes + 2**25 + 2 * replicates.theta.nbytes
+    few = rs.replicate(moments, rs.make_plan(400, n_resamples=5, rng=0))
+    np.testing.assert_array_equal(few.sums.A, replicates.sums.A[:5])

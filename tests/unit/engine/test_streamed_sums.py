@@ -330,10 +330,6 @@ class TestClearErrors:
         with pytest.raises(ValueError, match=r"`block` must be a mapping .* got none of rewards"):
             transition_moments({"states": [0.0], "next_states": [0.0]}, BASIS, discount=0.5)
 
-    def test_a_population_that_numpy_cannot_split(self):
-        with pytest.raises(ValueError, match=r"`n_observations` must be below 10\^9 .* Use statistic=\"V\""):
-            rs.make_plan(10**9, subsample_size=10, n_resamples=2)
-
 
 def test_fixed_size_lists_become_rows_of_an_array(tmp_path):
     states = np.arange(12.0).reshape(6, 2)
