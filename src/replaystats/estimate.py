@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._core.arrays import to_numpy
+from ._core.arrays import like, to_numpy
 from ._core.capabilities import LIBRARIES, takes_arrays_of
 from ._core.errors import SingularReplicateError, must_be
 from ._core.typing import ArrayLike, FloatArray
@@ -22,8 +22,9 @@ from .inference.bands import band_level
 from .inference.combination import Combination
 from .inference.comparison import paired_difference
 from .inference.covariance import variance_at
+from .inference.degrees import monte_carlo_degrees
 from .inference.diagnosis import Diagnosis, diagnose, diagnose_members
-from .inference.intervals import Interval, normal_interval
+from .inference.intervals import Interval, student_interval
 from .inference.location import ROBUST_METHODS
 from .inference.noise import question_shifts
 from .inference.questions import Centre, Setting, answer_questions
@@ -133,7 +134,7 @@ class Estimate(Combination):
         if not isinstance(self.members, (Replicates, WholeData)):
             if value_range is not None:
                 raise ValueError(must_be("value_range", "None for members that bound no values", value_range))
-            return normal_interval(self._combined(points), self._error(points), confidence_level)
+            return self._interval_of_members(points, confidence_level)
         questions = np.eye(self.theta.shape[0]) if points is None else points
         setting = self.setting or Setting()
         setting = replace(setting, value_range=None) if X is None else setting.with_range(value_range)
@@ -232,6 +233,22 @@ class Estimate(Combination):
             monte_carlo=self._monte_carlo(rows[0]) + other._monte_carlo(rows[1]),
             sequential=self.setting is not None and self.setting.sequential,
         )
+
+    def _interval_of_members(self, points: Any, confidence_level: float) -> Interval:
+        """Return the interval of an average without known influence: Student's, as far as members carry."""
+        centre, error, plan = self._combined(points), self._error(points), self.members.plan
+        if plan is None:
+            return student_interval(centre, error, confidence_level)
+        parts = self._variance(points)
+        variance, correction = to_numpy(parts.variance), to_numpy(parts.raw - parts.sampling)
+        degrees = monte_carlo_degrees(variance, correction, plan.n_observations, parts.n_used)
+        # The spread of members bounds the variance from above with little noise: with few it is the better.
+        bound = np.sqrt(np.maximum(to_numpy(parts.delete_d + parts.monte_carlo), 0.0))
+        zero = np.zeros_like(bound)
+        few = student_interval(zero, to_numpy(error), confidence_level, degrees).high
+        many = student_interval(zero, bound, confidence_level, parts.n_used - 1.0).high
+        half = like(np.minimum(few, many), centre)
+        return Interval(centre - half, centre + half)
 
     def _shifts(self, X: FloatArray) -> FloatArray:
         """Return what leaving each unit out takes from the plug-in's answers, shape (n, m)."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from .._core.arrays import to_numpy
+from .._core.arrays import like, to_numpy
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_real
 
@@ -138,15 +138,30 @@ def _sentence(parts: Parts, row: int, low: float, high: float) -> str:
     return f"{low:.4g} to {high:.4g}: {why}; covers {parts.covers}."
 
 
-def normal_interval(centre: FloatArray, standard_error: FloatArray, confidence_level: float) -> Interval:
-    """Return centre -/+ z standard_error, with z the normal quantile of the level.
+def student_interval(
+    centre: Any, standard_error: Any, confidence_level: float, degrees: FloatArray | float = np.inf
+) -> Interval:
+    """Return centre -/+ t standard_error, with t the quantile of Student's law; normal without `degrees`.
+
+    Parameters
+    ----------
+    centre, standard_error : array
+    confidence_level : float in (0, 1)
+    degrees : ndarray or float
+        Degrees of freedom of the standard error.
+
+    Returns
+    -------
+    Interval
 
     Examples
     --------
     >>> import numpy as np
-    >>> normal_interval(np.zeros(1), np.ones(1), 0.95).high.round(2)
+    >>> student_interval(np.zeros(1), np.ones(1), 0.95).high.round(2)
     array([1.96])
+    >>> student_interval(np.zeros(1), np.ones(1), 0.95, 5.0).high.round(2)
+    array([2.57])
     """
     level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
-    half = stats.norm.ppf(0.5 + level / 2) * standard_error
+    half = like(stats.t.ppf(0.5 + level / 2, degrees), standard_error) * standard_error
     return Interval(centre - half, centre + half)

@@ -14,6 +14,7 @@ from replaystats.inference.degrees import (
     bias_aware_quantile,
     degrees_of_freedom,
     effective_sample,
+    monte_carlo_degrees,
     skewed_quantiles,
 )
 from replaystats.inference.identification import invert_studentised
@@ -148,3 +149,10 @@ def test_ends_meet_where_everything_is_visited():
 def test_value_range_must_be_ordered():
     with pytest.raises(ValueError, match="`value_range` must be"):
         ValueRange(low=1.0, high=0.0)
+
+
+def test_few_members_leave_few_degrees_of_freedom():
+    few, many = (monte_carlo_degrees(1.0, 12.0 * 50 / members, 200, members) for members in (50, 5000))
+    assert few < 2
+    assert many > 100
+    assert monte_carlo_degrees(0.0, 0.0, 200, 50) == 199  # nothing varies
