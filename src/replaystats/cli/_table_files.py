@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core.errors import must_be, require_extra
 from .._core.typing import BoolArray, FloatArray
-from ..readers._names import no_such_name
+from ..readers._columns import no_such_name
 
 Frame = Any  # a pandas DataFrame
 Column = Any  # a pandas Series

@@ -1,9 +1,8 @@
 """Logged data in: from environments, data sets, replay buffers, tables and files to `Trajectories`."""
 
-from .buffers import from_sb3, from_torchrl
-from .episodes import from_d3rlpy, from_minari
+from .files import read_hdf5, read_npz
 from .flat import from_flat
-from .numpy_files import read_hdf5, read_npz
+from .libraries import from_d3rlpy, from_minari, from_sb3, from_torchrl
 from .policies import policy_of
 from .rollouts import find_dt, rollout
 from .tables import from_table

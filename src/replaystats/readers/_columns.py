@@ -6,9 +6,10 @@ the data already came from it or lies in a file.
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import numbers
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,8 +22,8 @@ from .._core.errors import must_be, require_extra
 from .._core.typing import BoolArray, FloatArray
 from ..data._flat import are_names, reads_as_number
 from ..data.storage import read_parquet
-from ._names import no_such_name
 
+SHOWN_NAMES = 12
 Column = Any  # a pandas or polars Series, a pyarrow ChunkedArray, or an ndarray
 
 
@@ -184,3 +185,21 @@ def _is_missing(kind: type) -> bool:
 
 def _is_number_or_missing(kind: type) -> bool:
     return _is_missing(kind) or issubclass(kind, (numbers.Real, Decimal))
+
+
+def no_such_name(
+    argument: str, rule: str, name: object, names: Iterable[object], hint: str = ""
+) -> ValueError:
+    """Return the error for an `argument` that names nothing among `names`.
+
+    Examples
+    --------
+    >>> print(no_such_name("rewards", "a column of the table", "Rewrd", ["x", "reward"]))
+    `rewards` must be a column of the table; got "Rewrd". Did you mean "reward"?
+    """
+    known = [str(known) for known in names]
+    by_lower = {known.lower(): known for known in known}
+    near = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
+    listed = ", ".join(known[:SHOWN_NAMES]) + (", ..." if len(known) > SHOWN_NAMES else "")
+    advice = f'Did you mean "{by_lower[near[0]]}"?' if near else f"There are {listed}."
+    return ValueError(must_be(argument, rule, f'"{name}"', f"{advice} {hint}".strip()))

@@ -15,10 +15,10 @@ from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
 from ..data.trajectories import Trajectories
 from ._columns import Column, as_booleans, as_floats, as_numbers_or_names, is_integer, open_table
-from ._ends import settle_time_limit
 from ._list_columns import from_list_columns, holds_lists, spread_vectors
 from ._ordering import Order, order_rows
 from ._rows import FINAL_STATES, Rows, as_labels, close_episodes, flags_of_episodes
+from .flat import settle_time_limit
 from .transitions import GAPS, from_transitions
 
 Names = str | Sequence[str]

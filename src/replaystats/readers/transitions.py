@@ -10,8 +10,7 @@ from .._core.typing import ArrayLike, BoolArray, IntArray
 from .._core.validation import as_columns, check_choice, check_known, check_length
 from ..data._flat import check_flags, check_states, offsets_of
 from ..data.trajectories import Trajectories
-from ._ends import settle_time_limit
-from .flat import from_flat, with_fields
+from .flat import from_flat, settle_time_limit, with_fields
 
 GAPS = ("raise", "cut")
 

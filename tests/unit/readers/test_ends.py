@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from replaystats import readers
-from replaystats.readers._ends import looks_like_a_limit
+from replaystats.readers.flat import looks_like_a_limit
 
 
 def log(lengths, ended):

@@ -12,10 +12,9 @@ import numpy as np
 from .._core.errors import must_be, require_extra
 from .._core.validation import check_choice
 from ..data.trajectories import Trajectories
-from ._ends import settle_time_limit
-from ._names import no_such_name
+from ._columns import no_such_name
 from ._rows import Rows, close_episodes
-from .flat import as_rows, from_flat, narrow
+from .flat import as_rows, from_flat, narrow, settle_time_limit
 from .transitions import from_transitions
 
 
