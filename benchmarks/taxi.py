@@ -1,6 +1,6 @@
 """Tables: LSTDQ on Taxi and CliffWalking with intervals, from logs of a random policy.
 
-python benchmarks/bench_tables.py --out benchmarks/results/tables.json
+python benchmarks/taxi.py --out benchmarks/results/taxi.json
 
 One thread, processor time, second of two runs (the first loads modules). The truth is one linear solve of the
 environment's own transition table; `covers` says whether the interval of the policy's value holds it.
