@@ -21,6 +21,8 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array
+from ..engine import Replicates
+from ..engine.replicate import WholeData
 from .components import ReplayVariance
 from .influence import jackknife_covariance, sandwich_covariance
 from .variance import replay_variance
@@ -172,30 +174,22 @@ def theorem(estimate: Any, X: ArrayLike | None = None) -> Theorem:
     >>> found.sigma.shape, bool(abs(found.sigma_ratio - 1) < 0.2), round(found.linear_ratio, 4)
     ((3, 3), True, 1.0117)
     """
-    if hasattr(estimate, "predict_members") and not hasattr(estimate, "estimate_"):
-        return _of_members(estimate, X)
-    parts = getattr(estimate, "replay_covariance", None)
-    if parts is None:
-        hint = "Use rs.average(rs.replicate(...)), or `estimate_` of a fitted estimator."
+    found = getattr(estimate, "estimate_", estimate)
+    members = getattr(found, "members", None)
+    if isinstance(members, Replicates):
+        truncated = bool(np.any(members.truncated[~members.failed]))
+        covariance = sandwich_covariance if truncated else jackknife_covariance
+        plug_in = covariance(found.moments, found.solver)
+        functionals = None if X is None else check_array(X, "X", ndim=2)
+        return _assembled(found.replay_covariance, plug_in, functionals)
+    if members is None or isinstance(members, WholeData) or members.plan is None:
+        hint = "Use rs.average(rs.replicate(...)), or an estimator that is fitted on subsets."
         raise ValueError(must_be("estimate", "an average of replicates", repr(estimate), hint))
-    truncated = bool(np.any(estimate.replicates.truncated[~estimate.replicates.failed]))
-    covariance = sandwich_covariance if truncated else jackknife_covariance
-    plug_in = covariance(estimate.moments, estimate.solver)
-    return _assembled(parts, plug_in, None if X is None else check_array(X, "X", ndim=2))
-
-
-def _of_members(model: Any, X: ArrayLike | None) -> Theorem:
-    """Evaluate the theorem on the predictions of members whose linear part nobody knows."""
     if X is None:
         hint = "They are what the matrices are of."
         raise ValueError(must_be("X", "the points of prediction for a regressor", None, hint))
-    replicates = model.replicates_
-    plan = getattr(replicates, "plan", None)
-    if plan is None:
-        hint = 'Fit with method="subsets" or "features".'
-        raise ValueError(must_be("estimate", "fitted on subsets of the data", repr(model), hint))
-    values = np.asarray(model.predict_members(X))
-    parts = replay_variance(values, plan, failed=replicates.failed, covariance=True)
+    values = members.values(check_array(X, "X", ndim=2))
+    parts = replay_variance(values, members.plan, failed=members.failed, covariance=True)
     return _assembled(parts, parts.delete_d, None)
 
 
