@@ -6,8 +6,10 @@ One row per claim. The rule obeys the claim's own quantifier: "all" and "consist
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from . import cost_rules, rules
 from .cells import Cell
@@ -37,7 +39,7 @@ class Claim:
     paper: str
     words: str
     needs: tuple[str, ...]
-    rule: Callable[[Evidence], Verdict]
+    rule: Callable[..., Verdict]
 
 
 POLICY = ("variance-lstd", "variance-phibe2", "variance-phibe1")
@@ -111,6 +113,22 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(name="importance", paper="Appendix A", needs=("importance",), rule=rules.importance,
           words="For well-chosen proposals zeta_W <= zeta_kk, so importance sampling lowers the variance."),
 )  # fmt: skip
+
+
+Q_LEARNING = Claim(
+    name="memory-size", paper="Appendix D", needs=("qlearning",), rule=rules.memory_size,
+    words="At a fixed replay ratio, small and large memories both degrade Q-learning.",
+)  # fmt: skip
+
+
+def judge_q_learning(folder: Path) -> tuple[Claim, Verdict] | None:
+    """Judge Appendix D by the study of Q-learning in `folder`, if it was run there; None otherwise."""
+    try:
+        found = json.loads((folder / "qlearning" / "orderings.json").read_text(encoding="utf-8"))
+        orderings = {row["claim"]: row["verdict"] for row in found["orderings"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Q_LEARNING, rules.memory_size(orderings, quick=bool(found.get("quick")))
 
 
 def judge_claims(

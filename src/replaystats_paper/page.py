@@ -15,7 +15,7 @@ from replaystats.toolkit import duration, embed_json, embed_picture, render, sig
 from . import really
 from .catalogue import Experiment
 from .cells import Cell, Settings
-from .claims import Claim, judge_claims
+from .claims import Claim, judge_claims, judge_q_learning
 from .compare import LIMIT, Agreement, CellAgreement, compare_algorithm, compare_each_cell
 from .explorer import GROUPS, explorer_data, groups_of
 from .figures import caption_of, draw_experiment, draw_inverses
@@ -77,6 +77,8 @@ def collect(experiments: Sequence[Experiment], journal: Journal, *, quick: bool)
         findings.each_cell.extend(compare_each_cell(group, mine, journal))
     whose = {experiment.name: experiment.whose for experiment in experiments}
     findings.verdicts.update(judge_claims(cells, whose, journal))
+    if (appendix := judge_q_learning(journal.path.parent)) is not None:
+        findings.verdicts[appendix[0].name] = appendix
     return findings
 
 

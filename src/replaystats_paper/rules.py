@@ -326,6 +326,27 @@ def importance(evidence: Evidence) -> Verdict:
     return Verdict(HOLDS if known and usable else IN_PART if known else FAILS, reason, rule)
 
 
+def memory_size(orderings: dict[str, str], *, quick: bool = False) -> Verdict:
+    """Judge Appendix D: both small and large memories hurt at a fixed ratio."""
+    rule = (
+        "At B = 1 with uniform sampling a medium memory (1,000) earns clearly more than a small one (100) "
+        "and than a large one (10,000 or 100,000); the same at other ratios."
+    )
+    small = orderings.get("uniform, B = 1: n = 100 earns more than n = 1,000")
+    large = orderings.get("uniform, B = 1: n = 1,000 earns more than n = 10,000")
+    often = [verdict for claim, verdict in orderings.items() if claim.startswith("uniform, B = 16")]
+    reason = (
+        f"B = 1: n = 100 earns more than 1,000: {small or 'not run'}; 1,000 more than 10,000: "
+        f"{large or 'not run'}. At B = 16 larger memories earn more than n = 100 in {often.count('holds')} "
+        f"of {len(often)} comparisons."
+    )
+    if quick or small is None or large is None:
+        return Verdict(UNDECIDED, reason + " The quick study has too few cells.", rule)
+    hurts_small, hurts_large = small == FAILS, large == HOLDS
+    everywhere = hurts_small and hurts_large and HOLDS not in often
+    return Verdict(HOLDS if everywhere else IN_PART if hurts_small or hurts_large else FAILS, reason, rule)
+
+
 def _ratios(results: Sequence[dict[str, Any]], measure: str) -> FloatArray:
     """Return replayed / plain of the medians, shape (cells, 2)."""
     return np.array(

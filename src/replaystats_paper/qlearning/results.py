@@ -21,6 +21,7 @@ from .study import FULL_RUNS, QUICK_RUNS, Table, group_cells, run_group, study_t
 from .summary import mean_and_error
 
 FOLDER = "qlearning"
+ORDERINGS = "orderings.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +105,7 @@ def run_qlearning(
         seconds=round(sum(line["seconds"] for line in wanted.values()), 1),
     )
     _write_manifest(folder, result, jobs)
+    write_orderings(folder, result)
     return result
 
 
@@ -119,6 +121,17 @@ def _computed(
     lines = parallel(delayed(run_group)(group, seed, n_runs) for group in groups)
     with closing(lines):
         yield from lines
+
+
+def write_orderings(folder: Path, result: QLearningResult) -> None:
+    """Leave what the study found beside its cells, for the report of the re-run."""
+    from .orderings import compare_cells
+
+    found = [
+        {"claim": o.claim, "gap": o.gap, "error": o.error, "verdict": o.verdict}
+        for o in compare_cells(result)
+    ]
+    write_bytes(folder / ORDERINGS, (json.dumps({"quick": result.quick, "orderings": found}) + "\n").encode())
 
 
 def _write_manifest(folder: Path, result: QLearningResult, jobs: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import combinations
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from replaystats_paper import Settings, load_catalogue, proposals, rules
-from replaystats_paper.claims import judge_claims
+from replaystats_paper.claims import judge_claims, judge_q_learning
 from replaystats_paper.compare import Agreement, compare_algorithm, compare_each_cell
 from replaystats_paper.cost_rules import faster, median_interval
 from replaystats_paper.journal import Journal
@@ -244,3 +245,30 @@ def test_the_quick_grid_agrees_with_the_published_numbers(tmp_path):
     found = [a for name, cells in groups.items() for a in compare_algorithm(name, cells, journal)]
     assert len(found) == 70
     assert [a for a in found if not a.agrees] == []
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "often", "label"),
+    [
+        ("does not hold", "holds", "undecided", rules.HOLDS),
+        ("does not hold", "holds", "holds", rules.IN_PART),
+        ("holds", "holds", "holds", rules.IN_PART),
+        ("holds", "does not hold", "holds", rules.FAILS),
+    ],
+)
+def test_appendix_d_is_judged_where_the_study_of_q_learning_was_run(tmp_path, small, large, often, label):
+    assert judge_q_learning(tmp_path) is None
+    verdicts = {
+        "uniform, B = 1: n = 100 earns more than n = 1,000": small,
+        "uniform, B = 1: n = 1,000 earns more than n = 10,000": large,
+        "uniform, B = 16: n = 10,000 earns more than n = 100": often,
+    }
+    rows = [{"claim": claim, "verdict": verdict} for claim, verdict in verdicts.items()]
+    path = tmp_path / "qlearning" / "orderings.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"quick": False, "orderings": rows}))
+    assert judge_q_learning(tmp_path)[1].label == label
+    path.write_text(json.dumps({"quick": True, "orderings": rows}))
+    assert judge_q_learning(tmp_path)[1].label == rules.UNDECIDED
+    path.write_text("{")
+    assert judge_q_learning(tmp_path) is None
