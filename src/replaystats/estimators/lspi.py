@@ -215,6 +215,7 @@ class LSPI(Replayed):
         if n_actions is None:
             got = f"actions of dtype {action_rows(data).dtype}"
             raise ValueError(must_be("data", "trajectories with one integer action per step", got))
+        _warn_without_a_goal(data, self.reward)
         self.choices_: dict[str, Choice] = {}
         with config_context(memory_budget=self.memory_budget):
             problem = _Problem(data, ActionFeatures(basis, n_actions), self)
@@ -400,6 +401,19 @@ class LSPI(Replayed):
         """
         check_is_fitted(self)
         return self.evaluation_.diagnose(X, actions)
+
+
+def _warn_without_a_goal(data: Trajectories, reward: RewardLike) -> None:
+    """Say that a log in which every step earns the same and no episode ends cannot tell policies apart."""
+    if reward is not None or data.rewards is None or data.terminated.any():
+        return
+    if np.ptp(data.rewards) == 0.0:
+        warnings.warn(
+            f"Every logged step earned {data.rewards[0]:g} and no episode terminated: the log has no goal, and "
+            "all policies look alike in it. Log some episodes that reach one, or pass `reward`.",
+            ReplayWarning,
+            stacklevel=3,
+        )
 
 
 class _Problem:

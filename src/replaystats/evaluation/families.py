@@ -14,12 +14,12 @@ from .linear import LinearModel, fit_linear, score_test, td_errors
 from .problem import Problem
 
 # Coefficients at most, and steps for each at least.
-MAX_COEFFICIENTS, STEPS_PER_COEFFICIENT = 210, 8
+MAX_COEFFICIENTS, STEPS_PER_COEFFICIENT = 160, 8
 LARGEST_DEGREE = 5
 # The test objects below this p value; the choice sees at most so many steps.
 OBJECTION, CHOICE_STEPS, CHOICE_GROUPS = 0.05, 20_000, 10
 # Larger bases in a row that may bring nothing before the search ends.
-PATIENCE = 3
+PATIENCE = 2
 _BUMPS = (50, 100, 200)
 _WAVES = (3, 5)
 

@@ -508,7 +508,7 @@ def test_a_failed_write_leaves_the_old_report(run, log, tmp_path, monkeypatch):
         raise OSError("No space left on device")
 
     monkeypatch.setattr("replaystats._core.files.os.replace", full)
-    result = run(log, *GIVEN, "--basis", "fourier:1", "-B", 20, "--out", tmp_path / "report.html")
+    result = run(log, *GIVEN, "--basis", "fourier:1", "--out", tmp_path / "report.html")
     assert result.exit_code == 2
     assert "No space left" in result.stderr
     assert (tmp_path / "report.html").read_text() == "old"
