@@ -409,8 +409,8 @@ def _warn_without_a_goal(data: Trajectories, reward: RewardLike) -> None:
         return
     if np.ptp(data.rewards) == 0.0:
         warnings.warn(
-            f"Every logged step earned {data.rewards[0]:g} and no episode terminated: the log has no goal, and "
-            "all policies look alike in it. Log some episodes that reach one, or pass `reward`.",
+            f"Every logged step earned {data.rewards[0]:g} and no episode terminated: the log has no goal, "
+            "and all policies look alike in it. Log some episodes that reach one, or pass `reward`.",
             ReplayWarning,
             stacklevel=3,
         )
