@@ -30,6 +30,8 @@ from .weighting import Weights, bounded_by_rewards, make_weights, per_decision, 
 FEW_EFFECTIVE = 10.0
 # A share of the headline that comes from what no episode showed, beyond which it is said.
 MUCH_COMPLETED, MUCH_UNSEEN = 0.05, 0.02
+# Bounds for what was never tried give way to usable ratios where they are so much wider.
+MUCH_WIDER = 1.5
 Model = LinearModel | CountModel
 
 
@@ -312,6 +314,9 @@ class _Work:
         if problem.on_policy and self.robust is not None:
             rests_on = self._on_policy_doubts(objections)
             return named["mean logged return"], self.robust, rests_on, objections
+        if isinstance(model, CountModel) and self._ratios_know_more(model):
+            assert self.robust is not None
+            return named["doubly robust"], self.robust, self._ratio_doubts(objections), objections
         if isinstance(model, CountModel):
             rests_on = "the logged states being all that matters for what comes next"
             self._count_doubts(model, objections)
@@ -329,6 +334,16 @@ class _Work:
         if problem.n_episodes == 1:
             self.notes.append("One episode only: blocks of it stand for independent episodes.")
         return witness, model.at_start, "the basis, about which the tests are silent", objections
+
+    def _ratios_know_more(self, model: CountModel) -> bool:
+        """Tell whether logged ratios are usable, and say more than bounds for what was never tried."""
+        if self.weights is None or self.robust is None or self.behavior is None or self.behavior.estimated:
+            return False
+        (low, high), (lowest, highest) = (
+            self.robust.interval(self.level),
+            self._between(model.lowest, model.highest),
+        )
+        return highest - lowest > MUCH_WIDER * (high - low) and self.weights.final >= FEW_EFFECTIVE
 
     def _on_policy_doubts(self, objections: list[str]) -> str:
         completed, n = self.completed, self.problem.n_episodes
