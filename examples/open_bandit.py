@@ -4,7 +4,8 @@ Open Bandit: what one policy is worth, from another policy's log
 
 A fashion shop showed one of 80 items in one of three places, chosen at random for some visitors and by
 Thompson sampling for others (Saito et al. 2020). Each log also says what the policy that made it is worth:
-the share of clicks. So the value of one policy estimated from the other's log can be set beside what happened.
+the share of clicks. So the value of one policy, estimated from the other's log, can be set beside what
+happened.
 
 The small version of the data comes with the package ``obp``: ``pip download obp==0.4.1 --no-deps``, unpack
 it, and give the folder ``obp/dataset/obd``::
