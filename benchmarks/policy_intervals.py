@@ -232,6 +232,29 @@ def bands(n, T, per_axis, repetitions):
     return cell | {"width_over_bonferroni": float(np.median(narrower))}
 
 
+def paper(start, n, repetitions):
+    """The paper's process, Fourier(4), values in [-1.5, 1.5]: every grid point has to be covered."""
+    grid = np.linspace(-3, 3, 13)
+    truth = np.cos(grid) ** 3
+    covered, widths = [], []
+
+    def once(rng):
+        data = rs.simulate.ornstein_uhlenbeck(n, start=start, rng=rng)
+        model = rs.LSTD(rs.basis.Fourier(4), discount=np.exp(-0.1), n_resamples=20, random_state=0).fit(data)
+        low, high = model.confidence_interval(grid, value_range=(-1.5, 1.5))
+        covered.append((low <= truth) & (truth <= high))
+        widths.append(high - low)
+        middle = len(grid) // 2
+        return low[middle], high[middle], np.nan
+
+    cell = measure(once, 1.0, f"paper start={start} n={n}", repetitions)
+    return cell | {
+        "coverage": float(np.mean(covered)),
+        "worst_row": float(np.mean(covered, axis=0).min()),
+        "width_by_state": dict(zip(map(str, grid), np.median(widths, axis=0).round(3).tolist(), strict=True)),
+    }
+
+
 def measure(once, truth, name, repetitions):
     seed = sum(name.encode())
     rows, clock = [], time.perf_counter()
@@ -256,6 +279,8 @@ def measure(once, truth, name, repetitions):
 
 
 def jobs():
+    for start, n in (("normal", 500), ("normal", 5000), ("uniform", 500)):
+        yield f"paper start={start} n={n}", lambda r, s=start, n=n: paper(s, n, r)
     for n in (10, 50, 200, 1000):
         yield f"tabular {n}", lambda r, n=n: tabular(n, r if n < 1000 else max(10, r // 4))
     for n in range(50, 500, 50):
