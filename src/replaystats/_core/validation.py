@@ -209,6 +209,17 @@ def as_columns(array: FloatArray) -> FloatArray:
     return array[:, np.newaxis] if array.ndim == 1 else array
 
 
+def check_rows(value: ArrayLike, name: str) -> FloatArray:
+    """Return numbers as rows (N, d); (N,) stands for (N, 1).
+
+    Examples
+    --------
+    >>> check_rows([1, 2, 3], "states").shape
+    (3, 1)
+    """
+    return as_columns(check_array(value, name, ndim=(1, 2)))
+
+
 def check_length(actual: int, expected: int, name: str, other: str) -> None:
     """Raise unless `name` has as many rows as `other`."""
     if actual != expected:

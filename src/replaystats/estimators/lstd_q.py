@@ -9,9 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import to_numpy
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array
+from .._core.validation import as_columns
 from ..basis import Basis, OneHot
 from ..data import Trajectories
+from ..data._flat import check_states
 from ..inference import Diagnosis, Interval
 from ..inference.trade import MAX_POINTS
 from ..moments import ActionFeatures, FactoredMoments, lstd_q_moments
@@ -277,8 +278,7 @@ class LSTDQ(PolicyEvaluation):
 
     def _pair_places(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray | None:
         """Return states, or states and continuous actions side by side, as the data are remembered."""
-        states = check_array(X, "X", ndim=(1, 2))
-        states = states[:, None] if states.ndim == 1 else states
+        states = as_columns(check_states(X, "X", (1, 2)))
         if self.features_.n_actions is not None:
             return states
         taken = np.asarray(self.policy(states) if actions is None else to_numpy(actions), dtype=np.float64)

@@ -6,8 +6,9 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from .._core.errors import must_be
-from .._core.typing import ArrayLike, BoolArray, FloatArray
-from .._core.validation import check_array
+from .._core.typing import ArrayLike, BoolArray
+from .._core.validation import as_columns, check_rows
+from ..data._flat import are_names
 
 # More data than this cannot change the answer, only its price.
 MAX_OBSERVED = 5000
@@ -19,7 +20,8 @@ def outside_support(points: ArrayLike, observed: ArrayLike) -> BoolArray:
     """Return which points lie outside the data.
 
     A point is outside when its distance to the sqrt(N)-th nearest observation exceeds that of 99 % of the
-    observations, in units of the standard deviation of each variable.
+    observations, in units of the standard deviation of each variable. States that are names are outside when
+    they were not observed.
 
     Parameters
     ----------
@@ -37,7 +39,12 @@ def outside_support(points: ArrayLike, observed: ArrayLike) -> BoolArray:
     >>> outside_support([0.0, 5.0], np.linspace(-1, 1, 100))
     array([False,  True])
     """
-    wanted, data = _columns(points, "points"), _columns(observed, "observed")
+    if are_names(observed):
+        known = {tuple(row) for row in as_columns(np.asarray(observed, dtype=str)).tolist()}
+        return np.array(
+            [tuple(row) not in known for row in as_columns(np.asarray(points, dtype=str)).tolist()]
+        )
+    wanted, data = check_rows(points, "points"), check_rows(observed, "observed")
     if wanted.shape[1] != data.shape[1]:
         rule = f"of the same dimension as `observed` ({data.shape[1]})"
         raise ValueError(must_be("points", rule, f"shape {wanted.shape}"))
@@ -50,8 +57,3 @@ def outside_support(points: ArrayLike, observed: ArrayLike) -> BoolArray:
     distance = np.asarray(tree.query(wanted / scale, k=[rank])[0])
     outside: BoolArray = distance[:, 0] > np.quantile(own[:, 0], INNER_SHARE)
     return outside
-
-
-def _columns(values: ArrayLike, name: str) -> FloatArray:
-    array = check_array(values, name, ndim=(1, 2))
-    return array[:, None] if array.ndim == 1 else array

@@ -10,9 +10,10 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
-from .._core.validation import check_array, check_bool, check_int, check_length
+from .._core.validation import as_columns, check_array, check_bool, check_int, check_length, check_rows
 from ..basis import Basis
 from ..data import Trajectories
+from ..data._flat import check_states
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .rewards import RewardLike, step_rewards
 from .steps import DiscountLike, ImportanceLike, check_log, step_discounts, step_ratios
@@ -49,9 +50,9 @@ class ActionFeatures:
 
     def at(self, states: ArrayLike, actions: ArrayLike) -> FloatArray:
         """Return phi(s, a), shape (N, q)."""
-        states = _rows(states, "states")
+        states = as_columns(check_states(states, "states", (1, 2)))
         if self.n_actions is None:
-            actions = _rows(actions, "actions")
+            actions = check_rows(actions, "actions")
             check_length(len(actions), len(states), "actions", "states")
             return self.basis(np.concatenate([states, actions], axis=1))
         labels = check_labels(actions, "actions", self.n_actions)
@@ -60,7 +61,7 @@ class ActionFeatures:
 
     def under(self, policy: PolicyLike, states: ArrayLike) -> FloatArray:
         """Return the mean of phi(s, a) over the actions of a policy, shape (N, q)."""
-        states = _rows(states, "states")
+        states = as_columns(check_states(states, "states", (1, 2)))
         chosen = np.asarray(policy(states))
         if self.n_actions is None:
             return self._mean_over_samples(states, chosen)
@@ -183,7 +184,7 @@ def action_rows(data: Trajectories) -> np.ndarray:
     actions = data.actions
     if np.issubdtype(actions.dtype, np.integer) and (actions.ndim == 1 or actions.shape[1] == 1):
         return actions.reshape(-1)
-    return _rows(actions, "actions")
+    return check_rows(actions, "actions")
 
 
 def in_blocks(features: FloatArray, labels: IntArray, n_actions: int) -> FloatArray:
@@ -215,8 +216,3 @@ def check_probabilities(values: ArrayLike, n_states: int, n_actions: int) -> Flo
         got = f"a minimum of {array.min():g} and sums from {sums.min():g} to {sums.max():g}"
         raise ValueError(must_be("policy", "a function that returns probabilities which sum to 1", got))
     return array
-
-
-def _rows(values: ArrayLike, name: str) -> FloatArray:
-    array = check_array(values, name, ndim=(1, 2))
-    return array[:, None] if array.ndim == 1 else array

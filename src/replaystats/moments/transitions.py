@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike
-from .._core.validation import check_array, check_instance, check_length, check_real
+from .._core.validation import check_array, check_instance, check_length, check_real, check_rows
 from ..basis import Basis
 from .factored import FactoredMoments, HeldMoments, choose_form
 
@@ -52,8 +52,8 @@ def transition_moments(block: Mapping[str, ArrayLike], basis: Basis, *, discount
         raise ValueError(must_be("block", rule, f"none of {', '.join(sorted(missing))}"))
     discount = check_real(discount, "discount", low=0.0, high=1.0)
     check_instance(basis, "basis", Basis, "For example rs.basis.Fourier(4).")
-    states = _two_dimensional(block["states"], "states")
-    next_states = _two_dimensional(block["next_states"], "next_states")
+    states = check_rows(block["states"], "states")
+    next_states = check_rows(block["next_states"], "next_states")
     rewards = check_array(block["rewards"], "rewards", ndim=1)
     terminal = np.asarray(block.get("terminal", np.zeros(len(states), dtype=bool)), dtype=bool)
     for rows, name in ((next_states, "next_states"), (rewards, "rewards"), (terminal, "terminal")):
@@ -61,8 +61,3 @@ def transition_moments(block: Mapping[str, ArrayLike], basis: Basis, *, discount
     left = basis(states)
     following = basis(next_states) * (discount * ~terminal)[:, None]
     return choose_form(FactoredMoments(left, left - following, rewards, np.arange(len(states) + 1)))
-
-
-def _two_dimensional(values: ArrayLike, name: str) -> np.ndarray:
-    array = check_array(values, name, ndim=(1, 2))
-    return array[:, None] if array.ndim == 1 else array

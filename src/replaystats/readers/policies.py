@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import FloatArray
-from .._core.validation import as_columns, check_array, check_bool
+from .._core.validation import check_bool, check_rows
 
 
 def policy_of(model: Any, *, deterministic: bool = False) -> Any:
@@ -52,7 +52,7 @@ class ModelPolicy:
 
     def __call__(self, states: FloatArray) -> np.ndarray:
         """Return probabilities (N, n_actions), or actions (N,) or (N, a)."""
-        observations = self._observations(as_columns(check_array(states, "states", ndim=(1, 2))))
+        observations = self._observations(check_rows(states, "states"))
         if not self.deterministic:
             probabilities = self._probabilities(observations)
             if probabilities is not None:

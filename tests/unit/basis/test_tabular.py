@@ -192,6 +192,21 @@ class TestPolicyValues:
         with pytest.raises(ValueError, match="visited in the data"):
             model.predict([7])
 
+    def test_actions_and_names_give_what_numbers_give(self, data):
+        states, rewards = data
+        rng = np.random.default_rng(1)
+        actions = [rng.integers(0, 2, len(r)) for r in rewards]
+        names = [["abcdefg"[i] for i in walk] for walk in states]
+        answers = []
+        for written, at in ((states, [1, 3, 5]), (names, ["b", "d", "f"])):
+            log = Trajectories(written, rewards, actions, terminated=True)
+            options = {"discount": 0.9, "n_resamples": 40, "random_state": 0}
+            q = rs.LSTDQ(Tabular(), policy=lambda s: np.full((len(s), 2), 0.5), **options).fit(log)
+            v = rs.LSTD(Tabular(), **options).fit(log)
+            v.diagnose(at)
+            answers.append([q.predict(at, [0, 1, 0]), v.predict(at)])
+        assert np.allclose(answers[0], answers[1], rtol=1e-12)
+
     def test_inside_scaled(self):
         basis = Scaled(Tabular()).fit(["a", "a", "b", "end"], departed=[True, True, True, False])
         assert basis(["end"]).tolist() == [[0.0, 0.0]]
