@@ -132,9 +132,8 @@ def test_kernel_ridge_and_its_standard_error(xp):
     for statistic in ("U", "V"):
         plan = rs.make_plan(300, statistic=statistic, subsample_size=30, n_resamples=150, rng=0)
         host = rs.ReplayKernelRidge(alpha=0.1, gamma=2.0, standardize=None).fit(X, y, plan=plan)
-        fit = kernel_ridge_on_device(
-            xp.asarray(X), xp.asarray(y), plan, alpha=0.1, gamma=2.0, memory_budget=2**20
-        )
+        with rs.config_context(device_memory_budget=2**20):
+            fit = kernel_ridge_on_device(xp.asarray(X), xp.asarray(y), plan, alpha=0.1, gamma=2.0)
         there = xp.asarray(points)
         mean, members = fit.mean(there)[:, 0], fit.values(there)[..., 0]
         np.testing.assert_allclose(to_numpy(mean), host.predict(points), atol=ROUNDING)

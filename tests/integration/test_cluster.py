@@ -177,8 +177,8 @@ class TestLimitedMemory:
     def test_more_data_than_memory_goes_through(self, small_workers):
         source = Generated(n_blocks=24)  # 24 blocks of 33 MB
         plan = rs.make_plan(24 * 2048, statistic="V", subsample_size=500, n_resamples=20, rng=0)
-        with joblib.parallel_config("dask"):
-            found = rs.replicate(StreamedMoments(source, first_two_columns), plan, memory_budget=10**8)
+        with joblib.parallel_config("dask"), rs.config_context(memory_budget=10**8):
+            found = rs.replicate(StreamedMoments(source, first_two_columns), plan)
         rows = np.concatenate([source.load(i)[:, :2] for i in range(24)])
         held = rs.replicate(first_two_columns(rows), plan, exact=True)
         np.testing.assert_array_equal(found.theta, held.theta)

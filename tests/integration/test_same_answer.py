@@ -49,9 +49,8 @@ def reference(request, data):
 @pytest.mark.parametrize(("workers", "budget", "place"), list(itertools.product(WORKERS, BUDGETS, PLACES)))
 def test_exact_sums_give_the_same_bits(data, reference, workers, budget, place):
     plan, expected = reference
-    found = rs.replicate(
-        moments_at(place, data), plan, executor=JoblibExecutor(workers), memory_budget=budget, exact=True
-    )
+    with rs.config_context(memory_budget=budget):
+        found = rs.replicate(moments_at(place, data), plan, executor=JoblibExecutor(workers), exact=True)
     # Subsets: how often each watched observation is in each of them.
     np.testing.assert_array_equal(found.sums.b[:, 0, 1:], plan.counts()[:, WATCHED])
     np.testing.assert_array_equal(found.sums.A, expected.sums.A)
@@ -67,7 +66,8 @@ def test_plain_sums_agree_to_rounding(data, reference, library, workers, budget)
         pytest.importorskip("jax").config.update("jax_enable_x64", True)
     held = moments_at("in memory", data)
     moments = rs.Moments(xp.asarray(held.g), xp.asarray(held.f), symmetric=True)
-    found = rs.replicate(moments, plan, executor=JoblibExecutor(workers), memory_budget=budget)
+    with rs.config_context(memory_budget=budget):
+        found = rs.replicate(moments, plan, executor=JoblibExecutor(workers))
     np.testing.assert_array_equal(found.sums.b[:, 0, 1:], plan.counts()[:, WATCHED])
     np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-10, atol=1e-10)
 

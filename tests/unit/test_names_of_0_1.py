@@ -17,9 +17,17 @@ import replaystats as rs
 
 NAMES = json.loads((Path(__file__).parents[1] / "data" / "public_names_0.1.json").read_text(encoding="utf-8"))
 # Records that functions return and users do not make: only their fields are promised, see the changelog.
-NO_LONGER_MADE_BY_HAND = {"inference.Components", "inference.JackknifeVariance", "inference.ReplayCovariance"}
-# Arguments that only this package passed.
-INTERNAL = {"inference.replay_covariance": {"scores", "control", "controlled"}}
+NO_LONGER_MADE_BY_HAND = {
+    "Estimate",
+    "inference.Components",
+    "inference.JackknifeVariance",
+    "inference.ReplayCovariance",
+}
+# Arguments that only this package passed, and one that comes first and was never named.
+INTERNAL = {
+    "inference.replay_covariance": {"scores", "control", "controlled"},
+    "average": {"replicates"},
+}
 
 
 def find(name):
@@ -32,12 +40,12 @@ def find(name):
 
 
 def accepted(function):
-    """The parameters of a function, also those that its decorator takes; None if it takes any."""
-    ways = (inspect.signature(function, follow_wrapped=follow) for follow in (True, False))
-    seen = [way.parameters.values() for way in ways]
-    if any(p.kind is p.VAR_KEYWORD for p in seen[0]):
+    """The parameters of a function, also that which its decorator takes; None if it takes any."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
-    return {p.name for parameters in seen for p in parameters}
+    by_decorator = {"memory_budget"} if hasattr(function, "__wrapped__") else set()
+    return {p.name for p in parameters} | by_decorator
 
 
 def missing(function, wanted):

@@ -7,14 +7,16 @@ of an executor get the settings of the thread that gave them their work.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from .errors import must_be
 from .validation import check_int
 
+P = ParamSpec("P")
 Result = TypeVar("Result")
 
 _DEFAULTS: dict[str, Any] = {
@@ -175,20 +177,38 @@ def run_with(settings: dict[str, Any], function: Callable[..., Result], *args: A
         _thread.settings = before
 
 
-def takes_memory_budget(
-    function: Callable[..., Result], setting: str = "memory_budget"
-) -> Callable[..., Result]:
-    """Let `function` take ``memory_budget=``, as a short way to write a `config_context` around the call."""
+def deprecated_memory_budget(
+    function: Callable[P, Result], setting: str = "memory_budget"
+) -> Callable[P, Result]:
+    """Let a public function of 0.1 take ``memory_budget=`` until 0.3, with a warning."""
 
     @wraps(function)
-    def call(*args: Any, memory_budget: int | None = None, **kwargs: Any) -> Result:
-        if memory_budget is None:
+    def call(*args: P.args, **kwargs: P.kwargs) -> Result:
+        if "memory_budget" not in kwargs:
             return function(*args, **kwargs)
-        options: dict[str, Any] = {setting: memory_budget}
+        options: dict[str, Any] = {setting: kwargs.pop("memory_budget")}
+        _warn_of_budget(setting, stacklevel=3)
         with config_context(**options):
             return function(*args, **kwargs)
 
     return call
+
+
+@contextmanager
+def budget_of_estimator(memory_budget: int | None) -> Iterator[None]:
+    """Fit within the `memory_budget` that an estimator was given, which is deprecated until 0.3."""
+    if memory_budget is not None:
+        _warn_of_budget("memory_budget", stacklevel=5)
+    with config_context(memory_budget=memory_budget):
+        yield
+
+
+def _warn_of_budget(setting: str, stacklevel: int) -> None:
+    msg = (
+        "`memory_budget` will be removed in 0.3; write `with rs.config_context("
+        f"{setting}=...):` around the call, or `rs.set_config({setting}=...)` once."
+    )
+    warnings.warn(msg, DeprecationWarning, stacklevel=stacklevel)
 
 
 def _settings() -> dict[str, Any]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._core.config import takes_memory_budget
+from .._core.config import deprecated_memory_budget
 from .._core.linalg import ROUNDING, scaled_singular_values
 from .._core.typing import FloatArray, RandomLike
 from .._core.validation import check_int
@@ -77,7 +77,7 @@ class Recommendation:
         return f"Recommendation({'ill' if self.ill_posed else 'well'}-posed: {self.reason})"
 
 
-@takes_memory_budget
+@deprecated_memory_budget
 def recommended_estimate(
     moments: AnyMoments,
     *,

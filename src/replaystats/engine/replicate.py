@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .._core.capabilities import LIBRARIES, takes_arrays_of
-from .._core.config import takes_memory_budget
+from .._core.config import deprecated_memory_budget
 from .._core.errors import SingularReplicateError, must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
@@ -105,7 +105,7 @@ class Replicates:
         values = linear.linear_part(self.sums.A, self.sums.b, self.moments)
         return LinearPart(values=values, solution=linear, moments=self.moments)
 
-    @takes_memory_budget
+    @deprecated_memory_budget
     def extend(
         self,
         n_more: int,
@@ -190,7 +190,7 @@ class WholeData:
 
 
 @takes_arrays_of(*LIBRARIES, where="sums on the device, q x q solves on the host in NumPy")
-@takes_memory_budget
+@deprecated_memory_budget
 def replicate(
     moments: AnyMoments,
     plan: ResamplingPlan,

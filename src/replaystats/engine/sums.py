@@ -16,7 +16,7 @@ import numpy as np
 
 from .._core.arrays import is_foreign, to_numpy
 from .._core.capabilities import LIBRARIES, takes_arrays_of
-from .._core.config import memory_budget, takes_memory_budget
+from .._core.config import deprecated_memory_budget, memory_budget
 from .._core.errors import must_be
 from .._core.memory import physical_memory
 from .._core.typing import FloatArray
@@ -33,7 +33,7 @@ _PART_NUMBERS = 2**17
 
 
 @takes_arrays_of(*LIBRARIES, where="products on the device of the moments, sums to the host")
-@takes_memory_budget
+@deprecated_memory_budget
 def subset_sums(
     moments: AnyMoments,
     plan: ResamplingPlan,

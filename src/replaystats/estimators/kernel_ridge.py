@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._core.arrays import on_host
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.choice import Choice
-from .._core.config import config_context
+from .._core.config import budget_of_estimator, config_context
 from .._core.errors import ReplayWarning
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
@@ -117,7 +117,7 @@ class ReplayKernelRidge(ReplayedRegression):
     n_jobs : int, optional
         Threads, over subsets and prediction points.
     memory_budget : int, optional
-        Bytes that working arrays may take; default the setting of `config_context`.
+        Bytes that working arrays may take. Deprecated: use `config_context`, whose setting is the default.
     random_state : None, int, RandomState or Generator
         Seed of the subsets.
 
@@ -266,7 +266,7 @@ class ReplayKernelRidge(ReplayedRegression):
             rng=as_generator(self.random_state),
         )
         self.choices_: dict[str, Choice] = fitting.choices
-        with config_context(memory_budget=self.memory_budget):
+        with budget_of_estimator(self.memory_budget):
             self.method_, kernel, alpha = fitting.settle()
             self._standardize = fitting.standardize
             return self._fit_method(fitting, kernel, alpha)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.choice import Choice
-from .._core.config import config_context
+from .._core.config import budget_of_estimator
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, IntArray
@@ -85,7 +85,7 @@ class LSPI(Replayed):
     n_jobs : int, optional
         Threads, as in scikit-learn. Results do not depend on it, up to rounding.
     memory_budget : int, optional
-        Bytes for working arrays; default the setting of `config_context`.
+        Bytes for working arrays. Deprecated: use `config_context`, whose setting is the default.
     random_state : None, int, RandomState or Generator
         Seed of the subsets: the same one gives the same numbers.
 
@@ -217,7 +217,7 @@ class LSPI(Replayed):
             raise ValueError(must_be("data", "trajectories with one integer action per step", got))
         _warn_without_a_goal(data, self.reward)
         self.choices_: dict[str, Choice] = {}
-        with config_context(memory_budget=self.memory_budget):
+        with budget_of_estimator(self.memory_budget):
             problem = _Problem(data, ActionFeatures(basis, n_actions), self)
             first = problem.start(self.initial_policy)
             problem.plan = self._plan(problem, first, rng) if plan is None else plan

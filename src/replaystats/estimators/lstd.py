@@ -73,7 +73,7 @@ class LSTD(PolicyEvaluation):
     n_jobs : int, optional
         Threads, as in scikit-learn. Results do not depend on it, up to rounding.
     memory_budget : int, optional
-        Bytes for working arrays; default the setting of `config_context`.
+        Bytes for working arrays. Deprecated: use `config_context`, whose setting is the default.
     random_state : None, int, RandomState or Generator
         Seed of the subsets: the same one gives the same numbers.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.arrays import is_foreign, like
 from .._core.choice import Choice
-from .._core.config import config_context
+from .._core.config import budget_of_estimator
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
@@ -157,7 +157,7 @@ class ReplayedMoments(Replayed):
         if isinstance(moments, SparseMoments):
             return self._replay_sparsely(moments, plan, rng)
         executor, given = make_executor(self.n_jobs), plan is not None
-        with config_context(memory_budget=self.memory_budget):
+        with budget_of_estimator(self.memory_budget):
             self.grouping_ = None if given else self._grouping(moments, rng)
             if self.grouping_ is not None:
                 moments = grouped_moments(moments, self.grouping_)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._core.arrays import on_host, take_rows
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.choice import Choice
-from .._core.config import config_context
+from .._core.config import budget_of_estimator
 from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import FloatArray
@@ -62,7 +62,7 @@ class ReplayRegressor(ReplayedRegression):
     n_jobs : int, optional
         Workers of joblib, over subsets.
     memory_budget : int, optional
-        Bytes that the predictions of all members may take at a time; default the setting of `config_context`.
+        Bytes that the predictions of all members may take at a time. Deprecated: use `config_context`.
     random_state : None, int, RandomState or Generator
         Seed of the subsets, and of the members if they are random themselves.
 
@@ -162,7 +162,7 @@ class ReplayRegressor(ReplayedRegression):
             size = self.choices_["subsample_size"].value
         size, start = 0.5 if size is None else size, self._first_resamples()
         drawn = self._plan_for(self.X_fit_.shape[0], plan, self.statistic, size, start, rng)
-        with config_context(memory_budget=self.memory_budget):
+        with budget_of_estimator(self.memory_budget):
             members = self._replicate(drawn, draw_seed(rng), self.on_failure)
             return self._combine(members, grow=is_auto(self.n_resamples) and plan is None)
 

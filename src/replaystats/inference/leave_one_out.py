@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from .._core.config import memory_budget, takes_memory_budget
+from .._core.config import memory_budget
 from .._core.typing import FloatArray, IntArray
 
 Features = Callable[[FloatArray], FloatArray]
@@ -60,7 +60,6 @@ class RidgeChanges:
         return np.asarray(self._points[points] @ (fit._pull[rows, output, None] * u).T)
 
 
-@takes_memory_budget
 def ridge_leave_one_out(
     features: Features,
     X: FloatArray,

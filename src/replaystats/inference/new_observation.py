@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from .._core.config import memory_budget, takes_memory_budget
+from .._core.config import memory_budget
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_real
 from ..plans import ResamplingPlan
@@ -74,7 +74,6 @@ class LeftOut:
         return np.asarray(kept)
 
 
-@takes_memory_budget
 def leave_out(
     predict_members: Callable[[slice], FloatArray],
     plan: ResamplingPlan,
@@ -111,7 +110,6 @@ def leave_out(
     return LeftOut(bits=bits, weights=weights, predictions=predictions, residuals=y - predictions)
 
 
-@takes_memory_budget
 def jackknife_plus(
     left_out: LeftOut,
     predict_members: Callable[[slice], FloatArray],
@@ -188,7 +186,6 @@ class Changes(Protocol):
         """Return prediction minus prediction without the row, shape (t, r)."""
 
 
-@takes_memory_budget
 def jackknife_plus_of_changes(
     mean: FloatArray,
     residuals: FloatArray,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._core.config import memory_budget, takes_memory_budget
+from .._core.config import memory_budget
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..plans import ResamplingPlan
 
@@ -42,7 +42,6 @@ class OutOfBag:
         return f"OutOfBag({self.predictions.shape[1]} observations, up to {self.n_resamples[-1]} subsets)"
 
 
-@takes_memory_budget
 def out_of_bag(
     predict_members: Callable[[slice], FloatArray],
     plan: ResamplingPlan,

@@ -17,7 +17,7 @@ from array_api_compat import array_namespace, device
 
 from .._core.arrays import check_finite, like
 from .._core.capabilities import takes_arrays_of
-from .._core.config import device_memory_budget, takes_memory_budget
+from .._core.config import deprecated_memory_budget, device_memory_budget
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import BoolArray, IntArray
 from .._core.validation import check_length, check_real
@@ -106,7 +106,7 @@ class DeviceKernelRidge:
 
 
 @takes_arrays_of("torch", "jax", "cupy", where="on the device; indices come from the host")
-@partial(takes_memory_budget, setting="device_memory_budget")
+@partial(deprecated_memory_budget, setting="device_memory_budget")
 def kernel_ridge_on_device(
     X: Any,
     y: Any,

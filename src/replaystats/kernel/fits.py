@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from .._core.config import takes_memory_budget
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
 from ..engine.executors import make_executor
@@ -110,7 +109,6 @@ class KernelRidgeReplicates:
         )
 
 
-@takes_memory_budget
 def replicate_kernel_ridge(
     X: ArrayLike,
     y: ArrayLike,

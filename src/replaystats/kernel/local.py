@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._core.config import memory_budget, takes_memory_budget
+from .._core.config import memory_budget
 from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import BoolArray, FloatArray, IntArray
@@ -124,7 +124,6 @@ class LocalKernelRidge:
         return f"LocalKernelRidge({len(self)} trees, {n_leaves} leaves of up to {self.leaf_size} rows)"
 
 
-@takes_memory_budget
 def fit_local(
     problem: KernelProblem,
     *,

@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.lapack import dpotri
 
-from .._core.config import memory_budget, takes_memory_budget
+from .._core.config import memory_budget
 from .._core.typing import FloatArray, IntArray
 from ..engine.executors import make_executor
 from .local import LocalKernelRidge
@@ -46,7 +46,6 @@ def leave_one_out(model: LocalKernelRidge) -> FloatArray:
     return np.asarray(total / len(model.trees) + problem.shared_intercept)
 
 
-@takes_memory_budget
 def jackknife_variance(model: LocalKernelRidge, X: FloatArray) -> FloatArray:
     """Return the delete-one jackknife variance of the mean prediction at X (m, p), shape (m, n_outputs).
 

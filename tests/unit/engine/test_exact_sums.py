@@ -115,7 +115,8 @@ class TestSubsetSums:
         plan = rs.make_plan(N, statistic=statistic, subsample_size=share, n_resamples=300, rng=1)
         expected = rs.subset_sums(moments, plan, exact=True)
         for budget, executor in ((2**20, None), (2**22, JoblibExecutor(2)), (2**30, JoblibExecutor(4))):
-            sums = rs.subset_sums(moments, plan, exact=True, memory_budget=budget, executor=executor)
+            with rs.config_context(memory_budget=budget):
+                sums = rs.subset_sums(moments, plan, exact=True, executor=executor)
             np.testing.assert_array_equal(sums.A, expected.A)
             np.testing.assert_array_equal(sums.b, expected.b)
 

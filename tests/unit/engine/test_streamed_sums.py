@@ -80,7 +80,8 @@ class TestSameBits:
     @pytest.mark.parametrize(("n_jobs", "budget"), [(2, 2**26), (4, 2**28)])
     def test_parquet_row_groups(self, parquet_files, plan, expected, n_jobs, budget):
         moments = streamed(ParquetBlocks(parquet_files, columns=COLUMNS))
-        found = rs.replicate(moments, plan, executor=JoblibExecutor(n_jobs), memory_budget=budget)
+        with rs.config_context(memory_budget=budget):
+            found = rs.replicate(moments, plan, executor=JoblibExecutor(n_jobs))
         np.testing.assert_array_equal(found.sums.b, expected.sums.b)
         np.testing.assert_array_equal(found.theta, expected.theta)
 
@@ -150,7 +151,8 @@ class TestMemory:
         plan = rs.make_plan(N, subsample_size=0.3, n_resamples=256, rng=0)
         tracemalloc.start()
         try:
-            rs.replicate(moments, plan, memory_budget=budget)
+            with rs.config_context(memory_budget=budget):
+                rs.replicate(moments, plan)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -158,8 +160,9 @@ class TestMemory:
 
     def test_a_budget_that_cannot_be_kept_is_refused(self, data):
         plan = rs.make_plan(N, subsample_size=0.1, n_resamples=3000, rng=0)
-        with pytest.raises(ValueError, match=r"`memory_budget` must be at least .* bytes for 3000 subsets"):
-            rs.replicate(streamed(ArrayBlocks(data)), plan, memory_budget=2**25)
+        refused = pytest.raises(ValueError, match=r"`memory_budget` must be at least .* for 3000 subsets")
+        with refused, rs.config_context(memory_budget=2**25):
+            rs.replicate(streamed(ArrayBlocks(data)), plan)
 
 
 class TestResume:

@@ -139,8 +139,8 @@ def test_standard_error_does_not_depend_on_blocks(data):
     model = rs.ReplayKernelRidge(0.1, n_resamples=200, subsample_size=30, random_state=0).fit(X, y)
     points = np.repeat(X_test, 100, axis=0)
     mean, error = model.predict(points, return_std=True)
-    model.set_params(memory_budget=2**20, n_jobs=2)
-    again, error_again = model.predict(points, return_std=True)
+    with rs.config_context(memory_budget=2**20, n_jobs=2):
+        again, error_again = model.predict(points, return_std=True)
     assert_allclose(again, mean, rtol=1e-9)
     assert_allclose(error_again, error, rtol=1e-6)
     assert_allclose(error, np.sqrt(model.estimate_.variance(points).variance), rtol=1e-6)

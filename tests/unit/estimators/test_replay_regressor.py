@@ -114,8 +114,8 @@ def test_small_budget_gives_the_same(data):
     model = rs.ReplayRegressor(Ridge(), n_resamples=300, random_state=0).fit(X, y)
     points = np.tile(X, (10, 1))
     expected = model.predict(points, return_std=True)
-    model.set_params(memory_budget=2**20)
-    assert_allclose(model.predict(points, return_std=True), expected, rtol=1e-8)
+    with rs.config_context(memory_budget=2**20):
+        assert_allclose(model.predict(points, return_std=True), expected, rtol=1e-8)
 
 
 def test_grid_search_clone_and_pickle(data):

@@ -17,7 +17,7 @@ def test_equals_refits(rng, weighted):
     weight[3] = 0.0 if weighted else 1.0
     A = (weight[:, None] * X).T @ X
     new = rng.normal(size=(9, 6))
-    found = ridge_leave_one_out(lambda X: X, X, y, A, 0.7, sample_weight=weight, memory_budget=2**20)
+    found = ridge_leave_one_out(lambda X: X, X, y, A, 0.7, sample_weight=weight)
     whole = Ridge(0.7, fit_intercept=False).fit(X, y, weight)
     changes = found.at(new)
     for i in range(40):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import replaystats as rs
 from oracles.new_observation import jackknife_plus_after_bootstrap
 from replaystats import make_plan, plan_from_indices
 from replaystats.inference.leave_one_out import ridge_leave_one_out
@@ -18,10 +19,9 @@ from replaystats.inference.new_observation import (
 
 
 def intervals(members_train, members_new, plan, y, level, *, failed=None, budget=2**20, **scales):
-    rows = leave_out(lambda part: members_train[:, part], plan, y, failed=failed, memory_budget=budget)
-    return jackknife_plus(
-        rows, lambda part: members_new[:, part], members_new.shape[1], level, memory_budget=budget, **scales
-    )
+    with rs.config_context(memory_budget=budget):
+        rows = leave_out(lambda part: members_train[:, part], plan, y, failed=failed)
+        return jackknife_plus(rows, lambda part: members_new[:, part], members_new.shape[1], level, **scales)
 
 
 def smooth_members(rng, plan, y, n_points, noise):

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import r2_score
 
+import replaystats as rs
 from replaystats import make_plan, plan_from_indices
 from replaystats.inference.out_of_bag import out_of_bag
 
@@ -24,21 +25,20 @@ def test_equals_the_loop(rng, statistic):
         kept = [b for b, subset in enumerate(plan.indices()) if i not in subset and not failed[b]]
         expected[i] = np.average(members[kept, i], axis=0, weights=weights[kept])
     for budget in (2**20, 2**30):
-        found = out_of_bag(
-            lambda rows: members[:, rows], plan, n_outputs=2, failed=failed, memory_budget=budget
-        )
+        with rs.config_context(memory_budget=budget):
+            found = out_of_bag(lambda rows: members[:, rows], plan, n_outputs=2, failed=failed)
         assert_allclose(found.predictions[-1], expected, rtol=1e-10)
 
 
 def test_curve_uses_the_first_subsets(rng):
     plan = make_plan(15, subsample_size=6, n_resamples=100, rng=0)
     members, y = rng.normal(size=(100, 15, 1)), rng.normal(size=(15, 1))
-    whole = out_of_bag(lambda rows: members[:, rows], plan, n_outputs=1, memory_budget=2**20)
+    whole = out_of_bag(lambda rows: members[:, rows], plan, n_outputs=1)
     assert whole.n_resamples[0] == 1
     assert whole.n_resamples[-1] == 100
     some = whole.n_resamples[10]
     shorter = make_plan(15, subsample_size=6, n_resamples=int(some), rng=0)
-    part = out_of_bag(lambda rows: members[:some, rows], shorter, n_outputs=1, memory_budget=2**20)
+    part = out_of_bag(lambda rows: members[:some, rows], shorter, n_outputs=1)
     assert_allclose(whole.predictions[10], part.predictions[-1], rtol=1e-10)
     assert_allclose(whole.scores(y)[-1], r2_score(y, whole.predictions[-1]), rtol=1e-12)
     assert whole.share_predicted[0] == 9 / 15
@@ -47,7 +47,7 @@ def test_curve_uses_the_first_subsets(rng):
 def test_observations_in_every_subset_have_none():
     plan = plan_from_indices([[0, 1], [0, 2]], 4)
     members = np.arange(8.0).reshape(2, 4, 1)
-    found = out_of_bag(lambda rows: members[:, rows], plan, n_outputs=1, memory_budget=2**20)
+    found = out_of_bag(lambda rows: members[:, rows], plan, n_outputs=1)
     assert_array_equal(found.predictions[-1, :, 0], [np.nan, 5.0, 2.0, 5.0])
     assert found.share_predicted[-1] == 3 / 4
     y = np.array([[9.0], [5.0], [2.0], [5.0]])
