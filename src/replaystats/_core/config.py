@@ -187,8 +187,8 @@ def deprecated_memory_budget(
         if "memory_budget" not in kwargs:
             return function(*args, **kwargs)
         options: dict[str, Any] = {setting: kwargs.pop("memory_budget")}
-        _warn_of_budget(setting, stacklevel=3)
         with config_context(**options):
+            _warn_of_budget(setting, stacklevel=3)
             return function(*args, **kwargs)
 
     return call
@@ -197,9 +197,9 @@ def deprecated_memory_budget(
 @contextmanager
 def budget_of_estimator(memory_budget: int | None) -> Iterator[None]:
     """Fit within the `memory_budget` that an estimator was given, which is deprecated until 0.3."""
-    if memory_budget is not None:
-        _warn_of_budget("memory_budget", stacklevel=5)
     with config_context(memory_budget=memory_budget):
+        if memory_budget is not None:
+            _warn_of_budget("memory_budget", stacklevel=5)
         yield
 
 

@@ -172,7 +172,7 @@ def test_public_functions_and_estimators_of_0_1_still_take_it(rng):
 
 
 def test_a_wrong_budget_is_refused_the_old_way_too():
-    with old_way(), pytest.raises(ValueError, match="`memory_budget` must be an int >= 1048576; got 10"):
+    with pytest.raises(ValueError, match="`memory_budget` must be an int >= 1048576; got 10"):
         rs.replicate(rs.Moments(np.ones(9), np.ones(9)), rs.make_plan(9), memory_budget=10)
 
 
