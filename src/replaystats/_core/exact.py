@@ -21,6 +21,8 @@ from .errors import must_be
 from .typing import FloatArray, IntArray
 
 _MANTISSA_BITS = 53
+# 512 kB each of rows and slices.
+_CACHED_NUMBERS = 2**16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,12 +58,29 @@ class ExactGrid:
 
     def split(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return both slices of rows (m, c), each of shape (m, c), in units of ``2 ** exponent``."""
-        low = np.ldexp(rows, -self.exponent)
+        high, low = np.empty_like(rows), np.empty_like(rows)
         # Numbers between 2^52 u and 2^53 u have the spacing u: adding such a constant and taking it off
         # again rounds to the grid u. The difference low - high is exact.
-        high = _round_to_grid(low, 1.5 * 2.0 ** (_MANTISSA_BITS - 1 - self.bits))
-        low -= high
-        return high, _round_to_grid(low, 1.5 * 2.0 ** (_MANTISSA_BITS - 2 - 2 * self.bits))
+        coarse = 1.5 * 2.0 ** (_MANTISSA_BITS - 1 - self.bits)
+        fine = 1.5 * 2.0 ** (_MANTISSA_BITS - 2 - 2 * self.bits)
+        size = max(1, _CACHED_NUMBERS // max(1, rows.shape[1]))
+        for first in range(0, len(rows), size):  # what stays in the cache is not waited for
+            part = slice(first, first + size)
+            above, below = high[part], low[part]
+            self._to_units(rows[part], out=below)
+            np.add(below, coarse, out=above)
+            above -= coarse
+            below -= above
+            below += fine
+            below -= fine
+        return high, low
+
+    def _to_units(self, rows: FloatArray, out: FloatArray) -> None:
+        """Divide by ``2 ** exponent``: by a product, where that power is a normal number."""
+        if np.abs(self.exponent).max(initial=0) < 1000:
+            np.multiply(rows, np.ldexp(1.0, -self.exponent), out=out)
+        else:
+            np.ldexp(rows, -self.exponent, out=out)
 
     def join(self, high: FloatArray, low: FloatArray) -> FloatArray:
         """Return sums in the columns' own units, rounded once, from the sums of both slices (m, c)."""
@@ -72,9 +91,3 @@ class ExactGrid:
 def column_maxima(rows: FloatArray) -> FloatArray:
     """Return the largest |z| of every column of rows (m, c), NaN where one is."""
     return np.asarray(np.maximum(rows.max(axis=0), -rows.min(axis=0)))
-
-
-def _round_to_grid(values: FloatArray, constant: float) -> FloatArray:
-    rounded = values + constant
-    rounded -= constant
-    return rounded

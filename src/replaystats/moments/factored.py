@@ -109,6 +109,8 @@ class FactoredMoments:
 
     def multiply_out(self) -> Moments:
         """Return the same moments with every g_i written down: n q^2 numbers."""
+        if self.one_step_each and self.n_observations <= _BLOCK_ROWS * 4:
+            return self.wrap(self.stacked_rows(0, self.n_observations))
         rows = np.empty((self.n_observations, self.n_columns))
         first = 0
         while first < self.n_observations:
@@ -126,14 +128,17 @@ class FactoredMoments:
         """Return [vec g_i | f_i] of observations `first` to `last`."""
         steps = slice(self.offsets[first], self.offsets[last])
         left, right, response = self.left[steps], self.right[steps], self.response[steps]
+        q, outputs = self.n_basis, self.n_outputs or 1
+        stacked = np.empty((len(left), self.n_columns))
+        n_matrix = self.n_columns - q * outputs
         if self.symmetric:
-            upper, lower = np.triu_indices(self.n_basis)
-            matrix = left[:, upper] * left[:, lower]
-        else:
-            matrix = (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
-        response = response[:, None] if response.ndim == 1 else response
-        vector = (left[:, :, None] * response[:, None, :]).reshape(len(left), -1)
-        stacked = np.concatenate([matrix, vector], axis=1)
+            upper, lower = np.triu_indices(q)
+            np.multiply(left[:, upper], left[:, lower], out=stacked[:, :n_matrix])
+        else:  # straight to its place: what is large is written once
+            matrix = stacked[:, :n_matrix].reshape(len(left), q, q)
+            np.multiply(left[:, :, None], right[:, None, :], out=matrix)
+        vector = stacked[:, n_matrix:].reshape(len(left), q, outputs)
+        np.multiply(left[:, :, None], response.reshape(len(left), 1, outputs), out=vector)
         if self.one_step_each:
             return stacked
         return _sum_units(stacked, self.offsets[first : last + 1] - self.offsets[first])
