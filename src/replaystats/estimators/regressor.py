@@ -56,9 +56,10 @@ class ReplayRegressor(ReplayedRegression):
         that explode.
     oob_score : bool
         Whether to compute `oob_prediction_` and `oob_score_` in `fit`.
-    on_failure : {"warn", "raise", "drop"}
-        What to do about subsets on which the regressor's own `fit` raises an error. They take no part in
-        averages; if none is left, that error is raised.
+    on_failure : {"raise", "warn", "drop"}
+        What to do about subsets on which the regressor's own `fit` raises an error. "raise" (default),
+        because it usually means that something is wrong with the data. Else they take no part in averages;
+        if none is left, that error is raised.
     n_jobs : int, optional
         Workers of joblib, over subsets.
     memory_budget : int, optional
@@ -119,7 +120,7 @@ class ReplayRegressor(ReplayedRegression):
         n_resamples: int | str | None = None,
         average: str = "auto",
         oob_score: bool = False,
-        on_failure: str = "warn",
+        on_failure: str = "raise",
         n_jobs: int | None = None,
         memory_budget: int | None = None,
         random_state: Any = None,

@@ -227,7 +227,7 @@ class Combination:
             hint = "`predict` with return_std=True has a delete-one jackknife."
             raise ValueError(must_be("members", rule, type(self.members).__name__, hint))
         if self._by_theta:
-            covariance, width = self._theta_variance, 6 * len(self.theta)
+            covariance, width = self._theta_variance, 6 * self.theta.shape[0]
             blocks = in_blocks(
                 points,
                 width,
