@@ -411,12 +411,14 @@ class AlongRandomDirection(RegressorMixin, BaseEstimator):
 def regressor() -> Numbers:
     """Any regressor: on subsets, on bootstrap samples, and one with seeds of its own and sizes automatic."""
     X, y = rows()
-    linear = rs.ReplayRegressor(Ridge(0.3), n_resamples=80, oob_score=True, random_state=19).fit(X, y)
+    linear = rs.ReplayRegressor(
+        Ridge(0.3), statistic="U", n_resamples=80, oob_score=True, random_state=19
+    ).fit(X, y)
     bootstrap = rs.ReplayRegressor(
         Ridge(0.3), statistic="V", subsample_size=0.8, n_resamples=80, random_state=20
     ).fit(*rows(n_outputs=2))
     seeded = rs.ReplayRegressor(
-        AlongRandomDirection(), subsample_size="auto", n_resamples="auto", random_state=21
+        AlongRandomDirection(), statistic="U", subsample_size="auto", n_resamples="auto", random_state=21
     ).fit(X, y)
     return {
         **prefixed("U", regression(linear)),

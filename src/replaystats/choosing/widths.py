@@ -58,7 +58,7 @@ class Bandwidths:
     alpha : float
         Penalty of one fit on all rows: the noise variance over the variance of the function. It does not
         depend on the number of rows.
-    n_rows : int
+    rows : ndarray of int
         Rows it was learnt on.
     n_evaluations : int
         Of the likelihood or the error of one block.
@@ -66,12 +66,12 @@ class Bandwidths:
 
     gamma: FloatArray
     alpha: float
-    n_rows: int
+    rows: IntArray
     n_evaluations: int
 
     def __repr__(self) -> str:
         widths = ", ".join(f"{value:.2g}" for value in self.gamma)
-        return f"Bandwidths(gamma=[{widths}], alpha={self.alpha:.2g}, from {self.n_rows} rows)"
+        return f"Bandwidths(gamma=[{widths}], alpha={self.alpha:.2g}, from {len(self.rows)} rows)"
 
 
 def learn_bandwidths(points: ArrayLike, y: ArrayLike, *, rng: RandomLike = None) -> Bandwidths:
@@ -99,7 +99,7 @@ def learn_bandwidths(points: ArrayLike, y: ArrayLike, *, rng: RandomLike = None)
     (n, p), targets, rng = X.shape, targets.reshape(len(targets), -1), as_generator(rng)
     targets = targets[:, np.square(targets).sum(axis=0) > 0]  # a zero output says nothing about widths
     if targets.shape[1] == 0:
-        return Bandwidths(gamma=np.full(p, 1.0 / p), alpha=1.0, n_rows=n, n_evaluations=0)
+        return Bandwidths(gamma=np.full(p, 1.0 / p), alpha=1.0, rows=np.arange(0), n_evaluations=0)
     targets = targets / np.sqrt(np.square(targets).mean(axis=0))
     few, order = n < FEWEST_ROWS, rng.permutation(n)
     start = np.append(np.full(p, np.log(0.5 / p)), np.log(0.1))
@@ -115,7 +115,7 @@ def learn_bandwidths(points: ArrayLike, y: ArrayLike, *, rng: RandomLike = None)
     return Bandwidths(
         gamma=np.exp(found.x[:-1]),
         alpha=float(np.exp(found.x[-1])),
-        n_rows=len(np.unique(np.concatenate(blocks))),
+        rows=np.unique(np.concatenate([order[:LIKELIHOOD_ROWS], *blocks])),
         n_evaluations=n_evaluations,
     )
 

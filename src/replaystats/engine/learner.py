@@ -84,6 +84,22 @@ class LearnerReplicates:
         )
         return replace(self, models=[*self.models, *_kept(more, self.on_failure)], plan=plan)
 
+    def reference_points(self, n_points: int = 100) -> Any:
+        """Return points like X that are no training rows: columns of some rows, each shuffled.
+
+        Variances of averages of unstable members are pooled over them; see `inference.pooled_variance`.
+        """
+        rng = stream(self.seed, len(self))
+        part = take_rows(self.X, rng.permutation(self.X.shape[0])[:n_points])
+        if hasattr(part, "iloc"):
+            part = part.copy()
+            for column in range(part.shape[1]):
+                part.isetitem(column, part.iloc[rng.permutation(len(part)), column].array)
+            return part
+        dense = part.toarray() if hasattr(part, "toarray") else np.array(part)
+        dense = np.column_stack([rng.permutation(dense[:, column]) for column in range(dense.shape[1])])
+        return type(part)(dense) if hasattr(part, "toarray") else dense
+
     def __len__(self) -> int:
         return len(self.models)
 

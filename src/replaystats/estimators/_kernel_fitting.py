@@ -10,7 +10,7 @@ import numpy as np
 from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.random import draw_seed
-from .._core.typing import FloatArray
+from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_choice, check_real, resolve_subsample_size
 from ..basis import Basis, Nystroem
 from ..choosing.kernel import (
@@ -78,6 +78,7 @@ class KernelFitting:
     rng: np.random.Generator
     choices: dict[str, Choice] = field(default_factory=dict)
     landmarks: Landmarks | None = None
+    learnt_rows: IntArray | None = None
     _prepared: tuple[FeatureUnits, Moments] | None = None
 
     @property
@@ -116,6 +117,7 @@ class KernelFitting:
                 alpha=is_auto(parameters.alpha),
                 rng=self.rng,
             )
+            self.learnt_rows = found.rows
             if found.gamma is not None:
                 self.choices["gamma"] = found.gamma
                 kernel = replace(kernel, gamma=found.gamma.value)

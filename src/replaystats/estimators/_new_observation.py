@@ -117,7 +117,7 @@ class PredictsNewObservations(ABC):
           distribution (Kim, Xu and Barber 2020), and in practice with `confidence_level`.
         - ``method="features"`` and ``"local"``: jackknife+ with exact leave-one-out fits, for which the same
           is proved (Barber and others 2021). Units, widths, penalties, landmarks and cuts are those of all
-          rows; where they were learnt from few rows with many features, residuals are slightly too small.
+          rows; the residuals are those of rows that no width was learnt from, if there are 1000 such rows.
         - Either way the level holds on average over points, within groups where there are some; `scale`
           brings single points nearer to it.
         """
@@ -136,10 +136,12 @@ class PredictsNewObservations(ABC):
             rows of one table.
         """
         check_is_fitted(self)
-        known = self._calibration()
-        noise = None if self._noise(scale) is None else self._noise(scale).scale.ravel()  # type: ignore[union-attr]
+        known, rows, noise = self._calibration(), self._judging_rows(), self._noise(scale)
         return measured_coverage(
-            known.predictions.ravel(), known.residuals.ravel(), confidence_level, scale=noise
+            known.predictions[rows].ravel(),
+            known.residuals[rows].ravel(),
+            confidence_level,
+            scale=None if noise is None else noise.scale[rows].ravel(),
         )
 
     def _intervals(
@@ -230,11 +232,15 @@ class PredictsNewObservations(ABC):
 
     def _groups(self, points: Any, groups: Grouping) -> list[tuple[IntArray, IntArray]]:
         """Return, for every group, the training rows and the points in it."""
-        n, m = self.X_fit_.shape[0], points.shape[0]
+        n, m, judges = self.X_fit_.shape[0], points.shape[0], self._judging_rows()
         if groups is None:
-            return [(np.arange(n), np.arange(m))]
-        own, asked = _labels(self.X_fit_, groups, n), _labels(points, groups, m)
-        return [(np.flatnonzero(own == name), np.flatnonzero(asked == name)) for name in np.unique(asked)]
+            return [(judges, np.arange(m))]
+        own, asked = _labels(self.X_fit_, groups, n)[judges], _labels(points, groups, m)
+        return [(judges[own == name], np.flatnonzero(asked == name)) for name in np.unique(asked)]
+
+    def _judging_rows(self) -> IntArray:
+        """Return the training rows whose residuals tell about new ones."""
+        return np.arange(self.X_fit_.shape[0])
 
 
 def _labels(X: Any, groups: Callable[[Any], Any] | str | int, n_rows: int) -> Any:

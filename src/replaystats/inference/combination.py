@@ -33,6 +33,7 @@ from .covariance import variance_at
 from .influence import jackknife_covariance, leverage_covariance, sandwich_covariance
 from .location import ROBUST_METHODS, locate
 from .measures import theta_variance
+from .pooled_variance import FEWEST_POOLED, PooledShare, pooled_share
 from .validity import Validity, pilot_replicates
 from .variance import replay_variance
 
@@ -209,6 +210,8 @@ class Combination:
         if self.members.plan is None:
             return np.sqrt(self._shaped(jackknife_variance(self.members, points)))
         parts = self._variance(points)
+        if self._pooled is not None:
+            return np.sqrt(self._pooled.variance(parts))
         bounded = to_numpy(parts.bounded)
         # Chance makes a few estimates negative with any number of subsets; if it is most, these are too few.
         if bounded.mean() > MOST:
@@ -219,6 +222,18 @@ class Combination:
             )
             warnings.warn(message, ReplayWarning, stacklevel=4)
         return array_namespace(parts.variance).sqrt(parts.variance)
+
+    @cached_property
+    def _pooled(self) -> PooledShare | None:
+        """What points tell together where one by one they cannot: members of learners, balanced or given."""
+        members, plan = self.members, self.members.plan
+        few = plan is None or int(np.count_nonzero(~members.failed)) < FEWEST_POOLED
+        if few or self.method in ROBUST_METHODS or not hasattr(members, "reference_points"):
+            return None
+        if plan.statistic != "balanced" and not (plan.seed is None and plan.statistic in ("U", "V")):
+            return None
+        values = members.values(members.reference_points())
+        return pooled_share(values.reshape(len(values), -1), plan, failed=members.failed)
 
     def _variance(self, points: Any) -> ReplayVariance:
         plan = self.members.plan

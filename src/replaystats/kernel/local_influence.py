@@ -39,10 +39,9 @@ def leave_one_out(model: LocalKernelRidge) -> FloatArray:
     """
     problem = model.problem
     leaves = [rows for tree in model.trees for rows in tree.leaves]
-    found = make_executor(model.n_jobs).map(lambda rows: problem.y[rows] - _residuals(problem, rows), leaves)
     total = np.zeros_like(problem.y)
-    for rows, predictions in zip(leaves, found, strict=True):
-        total[rows] += predictions
+    for rows, residuals in zip(leaves, leaf_residuals(model), strict=True):
+        total[rows] += problem.y[rows] - residuals
     return np.asarray(total / len(model.trees) + problem.shared_intercept)
 
 
@@ -53,7 +52,8 @@ def jackknife_variance(model: LocalKernelRidge, X: FloatArray) -> FloatArray:
     smoothing bias, are not in it.
     """
     step = max(1, memory_budget() // (64 * len(model.trees) * model.leaf_size))
-    parts = [_variance(model, X[first : first + step]) for first in range(0, len(X), step)]
+    residuals = leaf_residuals(model)
+    parts = [_variance(model, X[first : first + step], residuals) for first in range(0, len(X), step)]
     return np.concatenate(parts) if parts else np.empty((0, model.problem.y.shape[1]))
 
 
@@ -63,7 +63,8 @@ class LocalChanges:
 
     model: LocalKernelRidge
     X: FloatArray
-    _last: tuple[slice, list[sparse.csc_array]] | None = None
+    _chunk: tuple[int, list[sparse.csr_array]] | None = None
+    _residuals: list[FloatArray] | None = None  # of every leaf; they do not depend on the points
 
     def reach(self, points: slice, output: int) -> FloatArray:
         """Return the largest |change| over all rows, shape (t,)."""
@@ -72,30 +73,44 @@ class LocalChanges:
 
     def values(self, points: slice, rows: IntArray, output: int) -> FloatArray:
         """Return prediction minus prediction without the row, shape (t, r)."""
-        return np.asarray(self._at(points)[output][:, rows].toarray())
+        return np.asarray(sparse.csc_array(self._at(points)[output])[:, rows].toarray())
 
-    def _at(self, points: slice) -> list[sparse.csc_array]:
-        if self._last is None or self._last[0] != points:
-            changes = changes_without_rows(self.model, self.X[points])
-            self._last = points, [sparse.csc_array(change) for change in changes]
-        return self._last[1]
+    def _at(self, points: slice) -> list[sparse.csr_array]:
+        """Return the changes at some points; many are computed at once, so that leaves are factored once."""
+        if self._residuals is None:
+            self._residuals = leaf_residuals(self.model)
+        numbers = len(self.model.trees) * self.model.leaf_size  # changed rows of a point
+        size = max(points.stop - points.start, memory_budget() // (64 * numbers))
+        if self._chunk is None or not self._chunk[0] <= points.start <= points.stop <= self._chunk[0] + size:
+            part = self.X[points.start : points.start + size]
+            self._chunk = points.start, changes_without_rows(self.model, part, self._residuals)
+        first, changes = self._chunk
+        return [change[points.start - first : points.stop - first] for change in changes]
 
 
-def changes_without_rows(model: LocalKernelRidge, X: FloatArray) -> list[sparse.csr_array]:
+def leaf_residuals(model: LocalKernelRidge) -> list[FloatArray]:
+    """Return the leave-one-out residuals (k, n_outputs) of every leaf of every tree, tree after tree."""
+    leaves = [rows for tree in model.trees for rows in tree.leaves]
+    return make_executor(model.n_jobs).map(lambda rows: _residuals(model.problem, rows), leaves)
+
+
+def changes_without_rows(
+    model: LocalKernelRidge, X: FloatArray, residuals: list[FloatArray]
+) -> list[sparse.csr_array]:
     """Return, for every output, prediction at X (m, p) minus that without each row, sparse (m, n)."""
     problem, (n, n_outputs) = model.problem, model.problem.y.shape
     points = X if problem.shared_scaling is None else problem.shared_scaling(X)
     tasks = list(_arrivals(model, points))
 
-    def changes(task: tuple[IntArray, IntArray]) -> FloatArray:
-        rows, arrived = task
+    def changes(task: tuple[int, IntArray, IntArray]) -> FloatArray:
+        leaf, rows, arrived = task
         weights = _weights(problem, rows, points[arrived])  # (k, r)
-        return weights[:, :, None] * _residuals(problem, rows)[:, None, :] / len(model.trees)
+        return weights[:, :, None] * residuals[leaf][:, None, :] / len(model.trees)
 
     found = make_executor(model.n_jobs).map(changes, tasks)
     place = [
         (np.tile(arrived, len(rows)), np.repeat(rows, len(arrived)))
-        for rows, arrived in tasks  # a row comes once per tree, and its changes add up
+        for _, rows, arrived in tasks  # a row comes once per tree, and its changes add up
     ]
     index = tuple(np.concatenate(part) for part in zip(*place, strict=True))
     return [
@@ -106,19 +121,21 @@ def changes_without_rows(model: LocalKernelRidge, X: FloatArray) -> list[sparse.
     ]
 
 
-def _variance(model: LocalKernelRidge, X: FloatArray) -> FloatArray:
+def _variance(model: LocalKernelRidge, X: FloatArray, residuals: list[FloatArray]) -> FloatArray:
     n = len(model.problem.y)
-    changes = changes_without_rows(model, X)
+    changes = changes_without_rows(model, X, residuals)
     squares = [np.asarray((change**2).sum(axis=1)).ravel() for change in changes]
     return np.asarray((n - 1) / n * np.column_stack(squares))
 
 
-def _arrivals(model: LocalKernelRidge, points: FloatArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield the rows of every leaf that points arrive in, and those points."""
+def _arrivals(model: LocalKernelRidge, points: FloatArray) -> Iterator[tuple[int, IntArray, IntArray]]:
+    """Yield the number and the rows of every leaf that points arrive in, and those points."""
+    number = 0
     for tree in model.trees:
         for rows, arrived in zip(tree.leaves, tree.route(points * model.widths), strict=True):
             if len(arrived):
-                yield rows, arrived
+                yield number, rows, arrived
+            number += 1
 
 
 def _system(problem: KernelProblem, rows: IntArray) -> tuple[FloatArray, FloatArray]:

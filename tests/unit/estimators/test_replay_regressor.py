@@ -43,7 +43,9 @@ def test_kernel_ridge_is_the_same_by_either_door(data):
     X, y = data
     plan = rs.make_plan(60, statistic="V", subsample_size=25, n_resamples=40, rng=0)
     batched = rs.ReplayKernelRidge(0.3, gamma=0.2, standardize=None, oob_score=True).fit(X, y, plan=plan)
-    one_by_one = rs.ReplayRegressor(KernelRidge(alpha=0.3, kernel="rbf", gamma=0.2), oob_score=True)
+    one_by_one = rs.ReplayRegressor(
+        KernelRidge(alpha=0.3, kernel="rbf", gamma=0.2), statistic="U", oob_score=True
+    )
     one_by_one.fit(X, y, plan=plan)
     for model in (batched, one_by_one):
         assert model.plan_ is plan
