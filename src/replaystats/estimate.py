@@ -239,6 +239,9 @@ class Estimate(Combination):
         centre, error, plan = self._combined(points), self._error(points), self.members.plan
         if plan is None:
             return student_interval(centre, error, confidence_level)
+        if self._pooled is not None:  # many points share what is known of their variances
+            used = int(np.count_nonzero(~self.members.failed))
+            return student_interval(centre, error, confidence_level, used - 1.0)
         parts = self._variance(points)
         variance, correction = to_numpy(parts.variance), to_numpy(parts.raw - parts.sampling)
         degrees = monte_carlo_degrees(variance, correction, plan.n_observations, parts.n_used)
