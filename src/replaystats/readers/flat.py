@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,14 @@ def side_by_side(observations: Any, n_rows: int | None = None) -> np.ndarray:
             raise ValueError(must_be("observations", "equally long in all their entries", got))
         return np.concatenate(parts, axis=1)
     return as_rows(observations, n_rows)
+
+
+def require_parts(value: Any, parts: Sequence[str], name: str, rule: str) -> None:
+    """Raise unless `value` has the attributes by which an object of another library is known."""
+    missing = [part for part in parts if not hasattr(value, part)]
+    if missing:
+        got = f"{type(value).__name__} without `{missing[0]}`"
+        raise TypeError(must_be(name, rule, got))
 
 
 def narrow(actions: np.ndarray) -> np.ndarray:

@@ -11,12 +11,12 @@ import numpy as np
 
 from .._core.errors import must_be, require_extra
 from .._core.typing import ArrayLike, BoolArray, IntArray
-from .._core.validation import check_array, check_choice
+from .._core.validation import check_array, check_bool, check_choice
 from ..data._flat import flatten_steps, offsets_of
 from ..data.trajectories import Trajectories
 from ._columns import no_such_name
 from ._rows import Rows, close_episodes
-from .flat import as_rows, from_flat, last_of_each, narrow, side_by_side
+from .flat import as_rows, from_flat, last_of_each, narrow, require_parts, side_by_side
 from .transitions import from_transitions
 
 
@@ -65,6 +65,8 @@ def from_minari(
     if isinstance(dataset, str):
         minari = require_extra("minari", extra="rl", purpose="Reading a Minari data set")
         dataset = minari.load_dataset(dataset)
+    if not hasattr(dataset, "iterate_episodes"):
+        require_parts(dataset, ("__iter__",), "dataset", "a Minari data set, its id, or a list of episodes")
     record = _non_empty(dataset.iterate_episodes() if hasattr(dataset, "iterate_episodes") else dataset)
     states = [side_by_side(pick(episode.observations, observation)) for episode in record]
     n_steps = np.array([len(episode.rewards) for episode in record])
@@ -128,6 +130,7 @@ def from_d3rlpy(
     >>> dataset, env = get_cartpole()  # doctest: +SKIP
     >>> from_d3rlpy(dataset, final_states="repeat")  # doctest: +SKIP
     """
+    require_parts(dataset, ("episodes",), "dataset", "a data set of d3rlpy")
     record = _non_empty(dataset.episodes)
     states = np.concatenate([side_by_side(episode.observations) for episode in record])
     n_rows = np.array([len(episode.rewards) for episode in record])
@@ -190,6 +193,7 @@ def _non_empty(episodes: Iterable[Any]) -> list[Any]:
     if not record:
         raise ValueError(must_be("dataset", "at least one episode", "none"))
     for i, episode in enumerate(record):
+        require_parts(episode, ("observations", "rewards", "actions"), f"dataset[{i}]", "an episode")
         if len(episode.rewards) == 0:
             hint = "Drop it: an episode without a step says nothing."
             raise ValueError(
@@ -256,6 +260,10 @@ def from_sb3(
             "the file: model.load_replay_buffer(path), and pass model.replay_buffer."
         )
         raise TypeError(must_be("buffer", "a buffer in memory", f'the path "{os.fspath(buffer)}"', hint))
+    parts = ("observations", "next_observations", "rewards", "actions", "dones", "timeouts", "pos", "full")
+    if not getattr(buffer, "optimize_memory_usage", False):
+        require_parts(buffer, parts, "buffer", "a replay buffer of Stable-Baselines3")
+    check_bool(dones_are_terminal, "dones_are_terminal")
     if getattr(buffer, "optimize_memory_usage", False):
         hint = "It keeps no final states. Collect again with optimize_memory_usage=False."
         raise ValueError(must_be("buffer", "one without optimize_memory_usage", "one with it", hint))
@@ -328,6 +336,8 @@ def from_torchrl(
     >>> from torchrl.envs import GymEnv  # doctest: +SKIP
     >>> from_torchrl(GymEnv("CartPole-v1").rollout(100))  # doctest: +SKIP
     """
+    if not (hasattr(data, "batch_size") and hasattr(data, "keys")):
+        require_parts(data, ("__getitem__", "_writer"), "data", "a TensorDict or a replay buffer of TorchRL")
     steps = data if hasattr(data, "batch_size") and hasattr(data, "keys") else data[:]
     shape = tuple(steps.batch_size)
     if not shape or 0 in shape:

@@ -14,7 +14,7 @@ from .._core.typing import FloatArray
 from .._core.validation import check_int, check_real
 from ..data._flat import offsets_of
 from ..data.trajectories import Trajectories
-from .flat import as_rows, from_flat, side_by_side
+from .flat import as_rows, from_flat, require_parts, side_by_side
 
 Policy = Callable[[Any], Any]
 AUTORESET_MODES = ("NEXT_STEP", "SAME_STEP", "DISABLED")
@@ -65,6 +65,8 @@ def rollout(
     >>> rollout(env, policy=lambda observation: -observation[2:], n_episodes=2, seed=0)
     Trajectories(2 x 200 steps, d=3, rewards, actions, dt=0.05)
     """
+    require_parts(env, ("reset", "step"), "env", "a Gymnasium environment")
+    require_parts(policy, ("__call__",), "policy", "a function of the observation")
     n_episodes = check_int(n_episodes, "n_episodes")
     dt = find_dt(env) if dt is None else check_real(dt, "dt", low=0.0, closed="neither")
     if hasattr(env, "num_envs"):
