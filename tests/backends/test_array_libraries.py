@@ -144,6 +144,27 @@ def test_kernel_ridge_and_its_standard_error(xp):
         np.testing.assert_allclose(to_numpy(found.variance), expected.variance, rtol=1e-9)
 
 
+def test_fits_on_a_device_are_members_like_others(xp):
+    if not hasattr(xp.module, "bincount"):
+        pytest.skip("bincount is not in the array API standard")
+    X, y = rs.simulate.two_bumps(100, rng=0)
+    points = xp.asarray(X[:5])
+    plan = rs.make_plan(100, subsample_size=20, n_resamples=60, rng=0)
+    options = {"alpha": 0.1, "gamma": 2.0}
+    whole = kernel_ridge_on_device(xp.asarray(X), xp.asarray(y), plan, **options)
+    few = rs.make_plan(100, subsample_size=20, n_resamples=40, rng=0)
+    extended = kernel_ridge_on_device(xp.asarray(X), xp.asarray(y), few, **options).extend(20)
+    np.testing.assert_allclose(
+        to_numpy(extended.values(points)), to_numpy(whole.values(points)), atol=ROUNDING
+    )
+    estimate = rs.average(whole, scalar=True)
+    value, error = estimate.predict(points, return_std=True)
+    host = rs.ReplayKernelRidge(0.1, gamma=2.0, standardize=None, average="mean").fit(X, y, plan=plan)
+    expected, expected_error = host.predict(X[:5], return_std=True)
+    np.testing.assert_allclose(to_numpy(value), expected, atol=ROUNDING)
+    np.testing.assert_allclose(to_numpy(error), expected_error, rtol=1e-6)
+
+
 def test_regressors_answer_in_the_kind_they_are_asked(xp):
     X, y = rs.simulate.two_bumps(80, rng=0)
     options = {"subsample_size": 20, "n_resamples": 30, "random_state": 0}
