@@ -13,7 +13,7 @@ from ._core.arrays import like, to_numpy
 from ._core.capabilities import LIBRARIES, takes_arrays_of
 from ._core.errors import SingularReplicateError, must_be
 from ._core.typing import ArrayLike, FloatArray
-from ._core.validation import check_choice, check_length, check_real
+from ._core.validation import check_bool, check_choice, check_length, check_real
 from .engine import Replicates
 from .engine.linear import is_linear, linearise
 from .engine.members import Members
@@ -29,8 +29,9 @@ from .inference.location import ROBUST_METHODS
 from .inference.noise import question_shifts
 from .inference.questions import Centre, Setting, answer_questions
 from .inference.validity import Validity
-from .moments import AnyMoments
+from .moments import AnyMoments, check_moments
 from .solvers import Auto, Solver, warn_left_out
+from .solvers.base import check_solver
 
 METHODS = ("mean", "controlled", "median", "trimmed", "auto")
 
@@ -359,7 +360,8 @@ def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
     >>> plug_in(Moments([1.0, 1.0, 2.0], [1.0, 3.0, 4.0])).theta
     array([2.])
     """
-    solver = solver or Auto()
+    check_moments(moments)
+    solver = check_solver(solver) or Auto()
     solution = solver.solve_full(moments)
     if solution.failed[0]:
         msg = (
@@ -410,6 +412,11 @@ def average(
     """
     check_choice(method, "method", METHODS)
     trim = check_real(trim, "trim", low=0.0, high=0.5, closed="left")
+    if scalar is not None:
+        check_bool(scalar, "scalar")
+    if not (hasattr(members, "plan") and callable(getattr(members, "values", None))):
+        hint = "Make them with rs.replicate(moments, plan)."
+        raise TypeError(must_be("members", "answers of subsets", type(members).__name__, hint))
     ratio = getattr(members, "coefficients", None)
     validity, requested = None if ratio is None else Validity(replicates=ratio), method
     if method == "auto":

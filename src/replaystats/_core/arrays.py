@@ -37,6 +37,14 @@ def to_numpy(array: Any) -> np.ndarray:
     return np.asarray(array)
 
 
+def as_array(value: Any, name: str) -> np.ndarray:
+    """Bring numbers or arrays of any kind to the host; lists of different lengths make no array."""
+    try:
+        return to_numpy(value)
+    except ValueError as error:
+        raise ValueError(must_be(name, "a regular array", "lists of different lengths")) from error
+
+
 def on_host(value: Any) -> Any:
     """Bring an array of another library to the host; frames, lists and NumPy pass as they are."""
     return to_numpy(value) if is_foreign(value) else value

@@ -8,7 +8,7 @@ from .errors import must_be
 from .typing import RandomLike
 
 
-def as_generator(rng: RandomLike) -> np.random.Generator:
+def as_generator(rng: RandomLike, name: str = "rng") -> np.random.Generator:
     """Normalise `rng` (functions) or `random_state` (estimators) to a Generator.
 
     A `RandomState` is consumed: an integer drawn from it seeds the Generator, so that two calls with the
@@ -19,13 +19,15 @@ def as_generator(rng: RandomLike) -> np.random.Generator:
     >>> bool(as_generator(7).integers(10) == as_generator(7).integers(10))
     True
     """
+    rule = "None, a non-negative int, a Generator, a RandomState or a SeedSequence"
+    if isinstance(rng, (bool, np.bool_)):
+        raise TypeError(must_be(name, rule, repr(rng)))
     if isinstance(rng, np.random.RandomState):
         return np.random.default_rng(rng.randint(0, 2**31 - 1))
     try:
         return np.random.default_rng(rng)
     except (TypeError, ValueError) as error:
-        rule = "None, a non-negative int, a Generator, a RandomState or a SeedSequence"
-        raise type(error)(must_be("rng", rule, repr(rng))) from error
+        raise type(error)(must_be(name, rule, repr(rng))) from error
 
 
 def draw_seed(rng: RandomLike) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import os
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
-from .arrays import to_numpy
+from .arrays import as_array, to_numpy
 from .errors import must_be
 from .typing import ArrayLike, FloatArray, IntArray
 
@@ -23,12 +24,17 @@ _KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "
 def check_int(value: Any, name: str, *, low: int = 1, high: int | None = None, hint: str = "") -> int:
     """Return `value` as an int in ``[low, high]``."""
     rule = f"an int >= {low}" if high is None else f"an int in [{low}, {high}]"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+    if not is_whole(value):
         raise TypeError(must_be(name, rule, repr(value), hint))
     number = int(value)
     if number < low or (high is not None and number > high):
         raise ValueError(must_be(name, rule, number, hint))
     return number
+
+
+def is_whole(value: Any) -> bool:
+    """Whether `value` is a whole number; True and False are not."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
 
 
 def check_real(
@@ -89,6 +95,33 @@ def check_instance(value: Any, name: str, kinds: type | tuple[type, ...], hint: 
     article = "an" if names[0][0] in "AEIOU" else "a"
     got = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
     raise TypeError(must_be(name, f"{article} {' or '.join(names)}", got, hint))
+
+
+def check_memory(n_numbers: float, name: str, value: object, hint: str = "") -> None:
+    """Refuse what would need more memory than the machine has, before any of it is asked for.
+
+    Parameters
+    ----------
+    n_numbers : float
+        Numbers of eight bytes that would be held at the same time.
+    name : str
+        The parameter that makes them so many.
+    value : object
+        What it was.
+    hint : str
+        What to do instead.
+    """
+    needed, present = 8.0 * n_numbers, _memory_of_the_machine()
+    if needed > present:
+        got = f"{value}, which needs {needed / 2**30:,.0f} GiB of {present / 2**30:,.0f}"
+        raise ValueError(must_be(name, "small enough for the memory of this machine", got, hint))
+
+
+def _memory_of_the_machine() -> float:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # not a POSIX system: leave it to the allocation
+        return math.inf
 
 
 def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
@@ -181,7 +214,7 @@ def _check_exact(array: np.ndarray, name: str) -> None:
 
 def check_integers(value: ArrayLike, name: str, *, hint: str = "") -> IntArray:
     """Return a 1-D array of integers as int64; unsigned ones too, whose differences would wrap around."""
-    array = np.asarray(to_numpy(value))
+    array = as_array(value, name)
     rule = "a 1-D array of integers"
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(must_be(name, rule, f"{array.dtype} of shape {array.shape}", hint))
@@ -192,7 +225,9 @@ def check_integers(value: ArrayLike, name: str, *, hint: str = "") -> IntArray:
 
 def check_known(labels: ArrayLike, name: str) -> np.ndarray:
     """Return labels (of episodes, of rows) as an array without missing ones: NaN equals not even itself."""
-    array = to_numpy(labels)
+    array = as_array(labels, name)
+    if array.ndim != 1:
+        raise ValueError(must_be(name, "one label for each row", f"shape {array.shape}"))
     missing = array != array if array.dtype.kind in "fcO" else np.zeros(array.shape, dtype=np.bool_)
     if array.dtype.kind == "O":
         missing = np.asarray(missing, dtype=np.bool_) | (array == np.array(None))

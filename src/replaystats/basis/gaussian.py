@@ -12,6 +12,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist, pdist
 
+from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_bool, check_int, check_real
@@ -168,7 +169,7 @@ class RBF(GaussianBumps):
         settle(self, intercept=check_bool(self.intercept, "intercept"))
         if self.bandwidth is not None:
             settle(self, bandwidth=_positive(self.bandwidth, "bandwidth", self.n_centers))
-        if np.ndim(self.centers) == 0:
+        if as_array(self.centers, "centers").ndim == 0:
             settle(self, centers=check_int(self.centers, "centers"))
             check_n_functions(self.n_basis, "centers", "Take fewer centres.")
             return
@@ -305,7 +306,7 @@ class Nystroem(GaussianBumps):
 
 def _positive(value: ArrayLike, name: str, n_points: int) -> float | FloatArray:
     """Return one positive number for all points, or one for each."""
-    if np.ndim(value) == 0:
+    if as_array(value, name).ndim == 0:
         return check_real(value, name, low=0.0, closed="neither")
     widths = frozen(check_array(value, name, ndim=1))
     if len(widths) != n_points or widths.min() <= 0.0:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from .._core.arrays import to_numpy
+from .._core.arrays import as_array, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_array, check_choice, check_int
@@ -255,7 +255,8 @@ class TileCoding(Indicators):
     high: float | Sequence[float]
 
     def __post_init__(self) -> None:
-        dimension = max(np.size(self.low), np.size(self.high), np.size(self.tiles_per_dim))
+        given = {"low": self.low, "high": self.high, "tiles_per_dim": self.tiles_per_dim}
+        dimension = max(as_array(value, name).size for name, value in given.items())
         low = _spread(check_per_dimension(self.low, "low", dimension), dimension)
         high = _spread(check_per_dimension(self.high, "high", dimension), dimension)
         if not np.less(low, high).all():

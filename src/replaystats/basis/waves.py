@@ -12,7 +12,7 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_bool, check_choice, check_int, check_real
-from .base import Basis, check_n_functions, check_per_dimension, frozen, frozen_points, settle
+from .base import MAX_FUNCTIONS, Basis, check_n_functions, check_per_dimension, frozen, frozen_points, settle
 from .gaussian import draw_distinct, median_gamma
 from .polynomial import half_lattice, tensor_indices, total_degree_indices
 
@@ -130,7 +130,9 @@ class Fourier(PlaneWaves):
 
     def __post_init__(self) -> None:
         order = check_int(self.order, "order", low=0)
-        dimension = check_int(self.dimension, "dimension", hint="It is the number of state variables.")
+        dimension = check_int(
+            self.dimension, "dimension", high=MAX_FUNCTIONS, hint="It is the number of state variables."
+        )
         kind = check_choice(self.kind, "kind", ("tensor", "total"))
         period = check_per_dimension(self.period, "period", dimension, positive=True)
         size = _tensor_size(order, dimension) if kind == "tensor" else _total_size(order, dimension)

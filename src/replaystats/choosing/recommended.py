@@ -23,13 +23,15 @@ import numpy as np
 
 from .._core.config import deprecated_memory_budget
 from .._core.linalg import ROUNDING, scaled_singular_values
+from .._core.random import as_generator
 from .._core.typing import FloatArray, RandomLike
-from .._core.validation import check_int
+from .._core.validation import check_instance, check_int
 from ..engine import Executor, replicate
+from ..engine.executors import check_executor
 from ..estimate import Estimate, average, plug_in
 from ..inference.crossing import smallest_eigenvalues
 from ..inference.validity import Validity, pilot_replicates
-from ..moments import AnyMoments
+from ..moments import AnyMoments, check_moments
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Auto, Lepski
 from ..solvers.lepski import DEFAULT_PATH
@@ -126,7 +128,12 @@ def recommended_estimate(
     >>> bool(error(rs.plug_in(moments)) > 1)
     True
     """
+    check_moments(moments)
     check_int(n_resamples, "n_resamples")
+    check_executor(executor)
+    if plan is not None:
+        check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
+    rng = as_generator(rng)
     condition = _condition_of_the_rest(moments.total()[0])
     pilot = Validity(replicates=pilot_replicates(moments, Auto()))
     crossing = _crossing_share(pilot)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import to_numpy
+from .._core.arrays import as_array, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_array, check_bool, check_integers, check_real
@@ -217,7 +217,7 @@ def check_flags(flags: ArrayLike | None, name: str, n: int) -> BoolArray:
     if flags is None:
         return np.zeros(n, dtype=np.bool_)
     hint = "Flags are per trajectory: of per-step flags pass the last one of each."
-    array = to_numpy(flags)
+    array = as_array(flags, name)
     if array.ndim == 0:
         return np.full(n, check_bool(array.item(), name, hint))
     if array.dtype != np.bool_:
@@ -265,7 +265,7 @@ def _flatten_regular_steps(value: Any, name: str, n_steps: IntArray, ndim: Seque
 
 def _check_values(value: Any, name: str, ndim: tuple[int, ...]) -> np.ndarray:
     if not np.ma.is_masked(value):
-        array: np.ndarray = to_numpy(value)
+        array = as_array(value, name)
         if array.ndim in ndim and array.size and array.dtype.kind in "biu":
             return array
     return check_states(value, name, ndim)

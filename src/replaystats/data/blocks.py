@@ -82,7 +82,12 @@ class ArrayBlocks(RowBlocks):
     def __init__(self, arrays: Any, *, block_rows: int = DEFAULT_BLOCK_ROWS) -> None:
         self.arrays = arrays
         self.block_rows = check_int(block_rows, "block_rows")
-        lengths = {len(array) for array in self._opened().values()}
+        opened = self._opened()
+        for name, array in opened.items():
+            if np.ndim(array) == 0:
+                rule = "arrays with one row per observation"
+                raise TypeError(must_be("arrays", rule, f"{type(array).__name__} for {name!r}"))
+        lengths = {len(array) for array in opened.values()}
         if len(lengths) != 1 or 0 in lengths:
             got = f"lengths {sorted(lengths)}"
             raise ValueError(must_be("arrays", "non-empty and of equal length", got))
@@ -108,11 +113,18 @@ class ArrayBlocks(RowBlocks):
     def _opened(self) -> dict[str, Any]:
         named = self.arrays if isinstance(self.arrays, Mapping) else {"": self.arrays}
         return {
-            name: np.load(array, mmap_mode="r", allow_pickle=False)
-            if isinstance(array, (str, os.PathLike))
-            else array
+            name: _mapped(array) if isinstance(array, (str, os.PathLike)) else array
             for name, array in named.items()
         }
+
+
+def _mapped(path: str | os.PathLike[str]) -> Any:
+    """Return the array in a .npy file, left on disk; what holds objects is not opened."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError) as error:
+        rule = "arrays, or names of .npy files of numbers"
+        raise ValueError(must_be("arrays", rule, f"{os.fspath(path)!r}")) from error
 
 
 class ParquetBlocks(RowBlocks):

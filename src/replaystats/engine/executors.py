@@ -12,6 +12,8 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
 from .._core.config import chosen_n_jobs, get_config, run_with
+from .._core.errors import must_be
+from .._core.validation import is_whole
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -119,7 +121,26 @@ def _stream_from_dask(
         client.cancel(list(futures))
 
 
+# More workers than any machine has.
+MOST_JOBS = 10_000
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """Return `n_jobs` if scikit-learn would understand it: None, or a whole number other than 0."""
+    if n_jobs is None or (is_whole(n_jobs) and 0 < abs(n_jobs) <= MOST_JOBS):
+        return n_jobs  # type: ignore[no-any-return]
+    hint = "-1 means all cores."
+    raise ValueError(must_be("n_jobs", f"None or an int from 1 to {MOST_JOBS}", repr(n_jobs), hint))
+
+
+def check_executor(executor: Any) -> None:
+    """Raise unless `executor` is None or maps functions over tasks."""
+    if executor is not None and not (hasattr(executor, "map") and hasattr(executor, "stream")):
+        hint = "Leave it out, or use engine.JoblibExecutor(n_jobs)."
+        raise TypeError(must_be("executor", "an executor with `map` and `stream`", repr(executor), hint))
+
+
 def make_executor(n_jobs: int | None) -> Executor:
     """Return the executor for scikit-learn's `n_jobs`: None is what `set_config` or joblib's context says."""
-    n_jobs = chosen_n_jobs(n_jobs)
+    n_jobs = check_jobs(chosen_n_jobs(n_jobs))
     return SerialExecutor() if effective_n_jobs(n_jobs) == 1 else JoblibExecutor(n_jobs)

@@ -17,9 +17,11 @@ from array_api_compat import array_namespace
 from .._core.arrays import like
 from .._core.errors import SingularReplicateError, must_be
 from .._core.typing import FloatArray
-from ..moments import AnyMoments, StreamedMoments
+from .._core.validation import check_real
+from ..moments import AnyMoments, StreamedMoments, check_moments
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Auto, Solver
+from ..solvers.base import check_solver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -170,7 +172,9 @@ def linearise(moments: AnyMoments, solver: Solver | None = None, *, share: float
     >>> linearise(Moments([1.0, 1.0, 2.0], [1.0, 3.0, 4.0])).inverse  # of the sum of g
     array([[0.25]])
     """
-    solver = Auto() if solver is None else solver
+    check_moments(moments)
+    solver = check_solver(solver) or Auto()
+    share = check_real(share, "share", low=0.0, high=1.0, closed="right")
     if not is_linear(solver):
         rule = "a solver whose penalty does not depend on the data"
         raise ValueError(must_be("solver", rule, repr(solver), "Use the replicates' own variance."))

@@ -21,6 +21,7 @@ from ..moments import AnyMoments, StreamedMoments, SubsetSums
 from ..plans import ResamplingPlan
 from ..plans.plan import SubsetPlan
 from ..solvers import Auto, Solver, warn_left_out
+from ..solvers.base import check_solver
 from .executors import Executor
 from .linear import Linearisation, LinearPart, functionals, is_linear, linearise
 from .members import ON_FAILURE, member_weights, report_failures
@@ -244,6 +245,7 @@ def replicate(
     Replicates(100 x 1, 0 failed, U, k=4 of n=10)
     """
     check_choice(on_failure, "on_failure", ON_FAILURE)
+    check_solver(solver)
     replicates = _solve_from(0, moments, plan, solver or Auto(), executor, exact)
     if on_failure != "drop":
         warn_left_out(replicates, stacklevel=3)

@@ -20,12 +20,13 @@ from .._core.config import deprecated_memory_budget, memory_budget
 from .._core.errors import must_be
 from .._core.memory import physical_memory
 from .._core.typing import FloatArray
-from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments, SubsetSums
+from .._core.validation import check_bool, check_instance, check_int, check_memory
+from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments, SubsetSums, check_moments
 from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_SUBSETS
 from .cost import gather_is_cheaper
 from .exact import exact_sums
-from .executors import Executor, SerialExecutor
+from .executors import Executor, SerialExecutor, check_executor
 from .streamed import streamed_sums
 
 DEFAULT_MEMORY_BUDGET = 2**30  # 1 GiB
@@ -77,11 +78,18 @@ def subset_sums(
     >>> sums.b.ravel()
     array([3., 4.])
     """
+    check_moments(moments)
+    check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
+    check_executor(executor)
+    exact = check_bool(exact, "exact")
+    start = check_int(start, "start", low=0, high=plan.n_resamples - 1)
     if plan.n_observations != moments.n_observations:
         rule = f"made for the {moments.n_observations} observations of the moments"
         raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
     _check_memory(moments, plan.n_resamples - start)
     moments = as_drawn(moments, plan)
+    size = moments.n_basis * (moments.n_basis + (moments.n_outputs or 1))
+    check_memory(float(plan.n_resamples) * size, "n_resamples", plan.n_resamples, "Use fewer subsets.")
     tiles = range(start // TILE_SUBSETS, plan.n_tiles)
     skip = start - tiles.start * TILE_SUBSETS
     if isinstance(moments, StreamedMoments):

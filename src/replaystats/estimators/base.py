@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -13,15 +14,27 @@ from .._core.arrays import like, on_host
 from .._core.choice import Choice
 from .._core.config import config_context
 from .._core.errors import must_be
+from .._core.random import as_generator
 from .._core.typing import FloatArray
-from .._core.validation import check_choice, check_int, resolve_subsample_size
+from .._core.validation import (
+    check_bool,
+    check_choice,
+    check_int,
+    check_memory,
+    is_whole,
+    resolve_subsample_size,
+)
+from ..engine.executors import check_jobs
 from ..engine.members import ON_FAILURE
 from ..estimate import METHODS as AVERAGES
 from ..estimate import Estimate
 from ..inference import Diagnosis, Interval
 from ..plans import ResamplingPlan
+from ..plans.make import STATISTICS
+from ..solvers.base import check_solver
 
 AUTO = "auto"
+USUAL = "A few hundred subsets are usual."
 
 
 def is_auto(value: Any) -> bool:
@@ -222,6 +235,12 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         """Refuse what no data could make right, by the name that the user gave it."""
+        for name, parameter in inspect.signature(type(self)).parameters.items():
+            if parameter.annotation == "bool":
+                check_bool(getattr(self, name), name)
+        as_generator(copy(self.random_state), "random_state")
+        check_jobs(self.n_jobs)
+        check_choice(self.statistic, "statistic", (AUTO, *STATISTICS))
         check_choice(self.average, "average", AVERAGES)
         check_choice(self.on_failure, "on_failure", ON_FAILURE)
         size = self.subsample_size
@@ -229,12 +248,24 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
             rule = 'an int, a share of n in (0, 1], or "auto"'
             raise ValueError(must_be("subsample_size", rule, repr(size)))
         if size is not None and not isinstance(size, str):
-            resolve_subsample_size(size, max(1, int(size)) if _is_whole(size) else 1)
+            resolve_subsample_size(size, max(1, int(size)) if is_whole(size) else 1)
         if isinstance(self.n_resamples, str) and not is_auto(self.n_resamples):
             raise ValueError(must_be("n_resamples", 'an int >= 1 or "auto"', repr(self.n_resamples)))
         if self.n_resamples is not None and not isinstance(self.n_resamples, str):
-            check_int(self.n_resamples, "n_resamples", hint="A few hundred subsets are usual.")
+            n_resamples = check_int(self.n_resamples, "n_resamples", hint=USUAL)
+            check_memory(n_resamples, "n_resamples", n_resamples, USUAL)
+        self._check_parts()
 
-
-def _is_whole(size: Any) -> bool:
-    return isinstance(size, (int, np.integer)) and not isinstance(size, (bool, np.bool_))
+    def _check_parts(self) -> None:
+        """Refuse what is no solver, no function and no count, where the estimator has such a parameter."""
+        check_solver(getattr(self, "solver", None))
+        for name in ("policy", "initial_policy"):
+            given = getattr(self, name, None)
+            if given is not None and not callable(given):
+                hint = "It takes states (N, d) and returns actions (N,) or their probabilities."
+                raise TypeError(must_be(name, "a function of the states", repr(given), hint))
+        for name in ("block_length", "n_actions"):
+            given = getattr(self, name, None)
+            if given is not None:
+                check_int(given, name)
+                check_memory(given, name, given)

@@ -16,7 +16,15 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
-from .._core.validation import check_array, check_bool, check_choice, check_int, check_length, check_real
+from .._core.validation import (
+    check_array,
+    check_bool,
+    check_choice,
+    check_instance,
+    check_int,
+    check_length,
+    check_real,
+)
 from ..data import Trajectories
 from ..data._flat import check_flags
 from ..engine import replicate
@@ -112,7 +120,12 @@ class ReplayBuffer(SavedBuffer):
         unit: str = "step",
         journal: str | os.PathLike[str] | None = None,
     ) -> None:
-        rng = as_generator(random_state)
+        rng = as_generator(random_state, "random_state")
+        for name, given in (("moments", moments), ("policy", policy)):
+            if given is not None and not callable(given):
+                raise TypeError(must_be(name, "a function", repr(given)))
+        if journal is not None:
+            check_instance(journal, "journal", (str, os.PathLike), "It is the name of a file.")
         # Two streams, so that looking at the buffer does not change what it keeps.
         keep_rng, self._draw_rng = (np.random.default_rng(draw_seed(rng)) for _ in range(2))
         self._held = RollingMoments(capacity, eviction, keep_rng)

@@ -18,6 +18,7 @@ from .._core.config import budget_of_estimator, config_context
 from .._core.errors import ReplayWarning
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.validation import check_choice
 from ..estimate import Estimate, plug_in
 from ..inference.intervals import Interval
 from ..inference.leave_one_out import ridge_leave_one_out
@@ -27,11 +28,12 @@ from ..kernel.fits import KernelRidgeReplicates, replicate_kernel_ridge
 from ..kernel.kernels import PRECOMPUTED, Kernel, KernelLike
 from ..kernel.local import LocalKernelRidge
 from ..kernel.local_influence import LocalChanges, leave_one_out
+from ..kernel.scaling import STANDARDIZE
 from ..plans import ResamplingPlan, plan_from_indices
 from ..solvers import Ridge
 from ._kernel_fitting import KernelFitting
 from ._new_observation import Calibration
-from .base import is_auto
+from .base import AUTO, is_auto
 from .regression import ReplayedRegression
 
 # Rows without a say in the widths that are enough to judge intervals by.
@@ -243,6 +245,8 @@ class ReplayKernelRidge(ReplayedRegression):
         """
         self._check_parameters()
         self._forget()
+        if self.standardize is not None:
+            check_choice(self.standardize, "standardize", (AUTO, *STANDARDIZE))
         fewest = 2 if self.standardize == "subset" else 1  # one row has no standard deviation
         X, y = validate_data(
             self,
@@ -266,7 +270,7 @@ class ReplayKernelRidge(ReplayedRegression):
             y=self.y_fit_,
             sample_weight=sample_weight,
             plan=plan,
-            rng=as_generator(self.random_state),
+            rng=as_generator(self.random_state, "random_state"),
         )
         self.choices_: dict[str, Choice] = fitting.choices
         with budget_of_estimator(self.memory_budget):

@@ -207,7 +207,7 @@ class LSPI(Replayed):
         check_choice(self.evaluation, "evaluation", EVALUATIONS)
         max_iter = check_int(self.max_iter, "max_iter")
         tol = check_real(self.tol, "tol", low=0.0)
-        rng = as_generator(self.random_state)
+        rng = as_generator(self.random_state, "random_state")
         basis = (Scaled(self.basis) if self.scale_features else self.basis).fit(
             data.states, rng, departed=data.departed
         )

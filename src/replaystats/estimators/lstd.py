@@ -8,6 +8,7 @@ import numpy as np
 
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_real
 from ..basis import Basis
 from ..data import Trajectories
 from ..inference import automatic_block_length, influence_values, unit_moments
@@ -170,7 +171,7 @@ class LSTD(PolicyEvaluation):
         self.random_state = random_state
 
     def _sparse_moments(self, data: Trajectories, rng: np.random.Generator | None) -> SparseMoments | None:
-        plain = self.trace == 0.0 and not self.center_rewards
+        plain = check_real(self.trace, "trace", low=0.0, high=1.0) == 0.0 and not self.center_rewards
         unit = self._table_units(data, self.basis_.n_basis, rng) if plain else None
         if unit is None:
             return None

@@ -87,7 +87,7 @@ class ReplayedMoments(Replayed):
         """
         self._check_parameters()
         self._forget()
-        rng = as_generator(self.random_state)
+        rng = as_generator(self.random_state, "random_state")
         self._may_deal = plan is None
         return self._replay(self._moments(data, rng), plan, rng)
 
@@ -118,7 +118,7 @@ class ReplayedMoments(Replayed):
         moments = join_moments(self.moments_, further)
         if hasattr(self, "recommendation_"):
             del self.recommendation_
-        return self._replay(moments, None, as_generator(self.random_state))
+        return self._replay(moments, None, as_generator(self.random_state, "random_state"))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

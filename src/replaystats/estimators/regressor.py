@@ -164,7 +164,7 @@ class ReplayRegressor(ReplayedRegression):
         self._forget()
         self.X_fit_, self.y_fit_ = self._check_training(on_host(X), on_host(y))
         self._fit_params, self._plug_in = fit_params, None
-        rng = as_generator(self.random_state)
+        rng = as_generator(self.random_state, "random_state")
         self.choices_ = {}
         size = self.subsample_size
         if is_auto(size) and plan is None:

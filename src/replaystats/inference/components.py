@@ -197,7 +197,11 @@ def blom_variance(complete_variance: ArrayLike, zeta_kk: ArrayLike, n_resamples:
     0.14
     """
     n_resamples = check_int(n_resamples, "n_resamples")
-    variance, single = np.asarray(complete_variance, dtype=float), np.asarray(zeta_kk, dtype=float)
+    shapes = (0, 1, 2)
+    variance = check_array(complete_variance, "complete_variance", ndim=shapes)
+    single = check_array(zeta_kk, "zeta_kk", ndim=shapes)
+    if np.any(variance < 0):
+        raise ValueError(must_be("complete_variance", "non-negative", variance.min()))
     if np.any(single < variance):
         hint = "An average over all subsets never varies more than one subset does."
         raise ValueError(must_be("zeta_kk", "at least `complete_variance`", "a smaller value", hint))

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from .._core.arrays import as_array
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
-from .._core.validation import check_array, check_choice, check_int
-from ..moments import FactoredMoments, HeldMoments
+from .._core.validation import check_array, check_choice, check_instance, check_int, check_integers
+from ..moments import FactoredMoments, HeldMoments, Moments
 from ..moments.factored import choose_form
 from ..moments.units import group_observations, one_step_each
 from ..solvers import Solver
+from ..solvers.base import check_solver
 from .covariance import gram
 from .influence import influence_values
 
@@ -71,8 +73,12 @@ def unit_moments(
     >>> unit_moments(steps, "block", block_length=50)
     Moments(n=80, q=3)
     """
+    check_instance(moments, "moments", (Moments, FactoredMoments), "Make them with rs.lstd_moments.")
+    check_solver(solver)
+    if parent is not None:
+        parent = check_integers(parent, "parent")
     if not isinstance(unit, str):
-        return _by_labels(moments, np.asarray(unit))
+        return _by_labels(moments, as_array(unit, "unit"))
     check_choice(unit, "unit", UNITS)
     n_trajectories = moments.n_observations if isinstance(moments, FactoredMoments) else 1
     if unit == "auto":
@@ -183,6 +189,7 @@ def newey_west_covariance(
     >>> bool(np.allclose(newey_west_covariance(mean, lag=0), series.var() / 400))  # independent steps
     True
     """
+    check_instance(moments, "moments", (Moments, FactoredMoments), "Make them with rs.lstd_moments.")
     steps = one_step_each(moments)
     influence = influence_values(steps, solver)
     n = len(influence)

@@ -74,7 +74,8 @@ def sandwich_covariance(moments: AnyMoments, solver: Solver | None = None) -> Fl
     >>> bool(np.isclose(sandwich_covariance(Moments(np.ones(4), y)).item(), y.var(ddof=1) / 4))  # of a mean
     True
     """
-    n, linear = moments.n_observations, linearise(moments, solver)
+    linear = linearise(moments, solver)
+    n = moments.n_observations
     blocks = [slice(first, min(first + TILE_ROWS, n)) for first in range(0, n, TILE_ROWS)]
     total = sum((gram(values) for values in linear.influence_by_block(moments, blocks)), start=np.zeros(()))
     return np.asarray(total / (n * (n - 1)))
@@ -138,7 +139,8 @@ def jackknife_covariance(moments: AnyMoments, solver: Solver | None = None) -> F
     >>> bool(np.isclose(jackknife_covariance(Moments(np.ones(4), y)).item(), y.var(ddof=1) / 4))  # of a mean
     True
     """
-    n, linear = moments.n_observations, linearise(moments, solver)
+    linear = linearise(moments, solver)
+    n = moments.n_observations
     total = np.zeros_like(linear.theta)
     square = gram(total[None])
     for _, _, shifts in delete_one_shifts(moments, linear):
@@ -175,7 +177,8 @@ def jackknife_bias(moments: AnyMoments, solver: Solver | None = None) -> FloatAr
     >>> jackknife_bias(Moments(np.ones(3), [1.0, 3.0, 5.0])).round(12) + 0.0  # a mean has none
     array([0.])
     """
-    n, linear = moments.n_observations, linearise(moments, solver)
+    linear = linearise(moments, solver)
+    n = moments.n_observations
     total = sum(shifts.sum(axis=0) for _, _, shifts in delete_one_shifts(moments, linear))
     return np.asarray(-(n - 1) / n * total)
 

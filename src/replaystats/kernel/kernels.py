@@ -10,6 +10,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
+from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_choice, check_real
@@ -153,7 +154,7 @@ def make_kernel(
 
 
 def _check_gamma(gamma: Any, kernel: KernelLike, n_features: int) -> float | tuple[float, ...]:
-    if np.ndim(gamma) == 0:
+    if as_array(gamma, "gamma").ndim == 0:
         return check_real(gamma, "gamma", low=0.0, hint="None means 1 / n_features.")
     widths = check_array(gamma, "gamma", ndim=1)
     if kernel not in KERNELS_WITH_WIDTHS:

@@ -8,7 +8,7 @@ from .phibe import phibe_coefficients, phibe_moments
 from .record import Moments
 from .ridge import ridge_moments
 from .ridge_blocks import random_blocks, ridge_block_moments
-from .streamed import AnyMoments, StreamedMoments
+from .streamed import AnyMoments, StreamedMoments, check_moments
 from .subset_sums import SubsetSums
 from .transitions import transition_moments
 
@@ -20,6 +20,7 @@ __all__ = [
     "Moments",
     "StreamedMoments",
     "SubsetSums",
+    "check_moments",
     "iv_moments",
     "lstd_moments",
     "lstd_q_moments",

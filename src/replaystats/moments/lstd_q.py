@@ -10,7 +10,15 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
-from .._core.validation import as_columns, check_array, check_bool, check_int, check_length, check_rows
+from .._core.validation import (
+    as_columns,
+    check_array,
+    check_bool,
+    check_int,
+    check_length,
+    check_memory,
+    check_rows,
+)
 from ..basis import Basis
 from ..data import Trajectories
 from ..data._flat import check_states
@@ -166,7 +174,8 @@ def discrete_actions(data: Trajectories, policy: PolicyLike | None, n_actions: i
             raise ValueError(must_be("n_actions", "None for continuous actions", got, hint))
         return None
     if n_actions is not None:
-        return check_int(n_actions, "n_actions")
+        check_memory(float(data.n_transitions) * check_int(n_actions, "n_actions"), "n_actions", n_actions)
+        return n_actions
     largest = int(actions.max())
     if policy is not None:
         chosen = np.asarray(policy(data.states))

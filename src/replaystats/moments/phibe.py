@@ -17,6 +17,9 @@ from .held import check_held, held_windows, warn_about_changes, warn_about_stale
 from .rewards import RewardLike, step_rewards
 from .steps import check_log
 
+# Beyond this, coefficients alternate between numbers so large that their sum has no correct digit.
+MAX_ORDER = 20
+
 
 def phibe_coefficients(order: int) -> FloatArray:
     """Return c_1..c_a with sum_i c_i i = 1 and sum_i c_i i^p = 0 for p = 2..a.
@@ -28,7 +31,7 @@ def phibe_coefficients(order: int) -> FloatArray:
     >>> phibe_coefficients(2)
     array([ 2. , -0.5])
     """
-    a = check_int(order, "order")
+    a = check_int(order, "order", high=MAX_ORDER, hint="The noise grows with every order; 1 or 2 is usual.")
     return np.array([(-1) ** (j + 1) * math.comb(a, j) / j for j in range(1, a + 1)])
 
 

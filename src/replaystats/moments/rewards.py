@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-import numpy as np
-
+from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_length
@@ -32,7 +31,7 @@ def step_rewards(reward: RewardLike, logged: FloatArray | None, states: FloatArr
             raise ValueError(must_be("reward", "given when the data holds no rewards", None, hint))
         return logged
     values = reward(states) if callable(reward) else reward
-    values = np.asarray(values)
+    values = as_array(values, "reward")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]  # a function of (N, 1) states naturally returns a column
     rewards = check_array(values, "reward", ndim=1)

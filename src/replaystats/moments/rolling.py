@@ -6,7 +6,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_choice, check_int
+from .._core.validation import check_choice, check_int, check_memory
 from .factored import FactoredMoments, HeldMoments
 from .record import Moments
 
@@ -53,6 +53,7 @@ class RollingMoments:
 
     def __init__(self, capacity: int, eviction: str = "fifo", rng: np.random.Generator | None = None) -> None:
         self.capacity = check_int(capacity, "capacity")
+        check_memory(capacity, "capacity", capacity)
         self.eviction = check_choice(eviction, "eviction", EVICTIONS)
         self.rng = np.random.default_rng() if rng is None else rng
         self.n_seen = 0

@@ -13,6 +13,7 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.exact import ExactGrid, column_maxima
 from .._core.typing import FloatArray, IntArray
+from .._core.validation import check_instance
 from ..data.blocks import Block, PartitionError, RowBlocks, block_size, take_rows
 from .factored import FactoredMoments, HeldMoments
 from .record import Moments
@@ -253,6 +254,12 @@ class StreamedMoments:
 
 
 AnyMoments: TypeAlias = HeldMoments | StreamedMoments
+
+
+def check_moments(moments: Any) -> None:
+    """Raise unless `moments` are moments."""
+    hint = "Make them with rs.lstd_moments, rs.ridge_moments, ... or rs.Moments(g, f)."
+    check_instance(moments, "moments", (Moments, FactoredMoments, StreamedMoments), hint)
 
 
 def _kind(moments: Moments) -> str:

@@ -6,10 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.random import draw_seed
 from .._core.typing import ArrayLike, FloatArray, RandomLike
-from .._core.validation import check_array, check_choice, check_int, check_length, resolve_subsample_size
+from .._core.validation import (
+    check_array,
+    check_choice,
+    check_int,
+    check_length,
+    check_memory,
+    resolve_subsample_size,
+)
 from .balanced import BalancedPlan
 from .blocks import BLOCK_SCHEMES, BlockPlan
 from .counter import MAX_OBSERVATIONS, CounterPlan
@@ -99,6 +107,7 @@ def make_plan(
     if n_resamples is None:
         n_resamples = n // k if statistic == "partition" else 500
     n_resamples = check_int(n_resamples, "n_resamples", hint="A few hundred subsets are usual.")
+    check_memory(n_resamples, "n_resamples", n_resamples, "A few hundred subsets are usual.")
     shape: dict[str, Any] = {"n_observations": n, "subsample_size": k, "n_resamples": n_resamples}
     if probabilities is not None:
         p = check_probabilities(probabilities, n)
@@ -165,7 +174,7 @@ def plan_from_indices(
     'V'
     """
     n = check_int(n_observations, "n_observations")
-    subsets = np.asarray(indices)
+    subsets = as_array(indices, "indices")
     if subsets.ndim != 2 or subsets.size == 0 or not np.issubdtype(subsets.dtype, np.integer):
         got = f"shape {subsets.shape} of {subsets.dtype}"
         raise ValueError(must_be("indices", "a 2-D array of int, one subset a row", got))

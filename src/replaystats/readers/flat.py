@@ -137,7 +137,7 @@ def settle_time_limit(data: Trajectories, time_limit: int | str | None, *, told:
     """
     if time_limit is None:
         return data
-    if time_limit == "ask":
+    if isinstance(time_limit, str) and time_limit == "ask":
         if not told:
             _ask(data.n_steps, data.terminated)
         return data

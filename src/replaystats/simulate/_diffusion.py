@@ -16,7 +16,7 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, RandomLike
-from .._core.validation import check_array, check_choice, check_int, check_real
+from .._core.validation import check_array, check_choice, check_int, check_memory, check_real
 from ..data.trajectories import Trajectories
 
 # A named law, a standard deviation, the states themselves, or None for the default law.
@@ -104,6 +104,9 @@ class Diffusion(ABC):
             Truncated, since the process goes on.
         """
         n, n_steps = check_int(n, "n"), check_int(n_steps, "n_steps")
+        check_memory(
+            float(n) * (n_steps + 1), "n", f"{n} trajectories of {n_steps} steps", "Simulate in parts."
+        )
         generator = as_generator(rng)
         states = np.empty((n, n_steps + 1, self.dimension))
         states[:, 0] = self._start(start, n, generator)

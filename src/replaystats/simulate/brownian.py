@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_real
+from .._core.validation import check_array, check_bool, check_real
 from ._diffusion import Diffusion, Start, StartRule
 
 
@@ -54,11 +54,12 @@ class TorusBrownian(Diffusion):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_real(self.diffusion, "diffusion", low=0.0, closed="neither")
+        check_bool(self.wrap, "wrap")
         waves = check_array(self.waves, "waves", ndim=2)
         if not np.array_equal(waves, np.round(waves)):
             raise ValueError(must_be("waves", "integers, so that the reward has period 2 pi", waves.tolist()))
         given = np.ones(len(waves)) if self.coefficients is None else self.coefficients
-        coefficients = check_array(np.asarray(given), "coefficients", ndim=1)
+        coefficients = check_array(given, "coefficients", ndim=1)
         if len(coefficients) != len(waves):
             raise ValueError(must_be("coefficients", f"one per wave ({len(waves)})", len(coefficients)))
         object.__setattr__(self, "waves", tuple(tuple(int(k) for k in wave) for wave in waves))

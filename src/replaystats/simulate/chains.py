@@ -10,7 +10,7 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray, RandomLike
-from .._core.validation import check_array, check_choice, check_int, check_real
+from .._core.validation import check_array, check_choice, check_int, check_memory, check_real
 from ..data.trajectories import Trajectories
 
 
@@ -109,6 +109,9 @@ class FiniteChain:
     def sample(self, n: int, n_steps: int, *, rng: RandomLike = None) -> Trajectories:
         """Draw `n` trajectories of at most `n_steps` steps; those absorbed earlier end there, terminated."""
         n, n_steps = check_int(n, "n"), check_int(n_steps, "n_steps")
+        check_memory(
+            float(n) * (n_steps + 1), "n", f"{n} trajectories of {n_steps} steps", "Simulate in parts."
+        )
         generator = as_generator(rng)
         path = np.empty((n, n_steps + 1), dtype=np.int64)
         path[:, 0] = generator.choice(self.n_states, size=n, p=np.asarray(self.start))

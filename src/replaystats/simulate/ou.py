@@ -159,7 +159,7 @@ class HermiteOU(Diffusion):
         super().__post_init__()
         check_real(self.reversion, "reversion", low=0.0, closed="neither")
         check_real(self.diffusion, "diffusion", low=0.0, closed="neither")
-        coefficients = check_array(np.asarray(self.coefficients), "coefficients", ndim=1)
+        coefficients = check_array(self.coefficients, "coefficients", ndim=1)
         object.__setattr__(self, "coefficients", tuple(coefficients.tolist()))
 
     @property

@@ -7,7 +7,7 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, RandomLike
-from .._core.validation import check_array, check_int, check_real
+from .._core.validation import check_array, check_int, check_memory, check_real
 
 
 def two_bumps(n: int, *, noise: float = 0.5, rng: RandomLike = None) -> tuple[FloatArray, FloatArray]:
@@ -34,6 +34,7 @@ def two_bumps(n: int, *, noise: float = 0.5, rng: RandomLike = None) -> tuple[Fl
     ((100, 2), (100,))
     """
     n, noise = check_int(n, "n"), check_real(noise, "noise", low=0.0)
+    check_memory(2.0 * n, "n", n, "Simulate in parts.")
     generator = as_generator(rng)
     X = generator.random((n, 2))
     return X, two_bumps_function(X) + noise * generator.standard_normal(n)

@@ -13,6 +13,7 @@ import numpy as np
 from .._core.arrays import is_foreign
 from .._core.errors import ReplayWarning
 from .._core.typing import BoolArray, FloatArray, IntArray
+from .._core.validation import check_instance
 from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments
 from ..moments.subset_sums import SubsetSums
 from ..plans import ResamplingPlan
@@ -126,6 +127,16 @@ class Solver(ABC):
         residual = np.asarray(moments.residuals(solution.theta[0])).sum(axis=0)
         step = self.solve(A[None], residual[None], symmetric=moments.symmetric)
         return replace(solution, theta=solution.theta + step.theta)
+
+
+def check_solver(solver: Any) -> Solver | None:
+    """Return `solver` if it is one, or None; a name or a class is not."""
+    if solver is None:
+        return None
+    found: Solver = check_instance(
+        solver, "solver", Solver, "For example solvers.Ridge(0.1); leave it out for the default."
+    )
+    return found
 
 
 def as_columns(b: FloatArray) -> FloatArray:

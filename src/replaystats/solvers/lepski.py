@@ -107,7 +107,7 @@ class Lepski(Solver):
 
     def __post_init__(self) -> None:
         check_real(self.kappa, "kappa", low=0.0, closed="neither")
-        path = check_array(np.asarray(self.path), "path", ndim=1)
+        path = check_array(self.path, "path", ndim=1)
         if path[0] < 0 or (np.diff(path) <= 0).any():
             raise ValueError(must_be("path", "non-negative and increasing", self.path))
         object.__setattr__(self, "path", tuple(path.tolist()))

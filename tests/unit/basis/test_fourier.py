@@ -84,7 +84,7 @@ def test_periodic(state, turns):
     [
         ({"order": -1}, r"`order` must be an int >= 0; got -1\."),
         ({"order": 2.0}, r"`order` must be an int >= 0; got 2\.0\."),
-        ({"order": 2, "dimension": 0}, r"`dimension` must be an int >= 1; got 0\."),
+        ({"order": 2, "dimension": 0}, r"`dimension` must be an int in \[1, 1000000\]; got 0\."),
         ({"order": 2, "kind": "tensr"}, r'`kind` must be one of .*; got \'tensr\'\. Did you mean "tensor"\?'),
         ({"order": 2, "period": 0.0}, r"`period` must be a finite number in \(0, inf\); got 0\.0\."),
         ({"order": 2, "period": [1.0, 2.0]}, r"`period` must be one number, or 1 \(one per dimension\)"),

@@ -195,7 +195,7 @@ def test_bad_input_has_its_sentence(rng):
         rs.lstd_moments(data, basis, discount=0.9, reward=np.full(6, np.nan))
     with pytest.raises(ValueError, match="`discount_rate` must be"):
         rs.phibe_moments(data, basis, discount_rate=0.0, reward=np.zeros(6))
-    with pytest.raises(ValueError, match="`order` must be an int >= 1; got 0"):
+    with pytest.raises(ValueError, match=r"`order` must be an int in \[1, 20\]; got 0"):
         rs.phibe_moments(data, basis, discount_rate=1.0, order=0)
     with pytest.raises(ValueError, match="order"):
         rs.phibe_moments(data, basis, discount_rate=1.0, order=3)

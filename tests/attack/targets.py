@@ -1,0 +1,322 @@
+"""Every public callable with arguments that work, so that one of them at a time can be spoilt.
+
+A target is a function of keyword arguments; `GOOD` holds arguments with which it succeeds. Parameters that
+are not in `GOOD` have defaults, and are attacked all the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import BaggingRegressor
+from sklearn.linear_model import Ridge
+
+import replaystats as rs
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(40, 2))
+Y = X @ [1.0, -1.0] + 0.1 * rng.normal(size=40)
+CHAIN = rs.simulate.ring_chain(12, n_steps=5, rng=0)
+PATHS = rs.simulate.ornstein_uhlenbeck(30, n_steps=3, start="uniform", rng=0)
+ACTIONS = rng.integers(2, size=(20, 4))
+LOG = rs.Trajectories(
+    rng.normal(size=(20, 5, 1)),
+    rewards=1.0 - ACTIONS,
+    actions=ACTIONS,
+    terminated=np.zeros(20, dtype=bool),
+    truncated=np.ones(20, dtype=bool),
+)
+MOMENTS = rs.ridge_moments(X, Y)
+PLAN = rs.make_plan(40, subsample_size=20, n_resamples=16, rng=0)
+REPLICATES = rs.replicate(MOMENTS, PLAN)
+BASIS = rs.basis.Polynomial(1)
+WEIGHTED = rs.replicate(
+    MOMENTS,
+    rs.make_plan(
+        *(40,), statistic="V", subsample_size=5, n_resamples=16, probabilities=np.full(40, 1 / 40),
+        weighting="subsets", rng=0,
+    ),
+)  # fmt: skip
+BAGGED = BaggingRegressor(Ridge(), n_estimators=10, random_state=0).fit(X, Y)
+TABLE = pd.DataFrame(
+    {
+        "episode": np.repeat(np.arange(5), 4),
+        "step": np.tile(np.arange(4), 5),
+        "x": rng.normal(size=20),
+        "reward": np.where(np.arange(20) % 4 == 3, np.nan, 1.0),
+        "terminated": False,
+    }
+)
+SMALL = {"n_resamples": 16, "random_state": 0}
+
+
+def half(states: np.ndarray) -> np.ndarray:
+    """A policy: each of two actions half of the time."""
+    return np.full((len(states), 2), 0.5)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A callable, arguments with which it works, and what must be done so that it looks at all of them."""
+
+    call: Callable[..., Any]
+    good: dict[str, Any] = field(default_factory=dict)
+    then: Callable[[Any], Any] = lambda made: made
+
+    def __call__(self, **spoilt: Any) -> Any:
+        """Call with the good arguments, some of them replaced."""
+        return self.then(self.call(**{**self.good, **spoilt}))
+
+    @property
+    def parameters(self) -> list[inspect.Parameter]:
+        """The parameters that can be given by name."""
+        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        return [p for p in inspect.signature(self.call).parameters.values() if p.kind in named]
+
+
+def _fits(data: Any, points: Any) -> Callable[[Any], Any]:
+    """Fit an estimator and ask it for everything: parameters are only looked at then."""
+
+    def use(model: Any) -> Any:
+        model.fit(*data)
+        model.predict(points)
+        return model
+
+    return use
+
+
+VALUE = _fits((PATHS,), [[0.0], [1.0]])
+VALUE_Q = _fits((LOG,), [[0.0], [1.0]])
+REGRESSION = _fits((X, Y), X[:3])
+
+TARGETS = {
+    "LSTD": Target(rs.LSTD, {"basis": BASIS, "discount": 0.9, **SMALL}, VALUE),
+    "PhiBE": Target(rs.PhiBE, {"basis": rs.basis.Fourier(1), **SMALL}, VALUE),
+    "LSTDQ": Target(rs.LSTDQ, {"basis": BASIS, "policy": half, "discount": 0.5, **SMALL}, VALUE_Q),
+    "LSPI": Target(rs.LSPI, {"basis": BASIS, "discount": 0.5, "max_iter": 2, **SMALL}, VALUE_Q),
+    "MomentRatio": Target(
+        rs.MomentRatio,
+        {"g": lambda Z: Z[:, 0] ** 2, "f": lambda Z: Z[:, 0] * Z[:, 1], **SMALL},
+        _fits((X,), [[1.0]]),
+    ),
+    "ReplayKernelRidge": Target(
+        rs.ReplayKernelRidge, {"alpha": 1.0, "gamma": 0.5, "method": "subsets", **SMALL}, REGRESSION
+    ),
+    "ReplayRegressor": Target(rs.ReplayRegressor, {"estimator": Ridge(), **SMALL}, REGRESSION),
+    "ReplayBuffer": Target(
+        rs.ReplayBuffer,
+        {"capacity": 100, "moments": lambda data: rs.lstd_moments(data, BASIS, discount=0.9)},
+        lambda buffer: buffer.add_episodes(PATHS),
+    ),
+    "Trajectories": Target(
+        rs.Trajectories,
+        {
+            "states": np.zeros((3, 4)),
+            "rewards": np.zeros((3, 3)),
+            "terminated": np.zeros(3, dtype=bool),
+            "truncated": np.ones(3, dtype=bool),
+        },
+    ),
+    "Moments": Target(rs.Moments, {"g": np.ones(3), "f": np.arange(3.0)}),
+    "ArrayBlocks": Target(rs.ArrayBlocks, {"arrays": {"x": np.zeros(3)}}),
+    "make_plan": Target(
+        rs.make_plan, {"n_observations": 10, "n_resamples": 4, "rng": 0}, lambda p: p.indices()
+    ),
+    "plan_from_indices": Target(rs.plan_from_indices, {"indices": [[0, 1], [1, 2]], "n_observations": 3}),
+    "replicate": Target(rs.replicate, {"moments": MOMENTS, "plan": PLAN}),
+    "subset_sums": Target(rs.subset_sums, {"moments": MOMENTS, "plan": PLAN}),
+    "average": Target(rs.average, {"members": REPLICATES}),
+    "plug_in": Target(rs.plug_in, {"moments": MOMENTS}),
+    "recommended_estimate": Target(
+        rs.recommended_estimate, {"moments": MOMENTS, "n_resamples": 16, "rng": 0}
+    ),
+    "lstd_moments": Target(rs.lstd_moments, {"data": PATHS, "basis": BASIS, "discount": 0.9}),
+    "lstd_q_moments": Target(
+        rs.lstd_q_moments, {"data": LOG, "basis": BASIS, "policy": half, "discount": 0.9}
+    ),
+    "phibe_moments": Target(
+        rs.phibe_moments, {"data": PATHS, "basis": rs.basis.Fourier(1), "discount_rate": 1.0}
+    ),
+    "ridge_moments": Target(rs.ridge_moments, {"X": X[:3], "y": Y[:3]}),
+    "transition_moments": Target(
+        rs.transition_moments,
+        {
+            "block": {"states": X[:, :1], "next_states": X[:, 1:], "rewards": Y, "terminated": Y > 0},
+            "basis": BASIS,
+            "discount": 0.9,
+        },
+    ),
+    **{
+        f"basis.{name}": Target(getattr(rs.basis, name), good, lambda made: made.fit(X, rng=0)(X))
+        for name, good in {
+            "Fourier": {"order": 1, "dimension": 2},
+            "Polynomial": {"degree": 1, "dimension": 2},
+            "RBF": {"centers": 4},
+            "RandomFourier": {"n_components": 4},
+            "Nystroem": {"n_components": 4},
+            "TileCoding": {"n_tilings": 2, "tiles_per_dim": 3, "low": [-4.0, -4.0], "high": [4.0, 4.0]},
+            "Scaled": {"basis": rs.basis.Fourier(1, dimension=2)},
+            "Standardized": {"basis": rs.basis.Fourier(1, dimension=2)},
+            "FunctionBasis": {"function": lambda s: s, "n_basis": 2},
+        }.items()
+    },
+    "basis.OneHot": Target(rs.basis.OneHot, {"n_states": 3}, lambda made: made([[0], [2]])),
+    "solvers.Ridge": Target(rs.solvers.Ridge, {"alpha": 1.0}),
+    "solvers.Auto": Target(rs.solvers.Auto),
+    "solvers.PseudoInverse": Target(rs.solvers.PseudoInverse),
+    "solvers.Lepski": Target(rs.solvers.Lepski),
+    **{
+        f"inference.{name}": Target(getattr(rs.inference, name), good)
+        for name, good in {
+            "automatic_block_length": {"series": np.sin(np.arange(50.0))},
+            "blom_variance": {"complete_variance": [1.0], "zeta_kk": [2.0], "n_resamples": 3},
+            "hoeffding_variance": {"zeta": [1.0, 2.0], "n_observations": 5},
+            "influence_values": {"moments": MOMENTS},
+            "jackknife_covariance": {"moments": MOMENTS},
+            "sandwich_covariance": {"moments": MOMENTS},
+            "jackknife_bias": {"moments": MOMENTS},
+            "delete_one": {"moments": MOMENTS},
+            "linearise": {"moments": MOMENTS},
+            "influence_probabilities": {"moments": MOMENTS},
+            "newey_west_covariance": {"moments": MOMENTS},
+            "outside_support": {"points": [0.0, 1.0, 2.0], "observed": np.arange(9.0)},
+            "unit_moments": {"moments": MOMENTS},
+        }.items()
+        if hasattr(rs.inference, name)
+    },
+    "readers.from_flat": Target(
+        rs.readers.from_flat,
+        {
+            "states": np.zeros(8),
+            "offsets": [0, 4, 8],
+            "rewards": np.zeros(6),
+            "terminated": np.zeros(2, dtype=bool),
+            "truncated": np.ones(2, dtype=bool),
+        },
+    ),
+    "readers.from_transitions": Target(
+        rs.readers.from_transitions,
+        {
+            "states": np.arange(6.0),
+            "next_states": np.arange(1.0, 7.0),
+            "rewards": np.zeros(6),
+            "terminated": np.array([False] * 5 + [True]),
+        },
+    ),
+    **{
+        f"simulate.{name}": Target(getattr(rs.simulate, name), {"n": 3, "rng": 0})
+        for name in (
+            *("boyan_chain", "ring_chain", "geometric_brownian", "hermite_ou", "linear_quadratic"),
+            *("ornstein_uhlenbeck", "torus_brownian", "two_bumps"),
+        )
+    },
+    "simulate.two_bumps_function": Target(rs.simulate.two_bumps_function, {"X": np.zeros((3, 2))}),
+    **{
+        f"simulate.{name}": Target(getattr(rs.simulate, name), good, lambda made: made.sample(3, 2, rng=0))
+        for name, good in {
+            "FiniteChain": {"transition": [[0.5, 0.5], [0.2, 0.8]], "rewards": [0.0, 1.0]},
+            **{
+                name: {}
+                for name in (
+                    *("GeometricBrownian", "HermiteOU", "LinearQuadratic", "OrnsteinUhlenbeck"),
+                    "TorusBrownian",
+                )
+            },
+        }.items()
+    },
+    "ols_moments": Target(rs.ols_moments, {"X": X[:3], "y": Y[:3]}),
+    "iv_moments": Target(rs.iv_moments, {"X": X[:3], "y": Y[:3], "instruments": X[:3]}),
+    "inference.overidentification_test": Target(
+        rs.inference.overidentification_test,
+        {"X": X[:, :1], "y": Y, "instruments": np.column_stack([X, X[:, :1] ** 2])},
+    ),
+    "inference.replay_variance": Target(
+        rs.inference.replay_variance, {"values": REPLICATES.theta, "plan": PLAN}
+    ),
+    "inference.reweighted_average": Target(rs.inference.reweighted_average, {"replicates": WEIGHTED}),
+    "inference.subset_overlaps": Target(rs.inference.subset_overlaps, {"plan": PLAN}),
+    "inference.theorem": Target(rs.inference.theorem, {"estimate": rs.average(REPLICATES)}),
+    "evaluate": Target(rs.evaluate, {"data": LOG, "policy": half, "discount": 0.5, "basis": BASIS}),
+    "compare": Target(
+        partial(rs.compare, discount=0.5, basis=BASIS), {"data": LOG, "policy": half, "other": None}
+    ),
+    "from_bagging": Target(rs.from_bagging, {"fitted": BAGGED, "X": X, "y": Y}),
+    "summary": Target(rs.summary, {"fitted": rs.plug_in(MOMENTS)}),
+    "kernel_ridge_on_device": Target(
+        rs.kernel_ridge_on_device, {"X": X, "y": Y, "plan": PLAN, "alpha": 1.0, "gamma": 0.5}
+    ),
+    "solvers.parse_solver": Target(rs.solvers.parse_solver, {"text": "ridge:0.1"}),
+    "basis.Tabular": Target(rs.basis.Tabular, {}, lambda made: made.fit([[0.0], [1.0]])([[0.0]])),
+    "basis.Squashed": Target(
+        rs.basis.Squashed, {"basis": rs.basis.Fourier(1, dimension=2)}, lambda made: made.fit(X, rng=0)(X)
+    ),
+    "readers.from_table": Target(
+        rs.readers.from_table, {"table": TABLE, "states": ["x"], "step": "step", "truncated": None}
+    ),
+    "readers.from_vector": Target(
+        rs.readers.from_vector,
+        {
+            "observations": np.zeros((5, 2)),
+            "rewards": np.zeros((4, 2)),
+            "terminated": np.zeros((4, 2), dtype=bool),
+            "truncated": np.zeros((4, 2), dtype=bool),
+            "autoreset": "next_step",
+        },
+    ),
+    "plots.plot_levels": Target(
+        rs.plots.plot_levels,
+        {"names": ["a", "b"], "value": [1.0, 2.0], "low": [0.0, 1.0], "high": [2.0, 3.0]},
+    ),
+    "plots.plot_returns": Target(rs.plots.plot_returns, {"returns": [1.0, 2.0, 3.0]}),
+    "plots.plot_witnesses": Target(
+        rs.plots.plot_witnesses,
+        {"names": ["a", "b"], "values": [1.0, 2.0], "low": [0.0, 1.0], "high": [2.0, 3.0]},
+    ),
+    "plots.plot_band": Target(
+        rs.plots.plot_band,
+        {"x": [0.0, 1.0, 2.0], "value": [1.0, 2.0, 3.0], "low": [0.0] * 3, "high": [4.0] * 3},
+    ),
+    "plots.plot_convergence": Target(
+        rs.plots.plot_convergence, {"n_resamples": [1, 2, 3], "values": [1.0, 2.0, 3.0]}
+    ),
+    "plots.plot_fit": Target(rs.plots.plot_fit, {"predicted": [1.0, 2.0, 3.0], "target": [1.0, 2.0, 3.0]}),
+    "plots.plot_influence": Target(rs.plots.plot_influence, {"effects": [1.0, 2.0, 3.0]}),
+    "plots.plot_replicates": Target(rs.plots.plot_replicates, {"values": [1.0, 2.0, 3.0], "estimate": 2.0}),
+    "plots.plot_variance": Target(
+        rs.plots.plot_variance, {"first_order": 1.0, "higher_order": 0.5, "monte_carlo": 0.1}
+    ),
+}
+
+# Records that the library makes and nobody builds by hand, bases of classes, and names without parameters.
+RESULTS = {
+    *("Comparison", "Diagnosis", "Estimate", "Evaluation", "FactoredMoments", "Interval", "Replicates"),
+    *("ResamplingPlan", "RowBlocks", "basis.Basis", "inference.Diagnosis", "inference.Interval"),
+    *("inference.ReplayVariance", "inference.ReweightedAverage", "inference.Theorem"),
+    *("solvers.LU", "solvers.Cholesky", "solvers.Solver", "solvers.Solution", "solvers.BalancedPath"),
+    *("get_config", "load_boston", "show_versions"),
+}
+# What takes objects of other libraries, files or whole programs: attacked by tests of their own.
+ELSEWHERE = {
+    *("ParquetBlocks", "StreamedMoments", "basis.Torch", "study", "readers.find_dt", "readers.from_d3rlpy"),
+    *("readers.from_minari", "readers.from_sb3", "readers.from_torchrl", "readers.policy_of"),
+    *("readers.read_hdf5", "readers.read_npz", "readers.rollout", "config_context", "set_config"),
+}
+
+
+def public_callables() -> dict[str, Callable[..., Any]]:
+    """Return every public function and class, by its name under `replaystats`."""
+    found = {}
+    for name in rs.__all__:
+        member = getattr(rs, name)
+        if isinstance(member, ModuleType):
+            found |= {f"{name}.{inner}": getattr(member, inner) for inner in member.__all__}
+        else:
+            found[name] = member
+    return {name: member for name, member in found.items() if callable(member)}
