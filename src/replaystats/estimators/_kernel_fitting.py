@@ -270,12 +270,11 @@ class KernelFitting:
         """Return the features and the moments of blocks of rows, made once."""
         if self._prepared is None:
             units = self._feature_units(problem, self.parameters.alpha if alpha_all is None else alpha_all)
+            y, weight = problem.y if self.y.ndim == 2 else problem.y[:, 0], self.sample_weight
+            # Rows of weight zero add nothing, and a block of them would be no observation.
+            used = slice(None) if weight is None else np.flatnonzero(weight)
             moments = block_moments(
-                units,
-                self.X,
-                problem.y if self.y.ndim == 2 else problem.y[:, 0],
-                self.sample_weight,
-                rng=self.rng,
+                units, self.X[used], y[used], None if weight is None else weight[used], rng=self.rng
             )
             self._prepared = units, moments
         return self._prepared

@@ -236,7 +236,8 @@ class ReplayKernelRidge(ReplayedRegression):
 
         Parameters
         ----------
-        X : array-like of shape (n, p), or (n, n) for a precomputed kernel
+        X : array-like or sparse matrix of shape (n, p), or (n, n) for a precomputed kernel
+            Sparse rows are written out: kernels are full.
         y : array-like of shape (n,) or (n, n_outputs)
         sample_weight : array-like of shape (n,) or float, optional
             Weights of the squared errors.
@@ -250,7 +251,7 @@ class ReplayKernelRidge(ReplayedRegression):
         fewest = 2 if self.standardize == "subset" else 1  # one row has no standard deviation
         X, y = validate_data(
             self,
-            on_host(X),
+            _dense(on_host(X)),
             on_host(y),
             dtype=np.float64,
             multi_output=True,
@@ -370,7 +371,7 @@ class ReplayKernelRidge(ReplayedRegression):
         )
 
     def _check_points(self, X: Any) -> FloatArray:
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+        return np.asarray(validate_data(self, _dense(X), reset=False, dtype=np.float64))
 
     def _calibrate(self) -> Calibration:
         """Predict every row without itself: exact leave-one-out where rows are not drawn."""
@@ -411,5 +412,11 @@ class ReplayKernelRidge(ReplayedRegression):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == PRECOMPUTED
+        tags.input_tags.sparse = True
         tags.target_tags.multi_output = True
         return tags
+
+
+def _dense(X: Any) -> Any:
+    """Return sparse rows as dense ones: kernels are full, so nothing would stay sparse for long."""
+    return X.toarray() if hasattr(X, "toarray") else X

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
@@ -16,7 +17,10 @@ import replaystats as rs
 from replaystats.choosing.kernel import candidate_sizes
 from replaystats.choosing.penalties import kernel_penalties
 
-WEIGHTS = {"check_sample_weight_equivalence_on_dense_data": "weights do not change the drawn subsets"}
+WEIGHTS = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "weights do not change the drawn subsets"
+    for kind in ("dense", "sparse")
+}
 
 
 @parametrize_with_checks(
@@ -337,3 +341,19 @@ def test_plans_and_bases_that_do_not_fit(data):
         rs.ReplayKernelRidge(method="features").fit(X, y, plan=plan)
     with pytest.raises(TypeError, match="`features` must be None or a Basis; got str"):
         rs.ReplayKernelRidge(method="features", features="nystroem").fit(X, y)
+
+
+@pytest.mark.parametrize("method", ["features", "local", "subsets"])
+def test_rows_of_weight_zero_and_sparse_rows(data, method):
+    """A row of weight zero is no row to a fit on all of them, and sparse rows are the same rows."""
+    X, y, X_new = data
+    options = {"method": method, "gamma": 0.5, "standardize": None, "random_state": 0}
+    weight = (np.arange(300) < 100).astype(float)
+    model = rs.ReplayKernelRidge(0.1, subsample_size=150 if method == "subsets" else 0.5, **options)
+    weighted = model.fit(X, y, sample_weight=weight)
+    if method == "features":
+        exact = KernelRidge(alpha=0.1, kernel="rbf", gamma=0.5).fit(X[:100], y[:100])
+        assert_allclose(weighted.plug_in_predict(X_new), exact.predict(X_new), atol=0.02)
+    assert np.isfinite(weighted.predict(X_new)).all()
+    dense = model.fit(X, y).predict(X_new)
+    assert_allclose(model.fit(sparse.csr_array(X), y).predict(sparse.csr_array(X_new)), dense)

@@ -20,7 +20,10 @@ from oracles.r_cases import KERNEL_CASES, load_kernel_case
 
 # Weights multiply squared errors of drawn rows and leave the draws alone, so a row of weight 2 is not a row
 # given twice. scikit-learn exempts its own bagging and forests from this check for the same reason.
-WEIGHTS = {"check_sample_weight_equivalence_on_dense_data": "weights do not change the drawn subsets"}
+WEIGHTS = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "weights do not change the drawn subsets"
+    for kind in ("dense", "sparse")
+}
 
 
 @parametrize_with_checks(
