@@ -279,7 +279,7 @@ def measure(once, truth, name, repetitions):
 
 
 def jobs():
-    for start, n in (("normal", 500), ("normal", 5000), ("uniform", 500)):
+    for start, n in ((0.1, 500), (0.1, 5000), ("uniform", 500)):
         yield f"paper start={start} n={n}", lambda r, s=start, n=n: paper(s, n, r)
     for n in (10, 50, 200, 1000):
         yield f"tabular {n}", lambda r, n=n: tabular(n, r if n < 1000 else max(10, r // 4))

@@ -134,6 +134,9 @@ def support_interval(
     rows = np.concatenate([points.T, -points.T], axis=1)
     price = np.concatenate([high, -low])
     for row, direction in enumerate(d):
+        if not np.isfinite(direction).all():
+            ends[:, row] = -np.inf, np.inf
+            continue
         for side, sign in ((1, 1.0), (0, -1.0)):
             # The dual has q equations in place of P inequalities, and needs no feasible start.
             found = optimize.linprog(
@@ -250,7 +253,9 @@ def _design(points: FloatArray) -> FloatArray:
 
 
 def _inverse_root(gram: FloatArray) -> FloatArray:
-    """Return R with R gram R' = I, up to a floor at rounding level."""
+    """Return R with R gram R' = I, up to a floor at rounding level; I for a gram matrix of zeros."""
+    if not np.diag(gram).any():
+        return np.eye(len(gram))
     scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
     values, vectors = np.linalg.eigh(gram / np.outer(scale, scale))
     root = np.sqrt(np.maximum(values, _FLOOR * values[-1]))

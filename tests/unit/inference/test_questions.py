@@ -143,3 +143,9 @@ def test_models_compare_at_the_same_states():
     band = large.confidence_band(X)
     single = large.confidence_interval(X)
     assert (band.high >= single.high).all()
+
+
+def test_support_of_a_direction_that_overflowed_is_the_line():
+    low, high = support_interval(np.array([[np.nan, 1.0]]), np.eye(2), np.zeros(2), np.ones(2))
+    assert low[0] == -np.inf
+    assert high[0] == np.inf
