@@ -17,7 +17,7 @@ from ..basis import Basis
 from ..data import Trajectories
 from .behavior import Behavior, find_behavior, measure_overlap
 from .counts import CountModel, fit_counts, is_discrete, plausible_range, returns_to_go
-from .doubly_robust import completed_returns, doubly_robust, episode_influence
+from .doubly_robust import Completed, completed_returns, doubly_robust, episode_influence
 from .families import OBJECTION, BasisTest, choose_basis, judge, richer_than
 from .fitted_q import fitted_q
 from .intervals import SKEWED, Bounds, LeftOut, half_width, relative_skewness, skewed_mean_interval
@@ -30,6 +30,8 @@ from .weighting import Weights, bounded_by_rewards, make_weights, per_decision, 
 FEW_EFFECTIVE = 10.0
 # A share of the headline that comes from what no episode showed, beyond which it is said.
 MUCH_COMPLETED, MUCH_UNSEEN = 0.05, 0.02
+# How wrong a doubted model is taken to be, as a share of the range; and what part of an interval counts.
+MODEL_ERROR, NOTICED = 0.05, 0.125
 # Bounds for what was never tried give way to usable ratios where they are so much wider.
 MUCH_WIDER = 1.5
 Model = LinearModel | CountModel
@@ -336,7 +338,13 @@ class _Work:
         return witness, model.at_start, "the basis, about which the tests are silent", objections
 
     def _ratios_know_more(self, model: CountModel) -> bool:
-        """Tell whether logged ratios are usable, and say more than bounds for what was never tried."""
+        """Tell whether logged ratios of a single step say more than bounds for what was never tried.
+
+        Over several steps they may seem to: where outcomes are certain, errors of a model that has not seen
+        all of them are 0, and so is their spread.
+        """
+        if self.problem.time.max() > 0:
+            return False
         if self.weights is None or self.robust is None or self.behavior is None or self.behavior.estimated:
             return False
         (low, high), (lowest, highest) = (
@@ -353,7 +361,7 @@ class _Work:
                 f"happens in fewer than {3 / n:.1%} of the episodes may have been missed"
             )
         rests_on = "episodes being independent"
-        if completed.share > MUCH_COMPLETED:
+        if self._leans_on_the_model(completed):
             model = self.model
             doubt = "" if isinstance(model, CountModel) else next(
                 w.objection for w in self.witnesses if w.name == model.name
@@ -364,6 +372,13 @@ class _Work:
                     f"{completed.share:.0%} of it lies after cuts, where the model is used: {doubt}"
                 )
         return rests_on
+
+    def _leans_on_the_model(self, completed: Completed) -> bool:
+        """Tell whether a model wrong by a twentieth of the range would move the headline noticeably."""
+        low, high = completed.mean.interval(self.level)
+        span = self.problem.high - self.problem.low
+        moved = MODEL_ERROR * completed.share * (span if np.isfinite(span) else 0.0)
+        return completed.share > MUCH_COMPLETED or moved > NOTICED * (high - low)
 
     def _count_doubts(self, model: CountModel, objections: list[str]) -> None:
         problem = self.problem
