@@ -19,7 +19,8 @@ PAGE, FIGURE = ROOT / "docs" / "coverage.md", ROOT / "docs" / "figures" / "cover
 INTRO = """# Coverage of the intervals
 
 How often nominal 95 % intervals cover a known truth, measured by simulation. Every data set counts: no test
-selects them, and a row that nothing bounds counts as withheld. Truths are population solutions of the
+selects them. A row whose interval is the whole line counts as covering and as withheld; a row without any
+interval (one reward only was ever seen) counts as withheld and is left out of the coverage. Truths are population solutions of the
 estimator (its own target), by enumeration or quadrature; for one-hot features and regression this is the
 value itself. A cell averages over the questions of a setting; s.e. is its Monte-Carlo standard error over data
 sets. "Width" is the median width over that of an oracle who knows the standard deviation of the estimates.
@@ -55,16 +56,18 @@ def public_row(name, cell):
     return f"| {name} | {' | '.join(shown)} | {cell['repetitions']} |"
 
 
-def verdict(summary):
+def verdict(summary, cells):
     def named(key):
         found = summary[key]
         return f"{len(found)}" + (f" ({', '.join(found)})" if found else "")
 
+    given = [cell["coverage"] for cell in cells.values() if cell["coverage"] is not None]
+    strict = sum(0.93 <= coverage <= 0.97 for coverage in given) / len(given)
     share = summary["share in .93-.97 within 1 s.e."]
     return f"""## In short
 
 {summary["settings"]} settings. Below .90 by more than two standard errors: {named("below .90 by more than 2 s.e.")}.
-In .93 to .97, give or take one standard error: {share:.0%}. Above: {named("above .97")}.
+In .93 to .97 as measured: {strict:.0%}; give or take one standard error: {share:.0%}. Above: {named("above .97")}.
 Withheld in 5 % or more of the rows although estimable: {named("estimable and withheld in 5 % or more")}.
 Of {summary["n/q >= 20"]} settings with twenty units a coefficient or more, wider than 1.1 times the oracle (whose own
 width is known to about 8 % from so many repetitions): {len(summary["n/q >= 20 and wider than 1.1 times the oracle"])}.
@@ -97,7 +100,7 @@ def main():
     battery = json.loads((RESULTS / "battery.json").read_text())
     public = json.loads((RESULTS / "policy_intervals.json").read_text())
     draw(battery["cells"])
-    lines = [INTRO, verdict(battery["summary"])]
+    lines = [INTRO, verdict(battery["summary"], battery["cells"])]
     lines += ["## The battery\n", "`python benchmarks/battery.py`\n"]
     lines += [
         "| setting | coverage | s.e. | worst row | withheld | width | data sets |",
@@ -112,7 +115,8 @@ def main():
     lines += [
         "A slippery 5 x 5 grid with four actions off policy (width over that of on-policy Monte Carlo with as many",
         "episodes); a three-state circle; the 18 cells of SAVE (two-dimensional states, splines with four functions an",
-        "axis); simultaneous bands over 900 states (width over Bonferroni's).\n",
+        "axis); simultaneous bands over 900 states (width over Bonferroni's). Cells that are not listed have not been",
+        "measured with this version.\n",
         "| cell | coverage | s.e. | mean width | relative width | data sets |",
         "|---|---|---|---|---|---|",
     ]
