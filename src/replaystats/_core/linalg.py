@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from .arrays import is_foreign
 from .typing import BoolArray, FloatArray
 
 # Times q, as a share of the largest: singular values of sums below this are rounding noise.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
-def solve_stack(A: FloatArray, b: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Solve A[i] x[i] = b[i] for a stack of matrices.
+def solve_stack(A: Any, b: Any) -> tuple[Any, Any]:
+    """Solve A[i] x[i] = b[i] for a stack of matrices, where they live.
 
     Parameters
     ----------
-    A : ndarray of shape (m, q, q)
-    b : ndarray of shape (m, q, r)
+    A : array of shape (m, q, q)
+    b : array of shape (m, q, r)
 
     Returns
     -------
-    x : ndarray of shape (m, q, r)
+    x : array of shape (m, q, r)
         NaN where the solve failed.
-    failed : ndarray of bool, shape (m,)
+    failed : array of bool, shape (m,)
         Exactly singular, or not finite.
     """
+    if is_foreign(A):
+        return _solve_on_device(A, b)
     failed = ~(_finite(A) & _finite(b))
     if not failed.any():
         try:
@@ -37,6 +43,18 @@ def solve_stack(A: FloatArray, b: FloatArray) -> tuple[FloatArray, BoolArray]:
     x: FloatArray = np.full(b.shape, np.nan)
     x[~failed] = np.linalg.solve(A[~failed], b[~failed])
     return x, failed
+
+
+def _solve_on_device(A: Any, b: Any) -> tuple[Any, Any]:
+    """Do the same for arrays of another library, whose solve may refuse the whole stack for one matrix."""
+    xp = array_namespace(A, b)
+    finite = xp.all(xp.isfinite(A), axis=(1, 2)) & xp.all(xp.isfinite(b), axis=(1, 2))
+    unit = xp.eye(A.shape[-1], dtype=A.dtype, device=device(A))
+    safe = xp.where(finite[:, None, None], A, unit)
+    failed = ~finite | (xp.linalg.slogdet(safe)[0] == 0)
+    nothing = xp.asarray(float("nan"), dtype=b.dtype, device=device(b))
+    x = xp.linalg.solve(xp.where(failed[:, None, None], unit, safe), b)
+    return xp.where(failed[:, None, None], nothing, x), failed
 
 
 def cholesky_stack(A: FloatArray) -> tuple[FloatArray, BoolArray]:

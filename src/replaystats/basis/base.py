@@ -322,10 +322,10 @@ def check_per_dimension(
 ) -> float | tuple[float, ...]:
     """Return one finite number for all dimensions, or a tuple with one for each."""
     low, closed = (0.0, "neither") if positive else (-np.inf, "both")
-    if isinstance(value, str) or not np.iterable(value):
+    if isinstance(value, str) or not hasattr(value, "__len__"):
         return check_real(value, name, low=low, closed=closed)
-    value = check_array(value, name, ndim=1)
-    numbers = tuple(check_real(entry, name, low=low, closed=closed) for entry in np.asarray(value).tolist())
+    several = check_array(value, name, ndim=1).tolist()
+    numbers = tuple(check_real(entry, name, low=low, closed=closed) for entry in several)
     if len(numbers) != dimension:
         raise ValueError(must_be(name, f"one number, or {dimension} (one per dimension)", repr(value)))
     return numbers

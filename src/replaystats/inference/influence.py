@@ -8,10 +8,12 @@ without refits.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, device
 
-from .._core.arrays import to_numpy
+from .._core.arrays import is_foreign, like, to_numpy
 from .._core.errors import must_be
 from .._core.linalg import solve_stack
 from .._core.typing import FloatArray, IntArray
@@ -23,6 +25,8 @@ from .covariance import gram
 
 # Rows of small systems solved at a time: 8192 matrices of 9 x 9 are 5 MB.
 _BLOCK_NUMBERS = 2**20
+# On a device a block is a few calls whatever its size: 200,000 matrices of 9 x 9 are 130 MB.
+_DEVICE_NUMBERS = 2**24
 
 
 def influence_values(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:
@@ -111,7 +115,7 @@ def delete_one(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:
     linear = linearise(moments, solver)
     left_out = np.empty((moments.n_observations, *linear.theta.shape))
     for observations, _, shifts in delete_one_shifts(moments, linear):
-        left_out[observations] = linear.theta - shifts
+        left_out[observations] = linear.theta - to_numpy(shifts)
     return left_out
 
 
@@ -144,7 +148,7 @@ def jackknife_covariance(moments: AnyMoments, solver: Solver | None = None) -> F
     total = np.zeros_like(linear.theta)
     square = gram(total[None])
     for _, _, shifts in delete_one_shifts(moments, linear):
-        total, square = total + shifts.sum(axis=0), square + gram(shifts)
+        total, square = total + _summed(shifts), square + gram(shifts)
     return np.asarray(square - gram(total[None]) / n) * ((n - 1) / n)
 
 
@@ -179,8 +183,13 @@ def jackknife_bias(moments: AnyMoments, solver: Solver | None = None) -> FloatAr
     """
     linear = linearise(moments, solver)
     n = moments.n_observations
-    total = sum(shifts.sum(axis=0) for _, _, shifts in delete_one_shifts(moments, linear))
+    total = sum(_summed(shifts) for _, _, shifts in delete_one_shifts(moments, linear))
     return np.asarray(-(n - 1) / n * total)
+
+
+def _summed(shifts: Any) -> FloatArray:
+    """Return the sum over observations, on the host."""
+    return to_numpy(array_namespace(shifts).sum(shifts, axis=0))
 
 
 def delete_one_shifts(
@@ -199,8 +208,12 @@ def delete_one_shifts(
 
 
 def unit_blocks(moments: AnyMoments) -> Iterator[tuple[IntArray | slice, HeldMoments]]:
-    """Yield blocks of observations with their moments; factored ones have equally many steps each."""
-    size = max(1, _BLOCK_NUMBERS // moments.n_basis**2)
+    """Yield blocks of observations with their moments; factored ones have equally many steps each.
+
+    Moments of a device stay there.
+    """
+    numbers = _DEVICE_NUMBERS if is_foreign(getattr(moments, "rows", None)) else _BLOCK_NUMBERS
+    size = max(1, numbers // moments.n_basis**2)
     if isinstance(moments, FactoredMoments):
         yield from _units_by_length(moments)
     elif isinstance(moments, StreamedMoments):
@@ -209,19 +222,21 @@ def unit_blocks(moments: AnyMoments) -> Iterator[tuple[IntArray | slice, HeldMom
     else:
         for first in range(0, moments.n_observations, size):
             block = slice(first, min(first + size, moments.n_observations))
-            yield block, moments.wrap(to_numpy(moments.rows[block, ...]))
+            yield block, moments.wrap(moments.rows[block, ...])
 
 
-def _dense_shifts(moments: Moments, linear: Linearisation) -> FloatArray:
-    """Return (I - R g_i)^-1 R (f_i - g_i theta) from written-out g, shape (n, q[, n_outputs])."""
+def _dense_shifts(moments: Moments, linear: Linearisation) -> Any:
+    """Return (I - R g_i)^-1 R (f_i - g_i theta) from written-out g, shape (n, q[, n_outputs]), where g is."""
     g, f = moments.unstack(moments.rows)
-    residuals = f - g @ linear.theta
-    columns = residuals.reshape(*residuals.shape[:2], -1)  # (n, q, n_outputs)
+    xp, q = array_namespace(g), moments.n_basis
+    inverse, theta = like(linear.inverse, g), like(linear.theta, g)
+    residuals = f - g @ theta
+    columns = xp.reshape(residuals, (residuals.shape[0], q, -1))  # (n, q, n_outputs)
     # One product for [g | residuals] saves a call per observation.
-    moved = np.matmul(linear.inverse, np.concatenate([g, columns], axis=2))
-    matrix = np.eye(moments.n_basis) - moved[:, :, : moments.n_basis]
-    shifts, _ = solve_stack(matrix, moved[:, :, moments.n_basis :])
-    return shifts.reshape(residuals.shape)
+    moved = xp.matmul(inverse, xp.concat([g, columns], axis=2))
+    matrix = xp.eye(q, dtype=g.dtype, device=device(g)) - moved[:, :, :q]
+    shifts, _ = solve_stack(matrix, moved[:, :, q:])
+    return xp.reshape(shifts, residuals.shape)
 
 
 def _units_by_length(moments: FactoredMoments) -> Iterator[tuple[IntArray, FactoredMoments]]:
@@ -252,4 +267,5 @@ def _factored_shifts(moments: FactoredMoments, linear: Linearisation) -> FloatAr
     leverage = right @ moved.swapaxes(1, 2)
     outside, _ = solve_stack(np.eye(left.shape[1]) - leverage, columns)
     shifts = moved.swapaxes(1, 2) @ outside  # (n, q, n_outputs)
-    return shifts.reshape(n, *linear.theta.shape)
+    reshaped: FloatArray = shifts.reshape(n, *linear.theta.shape)
+    return reshaped

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
-from .._core.arrays import to_numpy
+from .._core.arrays import like, to_numpy
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments, HeldMoments
@@ -139,10 +141,10 @@ def question_noise(
     sums = _Sums(n, len(X))
     in_order = np.empty((n, len(X))) if sequential else None
     for observations, shifts, part in _shifts(moments, linear, output):
-        moved = shifts @ X.T
+        moved = shifts @ like(X.T, shifts)
         sums.add(moved, _matrix_shares(part, dual, direction))
         if in_order is not None:
-            in_order[observations] = moved
+            in_order[observations] = to_numpy(moved)
     noise = replace(sums.noise(with_matrix=True), n_parameters=moments.n_basis)
     return noise if in_order is None else noise.correlated(in_order)
 
@@ -151,7 +153,7 @@ def question_shifts(moments: AnyMoments, linear: Linearisation, X: FloatArray, o
     """Return what leaving each unit out takes from every answer, shape (n, m), in the order of the units."""
     shifts = np.empty((moments.n_observations, len(X)))
     for observations, moved, _ in _shifts(moments, linear, output):
-        shifts[observations] = moved @ X.T
+        shifts[observations] = to_numpy(moved @ like(X.T, moved))
     return shifts
 
 
@@ -164,15 +166,16 @@ class _Sums:
         self.matrix, self.product, self.matrix_square = np.zeros((3, m))
         self.smallest = np.full(m, np.inf)
 
-    def add(self, shifts: FloatArray, matrix: FloatArray) -> None:
-        power = np.ones_like(shifts)
+    def add(self, shifts: Any, matrix: Any) -> None:
+        xp = array_namespace(shifts, matrix)
+        power = xp.ones_like(shifts)
         for k in range(4):
             power = power * shifts
-            self.powers[k] += power.sum(axis=0)
-        self.matrix += matrix.sum(axis=0)
-        self.product += (shifts * matrix).sum(axis=0)
-        self.matrix_square += (matrix * matrix).sum(axis=0)
-        self.smallest = np.minimum(self.smallest, matrix.min(axis=0))
+            self.powers[k] += to_numpy(xp.sum(power, axis=0))
+        self.matrix += to_numpy(xp.sum(matrix, axis=0))
+        self.product += to_numpy(xp.sum(shifts * matrix, axis=0))
+        self.matrix_square += to_numpy(xp.sum(matrix * matrix, axis=0))
+        self.smallest = np.minimum(self.smallest, to_numpy(xp.min(matrix, axis=0)))
 
     def noise(self, *, with_matrix: bool) -> Noise:
         n, (first, second, third, fourth) = self.n, self.powers
@@ -206,7 +209,7 @@ def _directions(moments: AnyMoments, linear: Linearisation, X: FloatArray, outpu
     covariance = np.zeros((moments.n_basis, moments.n_basis))
     for _, part in unit_blocks(moments):
         influence = _influence(part, linear, output)
-        covariance += influence.T @ influence
+        covariance += to_numpy(influence.T @ influence)
     direction: FloatArray = X @ covariance
     cost = (direction * X).sum(axis=1, keepdims=True)
     # An answer without any noise moves along itself.
@@ -221,26 +224,30 @@ def _shifts(
     n, q = moments.n_observations, moments.n_basis
     if linear.truncated == 0:
         for observations, part, shifts in delete_one_shifts(moments, linear):
-            chosen = shifts.reshape(len(part), q, -1)[:, :, output]
-            lone = ~np.isfinite(chosen).all(axis=1)
+            xp = array_namespace(shifts)
+            chosen = xp.reshape(shifts, (len(part), q, -1))[:, :, output]
+            known = xp.all(xp.isfinite(chosen), axis=1)
             # Without a lone unit some direction is undetermined: there is no leave-one-out, only influence.
-            if lone.any():
-                chosen[lone] = _influence(part, linear, output)[lone]
+            if not bool(xp.all(known)):
+                chosen = xp.where(known[:, None], chosen, _influence(part, linear, output))
             yield observations, chosen, part
         return
     for observations, part in unit_blocks(moments):
         yield observations, _influence(part, linear, output) * (n / (n - 1)), part
 
 
-def _influence(part: HeldMoments, linear: Linearisation, output: int) -> FloatArray:
-    residuals = to_numpy(part.residuals(linear.theta)).reshape(len(part), part.n_basis, -1)[:, :, output]
-    return residuals @ linear.inverse.T
+def _influence(part: HeldMoments, linear: Linearisation, output: int) -> Any:
+    residuals = part.residuals(linear.theta)
+    xp = array_namespace(residuals)
+    chosen = xp.reshape(residuals, (len(part), part.n_basis, -1))[:, :, output]
+    return chosen @ like(linear.inverse.T, chosen)
 
 
-def _matrix_shares(part: HeldMoments, dual: FloatArray, direction: FloatArray) -> FloatArray:
+def _matrix_shares(part: HeldMoments, dual: FloatArray, direction: FloatArray) -> Any:
     """Return w'g_i v for every unit and question, shape (units, m)."""
     if isinstance(part, FactoredMoments):
         steps = (part.left @ dual.T) * (part.right @ direction.T)
         return np.asarray(np.add.reduceat(steps, part.offsets[:-1], axis=0))
-    g = to_numpy(part.g)
-    return np.asarray(np.einsum("nqm,mq->nm", g @ direction.T, dual))
+    g = part.g
+    moved = g @ like(direction.T, g)  # (units, q, m)
+    return array_namespace(g).sum(moved * like(dual.T, g), axis=1)

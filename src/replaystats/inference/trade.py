@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import optimize
 
+from .._core.arrays import to_numpy
 from .._core.typing import FloatArray, IntArray
 from ..moments import HeldMoments
 from .degrees import bias_aware_quantile
@@ -266,7 +267,7 @@ def _inverse_root(gram: FloatArray) -> FloatArray:
 def _all_residuals(moments: HeldMoments, theta: FloatArray) -> FloatArray:
     out = np.empty((moments.n_observations, moments.n_basis))
     for observations, part in unit_blocks(moments):
-        out[observations] = np.asarray(part.residuals(theta))
+        out[observations] = to_numpy(part.residuals(theta))
     return out
 
 

@@ -206,7 +206,7 @@ def _leave_out(
         linear = Linearisation(theta=inverse @ b, inverse=inverse, share=1.0, truncated=0)
         for observations, _, shifts in delete_one_shifts(reduced, linear):
             block = np.arange(len(out))[observations]
-            out[np.ix_(block, rows)] = shifts @ X[np.ix_(rows, visited)].T
+            out[np.ix_(block, rows)] = to_numpy(shifts) @ X[np.ix_(rows, visited)].T
 
 
 def _with_values(moments: HeldMoments, visited: BoolArray, values: FloatArray) -> HeldMoments:

@@ -54,7 +54,7 @@ def step_discounts(
             hint = "Pass `dt` to Trajectories, or give `discount`."
             raise ValueError(must_be("dt", "known to use `discount_rate`", None, hint))
         return np.broadcast_to(np.exp(-beta * np.asarray(data.dt)), (data.n_transitions,))
-    if as_array(discount, "discount").ndim == 0:  # type: ignore[arg-type]  # None was dealt with above
+    if as_array(discount, "discount").ndim == 0:  # None was dealt with above
         factor = check_real(discount, "discount", low=0.0, high=1.0)
         return np.full(data.n_transitions, factor)
     factors = check_array(discount, "discount", ndim=1)  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ def reward_unit(discount: DiscountLike, discount_rate: float | None = None) -> f
     """
     if discount_rate is not None:
         return float(discount_rate)
-    if as_array(discount, "discount").ndim == 0:  # type: ignore[arg-type]  # None goes with a rate
+    if as_array(discount, "discount").ndim == 0:  # None goes with a rate
         hint = "Without discounting the value of a continuing task is infinite."
         return 1.0 - check_real(discount, "discount", low=0.0, high=1.0, closed="left", hint=hint)
     return 1.0
