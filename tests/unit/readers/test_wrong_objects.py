@@ -11,7 +11,7 @@ from replaystats import readers
 WRONG = [3, None, "text", [1, 2], np.zeros(3), {}, object()]
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize(
     "reader",
     [readers.from_sb3, readers.from_d3rlpy, readers.from_torchrl],
@@ -22,13 +22,15 @@ def test_buffers_and_data_sets(reader, wrong):
         reader(wrong)
 
 
-@pytest.mark.parametrize("wrong", [w for w in WRONG if not isinstance(w, str)], ids=repr)
+@pytest.mark.parametrize(
+    "wrong", [w for w in WRONG if not isinstance(w, str)], ids=lambda one: type(one).__name__
+)
 def test_minari(wrong):
     with pytest.raises((TypeError, ValueError), match=r"^`dataset(\[0\])?` must be"):
         readers.from_minari(wrong)
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda one: type(one).__name__)
 def test_environments_and_policies(wrong):
     with pytest.raises(TypeError, match=r"^`env` must be a Gymnasium environment"):
         readers.rollout(wrong, lambda s: 0, 1)
