@@ -252,7 +252,7 @@ TARGETS = {
     "kernel_ridge_on_device": Target(
         rs.kernel_ridge_on_device, {"X": X, "y": Y, "plan": PLAN, "alpha": 1.0, "gamma": 0.5}
     ),
-    "solvers.parse_solver": Target(rs.solvers.parse_solver, {"text": "ridge:0.1"}),
+    "solvers.parse_solver": Target(rs.solvers.parse_solver, {"solver": "ridge:0.1"}),
     "basis.Tabular": Target(rs.basis.Tabular, {}, lambda made: made.fit([[0.0], [1.0]])([[0.0]])),
     "basis.Squashed": Target(
         rs.basis.Squashed, {"basis": rs.basis.Fourier(1, dimension=2)}, lambda made: made.fit(X, rng=0)(X)

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of time 
 ANY_SIGN, ANY_WORD = {"a negative number"}, {"a nonsense word", "an empty word", "a number as text"}
 ANY_COUNT = {"an unheard-of count"}
 ANY_POINT = ANY_SIGN | ANY_COUNT | {"a fraction for a count", "two instead of a flag"}
+ANY_LABEL = {"complex entries", "dates", "a structured array", "text entries", "infinite entries"}
+ANY_LABEL |= {"integers beyond 2**53"}
 DIFFUSIONS = ("geometric_brownian", "hermite_ou", "linear_quadratic", "torus_brownian")
 # Values from the list that are right for a parameter after all, by the reason.
 FINE = {
@@ -25,6 +27,11 @@ FINE = {
     ("plots.plot_fit", "label"): ANY_WORD,
     ("plots.plot_influence", "what"): ANY_WORD,
     ("ReplayBuffer", "journal"): ANY_WORD,
+    # A path of a file that is an array, and where products are computed.
+    ("ArrayBlocks", "arrays"): {"an array"},
+    ("inference.replay_variance", "reference"): {"an array"},
+    # Labels of any kind that can be told apart.
+    **{(name, "clusters"): ANY_LABEL for name in ("ols_moments", "iv_moments")},
     # Numbers that may have either sign; estimated variances may come out below 0.
     **{(f"simulate.{name}", "drift"): ANY_SIGN for name in ("ornstein_uhlenbeck", "OrnsteinUhlenbeck")},
     ("simulate.GeometricBrownian", "drift"): ANY_SIGN,
@@ -32,6 +39,7 @@ FINE = {
     ("ReplayKernelRidge", "coef0"): ANY_SIGN,
     ("basis.Polynomial", "center"): ANY_SIGN,
     ("basis.TileCoding", "low"): ANY_SIGN,
+    ("plots.plot_returns", "value"): ANY_SIGN,
     **{("plots.plot_replicates", name): ANY_SIGN for name in ("estimate", "plug_in")},
     **{("plots.plot_variance", name): ANY_SIGN for name in ("first_order", "higher_order", "monte_carlo")},
     # A path may start at any point of the line.
@@ -50,7 +58,7 @@ FINE = {
     ("inference.unit_moments", "parent"): {"integers beyond 2**53"},
     ("plan_from_indices", "n_observations"): ANY_COUNT,
     ("plots.plot_influence", "n_named"): ANY_COUNT,
-    ("readers.from_transitions", "time_limit"): ANY_COUNT,
+    **{(f"readers.{name}", "time_limit"): ANY_COUNT for name in ("from_table", "from_transitions")},
     ("recommended_estimate", "n_resamples"): ANY_COUNT,  # the plug-in is handed back here
     # scikit-learn counts jobs backwards from all cores.
     **{(name, "n_jobs"): ANY_SIGN for name in TARGETS},

@@ -80,6 +80,23 @@ def check_text(value: Any, name: str) -> str:
     return value
 
 
+def check_names(value: Any, name: str) -> list[str]:
+    """Return names as a list; a single text is not a list of them, and a set has no order.
+
+    Examples
+    --------
+    >>> check_names(("a", "b"), "names")
+    ['a', 'b']
+    """
+    listed = isinstance(value, (Sequence, np.ndarray)) or hasattr(value, "to_list")  # pandas and polars
+    if isinstance(value, (str, bytes)) or not listed:
+        raise TypeError(must_be(name, "a sequence of text", type(value).__name__))
+    for entry in value:
+        if not isinstance(entry, str):
+            raise TypeError(must_be(name, "a sequence of text", f"{entry!r} among its entries"))
+    return [str(entry) for entry in value]
+
+
 def check_instance(value: Any, name: str, kinds: type | tuple[type, ...], hint: str = "") -> Any:
     """Return `value` if it is an instance of one of `kinds`; a class in place of an instance is named so.
 
@@ -225,6 +242,8 @@ def check_integers(value: ArrayLike, name: str, *, hint: str = "") -> IntArray:
 
 def check_known(labels: ArrayLike, name: str) -> np.ndarray:
     """Return labels (of episodes, of rows) as an array without missing ones: NaN equals not even itself."""
+    if np.ma.is_masked(labels):
+        raise ValueError(must_be(name, "known in every row", "masked entries", "Fill or drop them first."))
     array = as_array(labels, name)
     if array.ndim != 1:
         raise ValueError(must_be(name, "one label for each row", f"shape {array.shape}"))

@@ -43,7 +43,10 @@ def are_names(value: Any) -> bool:
 
     Names are texts none of which reads as a number: "1.5" is a number somebody forgot to convert.
     """
-    array = np.asarray(value) if isinstance(value, (list, tuple)) else value
+    try:
+        array = np.asarray(value) if isinstance(value, (list, tuple)) else value
+    except ValueError:  # lists of different lengths
+        return False
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "OUT":
         return False
     texts = dict.fromkeys(array.ravel().tolist())

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import on_host
+from .._core.arrays import as_array, on_host
 from .._core.errors import must_be
 from .._core.typing import IntArray
-from .._core.validation import check_length
+from .._core.validation import check_array, check_length
 from ..engine.learner import LearnerReplicates
 from ..estimate import average
 from ..plans import ResamplingPlan, plan_from_indices
@@ -73,8 +73,10 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     >>> bool((low < forest.predict(X[:3])).all() and (forest.predict(X[:3]) < high).all())
     True
     """
-    X, y = on_host(X), np.asarray(on_host(y))
-    X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+    X, y = on_host(X), check_array(y, "y", ndim=(1, 2))
+    X = X.tocsr() if hasattr(X, "tocsr") else as_array(X, "X")
+    if X.ndim != 2:
+        raise ValueError(must_be("X", "a 2-D array", f"shape {X.shape}"))
     _check_fitted(fitted, X, y)
     plan = _plan_of(fitted, len(y))
     template = fitted.estimator_ if hasattr(fitted, "estimator_") else fitted.estimator

@@ -12,7 +12,7 @@ from scipy import stats
 from .._core.arrays import to_numpy
 from .._core.errors import must_be, require_extra
 from .._core.typing import FloatArray
-from .._core.validation import check_choice, check_length, check_real
+from .._core.validation import check_choice, check_length, check_names, check_real
 from ..estimate import Estimate
 from ..inference.covariance import gram
 from ..inference.influence import delete_one, influence_values
@@ -125,7 +125,8 @@ def summary(
         raise ValueError(
             must_be("fitted", "of one output", f"{theta.shape[1]} outputs", "Fit them one by one.")
         )
-    labels = tuple(f"theta[{i}]" for i in range(len(theta))) if names is None else tuple(map(str, names))
+    numbered = [f"theta[{i}]" for i in range(len(theta))]
+    labels = tuple(numbered if names is None else check_names(names, "names"))
     check_length(len(labels), len(theta), "names", "theta")
     n = estimate.moments.n_observations
     free = max(1, n - len(theta))

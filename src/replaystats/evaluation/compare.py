@@ -11,7 +11,7 @@ from scipy import stats
 from ..data import Trajectories
 from .evaluate import evaluate
 from .intervals import Bounds, half_width
-from .problem import PolicyLike
+from .problem import PolicyLike, check_policy
 from .record import Evaluation
 
 
@@ -113,6 +113,7 @@ def compare(
     >>> rs.compare(data, always(1), always(0), discount=0.9).difference
     1.0
     """
+    check_policy(other, "other")
     first = evaluate(data, policy, **settings)
     second = evaluate(data, other, **settings)
     level = first.confidence_level

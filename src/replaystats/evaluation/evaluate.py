@@ -12,7 +12,7 @@ import numpy as np
 from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
-from .._core.validation import check_real
+from .._core.validation import check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
 from .behavior import Behavior, find_behavior, measure_overlap
@@ -112,6 +112,12 @@ def evaluate(
     """
     began = perf_counter()
     check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
+    check_int(random_state, "random_state", low=0)
+    if not isinstance(basis, Basis) and not (isinstance(basis, str) and basis == "auto"):
+        hint = "For example rs.basis.Fourier(4)."
+        raise ValueError(must_be("basis", 'a Basis or "auto"', repr(basis), hint))
+    if regressor is not None and (isinstance(regressor, type) or not hasattr(regressor, "predict")):
+        raise TypeError(must_be("regressor", "a regressor of scikit-learn", repr(regressor)))
     problem = make_problem(
         data, policy, discount=discount, start=start, n_actions=n_actions, reward_range=reward_range
     )
@@ -142,9 +148,6 @@ class _Work:
 
     def fit_model(self, basis: Basis | str, rng: np.random.Generator) -> None:
         began, problem = perf_counter(), self.problem
-        if isinstance(basis, str) and basis != "auto":
-            hint = "For example rs.basis.Fourier(4)."
-            raise ValueError(must_be("basis", 'a Basis or "auto"', repr(basis), hint))
         if isinstance(basis, str) and not problem.continuous and is_discrete(problem.states):
             model = fit_counts(problem)
             self.model = model

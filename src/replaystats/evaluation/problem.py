@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_array, check_length, check_real
+from .._core.validation import check_array, check_int, check_length, check_memory, check_real
 from ..data import Trajectories
 from ..data.views import Transitions
 from ..moments.lstd_q import action_rows, check_labels, check_probabilities
@@ -109,6 +109,9 @@ def make_problem(
 ) -> Problem:
     """Check what was asked and lay it out."""
     discount = check_real(discount, "discount", low=0.0, high=1.0)
+    check_policy(policy, "policy")
+    if n_actions is not None:
+        check_int(n_actions, "n_actions")
     if not isinstance(data, Trajectories):
         hint = "Wrap the arrays: rs.Trajectories(states, rewards, actions, terminated=...)."
         raise TypeError(must_be("data", "a Trajectories", type(data).__name__, hint))
@@ -154,6 +157,12 @@ def make_problem(
     )
 
 
+def check_policy(policy: Any, name: str) -> None:
+    """Raise unless `policy` can be asked what it does, or is None: the one that made the log."""
+    if policy is not None and not callable(policy):
+        raise TypeError(must_be(name, "a function of the states, or None", type(policy).__name__))
+
+
 def _groups(unit: IntArray, trajectory: IntArray, n_rows: int) -> tuple[IntArray, int]:
     """Deal independent units out to at most `MAX_GROUPS` groups; one long episode is cut into blocks."""
     n = int(unit.max()) + 1
@@ -182,7 +191,8 @@ def _what_the_policy_does(
         nan = np.full(n_rows, np.nan)
         return np.zeros(n_rows, dtype=np.intp), ones[0], nan, ones[1], True
     chosen = np.asarray(policy(steps.states))
-    count = n_actions or _count_actions(actions, chosen)
+    count = _count_actions(actions, chosen) if n_actions is None else n_actions
+    check_memory(float(n_rows) * count, "n_actions", count)
     labels = check_labels(actions, "actions", count)
     chance = as_probabilities(chosen, n_rows, count)[np.arange(n_rows), labels]
     following = np.zeros((n_rows, count))
@@ -225,9 +235,10 @@ def value_range(
     (1.0, 10.000000000000002)
     """
     if given is not None:
-        low, high = (check_real(x, "reward_range") for x in given)
-        if low > high:
+        pair = check_array(given, "reward_range", ndim=1, hint="Give (smallest, largest).")
+        if len(pair) != 2 or pair[0] > pair[1]:
             raise ValueError(must_be("reward_range", "(smallest, largest)", given))
+        low, high = float(pair[0]), float(pair[1])
     else:
         low, high = float(rewards.min()), float(rewards.max())
     if discount == 1.0:

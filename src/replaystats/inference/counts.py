@@ -10,6 +10,7 @@ from scipy import sparse
 
 from .._core.arrays import is_foreign, like
 from .._core.typing import FloatArray
+from .._core.validation import check_instance
 from ..plans import ResamplingPlan
 from ..plans.tiles import TileDraw
 
@@ -96,6 +97,7 @@ def subset_overlaps(plan: ResamplingPlan) -> FloatArray:
            [1., 2., 2.],
            [0., 2., 4.]])
     """
+    check_instance(plan, "plan", ResamplingPlan, "Use make_plan.")
     total = np.zeros((plan.n_resamples, plan.n_resamples))
     for block in range(len(plan.row_blocks)):
         counts = sparse.vstack([plan.draw(tile, block).sparse_counts() for tile in range(plan.n_tiles)])

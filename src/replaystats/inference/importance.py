@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_choice
+from .._core.validation import check_array, check_choice, check_instance
 from ..engine import Replicates
 from ..moments import AnyMoments
 from ..plans import WeightedPlan, proportional_probabilities
@@ -74,6 +74,7 @@ def reweighted_average(replicates: Replicates, form: str = "difference") -> Rewe
     ReweightedAverage(difference, worth 306.3 equally weighted subsets)
     """
     check_choice(form, "form", FORMS)
+    check_instance(replicates, "replicates", Replicates, "Use rs.replicate(moments, plan).")
     plan, kept = replicates.plan, ~replicates.failed
     if not isinstance(plan, WeightedPlan) or plan.importance_weights is None:
         hint = 'Use make_plan(..., probabilities=p, weighting="subsets"), or rs.average for other plans.'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import cKDTree
 
+from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray
 from .._core.validation import as_columns, check_rows
@@ -40,6 +41,8 @@ def outside_support(points: ArrayLike, observed: ArrayLike) -> BoolArray:
     array([False,  True])
     """
     if are_names(observed):
+        if as_array(points, "points").dtype.kind not in "OUT":
+            raise TypeError(must_be("points", "names, as `observed` are", "numbers"))
         known = {tuple(row) for row in as_columns(np.asarray(observed, dtype=str)).tolist()}
         return np.array(
             [tuple(row) not in known for row in as_columns(np.asarray(points, dtype=str)).tolist()]

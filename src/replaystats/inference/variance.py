@@ -29,13 +29,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_array_api_obj
 
-from .._core.arrays import is_foreign, like
+from .._core.arrays import as_array, is_foreign, like
 from .._core.capabilities import LIBRARIES, takes_arrays_of
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray
-from .._core.validation import check_length
+from .._core.validation import check_array, check_bool, check_choice, check_instance, check_length, check_real
 from ..engine.linear import LinearPart
 from ..engine.members import member_weights
 from ..plans import ResamplingPlan
@@ -167,7 +167,10 @@ def replay_variance(
     >>> np.allclose(replay_variance(means[:, None], plan).variance, y.var(ddof=1) / 5)
     True
     """
-    design, square = plan.design, gram if covariance else squares
+    check_instance(plan, "plan", ResamplingPlan, "Use make_plan.")
+    values, failed, overlaps = _checked_arrays(values, failed, overlaps, reference, plan.n_resamples)
+    _check_options(method, trim, linear, plug_in)
+    design, square = plan.design, gram if check_bool(covariance, "covariance") else squares
     _check(values, plan, design, plug_in)
     spread = _spread(values, plan, failed, method, trim, linear, square)
     if spread.n_used < 2 and not design.exact and design.kind != "whole":
@@ -198,6 +201,37 @@ def replay_variance(
         plan=plan,
         n_used=spread.n_used,
     )
+
+
+def _checked_arrays(
+    values: Any, failed: BoolArray | None, overlaps: FloatArray | None, reference: Any, n_resamples: int
+) -> tuple[Any, BoolArray | None, FloatArray | None]:
+    """Return the arrays as such; failed members may hold anything, so that values are not looked at."""
+    values = values if is_foreign(values) else as_array(values, "values")
+    if values.ndim not in (2, 3):
+        raise ValueError(must_be("values", "an array (B, m) or (B, m, n_outputs)", f"shape {values.shape}"))
+    if failed is not None:
+        failed = as_array(failed, "failed")
+        if failed.dtype != np.bool_ or failed.shape != (n_resamples,):
+            got = f"{failed.dtype} of shape {failed.shape}"
+            raise ValueError(must_be("failed", f"booleans of shape ({n_resamples},)", got))
+    if overlaps is not None:
+        overlaps = check_array(overlaps, "overlaps", ndim=2, hint="Use subset_overlaps(plan).")
+        if overlaps.shape != (n_resamples, n_resamples):
+            rule = f"of shape ({n_resamples}, {n_resamples})"
+            raise ValueError(must_be("overlaps", rule, overlaps.shape, "Use subset_overlaps(plan)."))
+    if reference is not None and not is_array_api_obj(reference):
+        raise TypeError(must_be("reference", "an array", type(reference).__name__))
+    return values, failed, overlaps
+
+
+def _check_options(method: str, trim: float, linear: LinearPart | None, plug_in: Any) -> None:
+    check_choice(method, "method", ("mean", "controlled", *ROBUST_METHODS))
+    check_real(trim, "trim", low=0.0, high=0.5, closed="left")
+    if linear is not None:
+        check_instance(linear, "linear", LinearPart)
+    if plug_in is not None and not callable(plug_in):
+        raise TypeError(must_be("plug_in", "a callable", type(plug_in).__name__))
 
 
 def _check(values: Any, plan: ResamplingPlan, design: Design, plug_in: Any) -> None:

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .._core.arrays import check_finite, like
+from .._core.arrays import check_finite, is_foreign, like
 from .._core.capabilities import takes_arrays_of
 from .._core.config import deprecated_memory_budget, device_memory_budget
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import BoolArray, IntArray
-from .._core.validation import check_length, check_real
+from .._core.validation import check_array, check_instance, check_length, check_real
 from ..plans import ResamplingPlan
 
 # Kernel matrix, its exponent, the factorisation and a spare live at the same time.
@@ -142,9 +142,9 @@ def kernel_ridge_on_device(
     >>> kernel_ridge_on_device(X, y, plan, alpha=0.1)  # NumPy here; torch.asarray(X, device="cuda") there
     DeviceKernelRidge(5 fits of k=20 of n=60)
     """
-    xp = array_namespace(X)
-    check_finite(X, "X")
-    y = check_finite(like(y, X), "y")
+    check_instance(plan, "plan", ResamplingPlan, "Use make_plan.")
+    X = _checked(X, "X", (2,))
+    xp, y = array_namespace(X), like(_checked(y, "y", (1, 2)), X)
     check_length(y.shape[0], X.shape[0], "y", "X")
     check_length(plan.n_observations, X.shape[0], "plan", "X")
     alpha = check_real(alpha, "alpha", low=0.0, closed="right")
@@ -155,6 +155,16 @@ def kernel_ridge_on_device(
     subsets = plan.indices()
     dual = _fit(X, targets, subsets, alpha, gamma)
     return DeviceKernelRidge(X=X, subsets=subsets, dual=dual, y=targets, alpha=alpha, gamma=gamma, plan=plan)
+
+
+def _checked(value: Any, name: str, ndim: tuple[int, ...]) -> Any:
+    """Return a finite array where it is and in the precision that it has; what is no array becomes one."""
+    if not is_foreign(value):
+        numbers = check_array(value, name, ndim=ndim)
+        return value if isinstance(value, np.ndarray) and value.dtype.kind == "f" else numbers
+    if value.ndim not in ndim:
+        raise ValueError(must_be(name, f"a {ndim[-1]}-D array", f"shape {tuple(value.shape)}"))
+    return check_finite(value, name)
 
 
 def _fit(X: Any, y: Any, subsets: IntArray, alpha: float, gamma: float) -> Any:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.arrays import to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
-from .._core.validation import check_array, check_length
+from .._core.validation import check_array, check_bool, check_known, check_length
 from .factored import FactoredMoments, HeldMoments, choose_form
 
 
@@ -45,7 +44,7 @@ def ols_moments(
     array([1., 2.])
     """
     X, y = _checked(X, y, "X")
-    design = _with_ones(X) if intercept else X
+    design = _with_ones(X) if check_bool(intercept, "intercept") else X
     order, offsets = _clusters(clusters, len(X))
     return choose_form(FactoredMoments(design[order], design[order], y[order], offsets))
 
@@ -128,7 +127,7 @@ def two_stages(
         )
     own = np.empty((len(X), 0)) if exogenous is None else check_array(exogenous, "exogenous", ndim=2)
     check_length(len(own), len(X), "exogenous", "X")
-    if intercept:
+    if check_bool(intercept, "intercept"):
         own = _with_ones(own)
     design, all_instruments = np.hstack([own, X]), np.hstack([own, Z])
     coefficients, *_ = np.linalg.lstsq(all_instruments, design, rcond=None)
@@ -149,9 +148,7 @@ def _clusters(clusters: ArrayLike | None, n: int) -> tuple[IntArray, IntArray]:
     """Return rows in the order of their clusters, and where each begins."""
     if clusters is None:
         return np.arange(n), np.arange(n + 1)
-    labels = np.asarray(to_numpy(clusters))
-    if labels.ndim != 1:
-        raise ValueError(must_be("clusters", "a 1-D array of labels", f"shape {labels.shape}"))
+    labels = check_known(clusters, "clusters")
     check_length(len(labels), n, "clusters", "X")
     _, code, counts = np.unique(labels, return_inverse=True, return_counts=True)
     return np.argsort(code, kind="stable"), np.concatenate([[0], np.cumsum(counts)])

@@ -23,6 +23,7 @@ from .blocks import BLOCK_SCHEMES, BlockPlan
 from .counter import MAX_OBSERVATIONS, CounterPlan
 from .given import CompletePlan, GivenPlan, PartitionPlan
 from .plan import BootstrapPlan, ResamplingPlan, SubsetPlan
+from .tiles import TILE_ROWS, TILE_SUBSETS
 from .weighted import WEIGHTINGS, ConditionalPoissonPlan, ImportancePlan, WeightedPlan, check_probabilities
 
 _DRAWN: dict[str, type[SubsetPlan | BootstrapPlan | PartitionPlan | BalancedPlan]] = {
@@ -92,6 +93,7 @@ def make_plan(
     """
     n = check_int(n_observations, "n_observations")
     check_choice(statistic, "statistic", STATISTICS)
+    check_memory(n / TILE_ROWS * TILE_SUBSETS, "n_observations", n)  # how a tile is split over the rows
     k = resolve_subsample_size(subsample_size, n)
     _check_options(statistic, k, probabilities, weighting, block_length)
     _check_sampler(sampler, statistic, n, probabilities)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._core.typing import ArrayLike
-from .._core.validation import check_array, check_length
+from .._core.validation import check_array, check_choice, check_length, check_names, check_real
 from .estimate import ESTIMATE, PLUG_IN, _axes, _tidy
 
 if TYPE_CHECKING:
@@ -56,14 +56,17 @@ def plot_witnesses(
     values, low, high = (
         check_array(x, n, ndim=1) for x, n in ((values, "values"), (low, "low"), (high, "high"))
     )
+    names = check_names(names, "names")
     check_length(len(values), len(names), "values", "names")
+    if headline is not None:
+        check_choice(headline, "headline", names)
     for place, (name, value, a, b) in enumerate(zip(names, values, low, high, strict=True)):
         color = ESTIMATE if name == headline else PLUG_IN
         ax.plot([a, b], [place, place], color=color, linewidth=2.2, solid_capstyle="butt")
         ax.plot([value], [place], marker="o", color=color, markersize=6)
         if name == headline:
             ax.axvline(value, color=color, linewidth=0.6, linestyle=":")
-    ax.set_yticks(range(len(names)), list(names))
+    ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlabel("value of the policy")
     drawn: Axes = _tidy(ax, grid="x")
@@ -97,7 +100,7 @@ def plot_returns(returns: ArrayLike, *, value: float | None = None, ax: Axes | N
     returns = check_array(returns, "returns", ndim=1)
     ax.hist(returns, bins=int(np.clip(np.sqrt(len(returns)) * 2, 5, 60)), color=ESTIMATE, alpha=0.75)
     if value is not None:
-        ax.axvline(value, color="black", linewidth=1.0)
+        ax.axvline(check_real(value, "value"), color="black", linewidth=1.0)
     ax.set_xlabel("discounted return as logged")
     ax.set_ylabel("episodes")
     drawn: Axes = _tidy(ax)

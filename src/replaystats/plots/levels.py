@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._core.typing import ArrayLike
-from .._core.validation import check_array, check_length
+from .._core.validation import check_array, check_length, check_names
+from .estimate import _axes
 from .style import COLOURS, Axes, new_figure
 
 
@@ -36,14 +37,18 @@ def plot_levels(
     >>> [tick.get_text() for tick in ax.get_yticklabels()]
     ['red', 'blue']
     """
-    value, low, high = (check_array(part, "value", ndim=1) for part in (value, low, high))
+    names = check_names(names, "names")
+    value, low, high = (
+        check_array(part, name, ndim=1) for part, name in ((value, "value"), (low, "low"), (high, "high"))
+    )
     check_length(len(value), len(names), "value", "names")
     if ax is None:
         ax = new_figure(size=(5.0, max(2.0, 0.9 + 0.28 * len(names))))[1][0, 0]
+    ax = _axes(ax)
     rows = np.arange(len(names))
     ends = np.maximum([value - low, high - value], 0.0)
     ax.errorbar(value, rows, xerr=ends, fmt="o", color=COLOURS["U"], markersize=4, linewidth=1.2)
-    ax.set_yticks(rows, [str(name)[:30] for name in names])
+    ax.set_yticks(rows, [name[:30] for name in names])
     ax.invert_yaxis()
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="x", linewidth=0.3, alpha=0.6)

@@ -36,7 +36,7 @@ class TableView:
 
     def resolve(self, wanted: str | Sequence[str] | None, argument: str, hint: str = "") -> list[str]:
         """Return the columns that `wanted` names; a name with ``*`` stands for all that match, in order."""
-        names = [wanted] if isinstance(wanted, str) else list(wanted or ())
+        names = [wanted] if isinstance(wanted, str) else _listed(wanted, argument)
         found: list[str] = []
         for name in names:
             matches = fnmatch.filter(self.names, name) if "*" in str(name) else [name]
@@ -48,6 +48,17 @@ class TableView:
                 rule = "a choice of distinct columns whose names are unique"
                 raise ValueError(must_be(argument, rule, f"{name!r} twice"))
         return found
+
+
+def _listed(wanted: Any, argument: str) -> list[Any]:
+    """Return several names of columns as a list; they may be numbers in a table without a header."""
+    if wanted is None:
+        return []
+    is_list = isinstance(wanted, (list, tuple)) or getattr(wanted, "ndim", 0) == 1
+    names = list(wanted) if is_list else []
+    if not is_list or not all(isinstance(name, (str, numbers.Real)) for name in names):
+        raise TypeError(must_be(argument, "the name of a column, or a list of names", repr(wanted)))
+    return names
 
 
 # ---------------------------------------------------------------- opening

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_choice
+from .._core.validation import check_choice, check_real
 from ..data.trajectories import Trajectories
 from ._columns import Column, as_booleans, as_floats, as_numbers_or_names, is_integer, open_table
 from ._list_columns import from_list_columns, holds_lists, spread_vectors
@@ -114,6 +114,8 @@ def from_table(
         return Trajectories.concatenate([from_table(file, **options) for file in _files_like(str(table))])
     check_choice(final_states, "final_states", FINAL_STATES)
     check_choice(gaps, "gaps", GAPS)
+    if dt is not None:
+        check_real(dt, "dt", low=0.0, closed="right")
     if dt is not None and time is not None:
         raise ValueError(must_be("dt", "None when `time` is given", dt, "The times give it."))
     view = open_table(table)
@@ -129,6 +131,9 @@ def from_table(
         "next_states": view.resolve(next_states, "next_states"),
         "behavior_probability": view.resolve(behavior_probability, "behavior_probability"),
     }
+    for role, given in (("actions", actions), ("next_states", next_states)):
+        if given is not None and not wanted[role]:
+            raise ValueError(must_be(role, "names of columns, or None", "no name"))
     loaded = view.load(list(dict.fromkeys(name for names in wanted.values() for name in names)))
     columns = _Columns({role: {name: loaded[name] for name in names} for role, names in wanted.items()})
     if columns.n_rows == 0:

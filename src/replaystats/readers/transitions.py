@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.arrays import to_numpy
+from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, IntArray
 from .._core.validation import as_columns, check_choice, check_known, check_length
@@ -141,8 +141,10 @@ def from_vector(
     array([2, 1])
     """
     mode = check_choice(autoreset, "autoreset", ("next_step", "same_step", "disabled"))
-    seen = to_numpy(observations)
-    ended, cut = to_numpy(terminated), to_numpy(truncated)
+    seen = as_array(observations, "observations")
+    ended, cut = as_array(terminated, "terminated"), as_array(truncated, "truncated")
+    if rewards is None:
+        raise TypeError(must_be("rewards", "an array of shape (T, N)", None))
     if ended.ndim != 2 or ended.dtype != np.bool_ or cut.dtype != np.bool_ or cut.shape != ended.shape:
         got = f"{ended.dtype} of shape {ended.shape} and {cut.dtype} of shape {cut.shape}"
         raise ValueError(must_be("terminated and truncated", "booleans of shape (T, N)", got))
@@ -153,13 +155,17 @@ def from_vector(
     following = seen[1:].copy()
     real = np.ones(done.shape, dtype=np.bool_)
     if mode == "next_step":
+        if final_observations is not None:
+            hint = "`observations` hold them."
+            rule = f'None with autoreset="{mode}"'
+            raise ValueError(must_be("final_observations", rule, type(final_observations).__name__, hint))
         for t in range(1, len(done)):
             real[t] = ~(done[t - 1] & real[t - 1])  # the reset, whose flags mean nothing
     elif done.any():
         if final_observations is None:
             hint = 'They are in info["final_obs"] where info["_final_obs"] is set.'
             raise ValueError(must_be("final_observations", f'given where autoreset="{mode}"', None, hint))
-        final = to_numpy(final_observations)
+        final = as_array(final_observations, "final_observations")
         if final.shape != following.shape:
             raise ValueError(must_be("final_observations", f"of shape {following.shape}", final.shape))
         following[done] = final[done]
@@ -168,7 +174,7 @@ def from_vector(
     def flat(values: ArrayLike | None, name: str) -> np.ndarray | None:
         if values is None:
             return None
-        array = to_numpy(values)
+        array = as_array(values, name)
         if array.shape[:2] != done.shape:
             raise ValueError(must_be(name, f"of shape (T, N, ...) = {done.shape}", f"shape {array.shape}"))
         by_copy = array.swapaxes(0, 1).reshape(done.size, -1)[real_by_copy]

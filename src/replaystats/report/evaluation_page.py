@@ -203,7 +203,7 @@ def _figures(found: Evaluation) -> list[dict[str, str]]:
         [w.value for w in found.witnesses],
         [w.interval.low for w in found.witnesses],
         [w.interval.high for w in found.witnesses],
-        headline=found.method,
+        headline=found.method if found.method in names else None,
     )
     return [
         {
