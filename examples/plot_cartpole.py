@@ -59,7 +59,9 @@ basis = rs.basis.Standardized(rs.basis.RandomFourier(150, gamma=0.1, intercept=T
 settings = {"discount": DISCOUNT, "solver": rs.solvers.Ridge(1.0), "n_resamples": 50, "random_state": 0}
 model = rs.LSTD(basis, **settings).fit(data)
 cut = rs.Trajectories(
-    np.split(data.states, data.offsets[1:-1]), rewards=np.split(data.rewards, data.step_offsets[1:-1])
+    np.split(data.states, data.offsets[1:-1]),
+    rewards=np.split(data.rewards, data.step_offsets[1:-1]),
+    terminated=False,
 )
 mistaken = rs.LSTD(basis, **settings).fit(cut)
 nrmse = {}

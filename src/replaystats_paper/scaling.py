@@ -61,7 +61,7 @@ def sizes(method: str, n: int) -> dict[str, int]:
     Examples
     --------
     >>> sizes("claimed", 500), sizes("claimed", 16_000)
-    ({'B': 1216, 'k': 14, 'q': 14}, {'B': 339396, 'k': 21, 'q': 21})
+    ({'B': 1216, 'k': 14, 'q': 14}, {'B': 339364, 'k': 21, 'q': 21})
     """
     if method in ("claimed", "exact"):
         small = math.ceil(6 * n ** (1 / 8))

@@ -67,11 +67,12 @@ def test_the_answer_is_that_of_the_library(folder):
     )
     basis = rs.basis.Standardized(rs.basis.Polynomial(2, dimension=2, family="hermite"))
     model = rs.LSTD(basis, discount=0.9, n_resamples=100, random_state=0).fit(data)
-    points = np.array([[point["state"]["x"], point["state"]["v"]] for point in answer["points"]])
-    assert [point["value"] for point in answer["points"]] == model.predict(points).tolist()
-    assert answer["data"] == {
-        "episodes": 150, "steps": 1200, "terminated": 0, "state": ["x", "v"], "dt": None
-    }  # fmt: skip
+    points = np.array(
+        [[point["state"]["x"], point["state"]["v"]] for point in answer["value_function"]["points"]]
+    )
+    assert [point["value"] for point in answer["value_function"]["points"]] == model.predict(points).tolist()
+    assert answer["data"] == {"episodes": 150, "steps": 1200, "terminated": 0, "dt": None}
+    assert answer["value"] == rs.evaluate(data, discount=0.9, basis=basis, random_state=0).value
 
 
 def test_the_true_value_is_found(folder):
@@ -80,7 +81,7 @@ def test_the_true_value_is_found(folder):
     A, Q, P = np.array([[1.0, 0.1], [-0.2, 0.9]]), np.diag([1.0, 0.1]), np.zeros((2, 2))
     for _ in range(500):
         P = Q + 0.9 * A.T @ P @ A
-    for point in answer["points"]:
+    for point in answer["value_function"]["points"]:
         s = np.array([point["state"]["x"], point["state"]["v"]])
         assert point["value"] == pytest.approx(-s @ P @ s, abs=1e-8)
 
@@ -103,6 +104,6 @@ def test_the_report_opens_in_a_browser(folder, tmp_path, width):
     assert seen["width"] == width
     assert seen["overflow"] <= 0
     assert seen["answer"] == answer["sentence"]
-    assert seen["verdict"] in ("interval holds", "interval withheld")
+    assert seen["verdict"] == f"rests on {answer['rests_on']}"  # without noise nothing speaks against it
     assert seen["pictures"] == seen["drawn"] >= 5
     assert seen["requests"] == 0

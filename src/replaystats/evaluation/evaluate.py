@@ -36,6 +36,9 @@ MODEL_ERROR, NOTICED = 0.05, 0.125
 MUCH_WIDER = 1.5
 Model = LinearModel | CountModel
 
+# A model may miss the robust value by this share of its standard error, and by rounding.
+IMMATERIAL, ROUNDING = 1e-3, 1e-9
+
 
 def evaluate(
     data: Trajectories,
@@ -255,7 +258,9 @@ class _Work:
         problem, model = self.problem, self.model
         p_value = float("nan")
         if self.robust is not None:
-            p_value = self.robust.minus(model.at_start).p_value()
+            # Where data have no noise, rounding alone would be significant.
+            rounding = IMMATERIAL * self.robust.standard_error + ROUNDING * abs(self.robust.value)
+            p_value = self.robust.minus(model.at_start).p_value(negligible=rounding)
         self._judge_model(p_value)
         headline, found, rests_on, objections = self._headline()
         ends = self._ends()

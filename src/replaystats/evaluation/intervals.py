@@ -65,8 +65,10 @@ class LeftOut:
         """Return the difference; both left out the same groups, so that it is paired."""
         return LeftOut(self.value - other.value, self.replicates - other.replicates)
 
-    def p_value(self) -> float:
-        """Of the hypothesis that the number is 0."""
+    def p_value(self, negligible: float = 0.0) -> float:
+        """Of the hypothesis that the number is 0; up to `negligible` nobody minds that it is not."""
+        if abs(self.value) <= negligible:
+            return 1.0
         if self.standard_error == 0.0:
             return 1.0 if self.value == 0.0 else 0.0
         return float(2.0 * stats.t.sf(abs(self.value) / self.standard_error, self.degrees_of_freedom))

@@ -92,7 +92,7 @@ def choose_grouping(
     >>> X = rng.normal(size=(20_000, 60))
     >>> moments = FactoredMoments(X, X, X[:, 0], np.arange(20_001))
     >>> choose_grouping(moments, 500, rng=0)
-    Grouping(20000 observations in 100 groups: 500 subsets of single observations cost 250 times the plug-in)
+    Grouping(20000 observations in 100 groups: 500 subsets of single observations cost 500 times the plug-in)
     >>> choose_grouping(FactoredMoments(X[:200], X[:200], X[:200, 0], np.arange(201)), 500) is None
     True
     """
