@@ -77,7 +77,7 @@ _OPTIONS = {
     "rng": "--seed",
 }
 _ASSIGNED = re.compile(r"\b(\w+)=(\"?)([\w.]+)\2")
-_QUOTED = re.compile(r"`(\w+)`")
+_QUOTED = re.compile(r"`(\w+)(:[^`]*)?`")
 
 
 def as_options(message: str) -> str:
@@ -96,12 +96,15 @@ def as_options(message: str) -> str:
         return _OPTIONS[name] if value == "True" else f"{_OPTIONS[name]} {value.lower()}"
 
     message = _ASSIGNED.sub(assigned, message)
-    return _QUOTED.sub(lambda match: f"`{_OPTIONS.get(match[1], match[1])}`", message)
+    return _QUOTED.sub(lambda match: f"`{_OPTIONS.get(match[1], match[1])}{match[2] or ''}`", message)
 
 
 @contextmanager
-def refusing(code: ExitCode) -> Iterator[None]:
-    """Turn what the library raises into one sentence and an exit code; a missing package is wrong usage."""
+def refusing(code: ExitCode, file: Path | None = None) -> Iterator[None]:
+    """Turn what the library raises into one sentence and an exit code; a missing package is wrong usage.
+
+    What is wrong with a `file` begins with its name: a script may have given many of them.
+    """
     try:
         yield
     except ImportError as error:
@@ -114,7 +117,10 @@ def refusing(code: ExitCode) -> Iterator[None]:
         SingularReplicateError,
         IntervalWithheldError,
     ) as error:
-        _refuse(as_options(str(error)), code, error)
+        message = as_options(str(error))
+        if file is not None and file.name not in message:
+            message = f"{file.name}: {message}"
+        _refuse(message, code, error)
 
 
 def _refuse(message: str, code: ExitCode, error: Exception) -> None:

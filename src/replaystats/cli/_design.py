@@ -140,7 +140,7 @@ class Design:
             if self.missing == "drop":
                 _add(problems, np.flatnonzero(missing), f"{part.name} missing")
             if len(rows) and self.unknown == "raise":
-                got = repr(column.iloc[int(rows[0])])
+                got = repr(column.tolist()[int(rows[0])])
                 rule = "one of TRAIN's categories" if part.levels else "numbers, as in TRAIN"
                 refused.append(must_be(f"column {part.name}", rule, got, "Or use --unknown other."))
             elif self.unknown == "drop":
@@ -175,6 +175,8 @@ def _reason_to_leave_out(column: Column) -> str:
     if levels == 1 and len(values) == n:
         return f"it is the same in every row ({values.iloc[0]})"
     if is_number(column):
+        if not np.isfinite(numbers_of(column)[0]).any():
+            return "it holds no finite number"
         whole = column.to_numpy(dtype=np.float64, na_value=np.nan)
         if n > 10 and levels == n and np.array_equal(np.sort(whole), whole.min() + np.arange(n)):
             return "it numbers the rows"
@@ -193,7 +195,7 @@ def _part(column: Column, missing: str, notes: list[str]) -> Part:
     if is_number(column) or is_mostly_numbers(column):
         values, unread = numbers_of(column)
         if unread.any():
-            first = column.iloc[int(np.argmax(unread))]
+            first = column.tolist()[int(np.argmax(unread))]
             notes.append(
                 f"Column {name}: {int(unread.sum())} entries, such as {first!r}, are no numbers: missing."
             )

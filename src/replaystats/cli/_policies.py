@@ -108,6 +108,10 @@ def _table(path: Path, names: tuple[str, ...], option: str) -> tuple[FloatArray,
         np.stack([as_floats(loaded[n], f'{option}: "{n}"') for n in part], axis=1)
         for part in (states, others)
     ]
+    both = np.concatenate(columns, axis=1)
+    if not len(both) or not np.isfinite(both).all():
+        got = f"{np.count_nonzero(~np.isfinite(both))} missing or infinite values in {len(both)} rows"
+        raise ValueError(must_be(option, "a table of states without missing values", got))
     return columns[0], columns[1]
 
 

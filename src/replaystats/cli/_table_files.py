@@ -11,7 +11,8 @@ import numpy as np
 
 from .._core.errors import must_be, require_extra
 from .._core.typing import BoolArray, FloatArray
-from ..readers._columns import no_such_name
+from ..data.storage import read_parquet
+from ..readers._columns import naming, no_such_name
 
 Frame = Any  # a pandas DataFrame
 Column = Any  # a pandas Series
@@ -29,10 +30,11 @@ def read_frame(path: Path) -> Frame:
     endings = [ending.lower() for ending in path.suffixes]
     if path.is_dir() or endings[-1:] in ([".parquet"], [".pq"]):
         require_extra("pyarrow", extra="io", purpose="Reading Parquet")
-        frame = pandas.read_parquet(path)
+        frame = read_parquet(pandas.read_parquet, path)
     elif ".csv" in endings or ".tsv" in endings:
-        separator = _separator(path)
-        frame = pandas.read_csv(path, sep=separator)
+        with naming(path, reader="pandas"):
+            separator = _separator(path)
+            frame = pandas.read_csv(path, sep=separator)
         if separator != ",":  # where commas do not separate, they may be decimal points
             frame = frame.apply(_with_points)
     else:
@@ -52,7 +54,7 @@ def check_columns(frame: Frame, wanted: list[str], option: str) -> None:
 
 
 def numbers_of(column: Column) -> tuple[FloatArray, BoolArray]:
-    """Return a column as numbers, and which entries are written but cannot be read as one.
+    """Return a column as numbers, and which entries are written but cannot be read as a finite one.
 
     Examples
     --------
@@ -62,13 +64,13 @@ def numbers_of(column: Column) -> tuple[FloatArray, BoolArray]:
     """
     pandas = require_extra("pandas", extra="io", purpose="Reading a table")
     if is_number(column):
-        return column.astype("float64").to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(
-            len(column), bool
-        )
+        values = column.astype("float64").to_numpy(dtype=np.float64, na_value=np.nan)
+        return np.where(np.isinf(values), np.nan, values), np.isinf(values)
     text = column.astype("string").str.replace(_DECORATION, "", regex=True)
     grouped = text.str.match(_THOUSANDS).fillna(False)
     text = text.mask(grouped, text.str.replace(",", "", regex=False))
     values = pandas.to_numeric(text, errors="coerce").astype("float64").to_numpy(na_value=np.nan)
+    values = np.where(np.isinf(values), np.nan, values)
     return values, np.asarray(np.isnan(values) & column.notna().to_numpy())
 
 

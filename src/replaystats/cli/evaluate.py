@@ -125,7 +125,7 @@ def evaluate(
         if points is None and settings.asks_for_a_function:
             points = typical_states(log.data, seed)
     with working("Estimating"):
-        found, comparison = _evaluate(log, settings, confidence, compare=compare is not None)
+        found, comparison = _evaluate(data, log, settings, confidence, compare=compare is not None)
         function = None
         if points is not None:
             with refusing(ExitCode.USAGE):
@@ -150,17 +150,18 @@ def evaluate(
 def _with_policies(log: Log, policy: str | None, compare: str | None) -> Log:
     """Read the policies that did not stand in the log itself."""
     changed: dict[str, Any] = {}
-    with refusing(ExitCode.USAGE):
-        if policy is not None and log.policy is None:
+    if policy is not None and log.policy is None:
+        with refusing(ExitCode.USAGE, Path(policy.removeprefix("greedy:"))):
             changed["policy"] = read_policy(policy, log.names, "--policy")
-        if compare not in (None, "log") and log.compare is None:
-            assert compare is not None
+    if compare not in (None, "log") and log.compare is None:
+        assert compare is not None
+        with refusing(ExitCode.USAGE, Path(compare.removeprefix("greedy:"))):
             changed["compare"] = read_policy(compare, log.names, "--compare")
     return replace(log, **changed)
 
 
 def _evaluate(
-    log: Log, settings: Settings, level: float, *, compare: bool
+    source: Path, log: Log, settings: Settings, level: float, *, compare: bool
 ) -> tuple[Evaluation, Comparison | None]:
     notes: list[str] = []
     with noting(notes), refusing(ExitCode.USAGE):
@@ -171,7 +172,7 @@ def _evaluate(
         if settings.basis != "auto":
             given["basis"] = basis_named(settings.basis, log.data.states)
             given["basis"].fit(log.data.states, settings.seed)  # a basis that cannot be is wrong usage
-    with noting(notes), refusing(ExitCode.DATA):
+    with noting(notes), refusing(ExitCode.DATA, source):
         comparison = compare_policies(log.data, log.policy, log.compare, **given) if compare else None
         found = evaluate_policy(log.data, log.policy, **given) if comparison is None else comparison.first
     return replace(found, notes=(*found.notes, *notes)), comparison

@@ -164,16 +164,17 @@ def _regress(
         with refusing(ExitCode.DATA):
             frame = read_frame(train)
             asked = None if test is None else read_frame(test)
-        with refusing(ExitCode.USAGE):
+        with refusing(ExitCode.USAGE, train):
             used = _used_columns(frame, target, *columns)
-        with refusing(ExitCode.DATA):
+        with refusing(ExitCode.DATA, train):
             design = Design.of(frame, used, missing=rules[0], unknown=rules[1])
             notes += design.notes
+            X, y = _training(frame, target, design, notes)
+        with refusing(ExitCode.DATA, test):
             if asked is not None:
                 check_columns(asked, [*design.columns, *columns[2]], "--predict")
-            X, y = _training(frame, target, design, notes)
             new = None if asked is None else design.matrix(asked)
-    with working("Fitting"), noting(notes), refusing(ExitCode.DATA):
+    with working("Fitting"), noting(notes), refusing(ExitCode.DATA, train):
         model.fit(X, y)
         score = _score(model)
         curve = model.oob_curve() if model.method_ == "subsets" else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import numbers
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -108,12 +109,12 @@ def _open_file(path: Path) -> TableView:
         )
     if ".csv" in endings:
         csv = require_extra("pyarrow.csv", extra="io", purpose="Reading CSV")
-        with _naming(path), csv.open_csv(path) as reader:  # reads one block: enough for the header
+        with naming(path), csv.open_csv(path) as reader:  # reads one block: enough for the header
             names = reader.schema.names
         return TableView(names, lambda wanted: _load_csv(csv, path, wanted))
     if any(ending in (".jsonl", ".ndjson") for ending in endings):
         reader = require_extra("pyarrow.json", extra="io", purpose="Reading JSON lines")
-        with _naming(path, "JSON lines"):
+        with naming(path, "JSON lines"):
             return _view_of_arrow(reader.read_json(path))
     rule = "a file that ends in .parquet, .pq, .csv, .csv.gz or .jsonl, or a folder of Parquet files"
     raise ValueError(
@@ -123,18 +124,20 @@ def _open_file(path: Path) -> TableView:
 
 def _load_csv(csv: Any, path: Path, wanted: list[str]) -> dict[str, Column]:
     options = csv.ConvertOptions(include_columns=wanted)
-    with _naming(path):
+    with naming(path):
         return _load_arrow(csv.read_csv(path, convert_options=options), wanted)
 
 
 @contextmanager
-def _naming(path: Path, kind: str = "CSV") -> Iterator[None]:
-    """Say which file cannot be read, and in which row; Arrow says only the second."""
+def naming(path: Path, kind: str = "CSV", reader: str = "Arrow") -> Iterator[None]:
+    """Say which file cannot be read, and in which row; the reader says only the second."""
     try:
         yield
-    except (OSError, ValueError, UnicodeDecodeError) as error:
+    except (FileNotFoundError, PermissionError):
+        raise
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else "it is empty"
-        hint = f"Arrow says: {reason}."
+        hint = f"{reader} says: {reason}."
         raise ValueError(must_be("table", f"a readable file of {kind}", f'"{path}"', hint)) from error
 
 

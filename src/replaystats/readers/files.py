@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -201,7 +203,9 @@ def _load_hdf5(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, A
         raise ValueError(must_be("path", "an HDF5 file", got)) from error
 
 
-def _load(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, Any]:
+@contextmanager
+def open_npz(path: str | PathLike[str]) -> Iterator[Any]:
+    """Open an archive of arrays; anything else is refused."""
     with Path(path).open("rb") as stream:
         try:
             file = np.load(stream, allow_pickle=False)
@@ -212,6 +216,11 @@ def _load(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, Any]:
         if not isinstance(file, np.lib.npyio.NpzFile):
             hint = "Save it with numpy.savez(path, states=...)."
             raise ValueError(must_be("path", "an .npz file", "a single array", hint))
+        yield file
+
+
+def _load(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, Any]:
+    with open_npz(path) as file:
         return {role: _array(file, role, name, path) for role, name in wanted.items()}
 
 

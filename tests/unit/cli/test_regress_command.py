@@ -307,3 +307,18 @@ def test_decimal_commas_where_semicolons_separate(tmp_path):
     (tmp_path / "t.csv").write_text("a;b\n1,5;2\n1.000,25;3\n")
     frame = read_frame(tmp_path / "t.csv")
     assert_array_equal(numbers_of(frame["a"])[0], [1.5, 1000.25])
+
+
+@pytest.mark.parametrize("column", [pd.Series([1.0, np.inf, 3.0]), pd.Series(["$1", "inf", "$3"])])
+def test_an_infinite_entry_is_no_number_and_noted(column):
+    values, unread = numbers_of(column)
+    assert_array_equal(values, [1.0, np.nan, 3.0])
+    assert_array_equal(unread, [False, True, False])
+
+
+def test_an_infinite_entry_is_filled_in_like_a_missing_one():
+    design = Design.of(pd.DataFrame({"x": [1.0, np.inf, 3.0], "z": [np.inf, -np.inf, np.inf]}), ["x", "z"])
+    assert design.columns == ("x",)
+    assert "such as inf, are no numbers: missing" in " ".join(design.notes)
+    assert "Column z is left out: it holds no finite number." in design.notes
+    assert_array_equal(design.matrix(pd.DataFrame({"x": [-np.inf]})).X, [[2.0]])
