@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .._core.files import write_text
+from .._core.text import visible
 from .._core.validation import check_choice, check_real
 from ..evaluation import Comparison, Evaluation
 from ..evaluation import compare as compare_policies
@@ -254,5 +255,7 @@ def _table(title: str, header: list[str]) -> Table:
     table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
     for i, name in enumerate(header):
         last = i == len(header) - 1 and not name
-        table.add_column(escape(name), justify="left" if i == 0 or last else "right", overflow="fold")
+        table.add_column(
+            escape(visible(name)), justify="left" if i == 0 or last else "right", overflow="fold"
+        )
     return table

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import must_be, require_extra
+from .._core.text import visible
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_int, check_length, check_real, check_text
 from .style import COLOURS, Axes, Figure, new_figure
@@ -307,6 +308,11 @@ def plot_fit(
 def embed_figure(figure: Figure) -> str:
     """Return a figure as a data address (SVG with real text, so that it stays sharp and small)."""
     matplotlib = require_extra("matplotlib", extra="plot", purpose="Drawing a figure")
+    from matplotlib.text import Text
+
+    for label in figure.findobj(Text):  # names of columns are text, whatever they hold
+        label.set_text(visible(label.get_text()))
+        label.set_parse_math(False)
     stream = io.BytesIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "replaystats"}):
         figure.savefig(stream, format="svg", dpi=150, metadata={"Date": None})

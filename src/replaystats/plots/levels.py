@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .._core.text import visible
 from .._core.typing import ArrayLike
 from .._core.validation import check_array, check_length, check_names
 from .estimate import _axes
@@ -48,7 +49,7 @@ def plot_levels(
     rows = np.arange(len(names))
     ends = np.maximum([value - low, high - value], 0.0)
     ax.errorbar(value, rows, xerr=ends, fmt="o", color=COLOURS["U"], markersize=4, linewidth=1.2)
-    ax.set_yticks(rows, [name[:30] for name in names])
+    ax.set_yticks(rows, [visible(name)[:30] for name in names])
     ax.invert_yaxis()
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="x", linewidth=0.3, alpha=0.6)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core.errors import require_extra
+from .._core.text import visible
 from .tables import duration, percent, significant
 
 
@@ -27,7 +28,7 @@ def render(template: str, context: dict[str, Any], *, package: str = __package__
         Whose folder `templates` is looked into first; what it does not have comes from this package's, the
         style of the pages for example.
     """
-    jinja2 = require_extra("jinja2", extra="experiments", purpose="The HTML report")
+    jinja2 = require_extra("jinja2", extra="cli", purpose="The HTML report")
     folders = [resources.files(name) / "templates" for name in (package, __package__)]
 
     def text_of(name: str) -> str:
@@ -43,7 +44,7 @@ def render(template: str, context: dict[str, Any], *, package: str = __package__
     )
     environment.filters.update(significant=significant, percent=percent, duration=duration)
     environment.globals["include_raw"] = lambda name: jinja2.utils.markupsafe.Markup(text_of(name))
-    return str(environment.get_template(template).render(context))
+    return visible(str(environment.get_template(template).render(context)))
 
 
 def embed_picture(path: Path) -> str:

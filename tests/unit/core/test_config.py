@@ -19,6 +19,7 @@ from replaystats._core.config import (
     run_with,
 )
 from replaystats.engine import JoblibExecutor, SerialExecutor, make_executor
+from support.workers import budget_of
 
 SMALL = 2**21
 
@@ -28,10 +29,6 @@ def as_before():
     before = rs.get_config()
     yield
     assert rs.get_config() == before, "a test left its settings behind"
-
-
-def budget_of(_):
-    return memory_budget()
 
 
 def test_settings_of_a_new_session():

@@ -12,19 +12,9 @@ from typer.testing import CliRunner
 import replaystats as rs
 from replaystats_paper.study import definition, jumping, run, shipped, sources
 from replaystats_paper.study_command import run_study_file
+from support.workers import draw, mean_of_subsets
 
 POINTS, TRUTH = np.array([[0.5], [-1.0]]), np.array([0.5, -1.0])
-
-
-def draw(n, rng):
-    X = rng.normal(size=(n, 1))
-    return X, X[:, 0] + rng.normal(size=n)
-
-
-def mean_of_subsets(X, y, points, rng, n, B, k):
-    rows = rng.integers(n, size=(B, k))
-    slopes = (X[rows, 0] * y[rows]).sum(axis=1) / (X[rows, 0] ** 2).sum(axis=1)
-    return slopes.mean() * points[:, 0]
 
 
 ESTIMATORS = {
