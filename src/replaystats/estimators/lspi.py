@@ -24,13 +24,13 @@ from ..moments import ActionFeatures, FactoredMoments
 from ..moments.factored import choose_form
 from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions, in_blocks
 from ..moments.rewards import RewardLike, step_rewards
-from ..moments.steps import DiscountLike, step_discounts
+from ..moments.steps import DiscountLike, check_log, step_discounts
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Solver
 from ._policy_iteration import GreedyPolicy, PolicyIteration, iterate_policies
 from .base import Replayed, is_auto
 from .lstd_q import LSTDQ
-from .policy import PolicyValue, check_policy_data
+from .policy import PolicyValue
 
 EVALUATIONS = ("replay", "plug_in")
 
@@ -203,7 +203,7 @@ class LSPI(Replayed):
         """
         self._check_parameters()
         self._forget()
-        check_policy_data(data, self.basis)
+        check_log(data, self.basis)
         check_choice(self.evaluation, "evaluation", EVALUATIONS)
         max_iter = check_int(self.max_iter, "max_iter")
         tol = check_real(self.tol, "tol", low=0.0)

@@ -28,7 +28,7 @@ from ..moments import FactoredMoments, HeldMoments
 from ..moments.groups import MOST_GROUPS, deal
 from ..moments.rewards import step_rewards
 from ..moments.sparse import SparseMoments
-from ..moments.steps import DiscountLike, step_discounts
+from ..moments.steps import DiscountLike, check_log, step_discounts
 from .moments import ReplayedMoments
 
 # Visited states at which Monte-Carlo noise is looked at.
@@ -62,7 +62,7 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _prepare(self, data: Any, rng: np.random.Generator | None) -> None:
         """Check the data, settle the basis (unless it is settled), and remember where the data lie."""
-        check_policy_data(data, self.basis)
+        check_log(data, self.basis)
         points = self._places(data)
         if rng is not None:
             self._rewards_seen: tuple[float, float] | None = None
@@ -105,7 +105,7 @@ class PolicyEvaluation(ReplayedMoments):
         Feng, Li and Liu (2019), A kernel loss for solving the Bellman equation, NeurIPS.
         """
         check_is_fitted(self)
-        check_policy_data(data, self.basis)
+        check_log(data, self.basis)
         theta = np.asarray(self.estimate_.theta)
         steps = self._steps(data)
         errors = self._step_weights(data, steps) * (steps.response - steps.right @ theta)
@@ -273,13 +273,3 @@ def mean_features(features: FloatArray, weights: ArrayLike | None) -> FloatArray
             raise ValueError(must_be("weights", "non-negative and not all zero", got))
     mean: FloatArray = np.average(features, axis=0, weights=weights)
     return mean[None]
-
-
-def check_policy_data(data: Any, basis: Any) -> None:
-    """Raise unless `data` is Trajectories and `basis` a Basis."""
-    if not isinstance(data, Trajectories):
-        hint = "Wrap the arrays: rs.Trajectories(states, rewards, dt=...)."
-        raise TypeError(must_be("data", "a Trajectories", type(data).__name__, hint))
-    if not isinstance(basis, Basis):
-        hint = "For example rs.basis.Fourier(4); a function goes into rs.basis.FunctionBasis."
-        raise TypeError(must_be("basis", "a Basis", type(basis).__name__, hint))

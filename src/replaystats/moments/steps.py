@@ -20,8 +20,9 @@ ImportanceLike: TypeAlias = "Callable[[FloatArray, np.ndarray | None], ArrayLike
 
 def check_log(data: Trajectories, basis: Basis) -> None:
     """Raise unless the moments of values are asked for a log and a basis."""
-    check_instance(data, "data", Trajectories, "Read your log with rs.readers, or make one of arrays.")
-    check_instance(basis, "basis", Basis, "For example rs.basis.Fourier(4).")
+    check_instance(data, "data", Trajectories, "Wrap the arrays: rs.Trajectories(states, rewards, dt=...).")
+    hint = "For example rs.basis.Fourier(4); a function goes into rs.basis.FunctionBasis."
+    check_instance(basis, "basis", Basis, hint)
 
 
 def step_discounts(
