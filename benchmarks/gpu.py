@@ -20,7 +20,7 @@ import torch
 import replaystats as rs
 from replaystats.inference import replay_variance
 from replaystats.kernel.device import kernel_ridge_on_device
-from replaystats.solvers.truncated import DEFAULT_RCOND, truncated_solve
+from replaystats.solvers.direct import DEFAULT_RCOND, truncated_solve
 
 GRID = np.linspace(-np.pi, np.pi, 50)
 REPETITIONS = 50

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._core.arrays import like, to_numpy
-from ._core.capabilities import LIBRARIES, takes_arrays_of
+from ._core.arrays import LIBRARIES, like, takes_arrays_of, to_numpy
 from ._core.errors import SingularReplicateError, must_be
 from ._core.typing import ArrayLike, FloatArray
 from ._core.validation import check_bool, check_choice, check_length, check_real

@@ -4,9 +4,9 @@ A command or a study of your own speaks like the built-in ones when it uses thes
 wrong argument, the same rounding, the same self-contained pages.
 """
 
+from ._core.config import track
 from ._core.errors import must_be, require_extra
 from ._core.files import replacing, write_bytes, write_text
-from ._core.progress import track
 from ._core.random import as_generator, stream
 from ._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from ._core.validation import check_choice, check_int, check_length, check_real

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import replaystats as rs
-from replaystats._core.capabilities import capability_table
+from replaystats._core.arrays import capability_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "backends.md"
 

@@ -6,9 +6,10 @@ of an executor get the settings of the thread that gave them their work.
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -226,3 +227,22 @@ def _check_n_jobs(n_jobs: Any) -> int:
     if number == 0:
         raise ValueError(must_be("n_jobs", rule, number))
     return number
+
+
+Item = TypeVar("Item")
+
+
+def track(items: Iterable[Item], *, total: int, description: str) -> Iterator[Item]:
+    """Yield from `items`, drawing a bar with the remaining time when standard error is a terminal."""
+    if total < 2 or not get_config()["progress"] or not sys.stderr.isatty():
+        yield from items
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError:  # a bar is a courtesy: without rich the work goes on unseen
+        yield from items
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield from progress.track(items, total=total, description=description)

@@ -1,4 +1,4 @@
-"""Exceptions, warnings and the one sentence shape that every message has.
+"""Exceptions, warnings, the one sentence shape that every message has, and text that is safe to show.
 
 Messages read `` `name` must be <rule>; got <value>. <next step>`` so that a user sees what was
 wrong, what came in, and what to do.
@@ -7,6 +7,7 @@ wrong, what came in, and what to do.
 from __future__ import annotations
 
 import importlib
+import re
 from types import ModuleType
 
 
@@ -55,3 +56,18 @@ def require_extra(module: str, *, extra: str, purpose: str) -> ModuleType:
         package = module.partition(".")[0]
         msg = f"{purpose} needs the package `{package}`: pip install 'replaystats[{extra}]'."
         raise MissingExtraError(msg) from error
+
+
+# Characters that steer a terminal or turn the direction of what follows.
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    r"""Return text without the characters that nobody sees but that change what is seen.
+
+    Examples
+    --------
+    >>> visible("col\u202eumn \x1b[31m1")
+    'column [31m1'
+    """
+    return _STEERING.sub("", text)

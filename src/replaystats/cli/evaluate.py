@@ -10,8 +10,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from .._core.errors import visible
 from .._core.files import write_text
-from .._core.text import visible
 from .._core.validation import check_choice, check_real
 from ..evaluation import Comparison, Evaluation
 from ..evaluation import compare as compare_policies

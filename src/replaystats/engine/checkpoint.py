@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import json
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -13,6 +18,8 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.files import replacing
 from .._core.typing import BoolArray, FloatArray
+from ..moments import StreamedMoments
+from ..plans import ResamplingPlan
 
 
 class CheckpointError(OSError):
@@ -75,3 +82,122 @@ class Checkpoint:
             raise CheckpointError(
                 error.errno, f"The checkpoint {self.path} cannot be written: {reason}"
             ) from error
+
+
+# What tells one streamed problem from another: data, function, options and subsets, part by part.
+#
+# A checkpoint is only taken up by the run it belongs to. So its identity holds everything that decides the
+# sums, each part under a name that a refusal can say: blocks, files with size and time, moments of some rows,
+# the function with its source and what it has caught from around it, every option, and the plan.
+
+# Rows whose moments are compared, from each of the first, middle and last block.
+_SAMPLED_ROWS = 4
+
+
+def data_identity(moments: StreamedMoments) -> dict[str, str]:
+    """Return the identity of streamed moments, by part; nothing is looked at where no checkpoint is kept."""
+    if moments.checkpoint is None:
+        return {}
+    blocks = [(moments.source.label(i), int(rows)) for i, rows in enumerate(np.diff(moments.starts))]
+    found = {
+        "moments": repr(moments),
+        "blocks": _digest(repr(blocks).encode()),
+        "files": _files(moments.source),
+        "rows": _sampled_rows(moments),
+        "weights": describe(moments.weights),
+        "function": describe(moments.function),
+    }
+    return found | {f"option {name}": describe(value) for name, value in sorted(moments.options.items())}
+
+
+def plan_identity(plan: ResamplingPlan, first_tile: int) -> dict[str, str]:
+    """Return the plan's description and a digest of some of its draws: given subsets have no seed."""
+    draws = [drawn.astype("<i8").tobytes() for drawn in plan.draw(first_tile, 0).row_lists()]
+    return {"plan": f"{plan!r}, {_digest(*draws)}"}
+
+
+def describe(value: Any) -> str:
+    """Return text that is the same for the same value in another process, and another one for another value.
+
+    Functions count with their source, their defaults and what they have caught; objects with their state.
+
+    Examples
+    --------
+    >>> describe(0.9), describe(0.9) == describe(0.5)
+    ('0.9', False)
+    >>> def scaled(by):
+    ...     return lambda x: by * x
+    >>> describe(scaled(2.0)) == describe(scaled(3.0)), describe(scaled(2.0)) == describe(scaled(2.0))
+    (False, True)
+    """
+    if value is None or isinstance(value, str | bytes | int | float | complex):
+        return repr(value)
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
+        content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
+        return f"array {array.shape} {array.dtype} {_digest(content)}"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!r}: {describe(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(describe(part) for part in value) + "]"
+    if isinstance(value, partial):
+        return f"partial({describe(value.func)}, {describe(value.args)}, {describe(value.keywords)})"
+    if inspect.ismethod(value):
+        return f"{describe(value.__func__)} of {describe(value.__self__)}"
+    if inspect.isfunction(value):
+        return _function(value)
+    return _object(value)
+
+
+def _function(value: Any) -> str:
+    code = value.__code__
+    try:
+        body = inspect.getsource(value).encode()
+    except (OSError, TypeError):  # typed at a prompt
+        body = code.co_code + repr(code.co_names).encode()
+    constants = repr([c for c in code.co_consts if not inspect.iscode(c)]).encode()
+    caught = [describe(cell.cell_contents) for cell in value.__closure__ or ()]
+    defaults = describe([*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()])
+    name = f"{value.__module__}.{value.__qualname__}"
+    return f"{name} {_digest(body, constants)} with {caught} and {defaults}"
+
+
+def _object(value: Any) -> str:
+    """Return the type and the state of any other value; its address never counts."""
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
+    state = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    state |= getattr(value, "__dict__", {})
+    return f"{kind} {describe(state)}" if state else f"{kind} {value!r}".split(" at 0x")[0]
+
+
+def _files(source: Any) -> str:
+    """Return size and time of every file that the source reads."""
+    named = getattr(source, "files", None)
+    if named is None:
+        arrays = getattr(source, "arrays", None)
+        named = list(arrays.values()) if isinstance(arrays, Mapping) else [arrays]
+    paths = [Path(path) for path in named if isinstance(path, str | os.PathLike)]
+    stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths if path.exists()]
+    return _digest(repr(stats).encode())
+
+
+def _sampled_rows(moments: StreamedMoments) -> str:
+    """Return a digest of the moments of some rows of the first, the middle and the last block."""
+    content = []
+    for block in sorted({0, moments.n_blocks // 2, moments.n_blocks - 1}):
+        loaded = moments.load(block)
+        length = int(moments.starts[block + 1] - moments.starts[block])
+        for row in sorted({int(r) for r in np.linspace(0, length - 1, _SAMPLED_ROWS)}):
+            content.append(moments.rows_of(loaded, slice(row, row + 1), block).tobytes())
+    return _digest(*content)
+
+
+def _digest(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.arrays import LIBRARIES, takes_arrays_of
 from .._core.config import deprecated_memory_budget
 from .._core.errors import SingularReplicateError, must_be
 from .._core.typing import BoolArray, FloatArray, IntArray

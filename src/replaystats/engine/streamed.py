@@ -12,20 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._core.config import memory_budget
+from .._core.config import memory_budget, track
 from .._core.errors import must_be
 from .._core.exact import ExactGrid
-from .._core.progress import track
 from .._core.typing import BoolArray, FloatArray
 from ..data.blocks import PartitionError
 from ..moments import StreamedMoments
 from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_ROWS, TILE_SUBSETS
-from .checkpoint import Checkpoint, CheckpointError
-from .cost import gather_is_cheaper
-from .exact import add_products, bytes_per_row
+from .checkpoint import Checkpoint, CheckpointError, data_identity, describe, plan_identity
+from .exact import add_products, bytes_per_row, gather_is_cheaper
 from .executors import Executor, JoblibExecutor
-from .identity import data_identity, describe, plan_identity
 
 TASKS_PER_WORKER = 4
 # A task this large pays for its start and its result many times over; more tasks only make the progress

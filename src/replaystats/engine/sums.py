@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.arrays import is_foreign, to_numpy
-from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.arrays import LIBRARIES, is_foreign, takes_arrays_of, to_numpy
 from .._core.config import deprecated_memory_budget, memory_budget
 from .._core.errors import must_be
 from .._core.memory import physical_memory
@@ -24,8 +23,7 @@ from .._core.validation import check_bool, check_instance, check_int, check_memo
 from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments, SubsetSums, check_moments
 from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_SUBSETS
-from .cost import gather_is_cheaper
-from .exact import exact_sums
+from .exact import exact_sums, gather_is_cheaper
 from .executors import Executor, SerialExecutor, check_executor
 from .streamed import streamed_sums
 

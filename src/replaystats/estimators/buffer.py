@@ -34,8 +34,7 @@ from ..moments.rolling import RollingMoments
 from ..plans import make_plan, proportional_probabilities
 from ..plans.sum_tree import SumTree
 from ..solvers import Auto, Solver
-from ._buffer_data import FollowedPolicy, RunningEpisode
-from ._buffer_saving import SavedBuffer
+from ._buffer_saving import FollowedPolicy, RunningEpisode, SavedBuffer
 from ._journal import DRAW, PRIORITIES, Journal, pack
 
 UNITS = ("step", "episode")

@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._core.arrays import on_host
-from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.arrays import LIBRARIES, on_host, takes_arrays_of
 from .._core.choice import Choice
 from .._core.config import budget_of_estimator, config_context
 from .._core.errors import ReplayWarning

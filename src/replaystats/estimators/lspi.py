@@ -23,8 +23,7 @@ from ..inference import Diagnosis, Interval
 from ..moments import ActionFeatures, FactoredMoments
 from ..moments.factored import choose_form
 from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions, in_blocks
-from ..moments.rewards import RewardLike, step_rewards
-from ..moments.steps import DiscountLike, check_log, step_discounts
+from ..moments.steps import DiscountLike, RewardLike, check_log, step_discounts, step_rewards
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Solver
 from ._policy_iteration import GreedyPolicy, PolicyIteration, iterate_policies

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.arrays import LIBRARIES, takes_arrays_of
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_real
 from ..basis import Basis
@@ -15,10 +15,9 @@ from ..inference import automatic_block_length, influence_values, unit_moments
 from ..inference.dependent import block_labels
 from ..inference.trade import MAX_POINTS
 from ..moments import FactoredMoments, HeldMoments, lstd_moments
-from ..moments.rewards import RewardLike
+from ..moments.groups import one_step_each
 from ..moments.sparse import SparseMoments, sparse_lstd_moments
-from ..moments.steps import DiscountLike, ImportanceLike, reward_unit, step_ratios
-from ..moments.units import one_step_each
+from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, reward_unit, step_ratios
 from ..solvers import Solver
 from .policy import PolicyEvaluation, discount_horizon
 

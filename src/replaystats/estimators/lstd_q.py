@@ -17,9 +17,8 @@ from ..inference import Diagnosis, Interval
 from ..inference.trade import MAX_POINTS
 from ..moments import ActionFeatures, FactoredMoments, lstd_q_moments
 from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions
-from ..moments.rewards import RewardLike
 from ..moments.sparse import SparseMoments, sparse_lstd_q_moments
-from ..moments.steps import DiscountLike, ImportanceLike, step_ratios
+from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, step_ratios
 from ..solvers import Solver
 from .policy import PolicyEvaluation, discount_horizon
 

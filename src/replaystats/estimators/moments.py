@@ -22,9 +22,8 @@ from ..estimate import Estimate, average, plug_in
 from ..inference.intervals import Interval
 from ..inference.questions import Setting
 from ..moments import FactoredMoments, HeldMoments, Moments
-from ..moments.groups import Grouping, choose_grouping, grouped_moments
+from ..moments.groups import Grouping, choose_grouping, grouped_moments, join_moments
 from ..moments.sparse import SparseMoments
-from ..moments.units import join_moments
 from ..plans import ResamplingPlan, make_plan
 from ._sparse import sparse_average, sparse_plug_in
 from .base import Replayed, is_auto

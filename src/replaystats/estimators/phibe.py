@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.arrays import LIBRARIES, takes_arrays_of
 from .._core.typing import FloatArray
 from ..basis import Basis
 from ..data import Trajectories
 from ..moments import FactoredMoments, phibe_moments
-from ..moments.rewards import RewardLike
+from ..moments.steps import RewardLike
 from ..solvers import Solver
 from .policy import PolicyEvaluation
 

@@ -26,9 +26,8 @@ from ..inference.trade import MAX_POINTS
 from ..inference.undetermined import ValueRange
 from ..moments import FactoredMoments, HeldMoments
 from ..moments.groups import MOST_GROUPS, deal
-from ..moments.rewards import step_rewards
 from ..moments.sparse import SparseMoments
-from ..moments.steps import DiscountLike, check_log, step_discounts
+from ..moments.steps import DiscountLike, check_log, step_discounts, step_rewards
 from .moments import ReplayedMoments
 
 # Visited states at which Monte-Carlo noise is looked at.

@@ -10,8 +10,7 @@ from sklearn.base import clone, is_regressor
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._core.arrays import on_host, take_rows
-from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.arrays import LIBRARIES, on_host, take_rows, takes_arrays_of
 from .._core.choice import Choice
 from .._core.config import budget_of_estimator
 from .._core.errors import must_be

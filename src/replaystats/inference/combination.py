@@ -15,8 +15,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from .._core.arrays import like, to_numpy
-from .._core.blocks import in_blocks
 from .._core.errors import ReplayWarning, must_be
+from .._core.memory import in_blocks
 from .._core.typing import FloatArray
 from .._core.validation import check_array
 from ..engine import Replicates

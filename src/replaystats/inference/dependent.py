@@ -19,7 +19,7 @@ from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_choice, check_instance, check_int, check_integers
 from ..moments import FactoredMoments, HeldMoments, Moments
 from ..moments.factored import choose_form
-from ..moments.units import group_observations, one_step_each
+from ..moments.groups import group_observations, one_step_each
 from ..solvers import Solver
 from ..solvers.base import check_solver
 from .covariance import gram

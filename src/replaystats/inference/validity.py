@@ -14,7 +14,7 @@ from ..engine.linear import Linearisation, LinearPart, is_linear
 from ..moments import AnyMoments
 from ..plans import make_plan
 from ..solvers import Solver
-from ..solvers.truncated import DEFAULT_RCOND
+from ..solvers.direct import DEFAULT_RCOND
 from .crossing import crossed, separation, smallest_eigenvalues
 from .location import ROBUST_METHODS, tail_index
 

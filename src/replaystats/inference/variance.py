@@ -31,8 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
-from .._core.arrays import as_array, is_foreign, like
-from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.arrays import LIBRARIES, as_array, is_foreign, like, takes_arrays_of
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_array, check_bool, check_choice, check_instance, check_length, check_real

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .._core.arrays import check_finite, is_foreign, like
-from .._core.capabilities import takes_arrays_of
+from .._core.arrays import check_finite, is_foreign, like, takes_arrays_of
 from .._core.config import deprecated_memory_budget, device_memory_budget
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import BoolArray, IntArray

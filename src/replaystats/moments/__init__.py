@@ -2,15 +2,12 @@
 
 from .factored import FactoredMoments, HeldMoments
 from .linear import iv_moments, ols_moments
-from .lstd import lstd_moments
+from .lstd import lstd_moments, transition_moments
 from .lstd_q import ActionFeatures, lstd_q_moments
 from .phibe import phibe_coefficients, phibe_moments
-from .record import Moments
-from .ridge import ridge_moments
-from .ridge_blocks import random_blocks, ridge_block_moments
+from .record import Moments, SubsetSums
+from .ridge import random_blocks, ridge_block_moments, ridge_moments
 from .streamed import AnyMoments, StreamedMoments, check_moments
-from .subset_sums import SubsetSums
-from .transitions import transition_moments
 
 __all__ = [
     "ActionFeatures",

@@ -1,18 +1,27 @@
-"""LSTD and LSTD(lambda): the value of a policy from single steps, in discrete time."""
+"""LSTD and LSTD(lambda): the value of a policy in discrete time, from trajectories or single transitions."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.typing import FloatArray
-from .._core.validation import check_bool, check_real
+from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.validation import check_array, check_bool, check_instance, check_length, check_real, check_rows
 from ..basis import Basis
 from ..data import Trajectories
 from .factored import FactoredMoments, HeldMoments, choose_form
-from .rewards import RewardLike, step_rewards
-from .steps import DiscountLike, ImportanceLike, check_log, reward_unit, step_discounts, step_ratios
-from .traces import eligibility_traces
+from .steps import (
+    DiscountLike,
+    ImportanceLike,
+    RewardLike,
+    check_log,
+    reward_unit,
+    step_discounts,
+    step_ratios,
+    step_rewards,
+)
 
 
 def lstd_moments(
@@ -116,3 +125,100 @@ def _with_mean_reward(moments: FactoredMoments, worth: FloatArray) -> FactoredMo
     left[0::2, :q], right[0::2, :q], right[0::2, q] = moments.left, moments.right, worth
     left[1::2, q], right[1::2, q] = 1.0, worth
     return FactoredMoments(left, right, np.repeat(moments.response, 2), 2 * moments.offsets)
+
+
+def eligibility_traces(
+    features: FloatArray, decay: FloatArray, offsets: IntArray, importance: FloatArray | None = None
+) -> FloatArray:
+    """Return z_j = rho_j (decay_{j-1} z_{j-1} + phi_j), from 0 at the start of every trajectory.
+
+    Parameters
+    ----------
+    features : ndarray of shape (N, q)
+        phi_j, trajectory after trajectory.
+    decay : ndarray of shape (N,)
+        What is left of a trace after each step: discount times lambda.
+    offsets : ndarray of int, shape (n + 1,)
+        Trajectory i owns the steps ``offsets[i]:offsets[i + 1]``.
+    importance : ndarray of shape (N,), optional
+        rho_j; default 1.
+
+    Returns
+    -------
+    ndarray of shape (N, q)
+
+    Notes
+    -----
+    With c_j = rho_j decay_{j-1}, and 0 at starts, one pass adds c_j z_{j-1}; then every z holds two terms.
+    The next adds c_j c_{j-1} z_{j-2}, and it holds four, and so on: log2(L) passes over whole arrays for a
+    longest trajectory of L steps, however uneven the others are. O(N q log L).
+
+    Examples
+    --------
+    >>> ones = np.ones((5, 1))
+    >>> eligibility_traces(ones, np.full(5, 0.5), np.array([0, 3, 5])).ravel()
+    array([1.  , 1.5 , 1.75, 1.  , 1.5 ])
+    """
+    carry = np.zeros(len(features))
+    carry[1:] = decay[:-1]
+    carry[offsets[:-1]] = 0.0
+    traces = features.copy()
+    if importance is not None:
+        carry *= importance
+        traces *= importance[:, None]
+    distance = 1
+    while carry.any():  # carry[j] is the product of the last `distance` factors; it dies at every start
+        traces[distance:] += carry[distance:, None] * traces[:-distance]
+        carry[distance:] = carry[distance:] * carry[:-distance]
+        distance *= 2
+    return traces
+
+
+def transition_moments(block: Mapping[str, ArrayLike], basis: Basis, *, discount: float) -> HeldMoments:
+    """Return the LSTD moments of every transition, g_i = phi (phi - discount phi')^T and f_i = r phi.
+
+    Parameters
+    ----------
+    block : mapping of names to arrays with N rows
+        ``states`` and ``next_states`` of shape (N, d) or (N,), ``rewards`` (N,), and optionally ``terminal``
+        (N,): where it is true, the next state has the value 0.
+    basis : Basis
+        q feature functions.
+    discount : float in [0, 1]
+        Discount factor of one step.
+
+    Returns
+    -------
+    Moments or FactoredMoments
+        The second above 30 features, where N q^2 numbers are never formed.
+
+    Notes
+    -----
+    Every transition is a resampling unit. Transitions of one trajectory depend on each other, and intervals
+    that take them as independent can be too short: keep trajectories together (`lstd_moments`) where they
+    are short enough.
+
+    Examples
+    --------
+    >>> from replaystats.basis import OneHot
+    >>> block = {"states": [[0]], "rewards": [2.0], "next_states": [[1]], "terminal": [True]}
+    >>> A, b = transition_moments(block, OneHot(2), discount=0.5).total()
+    >>> A[0], b
+    (array([1., 0.]), array([2., 0.]))
+    """
+    check_instance(block, "block", Mapping, "Its keys are states, next_states, rewards and terminal.")
+    missing = {"states", "rewards", "next_states"} - set(block)
+    if missing:
+        rule = "a mapping with states, rewards, next_states and, if any, terminal"
+        raise ValueError(must_be("block", rule, f"none of {', '.join(sorted(missing))}"))
+    discount = check_real(discount, "discount", low=0.0, high=1.0)
+    check_instance(basis, "basis", Basis, "For example rs.basis.Fourier(4).")
+    states = check_rows(block["states"], "states")
+    next_states = check_rows(block["next_states"], "next_states")
+    rewards = check_array(block["rewards"], "rewards", ndim=1)
+    terminal = np.asarray(block.get("terminal", np.zeros(len(states), dtype=bool)), dtype=bool)
+    for rows, name in ((next_states, "next_states"), (rewards, "rewards"), (terminal, "terminal")):
+        check_length(len(rows), len(states), name, "states")
+    left = basis(states)
+    following = basis(next_states) * (discount * ~terminal)[:, None]
+    return choose_form(FactoredMoments(left, left - following, rewards, np.arange(len(states) + 1)))

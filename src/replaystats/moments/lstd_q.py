@@ -23,8 +23,15 @@ from ..basis import Basis
 from ..data import Trajectories
 from ..data._flat import check_states
 from .factored import FactoredMoments, HeldMoments, choose_form
-from .rewards import RewardLike, step_rewards
-from .steps import DiscountLike, ImportanceLike, check_log, step_discounts, step_ratios
+from .steps import (
+    DiscountLike,
+    ImportanceLike,
+    RewardLike,
+    check_log,
+    step_discounts,
+    step_ratios,
+    step_rewards,
+)
 
 PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike]
 

@@ -1,4 +1,4 @@
-"""The record of moments: one q x q matrix g_i and one vector f_i per observation.
+"""The record of moments, one q x q matrix g_i and one vector f_i per observation, and of their sums.
 
 Stored as one matrix whose row i is [vec g_i | f_i], because all B subset sums are then one product: counts
 times rows. Symmetric g keep their upper triangle only, which saves almost half of that product.
@@ -6,13 +6,13 @@ times rows. Symmetric g keep their upper triangle only, which saves almost half 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .._core.arrays import check_finite, is_foreign, like, to_numpy
-from .._core.capabilities import LIBRARIES, takes_arrays_of
+from .._core.arrays import LIBRARIES, check_finite, is_foreign, like, takes_arrays_of, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_bool
@@ -164,3 +164,22 @@ def _checked(g: Any, f: Any) -> tuple[Any, Any]:
         rule = f"of shape (n, q) = ({n}, {q}) to match `g` of shape {tuple(g.shape)}"
         raise ValueError(must_be("f", rule, tuple(f.shape)))
     return g, f
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubsetSums:
+    """Sums over every subset: A (B, q, q) of g and b (B, q) or (B, q, n_outputs) of f."""
+
+    A: FloatArray
+    b: FloatArray
+    symmetric: bool
+
+    def join(self, more: SubsetSums) -> SubsetSums:
+        """Return these sums followed by `more`."""
+        return SubsetSums(np.concatenate([self.A, more.A]), np.concatenate([self.b, more.b]), self.symmetric)
+
+    def __len__(self) -> int:
+        return len(self.A)
+
+    def __repr__(self) -> str:
+        return f"SubsetSums({len(self)} subsets, q={self.A.shape[1]})"

@@ -16,8 +16,7 @@ from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from ..data import Trajectories
 from .lstd_q import PolicyLike, action_rows, check_labels, check_probabilities
-from .rewards import RewardLike, step_rewards
-from .steps import DiscountLike, ImportanceLike, step_discounts, step_ratios
+from .steps import DiscountLike, ImportanceLike, RewardLike, step_discounts, step_ratios, step_rewards
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""What every step counts: its discount factor, and how much likelier it is under the policy in question."""
+"""What every step counts: its reward, its discount factor, its likelihood under the policy in question."""
 
 from __future__ import annotations
 
@@ -98,3 +98,32 @@ def step_ratios(importance: ImportanceLike, data: Trajectories) -> FloatArray | 
         got = f"a minimum of {ratios.min():g} and a sum of {ratios.sum():g}"
         raise ValueError(must_be("importance", "non-negative and not all zero", got))
     return ratios
+
+
+RewardLike: TypeAlias = "Callable[[FloatArray], ArrayLike] | ArrayLike | None"
+
+
+def step_rewards(reward: RewardLike, logged: FloatArray | None, states: FloatArray) -> FloatArray:
+    """Return the reward of every step, shape (N,).
+
+    Parameters
+    ----------
+    reward : callable, array-like of shape (N,) or None
+        A function of the states (N, d), or the numbers themselves; None takes the logged ones.
+    logged : ndarray of shape (N,) or None
+        What the data holds.
+    states : ndarray of shape (N, d)
+        The state at the start of every step.
+    """
+    if reward is None:
+        if logged is None:
+            hint = "Give the data `rewards`, or pass `reward` as a function of the state."
+            raise ValueError(must_be("reward", "given when the data holds no rewards", None, hint))
+        return logged
+    values = reward(states) if callable(reward) else reward
+    values = as_array(values, "reward")
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]  # a function of (N, 1) states naturally returns a column
+    rewards = check_array(values, "reward", ndim=1)
+    check_length(len(rewards), len(states), "reward", "the steps of the data")
+    return rewards

@@ -6,8 +6,7 @@ threads, workers or how many subsets are asked for.
 
 from .make import make_plan, plan_from_indices
 from .plan import ResamplingPlan
-from .priorities import proportional_probabilities, rank_probabilities
-from .weighted import WeightedPlan, effective_size
+from .weighted import WeightedPlan, effective_size, proportional_probabilities, rank_probabilities
 
 __all__ = [
     "ResamplingPlan",

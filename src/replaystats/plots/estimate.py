@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.errors import must_be, require_extra
-from .._core.text import visible
+from .._core.errors import must_be, require_extra, visible
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_int, check_length, check_real, check_text
 from .style import COLOURS, Axes, Figure, new_figure

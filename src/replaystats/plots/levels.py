@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._core.text import visible
+from .._core.errors import visible
 from .._core.typing import ArrayLike
 from .._core.validation import check_array, check_length, check_names
 from .estimate import _axes

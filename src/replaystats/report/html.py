@@ -9,8 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from .._core.errors import require_extra
-from .._core.text import visible
+from .._core.errors import require_extra, visible
 from .tables import duration, percent, significant
 
 

@@ -3,10 +3,9 @@
 from .auto import Auto
 from .base import Solution, Solver
 from .base import warn_left_out as warn_left_out  # for the stages to the right, not for users
-from .direct import LU, Cholesky, Ridge
+from .direct import LU, Cholesky, PseudoInverse, Ridge
 from .lepski import BalancedPath, Lepski
 from .names import parse_solver
-from .truncated import PseudoInverse
 
 __all__ = [
     "LU",

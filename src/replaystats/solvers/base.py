@@ -15,7 +15,7 @@ from .._core.errors import ReplayWarning
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_instance
 from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments
-from ..moments.subset_sums import SubsetSums
+from ..moments.record import SubsetSums
 from ..plans import ResamplingPlan
 from .structure import Structure, name_features
 

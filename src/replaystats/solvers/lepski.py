@@ -23,8 +23,8 @@ from .._core.linalg import ROUNDING
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_real
 from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments
+from ..moments.record import SubsetSums
 from ..moments.streamed import StreamedMoments
-from ..moments.subset_sums import SubsetSums
 from ..plans import ResamplingPlan
 from .base import Solution, Solver, finish
 

@@ -8,8 +8,7 @@ from .._core.errors import must_be
 from .._core.validation import check_choice, check_text
 from .auto import Auto
 from .base import Solver
-from .direct import LU, Ridge
-from .truncated import PseudoInverse
+from .direct import LU, PseudoInverse, Ridge
 
 # Name -> (constructor without a number, constructor with one).
 _SOLVERS: dict[str, tuple[Callable[[], Solver] | None, Callable[[float], Solver] | None]] = {

@@ -185,7 +185,7 @@ def test_no_bar_is_drawn_where_progress_is_off(monkeypatch):
     import io
     import sys
 
-    from replaystats._core.progress import track
+    from replaystats._core.config import track
 
     class Terminal(io.StringIO):
         def isatty(self):

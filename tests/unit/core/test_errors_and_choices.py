@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from replaystats._core import capabilities
-from replaystats._core.capabilities import capability_table, takes_arrays_of
+from replaystats._core import arrays
+from replaystats._core.arrays import capability_table, takes_arrays_of
 from replaystats._core.choice import Choice
+from replaystats._core.config import track
 from replaystats._core.errors import (
     IntervalWithheldError,
     MissingExtraError,
@@ -18,7 +19,6 @@ from replaystats._core.errors import (
     must_be,
     require_extra,
 )
-from replaystats._core.progress import track
 
 
 def test_the_shape_of_a_sentence():
@@ -59,7 +59,7 @@ def test_choices_are_equal_by_value_and_frozen():
 
 
 def test_declared_libraries_stand_in_the_table(monkeypatch):
-    monkeypatch.setattr(capabilities, "_REGISTRY", {})
+    monkeypatch.setattr(arrays, "_REGISTRY", {})
 
     @takes_arrays_of("torch", "cupy", where="on the device")
     def solve():

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import replaystats as rs
 from oracles.linear_systems import exact_solve, least_norm_solve
 from replaystats._core.linalg import equilibrate, scaled_condition
-from replaystats.solvers import LU, Auto, warn_left_out
-from replaystats.solvers import truncated as truncated_module
+from replaystats.solvers import LU, Auto, direct, warn_left_out
 
 EXPONENTS = st.lists(st.floats(-8, 8), min_size=4, max_size=4)
 
@@ -212,12 +211,12 @@ def test_an_svd_that_does_not_converge_is_done_otherwise(rng, monkeypatch):
     expected = np.linalg.svd(A)
     monkeypatch.setattr(np.linalg, "svd", fails)
     with pytest.warns(rs.ReplayWarning, match="0 of 3 systems did not converge"):
-        U, s, Vt = truncated_module.robust_svd(A)
+        U, s, Vt = direct.robust_svd(A)
     np.testing.assert_allclose(s, expected[1])
     np.testing.assert_allclose(U * s[:, None, :] @ Vt, A, atol=1e-12)
-    monkeypatch.setattr(truncated_module.scipy.linalg, "svd", fails)
+    monkeypatch.setattr(direct.scipy.linalg, "svd", fails)
     with pytest.warns(rs.ReplayWarning, match="3 of 3 systems did not converge; 0 were .* 3 count as failed"):
-        assert np.isnan(truncated_module.robust_svd(A)[1]).all()
+        assert np.isnan(direct.robust_svd(A)[1]).all()
 
 
 def test_well_conditioned_stacks_equal_plain_lu(rng):
