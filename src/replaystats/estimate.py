@@ -17,16 +17,17 @@ from .engine import Replicates
 from .engine.linear import is_linear, linearise
 from .engine.members import Members
 from .engine.replicate import WholeData
-from .inference.bands import band_level
+from .engine.sparse import SparseReplicates
+from .inference.bands import simultaneous_level
 from .inference.combination import Combination
 from .inference.comparison import paired_difference
-from .inference.covariance import variance_at
 from .inference.degrees import monte_carlo_degrees
 from .inference.diagnosis import Diagnosis, diagnose, diagnose_members
 from .inference.intervals import Interval, student_interval
 from .inference.location import ROBUST_METHODS
 from .inference.noise import question_shifts
 from .inference.questions import Centre, Setting, answer_questions
+from .inference.sparse_questions import answer_sparse_questions, sparse_shifts
 from .inference.validity import Validity
 from .moments import AnyMoments, check_moments
 from .solvers import Auto, Solver, warn_left_out
@@ -131,13 +132,22 @@ class Estimate(Combination):
             message = "`insist` has no effect any more: every row has its own interval. It will be removed."
             warnings.warn(message, DeprecationWarning, stacklevel=2)
         points = None if X is None else self._checked(X)
-        if not isinstance(self.members, (Replicates, WholeData)):
+        if not self._is_linear_in_theta:
             if value_range is not None:
                 raise ValueError(must_be("value_range", "None for members that bound no values", value_range))
             return self._interval_of_members(points, confidence_level)
         questions = np.eye(self.theta.shape[0]) if points is None else points
         setting = self.setting or Setting()
         setting = replace(setting, value_range=None) if X is None else setting.with_range(value_range)
+        if self._is_sparse:
+            return answer_sparse_questions(
+                self.members,
+                questions,
+                self._combined(questions),
+                monte_carlo=self._monte_carlo(questions),
+                setting=setting,
+                confidence_level=confidence_level,
+            )
         interval = answer_questions(
             self.moments,
             questions,
@@ -183,9 +193,8 @@ class Estimate(Combination):
         """
         questions = self._ratio_questions(X)
         level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
-        linear = linearise(self.moments, self.solver if is_linear(self.solver) else None)
-        outputs = range(self.moments.n_outputs or 1)
-        single = max(band_level(self.moments, linear, questions, level, output) for output in outputs)
+        outputs = range(1 if self._is_sparse else self.moments.n_outputs or 1)
+        single = max(simultaneous_level(self._shifts(questions, output), level) for output in outputs)
         return self.confidence_interval(questions, single, value_range=value_range)
 
     def compare(
@@ -253,20 +262,21 @@ class Estimate(Combination):
         half = like(np.minimum(few, many), centre)
         return Interval(centre - half, centre + half)
 
-    def _shifts(self, X: FloatArray) -> FloatArray:
+    def _shifts(self, X: FloatArray, output: int = 0) -> FloatArray:
         """Return what leaving each unit out takes from the plug-in's answers, shape (n, m)."""
+        if self._is_sparse:
+            return sparse_shifts(self.members, X)
         linear = linearise(self.moments, self.solver if is_linear(self.solver) else None)
-        return question_shifts(self.moments, linear, X)
+        return question_shifts(self.moments, linear, X, output)
 
-    def _monte_carlo(self, X: FloatArray) -> FloatArray:
-        """Return the variance of the answers because members are finitely many, shape (m,)."""
-        if self.replay_covariance is None:
-            return np.zeros(len(X))
-        return variance_at(X, self.replay_covariance.monte_carlo)
+    @property
+    def _is_linear_in_theta(self) -> bool:
+        """Whether questions are functionals of coefficients."""
+        return isinstance(self.members, (Replicates, WholeData, SparseReplicates))
 
     def _ratio_questions(self, X: ArrayLike) -> FloatArray:
         """Return functionals of theta, which other members than ratios of moments do not have."""
-        if not isinstance(self.members, (Replicates, WholeData)):
+        if not self._is_linear_in_theta:
             rule = "a ratio of moments for this"
             raise ValueError(must_be("estimate", rule, type(self.members).__name__))
         rows: FloatArray = self._checked(X)
@@ -310,9 +320,13 @@ class Estimate(Combination):
         asked = None if X is None else self._checked(X)
         if self._validity is None:
             parts = None if self.members.plan is None else self._variance(asked)
-            return diagnose_members(
+            found = diagnose_members(
                 parts, method=self.method, reasons=self.doubts(), points=points, observed=observed
             )
+            if not self._is_sparse:
+                return found
+            system = self.members.system
+            return replace(found, condition_number=system.condition_number, n_basis=self.moments.n_basis)
         return diagnose(
             self._validity,
             method=self.method,
@@ -418,9 +432,11 @@ def average(
         raise TypeError(must_be("members", "answers of subsets", type(members).__name__, hint))
     ratio = getattr(members, "coefficients", None)
     validity, requested = None if ratio is None else Validity(replicates=ratio), method
+    sparse = isinstance(members, SparseReplicates)
     if method == "auto":
-        method = "controlled" if validity is not None and validity.controllable else "mean"
-    if method == "controlled" and ratio is None:
+        controllable = sparse or (validity is not None and validity.controllable)
+        method = "controlled" if controllable else "mean"
+    if method == "controlled" and ratio is None and not sparse:
         hint = 'Use method="mean".'
         got = type(members).__name__
         raise ValueError(must_be("members", 'a ratio of moments for method="controlled"', got, hint))
@@ -429,7 +445,7 @@ def average(
         hint = 'Use method="mean", or a drawn plan.'
         raise ValueError(must_be("method", '"mean" for a weighted plan', repr(method), hint))
     if scalar is None:
-        scalar = ratio is not None and ratio.theta.ndim == 2
+        scalar = sparse or (ratio is not None and ratio.theta.ndim == 2)
     estimate = Estimate(
         members=members, method=method, trim=trim, requested=requested, scalar=scalar, validity=validity
     )

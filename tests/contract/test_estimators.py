@@ -83,6 +83,7 @@ POLYNOMIAL, PAIRS = rs.basis.Polynomial(1), ((0.2, 0.3), (0.5, 0.9), (0.7, 0.4))
 KERNEL = {"alpha": 0.1, "gamma": 1.0, "data": rows, "points": PAIRS}
 CASES = {
     "LSTD": case(rs.LSTD, POLYNOMIAL, discount=0.8),
+    "LSTD on tiles": case(rs.LSTD, rs.basis.TileCoding(1, 100, low=-60.0, high=60.0), discount=0.8),
     "PhiBE": case(rs.PhiBE, POLYNOMIAL, discount_rate=1.0),
     "LSTDQ": case(rs.LSTDQ, POLYNOMIAL, both_alike, discount=0.8),
     "LSPI": case(rs.LSPI, POLYNOMIAL, discount=0.8, evaluation="plug_in"),
@@ -98,7 +99,7 @@ CASES = {
     ),
 }
 ESTIMATORS = (rs.LSTD, rs.PhiBE, rs.LSTDQ, rs.LSPI, rs.MomentRatio, rs.ReplayKernelRidge, rs.ReplayRegressor)
-OF_POLICIES = ("LSTD", "PhiBE", "LSTDQ", "LSPI")
+OF_POLICIES = ("LSTD", "LSTD on tiles", "PhiBE", "LSTDQ", "LSPI")
 
 
 @pytest.fixture(params=CASES, scope="module")

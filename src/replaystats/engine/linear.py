@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -96,6 +96,13 @@ class Linearisation:
         return product
 
 
+class Solved(Protocol):
+    """A solution about which subsets scatter, dense or sparse."""
+
+    def influence_by_block(self, moments: Any, row_blocks: list[slice]) -> Iterator[FloatArray]:
+        """Yield how the observations of every block move theta, shape (rows, q[, n_outputs])."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinearPart:
     """The part of every member's answers that is linear in the counts of its subset; its mean is zero.
@@ -103,16 +110,16 @@ class LinearPart:
     Attributes
     ----------
     values : ndarray of shape (B, m) or (B, m, n_outputs)
-    solution : Linearisation
+    solution : Linearisation or SparseSystem
         About which the subsets scatter.
-    moments : Moments, FactoredMoments or StreamedMoments
+    moments : Moments, FactoredMoments, StreamedMoments or SparseMoments
     X : ndarray of shape (m, q), or None
         Functionals that the answers are; None for theta itself.
     """
 
     values: FloatArray
-    solution: Linearisation
-    moments: AnyMoments
+    solution: Solved
+    moments: Any
     X: FloatArray | None = None
 
     def influence(self, row_blocks: list[slice]) -> Iterator[Any]:

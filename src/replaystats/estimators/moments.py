@@ -18,6 +18,7 @@ from .._core.validation import check_choice
 from ..choosing.recommended import recommended_estimate
 from ..choosing.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
 from ..engine import make_executor, replicate
+from ..engine.sparse import sparse_replicate, sparse_whole
 from ..estimate import Estimate, average, plug_in
 from ..inference.intervals import Interval
 from ..inference.questions import Setting
@@ -25,13 +26,14 @@ from ..moments import FactoredMoments, HeldMoments, Moments
 from ..moments.groups import Grouping, choose_grouping, grouped_moments, join_moments
 from ..moments.sparse import SparseMoments
 from ..plans import ResamplingPlan, make_plan
-from ._sparse import sparse_average, sparse_plug_in
 from .base import Replayed, is_auto
 
 METHODS = ("replay", "recommended")
 # Where the search for enough replicates starts, for single units and for groups, and where it ends.
 GROUPED_PILOT = 25
 MOST_RESAMPLES, MOST_UNCONTROLLED = 10_000, 1000
+# The same for sparse systems, whose subsets are solved one by one.
+MOST_SPARSE = 200
 # How many balanced solutions are averaged by default.
 RECOMMENDED_RESAMPLES = 100
 # What no number of subsets stands for.
@@ -135,9 +137,9 @@ class ReplayedMoments(Replayed):
         self, moments: SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
     ) -> Self:
         """Do the same with a sparse system."""
-        self.grouping_, setting = None, self._setting() or Setting()
-        self.plug_in_ = sparse_plug_in(moments, setting)  # type: ignore[assignment]  # answers alike
-        grow = plan is None and is_auto(self.n_resamples)
+        self.grouping_, grow = None, plan is None and is_auto(self.n_resamples)
+        whole = sparse_whole(moments)
+        self.plug_in_ = Estimate(members=whole, method="plug_in").within(self._setting())
         if plan is None:
             plan = make_plan(
                 len(moments),
@@ -146,7 +148,12 @@ class ReplayedMoments(Replayed):
                 n_resamples=GROUPED_PILOT if grow else self.n_resamples,
                 rng=rng,
             )
-        return self._settle(sparse_average(moments, plan, setting, grow=grow))  # type: ignore[arg-type]
+        estimate = average(sparse_replicate(whole, plan, on_failure=self.on_failure), self.average)
+        if grow:
+            estimate, self.choices_["n_resamples"] = grow_resamples(
+                estimate, self._questions(), most=MOST_SPARSE
+            )
+        return self._settle(estimate)
 
     def _replay(
         self, moments: HeldMoments | SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
@@ -154,7 +161,8 @@ class ReplayedMoments(Replayed):
         self.moments_: Any = moments
         self.choices_: dict[str, Choice] = {}
         if isinstance(moments, SparseMoments):
-            return self._replay_sparsely(moments, plan, rng)
+            with budget_of_estimator(self.memory_budget):
+                return self._replay_sparsely(moments, plan, rng)
         executor, given = make_executor(self.n_jobs), plan is not None
         with budget_of_estimator(self.memory_budget):
             self.grouping_ = None if given else self._grouping(moments, rng)

@@ -156,7 +156,7 @@ class PolicyEvaluation(ReplayedMoments):
         self, data: Trajectories, n_basis: int, rng: np.random.Generator | None
     ) -> IntArray | None:
         """Return the unit of every trajectory where a sparse system takes the place of a dense one."""
-        usual = self.solver is None and self.method == "replay" and self.average in ("auto", "controlled")
+        usual = self.solver is None and self.method == "replay"
         drawn = self.statistic in ("U", "V") and isinstance(self.subsample_size, float)
         whole = isinstance(self.unit, str) and self.unit in ("auto", "trajectory") and len(data) > 1
         if not (isinstance(self.basis_, Indicators) and n_basis >= SPARSE_FROM):

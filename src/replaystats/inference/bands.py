@@ -13,9 +13,6 @@ from scipy import stats
 
 from .._core.random import as_generator
 from .._core.typing import FloatArray
-from ..engine.linear import Linearisation
-from ..moments import AnyMoments
-from .noise import question_shifts
 
 N_MULTIPLIERS = 2000
 _SEED = 0
@@ -52,10 +49,3 @@ def simultaneous_level(shifts: FloatArray, confidence_level: float, *, rng: obje
     largest = np.abs(multipliers @ (centred[:, moving] / error[moving])).max(axis=1)
     critical = float(np.quantile(largest, confidence_level))
     return max(confidence_level, float(2 * stats.norm.cdf(critical) - 1))
-
-
-def band_level(
-    moments: AnyMoments, linear: Linearisation, X: FloatArray, confidence_level: float, output: int = 0
-) -> float:
-    """Return the level of the single intervals of X theta whose band has `confidence_level`."""
-    return simultaneous_level(question_shifts(moments, linear, X, output), confidence_level)

@@ -23,6 +23,7 @@ from ..engine import Replicates
 from ..engine.linear import functionals, linearise
 from ..engine.members import member_weights
 from ..engine.replicate import WholeData
+from ..engine.sparse import SparseReplicates
 from ..kernel.local_influence import jackknife_variance
 from ..moments import AnyMoments
 from ..plans import ResamplingPlan
@@ -33,7 +34,9 @@ from .covariance import variance_at
 from .influence import jackknife_covariance, leverage_covariance, sandwich_covariance
 from .location import ROBUST_METHODS, locate
 from .measures import theta_variance
+from .noise import noise_of
 from .pooled_variance import FEWEST_POOLED, PooledShare, pooled_share
+from .sparse_questions import sparse_shifts
 from .validity import Validity, pilot_replicates
 from .variance import replay_variance
 
@@ -65,10 +68,9 @@ class Combination:
     validity: Validity | None = field(default=None, repr=False)
 
     @property
-    def moments(self) -> AnyMoments:
+    def moments(self) -> Any:
         """The moments that were solved."""
-        moments: AnyMoments = self._ratio.moments
-        return moments
+        return self.members.moments if self._is_sparse else self._ratio.moments
 
     @property
     def solver(self) -> Solver:
@@ -99,6 +101,9 @@ class Combination:
         A median or trimmed mean is that of every coefficient by itself; predictions are not X theta then, but
         the median or trimmed mean of the members' predictions.
         """
+        if self._is_sparse:
+            combined: FloatArray = self._combined(None)
+            return combined
         ratio = self._ratio
         theta = ratio.theta[0]
         if isinstance(ratio, Replicates):
@@ -154,6 +159,10 @@ class Combination:
         return hasattr(self.members, "coefficients")
 
     @property
+    def _is_sparse(self) -> bool:
+        return isinstance(self.members, SparseReplicates)
+
+    @property
     def _by_theta(self) -> bool:
         """Whether answers are X theta, with the variance that follows from theta's."""
         return self._has_ratio and self.method not in ROBUST_METHODS
@@ -195,6 +204,8 @@ class Combination:
         if self._by_theta:
             theta, offset = to_numpy(self.theta), getattr(self.members, "offset", 0.0)
             values = in_blocks(points, 4 * len(theta), lambda rows: self._features(rows) @ theta + offset)
+        elif self.method == "controlled":
+            values = in_blocks(points, 4 * len(self.members.failed), self._controlled_mean)
         elif self.method not in ROBUST_METHODS:
             values = in_blocks(points, 2 * len(self.members.failed), self.members.mean)
         else:
@@ -206,7 +217,18 @@ class Combination:
             )
         return self._shaped(values)
 
+    def _controlled_mean(self, points: Any) -> Any:
+        """Return the mean of what the members answer beyond their known linear part."""
+        members = self.members
+        kept = ~members.failed
+        rest = members.values(points)[kept] - members.linear(points).values.reshape(len(kept), -1, 1)[kept]
+        return np.average(rest, axis=0, weights=member_weights(members.plan, members.failed)[kept])
+
     def _error(self, points: Any) -> Any:
+        if self._is_sparse:
+            rows = np.eye(self.members.theta.shape[1]) if points is None else points
+            sampling = noise_of(sparse_shifts(self.members, rows)).variance
+            return np.sqrt(sampling + self._monte_carlo(points))
         if self.members.plan is None:
             return np.sqrt(self._shaped(jackknife_variance(self.members, points)))
         parts = self._variance(points)
@@ -235,6 +257,10 @@ class Combination:
         values = members.values(members.reference_points())
         return pooled_share(values.reshape(len(values), -1), plan, failed=members.failed)
 
+    def _monte_carlo(self, points: Any) -> Any:
+        """Return the variance of the answers because members are finitely many."""
+        return 0.0 if self.method == "plug_in" else self._variance(points).monte_carlo
+
     def _variance(self, points: Any) -> ReplayVariance:
         plan = self.members.plan
         if plan is None:
@@ -261,6 +287,8 @@ class Combination:
             control = None if self._validity is None else self._validity.control
             options["linear"] = control.at(rows) if control is not None and rows is not None else control
             options["plug_in"] = lambda: variance_at(rows, jackknife_covariance(self.moments, self.solver))
+        elif self._is_sparse:
+            options["linear"] = members.linear(points)
         found = replay_variance(
             self._values(points),
             members.plan,
@@ -285,7 +313,7 @@ class Combination:
         return features
 
     def _checked(self, X: Any) -> Any:
-        if not isinstance(self.members, (Replicates, WholeData)):
+        if not isinstance(self.members, (Replicates, WholeData, SparseReplicates)):
             return X
         X, q = check_array(X, "X", ndim=2), self.members.theta.shape[1]
         if X.shape[1] != q:

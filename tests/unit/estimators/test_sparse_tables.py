@@ -1,12 +1,14 @@
 """Sparse systems: the answers of the slow twin and of the dense route, and intervals that cover."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 import replaystats as rs
 from oracles.tables import table_of_values
+from replaystats.engine.sparse import SparseReplicates
 from replaystats.estimators import policy as policy_module
-from replaystats.estimators._sparse import SparseEstimate
 from replaystats.moments.sparse import sparse_lstd_moments, sparse_lstd_q_moments
 
 N_STATES, N_ACTIONS, DISCOUNT = 6, 2, 0.8
@@ -55,7 +57,7 @@ def sparse_from_one(monkeypatch):
 def test_plug_in_is_that_of_the_slow_twin(sparse_from_one):
     data, episodes = chain(0, n=12)
     model = rs.LSTDQ(rs.basis.OneHot(N_STATES), policy=policy, discount=DISCOUNT, random_state=0).fit(data)
-    assert isinstance(model.estimate_, SparseEstimate)
+    assert isinstance(model.estimate_.members, SparseReplicates)
     expected = table_of_values(episodes, PROBABILITIES, DISCOUNT, N_STATES, N_ACTIONS)
     np.testing.assert_allclose(model.plug_in_.theta, expected, atol=1e-10)
 
@@ -94,7 +96,7 @@ def test_replay_is_that_of_the_dense_route(sparse_from_one, monkeypatch):
     values, interval = sparse.predict(points), sparse.confidence_interval(points)
     monkeypatch.setattr(policy_module, "SPARSE_FROM", 10**6)
     dense = model.fit(data, plan=plan)
-    assert not isinstance(dense.estimate_, SparseEstimate)
+    assert not isinstance(dense.estimate_.members, SparseReplicates)
     np.testing.assert_allclose(values, dense.predict(points), rtol=1e-8)
     widths = np.array([iv.high - iv.low for iv in (interval, dense.confidence_interval(points))])
     np.testing.assert_allclose(widths[0], widths[1], rtol=0.2)  # another leave-one-out correction
@@ -110,16 +112,121 @@ def test_what_was_never_seen_is_bounded_by_the_range(sparse_from_one):
     assert interval.parts.how.tolist() == ["noise", "unseen"]
     with pytest.raises(ValueError, match="`partial_fit` must be"):
         model.partial_fit(data)
-    with pytest.raises(ValueError, match="`diagnose` must be"):
-        model.diagnose()
 
 
 def test_large_tables_take_the_sparse_route_by_themselves():
     data, _ = chain(4, n=300, n_steps=40, n_states=400)
     model = rs.LSTD(rs.basis.OneHot(400), discount=DISCOUNT, random_state=0).fit(data)
-    assert isinstance(model.estimate_, SparseEstimate)
+    assert isinstance(model.estimate_.members, SparseReplicates)
     again = rs.LSTD(rs.basis.OneHot(400), discount=DISCOUNT, random_state=0).fit(data)
     np.testing.assert_array_equal(model.estimate_.theta, again.estimate_.theta)
+
+
+@pytest.mark.parametrize("average", ["mean", "median", "trimmed", "controlled"])
+def test_every_average_is_that_of_the_dense_route(average, sparse_from_one, monkeypatch):
+    data, _ = chain(5, n=80)
+    plan = rs.make_plan(len(data), n_resamples=60, rng=1)
+    model = rs.LSTD(rs.basis.OneHot(N_STATES), discount=DISCOUNT, average=average)
+    points = np.arange(N_STATES)[:, None]
+    sparse = model.fit(data, plan=plan)
+    assert isinstance(sparse.estimate_.members, SparseReplicates)
+    values, members = sparse.predict(points), sparse.predict_members(points)
+    parts = sparse.estimate_.variance(np.eye(N_STATES))
+    diagnosis, theta = sparse.diagnose(), sparse.estimate_.theta
+    band, single = sparse.confidence_band(points), sparse.confidence_interval(points)
+    monkeypatch.setattr(policy_module, "SPARSE_FROM", 10**6)
+    dense = model.fit(data, plan=plan)
+    np.testing.assert_allclose(values, dense.predict(points), rtol=1e-8)
+    np.testing.assert_allclose(members, dense.predict_members(points), rtol=1e-8)
+    np.testing.assert_allclose(theta, dense.estimate_.theta, rtol=1e-8)
+    expected = dense.estimate_.variance(np.eye(N_STATES))
+    np.testing.assert_allclose(parts.sampling, expected.sampling, rtol=1e-6)
+    np.testing.assert_allclose(parts.monte_carlo, expected.monte_carlo, rtol=1e-6)
+    assert diagnosis.monte_carlo_share == pytest.approx(dense.diagnose().monte_carlo_share, rel=1e-6)
+    assert (band.high > single.high).all()
+
+
+def test_differences_are_those_of_the_dense_route(sparse_from_one, monkeypatch):
+    data, _ = chain(6, n=100)
+    plan = rs.make_plan(len(data), n_resamples=40, rng=1)
+
+    def difference():
+        near = rs.LSTD(rs.basis.OneHot(N_STATES), discount=DISCOUNT).fit(data, plan=plan)
+        far = rs.LSTD(rs.basis.OneHot(N_STATES), discount=0.6).fit(data, plan=plan)
+        return near.compare(far, np.arange(N_STATES)[:, None])
+
+    sparse = difference()
+    monkeypatch.setattr(policy_module, "SPARSE_FROM", 10**6)
+    dense = difference()
+    np.testing.assert_allclose(sparse.parts.centre, dense.parts.centre, rtol=1e-6)
+    np.testing.assert_allclose(sparse.high - sparse.low, dense.high - dense.low, rtol=0.2)
+
+
+def wandering(seed, n, n_steps=30):
+    """Walk on the line, drawn to the middle; the reward is the place."""
+    rng = np.random.default_rng(seed)
+    paths, rewards = [], []
+    for _ in range(n):
+        path = [rng.uniform(-1, 1)]
+        for _ in range(n_steps):
+            path.append(float(np.clip(0.9 * path[-1] + 0.3 * rng.normal(), -1.5, 1.5)))
+        paths.append(path)
+        rewards.append(path[:-1])
+    return rs.Trajectories(paths, rewards)
+
+
+def test_tilings_depend_on_each_other_and_answers_do_not(monkeypatch):
+    """Every tiling sums to one, so that the matrix is singular; predictions are those of the dense route."""
+    data, basis = wandering(0, 200), rs.basis.TileCoding(8, 16, low=-1.5, high=1.5)
+    points = np.linspace(-1, 1, 7)[:, None]
+    model = rs.LSTD(basis, discount=0.8, n_resamples=25, random_state=0)
+    sparse = model.fit(data)
+    assert sparse.estimate_.members.system.dependent
+    values, interval = sparse.plug_in_predict(points), sparse.confidence_interval(points)
+    monkeypatch.setattr(policy_module, "SPARSE_FROM", 10**6)
+    dense = rs.LSTD(basis, discount=0.8, n_resamples=25, random_state=0, on_failure="drop").fit(data)
+    np.testing.assert_allclose(values, dense.plug_in_predict(points), rtol=1e-7)
+    assert set(interval.parts.how) == {"noise"}
+    widths = [found.high - found.low for found in (interval, dense.confidence_interval(points))]
+    np.testing.assert_allclose(widths[0], widths[1], rtol=0.2)
+
+
+def test_a_question_outside_of_what_dependent_features_say_is_left_to_the_range():
+    """One tile of one tiling alone is no state: what it is worth depends on how the others are counted."""
+    data, basis = wandering(1, 100), rs.basis.TileCoding(8, 16, low=-1.5, high=1.5)
+    estimate = rs.LSTD(basis, discount=0.8, n_resamples=25, random_state=0).fit(data).estimate_
+    alone = np.zeros((1, 128))
+    alone[0, np.argmax(estimate.moments.visits.sum(axis=0))] = 1.0
+    interval = estimate.confidence_interval(alone, value_range=(-7.5, 7.5))
+    assert (interval.low[0], interval.high[0]) == (-7.5, 7.5)
+    assert interval.parts.how[0] == "range"
+
+
+def test_a_fitted_table_pickles():
+    model = rs.LSTD(rs.basis.OneHot(400), discount=0.8, random_state=0).fit(chain(4, 50, 20, 400)[0])
+    model.confidence_interval([[3]])
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.confidence_interval([[3]]).low, model.confidence_interval([[3]]).low)
+
+
+def test_the_condition_number_is_that_of_numpy(sparse_from_one):
+    data, _ = chain(7)
+    model = rs.LSTD(rs.basis.OneHot(N_STATES), discount=DISCOUNT, random_state=0).fit(data)
+    matrix = model.estimate_.moments.total()[0].toarray()
+    assert model.diagnose().condition_number == pytest.approx(np.linalg.cond(matrix, 1), rel=1e-6)
+
+
+def test_a_singular_subset_is_left_out_and_said(sparse_from_one):
+    """Without discounting a subset that never ends has no solution."""
+    states = [[0, 1, 0, 1], [0, 1, 0, 1], [0, 1]]
+    rewards = [[1.0] * (len(path) - 1) for path in states]
+    data = rs.Trajectories(states, rewards, terminated=[False, False, True], truncated=[True, True, False])
+    plan = rs.plan_from_indices([[0, 1], [0, 2], [1, 2]], n_observations=3)
+    model = rs.LSTD(rs.basis.OneHot(2), discount=1.0)
+    with pytest.warns(rs.ReplayWarning, match="1 of 3 replicates have a singular"):
+        model.fit(data, plan=plan)
+    assert model.estimate_.members.failed.tolist() == [True, False, False]
+    assert np.isfinite(model.predict([[0], [1]])).all()
 
 
 @pytest.mark.statistical
