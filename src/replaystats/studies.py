@@ -78,9 +78,8 @@ def study(
     """
     import numpy as np
 
-    from replaystats_paper.study.definition import define, read_definition
+    from replaystats_paper.study.definition import define, locate, read_definition
     from replaystats_paper.study.run import run_definition
-    from replaystats_paper.study.shipped import locate
     from replaystats_paper.study.sources import Source
 
     from ._core.errors import must_be

@@ -9,10 +9,10 @@ from typing import Any
 
 _WHERE = {
     "Cell": "cells",
-    "Experiment": "catalogue",
+    "Experiment": "cells",
     "Settings": "cells",
-    "find_experiments": "catalogue",
-    "load_catalogue": "catalogue",
+    "find_experiments": "cells",
+    "load_catalogue": "cells",
     "reproduce": "rerun",
 }
 

@@ -1,15 +1,22 @@
-"""The unit of work: one cell of a figure or table, and the settings that all cells of a run share."""
+"""The unit of work, one cell, and the experiments: a named grid of cells per figure and table.
+
+Experiments are rows of `experiments.toml`; the settings are what all cells of a run share.
+"""
 
 from __future__ import annotations
 
+import itertools
+import tomllib
 import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import resources
 from typing import Any
 
 import numpy as np
 
-from replaystats.solvers import Solver, parse_solver
-from replaystats.toolkit import check_int, check_real, stream
+from replaystats.solvers import parse_solver
+from replaystats.toolkit import check_choice, check_int, check_real, stream
 
 Parameter = int | float | str
 
@@ -64,11 +71,6 @@ class Settings:
         if self.repetitions is not None:
             check_int(self.repetitions, "repetitions", low=2, hint="A variance needs at least two.")
 
-    @property
-    def parsed_solver(self) -> Solver:
-        """The solver that `solver` names."""
-        return parse_solver(self.solver)
-
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as plain values."""
         return asdict(self)
@@ -77,3 +79,125 @@ class Settings:
 def cell_stream(seed: int, key: str, repetition: int = 0) -> np.random.Generator:
     """Return the generator of one repetition of one cell: it depends on nothing else."""
     return stream(seed, zlib.crc32(key.encode()), repetition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A figure or table of the paper, or a measurement that belongs beside them.
+
+    Attributes
+    ----------
+    name, title, paper : str
+        What to type, what it is, and where the paper has it.
+    view : str
+        How its cells are shown: value, variance, rmse, time, map, scaling, really or support.
+    algorithm : str
+        Whose results of a cell are shown; "" for cells with one algorithm.
+    repetitions : int
+        The published M.
+    cells, quick_cells : tuple of Cell
+        The published grid, and the part of it that ``--quick`` runs.
+    """
+
+    name: str
+    title: str
+    paper: str
+    view: str
+    algorithm: str
+    repetitions: int
+    cells: tuple[Cell, ...]
+    quick_cells: tuple[Cell, ...]
+
+    def chosen_repetitions(self, wanted: int | None) -> int:
+        """Return M as published, or as wanted where repetitions are the data sets of a figure."""
+        return (
+            self.repetitions
+            if wanted is None or self.view in ("time", "scaling", "map", "rates", "features", "support")
+            else wanted
+        )
+
+    def chosen_cells(self, quick: bool) -> tuple[Cell, ...]:
+        """Return the cells of a quick or of a full run."""
+        return self.quick_cells if quick else self.cells
+
+    @property
+    def whose(self) -> str:
+        """Under which name a cell keeps the results that the experiment shows."""
+        return self.algorithm or "krr"
+
+    def __repr__(self) -> str:
+        return f"Experiment({self.name}, {len(self.cells)} cells, {self.paper})"
+
+
+def load_catalogue() -> dict[str, Experiment]:
+    """Return every experiment by name, in the order of the report.
+
+    Examples
+    --------
+    >>> load_catalogue()["variance-lstd"]
+    Experiment(variance-lstd, 36 cells, Figures 2 and 5)
+    """
+    text = (resources.files(__package__) / "experiments.toml").read_text(encoding="utf-8")
+    return {name: _read(name, config) for name, config in tomllib.loads(text).items()}
+
+
+def find_experiments(names: Sequence[str]) -> list[Experiment]:
+    """Return the named experiments; none, or "all", means every one.
+
+    Examples
+    --------
+    >>> find_experiments(["rmse-kernel"])
+    [Experiment(rmse-kernel, 36 cells, Figure 14)]
+    """
+    catalogue = load_catalogue()
+    if not names or "all" in names:
+        return list(catalogue.values())
+    for name in names:
+        check_choice(name, "NAME", ["all", *catalogue])
+    return [experiment for name, experiment in catalogue.items() if name in names]
+
+
+def _read(name: str, config: Mapping[str, Any]) -> Experiment:
+    grid = config["grid"] if "grid" in config else _grid_of(config["study"])
+    largest = config.get("largest_n", {})
+
+    def cells(grid: Mapping[str, Sequence[Any]]) -> tuple[Cell, ...]:
+        expanded = expand_grid(config["study"], grid)
+        # A slow method stops at its largest n.
+        return tuple(c for c in expanded if not largest or c["n"] <= largest.get(c["method"], c["n"]))
+
+    return Experiment(
+        name=name,
+        title=config["title"],
+        paper=config["paper"],
+        view=config["view"],
+        algorithm=config.get("algorithm", ""),
+        repetitions=config.get("repetitions", 1),
+        cells=cells(grid),
+        quick_cells=cells({**grid, **config.get("quick", {})}),
+    )
+
+
+def _grid_of(study: str) -> dict[str, list[Any]]:
+    """Return the grid of one of the paper's own studies."""
+    path = resources.files(__package__) / "study" / "files" / f"paper-{study}.toml"
+    grid: dict[str, list[Any]] = tomllib.loads(path.read_text(encoding="utf-8"))["grid"]
+    return grid
+
+
+def expand_grid(study: str, grid: Mapping[str, Sequence[Any]]) -> tuple[Cell, ...]:
+    """Return one cell per combination, in which a share of n has become k.
+
+    Examples
+    --------
+    >>> [cell.key for cell in expand_grid("study", {"n": [50, 100], "share": [0.3]})]
+    ['study n=50 k=15', 'study n=100 k=30']
+    """
+    cells = []
+    for values in itertools.product(*grid.values()):
+        parameters: dict[str, Parameter] = dict(zip(grid, values, strict=True))
+        if "share" in parameters:
+            share = check_real(parameters.pop("share"), "share", low=0.0, high=1.0, closed="right")
+            parameters["k"] = round(share * int(parameters["n"]))
+        cells.append(Cell(study, tuple(parameters.items())))
+    return tuple(cells)

@@ -1,4 +1,4 @@
-"""What the paper says, sentence by sentence: where, in which words, and by which rule it is judged here.
+"""What the paper says, sentence by sentence: where, in which words, by which rule; and what a run found.
 
 One row per claim. The rule obeys the claim's own quantifier: "all" and "consistently" mean every one,
 "generally" and "tends to" mean most.
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from . import cost_rules, rules
-from .cells import Cell
+from .cells import Cell, Experiment
+from .compare import LIMIT, Agreement, CellAgreement, compare_algorithm, compare_each_cell
 from .journal import Journal
 from .rules import Evidence, Verdict
+from .tables import GROUPS, groups_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,3 +154,65 @@ def judge_claims(
             evidence = Evidence({name: tuple(cells[name]) for name in claim.needs}, dict(algorithms), journal)
             judged[claim.name] = (claim, claim.rule(evidence))
     return judged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Findings:
+    """What a run found, ready to be shown: made once, used by the page and by the summary.
+
+    Attributes
+    ----------
+    experiments : list of Experiment
+    cells : dict
+        Name of an experiment -> its cells in this run.
+    journal : Journal
+    agreement : list of Agreement
+    each_cell : list of CellAgreement
+    verdicts : dict
+        Name of a claim -> the claim and its verdict.
+    """
+
+    experiments: Sequence[Experiment]
+    cells: dict[str, tuple[Cell, ...]]
+    journal: Journal
+    agreement: list[Agreement] = field(default_factory=list)
+    each_cell: list[CellAgreement] = field(default_factory=list)
+    verdicts: dict[str, tuple[Claim, Verdict]] = field(default_factory=dict)
+
+    @property
+    def all_cells(self) -> list[Cell]:
+        """Every cell once, in the order of the experiments."""
+        unique = {cell.key: cell for cells in self.cells.values() for cell in cells}
+        return list(unique.values())
+
+
+def collect(experiments: Sequence[Experiment], journal: Journal, *, quick: bool) -> Findings:
+    """Compare and judge what the journal holds for the experiments."""
+    cells = {experiment.name: experiment.chosen_cells(quick) for experiment in experiments}
+    findings = Findings(experiments=experiments, cells=cells, journal=journal)
+    for group in GROUPS:
+        of_all = ((cell, pair) for cell in findings.all_cells for pair in groups_of(cell))
+        mine = [(cell, whose) for cell, (name, whose) in of_all if name == group]
+        findings.agreement.extend(compare_algorithm(group, mine, journal))
+        findings.each_cell.extend(compare_each_cell(group, mine, journal))
+    whose = {experiment.name: experiment.whose for experiment in experiments}
+    findings.verdicts.update(judge_claims(cells, whose, journal))
+    if (appendix := judge_q_learning(journal.path.parent)) is not None:
+        findings.verdicts[appendix[0].name] = appendix
+    return findings
+
+
+def summarise_findings(findings: Findings) -> dict[str, Any]:
+    """Return agreement and verdicts as plain values."""
+    return {
+        "agreement": [
+            {**asdict(a), "difference": a.difference, "z": a.z, "agrees": a.agrees}
+            for a in findings.agreement
+        ],
+        "each_cell": [asdict(one) for one in findings.each_cell if abs(one.t) > LIMIT],
+        "n_each_cell": len(findings.each_cell),
+        "verdicts": {
+            name: {"words": claim.words, "paper": claim.paper, **asdict(verdict)}
+            for name, (claim, verdict) in findings.verdicts.items()
+        },
+    }

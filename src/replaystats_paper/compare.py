@@ -83,6 +83,11 @@ class Agreement:
         return abs(self.z) <= LIMIT
 
     @property
+    def factor(self) -> float:
+        """Ours / published, where logs are compared."""
+        return math.exp(self.difference)
+
+    @property
     def detectable(self) -> float:
         """The true difference that would have been noticed with a probability of 80 %."""
         return (LIMIT + _POWER_80) * self.total_error
@@ -133,18 +138,32 @@ def compare_algorithm(algorithm: str, cells: Iterable[tuple[Cell, str]], journal
         return []
     errors = _test_points_errors(algorithm, journal)
     return [
-        Agreement(
-            algorithm=algorithm,
-            measure=measure,
-            quantity=quantity,
-            n_cells=len(keys),
-            ours=float(ours.mean()),
-            published=float(theirs.mean()),
-            standard_error=float((ours - theirs).std(ddof=1) / math.sqrt(len(keys))),
-            test_points_error=errors.get((measure, quantity), 0.0),
-        )
+        mean_agreement(algorithm, measure, quantity, ours, theirs, errors.get((measure, quantity), 0.0))
         for (measure, quantity), (ours, theirs) in gaps.items()
     ]
+
+
+def mean_agreement(
+    algorithm: str,
+    measure: str,
+    quantity: str,
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    test_points_error: float = 0.0,
+) -> Agreement:
+    """Return the comparison of two rows of numbers, (cells,) each, in the mean."""
+    gaps = ours - theirs
+    error = float(gaps.std(ddof=1) / math.sqrt(len(gaps))) if len(gaps) > 1 else math.nan
+    return Agreement(
+        algorithm=algorithm,
+        measure=measure,
+        quantity=quantity,
+        n_cells=len(gaps),
+        ours=float(ours.mean()),
+        published=float(theirs.mean()),
+        standard_error=error,
+        test_points_error=test_points_error,
+    )
 
 
 def compare_each_cell(

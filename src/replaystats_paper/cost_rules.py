@@ -10,10 +10,10 @@ from scipy.stats import binom
 
 from replaystats.toolkit import significant
 
+from .cost import fitted_exponent
 from .measures import REPLAYED
 from .published import published_hours
 from .rules import FAILS, HOLDS, IN_PART, UNDECIDED, Evidence, Verdict
-from .scaling import fitted_exponent
 
 CONFIDENCE = 0.99
 # Ratios of times this close to 1 are nobody's gain, and the first to flip on another machine.

@@ -20,14 +20,12 @@ from replaystats.plots.style import (
     save_figure,
 )
 
-from .catalogue import Experiment
-from .cells import Cell
+from .cells import Cell, Experiment
+from .cost import LABELS, PLAIN
 from .journal import Journal
-from .mapping import PLAIN
 from .measures import METHODS, REPLAYED, differences
 from .policy import GRID, zero_rmse
 from .published import published_record
-from .scaling import LABELS
 
 Y_LABELS = {"variance": "variance, plain − replay", "rmse": "RMSE, plain − replay"}
 # The part of a value figure in which all curves can be told apart.

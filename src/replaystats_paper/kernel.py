@@ -1,53 +1,40 @@
-"""Kernel ridge regression as the paper runs it (R's KRLS 1.0-0), on simulated data and on Boston housing."""
+"""Kernel ridge regression as the paper runs it (R's KRLS 1.0-0), on simulated data and on Boston housing.
+
+And what stands beside it: lambda chosen by leave-one-out, and how far the fixed test points move the numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from replaystats import ReplayKernelRidge, load_boston
+from replaystats.choosing import kernel_penalties
 from replaystats.plans import ResamplingPlan, make_plan, plan_from_indices
 from replaystats.simulate import two_bumps, two_bumps_function
 from replaystats.toolkit import FloatArray
 
 from .cells import Cell, Settings, cell_stream
-from .measures import METHODS, rmse, summarise
+from .measures import METHODS, REPLAYED, differences, median_of, rmse, summarise
+from .study.sources import Source
 
 N_TEST = 100
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Task:
-    """Where training data come from, and the test points that every repetition shares.
+def simulated_source(rng: np.random.Generator, n_test: int = N_TEST) -> Source:
+    """Return the paper's simulated regression with freshly drawn test points.
 
-    Attributes
-    ----------
-    X_test : ndarray of shape (m, p)
-    y_test : ndarray of shape (m,)
-        Targets with their noise: what the paper's RMSE is measured against.
-    f_test : ndarray of shape (m,)
-        What the predictions should be: the regression function, or `y_test` where nobody knows it.
-    draw : callable
-        ``draw(n, rng)`` gives training data.
+    Its RMSE is measured against targets with their noise, as the paper's; errors against the regression
+    function stand beside it.
     """
-
-    X_test: FloatArray
-    y_test: FloatArray
-    f_test: FloatArray
-    draw: Callable[[int, np.random.Generator], tuple[FloatArray, FloatArray]]
+    X, y = two_bumps(n_test, rng=rng)
+    return Source(lambda n, rng: two_bumps(n, rng=rng), X, y, also={"true": two_bumps_function(X)})
 
 
-def simulated_task(rng: np.random.Generator, n_test: int = N_TEST) -> Task:
-    """Return the paper's simulated regression with freshly drawn test points."""
-    X_test, y_test = two_bumps(n_test, rng=rng)
-    return Task(X_test, y_test, two_bumps_function(X_test), lambda n, rng: two_bumps(n, rng=rng))
-
-
-def boston_task(rng: np.random.Generator, n_test: int = N_TEST) -> Task:
+def boston_source(rng: np.random.Generator, n_test: int = N_TEST) -> Source:
     """Return Boston housing with `n_test` rows held out; training rows come from the others.
 
     A training set without variation in a column (chas) cannot be standardised; it is drawn again.
@@ -62,10 +49,10 @@ def boston_task(rng: np.random.Generator, n_test: int = N_TEST) -> Task:
             if (X[rows].max(axis=0) > X[rows].min(axis=0)).all():
                 return X[rows], y[rows]
 
-    return Task(X[test], y[test], y[test], draw)
+    return Source(draw, X[test], y[test])
 
 
-TASKS = {"simulated": simulated_task, "boston": boston_task}
+SOURCES = {"simulated": simulated_source, "boston": boston_source}
 
 
 def penalty(n: int) -> float:
@@ -103,30 +90,108 @@ def draw_plans(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> li
     ]
 
 
-def run_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
-    """Compute one cell: M training sets, plain and replayed, on one fixed set of test points."""
-    name = "boston" if cell.study == "boston" else "simulated"
-    task = TASKS[name](cell_stream(settings.seed, f"{name} test points"))
-    n, alpha = cell["n"], penalty(cell["n"])
-    predictions = np.empty((len(METHODS), repetitions, len(task.y_test)))
-    redrawn = np.zeros(len(METHODS), dtype=int)
-    for repetition in range(repetitions):
-        rng = cell_stream(settings.seed, cell.key, repetition)
-        X, y = task.draw(n, rng)
-        for method, plan in enumerate(draw_plans(n, cell["B"], cell["k"], rng)):
-            predictions[method, repetition], again = fit_predict(X, y, task.X_test, plan, alpha)
-            redrawn[method] += again
-    results: dict[str, Any] = summarise(predictions, task.y_test)
-    if name == "simulated":  # the paper's errors contain the noise of the test targets; these do not
-        results["rmse_true"] = dict(zip(METHODS, rmse(predictions, task.f_test).tolist(), strict=True))
-    # One draw in (1 + redraws per subset) was kept: the share that was thrown away.
-    kept = repetitions * cell["B"]
-    results["redrawn"] = {
-        method: int(count) / (kept + int(count)) for method, count in zip(METHODS, redrawn, strict=True)
-    }
-    return {"krr": results}
+def paper_fits(
+    X: FloatArray, y: FloatArray, points: FloatArray, rng: np.random.Generator, B: int, k: int
+) -> tuple[FloatArray, dict[str, list[int]]]:
+    """Return the predictions of plain, U and V, (3, m), and how many subsets each drew again."""
+    plans = draw_plans(len(y), B, k, rng)
+    predictions, redrawn = zip(*(fit_predict(X, y, points, p, penalty(len(y))) for p in plans), strict=True)
+    return np.array(predictions), {"redrawn": list(redrawn)}
 
 
 @lru_cache(maxsize=1)
 def _boston() -> tuple[FloatArray, FloatArray]:
     return load_boston()
+
+
+ALPHAS = np.logspace(-4, 2, 49)
+ROWS = ("plain", "U", "V", "loo")
+
+
+def fit_predict_loo(X: FloatArray, y: FloatArray, X_test: FloatArray) -> tuple[FloatArray, float]:
+    """Fit all the data, in KRLS's units, with the lambda of smallest leave-one-out error.
+
+    Returns
+    -------
+    predictions : ndarray of shape (m,)
+    alpha : float
+        The chosen lambda.
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 40)[:, None]
+    >>> predictions, alpha = fit_predict_loo(x, np.sin(6 * x[:, 0]), x)
+    >>> bool(abs(predictions - np.sin(6 * x[:, 0])).max() < 0.01)
+    True
+    """
+    points = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
+    K = np.exp(-cdist(points, points, "sqeuclidean") / X.shape[1])
+    alpha = kernel_penalties(K, (y - y.mean()) / y.std(ddof=1), ALPHAS).best
+    return fit_predict(X, y, X_test, whole(len(y)), alpha)[0], alpha
+
+
+def predict_tuned(X: FloatArray, y: FloatArray, points: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return the predictions of `fit_predict_loo`, as an estimator of a study."""
+    return fit_predict_loo(X, y, points)[0]
+
+
+def run_tuned_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+    """Compute plain, U, V and the tuned fit on the same training sets; errors against the function."""
+    source = SOURCES[cell["data"]](cell_stream(settings.seed, f"{cell['data']} test points"))
+    n = cell["n"]
+    predictions = np.empty((len(ROWS), repetitions, len(source.truth)))
+    alphas = np.empty(repetitions)
+    for repetition in range(repetitions):
+        rng = cell_stream(settings.seed, cell.key, repetition)
+        X, y = source.draw(n, rng)
+        for row, plan in enumerate(draw_plans(n, cell["B"], cell["k"], rng)):
+            predictions[row, repetition], _ = fit_predict(X, y, source.points, plan, penalty(n))
+        predictions[-1, repetition], alphas[repetition] = fit_predict_loo(X, y, source.points)
+    variance = np.median(predictions.var(axis=1, ddof=1), axis=1)
+    error = rmse(predictions, source.also.get("true", source.truth)).mean(axis=1)
+    return {
+        "variance": dict(zip(ROWS, variance.tolist(), strict=True)),
+        "rmse": dict(zip(ROWS, error.tolist(), strict=True)),
+        "paper_alpha": penalty(n),
+        "loo_alpha": float(np.median(alphas)),
+    }
+
+
+N_SETS = 24
+N_RESAMPLES = 25
+SHARE = {"simulated": 0.1, "boston": 0.7}
+
+
+def run_test_sets_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+    """Return the compared quantities for each test set, by measure and quantity."""
+    n, k = cell["n"], round(SHARE[cell["data"]] * cell["n"])
+    collected = []
+    for number in range(N_SETS):
+        source = SOURCES[cell["data"]](cell_stream(settings.seed, cell.key + " points", number))
+        predictions = np.empty((len(METHODS), repetitions, len(source.truth)))
+        for repetition in range(repetitions):
+            # The same streams for every test set: what differs between sets is, mostly, the points.
+            rng = cell_stream(settings.seed, cell.key, repetition)
+            X, y = source.draw(n, rng)
+            for method, plan in enumerate(draw_plans(n, N_RESAMPLES, k, rng)):
+                predictions[method, repetition], _ = fit_predict(X, y, source.points, plan, penalty(n))
+        collected.append(_quantities(summarise(predictions, source.truth)))
+    return {
+        measure: {
+            quantity: [one[measure][quantity] for one in collected] for quantity in collected[0][measure]
+        }
+        for measure in collected[0]
+    }
+
+
+def _quantities(results: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Return what `compare` compares: log medians, reductions and shares, by measure."""
+    found: dict[str, dict[str, float]] = {}
+    for measure in ("variance", "rmse"):
+        logs = {method: float(np.log(median_of(results, measure, method))) for method in METHODS}
+        reductions = {f"{method}/plain": logs[method] - logs["plain"] for method in REPLAYED}
+        shares = {
+            f"{method} > 0": float((differences(results, measure, method) > 0).mean()) for method in REPLAYED
+        }
+        found[measure] = {**logs, **reductions, **shares}
+    return found

@@ -28,22 +28,23 @@ def summarise(predictions: FloatArray, truth: FloatArray) -> dict[str, dict[str,
         For each measure and method: "variance", "mean", "low" and "high" (m numbers, the last two the
         pointwise 2.5 and 97.5 % quantiles) and "rmse" (M numbers).
     """
-    summary: dict[str, dict[str, list[float]]] = {
-        "rmse": {method: rmse(predictions[i], truth).tolist() for i, method in enumerate(METHODS)}
-    }
-    for i, method in enumerate(METHODS):
-        for measure, values in _per_point(predictions[i]).items():
-            summary.setdefault(measure, {})[method] = values.tolist()
-    return summary
+    methods = {method: measure(predictions[i], truth) for i, method in enumerate(METHODS)}
+    return {name: {m: found[name] for m, found in methods.items()} for name in methods["plain"]}
 
 
-def _per_point(predictions: FloatArray) -> dict[str, FloatArray]:
-    """Return the measures over repetitions, each of shape (m,); NaN with fewer than two repetitions."""
+def measure(predictions: FloatArray, truth: FloatArray) -> dict[str, list[float]]:
+    """Reduce the predictions (M, m) of one method to what `summarise` returns for each."""
     good = predictions[np.isfinite(predictions).all(axis=1)]
     if len(good) < 2:
         good = np.full((2, predictions.shape[1]), np.nan)
     low, high = np.quantile(good, BAND, axis=0)
-    return {"variance": good.var(axis=0, ddof=1), "mean": good.mean(axis=0), "low": low, "high": high}
+    return {
+        "rmse": rmse(predictions, truth).tolist(),
+        "variance": good.var(axis=0, ddof=1).tolist(),
+        "mean": good.mean(axis=0).tolist(),
+        "low": low.tolist(),
+        "high": high.tolist(),
+    }
 
 
 def rmse(predictions: FloatArray, truth: FloatArray) -> FloatArray:

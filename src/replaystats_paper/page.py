@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,16 @@ from scipy.stats import t as student
 
 from replaystats.toolkit import duration, embed_json, embed_picture, render, significant
 
-from . import really
-from .catalogue import Experiment
-from .cells import Cell, Settings
-from .claims import Claim, judge_claims, judge_q_learning
-from .compare import LIMIT, Agreement, CellAgreement, compare_algorithm, compare_each_cell
-from .explorer import GROUPS, explorer_data, groups_of
+from . import tables
+from .cells import Cell, Experiment, Settings
+from .claims import Claim, Findings
+from .compare import LIMIT, Agreement, CellAgreement
 from .figures import caption_of, draw_experiment, draw_inverses
-from .held_out import N_SETS
 from .journal import Journal
-from .known import KNOWN_DIFFERENCES
+from .kernel import N_SETS
+from .published import KNOWN_DIFFERENCES
 from .rules import FAILS, HOLDS, UNDECIDED, Verdict
+from .tables import GROUPS, explorer_data
 
 TITLE = "The paper, re-run beside its published numbers"
 # A comparison of one cell stands out when chance would bring one so large in a hundred such runs.
@@ -34,52 +33,6 @@ def badge_of(label: str) -> str:
     if label == UNDECIDED:
         return "open"
     return {HOLDS: "good", FAILS: "bad"}.get(label, "part")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Findings:
-    """What a run found, ready to be shown: made once, used by the page and by the summary.
-
-    Attributes
-    ----------
-    experiments : list of Experiment
-    cells : dict
-        Name of an experiment -> its cells in this run.
-    journal : Journal
-    agreement : list of Agreement
-    each_cell : list of CellAgreement
-    verdicts : dict
-        Name of a claim -> the claim and its verdict.
-    """
-
-    experiments: Sequence[Experiment]
-    cells: dict[str, tuple[Cell, ...]]
-    journal: Journal
-    agreement: list[Agreement] = field(default_factory=list)
-    each_cell: list[CellAgreement] = field(default_factory=list)
-    verdicts: dict[str, tuple[Claim, Verdict]] = field(default_factory=dict)
-
-    @property
-    def all_cells(self) -> list[Cell]:
-        """Every cell once, in the order of the experiments."""
-        unique = {cell.key: cell for cells in self.cells.values() for cell in cells}
-        return list(unique.values())
-
-
-def collect(experiments: Sequence[Experiment], journal: Journal, *, quick: bool) -> Findings:
-    """Compare and judge what the journal holds for the experiments."""
-    cells = {experiment.name: experiment.chosen_cells(quick) for experiment in experiments}
-    findings = Findings(experiments=experiments, cells=cells, journal=journal)
-    for group in GROUPS:
-        of_all = ((cell, pair) for cell in findings.all_cells for pair in groups_of(cell))
-        mine = [(cell, whose) for cell, (name, whose) in of_all if name == group]
-        findings.agreement.extend(compare_algorithm(group, mine, journal))
-        findings.each_cell.extend(compare_each_cell(group, mine, journal))
-    whose = {experiment.name: experiment.whose for experiment in experiments}
-    findings.verdicts.update(judge_claims(cells, whose, journal))
-    if (appendix := judge_q_learning(journal.path.parent)) is not None:
-        findings.verdicts[appendix[0].name] = appendix
-    return findings
 
 
 def write_page(
@@ -124,9 +77,9 @@ def _experiment(experiment: Experiment, findings: Findings, folder: Path) -> dic
         "claims": [_claim(*pair) for pair in under],
         "figure": embed_picture(picture) if picture else "",
         "caption": caption_of(experiment),
-        "times": really.time_table(experiment, cells, journal) if experiment.view == "time" else [],
-        "scaling": really.scaling_table(cells, journal) if experiment.view == "scaling" else [],
-        "map": really.map_table(cells, journal) if experiment.view == "map" else [],
+        "times": tables.time_table(experiment, cells, journal) if experiment.view == "time" else [],
+        "scaling": tables.scaling_table(cells, journal) if experiment.view == "scaling" else [],
+        "map": tables.map_table(cells, journal) if experiment.view == "map" else [],
     }
 
 
@@ -177,15 +130,15 @@ def _really(cells: Sequence[Cell], journal: Journal, folder: Path, *, full: bool
         if cell.study == "ablation" and cell["setting"] == "paper"
     ]
     parts: dict[str, Any] = {
-        "zero": really.zero_predictor(cells, journal),
-        "conditions": really.conditions(cells, journal),
-        "inverses": really.inverses(cells, journal),
-        "in_short": really.inverses_in_short(cells, journal),
+        "zero": tables.zero_predictor(cells, journal),
+        "conditions": tables.conditions(cells, journal),
+        "inverses": tables.inverses(cells, journal),
+        "in_short": tables.inverses_in_short(cells, journal),
         "pictures": pictures,
-        "tuned": really.tuned(cells, journal),
-        "boston": really.boston_errors(cells, journal),
-        "exceptions": really.exceptions(cells, journal),
-        "speed": really.speed(cells, journal, full=full),
+        "tuned": tables.tuned(cells, journal),
+        "boston": tables.boston_errors(cells, journal),
+        "exceptions": tables.exceptions(cells, journal),
+        "speed": tables.speed(cells, journal, full=full),
     }
     return {**parts, "any": any(parts.values())}
 

@@ -1,22 +1,29 @@
-"""Policy evaluation: LSTD and PhiBE of orders 1 and 2 on the same data and the same subsets."""
+"""Policy evaluation: LSTD and PhiBE of orders 1 and 2 on the same data and the same subsets.
+
+First the paper's grid; then what decides its results, every inverse on the same data sets and subsets, so
+that nothing else differs between them; then the same estimators one by one, on a torus of any dimension.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from replaystats import average, plug_in, replicate
 from replaystats.basis import Fourier
 from replaystats.moments import AnyMoments, Moments, lstd_moments, phibe_moments
 from replaystats.plans import ResamplingPlan, make_plan
-from replaystats.simulate import OrnsteinUhlenbeck
-from replaystats.solvers import Solution, Solver
+from replaystats.simulate import OrnsteinUhlenbeck, TorusBrownian
+from replaystats.solvers import LU, Lepski, PseudoInverse, Solution, Solver, parse_solver
 from replaystats.toolkit import FloatArray
 
 from .cells import Cell, Settings, cell_stream
-from .measures import METHODS, summarise
+from .measures import METHODS, rmse, squared_iqr
+from .study.sources import Source
 
 ALGORITHMS = ("lstd", "phibe1", "phibe2")
 BASIS = Fourier(4)
@@ -49,14 +56,14 @@ class Systems:
         q = self.b.shape[-1]
         return solver.solve(self.A.reshape(-1, q, q), self.b.reshape(-1, q))
 
-    def predictions(self, solution: Solution) -> FloatArray:
-        """Return the value at the grid, shape (3 algorithms, 3 methods, m); failed subsets take no part."""
+    def predictions(self, solution: Solution, features: FloatArray) -> FloatArray:
+        """Return X theta at features (m, q): (3 algorithms, 3 methods, m); failed subsets take no part."""
         theta = solution.theta.reshape(self.b.shape)
         groups = by_method(theta)
         with np.errstate(invalid="ignore"):
             failed = [~np.isfinite(group).all(axis=2) for group in groups]
         means = [_mean_of_good(group, bad) for group, bad in zip(groups, failed, strict=True)]
-        return np.stack(means, axis=1) @ FEATURES.T
+        return np.stack(means, axis=1) @ features.T
 
 
 def by_method(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -66,13 +73,9 @@ def by_method(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def draw_systems(
-    n: int, n_resamples: int, k: int, process: OrnsteinUhlenbeck, rng: np.random.Generator, *, start: str
+    data: Any, n_resamples: int, k: int, process: OrnsteinUhlenbeck, rng: np.random.Generator
 ) -> Systems:
-    """Draw a data set and subsets, and sum the moments of the three algorithms over them.
-
-    One product serves all three: their moments are columns of one matrix, so each subset is drawn once.
-    """
-    data = process.sample(n, 2, start=start, rng=rng)
+    """Sum the moments of the data over B subsets each of U and V, for all algorithms at once."""
     beta = process.discount_rate
     moments = [
         lstd_moments(data, BASIS, discount=process.discount),
@@ -81,7 +84,7 @@ def draw_systems(
     ]
     rows = np.concatenate([_rows(algorithm) for algorithm in moments], axis=1)  # (n, 3 q (q + 1))
     plans = [
-        make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=rng)
+        make_plan(len(rows), statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=rng)
         for statistic in ("U", "V")
     ]
     sums = np.concatenate([rows.sum(axis=0)[None], *(_subset_sums(rows, plan) for plan in plans)])
@@ -91,30 +94,30 @@ def draw_systems(
     return Systems(A, b, moments, plans)
 
 
-def run_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
-    """Compute one cell of the policy grid: M data sets, three algorithms, plain and replayed."""
-    process = OrnsteinUhlenbeck(discount_rate=settings.beta)
-    solver = settings.parsed_solver
-    predictions = np.empty((len(ALGORITHMS), len(METHODS), repetitions, len(GRID)))
-    condition = np.empty((len(ALGORITHMS), len(METHODS), repetitions))
-    truncated, failed = np.empty_like(condition), np.empty_like(condition)
-    for repetition in range(repetitions):
-        rng = cell_stream(settings.seed, cell.key, repetition)
-        systems = draw_systems(cell["n"], cell["B"], cell["k"], process, rng, start="paper")
-        solution = systems.solve(solver)
-        predictions[:, :, repetition] = systems.predictions(solution)
-        shape = systems.b.shape[:2]
-        condition[..., repetition] = _per_method(np.median, solution.condition.reshape(shape))
-        truncated[..., repetition] = _per_method(np.mean, solution.truncated.reshape(shape))
-        failed[..., repetition] = _per_method(np.sum, solution.failed.reshape(shape))
-    truth = process.value(GRID)
-    results: dict[str, Any] = {}
-    for a, algorithm in enumerate(ALGORITHMS):
-        results[algorithm] = summarise(predictions[a], truth)
-        results[algorithm]["condition"] = _named(np.median(condition[a], axis=1))
-        results[algorithm]["truncated"] = _named(truncated[a].mean(axis=1))
-        results[algorithm]["failed"] = _named(failed[a].sum(axis=1))
-    return results
+def paper_estimates(
+    data: Any,
+    points: FloatArray,
+    rng: np.random.Generator,
+    B: int,
+    k: int,
+    discount_rate: float = 1.0,
+    solver: str = "pinv",
+) -> tuple[FloatArray, dict[str, FloatArray]]:
+    """Return the values of all algorithms, plain, U and V, on one data set: (9, m).
+
+    Beside them, by algorithm and method: the median condition number of the matrices, the mean number of
+    directions that were dropped, and how many subsets failed.
+    """
+    systems = draw_systems(data, B, k, OrnsteinUhlenbeck(discount_rate=discount_rate), rng)
+    solution = systems.solve(parse_solver(solver))
+    shape = systems.b.shape[:2]
+    facts = {
+        "condition": _per_method(np.median, solution.condition.reshape(shape)),
+        "truncated": _per_method(np.mean, solution.truncated.reshape(shape)),
+        "failed": _per_method(np.sum, solution.failed.reshape(shape)),
+    }
+    values = systems.predictions(solution, BASIS(points))
+    return values.reshape(-1, len(points)), {name: fact.ravel() for name, fact in facts.items()}
 
 
 def zero_rmse() -> float:
@@ -155,5 +158,118 @@ def _per_method(reduce: Any, values: np.ndarray) -> np.ndarray:
     return np.stack([reduce(group, axis=1) for group in by_method(values)], axis=1)
 
 
-def _named(values: np.ndarray) -> dict[str, float]:
-    return {method: float(value) for method, value in zip(METHODS, values, strict=True)}
+RCONDS = (0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+RIDGES = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+# Lepski's rule looks at every observation, so that fewer subsets must do.
+BALANCED = "chosen"
+BALANCED_RESAMPLES = 30
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeRidge(Solver):
+    """Add alpha |A| I to every matrix (|.| the Frobenius norm): one alpha for sums of any size."""
+
+    alpha: float
+
+    def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
+        """See the base class."""
+        size = np.linalg.norm(A, axis=(1, 2))[:, None, None]
+        return LU().solve(A + self.alpha * size * np.eye(A.shape[-1]), b, symmetric=symmetric)
+
+
+def inverses() -> dict[str, Solver]:
+    """Return the inverses that are compared, by label; rcond = 0 is the plain inverse."""
+    truncated: dict[str, Solver] = {f"rcond={rcond:g}": PseudoInverse(rcond) for rcond in RCONDS}
+    penalised: dict[str, Solver] = {f"alpha={alpha:g}": RelativeRidge(alpha) for alpha in RIDGES}
+    return {"published": PseudoInverse(), **truncated, **penalised}
+
+
+def run_ablation_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+    """Compute one setting: "paper", "beta=0.1" or "uniform" (starts that cover the test grid)."""
+    beta = 0.1 if cell["setting"] == "beta=0.1" else 1.0
+    process = OrnsteinUhlenbeck(discount_rate=beta)
+    start = "uniform" if cell["setting"] == "uniform" else "paper"
+    solvers = inverses()
+    labels = [*solvers, BALANCED] if cell["setting"] == "paper" else list(solvers)
+    predictions = np.empty((len(labels), len(ALGORITHMS), len(METHODS), repetitions, len(GRID)))
+    for repetition in range(repetitions):
+        rng = cell_stream(settings.seed, cell.key, repetition)
+        data = process.sample(cell["n"], 2, start=start, rng=rng)
+        systems = draw_systems(data, cell["B"], cell["k"], process, rng)
+        for i, solver in enumerate(solvers.values()):
+            predictions[i, :, :, repetition] = systems.predictions(systems.solve(solver), FEATURES)
+        if BALANCED in labels:
+            predictions[-1, :, :, repetition] = _balanced(systems)
+    truth = process.value(GRID)
+    return {
+        algorithm: {label: _row(predictions[i, a], truth) for i, label in enumerate(labels)}
+        for a, algorithm in enumerate(ALGORITHMS)
+    }
+
+
+def _balanced(systems: Systems) -> FloatArray:
+    """Return predictions (3 algorithms, 3 methods, m) with the penalty that Lepski's rule finds."""
+    rule = Lepski(targets=FEATURES)
+    plans = [replace(plan, n_resamples=min(BALANCED_RESAMPLES, plan.n_resamples)) for plan in systems.plans]
+    thetas = [
+        [
+            rule.solve_full(moments).theta[0],
+            *(replicate(moments, plan, solver=rule).theta.mean(axis=0) for plan in plans),
+        ]
+        for moments in systems.moments
+    ]
+    return np.asarray(np.array(thetas) @ FEATURES.T)
+
+
+def _row(predictions: FloatArray, truth: FloatArray) -> dict[str, dict[str, float]]:
+    """Summarise (3 methods, M, m): medians of variance, squared IQR and RMSE."""
+    medians = {
+        "variance": np.median(predictions.var(axis=1, ddof=1), axis=-1),
+        "iqr2": np.median(squared_iqr(predictions), axis=-1),
+        "rmse": np.median(rmse(predictions, truth), axis=-1),
+    }
+    return {measure: dict(zip(METHODS, values.tolist(), strict=True)) for measure, values in medians.items()}
+
+
+def torus(rng: np.random.Generator, dimension: int = 2, steps: int = 20, n_test: int = 200) -> Source:
+    """Brownian motion on a torus, rewarded by one wave along each axis and one across the first two.
+
+    The truth is the value in continuous time, which PhiBE aims at; LSTD's own target differs by O(dt).
+    """
+    axes = np.eye(dimension, dtype=int)
+    waves = [*axes.tolist(), (axes[0] + axes[1]).tolist()]
+    process = TorusBrownian(waves=waves, discount_rate=1.0)
+    points = rng.uniform(-np.pi, np.pi, (n_test, dimension))
+    return Source(lambda n, rng: (process.sample(n, steps, rng=rng),), points, process.value(points))
+
+
+def lstd(
+    data: Any, points: FloatArray, rng: np.random.Generator, B: int, k: int, statistic: str
+) -> FloatArray:
+    """Return LSTD's values at the points; statistic "plain" is the plug-in."""
+    basis = _basis(points)
+    return values(lstd_moments(data, basis, discount=math.exp(-0.1)), basis(points), rng, B, k, statistic)
+
+
+def phibe(
+    data: Any, points: FloatArray, rng: np.random.Generator, B: int, k: int, statistic: str, order: int
+) -> FloatArray:
+    """Return PhiBE's values at the points; statistic "plain" is the plug-in."""
+    basis = _basis(points)
+    moments = phibe_moments(data, basis, discount_rate=1.0, order=order)
+    return values(moments, basis(points), rng, B, k, statistic)
+
+
+def values(
+    moments: Any, features: FloatArray, rng: np.random.Generator, B: int, k: int, statistic: str
+) -> FloatArray:
+    """Return the paper's estimates: the plain mean over subsets, each solved with the published threshold."""
+    solver = PseudoInverse()
+    if statistic == "plain":
+        return np.asarray(plug_in(moments, solver).predict(features))
+    plan = make_plan(moments.n_observations, statistic=statistic, subsample_size=k, n_resamples=B, rng=rng)
+    return np.asarray(average(replicate(moments, plan, solver=solver), "mean").predict(features))
+
+
+def _basis(points: FloatArray) -> Fourier:
+    return Fourier(2, dimension=points.shape[1], kind="total")

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from replaystats.toolkit import write_bytes
 
-from .catalogue import Experiment
-from .cells import Settings
-from .compare import LIMIT
+from .cells import Experiment, Settings
+from .claims import collect, summarise_findings
 from .journal import Journal
-from .manifest import describe_machine, package_versions
-from .page import Findings, collect, write_page
-from .runner import Work, plan_work, run_work
-
-REPORT_NAME = "report.html"
+from .page import write_page
+from .running import REPORT_NAME, write_json, write_manifest
+from .studies import Work, plan_work, run_work
 
 
 def reproduce(
@@ -70,7 +64,7 @@ def reproduce(
         on_start([item for item in work if not journal.has(item[0].key, item[1])])
         n_computed = run_work(work, settings, journal, jobs=jobs, on_finished=on_finished)
         findings = collect(experiments, journal, quick=quick)
-        manifest = {
+        facts = {
             "command": command,
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.perf_counter() - clock, 2),
@@ -81,31 +75,9 @@ def reproduce(
             "quick": quick,
             "experiments": [experiment.name for experiment in experiments],
             "settings": settings.as_dict(),
-            "machine": describe_machine(),
-            "versions": package_versions(),
         }
+        manifest = write_manifest(out, facts)
         page = write_page(findings, settings, manifest, out, quick=quick)
-        write_bytes(out / "summary.json", _json(summarise_findings(findings)))
-        write_bytes(out / "manifest.json", _json(manifest))
+        write_json(out / "summary.json", summarise_findings(findings))
         write_bytes(out / REPORT_NAME, page.encode())
         return out / REPORT_NAME
-
-
-def summarise_findings(findings: Findings) -> dict[str, Any]:
-    """Return agreement and verdicts as plain values."""
-    return {
-        "agreement": [
-            {**asdict(a), "difference": a.difference, "z": a.z, "agrees": a.agrees}
-            for a in findings.agreement
-        ],
-        "each_cell": [asdict(one) for one in findings.each_cell if abs(one.t) > LIMIT],
-        "n_each_cell": len(findings.each_cell),
-        "verdicts": {
-            name: {"words": claim.words, "paper": claim.paper, **asdict(verdict)}
-            for name, (claim, verdict) in findings.verdicts.items()
-        },
-    }
-
-
-def _json(value: Any) -> bytes:
-    return (json.dumps(value, indent=1) + "\n").encode()

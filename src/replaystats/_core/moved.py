@@ -56,8 +56,8 @@ def new_name(old: str) -> str | None:
 
     Examples
     --------
-    >>> new_name("replaystats.experiments.qlearning.rules")
-    'replaystats_paper.qlearning.rules'
+    >>> new_name("replaystats.experiments.qlearning.learner")
+    'replaystats_paper.qlearning.learner'
     """
     for before, now in MOVED.items():
         if old == before or old.startswith(before + "."):

@@ -3,8 +3,7 @@
 `learner` is the algorithm, `study` says what is run, `results` runs and resumes it, `page` shows it.
 """
 
-from .orderings import Ordering, compare_cells
 from .page import html_section
-from .results import QLearningResult, run_qlearning
+from .results import Ordering, QLearningResult, compare_cells, run_qlearning
 
 __all__ = ["Ordering", "QLearningResult", "compare_cells", "html_section", "run_qlearning"]

@@ -1,24 +1,34 @@
-"""Run the study, resume it, and read its numbers."""
+"""Run the study, resume it, read its numbers, and say whether it finds what earlier work found."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 
-from replaystats.toolkit import check_int, track, write_bytes
+from replaystats.toolkit import check_int, track
 
 from ..cells import Cell, Settings
 from ..journal import Journal
-from ..manifest import describe_machine, package_versions
-from .study import FULL_RUNS, QUICK_RUNS, Table, group_cells, run_group, study_tables
-from .summary import mean_and_error
+from ..running import each, write_json, write_manifest
+from .learner import Schedule
+from .study import (
+    CAPACITIES,
+    FULL,
+    FULL_RUNS,
+    QUICK,
+    QUICK_RUNS,
+    Table,
+    group_cells,
+    make_cell,
+    mean_and_error,
+    run_group,
+    study_tables,
+)
 
 FOLDER = "qlearning"
 ORDERINGS = "orderings.json"
@@ -89,7 +99,7 @@ def run_qlearning(
     cells = [cell for table in tables for row in table.cells for cell in row]
     with Journal(folder, Settings(seed=seed)) as journal:
         groups = group_cells(cell for cell in cells if not journal.has(cell.key, n_runs))
-        with closing(_computed(groups, seed, n_runs, jobs)) as finished:
+        with closing(each(partial(run_group, seed=seed, n_runs=n_runs), groups, jobs)) as finished:
             for lines in (
                 track(finished, total=len(groups), description="Q-learning") if progress else finished
             ):
@@ -109,33 +119,17 @@ def run_qlearning(
     return result
 
 
-def _computed(
-    groups: Sequence[Sequence[Cell]], seed: int, n_runs: int, jobs: int
-) -> Generator[list[dict[str, Any]]]:
-    """Yield the lines of each group as it is finished."""
-    if jobs == 1 or len(groups) < 2:
-        for group in groups:
-            yield run_group(group, seed, n_runs)
-        return
-    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs)
-    lines = parallel(delayed(run_group)(group, seed, n_runs) for group in groups)
-    with closing(lines):
-        yield from lines
-
-
 def write_orderings(folder: Path, result: QLearningResult) -> None:
     """Leave what the study found beside its cells, for the report of the re-run."""
-    from .orderings import compare_cells
-
     found = [
         {"claim": o.claim, "gap": o.gap, "error": o.error, "verdict": o.verdict}
         for o in compare_cells(result)
     ]
-    write_bytes(folder / ORDERINGS, (json.dumps({"quick": result.quick, "orderings": found}) + "\n").encode())
+    write_json(folder / ORDERINGS, {"quick": result.quick, "orderings": found})
 
 
 def _write_manifest(folder: Path, result: QLearningResult, jobs: int) -> None:
-    manifest = {
+    facts = {
         "study": FOLDER,
         "quick": result.quick,
         "seed": result.seed,
@@ -143,7 +137,66 @@ def _write_manifest(folder: Path, result: QLearningResult, jobs: int) -> None:
         "cells": len(result.results),
         "core_seconds": result.seconds,
         "jobs": jobs,
-        "machine": describe_machine(),
-        "versions": package_versions(),
     }
-    write_bytes(folder / "manifest.json", (json.dumps(manifest, indent=2) + "\n").encode())
+    write_manifest(folder, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """A claim that one cell earns more than another, and what was measured.
+
+    Attributes
+    ----------
+    claim : str
+    gap, error : float
+        Return of the better less that of the worse over the last window, and its standard error.
+
+    Examples
+    --------
+    >>> Ordering("a small memory earns more", 30.0, 5.0).verdict
+    'holds'
+    """
+
+    claim: str
+    gap: float
+    error: float
+
+    @property
+    def verdict(self) -> str:
+        """Say whether the gap is two standard errors above or below 0, or neither."""
+        if abs(self.gap) <= 2 * self.error:
+            return "undecided"
+        return "holds" if self.gap > 0 else "does not hold"
+
+
+def compare_cells(result: QLearningResult) -> list[Ordering]:
+    """Return the orderings that earlier work reports, as far as their cells were run.
+
+    Returns are compared over the last window there is: episodes 61-150, or 31-60 in a quick run.
+    """
+    window = "early" if result.quick else "late"
+    orderings = []
+    for claim, better, worse in _claims(QUICK if result.quick else FULL):
+        if better.key in result.results and worse.key in result.results:
+            high, high_error = result.measure(better, window)
+            low, low_error = result.measure(worse, window)
+            orderings.append(Ordering(claim, high - low, float(np.hypot(high_error, low_error))))
+    return orderings
+
+
+def _claims(schedule: Schedule) -> list[tuple[str, Cell, Cell]]:
+    """Return (claim, the better cell, the worse)."""
+    uniform = {n: make_cell(schedule, capacity=n) for n in CAPACITIES}
+    combined = {n: make_cell(schedule, capacity=n, sampler="combined") for n in CAPACITIES}
+    often = {n: make_cell(schedule, capacity=n, ratio=16) for n in CAPACITIES}
+    pairs = ((100, 1000), (100, 10_000), (1000, 10_000), (10_000, 100_000), (1_000_000, 100_000))
+    claims = [
+        (f"uniform, B = 1: n = {a:,} earns more than n = {b:,}", uniform[a], uniform[b]) for a, b in pairs
+    ]
+    claims += [
+        (f"B = 1, n = {n:,}: combined earns more than uniform", combined[n], uniform[n]) for n in CAPACITIES
+    ]
+    claims += [
+        (f"uniform, B = 16: n = {n:,} earns more than n = 100", often[n], often[100]) for n in CAPACITIES[2:]
+    ]
+    return claims

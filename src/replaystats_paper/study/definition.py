@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import itertools
 import json
 import math
 import operator
@@ -12,15 +11,16 @@ import tomllib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from replaystats.toolkit import check_choice, check_int, must_be, stream
+from replaystats.toolkit import check_choice, check_int, must_be
 
-from ..cells import Cell
+from ..cells import Cell, cell_stream, expand_grid
 from .sources import Source, find, make_source
 
-SECTIONS = ("title", "repetitions", "seed", "data", "grid", "estimators", "published")
+SECTIONS = ("title", "name", "repetitions", "seed", "fresh_data", "data", "grid", "estimators", "published")
 # Parameters of the grid, and what estimators call them; set where an estimator has them.
 KNOWN_PARAMETERS = {"B": "n_resamples", "k": "subsample_size"}
 _OPERATIONS: dict[type, Callable[..., Any]] = {
@@ -40,11 +40,19 @@ class Definition:
     source : Source
     estimators : dict
         Name -> an object with `fit` and `predict`, or a function ``f(*data, points, rng=, n=, ...)`` that
-        returns predictions. The first is the baseline.
+        returns predictions, (m,), or one row for each name that it gives; and, if it likes, a dict of facts
+        beside them, a number each.
     arguments : dict
         Name of an estimator -> parameters to set, in which "= formula" is computed from the cell.
+    families : tuple of tuple of str
+        The names under which results stand. The first of a family is the baseline of the others in it.
+    given : dict
+        Name of an estimator -> the names that it gives; its own where it gives one.
     cells : tuple of Cell
     repetitions, seed : int
+    fresh_data : bool
+        Whether every cell draws data sets of its own, as the paper's do, one generator for data and
+        estimators. Otherwise cells of one n share theirs, and can be compared pair by pair.
     published : list of dict
         Records with the parameters of a cell, "estimator", "measure" ("rmse" or "variance") and "value".
     """
@@ -55,21 +63,24 @@ class Definition:
     cells: tuple[Cell, ...]
     repetitions: int
     seed: int
+    families: tuple[tuple[str, ...], ...]
+    given: Mapping[str, tuple[str, ...]]
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     published: Sequence[Mapping[str, Any]] = ()
+    fresh_data: bool = False
     fingerprint: str = ""
 
     @property
-    def baseline(self) -> str:
-        """The estimator that the others are measured against."""
-        return next(iter(self.estimators))
+    def baselines(self) -> dict[str, str]:
+        """Every name of a result -> the name that it is measured against."""
+        return {name: family[0] for family in self.families for name in family}
 
     def as_dict(self) -> dict[str, Any]:
         """Return what decides the numbers of a cell: a journal with other settings is refused."""
         return {"seed": self.seed, "repetitions": self.repetitions, "definition": self.fingerprint}
 
     def __repr__(self) -> str:
-        names = ", ".join(self.estimators)
+        names = ", ".join(self.baselines)
         return f"Definition({self.title!r}, {len(self.cells)} cells x {self.repetitions}, {names})"
 
 
@@ -83,6 +94,9 @@ def define(
     seed: int = 20260,
     arguments: Mapping[str, Mapping[str, Any]] | None = None,
     published: Sequence[Mapping[str, Any]] = (),
+    name: str = "study",
+    fresh_data: bool = False,
+    gives: Mapping[str, Sequence[Sequence[str]]] | None = None,
     identity: str = "",
 ) -> Definition:
     """Check a study and lay out its cells; see `replaystats.study`."""
@@ -90,20 +104,18 @@ def define(
     check_int(seed, "seed", low=0)
     if not estimators:
         raise ValueError(must_be("estimators", "a mapping with at least one estimator", "none"))
-    for name, estimator in estimators.items():
+    for key, estimator in estimators.items():
         if not (callable(estimator) or (hasattr(estimator, "fit") and hasattr(estimator, "predict"))):
             rule = "objects with fit and predict, or functions"
-            raise TypeError(must_be("estimators", rule, f"{name}={estimator!r}"))
+            raise TypeError(must_be("estimators", rule, f"{key}={estimator!r}"))
     if "n" not in grid:
         raise ValueError(must_be("grid", 'a mapping with "n", the sizes of the data', list(grid)))
-    cells = tuple(
-        Cell("study", tuple(zip(grid, values, strict=True)))
-        for values in itertools.product(*(_sequence(values) for values in grid.values()))
-    )
+    cells = expand_grid(name, {key: _sequence(values) for key, values in grid.items()})
     for cell in cells:
         check_int(cell["n"], "n", low=2)
-    identified = {name: _identity(estimator) for name, estimator in estimators.items()}
-    text = json.dumps([identity, identified, arguments or {}], default=str, sort_keys=True)
+    given, families = _names_of_results(estimators, gives or {})
+    identified = {key: _identity(estimator) for key, estimator in estimators.items()}
+    text = json.dumps([identity, identified, arguments or {}, given, fresh_data], default=str, sort_keys=True)
     return Definition(
         title=title,
         source=source,
@@ -111,8 +123,11 @@ def define(
         cells=cells,
         repetitions=repetitions,
         seed=seed,
+        families=families,
+        given=given,
         arguments=arguments or {},
         published=tuple(published),
+        fresh_data=fresh_data,
         fingerprint=f"{zlib.crc32(text.encode()):08x}",
     )
 
@@ -125,6 +140,11 @@ def read_definition(path: Path) -> Definition:
     ValueError
         If it is not TOML, or a part is missing or wrong; the sentence names the part.
     """
+    return make_definition(read_config(path), path)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the tables of a study's file; raises as `read_definition` does."""
     try:
         config = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -136,28 +156,53 @@ def read_definition(path: Path) -> Definition:
     for name in ("data", "grid", "estimators"):
         if not isinstance(config.get(name), dict):
             raise ValueError(must_be("FILE", f"a study with a table [{name}]", path))
-    data = dict(config["data"])
-    seed = config.get("seed", 20260)
-    if "source" not in data:
-        raise ValueError(must_be("[data]", 'a table with "source"', data))
+    if "source" not in config["data"]:
+        raise ValueError(must_be("[data]", 'a table with "source"', config["data"]))
+    for name, options in config["estimators"].items():
+        if "use" not in options:
+            raise ValueError(must_be(f"[estimators.{name}]", 'a table with "use"', options))
+    return config
+
+
+def make_definition(config: Mapping[str, Any], path: Path) -> Definition:
+    """Return the study that the tables of a file describe; other files are looked for beside `path`."""
+    data, seed = dict(config["data"]), config.get("seed", 20260)
     if "path" in data:  # beside the file, wherever the command is given
         data["path"] = str(path.parent / data["path"])
     text = json.dumps(data, sort_keys=True, default=str)
-    source = make_source(data.pop("source"), data, stream(seed, zlib.crc32(b"test points")))
-    estimators, arguments = {}, {}
-    for name, options in config["estimators"].items():
-        options = dict(options)
-        if "use" not in options:
-            raise ValueError(must_be(f"[estimators.{name}]", 'a table with "use"', options))
+    rng = cell_stream(seed, data.pop("points", "test points"))
+    source = make_source(data.pop("source"), data, rng)
+    estimators, arguments, gives = {}, {}, {}
+    for name, table in config["estimators"].items():
+        options = dict(table)
         made = find(options.pop("use"))
         estimators[name] = made() if isinstance(made, type) and _needs_nothing(made) else made
+        if "gives" in options:
+            gives[name] = options.pop("gives")
         arguments[name] = options
-    published = _published(path.parent / config["published"]) if "published" in config else ()
     return define(
         source, estimators, config["grid"], title=config.get("title", path.stem),
-        repetitions=config.get("repetitions", 50), seed=seed, arguments=arguments, published=published,
-        identity=text,
+        repetitions=config.get("repetitions", 50), seed=seed, arguments=arguments, gives=gives,
+        published=_published(config.get("published"), path.parent), name=config.get("name", "study"),
+        fresh_data=config.get("fresh_data", False), identity=text,
     )  # fmt: skip
+
+
+def _names_of_results(
+    estimators: Mapping[str, Any], gives: Mapping[str, Sequence[Sequence[str]]]
+) -> tuple[dict[str, tuple[str, ...]], tuple[tuple[str, ...], ...]]:
+    """Return the names that each estimator gives, and the families of all names.
+
+    Estimators that give one name each are one family together.
+    """
+    given = {name: tuple(n for family in gives.get(name, [[name]]) for n in family) for name in estimators}
+    alone = tuple(name for name in estimators if name not in gives)
+    families = tuple(tuple(family) for many in gives.values() for family in many)
+    families = (alone, *families) if alone else families
+    names = [name for family in families for name in family]
+    if len(set(names)) < len(names) or not all(families):
+        raise ValueError(must_be("gives", "families of names, each name once", dict(gives)))
+    return given, families
 
 
 def compute_arguments(arguments: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
@@ -230,13 +275,44 @@ def _needs_nothing(made: type) -> bool:
     return not any(p.default is required and p.kind not in kinds for p in parameters)
 
 
-def _published(path: Path) -> list[dict[str, Any]]:
+def _published(where: Any, folder: Path) -> list[dict[str, Any]]:
+    """Return the records of a JSON file in the folder, or those that ``{use = "module:function"}`` gives."""
+    if where is None:
+        return []
     try:
-        records = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(where, Mapping):
+            records = find(where["use"])(**{key: value for key, value in where.items() if key != "use"})
+        else:
+            records = json.loads((folder / where).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(must_be("published", "a JSON file with a list of records", path)) from error
+        rule = "a JSON file with a list of records"
+        raise ValueError(must_be("published", rule, folder / str(where))) from error
     for record in records:
         missing = {"estimator", "measure", "value"} - set(record)
         if missing:
             raise ValueError(must_be("published", f"records with {', '.join(sorted(missing))}", record))
     return list(records)
+
+
+def shipped_studies() -> dict[str, Path]:
+    """Return the files of the shipped studies by name.
+
+    Examples
+    --------
+    >>> sorted(shipped_studies())  # doctest: +NORMALIZE_WHITESPACE
+    ['kernel-to-16000', 'paper-boston', 'paper-kernel', 'paper-policy', 'pays-lasso', 'pays-lepski',
+     'pays-neighbours', 'pays-order', 'pays-stepwise', 'pays-trees', 'policy-2d', 'policy-6d']
+    """
+    folder = Path(str(resources.files(__package__) / "files"))
+    return {path.stem: path for path in folder.glob("*.toml")}
+
+
+def locate(file: str) -> Path:
+    """Return the path of a study: a file of one's own, or a shipped one by its name."""
+    path, shipped = Path(file), shipped_studies()
+    if path.exists():
+        return path
+    if file in shipped:
+        return shipped[file]
+    names = ", ".join(sorted(shipped))
+    raise ValueError(must_be("FILE", f"a TOML file or one of {names}", repr(file)))

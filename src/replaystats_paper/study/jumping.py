@@ -24,7 +24,7 @@ from replaystats.basis import Fourier
 from replaystats.solvers import Lepski
 from replaystats.toolkit import FloatArray
 
-from ..ablation import RelativeRidge
+from ..policy import RelativeRidge
 from .sources import Source
 
 # Share of the data in a subset: as many different observations as a bootstrap sample has. Not tuned.

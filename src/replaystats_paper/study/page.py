@@ -12,11 +12,11 @@ from replaystats.plots.style import COLOURS, box, new_figure, save_figure, zero_
 from replaystats.toolkit import embed_picture, render
 
 from ..cells import Cell
+from ..compare import LIMIT, Agreement, mean_agreement
 from .run import StudyResult
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 MEASURES = {"variance": "variance, over points", "rmse": "RMSE, over repetitions"}
-LIMIT = 3.0
 
 
 def write_page(result: StudyResult, manifest: dict[str, Any]) -> str:
@@ -24,7 +24,7 @@ def write_page(result: StudyResult, manifest: dict[str, Any]) -> str:
     definition = result.definition
     folder = result.folder / "figures"
     pictures = []
-    if len(definition.estimators) > 1:
+    if any(len(family) > 1 for family in definition.families):
         for measure, title in MEASURES.items():
             figure = draw_differences(result, measure)
             pictures.append({"title": title, "data": embed_picture(save_figure(figure, folder / measure)[0])})
@@ -38,7 +38,7 @@ def write_page(result: StudyResult, manifest: dict[str, Any]) -> str:
         "manifest": manifest,
         "rows": result.table(),
         "names": list(dict(definition.cells[0].parameters)),
-        "baseline": definition.baseline,
+        "baselines": [family[0] for family in definition.families],
         "repetitions": definition.repetitions,
         "pictures": pictures,
         "agreement": agreement(result),
@@ -50,7 +50,7 @@ def write_page(result: StudyResult, manifest: dict[str, Any]) -> str:
 def draw_differences(result: StudyResult, measure: str) -> Any:
     """Box plots of baseline minus estimator, as the paper draws them: a panel per B and k, a group per n."""
     definition = result.definition
-    others = [name for name in definition.estimators if name != definition.baseline]
+    others = {name: base for name, base in definition.baselines.items() if name != base}
     panels: dict[str, list[Cell]] = {}
     for cell in definition.cells:
         name = ", ".join(f"{key} = {value}" for key, value in cell.parameters if key != "n")
@@ -63,19 +63,17 @@ def draw_differences(result: StudyResult, measure: str) -> Any:
         zero_line(ax)
         for i, cell in enumerate(cells):
             found = result.results[cell.key]
-            base = np.asarray(found[definition.baseline][measure])
-            for j, other in enumerate(others):
-                values = np.asarray(found[other][measure])
-                gap = base - values if len(base) == len(values) else np.array([base.mean() - values.mean()])
+            for j, (other, baseline) in enumerate(others.items()):
+                gap = np.asarray(found[baseline][measure]) - np.asarray(found[other][measure])
+                gap = gap[np.isfinite(gap)]
                 place = i + (j - (len(others) - 1) / 2) * width
                 box(ax, place, gap, colour=PALETTE[j % len(PALETTE)], width=0.8 * width)
         ax.set_xticks(range(len(cells)), [f"n = {cell['n']}" for cell in cells], fontsize=8)
         ax.set_title(name, fontsize=9)
         ax.grid(axis="y", linewidth=0.3, alpha=0.6)
-    _legend(figure, others)
-    figure.suptitle(
-        f"{measure}: {definition.baseline} − the others, M = {definition.repetitions}", fontsize=11
-    )
+    _legend(figure, list(others))
+    first = " or ".join(family[0] for family in definition.families if len(family) > 1)
+    figure.suptitle(f"{measure}: {first} − the others, M = {definition.repetitions}", fontsize=11)
     return figure
 
 
@@ -97,29 +95,21 @@ def draw_curves(result: StudyResult, cell: Cell) -> Any:
     return figure
 
 
-def agreement(result: StudyResult) -> list[dict[str, Any]]:
-    """Set the medians beside a published table: per record, and in the mean by estimator and measure."""
+def agreement(result: StudyResult) -> list[Agreement]:
+    """Set medians beside a published table: mean log ratio over its records, by estimator and measure."""
     cells = {cell: result.results[cell.key] for cell in result.definition.cells}
-    found: dict[tuple[str, str], list[float]] = {}
+    pairs: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for record in result.definition.published:
         for cell, results in cells.items():
             same = all(record.get(name) == value for name, value in cell.parameters)
             if same and record["estimator"] in results:
-                ours = float(np.median(results[record["estimator"]][record["measure"]]))
-                gap = math.log(ours / float(record["value"]))
-                found.setdefault((record["estimator"], record["measure"]), []).append(gap)
-    rows = []
-    for (estimator, measure), gaps in found.items():
-        error = float(np.std(gaps, ddof=1) / math.sqrt(len(gaps))) if len(gaps) > 1 else math.nan
-        rows.append(
-            {
-                "estimator": estimator, "measure": measure, "n": len(gaps),
-                "factor": math.exp(float(np.mean(gaps))), "error": error,
-                "ok": bool(abs(np.mean(gaps)) <= LIMIT * error),
-                "noticed": math.exp((LIMIT + 0.84) * error),
-            }
-        )  # fmt: skip
-    return rows
+                ours = float(np.nanmedian(results[record["estimator"]][record["measure"]]))
+                pair = math.log(ours), math.log(float(record["value"]))
+                pairs.setdefault((record["estimator"], record["measure"]), []).append(pair)
+    return [
+        mean_agreement(estimator, measure, "median", *np.array(found).T)
+        for (estimator, measure), found in pairs.items()
+    ]
 
 
 def _legend(figure: Any, names: Sequence[str]) -> None:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import inspect
-import json
 import math
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from replaystats.toolkit import FloatArray, check_int, must_be, track, write_bytes
 
 from ..cells import Cell, cell_stream
 from ..journal import Journal
-from ..manifest import describe_machine, package_versions
-from ..measures import rmse
+from ..measures import measure, rmse
+from ..running import REPORT_NAME, each, write_json, write_manifest
 from .definition import KNOWN_PARAMETERS, Definition, compute_arguments
-
-REPORT_NAME = "report.html"
+from .sources import Source
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,8 +34,9 @@ class StudyResult:
     ----------
     definition : Definition
     results : dict
-        Key of a cell -> estimator -> "rmse" and "seconds" (one per repetition), "variance", "bias2" and
-        "mean" (one per point).
+        Key of a cell -> estimator -> "rmse" and "seconds" (one per repetition; a function that gives several
+        estimates takes its time for all of them together), "variance", "bias2" and "mean" (one per point),
+        and "facts", what a function said beside its predictions (one per repetition).
     folder : Path
     """
 
@@ -58,16 +58,19 @@ class StudyResult:
         rows = []
         for cell in self.definition.cells:
             found = self.results[cell.key]
-            base = np.square(found[self.definition.baseline]["rmse"])
-            for name, one in found.items():
+            for name, baseline in self.definition.baselines.items():
+                one = found[name]
                 errors = np.square(one["rmse"])
-                ratio, ratio_error = _ratio(errors, base)
+                ratio, ratio_error = _ratio(errors, np.square(found[baseline]["rmse"]))
+                finite = errors[np.isfinite(errors)]
                 rows.append(
                     {
                         **dict(cell.parameters),
                         "estimator": name,
-                        "mse": float(errors.mean()),
-                        "mse_se": float(errors.std(ddof=1) / math.sqrt(len(errors))),
+                        "mse": float(finite.mean()) if finite.size else math.nan,
+                        "mse_se": float(finite.std(ddof=1) / math.sqrt(finite.size))
+                        if finite.size > 1
+                        else math.nan,
                         "ratio": ratio,
                         "ratio_se": ratio_error,
                         "variance": float(np.mean(one["variance"])),
@@ -92,77 +95,86 @@ def run_definition(
     folder = Path(out)
     with Journal(folder, definition, tell=tell) as journal:
         missing = [cell for cell in definition.cells if not journal.has(cell.key, definition.repetitions)]
-        with closing(_computed(definition, missing, jobs)) as lines:
-            watched = track(lines, total=len(missing), description="cells") if progress else lines
-            for line in watched:
+        with closing(each(partial(compute_cell, definition), missing, jobs)) as lines:
+            for line in track(lines, total=len(missing), description="cells") if progress else lines:
                 journal.append(line)
         results = {cell.key: journal.results(cell.key) for cell in definition.cells}
         result = StudyResult(definition=definition, results=results, folder=folder)
-        manifest = {
-            "title": definition.title,
-            **definition.as_dict(),
-            "cells": len(definition.cells),
-            "machine": describe_machine(),
-            "versions": package_versions(),
-        }
-        write_bytes(folder / "table.json", _json(result.table()))
-        write_bytes(folder / "manifest.json", _json(manifest))
+        facts = {"title": definition.title, **definition.as_dict(), "cells": len(definition.cells)}
+        manifest = write_manifest(folder, facts)
+        write_json(folder / "table.json", result.table())
         write_bytes(folder / REPORT_NAME, write_page(result, manifest).encode())
     return result
-
-
-def _computed(definition: Definition, cells: Sequence[Cell], jobs: int) -> Generator[dict[str, Any]]:
-    if jobs == 1 or len(cells) < 2:
-        for cell in cells:
-            yield compute_cell(definition, cell)
-        return
-    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs)
-    lines = parallel(delayed(compute_cell)(definition, cell) for cell in cells)
-    with closing(lines):
-        yield from lines
 
 
 def compute_cell(definition: Definition, cell: Cell) -> dict[str, Any]:
     """Compute one cell on one BLAS thread: all estimators on the same data sets, taking turns.
 
     Data sets depend on the seed, n and the number of the repetition alone, so that cells and estimators can
-    be compared pair by pair.
+    be compared pair by pair; with `fresh_data`, on the cell as well.
     """
     source, names = definition.source, list(definition.estimators)
     started = time.process_time()
-    predictions = np.full((len(names), definition.repetitions, len(source.truth)), np.nan)
-    seconds = np.zeros((len(names), definition.repetitions))
+    fits: dict[str, list[Fit]] = {name: [] for name in names}
     with threadpool_limits(1):
         for repetition in range(definition.repetitions):
-            data = source.draw(cell["n"], cell_stream(definition.seed, f"data n={cell['n']}", repetition))
+            key = cell.key if definition.fresh_data else f"data n={cell['n']}"
+            rng = cell_stream(definition.seed, key, repetition)
+            data = source.draw(cell["n"], rng)
             for i in np.roll(np.arange(len(names)), repetition):
-                rng = cell_stream(definition.seed, f"{cell.key} {names[i]}", repetition)
-                begun = time.process_time()
-                predictions[i, repetition] = predict(definition, names[i], data, cell, rng)
-                seconds[i, repetition] = time.process_time() - begun
-    results = {name: _summary(predictions[i], seconds[i], source.truth) for i, name in enumerate(names)}
+                own = cell_stream(definition.seed, f"{cell.key} {names[i]}", repetition)
+                fit = fit_one(
+                    definition, names[i], data, cell, deepcopy(rng) if definition.fresh_data else own
+                )
+                fits[names[i]].append(fit)
+    results = {}
+    for name in names:
+        predictions = np.stack([fit.predictions for fit in fits[name]], axis=1)  # (given, M, m)
+        seconds = [fit.seconds for fit in fits[name]]
+        told = dict.fromkeys(fact for fit in fits[name] for fact in fit.facts)
+        for row, given in enumerate(definition.given[name]):
+            facts = {
+                fact: [float(fit.facts[fact][row]) if fact in fit.facts else math.nan for fit in fits[name]]
+                for fact in told
+            }
+            results[given] = _summary(predictions[row], source) | {"seconds": seconds, "facts": facts}
     spent = round(time.process_time() - started, 4)
     return {"key": cell.key, "repetitions": definition.repetitions, "seconds": spent, "results": results}
 
 
-def predict(
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """What an estimator made of a data set: predictions (given, m), facts (given,) by name, seconds."""
+
+    predictions: FloatArray
+    facts: Mapping[str, Any]
+    seconds: float
+
+
+def fit_one(
     definition: Definition, name: str, data: tuple[Any, ...], cell: Cell, rng: np.random.Generator
-) -> FloatArray:
-    """Fit one estimator on one data set and return its predictions at the source's points."""
-    estimator, points = definition.estimators[name], definition.source.points
+) -> Fit:
+    """Fit one estimator on one data set; a fit that failed is NaN, and takes no part."""
+    estimator, source = definition.estimators[name], definition.source
     arguments = compute_arguments(definition.arguments.get(name, {}), cell)
+    shape = (len(definition.given[name]), len(source.truth))
+    facts: Mapping[str, Any] = {}
+    started = time.process_time()
     try:
         if not isinstance(estimator, type) and not hasattr(estimator, "fit"):
-            found = estimator(*data, points, rng=rng, **_accepted(estimator, cell), **arguments)
+            found = estimator(*data, source.points, rng=rng, **_accepted(estimator, cell), **arguments)
+            found, facts = found if isinstance(found, tuple) else (found, {})
         else:
-            found = _prepared(estimator, arguments, cell, rng).fit(*data).predict(points)
-    except (ArithmeticError, np.linalg.LinAlgError):  # a fit that failed is counted, and takes no part
-        return np.full_like(definition.source.truth, np.nan, dtype=float)
-    values = np.asarray(found, dtype=float).reshape(-1)
-    if values.shape != definition.source.truth.shape:
-        rule = f"one prediction for each of the {len(definition.source.truth)} points"
+            found = _prepared(estimator, arguments, cell, rng).fit(*data).predict(source.points)
+    except (ArithmeticError, np.linalg.LinAlgError):
+        found = np.full(shape, np.nan)
+    seconds = time.process_time() - started
+    values = np.asarray(found, dtype=float)
+    if values.size != math.prod(shape):
+        each_one = f"one prediction for each of the {shape[1]} points"
+        rule = each_one if shape[0] == 1 else f"{shape[0]} rows, {each_one}"
         raise ValueError(must_be(f"estimators[{name!r}]", rule, f"shape {np.shape(found)}"))
-    return values
+    return Fit(values.reshape(shape), facts, seconds)
 
 
 def _accepted(function: Any, cell: Cell) -> dict[str, Any]:
@@ -190,34 +202,24 @@ def _prepared(estimator: Any, arguments: Mapping[str, Any], cell: Cell, rng: np.
     return model
 
 
-def _summary(predictions: FloatArray, seconds: FloatArray, truth: FloatArray) -> dict[str, Any]:
-    good = np.asarray(np.isfinite(predictions).all(axis=1))
-    used = predictions[good]
-    if len(used) < 2:
-        raise ArithmeticError(f"Only {len(used)} of {good.size} fits gave finite predictions.")
-    variance = used.var(axis=0, ddof=1)
-    mean = used.mean(axis=0)
-    return {
-        "rmse": rmse(used, truth).tolist(),
-        "seconds": seconds.tolist(),
-        "variance": variance.tolist(),
-        # The mean over repetitions has a variance of its own, which is no bias.
-        "bias2": ((mean - truth) ** 2 - variance / len(used)).tolist(),
-        "mean": mean.tolist(),
-        "low": np.quantile(used, 0.025, axis=0).tolist(),
-        "high": np.quantile(used, 0.975, axis=0).tolist(),
-        "failed": int((~good).sum()),
-    }
+def _summary(predictions: FloatArray, source: Source) -> dict[str, Any]:
+    """Return the measures of predictions (M, m); failed repetitions are NaN in "rmse", and counted."""
+    found: dict[str, Any] = dict(measure(predictions, source.truth))
+    for name, truth in source.also.items():
+        found[f"rmse_{name}"] = rmse(predictions, truth).tolist()
+    good = int(np.isfinite(predictions).all(axis=1).sum())
+    variance, mean = np.array(found["variance"]), np.array(found["mean"])
+    # The mean over repetitions has a variance of its own, which is no bias.
+    found["bias2"] = ((mean - source.truth) ** 2 - variance / max(good, 1)).tolist()
+    return found | {"failed": len(predictions) - good}
 
 
 def _ratio(errors: FloatArray, base: FloatArray) -> tuple[float, float]:
-    """Return mean(errors) / mean(base), and its standard error over pairs (delta method)."""
+    """Return mean(errors) / mean(base) over finite pairs, and its standard error (delta method)."""
+    both = np.isfinite(errors) & np.isfinite(base)
+    errors, base = errors[both], base[both]
+    if len(base) < 2:
+        return math.nan, math.nan
     ratio = float(errors.mean() / base.mean())
-    if len(errors) != len(base):
-        return ratio, math.nan
     influence = (errors - ratio * base) / base.mean()
     return ratio, float(influence.std(ddof=1) / math.sqrt(len(base)))
-
-
-def _json(value: Any) -> bytes:
-    return (json.dumps(value, indent=1) + "\n").encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,15 @@ class Source:
         What the predictions should be; held-out targets where nobody knows that.
     x : ndarray of shape (m,) or None
         Positions of the points along one axis, where a curve can be drawn.
+    also : mapping
+        Name -> further answers, (m,), that errors are measured against: each gives a measure "rmse_name".
     """
 
     draw: Draw
     points: FloatArray
     truth: FloatArray
     x: FloatArray | None = None
+    also: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
 def make_source(source: str, options: Mapping[str, Any], rng: np.random.Generator) -> Source:

@@ -9,13 +9,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from replaystats_paper import Settings, load_catalogue, proposals, rules
+from replaystats_paper import Settings, load_catalogue, rules, theory
 from replaystats_paper.claims import judge_claims, judge_q_learning
 from replaystats_paper.compare import Agreement, compare_algorithm, compare_each_cell
 from replaystats_paper.cost_rules import faster, median_interval
 from replaystats_paper.journal import Journal
 from replaystats_paper.published import published_record
-from replaystats_paper.runner import plan_work, run_work
+from replaystats_paper.studies import plan_work, run_work
 
 CATALOGUE = load_catalogue()
 CELLS = [(cell, "lstd") for cell in CATALOGUE["variance-lstd"].cells]
@@ -180,7 +180,7 @@ def test_zeta_by_enumeration():
     found = {}
     for k in (2, 5):
         subsets = np.array(list(combinations(range(9), k)))
-        found[k] = proposals.zetas(g, f, subsets)
+        found[k] = theory.zetas(g, f, subsets)
         h = np.array([f[list(s)].sum() / g[list(s)].sum() for s in subsets])
         assert found[k]["uniform"] == pytest.approx(h.var())
         assert found[k]["abs_h"] == pytest.approx(0.0, abs=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ from numpy.testing import assert_allclose
 
 import replaystats as rs
 from oracles import kernel_ridge, moment_ratio
-from replaystats_paper import Cell, Settings, kernel, limits, policy, slow_twin, tuned
-from replaystats_paper.ablation import inverses
+from replaystats_paper import Cell, Settings, kernel, policy, theory, timing
 from replaystats_paper.cells import cell_stream
-from replaystats_paper.measures import differences, five_numbers, median_of, summarise
+from replaystats_paper.measures import METHODS, differences, five_numbers, median_of, summarise
+from replaystats_paper.policy import inverses
+from replaystats_paper.studies import paper_study, run_paper_cell
+from replaystats_paper.study.run import compute_cell
 
 BASIS = moment_ratio.PaperFourier(4)
 
@@ -35,8 +38,11 @@ def oracle_moments(states, beta, dt=0.1):
 def test_policy_systems_against_loops():
     n, n_resamples, k, beta = 40, 4, 20, 0.5
     process = rs.simulate.OrnsteinUhlenbeck(discount_rate=beta)
-    systems = policy.draw_systems(n, n_resamples, k, process, np.random.default_rng(3), start="uniform")
-    predictions = systems.predictions(systems.solve(rs.solvers.PseudoInverse()))
+    rng = np.random.default_rng(3)
+    data = process.sample(n, 2, start="uniform", rng=rng)
+    found, facts = policy.paper_estimates(data, policy.GRID, rng, n_resamples, k, discount_rate=beta)
+    predictions = found.reshape(3, 3, -1)
+    assert {name: fact.shape for name, fact in facts.items()} == dict.fromkeys(facts, (9,))
 
     rng = np.random.default_rng(3)  # the same draws, in the same order
     states = process.sample(n, 2, start="uniform", rng=rng).states.reshape(n, 3)
@@ -56,20 +62,20 @@ def test_the_slow_twin_of_policy_evaluation_computes_the_same(algorithm, rng):
     subset = np.array([0, 3, 3, 7, 11])
     g, f = oracle_moments(states, 1.0)[algorithm]
     expected = moment_ratio.ratio(g, f, subset, moment_ratio.ginv_solve)
-    assert_allclose(slow_twin.policy_replicate(states, subset, algorithm, 1.0), expected, rtol=1e-6)
+    assert_allclose(timing.policy_replicate(states, subset, algorithm, 1.0), expected, rtol=1e-6)
 
 
 def test_the_slow_twin_of_krls_computes_the_same(rng):
     X, y, X_test = rng.normal(size=(30, 3)), rng.normal(size=30), rng.normal(size=(8, 3))
-    dual, derivatives = slow_twin.krls(X, y, 0.1)
+    dual, derivatives = timing.krls(X, y, 0.1)
     expected = kernel_ridge.fit_predict(X, y, X_test, 0.1)
-    assert_allclose(slow_twin.krls_predict(X, y, dual, X_test), expected, rtol=1e-9)
+    assert_allclose(timing.krls_predict(X, y, dual, X_test), expected, rtol=1e-9)
     # The average derivative at the data, in standardised units, by finite differences.
     step = 1e-5 * X.std(axis=0, ddof=1)
     for column in range(3):
         shift = np.zeros(3)
         shift[column] = step[column]
-        up, down = (slow_twin.krls_predict(X, y, dual, X + sign * shift) for sign in (1, -1))
+        up, down = (timing.krls_predict(X, y, dual, X + sign * shift) for sign in (1, -1))
         assert_allclose(derivatives[column], (up - down).mean() / 2e-5 / y.std(ddof=1), rtol=1e-5)
 
 
@@ -84,11 +90,11 @@ def test_kernel_ridge_cell_against_loops(rng):
 
 
 def test_boston_holds_out_rows_and_draws_usable_training_sets():
-    task = kernel.boston_task(np.random.default_rng(0))
-    X, y = task.draw(50, np.random.default_rng(1))
+    source = kernel.boston_source(np.random.default_rng(0))
+    X, y = source.draw(50, np.random.default_rng(1))
     assert X.shape == (50, 13)
     assert (X.std(axis=0) > 0).all()
-    held_out = {tuple(row) for row in np.column_stack([task.X_test, task.y_test])}
+    held_out = {tuple(row) for row in np.column_stack([source.points, source.truth])}
     assert not held_out & {tuple(row) for row in np.column_stack([X, y])}
 
 
@@ -98,26 +104,50 @@ def test_leave_one_out_against_leaving_one_out(rng):
     t = (y - y.mean()) / y.std(ddof=1)
     K = kernel_ridge.gaussian_kernel(z, z)
     errors = []
-    for alpha in tuned.ALPHAS:
+    for alpha in kernel.ALPHAS:
         gaps = []
         for i in range(12):
             rest = np.delete(np.arange(12), i)
             dual = np.linalg.solve(K[np.ix_(rest, rest)] + alpha * np.eye(11), t[rest])
             gaps.append(t[i] - K[i, rest] @ dual)
         errors.append(np.mean(np.square(gaps)))
-    predictions, alpha = tuned.fit_predict_loo(X, y, X)
-    assert alpha == pytest.approx(tuned.ALPHAS[int(np.argmin(errors))])
+    predictions, alpha = kernel.fit_predict_loo(X, y, X)
+    assert alpha == pytest.approx(kernel.ALPHAS[int(np.argmin(errors))])
     assert_allclose(predictions, kernel_ridge.fit_predict(X, y, X, alpha), rtol=1e-8)
 
 
 def test_a_cell_depends_on_its_key_and_the_seed_alone():
     cell = Cell("kernel", (("n", 100), ("B", 5), ("k", 10)))
-    first, again = (kernel.run_cell(cell, Settings(seed=1), 3) for _ in range(2))
+    first, again = (run_paper_cell(cell, Settings(seed=1), 3) for _ in range(2))
     assert first == again
-    assert first != kernel.run_cell(cell, Settings(seed=2), 3)
+    assert first != run_paper_cell(cell, Settings(seed=2), 3)
     # More repetitions add to the first ones.
-    more = kernel.run_cell(cell, Settings(seed=1), 4)
+    more = run_paper_cell(cell, Settings(seed=1), 4)
     assert more["krr"]["rmse"]["U"][:3] == first["krr"]["rmse"]["U"]
+
+
+def test_the_papers_cells_are_those_of_its_studies():
+    """A cell of the re-run and the same cell of the study that is shipped have the same numbers."""
+    for name in ("policy", "kernel"):
+        study = paper_study(name)
+        cell = study.cells[0]
+        ours = run_paper_cell(cell, Settings(), 2)
+        theirs = compute_cell(replace(study, repetitions=2), cell)["results"]
+        for family in study.families:
+            algorithm = family[0].split()[0]
+            for given, method in zip(family, ("plain", "U", "V"), strict=True):
+                for measure in ("rmse", "variance", "mean", "low", "high"):
+                    assert ours[algorithm][measure][method] == theirs[given][measure]
+
+
+def test_a_cell_of_the_paper_has_the_numbers_that_it_always_had():
+    """Medians of version 0.2.0, before its cells were those of a study: the draws are the same."""
+    found = run_paper_cell(Cell("kernel", (("n", 100), ("B", 5), ("k", 10))), Settings(), 3)["krr"]
+    medians = [np.median(found["rmse"][m]) for m in METHODS]
+    assert_allclose(medians, [0.5555138645720, 0.5458622500441, 0.5799463302918], rtol=1e-9)
+    found = run_paper_cell(Cell("policy", (("n", 500), ("B", 5), ("k", 250))), Settings(), 3)["phibe2"]
+    medians = [np.median(found["rmse"][m]) for m in METHODS]
+    assert_allclose(medians, [1.55038439128, 1.54004919742, 1.80347478193], rtol=1e-5)
 
 
 def test_streams_of_different_cells_differ():
@@ -156,7 +186,7 @@ def test_at_the_rate_of_theorem_2_the_variance_ratio_explodes_and_at_that_of_the
     found = {}
     for rate in ("theorem 1", "theorem 2"):
         cell = Cell("rates", (("rate", rate), ("n", 400)))
-        found[rate] = limits.run_rate_cell(cell, Settings(), 12)
+        found[rate] = theory.run_rate_cell(cell, Settings(), 12)
     assert found["theorem 2"]["k"] == 4
     assert found["theorem 2"]["iqr2_ratio"] > 5
     assert found["theorem 1"]["iqr2_ratio"] < 3
@@ -166,6 +196,6 @@ def test_at_the_rate_of_theorem_2_the_variance_ratio_explodes_and_at_that_of_the
 def test_replay_in_more_features_is_closer_to_replay_of_the_kernel():
 
     few, many = (
-        limits.run_feature_cell(Cell("features", (("q", q),)), Settings(), 3)["distance"] for q in (10, 300)
+        theory.run_feature_cell(Cell("features", (("q", q),)), Settings(), 3)["distance"] for q in (10, 300)
     )
     assert many < few / 2

@@ -68,7 +68,7 @@ def test_the_rule_catches_a_private_import(line):
     assert list(private_imports(line))
 
 
-HEAVY = ["matplotlib", *(f"replaystats_paper.{name}" for name in ("catalogue", "cells", "page", "qlearning"))]
+HEAVY = ["matplotlib", *(f"replaystats_paper.{name}" for name in ("cells", "page", "qlearning", "studies"))]
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["evaluate", "--help"], ["reproduce", "--help"]])

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from oracles.qlearning import Maze, Twin
-from replaystats_paper.qlearning.gridworld import GridWorld
-from replaystats_paper.qlearning.learner import Lockstep
-from replaystats_paper.qlearning.rules import Rule, Schedule
-from replaystats_paper.qlearning.samplers import SAMPLERS
-from replaystats_paper.qlearning.values import active_features
+from replaystats_paper.qlearning.gridworld import GridWorld, active_features
+from replaystats_paper.qlearning.learner import Lockstep, Rule, Schedule
+from replaystats_paper.qlearning.memory import SAMPLERS
 
 PICTURE = ("S..#.", ".#...", ".#.#.", "....G")
 TIMEOUT = 17  # short enough that many episodes of the first dozen are cut off

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replaystats_paper.qlearning.memory import ReplayMemory
-from replaystats_paper.qlearning.samplers import Prioritised, make_sampler
-from replaystats_paper.qlearning.sumtree import SumTrees
+from replaystats_paper.qlearning.memory import Prioritised, ReplayMemory, SumTrees, make_sampler
 
 
 def fill(memory, n, rng, chance_of_end=0.2):

@@ -15,11 +15,19 @@ from replaystats_paper.qlearning import compare_cells, html_section, run_qlearni
 from replaystats_paper.qlearning import results as results_module
 from replaystats_paper.qlearning import study as study_module
 from replaystats_paper.qlearning.gridworld import optimal_values, ring_maze
-from replaystats_paper.qlearning.learner import Lockstep
-from replaystats_paper.qlearning.orderings import Ordering
-from replaystats_paper.qlearning.rules import Rule, Schedule
-from replaystats_paper.qlearning.study import AGES, FULL, group_cells, make_cell, rule_of, study_tables
-from replaystats_paper.qlearning.summary import decompose_error, mean_and_error, summarise_runs
+from replaystats_paper.qlearning.learner import Lockstep, Rule, Schedule
+from replaystats_paper.qlearning.results import Ordering
+from replaystats_paper.qlearning.study import (
+    AGES,
+    FULL,
+    decompose_error,
+    group_cells,
+    make_cell,
+    mean_and_error,
+    rule_of,
+    study_tables,
+    summarise_runs,
+)
 
 
 def all_cells(quick):
@@ -110,9 +118,9 @@ def test_the_study_resumes_where_it_stopped(small_maze, finished, tmp_path, monk
     journal.write_text("".join(lines[:-1]) + lines[-1][:40])  # killed while writing
     computed = []
 
-    def watched(cells, *rest):
+    def watched(cells, **rest):
         computed.extend(cells)
-        return study_module.run_group(cells, *rest)
+        return study_module.run_group(cells, **rest)
 
     monkeypatch.setattr(results_module, "run_group", watched)
     with pytest.warns(rs.ReplayWarning, match=r"1 damaged line\(s\), moved to cells\.set-aside"):

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from oracles.qlearning import Maze
-from replaystats_paper.qlearning.gridworld import GridWorld, optimal_values, ring_maze, shortest_path
-from replaystats_paper.qlearning.values import ActionValues, active_features
+from replaystats_paper.qlearning.gridworld import (
+    ActionValues,
+    GridWorld,
+    active_features,
+    optimal_values,
+    ring_maze,
+    shortest_path,
+)
 
 
 def test_the_maze_of_zhang_and_sutton():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from sklearn.linear_model import LinearRegression, Ridge
 from typer.testing import CliRunner
 
 import replaystats as rs
-from replaystats_paper.study import definition, jumping, run, shipped, sources
-from replaystats_paper.study_command import run_study_file
+from replaystats_paper.commands import run_study_file
+from replaystats_paper.study import definition, jumping, run, sources
+from replaystats_paper.study.page import agreement
 from support.workers import draw, mean_of_subsets
 
 POINTS, TRUTH = np.array([[0.5], [-1.0]]), np.array([0.5, -1.0])
@@ -88,11 +90,9 @@ def test_agreement_with_a_published_table(tmp_path):
             record = {"estimator": "ridge", "measure": measure, "value": value}
             records.append({**dict(cell.parameters), **record})
     result = study(tmp_path / "second", published=records)
-    from replaystats_paper.study.page import agreement
-
-    rows = {row["measure"]: row for row in agreement(result)}
-    assert rows["rmse"]["factor"] == pytest.approx(1.0)
-    assert rows["variance"]["factor"] == pytest.approx(2**-0.5)
+    rows = {row.measure: row for row in agreement(result)}
+    assert rows["rmse"].factor == pytest.approx(1.0)
+    assert rows["variance"].factor == pytest.approx(2**-0.5)
     assert "Agreement with the published table" in result.report.read_text()
 
 
@@ -135,27 +135,65 @@ def test_a_table_of_ones_own(tmp_path):
 
 
 def test_every_shipped_study_can_be_read_and_runs(tmp_path):
-    for name, path in shipped.shipped_studies().items():
+    for name, path in definition.shipped_studies().items():
         read = definition.read_definition(path)
-        assert len(read.estimators) >= 3, name
-    small = definition.read_definition(shipped.locate("pays-order"))
-    from dataclasses import replace
-
+        assert len(read.baselines) >= 3, name
+    small = definition.read_definition(definition.locate("pays-order"))
     short = replace(small, repetitions=3, cells=small.cells[:1])
     result = run.run_definition(short, tmp_path, progress=False)
     assert {row["estimator"] for row in result.table()} == {"best single fit", "replayed", "smooth rival"}
 
 
-def test_the_papers_estimators_in_a_study_are_the_papers(tmp_path):
-    """The file's plain fit at n = 100 equals the re-run's own code on the same data, to rounding."""
-    from replaystats_paper import kernel
+@pytest.mark.parametrize(("name", "count"), [("policy", 9), ("kernel", 3), ("boston", 3)])
+def test_the_papers_grid_runs_as_a_study_and_is_set_beside_its_published_numbers(tmp_path, name, count):
+    read = definition.read_definition(definition.locate(f"paper-{name}"))
+    assert len(read.cells) == 36
+    assert len(read.published) == 36 * count * 2
+    short = replace(read, repetitions=3, cells=read.cells[:2])
+    result = run.run_definition(short, tmp_path, progress=False)
+    rows = agreement(result)
+    assert len(rows) == 2 * count
+    assert all(row.n_cells == 2 and np.isfinite(row.z) for row in rows)
+    assert "Agreement with the published table" in result.report.read_text()
+    table = result.table()
+    assert [row["ratio"] for row in table[::3]] == [1] * len(table[::3])  # plain, of every family
 
-    read = definition.read_definition(shipped.locate("paper-kernel"))
-    cell = read.cells[0]
-    X, y = read.source.draw(cell["n"], np.random.default_rng(0))
-    ours = run.predict(read, "plain", (X, y), cell, np.random.default_rng(1))
-    theirs, _ = kernel.fit_predict(X, y, read.source.points, kernel.whole(100), kernel.penalty(100))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-10)
+
+def test_a_function_may_give_several_estimates_and_facts_beside_them(tmp_path):
+    """Each family is measured against its own first; a failed fit is NaN, counted, and takes no part."""
+
+    def both(X, y, points, rng):
+        if rng.random() < 0.3:
+            raise FloatingPointError
+        return np.array([0 * points[:, 0], points[:, 0]]), {"size": [-1, len(y)]}
+
+    given = definition.define(
+        sources.Source(draw, POINTS, TRUTH), {"both": both, "ols": LinearRegression()}, {"n": [20]},
+        gives={"both": [["zero", "identity"]]}, repetitions=30, seed=2,
+    )  # fmt: skip
+    assert given.families == (("ols",), ("zero", "identity"))
+    result = run.run_definition(given, tmp_path, progress=False)
+    found = result.results[given.cells[0].key]
+    failed = found["zero"]["failed"]
+    assert 0 < failed < 30
+    assert np.isnan(found["zero"]["rmse"]).sum() == failed
+    assert np.nansum(found["identity"]["rmse"]) == 0
+    assert found["zero"]["variance"] == [0.0, 0.0]
+    row = {row["estimator"]: row for row in result.table()}["zero"]
+    assert row["mse"] == pytest.approx(np.mean(TRUTH**2))
+    with pytest.raises(ValueError, match="`gives` must be families of names, each name once"):
+        definition.define(
+            given.source, {"both": both, "zero": both}, {"n": [9]}, gives={"both": [["a", "zero"]]}
+        )
+
+
+def test_a_function_that_gives_too_few_rows_is_told(tmp_path):
+    wrong = definition.define(
+        sources.Source(draw, POINTS, TRUTH), {"one": lambda X, y, points, rng: points[:, 0]}, {"n": [20]},
+        gives={"one": [["a", "b"]]}, repetitions=2,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="2 rows, one prediction for each of the 2 points; got shape"):
+        run.run_definition(wrong, tmp_path, progress=False)
 
 
 def test_the_command_writes_a_page_and_refuses_in_a_sentence(tmp_path):

@@ -1,8 +1,10 @@
-"""The cost claim of kernel ridge: measured time against n, and the accuracy bought with it.
+"""What kernel ridge costs and buys over n, k and B.
 
-All methods share the kernel exp(-6 |x - x'|^2) and the paper's lambda = n^(-2/3); errors and variances are of
-predictions of the true regression function. Time is that of the fit, in seconds of one core. Sizes grow as
-the paper says, with constants: n^(1/8) alone would be 3 for every n that anybody can run.
+Two kinds of cells. Scaling: sizes grow with n as the paper says, with constants (n^(1/8) alone would be 3 for
+every n that anybody can run); all methods share the kernel exp(-6 |x - x'|^2) and the paper's lambda =
+n^(-2/3); time is that of the fit. The map: fits as the published numbers have them, over n, k and B, beside
+divide and conquer, Nystroem features and a full fit whose lambda is chosen by leave-one-out; time includes
+the prediction. Seconds are of one core; errors and variances are of predictions of the true function.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from replaystats.solvers import Ridge
 from replaystats.toolkit import ArrayLike, FloatArray
 
 from .cells import Cell, Settings, cell_stream
-from .kernel import penalty, whole
+from .kernel import fit_predict, fit_predict_loo, penalty, simulated_source, whole
 from .measures import rmse
 
 GAMMA = 6.0  # 1 / p in units of the standard deviation of U[0, 1]
@@ -75,7 +77,7 @@ def sizes(method: str, n: int) -> dict[str, int]:
     return {"B": n, "k": math.ceil(n**0.5), "q": math.ceil(n**0.5)}
 
 
-def run_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+def run_scaling_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
     """Return the shortest fit time in seconds, mean RMSE and median variance over a few data sets.
 
     A method with random features is run twice on every data set: with one draw of the features for all data
@@ -119,13 +121,13 @@ def _fit_kernel(X: FloatArray, y: FloatArray, plan: ResamplingPlan) -> Predictor
     return lambda points: np.asarray(fitted.predict(points))
 
 
-def _full(
+def _fit_full(
     X: FloatArray, y: FloatArray, features: np.random.Generator, subsets: np.random.Generator
 ) -> Predictor:
     return _fit_kernel(X, y, whole(len(y)))
 
 
-def _divide(
+def _fit_divide(
     X: FloatArray, y: FloatArray, features: np.random.Generator, subsets: np.random.Generator
 ) -> Predictor:
     n = len(y)
@@ -162,7 +164,7 @@ def _replay(method: str) -> Fit:
     return fit
 
 
-def _nystroem(
+def _fit_nystroem(
     X: FloatArray, y: FloatArray, features: np.random.Generator, subsets: np.random.Generator
 ) -> Predictor:
     basis = Nystroem(math.ceil(4 * len(y) ** 0.5), gamma=GAMMA).fit(X, rng=features)
@@ -170,11 +172,112 @@ def _nystroem(
 
 
 _FITS: dict[str, Fit] = {
-    "full": _full,
+    "full": _fit_full,
     "claimed": _replay("claimed"),
     "exact": _exact,
     "example1": _replay("example1"),
     "example2": _replay("example2"),
-    "nystroem": _nystroem,
-    "divide": _divide,
+    "nystroem": _fit_nystroem,
+    "divide": _fit_divide,
 }
+
+
+SIZES = ((20, 50), (20, 200), (100, 50), (100, 200))  # (k, B)
+PLAIN = "full fit"
+LARGEST_FULL, LARGEST_TUNED = 4000, 1000
+FEWEST, MOST = 6, 60
+
+Predict = Callable[[FloatArray, FloatArray, FloatArray, np.random.Generator], FloatArray]
+
+
+def run_map_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+    """Return time, variance, squared bias and RMSE of every method at one n."""
+    n = cell["n"]
+    repetitions = min(repetitions, max(FEWEST, round(MOST * (500 / n) ** 1.2)))
+    source = simulated_source(cell_stream(settings.seed, "simulated test points"))
+    truth = source.also["true"]
+    methods = methods_at(n)
+    predictions = np.empty((len(methods), repetitions, len(truth)))
+    seconds = np.empty((len(methods), repetitions))
+    for repetition in range(repetitions):
+        rng = cell_stream(settings.seed, cell.key, repetition)
+        X, y = source.draw(n, rng)
+        for i in np.roll(np.arange(len(methods)), repetition):  # they take turns
+            started = time.process_time()
+            predictions[i, repetition] = list(methods.values())[i](X, y, source.points, rng)
+            seconds[i, repetition] = time.process_time() - started
+    variance = predictions.var(axis=1, ddof=1)
+    # The mean over repetitions has a variance of its own, which is no bias.
+    bias = (predictions.mean(axis=1) - truth) ** 2 - variance / repetitions
+    mse = ((predictions - truth) ** 2).mean(axis=(1, 2))
+    return {
+        "repetitions": repetitions,
+        "rows": {
+            name: {
+                "seconds": float(np.median(seconds[i])),
+                "variance": float(variance[i].mean()),
+                "bias2": float(bias[i].mean()),
+                "rmse": math.sqrt(mse[i]),
+            }
+            for i, name in enumerate(methods)
+        },
+    }
+
+
+def methods_at(n: int) -> dict[str, Predict]:
+    """Return what is compared at n; a full fit only as far as it takes seconds."""
+    methods: dict[str, Predict] = {}
+    if n <= LARGEST_FULL:
+        methods[PLAIN] = full_fit
+    for k, n_resamples in SIZES:
+        if k < n / 2:
+            methods[f"U, k = {k}, B = {n_resamples}"] = _replayed(k, n_resamples)
+    methods["divide and conquer, parts of 100"] = divide_and_conquer
+    methods["Nystroem, 100 landmarks"] = nystroem
+    if n <= LARGEST_TUNED:
+        methods["full fit, lambda by leave-one-out"] = _tuned
+    return methods
+
+
+def window(rows: dict[str, dict[str, float]]) -> list[str]:
+    """Return the replayed methods that beat the full fit in time, variance and error together."""
+    if PLAIN not in rows:
+        return []
+    measures = ("seconds", "variance", "rmse")
+    return [
+        name
+        for name, row in rows.items()
+        if name.startswith("U,") and all(row[measure] < rows[PLAIN][measure] for measure in measures)
+    ]
+
+
+def full_fit(X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Predict with the paper's fit on all the data."""
+    return fit_predict(X, y, X_test, whole(len(y)), penalty(len(y)))[0]
+
+
+def _replayed(k: int, n_resamples: int) -> Predict:
+    def predict(X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator) -> FloatArray:
+        plan = make_plan(len(y), statistic="U", subsample_size=k, n_resamples=n_resamples, rng=rng)
+        return fit_predict(X, y, X_test, plan, penalty(len(y)))[0]
+
+    return predict
+
+
+def divide_and_conquer(
+    X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Average the paper's fits on disjoint parts of 100."""
+    plan = make_plan(len(y), statistic="partition", subsample_size=min(100, len(y)), rng=rng)
+    return fit_predict(X, y, X_test, plan, penalty(len(y)))[0]
+
+
+def nystroem(X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Ridge in the features of 100 landmarks."""
+    basis = Nystroem(min(100, len(y)), gamma=6.0).fit(X, rng=rng)  # 1 / p in units of U[0, 1]
+    theta = replicate(ridge_moments(X, y, basis), whole(len(y)), solver=Ridge(penalty(len(y)))).theta[0]
+    return np.asarray(basis(X_test) @ theta)
+
+
+def _tuned(X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator) -> FloatArray:
+    return fit_predict_loo(X, y, X_test)[0]

@@ -1,23 +1,20 @@
-"""What the numbers really say: the tables of that section, from the journal of a run."""
+"""What a run found, as rows for its page: what the numbers really say, and the data of the explorer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .ablation import BALANCED
-from .catalogue import Experiment
-from .cells import Cell
+from .cells import Cell, Experiment
+from .compare import MEASURES
+from .cost import CLAIMED, LABELS, fitted_exponent, window
 from .cost_rules import median_interval
-from .explorer import GROUPS, groups_of
 from .journal import Journal
-from .mapping import window
 from .measures import METHODS, REPLAYED, differences, median_of
-from .policy import ALGORITHMS, zero_rmse
+from .policy import ALGORITHMS, BALANCED, GRID, zero_rmse
 from .published import PRINTED_ROWS, PRINTED_SAVINGS, published_record
-from .scaling import CLAIMED, LABELS, fitted_exponent
 from .timing import TWIN_SUBSETS
 
 # Hours on one core that the authors' own code needs for the full grids, from timing parts of it.
@@ -238,3 +235,58 @@ def speed(cells: Sequence[Cell], journal: Journal, *, full: bool) -> Rows:
 
 def _of(cells: Sequence[Cell], study: str) -> list[Cell]:
     return [cell for cell in cells if cell.study == study]
+
+
+GROUPS = {
+    "lstd": "LSTD",
+    "phibe1": "PhiBE, order 1",
+    "phibe2": "PhiBE, order 2",
+    "kernel": "Kernel ridge, simulated",
+    "boston": "Kernel ridge, Boston",
+}
+
+
+def groups_of(cell: Cell) -> list[tuple[str, str]]:
+    """Return the (group, whose results) of a cell; none for cells without distributions."""
+    if cell.study == "policy":
+        return [(algorithm, algorithm) for algorithm in ALGORITHMS]
+    return [(cell.study, "krr")] if cell.study in ("kernel", "boston") else []
+
+
+def explorer_data(cells: Iterable[Cell], journal: Journal) -> dict[str, Any]:
+    """Return what the script of the page reads: labels, the grid, and one record per cell and group."""
+    records = [
+        _record(cell, group, whose, journal) for cell in cells for group, whose in groups_of(cell)
+    ]  # fmt: skip
+    return {"groups": GROUPS, "grid": GRID.tolist(), "records": records}
+
+
+def _record(cell: Cell, group: str, whose: str, journal: Journal) -> dict[str, Any]:
+    results = journal.results(cell.key)[whose]
+    record: dict[str, Any] = {
+        "group": group,
+        "n": cell["n"],
+        "B": cell["B"],
+        "k": cell["k"],
+        "median": {m: {method: median_of(results, m, method) for method in METHODS} for m in MEASURES},
+        "published": _published(cell, whose),
+    }
+    for measure in MEASURES:
+        record[measure] = {m: differences(results, measure, m).tolist() for m in REPLAYED}
+    if cell.study == "policy":
+        record["band"] = {name: results[name] for name in ("mean", "low", "high")}
+    return record
+
+
+def _published(cell: Cell, whose: str) -> dict[str, Any] | None:
+    record = published_record(cell, whose)
+    if record is None:
+        return None
+    names: Sequence[tuple[str, str, str]] = (
+        ("variance", "var_diff", "median_var"),
+        ("rmse", "rmse_diff", "median_rmse"),
+    )
+    return {
+        measure: {"median": record[medians], **{m: record[f"{diffs}_{m}"] for m in REPLAYED}}
+        for measure, diffs, medians in names
+    }

@@ -1,0 +1,221 @@
+"""The commands that this package brings: ``replaystats reproduce``, ``list`` and ``study``.
+
+Entry points of the package name this module. It is light to import, so that ``replaystats --help`` shows the
+commands without importing an experiment or a plotting library; each imports those when it runs. A long one
+that is stopped ends with one sentence, the exit code that scripts expect, and nothing lost.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from replaystats.cli.console import err, out, plain_errors
+
+if TYPE_CHECKING:
+    from .studies import Work
+
+QLEARNING = "qlearning"
+SEED, BETA, SOLVER = 20260, 1.0, "pinv"
+
+
+def reproduce_experiments(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME ...|all", help="Names from `replaystats list`; default all but qlearning."
+        ),
+    ] = None,
+    repetitions: Annotated[
+        int | None, typer.Option(help="M, the data sets per cell; default as published.", show_default=False)
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A part of the cells: about a minute.")] = False,
+    out_folder: Annotated[Path, typer.Option("--out", help="Folder for results.")] = Path("results"),
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes; default one per core. Numbers do not depend on it.")
+    ] = None,
+    beta: Annotated[float, typer.Option(help="Discount rate of policy evaluation.")] = BETA,
+    solver: Annotated[str, typer.Option(help="pinv, pinv:RCOND, lu, auto, ridge:ALPHA.")] = SOLVER,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = SEED,
+) -> None:
+    """Run the paper's experiments again; ends with the path of the report.
+
+    An interrupted run goes on where it stopped when the same command is given again.
+    """
+    with plain_errors(), resumable():
+        from .cells import Settings, find_experiments
+        from .rerun import reproduce
+
+        wanted = list(names or [])
+        if QLEARNING in wanted:
+            wanted.remove(QLEARNING)
+            out.print(str(_reproduce_qlearning(out_folder, quick, jobs, seed)), markup=False)
+            if not wanted:
+                return
+        experiments = find_experiments(wanted)
+        settings = Settings(seed=seed, beta=beta, solver=solver, repetitions=repetitions)
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        with work_bar() as (start, advance):
+            report = reproduce(
+                experiments, settings, out_folder, quick=quick, jobs=jobs or usable_cores(), command=command,
+                on_start=start, on_finished=advance,
+                tell=lambda text: err.print(text, markup=False),
+            )  # fmt: skip
+    out.print(str(report), markup=False)
+
+
+def _reproduce_qlearning(folder: Path, quick: bool, jobs: int | None, seed: int) -> Path:
+    """Run the study of replay in Q-learning, which has cells and a page of its own."""
+    from .qlearning import page, results
+
+    result = results.run_qlearning(folder, quick=quick, jobs=jobs or usable_cores(), seed=seed)
+    return page.write_page(result, folder / QLEARNING)
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_study_file(
+    file: Annotated[str, typer.Argument(metavar="FILE|NAME", help="A TOML file, or a shipped study's name.")],
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for results; default results/NAME.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Processes. The numbers do not depend on it.")] = 1,
+    repetitions: Annotated[
+        int | None, typer.Option(help="Data sets per cell, in place of the file's.", show_default=False)
+    ] = None,
+) -> None:
+    """Run a study from a TOML file; ends with the path of its page.
+
+    The file names data, estimators and a grid; the classes and functions it names are imported and run. An
+    interrupted study goes on where it stopped when the same command is given again, and a longer grid in the
+    same folder computes only what is new.
+    """
+    with plain_errors(), resumable():
+        from dataclasses import replace
+
+        from .study.definition import locate, read_definition
+        from .study.run import run_definition
+
+        path = locate(file)
+        definition = read_definition(path)
+        if repetitions is not None:
+            definition = replace(definition, repetitions=repetitions)
+        result = run_definition(
+            definition, out_folder or Path("results") / path.stem, jobs=jobs,
+            tell=lambda text: err.print(text, markup=False),
+        )  # fmt: skip
+    out.print(str(result.report), markup=False)
+
+
+def list_experiments() -> None:
+    """List the experiments that `reproduce` knows."""
+    from rich.table import Table
+
+    from .cells import load_catalogue
+    from .qlearning.study import count_cells
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("name", "in the paper", "what"):
+        table.add_column(heading, no_wrap=heading == "name")
+    table.add_column("cells", justify="right")
+    for experiment in load_catalogue().values():
+        table.add_row(experiment.name, experiment.paper, experiment.title, str(len(experiment.cells)))
+    table.add_row("qlearning", "Appendix D", "Replay in Q-learning; runs by name only", str(count_cells()))
+    out.print(table)
+
+
+FAILED = 1
+_GO_ON = "What is finished is kept; the same command goes on from there."
+
+
+class Terminated(BaseException):
+    """The process was asked to end (SIGTERM)."""
+
+
+@contextmanager
+def work_bar() -> Iterator[tuple[Callable[[Sequence[Work]], None], Callable[[Work], None]]]:
+    """Draw a bar with the remaining time, in units of estimated work; silent when nobody watches.
+
+    Yields two functions: one is told all the work, the other each piece that is finished.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from .studies import cost_of
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left"),
+               TimeRemainingColumn())  # fmt: skip
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("")
+        left: list[str] = []
+
+        def start(work: Sequence[Work]) -> None:
+            left.extend(cell.key for cell, _ in work)
+            bar.update(task, total=sum(map(cost_of, work)), description=f"{len(left)} cells")
+
+        def advance(work: Work) -> None:
+            left.remove(work[0].key)
+            description = f"{len(left)} cells" if left else "figures and report"
+            bar.update(task, advance=cost_of(work), description=description)
+
+        yield start, advance
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Turn Ctrl-C, SIGTERM, a killed worker and a full disk into one sentence and an exit code.
+
+    130 and 143 for Ctrl-C and SIGTERM, as a shell has them; 1 for the others.
+    """
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    with _terminated_raises():
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            _end("Stopped.", 128 + signal.SIGINT, error)
+        except Terminated as error:
+            _end("Ended by the system (SIGTERM).", 128 + signal.SIGTERM, error)
+        except TerminatedWorkerError as error:
+            _end("A worker process was killed, perhaps for want of memory: try --jobs 1.", FAILED, error)
+        except OSError as error:
+            where = f" ({error.filename})" if error.filename else ""
+            _end(f"A result could not be written: {error.strerror or error}{where}.", FAILED, error)
+
+
+def _end(what: str, code: int, error: BaseException) -> None:
+    if code == FAILED:
+        err.print("Error:", style="bold red", end=" ")
+    err.print(f"{what} {_GO_ON}", markup=False)
+    raise typer.Exit(code) from error
+
+
+@contextmanager
+def _terminated_raises() -> Iterator[None]:
+    """Raise `Terminated` on SIGTERM for as long as the context lasts; signals belong to the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> Any:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
