@@ -16,8 +16,8 @@ def observations():
     return rng.normal(size=(N, Q, Q)) + 3 * np.eye(Q), rng.normal(size=(N, Q))
 
 
-def make_buffer(*, eviction="fifo", prioritised=False):
-    return rs.ReplayBuffer(CAPACITY, eviction=eviction, prioritised=prioritised, random_state=0)
+def make_buffer(*, eviction="fifo", prioritized=False):
+    return rs.ReplayBuffer(CAPACITY, eviction=eviction, prioritized=prioritized, random_state=0)
 
 
 def add_one_by_one(buffer, g, f):
@@ -47,7 +47,7 @@ class TestAdditions:
         assert len(buffer) == CAPACITY
 
     def test_one_at_a_time_with_priorities(self, measure, observations):
-        measure(lambda: add_one_by_one(make_buffer(prioritised=True), *observations))
+        measure(lambda: add_one_by_one(make_buffer(prioritized=True), *observations))
 
     @pytest.mark.parametrize("size", [100, 1000])
     def test_batches(self, measure, observations, size):
@@ -67,7 +67,7 @@ class TestAdditions:
 class TestReading:
     @pytest.fixture
     def buffer(self, observations):
-        buffer = make_buffer(prioritised=True)
+        buffer = make_buffer(prioritized=True)
         buffer.extend(rs.Moments(*observations))
         return buffer
 
@@ -77,5 +77,5 @@ class TestReading:
     def test_estimate_of_200_half_samples(self, measure, buffer):
         measure(lambda: buffer.estimate("mean", n_resamples=200, rng=0))
 
-    def test_prioritised_minibatch_of_32(self, measure, buffer):
+    def test_prioritized_minibatch_of_32(self, measure, buffer):
         measure(lambda: buffer.sample(32), rounds=50)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ._core.arrays import LIBRARIES, like, takes_arrays_of, to_numpy
 from ._core.errors import SingularReplicateError, must_be
+from ._core.moved import renamed_parameter
 from ._core.typing import ArrayLike, FloatArray
 from ._core.validation import check_bool, check_choice, check_length, check_real
 from .engine import Replicates
@@ -389,6 +390,7 @@ def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
 
 
 @takes_arrays_of(*LIBRARIES, where="host; counts for intervals are drawn and multiplied on the device")
+@renamed_parameter("replicates", "members")
 def average(
     members: Members, method: str = "mean", *, trim: float = 0.1, scalar: bool | None = None
 ) -> Estimate:

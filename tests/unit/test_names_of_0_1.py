@@ -23,11 +23,8 @@ NO_LONGER_MADE_BY_HAND = {
     "inference.JackknifeVariance",
     "inference.ReplayCovariance",
 }
-# Arguments that only this package passed, and one that comes first and was never named.
-INTERNAL = {
-    "inference.replay_covariance": {"scores", "control", "controlled"},
-    "average": {"replicates"},
-}
+# Arguments that only this package passed.
+INTERNAL = {"inference.replay_covariance": {"scores", "control", "controlled"}}
 
 
 def find(name):
@@ -44,7 +41,8 @@ def accepted(function):
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
-    by_decorator = {"memory_budget"} if hasattr(function, "__wrapped__") else set()
+    own = function.__init__ if inspect.isclass(function) else function
+    by_decorator = {getattr(own, "old_parameter", "memory_budget")} if hasattr(own, "__wrapped__") else set()
     return {p.name for p in parameters} | by_decorator
 
 
@@ -71,3 +69,15 @@ def test_methods_and_their_parameters(name):
             gone += [f"{member}({one}=)" for one in missing(getattr(found, member), parameters)]
     allowed = {"of"} if name in NO_LONGER_MADE_BY_HAND else set()
     assert set(gone) <= allowed
+
+
+def test_parameters_under_their_old_names():
+    moments = rs.Moments([1.0, 1.0, 2.0], [1.0, 3.0, 4.0])
+    members = rs.replicate(moments, rs.make_plan(3, subsample_size=2, n_resamples=5, rng=0))
+    with pytest.warns(DeprecationWarning, match="`replicates` is called `members` now"):
+        old = rs.average(replicates=members)
+    assert old.theta == rs.average(members).theta
+    with pytest.warns(DeprecationWarning, match="`prioritised` is called `prioritized` now"):
+        assert "prioritized" in repr(rs.ReplayBuffer(5, prioritised=True))
+    with pytest.raises(TypeError, match="`replicates` must be left out where `members` is given"):
+        rs.average(members=members, replicates=members)

@@ -1,14 +1,21 @@
-"""Modules of version 0.1 under their old names, for one release, with a warning that says the new one."""
+"""Names of version 0.1, of modules and of parameters: they work for one release, with a warning."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import ParamSpec, TypeVar
+
+from .errors import must_be
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 MOVED = {
     "replaystats.replicates": "replaystats.engine",
@@ -69,3 +76,34 @@ def install() -> None:
     """Let imports of old names be found."""
     if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
         sys.meta_path.insert(0, MovedModules())
+
+
+def renamed_parameter(old: str, new: str) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
+    """Let a function of 0.1 take the keyword `old` for `new` until 0.3, with a warning.
+
+    Examples
+    --------
+    >>> @renamed_parameter("colour", "color")
+    ... def paint(color):
+    ...     return color
+    >>> with warnings.catch_warnings(record=True) as said:
+    ...     warnings.simplefilter("always")
+    ...     paint(colour="red"), str(said[0].message)
+    ('red', '`colour` is called `color` now; the old name will be removed in 0.3.')
+    """
+
+    def decorate(function: Callable[P, Result]) -> Callable[P, Result]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Result:
+            if old in kwargs:
+                if new in kwargs:
+                    raise TypeError(must_be(old, f"left out where `{new}` is given", "both"))
+                msg = f"`{old}` is called `{new}` now; the old name will be removed in 0.3."
+                warnings.warn(msg, DeprecationWarning, stacklevel=2)
+                kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        call.old_parameter = old  # type: ignore[attr-defined]  # for whoever lists what is accepted
+        return call
+
+    return decorate

@@ -147,7 +147,7 @@ class SavedBuffer:
             settings["capacity"],
             moments,
             eviction=settings["eviction"],
-            prioritised=settings.get("prioritised", arrays["priorities"].size > 0),
+            prioritized=settings.get("prioritised", arrays["priorities"].size > 0),
             unit=settings.get("unit", "step"),
         )
         if settings["n_basis"] is not None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.errors import must_be
+from .._core.moved import renamed_parameter
 from .._core.random import as_generator, draw_seed
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
 from .._core.validation import (
@@ -73,7 +74,7 @@ class ReplayBuffer(SavedBuffer):
     eviction : {"fifo", "reservoir"}
         What a full buffer forgets: the oldest observation, or a random one such that all observations so far
         are kept with equal probability.
-    prioritised : bool
+    prioritized : bool
         Keep a priority per observation, for draws in proportion in O(log n). A new observation gets the
         largest priority so far unless it comes with one.
     random_state : None, int, RandomState or Generator
@@ -107,13 +108,14 @@ class ReplayBuffer(SavedBuffer):
     (3,)
     """
 
+    @renamed_parameter("prioritised", "prioritized")
     def __init__(
         self,
         capacity: int,
         moments: Callable[..., HeldMoments] | None = None,
         *,
         eviction: str = "fifo",
-        prioritised: bool = False,
+        prioritized: bool = False,
         random_state: RandomLike = None,
         policy: Callable[..., Any] | None = None,
         unit: str = "step",
@@ -129,7 +131,7 @@ class ReplayBuffer(SavedBuffer):
         keep_rng, self._draw_rng = (np.random.default_rng(draw_seed(rng)) for _ in range(2))
         self._held = RollingMoments(capacity, eviction, keep_rng)
         self._moments_of = moments
-        self._tree = SumTree(self.capacity) if check_bool(prioritised, "prioritised") else None
+        self._tree = SumTree(self.capacity) if check_bool(prioritized, "prioritized") else None
         self._largest_priority = 1.0
         self._lock = threading.RLock()
         self._sources = None if policy is None else FollowedPolicy(policy)
@@ -162,7 +164,7 @@ class ReplayBuffer(SavedBuffer):
         with self._lock:
             self._check_moments_allowed()
             if priority is not None:
-                self._check_prioritised("priority")
+                self._check_prioritized("priority")
                 priority = check_real(priority, "priority", low=0.0, closed="neither", hint=ZERO_HINT)
             slot = self._held.add(g, f)
             self._largest_priority = max(self._largest_priority, priority or 0.0)
@@ -321,6 +323,7 @@ class ReplayBuffer(SavedBuffer):
         theta: FloatArray = solver.solve(A[None], b[None], symmetric=self._held.layout.symmetric).theta[0]
         return theta
 
+    @renamed_parameter("prioritised", "prioritized")
     def estimate(
         self,
         method: str = "auto",
@@ -328,7 +331,7 @@ class ReplayBuffer(SavedBuffer):
         statistic: str = "U",
         subsample_size: Any = 0.5,
         n_resamples: int = 500,
-        prioritised: bool = False,
+        prioritized: bool = False,
         solver: Solver | None = None,
         on_failure: str = "warn",
         rng: RandomLike = None,
@@ -341,7 +344,7 @@ class ReplayBuffer(SavedBuffer):
             How replicates are combined; see `average`.
         statistic, subsample_size, n_resamples
             See `make_plan`.
-        prioritised : bool
+        prioritized : bool
             Draw observations in proportion to their priorities and weigh them back; a tenth of the draws
             is uniform. With replacement, whatever `statistic` says.
         solver : Solver, optional
@@ -353,13 +356,13 @@ class ReplayBuffer(SavedBuffer):
         with self._lock:
             self._refresh()
             moments = self._held.moments()
-            p = self._probabilities() if check_bool(prioritised, "prioritised") else None
+            p = self._probabilities() if check_bool(prioritized, "prioritized") else None
             if rng is None:
                 self._log(DRAW, pack({"size": 0}))
             seed = draw_seed(self._draw_rng if rng is None else rng)
         plan = make_plan(
             len(moments),
-            statistic="V" if prioritised else statistic,
+            statistic="V" if prioritized else statistic,
             subsample_size=subsample_size,
             n_resamples=n_resamples,
             probabilities=p,
@@ -384,7 +387,7 @@ class ReplayBuffer(SavedBuffer):
         """Change the priorities of the observations at `slots`, after a look at them."""
         where = np.asarray(slots)
         with self._lock:
-            tree = self._check_prioritised("priorities")
+            tree = self._check_prioritized("priorities")
             values = self._check_priorities(priorities, where.size)
             if where.min() < 0 or where.max() >= len(self):
                 got = f"values from {where.min()} to {where.max()}"
@@ -400,20 +403,20 @@ class ReplayBuffer(SavedBuffer):
 
     def __repr__(self) -> str:
         parts = [f"{len(self)} of {self.capacity} observations", f"{self.n_seen} seen", self._held.eviction]
-        parts += ["prioritised"] * (self._tree is not None)
+        parts += ["prioritized"] * (self._tree is not None)
         parts += [f"q={self._held.layout.n_basis}"] if self.n_seen else []
         return f"ReplayBuffer({', '.join(parts)})"
 
     # ------------------------------------------------------------------ priorities
 
-    def _check_prioritised(self, name: str) -> SumTree:
+    def _check_prioritized(self, name: str) -> SumTree:
         if self._tree is None:
-            hint = "ReplayBuffer(capacity, prioritised=True) keeps priorities."
+            hint = "ReplayBuffer(capacity, prioritized=True) keeps priorities."
             raise ValueError(must_be(name, "left out for a buffer without priorities", "a value", hint))
         return self._tree
 
     def _check_priorities(self, priorities: ArrayLike, m: int) -> FloatArray:
-        self._check_prioritised("priorities")
+        self._check_prioritized("priorities")
         values = check_array(priorities, "priorities", ndim=1)
         check_length(len(values), m, "priorities", "observations")
         if values.min() <= 0.0:
@@ -422,5 +425,5 @@ class ReplayBuffer(SavedBuffer):
 
     def _probabilities(self) -> FloatArray:
         """Return drawing probabilities of the observations, oldest first."""
-        tree = self._check_prioritised("prioritised")
+        tree = self._check_prioritized("prioritized")
         return proportional_probabilities(tree.priorities[self._held.by_age()])

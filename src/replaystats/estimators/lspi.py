@@ -63,8 +63,6 @@ class LSPI(Replayed):
         the time. The last policy is evaluated with replay in either case.
     scale_features : bool
         Divide every function by its root mean square over the states, so that a penalty treats all alike.
-    reward : callable or array, optional
-        Per-step reward as a function of the states; default the logged rewards.
     statistic : str
         How subsets are drawn: "U" without, "V" with replacement, "balanced", "partition", "complete" and
         more; see `make_plan`.
@@ -79,6 +77,8 @@ class LSPI(Replayed):
     average : {"auto", "mean", "controlled", "median", "trimmed"}
         How the answers are combined. "auto" takes the control variate where it is safe, else the mean.
         Medians and trimmed means are of predictions, and bear subsets that explode.
+    reward : callable or array, optional
+        Per-step reward as a function of the states; default the logged rewards.
     on_failure : {"warn", "raise", "drop"}
         What to do about singular subsets. They are never averaged.
     n_jobs : int, optional

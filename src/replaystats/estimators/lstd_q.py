@@ -49,8 +49,6 @@ class LSTDQ(PolicyEvaluation):
         `inference.unit_moments`.
     block_length : int, optional
         Steps per block; default chosen from the data.
-    reward : callable or array, optional
-        Per-step reward as a function of the states; default the logged rewards.
     method : {"replay", "recommended"}
         "replay": the average over subsets as set up below. "recommended": a penalty balanced on every subset,
         with subsets that suit the problem; for data that may leave some direction undetermined. It takes
@@ -69,6 +67,8 @@ class LSTDQ(PolicyEvaluation):
     average : {"auto", "mean", "controlled", "median", "trimmed"}
         How the answers are combined. "auto" takes the control variate where it is safe, else the mean.
         Medians and trimmed means are of predictions, and bear subsets that explode.
+    reward : callable or array, optional
+        Per-step reward as a function of the states; default the logged rewards.
     on_failure : {"warn", "raise", "drop"}
         What to do about singular subsets. They are never averaged.
     n_jobs : int, optional

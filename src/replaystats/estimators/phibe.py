@@ -36,8 +36,6 @@ class PhiBE(PolicyEvaluation):
         Use only windows within which the action does not change; see `phibe_moments`.
     scale_features : bool
         Divide every function by its root mean square over the states, so that a penalty treats all alike.
-    reward : callable or array, optional
-        Reward rate as a function of the states; default logged rewards / dt.
     unit : {"auto", "trajectory", "block", "window"} or array-like of labels
         What is resampled. "auto": trajectories, or blocks of steps if there is one long trajectory only. See
         `inference.unit_moments`.
@@ -61,6 +59,8 @@ class PhiBE(PolicyEvaluation):
     average : {"auto", "mean", "controlled", "median", "trimmed"}
         How the answers are combined. "auto" takes the control variate where it is safe, else the mean.
         Medians and trimmed means are of predictions, and bear subsets that explode.
+    reward : callable or array, optional
+        Reward rate as a function of the states; default logged rewards / dt.
     on_failure : {"warn", "raise", "drop"}
         What to do about singular subsets. They are never averaged.
     n_jobs : int, optional

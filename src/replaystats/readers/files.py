@@ -124,18 +124,38 @@ def read_hdf5(
     Parameters
     ----------
     path : path
-    states, rewards, actions, terminated, truncated, behavior_probability : str or None
+        The file.
+    states, rewards, actions, terminated, truncated : str or None
         Names of the data sets, with ``/`` for groups; each has one row per step. ``truncated=None`` for files
         without timeouts.
     next_states : str, optional
         Data set of next states, such as "next_observations". Without it the state after the last step of an
         episode is not in the file, and `final_states` says what to do.
     final_states : {"repeat", "drop"}, optional
-        As in `from_d3rlpy`.
+        "repeat": a terminated episode ends in its last observation once more, which is right for LSTD (the
+        value there is 0 and the state is not looked at) and wrong for PhiBE. "drop": leave out the last step
+        of every episode; none counts as terminated.
     dt : float, optional
         Time of one step.
+    behavior_probability : str, optional
+        Data set of the probabilities with which actions were chosen.
     time_limit : int, None or "ask", default="ask"
-        As in `from_transitions`.
+        Steps after which an episode was cut off, whatever `terminated` says of it; None: there was no limit.
+        "ask": stop and ask, if there is no `truncated` and many episodes ended after one and the same largest
+        number of steps.
+
+    Returns
+    -------
+    Trajectories
+
+    Raises
+    ------
+    MissingExtraError
+        Without h5py.
+
+    Examples
+    --------
+    >>> data = read_hdf5("halfcheetah.hdf5", next_states="next_observations")  # doctest: +SKIP
     """
     names = {
         "states": states,

@@ -114,8 +114,12 @@ def from_vector(
     ----------
     observations : array of shape (T + 1, N, ...)
         What ``reset`` returned, and then each ``step``.
-    rewards, terminated, truncated : array of shape (T, N)
+    rewards : array of shape (T, N)
+        What each ``step`` paid.
+    terminated, truncated : array of bool, shape (T, N)
+        Whether the step ended the task, or only the recording of it.
     actions : array of shape (T, N) or (T, N, a), optional
+        What was given to each ``step``.
     autoreset : {"next_step", "same_step", "disabled"}
         What the environment does behind the end of an episode, ``env.metadata["autoreset_mode"]``.
         "next_step": the step after the end only resets; it is no step of the task and is left out. The

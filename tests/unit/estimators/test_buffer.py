@@ -33,11 +33,11 @@ class BufferMachine(RuleBasedStateMachine):
     @initialize(
         capacity=st.integers(1, 12),
         eviction=st.sampled_from(["fifo", "reservoir"]),
-        prioritised=st.booleans(),
+        prioritized=st.booleans(),
     )
-    def create(self, capacity, eviction, prioritised):
+    def create(self, capacity, eviction, prioritized):
         self.capacity, self.eviction = capacity, eviction
-        options = {"eviction": eviction, "prioritised": prioritised, "random_state": 3}
+        options = {"eviction": eviction, "prioritized": prioritized, "random_state": 3}
         self.buffer = ReplayBuffer(capacity, **options)
         self.twin = ReplayBuffer(capacity, **options)  # gets everything one by one
         self.added = []
@@ -139,8 +139,8 @@ def test_transitions_and_episodes_are_the_moments_of_the_data():
     np.testing.assert_allclose(ended.moments().g[0], np.outer(phi, phi), rtol=1e-13)
 
 
-def test_prioritised_draws_and_their_weights(rng):
-    buffer = ReplayBuffer(50, prioritised=True, random_state=1)
+def test_prioritized_draws_and_their_weights(rng):
+    buffer = ReplayBuffer(50, prioritized=True, random_state=1)
     moments = random_moments(rng, 50)
     buffer.extend(moments, priorities=np.arange(1.0, 51.0))
     batch = buffer.sample(40_000)
@@ -160,19 +160,19 @@ def test_prioritised_draws_and_their_weights(rng):
     assert (uniform.sample(10).weights == 1).all()
 
 
-def test_prioritised_estimates_aim_at_the_plug_in(rng):
+def test_prioritized_estimates_aim_at_the_plug_in(rng):
     X = rng.normal(size=(300, 2))
     moments = rs.ridge_moments(X, X @ [1.0, 2.0] + rng.normal(size=300))
-    buffer = ReplayBuffer(300, prioritised=True, random_state=0)
+    buffer = ReplayBuffer(300, prioritized=True, random_state=0)
     buffer.extend(moments, priorities=rng.uniform(size=300))
-    estimate = buffer.estimate("mean", n_resamples=2000, prioritised=True)
+    estimate = buffer.estimate("mean", n_resamples=2000, prioritized=True)
     error = estimate.replicates.theta.std(axis=0) / math.sqrt(2000)
     assert (np.abs(estimate.theta - buffer.plug_in()) < 4.5 * error + 0.01).all()
     assert estimate.replicates.plan.observation_weights is not None
 
 
 def test_a_loaded_buffer_goes_on_as_if_it_had_never_stopped(rng, tmp_path):
-    buffer = ReplayBuffer(20, eviction="reservoir", prioritised=True, random_state=5)
+    buffer = ReplayBuffer(20, eviction="reservoir", prioritized=True, random_state=5)
     buffer.extend(random_moments(rng, 50), priorities=rng.uniform(size=50))
     buffer.save(tmp_path / "buffer")
     loaded = ReplayBuffer.load(tmp_path / "buffer")
@@ -181,7 +181,7 @@ def test_a_loaded_buffer_goes_on_as_if_it_had_never_stopped(rng, tmp_path):
         one.extend(more)
     np.testing.assert_array_equal(buffer.moments().rows, loaded.moments().rows)
     np.testing.assert_array_equal(buffer.sample(30).slots, loaded.sample(30).slots)
-    assert repr(loaded) == "ReplayBuffer(20 of 20 observations, 150 seen, reservoir, prioritised, q=2)"
+    assert repr(loaded) == "ReplayBuffer(20 of 20 observations, 150 seen, reservoir, prioritized, q=2)"
     np.testing.assert_allclose(buffer.estimate(rng=1).theta, loaded.estimate(rng=1).theta, rtol=1e-12)
 
 
@@ -249,12 +249,12 @@ def prepared():
             "`priority` must be left out for a buffer",
         ),
         (
-            lambda: prepared().estimate(prioritised=True),
-            "`prioritised` must be left out for a buffer without",
+            lambda: prepared().estimate(prioritized=True),
+            "`prioritized` must be left out for a buffer without",
         ),
         (lambda: prepared().set_priorities(np.array([0]), [1.0]), "`priorities` must be left out"),
         (
-            lambda: ReplayBuffer(4, prioritised=True).add(np.eye(2), np.ones(2), priority=-1.0),
+            lambda: ReplayBuffer(4, prioritized=True).add(np.eye(2), np.ones(2), priority=-1.0),
             r"`priority` must be a finite number in \(0",
         ),
     ],

@@ -104,7 +104,7 @@ class TestTotals:
 
 @pytest.mark.parametrize("zero", [0.0, -1.0, np.nan])
 def test_zero_priorities_are_refused(zero):
-    buffer = ReplayBuffer(5, prioritised=True)
+    buffer = ReplayBuffer(5, prioritized=True)
     for call in (
         lambda: buffer.add(*observation(1.0), priority=zero),
         lambda: buffer.extend(rs.Moments([1.0], [1.0]), priorities=[zero]),
@@ -116,10 +116,10 @@ def test_zero_priorities_are_refused(zero):
 
 class TestCopies:
     @pytest.mark.parametrize("eviction", ["fifo", "reservoir"])
-    @pytest.mark.parametrize("prioritised", [False, True])
+    @pytest.mark.parametrize("prioritized", [False, True])
     @pytest.mark.parametrize("how", ["pickle", "deepcopy", "copy", "save"])
-    def test_a_copy_goes_on_alike_and_apart(self, tmp_path, rng, eviction, prioritised, how):
-        buffer = ReplayBuffer(40, lstd, eviction=eviction, prioritised=prioritised, random_state=1)
+    def test_a_copy_goes_on_alike_and_apart(self, tmp_path, rng, eviction, prioritized, how):
+        buffer = ReplayBuffer(40, lstd, eviction=eviction, prioritized=prioritized, random_state=1)
         buffer.extend(random_moments(rng, 100))
         buffer.save(tmp_path / "buffer.npz")
         twin = {
@@ -163,10 +163,10 @@ class TestJournal:
                 buffer.add(rng.normal(size=(2, 2)), rng.normal(size=2))
 
     @pytest.mark.parametrize("eviction", ["fifo", "reservoir"])
-    @pytest.mark.parametrize("prioritised", [False, True])
-    def test_the_same_bits_come_back(self, tmp_path, eviction, prioritised):
+    @pytest.mark.parametrize("prioritized", [False, True])
+    def test_the_same_bits_come_back(self, tmp_path, eviction, prioritized):
         path = tmp_path / "journal"
-        buffer = ReplayBuffer(30, eviction=eviction, prioritised=prioritised, random_state=3, journal=path)
+        buffer = ReplayBuffer(30, eviction=eviction, prioritized=prioritized, random_state=3, journal=path)
         self.work(buffer, np.random.default_rng(0), 200)
         expected = pickle.loads(pickle.dumps(buffer))
         buffer.close()
@@ -388,5 +388,5 @@ class TestEpisodesAsUnits:
     def test_the_unit_is_checked(self):
         with pytest.raises(ValueError, match='`unit` must be one of "step", "episode"'):
             ReplayBuffer(10, lstd, unit="trajectory")
-        with pytest.raises(TypeError, match="`prioritised` must be True or False"):
-            ReplayBuffer(10, lstd, prioritised="no")
+        with pytest.raises(TypeError, match="`prioritized` must be True or False"):
+            ReplayBuffer(10, lstd, prioritized="no")
