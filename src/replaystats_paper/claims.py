@@ -1,7 +1,6 @@
 """What the paper says, sentence by sentence: where, in which words, by which rule; and what a run found.
 
-One row per claim. The rule obeys the claim's own quantifier: "all" and "consistently" mean every one,
-"generally" and "tends to" mean most.
+One row per claim; `rules` says how its words are read.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Any
 from . import cost_rules, rules
 from .cells import Cell, Experiment
 from .compare import LIMIT, Agreement, CellAgreement, compare_algorithm, compare_each_cell
+from .evidence import Evidence, Verdict
 from .journal import Journal
-from .rules import Evidence, Verdict
 from .tables import GROUPS, groups_of
 
 
@@ -113,13 +112,13 @@ CLAIMS: tuple[Claim, ...] = (
           words="Replay brings the cost of kernel ridge from O(n^3) to as low as O(n^2), and less variance."),
     Claim(name="three-hours", paper="Appendix G", needs=("speed",), rule=cost_rules.three_hours,
           words="All experiments were completed within three hours on a laptop."),
-    Claim(name="importance", paper="Appendix A", needs=("importance",), rule=rules.importance,
+    Claim(name="importance", paper="Appendix A", needs=("importance",), rule=cost_rules.importance,
           words="For well-chosen proposals zeta_W <= zeta_kk, so importance sampling lowers the variance."),
 )  # fmt: skip
 
 
 Q_LEARNING = Claim(
-    name="memory-size", paper="Appendix D", needs=("qlearning",), rule=rules.memory_size,
+    name="memory-size", paper="Appendix D", needs=("qlearning",), rule=cost_rules.memory_size,
     words="At a fixed replay ratio, small and large memories both degrade Q-learning.",
 )  # fmt: skip
 
@@ -131,7 +130,7 @@ def judge_q_learning(folder: Path) -> tuple[Claim, Verdict] | None:
         orderings = {row["claim"]: row["verdict"] for row in found["orderings"]}
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Q_LEARNING, rules.memory_size(orderings, quick=bool(found.get("quick")))
+    return Q_LEARNING, cost_rules.memory_size(orderings, quick=bool(found.get("quick")))
 
 
 def judge_claims(

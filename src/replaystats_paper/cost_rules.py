@@ -1,4 +1,4 @@
-"""The rules for claims about time and cost. A time decides only when repetition makes it clear."""
+"""The rules for claims about time and cost, and for two appendices. A time decides only when it is clear."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from scipy.stats import binom
 from replaystats.toolkit import significant
 
 from .cost import fitted_exponent
+from .evidence import FAILS, HOLDS, IN_PART, UNDECIDED, Evidence, Verdict
 from .measures import REPLAYED
 from .published import published_hours
-from .rules import FAILS, HOLDS, IN_PART, UNDECIDED, Evidence, Verdict
 
 CONFIDENCE = 0.99
 # Ratios of times this close to 1 are nobody's gain, and the first to flip on another machine.
@@ -126,3 +126,47 @@ def three_hours(evidence: Evidence) -> Verdict:
         "policy evaluation has none. Timing parts of the authors' code gives about 122 h for all the grids."
     )
     return Verdict(HOLDS if total <= 3 else FAILS, reason, rule)
+
+
+def importance(evidence: Evidence) -> Verdict:
+    """Judge Appendix A on all subsets of small data sets, where zeta_W and zeta_kk are sums."""
+    rule = (
+        "zeta_W <= zeta_kk at every k, for the proposal that the sentence names, P ~ |h|, and for one that "
+        "can be drawn from without knowing every h_k beforehand. In part: for one of the two."
+    )
+    rows = [
+        (cell["k"], evidence.journal.results(cell.key)["zeta"]) for cell in evidence.cells[evidence.first]
+    ]
+    parts = [
+        f"k = {k}: zeta_kk {significant(z['uniform'], 2)}, P ~ |h| {significant(z['abs_h'], 2)}, "
+        f"P by influence {significant(z['influence'], 2)}"
+        for k, z in rows
+    ]
+    reason = (
+        "; ".join(parts) + ". P proportional to |h| needs h of every subset, and then there is nothing left "
+        "to sample; proposals over observations give a subset the product of k weights, which explodes with "
+        "k."
+    )
+    both = sum(all(z[name] <= z["uniform"] for _, z in rows) for name in ("abs_h", "influence"))
+    return Verdict((FAILS, IN_PART, HOLDS)[both], reason, rule)
+
+
+def memory_size(orderings: dict[str, str], *, quick: bool = False) -> Verdict:
+    """Judge Appendix D: both small and large memories hurt at a fixed ratio."""
+    rule = (
+        "At B = 1 with uniform sampling a medium memory (1,000) earns clearly more than a small one (100) "
+        "and than a large one (10,000 or 100,000); the same at other ratios."
+    )
+    small = orderings.get("uniform, B = 1: n = 100 earns more than n = 1,000")
+    large = orderings.get("uniform, B = 1: n = 1,000 earns more than n = 10,000")
+    often = [verdict for claim, verdict in orderings.items() if claim.startswith("uniform, B = 16")]
+    reason = (
+        f"B = 1: n = 100 earns more than 1,000: {small or 'not run'}; 1,000 more than 10,000: "
+        f"{large or 'not run'}. At B = 16 larger memories earn more than n = 100 in {often.count('holds')} "
+        f"of {len(often)} comparisons."
+    )
+    if quick or small is None or large is None:
+        return Verdict(UNDECIDED, reason + " The quick study has too few cells.", rule)
+    hurts_small, hurts_large = small == FAILS, large == HOLDS
+    everywhere = hurts_small and hurts_large and HOLDS not in often
+    return Verdict(HOLDS if everywhere else IN_PART if hurts_small or hurts_large else FAILS, reason, rule)

@@ -16,11 +16,11 @@ from . import tables
 from .cells import Cell, Experiment, Settings
 from .claims import Claim, Findings
 from .compare import LIMIT, Agreement, CellAgreement
+from .evidence import FAILS, HOLDS, IN_PART, UNDECIDED, Verdict
 from .figures import caption_of, draw_experiment, draw_inverses
 from .journal import Journal
 from .kernel import N_SETS
 from .published import KNOWN_DIFFERENCES
-from .rules import FAILS, HOLDS, UNDECIDED, Verdict
 from .tables import GROUPS, explorer_data
 
 TITLE = "The paper, re-run beside its published numbers"
@@ -30,9 +30,7 @@ STANDS_OUT = 0.01
 
 def badge_of(label: str) -> str:
     """Return the colour of a verdict: good, part, bad or open."""
-    if label == UNDECIDED:
-        return "open"
-    return {HOLDS: "good", FAILS: "bad"}.get(label, "part")
+    return {HOLDS: "good", IN_PART: "part", FAILS: "bad", UNDECIDED: "open"}[label]
 
 
 def write_page(
@@ -190,7 +188,7 @@ def _cards(
             {"value": f"{kinds.count(kind)} of {len(kinds)}", "text": f"claims of the paper {text}"}
             for kind, text in (
                 ("good", "hold as worded"),
-                ("part", "hold in part, with exceptions, or only with the pseudo-inverse"),
+                ("part", "hold in part"),
                 ("bad", "do not hold"),
                 ("open", "are undecided"),
             )
