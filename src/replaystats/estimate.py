@@ -9,32 +9,31 @@ from typing import Any
 
 import numpy as np
 
-from ._core.arrays import LIBRARIES, like, takes_arrays_of, to_numpy
+from ._core.arrays import LIBRARIES, takes_arrays_of, to_numpy
+from ._core.choice import Choice
 from ._core.errors import SingularReplicateError, must_be
 from ._core.moved import renamed_parameter
 from ._core.typing import ArrayLike, FloatArray
-from ._core.validation import check_bool, check_choice, check_length, check_real
+from ._core.validation import check_array, check_bool, check_choice, check_length, check_real
 from .engine import Replicates
-from .engine.linear import is_linear, linearise
 from .engine.members import Members
 from .engine.replicate import WholeData
 from .engine.sparse import SparseReplicates
 from .inference.bands import simultaneous_level
 from .inference.combination import Combination
 from .inference.comparison import paired_difference
-from .inference.degrees import monte_carlo_degrees
+from .inference.debias import choose_estimate, settle_method
 from .inference.diagnosis import Diagnosis, diagnose, diagnose_members
-from .inference.intervals import Interval, student_interval
-from .inference.location import ROBUST_METHODS
-from .inference.noise import question_shifts
+from .inference.intervals import Interval
+from .inference.location import CONTROLLED_METHODS, ROBUST_METHODS
 from .inference.questions import Centre, Setting, answer_questions
-from .inference.sparse_questions import answer_sparse_questions, sparse_shifts
+from .inference.sparse_questions import answer_sparse_questions
 from .inference.validity import Validity
 from .moments import AnyMoments, check_moments
 from .solvers import Auto, Solver, warn_left_out
 from .solvers.base import check_solver
 
-METHODS = ("mean", "controlled", "median", "trimmed", "auto")
+METHODS = ("mean", "controlled", "median", "trimmed", "debiased", "auto", "best")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -46,7 +45,7 @@ class Estimate(Combination):
     members : Members
         One answer per subset; for the plug-in, the one of all data.
     method : str
-        "plug_in", or how members are combined: "mean", "controlled", "median", "trimmed".
+        "plug_in", or how members are combined: "mean", "controlled", "median", "trimmed", "debiased".
     trim : float
         Share cut from each end by "trimmed".
     scalar : bool
@@ -54,12 +53,18 @@ class Estimate(Combination):
     validity : Validity or None
         What the members say about intervals, computed when asked; the plug-in makes a pilot then.
     requested : str
-        The method that was asked for: "auto" may lead to another one when members are added.
+        The method that was asked for: "auto" and "best" may lead to another one when members are added.
+    choice : Choice or None
+        Of "best" and "debiased": the method, and why it was taken.
+    compared_at : ndarray of shape (m, q) or None
+        Questions at which "best" compares errors; None for the coefficients.
     setting : Setting or None
         What is known besides the moments: a range of values, units in a series.
     """
 
     requested: str = "plug_in"
+    choice: Choice | None = None
+    compared_at: FloatArray | None = field(default=None, repr=False)
     setting: Setting | None = field(default=None, repr=False)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -244,45 +249,6 @@ class Estimate(Combination):
             sequential=self.setting is not None and self.setting.sequential,
         )
 
-    def _interval_of_members(self, points: Any, confidence_level: float) -> Interval:
-        """Return the interval of an average without known influence: Student's, as far as members carry."""
-        centre, error, plan = self._combined(points), self._error(points), self.members.plan
-        if plan is None:
-            return student_interval(centre, error, confidence_level)
-        if self._pooled is not None:  # many points share what is known of their variances
-            used = int(np.count_nonzero(~self.members.failed))
-            return student_interval(centre, error, confidence_level, used - 1.0)
-        parts = self._variance(points)
-        variance, correction = to_numpy(parts.variance), to_numpy(parts.raw - parts.sampling)
-        degrees = monte_carlo_degrees(variance, correction, plan.n_observations, parts.n_used)
-        # The spread of members bounds the variance from above with little noise: with few it is the better.
-        bound = np.sqrt(np.maximum(to_numpy(parts.delete_d + parts.monte_carlo), 0.0))
-        zero = np.zeros_like(bound)
-        few = student_interval(zero, to_numpy(error), confidence_level, degrees).high
-        many = student_interval(zero, bound, confidence_level, parts.n_used - 1.0).high
-        half = like(np.minimum(few, many), centre)
-        return Interval(centre - half, centre + half)
-
-    def _shifts(self, X: FloatArray, output: int = 0) -> FloatArray:
-        """Return what leaving each unit out takes from the plug-in's answers, shape (n, m)."""
-        if self._is_sparse:
-            return sparse_shifts(self.members, X)
-        linear = linearise(self.moments, self.solver if is_linear(self.solver) else None)
-        return question_shifts(self.moments, linear, X, output)
-
-    @property
-    def _is_linear_in_theta(self) -> bool:
-        """Whether questions are functionals of coefficients."""
-        return isinstance(self.members, (Replicates, WholeData, SparseReplicates))
-
-    def _ratio_questions(self, X: ArrayLike) -> FloatArray:
-        """Return functionals of theta, which other members than ratios of moments do not have."""
-        if not self._is_linear_in_theta:
-            rule = "a ratio of moments for this"
-            raise ValueError(must_be("estimate", rule, type(self.members).__name__))
-        rows: FloatArray = self._checked(X)
-        return rows
-
     def _centre(self, X: FloatArray) -> Centre | None:
         """Return the answers and variances of the average; None where it is no better than the plug-in."""
         if self.replicates is None or self._validity is None or not self._validity.averages_well(self.method):
@@ -339,8 +305,47 @@ class Estimate(Combination):
 
     def extend(self, n_more: int) -> Estimate:
         """Return the estimate with `n_more` further members; the first ones are not computed again."""
-        more = average(self.members.extend(n_more), self.requested, trim=self.trim, scalar=self.scalar)
+        members = self.members
+        if self.requested == "best" and self.validity is not None:  # the plug-in leaves its rivals there
+            members = self.validity.replicates
+        more = average(
+            members.extend(n_more), self.requested, trim=self.trim, scalar=self.scalar, X=self.compared_at
+        )
         return more.within(self.setting)
+
+    def best(self, X: ArrayLike | None = None) -> Estimate:
+        """Return the estimate with the smallest predicted error at X, from the same members.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, q), optional
+            Questions whose squared errors are summed; default the coefficients, in units of their standard
+            errors.
+
+        Returns
+        -------
+        Estimate
+            The plug-in, or the mean, median or debiased average of these members; `choice` says why. The
+            plug-in and sparse tables have no members to choose from: they are returned as they are.
+        """
+        questions = None if X is None else self._ratio_questions(X)
+        if not isinstance(self.members, Replicates) or self._validity is None:
+            return self
+        choice = choose_estimate(self._validity, questions)
+        found = replace(self, method=choice.value, requested="best", choice=choice, compared_at=questions)
+        return found._instead() if choice.value == "plug_in" else found
+
+    def _instead(self) -> Estimate:
+        """Return the plug-in in the place of an average that predicts a larger error, with its members."""
+        whole = plug_in(self.moments, self.solver)
+        return replace(
+            whole,
+            validity=self._validity,
+            requested=self.requested,
+            choice=self.choice,
+            compared_at=self.compared_at,
+            setting=self.setting,
+        )
 
     def __repr__(self) -> str:
         if not self._has_ratio:
@@ -392,7 +397,12 @@ def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
 @takes_arrays_of(*LIBRARIES, where="host; counts for intervals are drawn and multiplied on the device")
 @renamed_parameter("replicates", "members")
 def average(
-    members: Members, method: str = "mean", *, trim: float = 0.1, scalar: bool | None = None
+    members: Members,
+    method: str = "mean",
+    *,
+    trim: float = 0.1,
+    scalar: bool | None = None,
+    X: ArrayLike | None = None,
 ) -> Estimate:
     """Combine members into one estimate; failed ones take no part.
 
@@ -400,16 +410,22 @@ def average(
     ----------
     members : Members
         Of a ratio of moments (`replicate`), or any fits on subsets.
-    method : {"mean", "controlled", "median", "trimmed", "auto"}
+    method : {"mean", "controlled", "median", "trimmed", "debiased", "auto", "best"}
         "mean" is the paper's estimator. "controlled" takes the linear part of every member off, whose
         mean is known to be zero: the same target with a fraction of the Monte-Carlo noise; for ratios of
         moments. "median" and "trimmed", of the answers at every point, bear members that explode. "auto" is
         "controlled" where that is known and no subset crosses singularity, else "mean"; `Estimate.method`
-        says which.
+        says which. "debiased" extrapolates in 1 / k to where the bias of order 1 / k is gone, if subsets of a
+        second size confirm that there is such a bias; if not, it warns and is "auto". "best" is the one of
+        plug-in, "controlled", "median" and "debiased" with the smallest predicted error; `Estimate.choice`
+        says why. Both are for ratios of moments.
     trim : float in [0, 0.5)
         Share cut from each end by "trimmed".
     scalar : bool, optional
         Whether answers are to have no axis of outputs. Default: as the coefficients have, or False.
+    X : array-like of shape (m, q), optional
+        Questions whose squared errors "best" adds up; default the coefficients, in units of their standard
+        errors.
 
     Returns
     -------
@@ -435,13 +451,15 @@ def average(
     ratio = getattr(members, "coefficients", None)
     validity, requested = None if ratio is None else Validity(replicates=ratio), method
     sparse = isinstance(members, SparseReplicates)
-    if method == "auto":
-        controllable = sparse or (validity is not None and validity.controllable)
-        method = "controlled" if controllable else "mean"
-    if method == "controlled" and ratio is None and not sparse:
-        hint = 'Use method="mean".'
-        got = type(members).__name__
-        raise ValueError(must_be("members", 'a ratio of moments for method="controlled"', got, hint))
+    unknown = method in CONTROLLED_METHODS and ratio is None and not (sparse and method == "controlled")
+    if unknown or (method == "best" and ratio is not members):
+        hint, got = 'Use method="mean".', type(members).__name__
+        raise ValueError(must_be("members", f'a ratio of moments for method="{method}"', got, hint))
+    asked = None if X is None else check_array(X, "X", ndim=2)
+    if method == "auto" and sparse:
+        method = "controlled"
+    choice = settle_method(validity, method, asked)
+    method = method if choice is None else choice.value
     weighted = members.plan is not None and members.plan.subset_weights is not None
     if weighted and method in ROBUST_METHODS:
         hint = 'Use method="mean", or a drawn plan.'
@@ -449,8 +467,17 @@ def average(
     if scalar is None:
         scalar = sparse or (ratio is not None and ratio.theta.ndim == 2)
     estimate = Estimate(
-        members=members, method=method, trim=trim, requested=requested, scalar=scalar, validity=validity
+        members=members,
+        method=method,
+        trim=trim,
+        requested=requested,
+        choice=choice if requested != "auto" else None,
+        compared_at=asked,
+        scalar=scalar,
+        validity=validity,
     )
+    if method == "plug_in":
+        return estimate._instead()
     if method == "controlled":
         estimate.theta  # noqa: B018  # where it cannot be taken, say so now
     return estimate

@@ -305,6 +305,27 @@ def test_controlled_where_a_linear_part_is_known(problem):
             problem.fit(average="controlled")
 
 
+@pytest.mark.filterwarnings("ignore:No bias of the order")
+def test_debiased_or_the_best_where_there_is_a_plug_in_to_compare_with(problem):
+    if not problem.of_moments:
+        for average in ("debiased", "best"):
+            with pytest.raises(ValueError, match="`average` must be"):
+                problem.fit(average=average)
+        return
+    debiased = problem.fit(average="debiased")
+    assert debiased.estimate_.method in ("debiased", "controlled", "mean")  # the law decides
+    values, errors = debiased.predict(problem.points, return_std=True)
+    assert np.isfinite(values).all()
+    assert (errors > 0).all()
+    if hasattr(debiased, "X_fit_"):  # a regressor's plug-in is no estimate with moments
+        return
+    best = problem.fit(average="best")
+    assert best.estimate_.choice.value == best.estimate_.method
+    assert np.isfinite(best.predict(problem.points)).all()
+    low, high = best.confidence_interval(problem.points)
+    assert (low < high).all()
+
+
 @pytest.mark.parametrize("method", ["predict", "predict_members", "plug_in_predict"])
 def test_every_kind_of_array_is_taken(problem, fitted, method):
     ask = getattr(fitted, method)

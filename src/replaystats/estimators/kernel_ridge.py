@@ -110,10 +110,10 @@ class ReplayKernelRidge(ReplayedRegression):
         most 1 % of the variance, or there are 2000. For "features" the number of replays (None and "auto":
         200, fewer above 200 features), for "local" that of trees (None: 8; "auto": as many as go with the
         leaves).
-    average : {"auto", "mean", "median", "trimmed", "controlled"}
+    average : {"auto", "mean", "median", "trimmed", "controlled", "debiased"}
         How the members' predictions are combined. "auto" (default) is the mean, for "features" with the
         control variate where that is safe. Medians and trimmed means bear members that swing where rows are
-        sparse. "controlled" is for "features" only.
+        sparse. "controlled" and "debiased" are for "features" only.
     oob_score : bool
         Whether to compute `oob_prediction_` and `oob_score_` in `fit`.
     on_failure : {"warn", "raise", "drop"}

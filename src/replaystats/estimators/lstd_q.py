@@ -64,9 +64,11 @@ class LSTDQ(PolicyEvaluation):
         n // k for a partition.
     solver : Solver, optional
         How each small system is solved; default `solvers.Auto()`.
-    average : {"auto", "mean", "controlled", "median", "trimmed"}
+    average : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
         How the answers are combined. "auto" takes the control variate where it is safe, else the mean.
-        Medians and trimmed means are of predictions, and bear subsets that explode.
+        Medians and trimmed means are of predictions, and bear subsets that explode. "debiased" takes the bias
+        of order 1 / k off where a second size confirms it. "best": the smallest predicted error of these and
+        the plug-in.
     reward : callable or array, optional
         Per-step reward as a function of the states; default the logged rewards.
     on_failure : {"warn", "raise", "drop"}

@@ -184,13 +184,18 @@ class ReplayedMoments(Replayed):
             members = replicate(
                 moments, plan, solver=self.solver, on_failure=self.on_failure, executor=executor
             )
-            estimate = average(members, self.average)
+            chosen = self.average == "best"  # once there are enough members to tell
+            estimate = average(members, "auto" if chosen else self.average)
             if is_auto(self.n_resamples) and not given:
                 # Without the control variate noise may never become small: then as many as were once usual.
                 most = MOST_RESAMPLES if estimate.method == "controlled" else MOST_UNCONTROLLED
                 estimate, self.choices_["n_resamples"] = grow_resamples(
                     estimate, self._questions(), most=most
                 )
+            if chosen:
+                estimate = estimate.best(self._questions())
+                assert estimate.choice is not None
+                self.choices_["average"] = estimate.choice
         return self._settle(estimate)
 
     def _settle(self, estimate: Estimate) -> Self:

@@ -28,6 +28,7 @@ from ..moments import FactoredMoments, HeldMoments
 from ..moments.groups import MOST_GROUPS, deal
 from ..moments.sparse import SparseMoments
 from ..moments.steps import DiscountLike, check_log, step_discounts, step_rewards
+from .base import AUTO
 from .moments import ReplayedMoments
 
 # Visited states at which Monte-Carlo noise is looked at.
@@ -136,10 +137,15 @@ class PolicyEvaluation(ReplayedMoments):
         Returns
         -------
         PolicyValue
-            With `value` and `confidence_interval(confidence_level)`.
+            With `value` and `confidence_interval(confidence_level)`. With ``average="auto"`` it is that of
+            the plug-in, or of the mean, median or debiased average of the subsets, whichever has the smallest
+            predicted error for this question; `method` and `why` say which and why.
         """
         features = mean_features(self._question(start_states), weights)
-        return PolicyValue(features=features, estimate=self.estimate_)
+        estimate = self.estimate_
+        if self.average == AUTO:
+            estimate = estimate.best(features)
+        return PolicyValue(features=features, estimate=estimate)
 
     def _questions(self) -> FloatArray | None:
         # Values at visited states: single coefficients of functions that overlap mean little.
@@ -156,7 +162,8 @@ class PolicyEvaluation(ReplayedMoments):
         self, data: Trajectories, n_basis: int, rng: np.random.Generator | None
     ) -> IntArray | None:
         """Return the unit of every trajectory where a sparse system takes the place of a dense one."""
-        usual = self.solver is None and self.method == "replay"
+        # Extrapolation needs the moments of the subsets, which sparse members do not keep.
+        usual = self.solver is None and self.method == "replay" and self.average not in ("debiased", "best")
         drawn = self.statistic in ("U", "V") and isinstance(self.subsample_size, float)
         whole = isinstance(self.unit, str) and self.unit in ("auto", "trajectory") and len(data) > 1
         if not (isinstance(self.basis_, Indicators) and n_basis >= SPARSE_FROM):
@@ -235,6 +242,17 @@ class PolicyValue:
         """The average value."""
         return float(self.estimate.predict(self.features)[0])
 
+    @property
+    def method(self) -> str:
+        """Whose value it is: "plug_in", "mean", "controlled", "median", "trimmed" or "debiased"."""
+        return self.estimate.method
+
+    @property
+    def why(self) -> str:
+        """Why this one, where it was chosen; else empty."""
+        choice = getattr(self.estimate, "choice", None)
+        return "" if choice is None else choice.reason
+
     def confidence_interval(
         self,
         confidence_level: float = 0.95,
@@ -253,7 +271,7 @@ class PolicyValue:
 
     def __repr__(self) -> str:
         low, high = self.confidence_interval()
-        return f"PolicyValue({self.value:.4g}, 95 % interval {low:.4g} to {high:.4g})"
+        return f"PolicyValue({self.value:.4g} ({self.method}), 95 % interval {low:.4g} to {high:.4g})"
 
 
 def discount_horizon(data: Trajectories, discount: DiscountLike, discount_rate: float | None) -> float:

@@ -17,6 +17,7 @@ from ..choosing.sizes import grow_resamples
 from ..engine.members import Members
 from ..estimate import Estimate, average
 from ..inference.components import ReplayVariance
+from ..inference.location import CONTROLLED_METHODS
 from ..inference.out_of_bag import OutOfBag, out_of_bag
 from ..inference.support import MAX_OBSERVED
 from ..plans import ResamplingPlan, make_plan
@@ -179,9 +180,10 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
 
     def _combine(self, members: Members, *, grow: bool) -> Self:
         """Average the members; add subsets until Monte-Carlo noise at some rows is negligible, if asked."""
-        if self.average == "controlled" and not hasattr(members, "coefficients"):
-            rule = '"auto", "mean", "median" or "trimmed" for fits whose linear part is not known'
-            raise ValueError(must_be("average", rule, '"controlled"'))
+        unknown = self.average in CONTROLLED_METHODS and not hasattr(members, "coefficients")
+        if unknown or self.average == "best":
+            rule = '"auto", "mean", "median" or "trimmed" for fits without known moments'
+            raise ValueError(must_be("average", rule, repr(self.average)))
         estimate = average(members, self.average, scalar=self.y_fit_.ndim == 1)
         if grow:
             assert members.plan is not None

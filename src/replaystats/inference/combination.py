@@ -17,10 +17,10 @@ from array_api_compat import array_namespace
 from .._core.arrays import like, to_numpy
 from .._core.errors import ReplayWarning, must_be
 from .._core.memory import in_blocks
-from .._core.typing import FloatArray
+from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array
 from ..engine import Replicates
-from ..engine.linear import functionals, linearise
+from ..engine.linear import functionals, is_linear, linearise
 from ..engine.members import member_weights
 from ..engine.replicate import WholeData
 from ..engine.sparse import SparseReplicates
@@ -32,9 +32,10 @@ from ..solvers import Solver
 from .components import ReplayVariance
 from .covariance import variance_at
 from .influence import jackknife_covariance, leverage_covariance, sandwich_covariance
-from .location import ROBUST_METHODS, locate
-from .measures import theta_variance
-from .noise import noise_of
+from .intervals import Interval, interval_of_members, student_interval
+from .location import CONTROLLED_METHODS, ROBUST_METHODS, locate
+from .measures import debiased_members, theta_variance
+from .noise import noise_of, question_shifts
 from .pooled_variance import FEWEST_POOLED, PooledShare, pooled_share
 from .sparse_questions import sparse_shifts
 from .validity import Validity, pilot_replicates
@@ -52,7 +53,7 @@ class Combination:
     members : Members
         One answer per subset; for the plug-in, the one of all data.
     method : str
-        "plug_in", or how members are combined: "mean", "controlled", "median", "trimmed".
+        "plug_in", or how members are combined: "mean", "controlled", "median", "trimmed", "debiased".
     trim : float
         Share cut from each end by "trimmed".
     scalar : bool
@@ -107,7 +108,7 @@ class Combination:
         ratio = self._ratio
         theta = ratio.theta[0]
         if isinstance(ratio, Replicates):
-            averaged = ratio.theta if self.method != "controlled" else ratio.theta - self._linear_values()
+            averaged = self._averaged_members()
             weights = member_weights(ratio.plan, ratio.failed)[~ratio.failed]
             theta = locate(averaged[~ratio.failed], self.method, weights=weights, trim=self.trim)
         given: FloatArray = like(theta, getattr(ratio.moments, "rows", theta))
@@ -181,8 +182,7 @@ class Combination:
             plain = _plug_in_covariance(ratio.moments, ratio.solver)
             return replay_variance(ratio.theta, ratio.plan, plug_in=lambda: plain, covariance=True)
         assert self._validity is not None
-        found = theta_variance(self._validity, self.method, self.trim)
-        return found if self._leverage is None else found.plus(self._leverage)
+        return theta_variance(self._validity, self.method, self.trim)
 
     @cached_property
     def _leverage(self) -> FloatArray | None:
@@ -191,12 +191,53 @@ class Combination:
             return None
         return leverage_covariance(self.moments, self.solver)
 
+    def _averaged_members(self) -> FloatArray:
+        """Return what is averaged, shape of the replicates' theta."""
+        theta: FloatArray = self._ratio.theta
+        if self.method not in CONTROLLED_METHODS:
+            return theta
+        linear = self._linear_values()
+        if self.method == "controlled":
+            return theta - linear
+        assert self._validity is not None
+        return debiased_members(self._validity) - linear
+
     def _linear_values(self) -> FloatArray:
         part = None if self._validity is None else self._validity.linear_part
         if part is None:
             linearise(self.moments, self.solver)  # says why there is none
         assert part is not None
         return part.values
+
+    def _interval_of_members(self, points: Any, confidence_level: float) -> Interval:
+        """Return the interval of an average without known influence: Student's, as far as members carry."""
+        centre, error, plan = self._combined(points), self._error(points), self.members.plan
+        if plan is None:
+            return student_interval(centre, error, confidence_level)
+        if self._pooled is not None:  # many points share what is known of their variances
+            used = int(np.count_nonzero(~self.members.failed))
+            return student_interval(centre, error, confidence_level, used - 1.0)
+        return interval_of_members(centre, self._variance(points), to_numpy(error), confidence_level)
+
+    def _shifts(self, X: FloatArray, output: int = 0) -> FloatArray:
+        """Return what leaving each unit out takes from the plug-in's answers, shape (n, m)."""
+        if self._is_sparse:
+            return sparse_shifts(self.members, X)
+        linear = linearise(self.moments, self.solver if is_linear(self.solver) else None)
+        return question_shifts(self.moments, linear, X, output)
+
+    @property
+    def _is_linear_in_theta(self) -> bool:
+        """Whether questions are functionals of coefficients."""
+        return isinstance(self.members, (Replicates, WholeData, SparseReplicates))
+
+    def _ratio_questions(self, X: ArrayLike) -> FloatArray:
+        """Return functionals of theta, which other members than ratios of moments do not have."""
+        if not self._is_linear_in_theta:
+            rule = "a ratio of moments for this"
+            raise ValueError(must_be("estimate", rule, type(self.members).__name__))
+        rows: FloatArray = self._checked(X)
+        return rows
 
     # Answers and variances at points, None for theta itself
 

@@ -12,6 +12,8 @@ from scipy import stats
 from .._core.arrays import like, to_numpy
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_real
+from .components import ReplayVariance
+from .degrees import monte_carlo_degrees
 
 ESTIMATORS_TARGET = "the estimator's own target"
 THE_VALUE = "the value itself"
@@ -164,4 +166,26 @@ def student_interval(
     """
     level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
     half = like(stats.t.ppf(0.5 + level / 2, degrees), standard_error) * standard_error
+    return Interval(centre - half, centre + half)
+
+
+def interval_of_members(centre: Any, parts: ReplayVariance, error: FloatArray, level: float) -> Interval:
+    """Return the interval of an average without known influence: Student's, as far as members carry.
+
+    Parameters
+    ----------
+    centre : array
+    parts : ReplayVariance
+    error : ndarray
+        The standard error that is used.
+    level : float in (0, 1)
+    """
+    variance, correction = to_numpy(parts.variance), to_numpy(parts.raw - parts.sampling)
+    degrees = monte_carlo_degrees(variance, correction, parts.plan.n_observations, parts.n_used)
+    # The spread of members bounds the variance from above with little noise: with few it is the better.
+    bound = np.sqrt(np.maximum(to_numpy(parts.delete_d + parts.monte_carlo), 0.0))
+    zero = np.zeros_like(bound)
+    few = student_interval(zero, error, level, degrees).high
+    many = student_interval(zero, bound, level, parts.n_used - 1.0).high
+    half = like(np.minimum(few, many), centre)
     return Interval(centre - half, centre + half)

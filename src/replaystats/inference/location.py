@@ -14,6 +14,8 @@ from .._core.typing import FloatArray
 
 # What bears members that explode, and what is the mean of something.
 ROBUST_METHODS = ("median", "trimmed")
+# What takes the linear part of every member off, whose mean is known.
+CONTROLLED_METHODS = ("controlled", "debiased")
 LEAST_FOR_TAILS = 100
 
 

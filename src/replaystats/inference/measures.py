@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from .._core.arrays import to_numpy
 from .._core.typing import FloatArray
 from ..engine import replicate
+from ..engine.linear import LinearPart, linearise
 from ..engine.members import member_weights
 from ..plans import make_plan
 from .components import ReplayVariance
 from .covariance import variance_at
-from .influence import jackknife_bias, jackknife_covariance
+from .influence import jackknife_bias, jackknife_covariance, leverage_covariance
+from .location import CONTROLLED_METHODS
+from .noise import question_shifts
 from .validity import PILOT_RESAMPLES, PILOT_SEED, Validity
 from .variance import replay_variance
 
@@ -75,21 +80,85 @@ def plug_in_bias(validity: Validity, X: FloatArray | None) -> FloatArray:
     return _apply(X, jackknife_bias(validity.replicates.moments, validity.replicates.solver))
 
 
+def bias_members(validity: Validity) -> FloatArray:
+    """Return c (h_b - L_b) of every subset: their mean less c P is the bias of the plug-in.
+
+    L_b is the linear part, and c = k / (n - k) (U) or k / n (V); see `debias`.
+    """
+    assert validity.linear_part is not None
+    share = validity.replicates.plan.design.bias_share
+    members: FloatArray = share / (1 - share) * (validity.replicates.theta - validity.linear_part.values)
+    return members
+
+
+def debiased_members(validity: Validity) -> FloatArray:
+    """Return (1 + c) P + L_b - c (h_b - L_b) of every subset, whose linear part is that of h_b."""
+    assert validity.linear_part is not None
+    replicates, share = validity.replicates, validity.replicates.plan.design.bias_share
+    plug_in = replicates.solver.solve_full(replicates.moments).theta[0]
+    members: FloatArray = plug_in / (1 - share) + validity.linear_part.values - bias_members(validity)
+    return members
+
+
 def theta_variance(validity: Validity, method: str = "mean", trim: float = 0.1) -> ReplayVariance:
     """Return the covariance of theta of an average, with the control variate where that is allowed."""
-    replicates = validity.replicates
-    return replay_variance(
-        replicates.theta,
+    replicates, known = validity.replicates, method in CONTROLLED_METHODS
+    linear = validity.linear_part if known else validity.control
+    if method == "debiased":
+        assert linear is not None
+        moves = _debiased_influence(validity)
+        linear = _KnownInfluence(
+            values=linear.values, solution=linear.solution, moments=linear.moments, moves=moves
+        )
+    found = replay_variance(
+        debiased_members(validity) if method == "debiased" else replicates.theta,
         replicates.plan,
         failed=replicates.failed,
-        method=method,
+        method="controlled" if known else method,
         trim=trim,
-        linear=validity.linear_part if method == "controlled" else validity.control,
+        linear=linear,
         plug_in=lambda: jackknife_covariance(replicates.moments, replicates.solver),
         covariance=True,
         # moments that live on a device are worked on there
         reference=getattr(replicates.moments, "rows", None),
     )
+    if method == "debiased" or not (replicates.plan.with_replacement and validity.controllable):
+        return found
+    # With replacement the infinitesimal jackknife is a sandwich, which lacks leverage.
+    return found.plus(leverage_covariance(replicates.moments, replicates.solver))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _KnownInfluence(LinearPart):
+    """A linear part whose observations move the answers by what is given, shape (n, q[, n_outputs])."""
+
+    moves: FloatArray
+
+    def influence(self, row_blocks: list[slice]) -> Iterator[FloatArray]:
+        return (self.moves[rows] for rows in row_blocks)
+
+
+def _debiased_influence(validity: Validity) -> FloatArray:
+    """Return (1 + c) J_i - c H_i, with J_i from leaving observations out and H_i the influence values.
+
+    The plug-in moves by J_i when observation i leaves, the average by H_i and what its members that are not
+    linear add; the combination by the same combination of both. J_i alone with replacement, where the average
+    has the leverage of J_i, too.
+    """
+    replicates = validity.replicates
+    moments, n = replicates.moments, replicates.moments.n_observations
+    linear = linearise(moments, replicates.solver)
+    identity = np.eye(moments.n_basis)
+    shifts = [question_shifts(moments, linear, identity, o) for o in range(moments.n_outputs or 1)]
+    left_out = shifts[0] if moments.n_outputs is None else np.stack(shifts, axis=2)
+    left_out = (n - 1) * (left_out - left_out.mean(axis=0))
+    if replicates.plan.with_replacement:
+        return np.asarray(left_out)
+    assert validity.linear_part is not None
+    share = replicates.plan.design.bias_share
+    blocks = validity.linear_part.influence(replicates.plan.row_blocks)
+    influence = np.concatenate([to_numpy(block) for block in blocks])
+    return np.asarray((left_out - share * influence) / (1 - share))
 
 
 def _as_without_replacement(validity: Validity) -> Validity:

@@ -21,6 +21,9 @@ from .location import ROBUST_METHODS, tail_index
 # The plug-in has no replicates of its own: half-samples scatter about it as it does about the truth.
 PILOT_RESAMPLES = 256
 PILOT_SEED = 0
+# The size of the second subsets by which a bias is judged, as a share of the first, and how many they are.
+SECOND_SHARE = 0.7
+FEWEST_SECOND, MOST_SECOND = 100, 1000
 # Replicates with a smaller tail index have no variance.
 HEAVY_TAIL = 2.0
 # Up to these shares of crossing subsets, intervals were measured to cover as they should (docs/coverage.md):
@@ -87,6 +90,20 @@ class Validity:
             return math.nan
         eigenvalues = smallest_eigenvalues(self.replicates, self.linear, first=SEPARATION_SUBSETS)
         return separation(eigenvalues, self.replicates.plan)
+
+    @cached_property
+    def smaller(self) -> Validity:
+        """The same of as many subsets of 0.7 times the size, always the same ones."""
+        plan = self.replicates.plan
+        second = make_plan(
+            plan.n_observations,
+            statistic="V" if plan.with_replacement else "U",
+            subsample_size=max(1, round(SECOND_SHARE * plan.subsample_size)),
+            n_resamples=min(max(FEWEST_SECOND, plan.n_resamples), MOST_SECOND),
+            rng=PILOT_SEED,
+        )
+        moments, solver = self.replicates.moments, self.replicates.solver
+        return Validity(replicates=replicate(moments, second, solver=solver, on_failure="drop"))
 
     @cached_property
     def tail_index(self) -> float:
