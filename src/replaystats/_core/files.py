@@ -7,6 +7,7 @@ somebody put there is not followed.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -45,9 +46,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     (['a.txt'], b'whole')
     """
     target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     partial = target.with_name(f".{target.name[:64]}.{secrets.token_hex(8)}.part")
     mode = _mode_of(target)
-    descriptor = os.open(partial, _NEW, 0o666 if mode is None else mode)
+    try:
+        descriptor = os.open(partial, _NEW, 0o666 if mode is None else mode)
+    except OSError as error:  # said about the file that was asked for
+        raise type(error)(error.errno, error.strerror, str(target)) from error
     try:
         with os.fdopen(descriptor, "w+b") as file:
             if mode is not None:

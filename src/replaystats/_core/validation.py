@@ -8,6 +8,7 @@ import numbers
 import os
 from collections.abc import Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,25 @@ def check_instance(value: Any, name: str, kinds: type | tuple[type, ...], hint: 
     article = "an" if names[0][0] in "AEIOU" else "a"
     got = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
     raise TypeError(must_be(name, f"{article} {' or '.join(names)}", got, hint))
+
+
+def check_path(value: Any, name: str, *, exists: bool = False) -> Path:
+    """Return the name of a file as a Path; with `exists`, of one that is there.
+
+    Examples
+    --------
+    >>> check_path("", "path")
+    Traceback (most recent call last):
+    TypeError: `path` must be the name of a file; got ''.
+    """
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise TypeError(must_be(name, "the name of a file", repr(value)))
+    path = Path(text)
+    if exists and not path.is_file():
+        got = f'"{path}", a folder' if path.is_dir() else f'"{path}", where there is none'
+        raise FileNotFoundError(must_be(name, "the name of a file that is there", got))
+    return path
 
 
 def check_memory(n_numbers: float, name: str, value: object, hint: str = "") -> None:

@@ -6,7 +6,7 @@ import copy
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -14,88 +14,19 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.files import replacing
 from .._core.random import draw_seed
-from .._core.typing import BoolArray, FloatArray, IntArray
-from ..data import Trajectories
+from .._core.typing import IntArray
+from .._core.validation import check_bool, check_path, check_real
 from ..moments import HeldMoments, Moments
 from ..moments.rolling import RollingMoments
 from ..plans.sum_tree import SumTree
-from ._journal import PRIORITIES, ROWS, SMALLEST_COMPACTED, STATE, Journal, pack, read_journal, unpack
+from ._buffer_data import FollowedPolicy, RunningEpisode
+from ._journal import DRAW, PRIORITIES, ROWS, SMALLEST_COMPACTED, STATE, Journal, pack, read_journal, unpack
 
 
-class FollowedPolicy:
-    """The policy that the moments are about, and the data of every slot, from which they can be had anew."""
-
-    def __init__(self, policy: Callable[..., Any]) -> None:
-        self.change(policy)
-        self._parts: dict[int, Trajectories] = {}
-        self._place: dict[int, tuple[int, int]] = {}  # slot -> part, trajectory in it
-        self._n_parts = 0
-
-    def change(self, policy: Callable[..., Any]) -> None:
-        """Take another policy; the moments are then those of the one before."""
-        if not callable(policy):
-            raise TypeError(must_be("policy", "a function of states", type(policy).__name__))
-        self.policy = policy
-        self.outdated = True
-
-    def remember(self, data: Trajectories, kept: IntArray, slots: IntArray) -> None:
-        """Note that the trajectories `kept` of `data` are in `slots` now; forget what was there."""
-        part, self._n_parts = self._n_parts, self._n_parts + 1
-        self._parts[part] = data
-        for slot, trajectory in zip(slots.tolist(), kept.tolist(), strict=True):
-            self._place[slot] = (part, trajectory)
-        used = {part for part, _ in self._place.values()} if len(self._parts) > 2 * len(self._place) else None
-        if used is not None:
-            self._parts = {part: data for part, data in self._parts.items() if part in used}
-
-    def data(self) -> tuple[Trajectories, IntArray]:
-        """Return the trajectories in the buffer, and the slot of each."""
-        by_part: dict[int, list[tuple[int, int]]] = {}
-        for slot, (part, trajectory) in self._place.items():
-            by_part.setdefault(part, []).append((slot, trajectory))
-        pieces = [self._parts[part].select([t for _, t in pairs]) for part, pairs in by_part.items()]
-        slots = np.array([slot for pairs in by_part.values() for slot, _ in pairs])
-        return Trajectories.concatenate(pieces), slots
-
-
-class RunningEpisode:
-    """The steps of an episode that has not ended yet."""
-
-    def __init__(self) -> None:
-        self._steps: list[tuple[FloatArray, float, FloatArray, Any]] = []
-
-    def add(
-        self,
-        here: FloatArray,
-        rewards: FloatArray,
-        there: FloatArray,
-        actions: np.ndarray | None,
-        terminated: BoolArray,
-        truncated: BoolArray,
-    ) -> Iterator[Trajectories]:
-        """Take steps in order of time; yield every episode that they end."""
-        for i in range(len(here)):
-            if self._steps and not np.array_equal(self._steps[-1][2], here[i]):
-                got = f"{here[i]} after a step that led to {self._steps[-1][2]}"
-                hint = "Flag the end of the episode, or call end_episode()."
-                raise ValueError(must_be("states", "where the step before it ended", got, hint))
-            self._steps.append(
-                (here[i], float(rewards[i]), there[i], None if actions is None else actions[i])
-            )
-            if terminated[i] or truncated[i]:
-                episode = self.finish(terminated=bool(terminated[i]))
-                if episode is not None:
-                    yield episode
-
-    def finish(self, *, terminated: bool = False) -> Trajectories | None:
-        """Return the steps so far as an episode, and begin the next; None if there are none."""
-        steps, self._steps = self._steps, []
-        if not steps:
-            return None
-        states = np.stack([steps[0][0], *(there for _, _, there, _ in steps)])
-        actions = None if steps[0][3] is None else [np.stack([action for *_, action in steps])]
-        rewards = [np.array([reward for _, reward, _, _ in steps])]
-        return Trajectories([states], rewards, actions, terminated=[terminated], truncated=[not terminated])
+def check_function(value: Any, name: str) -> None:
+    """Raise unless `value` is a function or None."""
+    if value is not None and not callable(value):
+        raise TypeError(must_be(name, "a function", repr(value)))
 
 
 class SavedBuffer:
@@ -139,7 +70,8 @@ class SavedBuffer:
         rows, arrival = (
             (held.rows[:size], held.arrival[:size]) if size else (np.empty((0, 0)), np.empty(0, int))
         )
-        return settings, {"rows": rows, "arrival": arrival, "priorities": priorities}
+        arrays = {"rows": rows, "arrival": arrival, "priorities": priorities}
+        return settings, arrays | ({} if self._running is None else self._running.arrays())
 
     @classmethod
     def _from_state(cls, settings: dict[str, Any], arrays: dict[str, np.ndarray], moments: Any) -> Self:
@@ -152,11 +84,14 @@ class SavedBuffer:
         )
         if settings["n_basis"] is not None:
             layout = (settings["n_basis"], settings["n_outputs"])
-            stored = Moments.from_rows(arrays["rows"], *layout, symmetric=settings["symmetric"])
+            symmetric = check_bool(settings["symmetric"], "symmetric")
+            stored = Moments.from_rows(arrays["rows"], *layout, symmetric=symmetric)
             self._held.restore(stored, arrays["arrival"], settings["n_seen"])
-        if self._tree is not None:
-            self._tree.update(np.arange(len(arrays["priorities"])), arrays["priorities"])
-        self._largest_priority = settings["largest_priority"]
+        if self._running is not None:
+            self._running.take(arrays)
+        if self._tree is not None and len(self):
+            self.set_priorities(np.arange(len(self)), arrays["priorities"])
+        self._largest_priority = check_real(settings["largest_priority"], "largest_priority", low=0.0)
         for rng, state in zip((self._held.rng, self._draw_rng), settings["random"], strict=True):
             rng.bit_generator.state = state
         return self
@@ -166,6 +101,7 @@ class SavedBuffer:
 
         Not for buffers with a policy, which keep data as well: pickle those.
         """
+        path = check_path(path, "path")
         with self._lock:
             if self._sources is not None:
                 hint = "It keeps data and a function: pickle it."
@@ -177,15 +113,17 @@ class SavedBuffer:
     @classmethod
     def load(cls, path: str | os.PathLike[str], moments: Callable[..., HeldMoments] | None = None) -> Self:
         """Return the buffer that was saved to `path`; it goes on as if it had never stopped."""
-        with open(path, "rb") as stream:
+        path = check_path(path, "path", exists=True)
+        check_function(moments, "moments")
+        with path.open("rb") as stream:
             try:
                 with np.load(stream, allow_pickle=False) as file:
                     settings = json.loads(str(file["settings"]))
-                    arrays = {name: file[name] for name in ("rows", "arrival", "priorities")}
+                    arrays = {name: file[name] for name in file.files if name != "settings"}
+                return cls._from_state(settings, arrays, moments)
             except Exception as error:  # NumPy reads damaged headers as expressions: anything may happen
                 got = f'"{path}", which is not or is damaged'
                 raise ValueError(must_be("path", "a file that ReplayBuffer.save wrote", got)) from error
-        return cls._from_state(settings, arrays, moments)
 
     @classmethod
     def recover(cls, path: str | os.PathLike[str], moments: Callable[..., HeldMoments] | None = None) -> Self:
@@ -198,34 +136,44 @@ class SavedBuffer:
         moments : callable, optional
             As before: functions are not recorded.
         """
-        self: Self | None = None
-        for kind, content in read_journal(path):
-            about, arrays = unpack(content)
-            if kind == STATE:
-                self = cls._from_state(
-                    about, dict(zip(("rows", "arrival", "priorities"), arrays, strict=True)), moments
-                )
-            elif self is not None:
-                self._replay(kind, about, arrays)
-        if self is None:
-            hint = "It holds no whole record."
-            raise ValueError(must_be("path", "the journal of a ReplayBuffer", f'"{path}"', hint))
-        self._journal = Journal(path)
+        check_function(moments, "moments")
+        journal = Journal(check_path(path, "path", exists=True), "path")
+        try:
+            self: Self | None = None
+            for number, (kind, content) in enumerate(read_journal(path)):
+                try:
+                    about, arrays = unpack(content)
+                    if kind == STATE:
+                        self = cls._from_state(about, arrays, moments)
+                    elif self is not None:
+                        self._replay(kind, about, arrays)
+                except Exception as error:  # whole, but not what this version writes
+                    got = f'"{path}", whose record {number} cannot be read'
+                    raise ValueError(must_be("path", "the journal of a ReplayBuffer", got)) from error
+            if self is None:
+                got = f'"{path}", which does not begin with a state'
+                raise ValueError(must_be("path", "the journal of a ReplayBuffer", got))
+        except BaseException:
+            journal.close()
+            raise
+        journal.size = os.path.getsize(path)
+        self._journal = journal
         return self
 
-    def _replay(self, kind: int, about: dict[str, Any], arrays: list[np.ndarray]) -> None:
+    def _replay(self, kind: int, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """Do again what a record says was done."""
         if kind == ROWS:
-            moments = Moments.from_rows(
-                arrays[0], about["n_basis"], about["n_outputs"], symmetric=about["symmetric"]
-            )
-            self._extend(moments, arrays[1] if len(arrays) > 1 else None)
+            layout = (about["n_basis"], about["n_outputs"])
+            moments = Moments.from_rows(arrays["rows"], *layout, symmetric=about["symmetric"])
+            self._extend(moments, arrays.get("priorities"), ends_episode=about.get("ends_episode", False))
         elif kind == PRIORITIES:
-            self.set_priorities(*arrays)
-        elif about["size"]:
+            self.set_priorities(arrays["slots"], arrays["values"])
+        elif kind == DRAW and about["size"]:
             self._draw(about["size"])
-        else:
+        elif kind == DRAW:
             draw_seed(self._draw_rng)
+        elif self._running is not None:
+            self._running.take(arrays)
 
     def close(self) -> None:
         """Bring the journal to the disk and let go of it; the buffer goes on without."""
@@ -239,7 +187,11 @@ class SavedBuffer:
         return STATE, pack(settings, **arrays)
 
     def _log(self, kind: int, content: bytes) -> None:
+        """Record a change that was made already: the whole state may be recorded in its place."""
         if self._journal is None:
+            return
+        if self._journal.behind:
+            self._journal.rewrite([self._record()])
             return
         self._journal.append(kind, content)
         if self._journal.size > SMALLEST_COMPACTED and self.n_seen:
@@ -247,9 +199,10 @@ class SavedBuffer:
             if self._journal.size > 4 * state + SMALLEST_COMPACTED:  # most of it is about what was forgotten
                 self._journal.rewrite([self._record()])
 
-    def _log_rows(self, moments: Moments, priorities: Any) -> None:
+    def _log_rows(self, moments: Moments, priorities: Any, *, ends_episode: bool = False) -> None:
         if self._journal is not None:
             about = {name: getattr(moments, name) for name in ("n_basis", "n_outputs", "symmetric")}
+            about |= {"ends_episode": True} if ends_episode else {}
             arrays = {"rows": moments.rows}
             if priorities is not None:
                 arrays["priorities"] = np.asarray(priorities, dtype=np.float64)

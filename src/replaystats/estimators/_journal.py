@@ -3,7 +3,8 @@
 A record is a head (mark, kind, length and checksum of its content) and its content. It is handed to the
 system in one call, so that a killed process loses none; once a second it is brought to the disk, so that a
 loss of power takes at most a second with it. A record that was cut short at the end is left out; damage
-anywhere else is refused.
+anywhere else is refused. A record that could not be written (a full disk) is taken back, and the next one
+brings the whole state with it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import threading
 import warnings
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from .._core.files import replacing
 HEAD = struct.Struct("<4sBQI")
 MARK = b"RSJ1"
 SYNC_SECONDS = 1.0
-STATE, ROWS, PRIORITIES, DRAW = range(4)
+STATE, ROWS, PRIORITIES, DRAW, STEPS = range(5)
 SMALLEST_COMPACTED = 2**22
 
 
@@ -38,12 +38,17 @@ class Journal:
     Parameters
     ----------
     path : path
+    called : str
+        What the user calls it, for messages.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], called: str = "journal") -> None:
         self.path = Path(path)
+        self._called = called
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
+        self._not_on_disk: OSError | None = None
+        self.behind = False  # a record is missing: the next one must be the whole state
         self._open()
 
     def _open(self) -> None:
@@ -53,13 +58,13 @@ class Journal:
         except OSError as error:
             os.close(self._file)
             hint = "Two buffers in one journal would mix."
-            raise ValueError(must_be("journal", "free", f'"{self.path}", in use', hint)) from error
+            raise ValueError(must_be(self._called, "free", f'"{self.path}", in use', hint)) from error
         self.size = os.fstat(self._file).st_size
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], records: list[tuple[int, bytes]]) -> Journal:
         """Begin a journal with some records, where there is none."""
-        if Path(path).exists():
+        if os.path.lexists(path):
             hint = "Go on with ReplayBuffer.recover(path), or choose another name."
             raise ValueError(must_be("journal", "a new file", f'"{path}", which is there', hint))
         with replacing(path) as file:
@@ -67,11 +72,26 @@ class Journal:
         return cls(path)
 
     def append(self, kind: int, content: bytes) -> None:
-        """Hand one record to the system."""
+        """Hand one record to the system, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            If it could not be written, or an earlier one could not be brought to the disk.
+        """
         with self._lock:
+            if self._not_on_disk is not None:
+                error, self._not_on_disk = self._not_on_disk, None
+                self.behind = True
+                raise self._refusal(error)
             data = memoryview(_framed(kind, content))
-            while data:
-                data = data[os.write(self._file, data) :]
+            try:
+                while data:
+                    data = data[os.write(self._file, data) :]
+            except OSError as error:
+                self.behind = True
+                os.ftruncate(self._file, self.size)
+                raise self._refusal(error) from error
             self.size += HEAD.size + len(content)
             if self._timer is None:
                 self._timer = threading.Timer(SYNC_SECONDS, self.sync)
@@ -82,16 +102,23 @@ class Journal:
         """Bring what was handed over to the disk."""
         with self._lock:
             self._timer = None
-            with suppress(OSError):  # closed in the meantime
-                os.fsync(self._file)
+            if self._file >= 0:
+                try:
+                    os.fsync(self._file)
+                except OSError as error:  # nobody listens here: the next record says it
+                    self._not_on_disk = error
 
     def rewrite(self, records: list[tuple[int, bytes]]) -> None:
         """Put `records`, which say the same, in place of all records; at any time one of both is there."""
         with self._lock:
-            with replacing(self.path) as file:
-                file.write(b"".join(_framed(kind, content) for kind, content in records))
+            try:
+                with replacing(self.path) as file:
+                    file.write(b"".join(_framed(kind, content) for kind, content in records))
+            except OSError as error:
+                raise self._refusal(error) from error
             os.close(self._file)
             self._open()
+            self.behind = False
 
     def close(self) -> None:
         """Bring everything to the disk and let go of the file."""
@@ -104,10 +131,25 @@ class Journal:
                 os.close(self._file)
                 self._file = -1
 
+    def _refusal(self, error: OSError) -> OSError:
+        reason = error.strerror or str(error)
+        return type(error)(
+            error.errno,
+            f"The journal {self.path} cannot be written: {reason}. The buffer itself has the change, and "
+            "brings it to the journal with the next one that can be written",
+        )
+
 
 def read_journal(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
-    """Return the records of a journal, after cutting off one that was not finished."""
+    """Return the records of a journal, after cutting off one that was not finished.
+
+    A file that does not begin with a whole record is not a journal, and is left alone: a journal takes its
+    name together with its first record.
+    """
     data = Path(path).read_bytes()
+    if _record_at(data, 0) is None:
+        hint = "It does not begin with a whole record."
+        raise ValueError(must_be("path", "the journal of a ReplayBuffer", f'"{path}"', hint))
     position = 0
     while position < len(data):
         record = _record_at(data, position)
@@ -146,22 +188,21 @@ def _any_record_after(data: bytes, position: int) -> bool:
 def pack(about: dict[str, Any], **arrays: np.ndarray) -> bytes:
     """Return settings and arrays as bytes, without a pickle."""
     stream = io.BytesIO()
-    text = json.dumps(about).encode()
+    text = json.dumps({"about": about, "arrays": list(arrays)}).encode()
     stream.write(struct.pack("<I", len(text)) + text)
     for array in arrays.values():
         np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
     return stream.getvalue()
 
 
-def unpack(content: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
+def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return what `pack` took."""
     (length,) = struct.unpack_from("<I", content)
     stream = io.BytesIO(content)
     stream.seek(4 + length)
-    arrays = []
-    while stream.tell() < len(content):
-        arrays.append(np.lib.format.read_array(stream, allow_pickle=False))
-    return json.loads(content[4 : 4 + length]), arrays
+    described = json.loads(content[4 : 4 + length])
+    read = np.lib.format.read_array
+    return described["about"], {name: read(stream, allow_pickle=False) for name in described["arrays"]}
 
 
 def _framed(kind: int, content: bytes) -> bytes:

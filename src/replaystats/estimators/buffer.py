@@ -13,17 +13,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.moved import renamed_parameter
 from .._core.random import as_generator, draw_seed
-from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
+from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray, RandomLike
 from .._core.validation import (
     check_array,
     check_bool,
     check_choice,
     check_instance,
     check_int,
+    check_integers,
     check_length,
+    check_memory,
+    check_path,
     check_real,
 )
 from ..data import Trajectories
@@ -35,8 +39,10 @@ from ..moments.rolling import RollingMoments
 from ..plans import make_plan, proportional_probabilities
 from ..plans.sum_tree import SumTree
 from ..solvers import Auto, Solver
-from ._buffer_saving import FollowedPolicy, RunningEpisode, SavedBuffer
-from ._journal import DRAW, PRIORITIES, Journal, pack
+from ..solvers.base import check_solver
+from ._buffer_data import FollowedPolicy, RunningEpisode
+from ._buffer_saving import SavedBuffer, check_function
+from ._journal import DRAW, PRIORITIES, STEPS, Journal, pack
 
 UNITS = ("step", "episode")
 ZERO_HINT = "What is never drawn cannot be weighed back: the draws would be biased. Use a small number."
@@ -122,11 +128,10 @@ class ReplayBuffer(SavedBuffer):
         journal: str | os.PathLike[str] | None = None,
     ) -> None:
         rng = as_generator(random_state, "random_state")
-        for name, given in (("moments", moments), ("policy", policy)):
-            if given is not None and not callable(given):
-                raise TypeError(must_be(name, "a function", repr(given)))
+        check_function(moments, "moments")
+        check_function(policy, "policy")
         if journal is not None:
-            check_instance(journal, "journal", (str, os.PathLike), "It is the name of a file.")
+            journal = check_path(journal, "journal")
         # Two streams, so that looking at the buffer does not change what it keeps.
         keep_rng, self._draw_rng = (np.random.default_rng(draw_seed(rng)) for _ in range(2))
         self._held = RollingMoments(capacity, eviction, keep_rng)
@@ -180,32 +185,44 @@ class ReplayBuffer(SavedBuffer):
             self._check_moments_allowed()
             self._extend(moments, priorities)
 
-    def _extend(self, moments: HeldMoments, priorities: ArrayLike | None) -> tuple[IntArray, IntArray]:
+    def _extend(
+        self, moments: HeldMoments, priorities: ArrayLike | None, *, ends_episode: bool = False
+    ) -> tuple[IntArray, IntArray]:
         """Add; return which of the observations are kept, and their slots."""
-        values = None if priorities is None else self._check_priorities(priorities, len(moments))
         if isinstance(moments, FactoredMoments):
             moments = moments.multiply_out()
+        check_instance(moments, "moments", Moments, "It is what rs.lstd_moments and its like make of data.")
+        values = None if priorities is None else self._check_priorities(priorities, len(moments))
         kept, slots = self._held.extend_known(moments)
         if values is not None:
             self._largest_priority = max(self._largest_priority, float(values.max()))
         if self._tree is not None:
             default = np.full(len(moments), self._largest_priority)
             self._tree.update(slots, (default if values is None else values)[kept])
-        self._log_rows(moments, values)
+        if ends_episode and self._running is not None:
+            self._running.forget()
+        self._log_rows(moments, values, ends_episode=ends_episode)
         return kept, slots
 
     def add_episodes(self, data: Trajectories, *, priorities: ArrayLike | None = None) -> None:
         """Add trajectories, each as one observation."""
+        self._add_episodes(data, priorities)
+
+    def _add_episodes(
+        self, data: Trajectories, priorities: ArrayLike | None = None, *, ends_episode: bool = False
+    ) -> None:
+        check_instance(data, "data", Trajectories, "Wrap the arrays: rs.Trajectories(states, rewards).")
         if self._moments_of is None:
             hint = "For example ReplayBuffer(1000, lambda data: rs.lstd_moments(data, basis, discount=0.9))."
             raise ValueError(must_be("moments", "given to a buffer that takes data", None, hint))
         if self._sources is None:
             moments = self._moments_of(data)
             with self._lock:
-                self._extend(moments, priorities)
+                self._extend(moments, priorities, ends_episode=ends_episode)
             return
         with self._lock:
-            kept, slots = self._extend(self._moments_of(data, self._sources.policy), priorities)
+            moments = self._moments_of(data, self._sources.policy)
+            kept, slots = self._extend(moments, priorities, ends_episode=ends_episode)
             self._sources.remember(data, kept, slots)
 
     def add_transitions(
@@ -233,11 +250,13 @@ class ReplayBuffer(SavedBuffer):
         priorities : array-like of shape (m,), optional
         """
         here, there = check_array(states, "states", ndim=2), check_array(next_states, "next_states", ndim=2)
-        check_length(len(there), len(here), "next_states", "states")
+        if there.shape != here.shape:
+            raise ValueError(must_be("next_states", f"of the shape of `states`, {here.shape}", there.shape))
         rewards = check_array(rewards, "rewards", ndim=1)
         check_length(len(rewards), len(here), "rewards", "states")
-        taken = None if actions is None else np.asarray(actions)
+        taken = None if actions is None else as_array(actions, "actions")
         if taken is not None:
+            check_array(actions, "actions", ndim=(1, 2))
             check_length(len(taken), len(here), "actions", "states")
         if self._running is not None:
             if priorities is not None:
@@ -247,8 +266,7 @@ class ReplayBuffer(SavedBuffer):
                 for f, n in ((terminated, "terminated"), (truncated, "truncated"))
             ]
             with self._lock:
-                for episode in self._running.add(here, rewards, there, taken, *ends):
-                    self.add_episodes(episode)
+                self._add_steps(self._running, here, rewards, there, taken, *ends)
             return
         data = Trajectories(
             np.stack([here, there], axis=1),
@@ -257,6 +275,25 @@ class ReplayBuffer(SavedBuffer):
             terminated=terminated,
         )
         self.add_episodes(data, priorities=priorities)
+
+    def _add_steps(
+        self,
+        running: RunningEpisode,
+        here: FloatArray,
+        rewards: FloatArray,
+        there: FloatArray,
+        actions: np.ndarray | None,
+        terminated: BoolArray,
+        truncated: BoolArray,
+    ) -> None:
+        """Add steps to the episode that runs, and every episode that they end to the buffer."""
+        running.check(here, there, actions, terminated, truncated)
+        for episode in running.add(here, rewards, there, actions, terminated, truncated):
+            self._add_episodes(episode, ends_episode=True)
+        ended = np.flatnonzero(terminated | truncated)
+        n_running = len(here) - (int(ended[-1]) + 1 if ended.size else 0)
+        if n_running:
+            self._log(STEPS, pack({}, **running.arrays(last=n_running)))
 
     def add_transition(
         self,
@@ -269,16 +306,22 @@ class ReplayBuffer(SavedBuffer):
         action: ArrayLike | None = None,
     ) -> None:
         """Add one step from `state` (d,) to `next_state` (d,). Many at once are much faster per step."""
-        here, there = np.asarray(state)[None], np.asarray(next_state)[None]
-        taken = None if action is None else np.asarray(action)[None]
-        self.add_transitions(here, [reward], there, [terminated], truncated=[truncated], actions=taken)
+        here, there = check_array(state, "state", ndim=1), check_array(next_state, "next_state", ndim=1)
+        gain = check_real(reward, "reward")
+        flags = check_bool(terminated, "terminated"), check_bool(truncated, "truncated")
+        taken = None if action is None else as_array(action, "action")[None]
+        if taken is not None:
+            check_array(action, "action", ndim=(0, 1))
+        if there.shape != here.shape:
+            raise ValueError(must_be("next_state", f"of the shape of `state`, {here.shape}", there.shape))
+        self.add_transitions(here[None], [gain], there[None], [flags[0]], truncated=[flags[1]], actions=taken)
 
     def end_episode(self) -> None:
         """Count the steps of a running episode as an episode that was cut off here."""
         with self._lock:
             episode = None if self._running is None else self._running.finish()
             if episode is not None:
-                self.add_episodes(episode)
+                self._add_episodes(episode, ends_episode=True)
 
     def set_policy(self, policy: Callable[..., Any]) -> None:
         """Ask about another policy: the moments are computed anew from the data when they are next read."""
@@ -318,8 +361,8 @@ class ReplayBuffer(SavedBuffer):
 
     def plug_in(self, solver: Solver | None = None) -> FloatArray:
         """Return theta from all observations in the buffer, in O(q^3): NaN if the matrix is singular."""
+        solver = check_solver(solver) or Auto()
         A, b = self.total()
-        solver = Auto() if solver is None else solver
         theta: FloatArray = solver.solve(A[None], b[None], symmetric=self._held.layout.symmetric).theta[0]
         return theta
 
@@ -357,9 +400,9 @@ class ReplayBuffer(SavedBuffer):
             self._refresh()
             moments = self._held.moments()
             p = self._probabilities() if check_bool(prioritized, "prioritized") else None
+            seed = draw_seed(self._draw_rng if rng is None else rng)
             if rng is None:
                 self._log(DRAW, pack({"size": 0}))
-            seed = draw_seed(self._draw_rng if rng is None else rng)
         plan = make_plan(
             len(moments),
             statistic="V" if prioritized else statistic,
@@ -373,11 +416,12 @@ class ReplayBuffer(SavedBuffer):
     def sample(self, size: int) -> Minibatch:
         """Draw `size` observations with replacement: by priority in O(log n) each, or uniformly."""
         size = check_int(size, "size")
+        check_memory(2.0 * size, "size", size)
         with self._lock:
             self._refresh()
             layout, n = self._held.layout, len(self)
-            self._log(DRAW, pack({"size": size}))
             slots = self._draw(size)
+            self._log(DRAW, pack({"size": size}))
             weights = np.ones(size)
             if self._tree is not None:
                 weights = self._tree.total / (n * self._tree.priorities[slots])
@@ -385,7 +429,7 @@ class ReplayBuffer(SavedBuffer):
 
     def set_priorities(self, slots: IntArray, priorities: ArrayLike) -> None:
         """Change the priorities of the observations at `slots`, after a look at them."""
-        where = np.asarray(slots)
+        where = check_integers(slots, "slots")
         with self._lock:
             tree = self._check_prioritized("priorities")
             values = self._check_priorities(priorities, where.size)

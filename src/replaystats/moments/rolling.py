@@ -6,7 +6,14 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_choice, check_int, check_memory
+from .._core.validation import (
+    check_array,
+    check_choice,
+    check_instance,
+    check_int,
+    check_integers,
+    check_memory,
+)
 from .factored import FactoredMoments, HeldMoments
 from .record import Moments
 
@@ -77,7 +84,8 @@ class RollingMoments:
         It is checked against the observations before: shapes, finite numbers, symmetry where there is one.
         """
         if self._layout is None:
-            self.extend(Moments(np.asarray(g)[None], np.asarray(f)[None], symmetric=False))
+            matrix, vector = check_array(g, "g", ndim=2), check_array(f, "f", ndim=(1, 2))
+            self.extend(Moments(matrix[None], vector[None], symmetric=False))
             return 0
         row = self.row_of(g, f)
         slot = self._next_slot()
@@ -96,6 +104,7 @@ class RollingMoments:
         """Add observations in order; return which of them are kept, and their slots."""
         if isinstance(moments, FactoredMoments):
             moments = moments.multiply_out()
+        check_instance(moments, "moments", Moments, "It is what rs.lstd_moments and its like make of data.")
         self._check_layout(moments)
         if not np.isfinite(moments.rows).all():
             first = int(np.flatnonzero(~np.isfinite(moments.rows).all(axis=1))[0])
@@ -114,6 +123,15 @@ class RollingMoments:
 
     def restore(self, moments: Moments, arrival: IntArray, n_seen: int) -> None:
         """Fill the first slots as they were when `moments` and `arrival` were read from them."""
+        n_filled = min(check_int(n_seen, "n_seen", low=0), self.capacity)
+        columns = moments.n_matrix_columns + moments.n_basis * (moments.n_outputs or 1)
+        check_array(moments.rows, "rows", ndim=2, allow_empty=True)
+        arrived = check_integers(arrival, "arrival")
+        if moments.rows.shape != (n_filled, columns) or arrived.shape != (n_filled,):
+            got = f"{moments.rows.shape} and {arrived.shape}"
+            raise ValueError(must_be("rows", f"of shape {(n_filled, columns)}, one `arrival` each", got))
+        if np.unique(arrived).size != n_filled or not np.isin(arrived, np.arange(n_seen)).all():
+            raise ValueError(must_be("arrival", f"different numbers below {n_seen}", "others"))
         self._check_layout(moments)
         self.rows[: len(moments)], self.arrival[: len(moments)] = moments.rows, arrival
         self._stale[:] = True
@@ -160,7 +178,7 @@ class RollingMoments:
         """Stack one observation's moments."""
         layout = self.layout
         q, n_outputs = layout.n_basis, layout.n_outputs
-        g, f = np.asarray(g), np.asarray(f)
+        g, f = (_plain(part, name) for part, name in ((g, "g"), (f, "f")))
         if g.shape != (q, q) or f.shape != ((q,) if n_outputs is None else (q, n_outputs)):
             rule = f"of shape ({q}, {q}), and `f` to match the observations before"
             raise ValueError(must_be("g", rule, f"{g.shape} and {f.shape}"))
@@ -169,9 +187,9 @@ class RollingMoments:
             raise ValueError(must_be("g", "symmetric as the observations before", "one that is not", hint))
         matrix = g[np.triu_indices(q)] if layout.symmetric else g.ravel()
         row = np.concatenate([matrix, f.ravel()])
-        if row.dtype.kind not in "fiu" or not np.isfinite(row).all():
-            got = "NaN or infinity" if row.dtype.kind == "f" else f"dtype {row.dtype}"
-            raise ValueError(must_be("g and f", "finite numbers", got, "It was not added."))
+        if not np.isfinite(row).all():
+            got = "NaN or infinity"
+            raise ValueError(must_be("g` and `f", "finite numbers", got, "It was not added."))
         return np.asarray(row, dtype=np.float64)
 
     def _next_slot(self) -> int | None:
@@ -195,3 +213,10 @@ class RollingMoments:
         filled, from_behind = np.unique(slots[::-1], return_index=True)
         inside = filled < self.capacity
         return m - 1 - from_behind[inside], filled[inside]
+
+
+def _plain(part: FloatArray, name: str) -> FloatArray:
+    """Return an array of floats as it is; anything else goes through the slower, complete check."""
+    if type(part) is np.ndarray and part.dtype == np.float64:
+        return part
+    return check_array(part, name, ndim=(1, 2))

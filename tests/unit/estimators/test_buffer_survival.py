@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import errno
+import json
 import math
 import os
 import pickle
@@ -96,7 +98,7 @@ class TestTotals:
         buffer.extend(rs.Moments(np.eye(2)[None], np.ones((1, 2))))
         with pytest.raises(ValueError, match="`g` must be symmetric as the observations before"):
             buffer.add(np.array([[1.0, 2.0], [3.0, 4.0]]), np.ones(2))
-        with pytest.raises(ValueError, match="dtype complex128"):
+        with pytest.raises(TypeError, match=r"`g` must be .*dtype complex128"):
             buffer.add(np.eye(2) * 1j, np.ones(2))
         with pytest.raises(ValueError, match="`g` must be symmetric where symmetric=True"):
             rs.Moments(np.array([[[1.0, 2.0], [3.0, 4.0]]]), np.ones((1, 2)), symmetric=True)
@@ -145,6 +147,36 @@ class TestCopies:
         (tmp_path / "b.npz").write_bytes(content)
         with pytest.raises(ValueError, match=r"a file that ReplayBuffer\.save wrote; got .*b\.npz"):
             ReplayBuffer.load(tmp_path / "b.npz")
+
+    def test_a_file_that_was_meddled_with_is_named(self, tmp_path):
+        buffer = ReplayBuffer(10, prioritised=True, random_state=0)
+        buffer.extend(rs.Moments(np.arange(1.0, 6.0), np.ones(5)))
+        buffer.save(tmp_path / "good.npz")
+        with np.load(tmp_path / "good.npz") as file:
+            arrays = dict(file)
+        settings = json.loads(str(arrays.pop("settings")))
+        needed = settings.keys() - {"prioritised", "unit"}  # files of older versions are without
+        meddled = [({n: v for n, v in settings.items() if n != name}, {}) for name in sorted(needed)]
+        meddled += [
+            ({**settings, name: value}, {})
+            for name, value in {
+                "capacity": -1, "n_basis": 7, "n_seen": "a", "random": [1, 2], "eviction": "x",
+                "largest_priority": "x", "symmetric": None, "n_outputs": 3,
+            }.items()
+        ]  # fmt: skip
+        meddled += [
+            (settings, {"rows": np.full((5, 2), np.nan)}),
+            (settings, {"rows": np.ones((5, 9))}),
+            (settings, {"arrival": np.full(5, 9)}),
+            (settings, {"arrival": np.zeros(2, dtype=int)}),
+            (settings, {"priorities": np.zeros(5)}),
+            (settings, {"priorities": np.ones(2)}),
+            ([], {}),
+        ]
+        for described, changed in meddled:
+            np.savez(tmp_path / "b.npz", settings=np.array(json.dumps(described)), **arrays | changed)
+            with pytest.raises(ValueError, match=r"a file that ReplayBuffer\.save wrote; got .*b\.npz"):
+                ReplayBuffer.load(tmp_path / "b.npz")
 
 
 class TestJournal:
@@ -233,7 +265,7 @@ class TestJournal:
         with pytest.raises(ValueError, match=r"`journal` must be a new file; .* ReplayBuffer\.recover"):
             ReplayBuffer(5, journal=tmp_path / "journal")
         if os.name == "posix":
-            with pytest.raises(ValueError, match=r"`journal` must be free; got .*in use"):
+            with pytest.raises(ValueError, match=r"`path` must be free; got .*in use"):
                 ReplayBuffer.recover(tmp_path / "journal")
         buffer.close()
         (tmp_path / "other").write_bytes(b"")
@@ -269,6 +301,131 @@ class TestJournal:
         assert np.array_equal(again.moments().rows, twin.moments().rows)
         assert np.array_equal(again.total()[0], twin.total()[0])
         again.close()
+
+    @pytest.mark.parametrize("content", [b"", b"episode,step\n0,1\n" * 50, b"RSJ1" + bytes(40)], ids=len)
+    def test_a_file_that_is_no_journal_is_left_alone(self, tmp_path, content):
+        path = tmp_path / "data.csv"
+        path.write_bytes(content)
+        with pytest.raises(
+            ValueError, match=r"`path` must be the journal of a ReplayBuffer; got .*data\.csv"
+        ):
+            ReplayBuffer.recover(path)
+        assert path.read_bytes() == content  # it was emptied
+
+    @pytest.mark.skipif(os.name != "posix", reason="locks are POSIX's")
+    def test_a_journal_in_use_is_not_cut(self, tmp_path):
+        """The owner may be in the middle of a record."""
+        buffer = ReplayBuffer(5, journal=tmp_path / "journal")
+        with (tmp_path / "journal").open("ab") as file:
+            file.write(b"RSJ1 half a record")
+        before = (tmp_path / "journal").read_bytes()
+        with pytest.raises(ValueError, match="in use"):
+            ReplayBuffer.recover(tmp_path / "journal")
+        assert (tmp_path / "journal").read_bytes() == before
+        buffer.close()
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files")
+    def test_a_full_disk_loses_nothing(self, tmp_path):
+        """A record that does not fit is taken back and said; the next that fits brings everything."""
+        import resource  # not on Windows
+
+        path = tmp_path / "journal"
+        buffer = ReplayBuffer(50, eviction="reservoir", random_state=3, journal=path)
+        buffer.extend(random_moments(np.random.default_rng(0), 30))
+        before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, limits[1]))
+            for _ in range(2):
+                with pytest.raises(OSError, match=r"The journal .* cannot be written: File too large"):
+                    buffer.extend(random_moments(np.random.default_rng(1), 30))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert path.read_bytes() == before
+        buffer.sample(3)
+        expected = pickle.loads(pickle.dumps(buffer))
+        assert expected.n_seen == 90
+        buffer.close()
+        again = ReplayBuffer.recover(path)
+        same(expected, again)
+        again.close()
+
+    def test_what_did_not_reach_the_disk_is_said_with_the_next_change(self, tmp_path, monkeypatch):
+        path = tmp_path / "journal"
+        buffer = ReplayBuffer(50, random_state=3, journal=path)
+        buffer.add(*observation(1.0))
+
+        def failing(descriptor):
+            raise OSError(errno.EIO, "Input/output error")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", failing)
+            buffer._journal.sync()
+        with pytest.raises(OSError, match="cannot be written: Input/output error"):
+            buffer.add(*observation(2.0))
+        buffer.add(*observation(3.0))
+        buffer.close()
+        again = ReplayBuffer.recover(path)
+        assert again.moments().f.ravel().tolist() == [1.0, 2.0, 3.0]
+        again.close()
+
+    def test_draws_at_any_time_of_a_rewrite(self, tmp_path, monkeypatch):
+        """The record in place of all others must hold the draw that brought it about."""
+        monkeypatch.setattr("replaystats.estimators._buffer_saving.SMALLEST_COMPACTED", 500)
+        for seed in range(4):
+            buffer = ReplayBuffer(3, random_state=0, journal=tmp_path / f"journal-{seed}")
+            buffer.extend(rs.Moments(np.ones(3), np.ones(3)))
+            for _ in range(10 + seed):
+                buffer.sample(2)
+            expected = pickle.loads(pickle.dumps(buffer))
+            buffer.close()
+            again = ReplayBuffer.recover(tmp_path / f"journal-{seed}")
+            assert np.array_equal(expected.sample(50).slots, again.sample(50).slots)
+            again.close()
+
+    @pytest.mark.parametrize("how", ["journal", "save", "pickle"])
+    @pytest.mark.parametrize("actions", [False, True])
+    def test_an_episode_that_runs_goes_on(self, tmp_path, how, actions):
+        """Its steps are not observations yet, and must not be lost with the process."""
+        rng = np.random.default_rng(0)
+        states, ends = rng.normal(size=(40, 1)), rng.random(39) < 0.2
+        states[1:][ends] = states[:-1][ends]
+
+        def step(buffer, i):
+            begins = i == 0 or ends[i - 1]
+            here = states[i] if not begins else states[i] + 0.0
+            action = i % 2 if actions else None
+            buffer.add_transition(here, float(i), states[i + 1], bool(ends[i]), action=action)
+
+        journal = tmp_path / "journal" if how == "journal" else None
+        buffer = ReplayBuffer(100, lstd, unit="episode", journal=journal)
+        twin = ReplayBuffer(100, lstd, unit="episode")
+        for i in range(39):
+            step(twin, i)
+            step(buffer, i)
+            if i % 5 == 4:
+                if how == "journal":
+                    buffer.close()
+                    buffer = ReplayBuffer.recover(journal, lstd)
+                elif how == "save":
+                    buffer.save(tmp_path / "b.npz")
+                    buffer = ReplayBuffer.load(tmp_path / "b.npz", lstd)
+                else:
+                    buffer = pickle.loads(pickle.dumps(buffer))
+        buffer.end_episode()
+        twin.end_episode()
+        assert len(twin) > 5
+        assert np.array_equal(buffer.moments().rows, twin.moments().rows)
+        buffer.close()
+
+    def test_refused_steps_are_not_taken(self):
+        buffer = ReplayBuffer(100, lstd, unit="episode")
+        with pytest.raises(ValueError, match="`states` must be where the step before it ended"):
+            buffer.add_transitions([[0.0], [1.0], [5.0]], [0.0] * 3, [[1.0], [2.0], [3.0]])
+        buffer.add_transitions([[7.0]], [0.0], [[8.0]])
+        with pytest.raises(ValueError, match="`actions` must be given for all steps"):
+            buffer.add_transitions([[8.0]], [0.0], [[9.0]], actions=[1])
+        buffer.end_episode()
+        assert len(buffer) == 1
 
     def test_records_can_be_read(self, tmp_path):
         buffer = ReplayBuffer(5, journal=tmp_path / "journal")
