@@ -11,10 +11,11 @@ import numpy as np
 
 from ._core.arrays import LIBRARIES, takes_arrays_of, to_numpy
 from ._core.choice import Choice
-from ._core.errors import SingularReplicateError, must_be
+from ._core.errors import SingularReplicateError, must_be, renamed
 from ._core.moved import renamed_parameter
 from ._core.typing import ArrayLike, FloatArray
-from ._core.validation import check_array, check_bool, check_choice, check_length, check_real
+from ._core.validation import check_array, check_bool, check_choice, check_instance, check_length, check_real
+from .data._flat import check_states
 from .engine import Replicates
 from .engine.members import Members
 from .engine.replicate import WholeData
@@ -87,6 +88,7 @@ class Estimate(Combination):
         -----
         Medians and trimmed means are those of the members' answers, at every point by itself.
         """
+        check_bool(return_std, "return_std")
         points = self._checked(X)
         values = self._as_given(self._combined(points))
         return (values, self._as_given(self._error(points))) if return_std else values
@@ -135,6 +137,7 @@ class Estimate(Combination):
         (True, True)
         """
         if insist is not None:
+            check_bool(insist, "insist")
             message = "`insist` has no effect any more: every row has its own interval. It will be removed."
             warnings.warn(message, DeprecationWarning, stacklevel=2)
         points = None if X is None else self._checked(X)
@@ -237,7 +240,10 @@ class Estimate(Combination):
         >>> bool((low < 0).all() and (high > 0).all())
         True
         """
-        rows = self._ratio_questions(X), other._ratio_questions(X if X_other is None else X_other)
+        check_instance(other, "other", Estimate, "It is another estimate from the same units.")
+        with renamed("X", "X" if X_other is None else "X_other"):
+            of_other = other._ratio_questions(X if X_other is None else X_other)
+        rows = self._ratio_questions(X), of_other
         level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
         check_length(len(rows[1]), len(rows[0]), "X_other", "X")
         return paired_difference(
@@ -285,6 +291,8 @@ class Estimate(Combination):
             The prediction points and the data's states or inputs, to see whether there are data where asked.
         """
         asked = None if X is None else self._checked(X)
+        points = None if points is None else check_states(points, "points", (1, 2))
+        observed = None if observed is None else check_states(observed, "observed", (1, 2))
         if self._validity is None:
             parts = None if self.members.plan is None else self._variance(asked)
             found = diagnose_members(

@@ -76,21 +76,27 @@ def study(
     >>> [row["estimator"] for row in result.table() if row["mse"] < 0.5]
     ['least squares']
     """
-    import numpy as np
-
     from replaystats_paper.study.definition import define, locate, read_definition
     from replaystats_paper.study.run import run_definition
     from replaystats_paper.study.sources import Source
 
-    from ._core.errors import must_be
+    from ._core.errors import must_be, renamed
+    from ._core.validation import check_array, check_bool, check_path, check_text
 
+    check_path(out, "out", kind="folder")
+    check_text(title, "title")
+    check_bool(progress, "progress")
     if isinstance(source, (str, Path)):
-        definition = read_definition(locate(str(source)))
+        with renamed("FILE", "source"):
+            definition = read_definition(locate(str(source)))
     else:
         if not callable(source) or estimators is None or grid is None or points is None or truth is None:
             rule = "a function, with `estimators`, `grid`, `points` and `truth`; or the path of a TOML file"
             raise ValueError(must_be("source", rule, repr(source)))
-        made = Source(source, np.asarray(points, dtype=float), np.asarray(truth, dtype=float))
+        where, expected = check_array(points, "points", ndim=(1, 2)), check_array(truth, "truth", ndim=(1, 2))
+        if len(expected) != len(where):
+            raise ValueError(must_be("truth", f"as long as `points` ({len(where)})", len(expected)))
+        made = Source(source, where, expected)
         definition = define(
             made, estimators, grid, title=title, repetitions=repetitions, seed=seed, published=published
         )

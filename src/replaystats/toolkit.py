@@ -9,7 +9,8 @@ from ._core.errors import must_be, require_extra
 from ._core.files import replacing, write_bytes, write_text
 from ._core.random import as_generator, stream
 from ._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from ._core.validation import check_choice, check_int, check_length, check_real
+from ._core.validation import check_choice, check_int, check_length, check_memory, check_real
+from .engine.checkpoint import describe
 from .report.html import embed_json, embed_picture, render
 from .report.tables import duration, markdown_table, percent, significant
 
@@ -22,7 +23,9 @@ __all__ = [
     "check_choice",
     "check_int",
     "check_length",
+    "check_memory",
     "check_real",
+    "describe",
     "duration",
     "embed_json",
     "embed_picture",

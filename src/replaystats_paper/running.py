@@ -34,6 +34,7 @@ def each(function: Callable[[Item], Result], items: Sequence[Item], jobs: int) -
         for item in items:
             yield function(item)
         return
+    jobs = min(jobs, len(items))
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs)
     results = parallel(delayed(function)(item) for item in items)
     with closing(results):  # a run that is stopped takes its workers with it

@@ -89,6 +89,36 @@ def _arrays() -> dict[str, object]:
     }
 
 
+def spoilt(good: object) -> Iterator[tuple[str, object]]:
+    """Yield arrays of the shape of a good one with something wrong inside: they get past checks of shapes."""
+    if not isinstance(good, (np.ndarray, list, tuple)):
+        return
+    try:
+        array = np.asarray(good)
+    except (TypeError, ValueError):  # a list of other things
+        return
+    if array.dtype.kind not in "fiub" or array.size == 0:
+        return
+    first = (0,) * array.ndim
+    mask = np.zeros(array.shape, dtype=bool)
+    mask[first] = True
+    entries = array.astype(object)
+    yield "a masked entry", np.ma.masked_array(array, mask=mask)
+    yield "all of it complex", array.astype(complex)
+    yield "all of it dates", array.astype(np.int64).astype("datetime64[D]")
+    yield "all of it durations", array.astype(np.int64).astype("timedelta64[s]")
+    yield "all of it text", array.astype(str)
+    yield "all of it records", array.astype(float).view([("a", float)])
+    for label, value in (("NaN", np.nan), ("infinity", np.inf)):
+        numbers = array.astype(float)
+        numbers[first] = value
+        yield f"an entry that is {label}", numbers
+    for label, value in (("None", None), ("text", "1.5"), ("an object", NOBODY)):
+        changed = entries.copy()
+        changed[first] = value
+        yield f"an entry that is {label}", changed
+
+
 def kinds_of(parameter: inspect.Parameter) -> set[str]:
     """Return the kinds of value that the signature allows: of "bool", "int", "real", "text", "array", ..."""
     words = str(parameter.annotation)

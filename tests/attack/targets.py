@@ -7,7 +7,7 @@ are not in `GOOD` have defaults, and are attacked all the same.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType
@@ -19,6 +19,7 @@ from sklearn.ensemble import BaggingRegressor
 from sklearn.linear_model import Ridge
 
 import replaystats as rs
+from attack.bad_values import bad_values, spoilt
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))
@@ -73,6 +74,14 @@ class Target:
     def __call__(self, **spoilt: Any) -> Any:
         """Call with the good arguments, some of them replaced."""
         return self.then(self.call(**{**self.good, **spoilt}))
+
+    def attacks(self) -> Iterator[tuple[inspect.Parameter, str, object]]:
+        """Yield every parameter with every value that must be refused for it, and what that is."""
+        for parameter in self.parameters:
+            for label, value in bad_values(parameter):
+                yield parameter, label, value
+            for label, value in spoilt(self.good.get(parameter.name)):
+                yield parameter, label, value
 
     @property
     def parameters(self) -> list[inspect.Parameter]:
@@ -301,12 +310,7 @@ RESULTS = {
     *("inference.ReplayVariance", "inference.ReweightedAverage", "inference.Theorem"),
     *("solvers.LU", "solvers.Cholesky", "solvers.Solver", "solvers.Solution", "solvers.BalancedPath"),
     *("get_config", "load_boston", "show_versions"),
-}
-# What takes objects of other libraries, files or whole programs: attacked by tests of their own.
-ELSEWHERE = {
-    *("ParquetBlocks", "StreamedMoments", "basis.Torch", "study", "readers.find_dt", "readers.from_d3rlpy"),
-    *("readers.from_minari", "readers.from_sb3", "readers.from_torchrl", "readers.policy_of"),
-    *("readers.read_hdf5", "readers.read_npz", "readers.rollout", "config_context", "set_config"),
+    "basis.Torch",  # only where PyTorch is installed: tests/unit/basis
 }
 
 

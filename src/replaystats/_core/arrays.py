@@ -42,6 +42,8 @@ def to_numpy(array: Any) -> np.ndarray:
 
 def as_array(value: Any, name: str) -> np.ndarray:
     """Bring numbers or arrays of any kind to the host; lists of different lengths make no array."""
+    if np.ma.is_masked(value):
+        raise TypeError(must_be(name, "an array without masked entries", "some", "Fill or drop them first."))
     try:
         return to_numpy(value)
     except ValueError as error:

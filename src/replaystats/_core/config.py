@@ -96,7 +96,7 @@ def set_config(
         if value is not None:
             changed[name] = check_int(value, name, low=2**20, hint="It is counted in bytes.")
     if n_jobs is not None:
-        changed["n_jobs"] = None if n_jobs == "default" else _check_n_jobs(n_jobs)
+        changed["n_jobs"] = None if isinstance(n_jobs, str) and n_jobs == "default" else _check_n_jobs(n_jobs)
     if progress is not None:
         if not isinstance(progress, bool):
             raise TypeError(must_be("progress", "True or False", repr(progress)))

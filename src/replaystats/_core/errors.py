@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 
@@ -36,6 +38,25 @@ def must_be(name: str, rule: str, got: object, hint: str = "") -> str:
     '`n_resamples` must be an int >= 1; got 0. Use a few hundred.'
     """
     return f"`{name}` must be {rule}; got {got}." + (f" {hint}" if hint else "")
+
+
+@contextmanager
+def renamed(inner: str, given: str) -> Iterator[None]:
+    """Let a refusal of `inner`, a parameter of the inside, speak of `given`, what the user calls it.
+
+    Examples
+    --------
+    >>> with renamed("states", "X"):
+    ...     raise ValueError(must_be("states", "finite", "NaN"))
+    Traceback (most recent call last):
+    ValueError: `X` must be finite; got NaN.
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if inner == given or not str(error).startswith(f"`{inner}` must"):
+            raise
+        raise type(error)(str(error).replace(f"`{inner}`", f"`{given}`", 1)) from error
 
 
 def require_extra(module: str, *, extra: str, purpose: str) -> ModuleType:

@@ -115,8 +115,8 @@ def check_instance(value: Any, name: str, kinds: type | tuple[type, ...], hint: 
     raise TypeError(must_be(name, f"{article} {' or '.join(names)}", got, hint))
 
 
-def check_path(value: Any, name: str, *, exists: bool = False) -> Path:
-    """Return the name of a file as a Path; with `exists`, of one that is there.
+def check_path(value: Any, name: str, *, exists: bool = False, kind: str = "file") -> Path:
+    """Return the name of a file (or folder: `kind`) as a Path; with `exists`, of a file that is there.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def check_path(value: Any, name: str, *, exists: bool = False) -> Path:
     """
     text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
     if not isinstance(text, str) or not text or "\0" in text:
-        raise TypeError(must_be(name, "the name of a file", repr(value)))
+        raise TypeError(must_be(name, f"the name of a {kind}", repr(value)))
     path = Path(text)
     if exists and not path.is_file():
         got = f'"{path}", a folder' if path.is_dir() else f'"{path}", where there is none'
@@ -258,6 +258,37 @@ def check_integers(value: ArrayLike, name: str, *, hint: str = "") -> IntArray:
     if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
         raise ValueError(must_be(name, rule + " below 2^63", int(array.max()), hint))
     return array.astype(np.int64, copy=False)
+
+
+def check_unconverted(value: Any, name: str, *, text: bool = False) -> None:
+    """Refuse rows that others would turn into numbers without a word: masks, dates, durations, records, text.
+
+    Parameters
+    ----------
+    value : array-like, data frame or sparse matrix
+        Rows on their way to scikit-learn, which checks all the rest.
+    name : str
+    text : bool
+        Whether text is left to who can read it.
+    """
+    if np.ma.is_masked(value):
+        hint = "Fill or drop them first."
+        raise TypeError(must_be(name, "an array without masked entries", "some", hint))
+    if hasattr(value, "iloc") and getattr(value, "ndim", 1) == 2:
+        for i, column in enumerate(value.columns):
+            check_unconverted(np.asarray(value.iloc[:, i]), f"{name}[{column!r}]", text=text)
+        return
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):  # sparse, ragged: not ours to judge
+        return
+    kind = array.dtype.kind
+    if kind in "MmV" or (kind in "US" and not text):
+        raise TypeError(must_be(name, "numbers", f"{_KINDS[kind]} (dtype {array.dtype})"))
+    if kind == "O" and not text:
+        for entry in array.ravel():
+            if isinstance(entry, (str, bytes)):
+                raise TypeError(must_be(name, "numbers", f"{entry!r} among its entries"))
 
 
 def check_known(labels: ArrayLike, name: str) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import Field, fields, is_dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
+from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.memory import physical_memory
 from .._core.random import as_generator
@@ -91,11 +93,13 @@ class Basis(ABC):
             A new fitted basis; the basis itself when it needs nothing from data.
         """
         x = self._check_states(states)
+        mask = _check_departed(departed, len(x))
         if self.fitted:
+            as_generator(copy(rng))  # wrong all the same; nothing is drawn from the user's own
             return self
         if len(x) == 0:
             raise ValueError(must_be("states", "non-empty", f"shape {x.shape}"))
-        return self._fit_departed(x, as_generator(rng), _check_departed(departed, len(x)))
+        return self._fit_departed(x, as_generator(rng), mask)
 
     def __call__(self, states: ArrayLike) -> FloatArray:
         """Return phi(states), of shape (N, q), for states of shape (N, d), or (N,) when d = 1."""
@@ -259,7 +263,7 @@ class Basis(ABC):
 def _check_departed(departed: ArrayLike | None, n_states: int) -> BoolArray | None:
     if departed is None:
         return None
-    mask = np.asarray(departed)
+    mask = as_array(departed, "departed")
     if mask.dtype != np.bool_ or mask.ndim != 1:
         raise TypeError(must_be("departed", "booleans (N,)", f"{mask.dtype} of shape {mask.shape}"))
     check_length(len(mask), n_states, "departed", "states")

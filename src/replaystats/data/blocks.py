@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._core.errors import must_be, require_extra
-from .._core.validation import check_int
+from .._core.validation import check_instance, check_int, check_path
 
 # One array, or several under names, that share their first axis: the rows of a block.
 Block: TypeAlias = "np.ndarray | dict[str, np.ndarray]"
@@ -149,10 +149,11 @@ class ParquetBlocks(RowBlocks):
     """
 
     def __init__(self, files: Sequence[str | os.PathLike[str]], *, columns: Mapping[str, Any]) -> None:
-        if isinstance(files, (str, os.PathLike)):
+        if isinstance(files, (str, bytes)) or not isinstance(files, Sequence):
             hint = "The order of the rows decides which observation is which."
             raise TypeError(must_be("files", "an ordered list of paths", repr(files), hint))
-        self.files = [os.fspath(file) for file in files]
+        check_instance(columns, "columns", Mapping, 'For example {"states": ["x", "v"], "rewards": "r"}.')
+        self.files = [os.fspath(check_path(file, "files")) for file in files]
         self.columns = {
             name: [chosen] if isinstance(chosen, str) else list(chosen) for name, chosen in columns.items()
         }

@@ -19,6 +19,7 @@ import numpy as np
 from .._core.errors import must_be, require_extra
 from .._core.files import replacing
 from .._core.typing import IntArray
+from .._core.validation import check_path
 from ._flat import offsets_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ DAMAGED = "The file is damaged: take it from a backup, or write it again."
 
 def write_parquet(data: Trajectories, path: str | os.PathLike[str]) -> None:
     """Write `data` to `path`: the old file or the new one is there at any time, never half of one."""
+    path = check_path(path, "path")
     arrow = require_extra("pyarrow", extra="io", purpose="Writing Parquet")
     parquet = require_extra("pyarrow.parquet", extra="io", purpose="Writing Parquet")
     steps = data.step_offsets
@@ -58,6 +60,7 @@ def write_parquet(data: Trajectories, path: str | os.PathLike[str]) -> None:
 def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the fields of the `Trajectories` that `write_parquet` wrote, if they are what it wrote."""
     parquet = require_extra("pyarrow.parquet", extra="io", purpose="Reading Parquet")
+    path = check_path(path, "path", exists=True)
     about = _metadata(read_parquet(parquet.read_schema, path), path)
     table = read_parquet(parquet.read_table, path)
     missing = {"states", *FLAG_COLUMNS} - set(table.column_names)

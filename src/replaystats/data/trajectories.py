@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_int, check_integers, check_length
@@ -300,12 +301,12 @@ class Trajectories:
         return {name: v[chosen] if isinstance(v, np.ndarray) else v for name, v in values.items()}
 
     def _as_indices(self, which: ArrayLike) -> IntArray:
-        index = np.asarray(which)
+        index = as_array(which, "which")
         n = len(self)
         rule = f"a mask of {n} booleans or a 1-D array of indices in [{-n}, {n - 1}]"
         if index.dtype == np.bool_ and index.shape == (n,):
             index = np.flatnonzero(index)
-        if index.ndim != 1 or not (index.size == 0 or np.issubdtype(index.dtype, np.integer)):
+        if index.ndim != 1 or not (index.size == 0 or index.dtype.kind in "iu"):
             raise ValueError(must_be("which", rule, f"{index.dtype} of shape {index.shape}"))
         if index.size == 0:
             raise ValueError(must_be("which", "a choice of at least one trajectory", "none"))
@@ -352,8 +353,14 @@ class Trajectories:
         >>> Trajectories.concatenate([Trajectories([[0.0, 1.0]]), Trajectories([[2.0, 3.0, 4.0]])])
         Trajectories(2 x 1-2 steps, d=1)
         """
+        rule = "a non-empty list of Trajectories"
+        if not isinstance(parts, Sequence) or isinstance(parts, (str, bytes, Trajectories)):
+            raise TypeError(must_be("parts", rule, type(parts).__name__))
+        for part in parts:
+            if not isinstance(part, Trajectories):
+                raise TypeError(must_be("parts", rule, f"{type(part).__name__} among them"))
         if not parts:
-            raise ValueError(must_be("parts", "a non-empty list of Trajectories", "none"))
+            raise ValueError(must_be("parts", rule, "none"))
         _check_alike(parts)
         same_dt = all(not isinstance(p.dt, np.ndarray) and p.dt == parts[0].dt for p in parts)
         shifts = offsets_of(np.array([int(p.parent.max()) + 1 for p in parts]))

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -90,6 +90,8 @@ class Checkpoint:
 # sums, each part under a name that a refusal can say: blocks, files with size and time, moments of some rows,
 # the function with its source and what it has caught from around it, every option, and the plan.
 
+# Values of a module that decide what a function of it returns.
+_PLAIN = (str, bytes, int, float, complex, tuple, np.ndarray, np.generic)
 # Rows whose moments are compared, from each of the first, middle and last block.
 _SAMPLED_ROWS = 4
 
@@ -116,10 +118,11 @@ def plan_identity(plan: ResamplingPlan, first_tile: int) -> dict[str, str]:
     return {"plan": f"{plan!r}, {_digest(*draws)}"}
 
 
-def describe(value: Any) -> str:
+def describe(value: Any, _around: tuple[int, ...] = ()) -> str:
     """Return text that is the same for the same value in another process, and another one for another value.
 
-    Functions count with their source, their defaults and what they have caught; objects with their state.
+    Functions count with their source, their defaults, what they have caught, and numbers, texts and arrays
+    of their module that they name; objects with their state.
 
     Examples
     --------
@@ -136,33 +139,50 @@ def describe(value: Any) -> str:
         array = np.asarray(value)
         content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
         return f"array {array.shape} {array.dtype} {_digest(content)}"
+    if id(value) in _around:  # an object that holds itself
+        return f"itself, {_around.index(id(value))} from the outside"
+
+    def part(inner: Any) -> str:
+        return describe(inner, (*_around, id(value)))
+
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key!r}: {describe(part)}" for key, part in value.items()) + "}"
+        return "{" + ", ".join(f"{key!r}: {part(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(describe(part) for part in value) + "]"
+        return "[" + ", ".join(map(part, value)) + "]"
+    if isinstance(value, set | frozenset):
+        return "{" + ", ".join(sorted(map(part, value))) + "}"
     if isinstance(value, partial):
-        return f"partial({describe(value.func)}, {describe(value.args)}, {describe(value.keywords)})"
+        return f"partial({part(value.func)}, {part(value.args)}, {part(value.keywords)})"
     if inspect.ismethod(value):
-        return f"{describe(value.__func__)} of {describe(value.__self__)}"
+        return f"{part(value.__func__)} of {part(value.__self__)}"
     if inspect.isfunction(value):
-        return _function(value)
-    return _object(value)
+        return _function(value, part)
+    return _object(value, part)
 
 
-def _function(value: Any) -> str:
+def _function(value: Any, part: Callable[[Any], str]) -> str:
     code = value.__code__
     try:
         body = inspect.getsource(value).encode()
     except (OSError, TypeError):  # typed at a prompt
         body = code.co_code + repr(code.co_names).encode()
     constants = repr([c for c in code.co_consts if not inspect.iscode(c)]).encode()
-    caught = [describe(cell.cell_contents) for cell in value.__closure__ or ()]
-    defaults = describe([*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()])
+    caught = [part(_content(cell)) for cell in value.__closure__ or ()]
+    defaults = part([*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()])
+    known = {each: value.__globals__[each] for each in code.co_names if each in value.__globals__}
+    named = part({each: known[each] for each in known if isinstance(known[each], _PLAIN)})
     name = f"{value.__module__}.{value.__qualname__}"
-    return f"{name} {_digest(body, constants)} with {caught} and {defaults}"
+    return f"{name} {_digest(body, constants)} with {caught} and {defaults} and {named}"
 
 
-def _object(value: Any) -> str:
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
+
+
+def _object(value: Any, part: Callable[[Any], str]) -> str:
     """Return the type and the state of any other value; its address never counts."""
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, type):
@@ -170,7 +190,7 @@ def _object(value: Any) -> str:
     slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
     state = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     state |= getattr(value, "__dict__", {})
-    return f"{kind} {describe(state)}" if state else f"{kind} {value!r}".split(" at 0x")[0]
+    return f"{kind} {part(state)}" if state else f"{kind} {value!r}".split(" at 0x")[0]
 
 
 def _files(source: Any) -> str:

@@ -115,6 +115,7 @@ class Replicates:
         on_failure: str = "warn",
     ) -> Replicates:
         """Return the replicates with `n_more` further subsets; the first ones are not computed again."""
+        check_choice(on_failure, "on_failure", ON_FAILURE)
         plan = self.plan.extend(n_more)
         more = _solve_from(len(self), self.moments, plan, self.solver, executor, self.exact)
         if on_failure != "drop":

@@ -14,6 +14,7 @@ from .._core.arrays import like, on_host, take_rows
 from .._core.config import config_context
 from .._core.errors import must_be
 from .._core.typing import FloatArray, IntArray
+from .._core.validation import check_int
 from ..inference.intervals import Interval
 from ..inference.local_noise import LocalNoise
 from ..inference.new_observation import (
@@ -25,6 +26,8 @@ from ..inference.new_observation import (
     leave_out,
     measured_coverage,
 )
+
+GROUPS_HINT = "It is a function of the rows, or the name or the number of a column."
 
 Grouping = Callable[[Any], Any] | str | int | None
 
@@ -215,7 +218,7 @@ class PredictsNewObservations(ABC):
     def _noise(self, scale: str | None) -> LocalNoise | None:
         if scale is None:
             return None
-        if scale != "local":
+        if not isinstance(scale, str) or scale != "local":
             raise ValueError(must_be("scale", 'None or "local"', repr(scale)))
         return LocalNoise.of(self._noise_points(self.X_fit_), self._calibration().residuals)
 
@@ -251,9 +254,12 @@ def _labels(X: Any, groups: Callable[[Any], Any] | str | int, n_rows: int) -> An
         if not hasattr(X, "columns"):
             hint = "Fit on a data frame, or give the column's number."
             raise ValueError(must_be("groups", "a function or a number for an array", repr(groups), hint))
+        if groups not in X.columns:
+            raise ValueError(must_be("groups", f"one of the columns {list(X.columns)}", repr(groups)))
         labels = np.asarray(X[groups])
     else:
-        labels = np.asarray(X.iloc[:, groups] if hasattr(X, "iloc") else X[:, groups])
+        column = check_int(groups, "groups", low=0, high=X.shape[1] - 1, hint=GROUPS_HINT)
+        labels = np.asarray(X.iloc[:, column] if hasattr(X, "iloc") else X[:, column])
     if labels.shape != (n_rows,):
         raise ValueError(must_be("groups", f"one label for each of {n_rows} rows", f"shape {labels.shape}"))
     return labels

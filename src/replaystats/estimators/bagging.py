@@ -10,7 +10,7 @@ import numpy as np
 from .._core.arrays import as_array, on_host
 from .._core.errors import must_be
 from .._core.typing import IntArray
-from .._core.validation import check_array, check_length
+from .._core.validation import check_array, check_length, check_unconverted
 from ..engine.learner import LearnerReplicates
 from ..estimate import average
 from ..plans import ResamplingPlan, plan_from_indices
@@ -74,6 +74,7 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     True
     """
     X, y = on_host(X), check_array(y, "y", ndim=(1, 2))
+    check_unconverted(X, "X", text=True)
     X = X.tocsr() if hasattr(X, "tocsr") else as_array(X, "X")
     if X.ndim != 2:
         raise ValueError(must_be("X", "a 2-D array", f"shape {X.shape}"))
@@ -84,8 +85,10 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     model.X_fit_, model.y_fit_, model.n_features_in_ = X, y, X.shape[1]
     model.choices_ = {}
     model._fit_params, model._plug_in = {}, None
+    models = _models_of(fitted, X.shape[1])
+    models[0].predict(X)  # says at once what the models cannot read
     members = LearnerReplicates(
-        models=_models_of(fitted, X.shape[1]),
+        models=models,
         plan=plan,
         estimator=template,
         X=X,

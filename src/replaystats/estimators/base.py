@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.arrays import like, on_host
 from .._core.choice import Choice
 from .._core.config import config_context
-from .._core.errors import must_be
+from .._core.errors import must_be, renamed
 from .._core.random import as_generator
 from .._core.typing import FloatArray
 from .._core.validation import (
@@ -91,6 +91,7 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
         plug_in_predict : The same from one fit on all data.
         predict_members : The answers that are combined.
         """
+        check_bool(return_std, "return_std")
         return self._answer(X, self._question(X), return_std)
 
     def predict_members(self, X: Any) -> Any:
@@ -181,9 +182,9 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
 
     # How the methods above, and those with further arguments, are answered
 
-    def _question(self, X: Any) -> Any:
+    def _question(self, X: Any, name: str = "X") -> Any:
         check_is_fitted(self)
-        with config_context(memory_budget=self.memory_budget):
+        with config_context(memory_budget=self.memory_budget), renamed("states", name):
             return self._asked(on_host(X))
 
     def _answer(self, X: Any, asked: Any, return_std: bool) -> Any:

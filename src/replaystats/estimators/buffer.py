@@ -256,7 +256,7 @@ class ReplayBuffer(SavedBuffer):
         check_length(len(rewards), len(here), "rewards", "states")
         taken = None if actions is None else as_array(actions, "actions")
         if taken is not None:
-            check_array(actions, "actions", ndim=(1, 2))
+            check_array(taken, "actions", ndim=(1, 2))
             check_length(len(taken), len(here), "actions", "states")
         if self._running is not None:
             if priorities is not None:
@@ -268,6 +268,8 @@ class ReplayBuffer(SavedBuffer):
             with self._lock:
                 self._add_steps(self._running, here, rewards, there, taken, *ends)
             return
+        if truncated is not None:
+            check_flags(truncated, "truncated", len(here))
         data = Trajectories(
             np.stack([here, there], axis=1),
             rewards[:, None],
@@ -311,7 +313,7 @@ class ReplayBuffer(SavedBuffer):
         flags = check_bool(terminated, "terminated"), check_bool(truncated, "truncated")
         taken = None if action is None else as_array(action, "action")[None]
         if taken is not None:
-            check_array(action, "action", ndim=(0, 1))
+            check_array(taken[0], "action", ndim=(0, 1))
         if there.shape != here.shape:
             raise ValueError(must_be("next_state", f"of the shape of `state`, {here.shape}", there.shape))
         self.add_transitions(here[None], [gain], there[None], [flags[0]], truncated=[flags[1]], actions=taken)

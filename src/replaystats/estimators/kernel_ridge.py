@@ -17,7 +17,7 @@ from .._core.config import budget_of_estimator, config_context
 from .._core.errors import ReplayWarning
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, IntArray
-from .._core.validation import check_choice
+from .._core.validation import check_array, check_choice, check_instance, check_unconverted
 from ..estimate import Estimate, plug_in
 from ..inference.intervals import Interval
 from ..inference.leave_one_out import ridge_leave_one_out
@@ -248,10 +248,15 @@ class ReplayKernelRidge(ReplayedRegression):
         if self.standardize is not None:
             check_choice(self.standardize, "standardize", (AUTO, *STANDARDIZE))
         fewest = 2 if self.standardize == "subset" else 1  # one row has no standard deviation
+        if plan is not None:
+            check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
+        X, y = on_host(X), on_host(y)
+        check_unconverted(X, "X")
+        check_unconverted(y, "y")
         X, y = validate_data(
             self,
-            _dense(on_host(X)),
-            on_host(y),
+            _dense(X),
+            y,
             dtype=np.float64,
             multi_output=True,
             y_numeric=True,
@@ -259,7 +264,7 @@ class ReplayKernelRidge(ReplayedRegression):
         )
         self.X_fit_, self.y_fit_ = X, np.asarray(y, dtype=np.float64)
         if sample_weight is not None:
-            sample_weight = np.asarray(sample_weight, dtype=np.float64)
+            sample_weight = check_array(sample_weight, "sample_weight", ndim=(0, 1))
             if sample_weight.ndim == 0:
                 sample_weight = np.full(len(X), sample_weight)
         self._weight: FloatArray | None = sample_weight
@@ -370,6 +375,7 @@ class ReplayKernelRidge(ReplayedRegression):
         )
 
     def _check_points(self, X: Any) -> FloatArray:
+        check_unconverted(X, "X")
         return np.asarray(validate_data(self, _dense(X), reset=False, dtype=np.float64))
 
     def _calibrate(self) -> Calibration:

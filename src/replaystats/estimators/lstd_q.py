@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import to_numpy
+from .._core.errors import renamed
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import as_columns
+from .._core.validation import as_columns, check_bool
 from ..basis import Basis, OneHot
 from ..data import Trajectories
 from ..data._flat import check_states
@@ -199,6 +200,7 @@ class LSTDQ(PolicyEvaluation):
         std : array of the same shape
             Only with ``return_std=True``.
         """
+        check_bool(return_std, "return_std")
         return self._answer(X, self._pairs(X, actions), return_std)
 
     def predict_members(self, X: ArrayLike, actions: ArrayLike | None = None) -> Any:
@@ -275,7 +277,8 @@ class LSTDQ(PolicyEvaluation):
 
     def _pairs(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray:
         check_is_fitted(self)
-        return self._features(X) if actions is None else self.features_.at(X, actions)
+        with renamed("states", "X"):
+            return self._features(X) if actions is None else self.features_.at(X, actions)
 
     def _pair_places(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray | None:
         """Return states, or states and continuous actions side by side, as the data are remembered."""

@@ -14,7 +14,7 @@ from .._core.config import budget_of_estimator
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_choice
+from .._core.validation import check_choice, check_instance
 from ..choosing.recommended import recommended_estimate
 from ..choosing.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
 from ..engine import make_executor, replicate
@@ -302,6 +302,7 @@ class ReplayedMoments(Replayed):
         Interval
             Of ``predict(X) - other.predict(X)``.
         """
+        check_instance(other, "other", ReplayedMoments, "It is another fitted model of the same data.")
         asked, of_other = self._question(X), other._question(X)
         interval = self.estimate_.compare(other.estimate_, asked, of_other, confidence_level=confidence_level)
         return interval.map(lambda end: like(end, X))

@@ -141,7 +141,7 @@ class PolicyEvaluation(ReplayedMoments):
             the plug-in, or of the mean, median or debiased average of the subsets, whichever has the smallest
             predicted error for this question; `method` and `why` say which and why.
         """
-        features = mean_features(self._question(start_states), weights)
+        features = mean_features(self._question(start_states, "start_states"), weights)
         estimate = self.estimate_
         if self.average == AUTO:
             estimate = estimate.best(features)
@@ -282,6 +282,8 @@ def discount_horizon(data: Trajectories, discount: DiscountLike, discount_rate: 
 
 def mean_features(features: FloatArray, weights: ArrayLike | None) -> FloatArray:
     """Return the weighted mean of rows (m, q) as one row (1, q)."""
+    if len(features) == 0:
+        raise ValueError(must_be("start_states", "non-empty", "none"))
     if weights is not None:
         weights = check_array(weights, "weights", ndim=1)
         check_length(len(weights), len(features), "weights", "start_states")

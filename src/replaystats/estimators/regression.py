@@ -13,6 +13,7 @@ from .._core.arrays import take_rows
 from .._core.config import config_context
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import FloatArray, IntArray
+from .._core.validation import check_array, check_bool, check_instance, check_real, check_unconverted
 from ..choosing.sizes import grow_resamples
 from ..engine.members import Members
 from ..estimate import Estimate, average
@@ -97,11 +98,32 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         it, the delete-d jackknife, an upper bound, takes its place (``estimate_.variance(X).bounded`` says
         where); a warning says so if that is most points, and subsets are too few.
         """
+        check_bool(return_std, "return_std")
+        check_bool(return_interval, "return_interval")
+        check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
         found = self._answer(X, self._question(X), return_std)
         if not return_interval:
             return found
         bounds = self.predict_interval(X, confidence_level)
         return (*found, *bounds) if return_std else (found, *bounds)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R^2 of the combined prediction on other rows, weighted if asked: scikit-learn's score.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, p)
+        y : array-like of shape (m,) or (m, n_outputs)
+        sample_weight : array-like of shape (m,), optional
+
+        Returns
+        -------
+        float
+        """
+        check_unconverted(y, "y")
+        if sample_weight is not None:
+            sample_weight = check_array(sample_weight, "sample_weight", ndim=1)
+        return float(super().score(X, y, sample_weight))
 
     def jackknife(self, X: Any) -> ReplayVariance:
         """Return the parts of the variance of the mean prediction at X.
@@ -170,6 +192,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
             return make_plan(
                 n, statistic=statistic, subsample_size=subsample_size, n_resamples=n_resamples, rng=rng
             )
+        check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
         if plan.n_observations != n:
             rule = f"made for the {n} rows of `X`"
             raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))

@@ -16,7 +16,7 @@ from .._core.config import budget_of_estimator
 from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import FloatArray
-from .._core.validation import check_length, resolve_subsample_size
+from .._core.validation import check_length, check_unconverted, resolve_subsample_size
 from ..choosing.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
 from ..choosing.sizes import FIRST_RESAMPLES
 from ..engine.learner import LearnerReplicates, replicate_learner
@@ -223,17 +223,20 @@ class ReplayRegressor(ReplayedRegression):
         return np.asarray(self.plug_in_.predict(asked))
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, Any]:
+        check_unconverted(y, "y")
         if hasattr(X, "iloc"):  # a frame stays one: the members may select its columns by name
             y = validate_data(self, y=y, multi_output=True)
             validate_data(self, X, skip_check_array=True)  # last: it sets the names of the columns
             check_length(len(y), len(X), "y", "X")
             return X, y
+        check_unconverted(X, "X", text=True)
         return validate_data(self, X, y, multi_output=True, **self._array_checks())  # type: ignore[no-any-return]
 
     def _check_points(self, X: Any) -> Any:
         if hasattr(X, "iloc"):
             validate_data(self, X, reset=False, skip_check_array=True)
             return X
+        check_unconverted(X, "X", text=True)
         return validate_data(self, X, reset=False, **self._array_checks())
 
     def _array_checks(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from array_api_compat import array_namespace
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_int
+from .._core.validation import check_array, check_int, check_real
 from ..plans import ResamplingPlan
 from .covariance import variance_at
 
@@ -101,6 +101,7 @@ class ReplayVariance:
 
         Where noise hides the sampling part, nothing can be said: four times the present number.
         """
+        share = check_real(share, "share", low=0.0, high=1.0, closed="neither")
         noise, sampling = self._sums()
         if noise == 0:
             return self.n_used

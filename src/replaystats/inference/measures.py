@@ -51,10 +51,15 @@ def predicted_gain(validity: Validity, X: FloatArray | None) -> Gain | None:
     bias = np.square(replay_bias(validity, X)).sum()
     plain_bias = validity.replicates.plan.design.bias_share**2 * bias
     return Gain(
-        variance_ratio=float(replayed_sum / plain_sum),
-        error_ratio=float((replayed_sum + bias) / (plain_sum + plain_bias)),
+        variance_ratio=_ratio(replayed_sum, plain_sum),
+        error_ratio=_ratio(replayed_sum + bias, plain_sum + plain_bias),
         plug_in_variance=plug_in_variance,
     )
+
+
+def _ratio(replayed: float, plain: float) -> float:
+    """Return their ratio; one where the plug-in has no error, so that there is none to take off."""
+    return float(replayed / plain) if plain > 0.0 else 1.0
 
 
 def replay_bias(validity: Validity, X: FloatArray | None) -> FloatArray:

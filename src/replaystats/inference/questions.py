@@ -8,6 +8,7 @@ of values, and the range itself is the last resort. No row decides for another, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,11 +61,15 @@ class Setting:
         """Return the setting with the bounds that a user gave."""
         if value_range is None:
             return self
-        try:
-            low, high = (float(bound) for bound in value_range)
-        except (TypeError, ValueError):
-            rule = "a pair (low, high) of numbers"
-            raise TypeError(must_be("value_range", rule, repr(value_range))) from None
+        rule = "a pair (low, high) of numbers, low below high"
+        ordered = isinstance(value_range, (Sequence, np.ndarray)) and not isinstance(
+            value_range, (str, bytes)
+        )
+        if not ordered or len(value_range) != 2:
+            raise TypeError(must_be("value_range", rule, repr(value_range)))
+        low, high = (check_real(bound, "value_range") for bound in value_range)
+        if not low <= high:
+            raise ValueError(must_be("value_range", rule, repr(value_range)))
         if self.value_range is None:
             hint = "Bounds of values need features whose values they bound: use LSTD, LSTDQ or PhiBE."
             raise ValueError(must_be("value_range", "None here", repr(value_range), hint))

@@ -205,7 +205,7 @@ def replay_variance(
 def _checked_arrays(
     values: Any, failed: BoolArray | None, overlaps: FloatArray | None, reference: Any, n_resamples: int
 ) -> tuple[Any, BoolArray | None, FloatArray | None]:
-    """Return the arrays as such; failed members may hold anything, so that values are not looked at."""
+    """Return the arrays as such; failed members may hold anything."""
     values = values if is_foreign(values) else as_array(values, "values")
     if values.ndim not in (2, 3):
         raise ValueError(must_be("values", "an array (B, m) or (B, m, n_outputs)", f"shape {values.shape}"))
@@ -214,6 +214,13 @@ def _checked_arrays(
         if failed.dtype != np.bool_ or failed.shape != (n_resamples,):
             got = f"{failed.dtype} of shape {failed.shape}"
             raise ValueError(must_be("failed", f"booleans of shape ({n_resamples},)", got))
+    if not is_foreign(values):
+        if values.dtype.kind not in "fiu":
+            raise TypeError(must_be("values", "real numbers", f"dtype {values.dtype}"))
+        used = values if failed is None or len(failed) != len(values) else values[~failed]
+        if not np.isfinite(used).all():
+            hint = "Say which members have no answer: `failed`."
+            raise ValueError(must_be("values", "finite", "NaN or infinity", hint))
     if overlaps is not None:
         overlaps = check_array(overlaps, "overlaps", ndim=2, hint="Use subset_overlaps(plan).")
         if overlaps.shape != (n_resamples, n_resamples):

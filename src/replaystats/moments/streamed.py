@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.exact import ExactGrid, column_maxima
 from .._core.typing import FloatArray, IntArray
-from .._core.validation import check_instance
+from .._core.validation import check_instance, check_path
 from ..data.blocks import Block, PartitionError, RowBlocks, block_size, take_rows
 from .factored import FactoredMoments, HeldMoments
 from .record import Moments
@@ -64,10 +63,17 @@ class StreamedMoments:
         checkpoint: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> None:
+        if isinstance(source, type) or not all(
+            hasattr(source, each) for each in ("lengths", "load", "label")
+        ):
+            hint = "For example rs.ArrayBlocks or rs.ParquetBlocks."
+            raise TypeError(must_be("source", "blocks of rows", type(source).__name__, hint))
+        if not callable(function):
+            raise TypeError(must_be("function", "a function of a block", type(function).__name__))
         self.source = source
         self.function = function
         self.options = options
-        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.checkpoint = None if checkpoint is None else check_path(checkpoint, "checkpoint", kind="folder")
         self.starts: IntArray = np.concatenate([[0], np.cumsum(source.lengths, dtype=np.int64)])
         self.weights: FloatArray | None = None
         self._maxima: FloatArray | None = None
@@ -239,11 +245,15 @@ class StreamedMoments:
 
     def _moments(self, loaded: Block, part: slice, block: int) -> Moments:
         try:
-            moments = self.function(take_rows(loaded, part), **self.options)
+            moments: Any = self.function(take_rows(loaded, part), **self.options)
         except Exception as error:
             label = self.source.label(block)
             raise PartitionError(f"Partition {label} has no moments: {_one_line(error)}") from error
-        return moments.multiply_out() if isinstance(moments, FactoredMoments) else moments
+        if not isinstance(moments, (Moments, FactoredMoments)):
+            rule = "a function of a block that returns moments"
+            raise TypeError(must_be("function", rule, f"{type(moments).__name__} from it"))
+        held: Moments = moments.multiply_out() if isinstance(moments, FactoredMoments) else moments
+        return held
 
     def __len__(self) -> int:
         return self.n_observations

@@ -177,7 +177,7 @@ def plan_from_indices(
     """
     n = check_int(n_observations, "n_observations")
     subsets = as_array(indices, "indices")
-    if subsets.ndim != 2 or subsets.size == 0 or not np.issubdtype(subsets.dtype, np.integer):
+    if subsets.ndim != 2 or subsets.size == 0 or subsets.dtype.kind not in "iu":
         got = f"shape {subsets.shape} of {subsets.dtype}"
         raise ValueError(must_be("indices", "a 2-D array of int, one subset a row", got))
     if subsets.min() < 0 or subsets.max() >= n:

@@ -17,7 +17,7 @@ import numpy as np
 from .._core.arrays import like
 from .._core.random import stream
 from .._core.typing import FloatArray, IntArray
-from .._core.validation import check_int
+from .._core.validation import check_int, check_memory
 from .design import Design
 from .hypergeometric import LARGEST_POPULATION, split_without_replacement
 from .tiles import (
@@ -126,7 +126,8 @@ class ResamplingPlan(ABC):
         array([[0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
                [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]])
         """
-        stop = self.n_resamples if stop is None else min(stop, self.n_resamples)
+        start = check_int(start, "start", low=0)
+        stop = self.n_resamples if stop is None else min(check_int(stop, "stop", low=0), self.n_resamples)
         if stop <= start:
             return np.empty((0, self.subsample_size), dtype=np.intp)
         tiles = range(start // TILE_SUBSETS, -(-stop // TILE_SUBSETS))
@@ -145,7 +146,9 @@ class ResamplingPlan(ABC):
         """Return the plan with `n_more` further subsets; the first ones stay as they are."""
         if self.seed is None:
             raise ValueError("`extend` must be called on a drawn plan; got one with given subsets.")
-        return replace(self, n_resamples=self.n_resamples + check_int(n_more, "n_more"))
+        n_more = check_int(n_more, "n_more")
+        check_memory(float(n_more), "n_more", n_more, "A few hundred subsets are usual.")
+        return replace(self, n_resamples=self.n_resamples + n_more)
 
     def alternative(self, attempt: int) -> Self:
         """Return an independent plan of the same shape: where subset b has to be drawn again."""

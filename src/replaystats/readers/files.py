@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import must_be, require_extra
-from .._core.validation import check_choice
+from .._core.validation import check_choice, check_path, check_real, check_text
 from ..data.trajectories import Trajectories
 from ._columns import no_such_name
 from ._rows import Rows, close_episodes
@@ -82,6 +82,8 @@ def read_npz(
     ...     read_npz(path, dt=0.1)
     Trajectories(5 x 3 steps, d=1, rewards, dt=0.1)
     """
+    path = check_path(path, "path", exists=True)
+    check_choice(gaps, "gaps", ("raise", "cut"))
     if offsets is not None and next_states is not None:
         raise ValueError(must_be("offsets", "None when `next_states` is given", repr(offsets)))
     wanted = {
@@ -95,7 +97,7 @@ def read_npz(
         "dt": dt if isinstance(dt, str) else None,
         "behavior_probability": behavior_probability,
     }
-    arrays = _load(path, {role: name for role, name in wanted.items() if name is not None})
+    arrays = _load(path, _named(wanted))
     if dt is not None and not isinstance(dt, str):
         arrays["dt"] = np.asarray(dt)
     arrays.setdefault("terminated", False)  # terminated=None says so
@@ -166,7 +168,10 @@ def read_hdf5(
         "next_states": next_states,
         "behavior_probability": behavior_probability,
     }
-    arrays = _load_hdf5(path, {role: name for role, name in names.items() if name is not None})
+    if final_states is not None:
+        check_choice(final_states, "final_states", ("repeat", "drop"))
+    dt = None if dt is None else check_real(dt, "dt", low=0.0, closed="neither")
+    arrays = _load_hdf5(check_path(path, "path", exists=True), _named(names))
     rows = as_rows(arrays.pop("states"))
     ends = {
         role: np.asarray(arrays.pop(role, np.zeros(len(rows)))) != 0 for role in ("terminated", "truncated")
@@ -201,14 +206,12 @@ def read_hdf5(
         ids=np.arange(n),
         behavior_probability=arrays.get("behavior_probability"),
     )
-    data = close_episodes(runs, check_choice(final_states or "repeat", "final_states", ("repeat", "drop")))
+    data = close_episodes(runs, final_states or "repeat")
     return settle_time_limit(data, time_limit, told=told)
 
 
 def _load_hdf5(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, Any]:
     h5py = require_extra("h5py", extra="rl", purpose="Reading HDF5")
-    if not Path(path).exists():
-        raise FileNotFoundError(must_be("path", "an existing file", f'"{path}"'))
     try:
         with h5py.File(path, "r") as file:
             found: list[str] = []
@@ -221,6 +224,14 @@ def _load_hdf5(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, A
     except OSError as error:
         got = f'"{path}", which is none or is damaged'
         raise ValueError(must_be("path", "an HDF5 file", got)) from error
+
+
+def _named(wanted: dict[str, str | None]) -> dict[str, str]:
+    """Return the roles that have a name in the file; states always have one."""
+    for role, name in wanted.items():
+        if name is not None or role == "states":
+            check_text(name, role)
+    return {role: name for role, name in wanted.items() if name is not None}
 
 
 @contextmanager

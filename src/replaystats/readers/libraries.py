@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core.errors import must_be, require_extra
 from .._core.typing import ArrayLike, BoolArray, IntArray
-from .._core.validation import check_array, check_bool, check_choice
+from .._core.validation import check_array, check_bool, check_choice, check_real, check_text
 from ..data._flat import flatten_steps, offsets_of
 from ..data.trajectories import Trajectories
 from ._columns import no_such_name
@@ -64,7 +64,13 @@ def from_minari(
     """
     if isinstance(dataset, str):
         minari = require_extra("minari", extra="rl", purpose="Reading a Minari data set")
-        dataset = minari.load_dataset(dataset)
+        try:
+            dataset = minari.load_dataset(dataset)
+        except (OSError, ValueError) as error:
+            rule, hint = "the id of a data set on this machine", "minari.download_dataset(id) brings it."
+            raise ValueError(must_be("dataset", rule, f'"{dataset}"', hint)) from error
+    if isinstance(dataset, type):
+        raise TypeError(must_be("dataset", "a Minari data set or its id", f"the class {dataset.__name__}"))
     if not hasattr(dataset, "iterate_episodes"):
         require_parts(dataset, ("__iter__",), "dataset", "a Minari data set, its id, or a list of episodes")
     record = _non_empty(dataset.iterate_episodes() if hasattr(dataset, "iterate_episodes") else dataset)
@@ -131,6 +137,7 @@ def from_d3rlpy(
     >>> from_d3rlpy(dataset, final_states="repeat")  # doctest: +SKIP
     """
     require_parts(dataset, ("episodes",), "dataset", "a data set of d3rlpy")
+    dt = None if dt is None else check_real(dt, "dt", low=0.0, closed="neither")
     record = _non_empty(dataset.episodes)
     states = np.concatenate([side_by_side(episode.observations) for episode in record])
     n_rows = np.array([len(episode.rewards) for episode in record])
@@ -158,12 +165,11 @@ def from_d3rlpy(
         ids=np.arange(n),
         behavior_probability=None
         if behavior_probability is None
-        else flatten_steps(list(behavior_probability), "behavior_probability", n_rows),
+        else flatten_steps(_listed(behavior_probability), "behavior_probability", n_rows),
     )
     if final_states is None or isinstance(final_states, str):
-        return close_episodes(
-            rows, check_choice(final_states or "repeat", "final_states", ("repeat", "drop"))
-        )
+        chosen = "repeat" if final_states is None else final_states
+        return close_episodes(rows, check_choice(chosen, "final_states", ("repeat", "drop")))
     given = check_array(final_states, "final_states", ndim=2)
     if given.shape != (n, states.shape[1]):
         rule = f"of shape (n, d) = {(n, states.shape[1])}"
@@ -171,10 +177,21 @@ def from_d3rlpy(
     return close_episodes(rows, given)
 
 
+def _listed(arrays: Any) -> list[Any]:
+    if isinstance(arrays, (str, bytes)) or not hasattr(arrays, "__iter__") or isinstance(arrays, type):
+        rule = "a list of arrays, one for each episode"
+        raise TypeError(must_be("behavior_probability", rule, type(arrays).__name__))
+    return list(arrays)
+
+
 def pick(observations: Any, key: str | None) -> Any:
     """Return the entry `key` of dictionary observations, or the observations if none is named."""
-    if key is None or not isinstance(observations, Mapping):
+    if key is None:
         return observations
+    check_text(key, "observation")
+    if not isinstance(observations, Mapping):
+        rule = "None where observations are arrays, which have no entries"
+        raise ValueError(must_be("observation", rule, repr(key)))
     if key not in observations:
         raise no_such_name("observation", "an entry of the observations", key, observations)
     return observations[key]
@@ -183,6 +200,7 @@ def pick(observations: Any, key: str | None) -> Any:
 def _of_steps(episode: Any, name: str) -> np.ndarray:
     """Return an entry of an episode's infos, one per step; Minari also records one at the reset."""
     infos = episode.infos or {}
+    check_text(name, "behavior_probability")
     if name not in infos:
         raise no_such_name("behavior_probability", "an entry of the infos", name, infos)
     return np.ravel(infos[name])[-len(episode.rewards) :]
@@ -276,6 +294,12 @@ def from_sb3(
     if not buffer.full and buffer.pos == 0:
         raise ValueError(must_be("buffer", "a buffer with steps in it", "an empty one"))
     size = len(buffer.rewards)
+    if behavior_probability is not None:
+        behavior_probability = check_array(behavior_probability, "behavior_probability", ndim=(1, 2))
+        if behavior_probability.shape[0] != size:
+            rule = f"as long as the arrays of the buffer ({size})"
+            raise ValueError(must_be("behavior_probability", rule, behavior_probability.shape))
+        behavior_probability = behavior_probability.reshape(size, -1)
     rows = (np.arange(size) + buffer.pos) % size if buffer.full else np.arange(buffer.pos)
 
     def flat(values: Any) -> np.ndarray:
@@ -338,6 +362,14 @@ def from_torchrl(
     """
     if not (hasattr(data, "batch_size") and hasattr(data, "keys")):
         require_parts(data, ("__getitem__", "_writer"), "data", "a TensorDict or a replay buffer of TorchRL")
+    for name, given in (
+        ("observation", observation),
+        ("action", action),
+        ("log_probability", log_probability),
+    ):
+        whole = given is None and name != "observation"
+        if not whole and not isinstance(given, str) and not _is_nested_key(given):
+            raise TypeError(must_be(name, "the name of an entry, or a tuple of names", repr(given)))
     steps = data if hasattr(data, "batch_size") and hasattr(data, "keys") else data[:]
     shape = tuple(steps.batch_size)
     if not shape or 0 in shape:
@@ -379,6 +411,10 @@ def from_torchrl(
         gaps=gaps,
         time_limit=None,
     )
+
+
+def _is_nested_key(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) > 0 and all(isinstance(part, str) for part in given)
 
 
 def _has(steps: Any, key: str | tuple[str, ...]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import FloatArray
-from .._core.validation import check_int, check_real
+from .._core.validation import check_int, check_memory, check_real
 from ..data._flat import offsets_of
 from ..data.trajectories import Trajectories
 from .flat import as_rows, from_flat, require_parts, side_by_side
@@ -68,6 +68,11 @@ def rollout(
     require_parts(env, ("reset", "step"), "env", "a Gymnasium environment")
     require_parts(policy, ("__call__",), "policy", "a function of the observation")
     n_episodes = check_int(n_episodes, "n_episodes")
+    check_memory(float(n_episodes), "n_episodes", n_episodes)
+    seed = None if seed is None else check_int(seed, "seed", low=0)
+    if behavior_probability is not None:
+        parts = ("__call__",)
+        require_parts(behavior_probability, parts, "behavior_probability", "a function of state and action")
     dt = find_dt(env) if dt is None else check_real(dt, "dt", low=0.0, closed="neither")
     if hasattr(env, "num_envs"):
         if max_steps is not None:

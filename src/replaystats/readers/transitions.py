@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.arrays import as_array
-from .._core.errors import must_be
+from .._core.errors import must_be, renamed
 from .._core.typing import ArrayLike, BoolArray, IntArray
 from .._core.validation import as_columns, check_choice, check_known, check_length
 from ..data._flat import check_flags, check_states, offsets_of
@@ -188,18 +188,19 @@ def from_vector(
     ends = flat(ended, "terminated")
     assert here is not None
     assert there is not None
-    return from_transitions(
-        here,
-        there,
-        flat(rewards, "rewards"),
-        flat(actions, "actions"),
-        ends,
-        flat(cut, "truncated"),
-        episode=np.repeat(np.arange(done.shape[1]), len(done))[real_by_copy],
-        dt=dt,
-        behavior_probability=flat(behavior_probability, "behavior_probability"),
-        time_limit=None,
-    )
+    with renamed("states", "observations"):
+        return from_transitions(
+            here,
+            there,
+            flat(rewards, "rewards"),
+            flat(actions, "actions"),
+            ends,
+            flat(cut, "truncated"),
+            episode=np.repeat(np.arange(done.shape[1]), len(done))[real_by_copy],
+            dt=dt,
+            behavior_probability=flat(behavior_probability, "behavior_probability"),
+            time_limit=None,
+        )
 
 
 def _changes(episode: ArrayLike | None, n_rows: int) -> BoolArray:

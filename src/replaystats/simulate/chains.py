@@ -149,6 +149,7 @@ class FiniteChain:
         It starts in the last state, and V(s) = -2 s without discounting.
         """
         S = check_int(n_states, "n_states", low=3)
+        check_memory(float(S) ** 2, "n_states", S)
         P = np.zeros((S, S))
         P[0, 0] = P[1, 0] = 1.0
         for s in range(2, S):
@@ -173,6 +174,7 @@ class FiniteChain:
         differences even along one chain. With "out_of_span", 1 in state 0 and 0 elsewhere, neither holds.
         """
         S = check_int(n_states, "n_states", low=3)
+        check_memory(float(S) ** 2, "n_states", S)
         check_choice(reward, "reward", ("in_span", "out_of_span"))
         check_real(up, "up", low=0.0, high=1.0)
         check_real(down, "down", low=0.0, high=1.0 - up)
@@ -188,6 +190,7 @@ class FiniteChain:
     ) -> Self:
         """Return a random chain: `branching` successors a state, with Dirichlet(1) odds; rewards N(0, 1)."""
         S = check_int(n_states, "n_states", low=2)
+        check_memory(float(S) ** 2, "n_states", S)
         branching = check_int(branching, "branching", high=S)
         generator = as_generator(rng)
         P = np.zeros((S, S))

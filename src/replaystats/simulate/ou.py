@@ -62,6 +62,7 @@ class OrnsteinUhlenbeck(Diffusion):
 
     def moments(self, states: ArrayLike, time: float) -> tuple[FloatArray, float]:
         """Return the mean (m,) and the variance of the state a `time` later, given `states` (m,) now."""
+        time = check_real(time, "time", low=0.0)
         mean = self._points(states)[:, 0] * math.exp(self.drift * time)
         return mean, self.diffusion**2 * time * float(exprel(2.0 * self.drift * time))
 

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from replaystats.toolkit import check_choice, check_int, must_be
+from replaystats.toolkit import check_choice, check_int, check_memory, describe, must_be
 
 from ..cells import Cell, cell_stream, expand_grid
 from .sources import Source, find, make_source
@@ -102,8 +102,13 @@ def define(
     """Check a study and lay out its cells; see `replaystats.study`."""
     check_int(repetitions, "repetitions", low=2, hint="A variance needs at least two.")
     check_int(seed, "seed", low=0)
+    for label, given in (("estimators", estimators), ("grid", grid)):
+        if not isinstance(given, Mapping):
+            raise TypeError(must_be(label, "a mapping", type(given).__name__))
     if not estimators:
         raise ValueError(must_be("estimators", "a mapping with at least one estimator", "none"))
+    if not isinstance(published, (list, tuple)) or not all(isinstance(one, Mapping) for one in published):
+        raise TypeError(must_be("published", "a sequence of mappings", type(published).__name__))
     for key, estimator in estimators.items():
         if not (callable(estimator) or (hasattr(estimator, "fit") and hasattr(estimator, "predict"))):
             rule = "objects with fit and predict, or functions"
@@ -113,9 +118,12 @@ def define(
     cells = expand_grid(name, {key: _sequence(values) for key, values in grid.items()})
     for cell in cells:
         check_int(cell["n"], "n", low=2)
+    largest = max(float(repetitions) * len(estimators) * len(source.truth), float(repetitions))
+    check_memory(largest, "repetitions", repetitions, "Fifty are usual.")
     given, families = _names_of_results(estimators, gives or {})
-    identified = {key: _identity(estimator) for key, estimator in estimators.items()}
-    text = json.dumps([identity, identified, arguments or {}, given, fresh_data], default=str, sort_keys=True)
+    # Points, truth and the function that draws decide the numbers as much as the estimators do.
+    identified = [identity, describe(source), {key: describe(each) for key, each in estimators.items()}]
+    text = json.dumps([*identified, arguments or {}, given, fresh_data], default=str, sort_keys=True)
     return Definition(
         title=title,
         source=source,
@@ -255,17 +263,6 @@ def formula(text: str, names: Mapping[str, Any]) -> Any:
 
 def _sequence(values: Any) -> Sequence[Any]:
     return values if isinstance(values, (list, tuple)) else [values]
-
-
-def _identity(estimator: Any) -> str:
-    """Return what tells an estimator from another: class and parameters, or a function's name and source."""
-    if hasattr(estimator, "get_params") and not isinstance(estimator, type):
-        return repr((type(estimator).__qualname__, sorted(estimator.get_params().items(), key=str)))
-    name = f"{getattr(estimator, '__module__', '')}.{getattr(estimator, '__qualname__', type(estimator))}"
-    try:
-        return name + inspect.getsource(estimator)
-    except (OSError, TypeError):
-        return name
 
 
 def _needs_nothing(made: type) -> bool:

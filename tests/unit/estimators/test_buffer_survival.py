@@ -149,7 +149,7 @@ class TestCopies:
             ReplayBuffer.load(tmp_path / "b.npz")
 
     def test_a_file_that_was_meddled_with_is_named(self, tmp_path):
-        buffer = ReplayBuffer(10, prioritised=True, random_state=0)
+        buffer = ReplayBuffer(10, prioritized=True, random_state=0)
         buffer.extend(rs.Moments(np.arange(1.0, 6.0), np.ones(5)))
         buffer.save(tmp_path / "good.npz")
         with np.load(tmp_path / "good.npz") as file:

@@ -1,0 +1,272 @@
+"""Methods of public objects with arguments that work, so that one of them at a time can be spoilt.
+
+What can be called on an object is as public as the function that made it. Methods through which the parts of
+the library speak to each other, with arrays that were checked before, are listed in `INNER`.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+import replaystats as rs
+from attack.stand_ins import FOLDER
+from attack.targets import (
+    BASIS,
+    LOG,
+    MOMENTS,
+    PATHS,
+    PLAN,
+    REPLICATES,
+    TARGETS,
+    Target,
+    X,
+    Y,
+    public_callables,
+)
+
+STATES = np.array([[0.0], [0.5], [1.0]])
+ESTIMATE = rs.average(REPLICATES)
+FITTED = {name: TARGETS[name]() for name in ("LSTD", "PhiBE", "LSTDQ", "LSPI", "MomentRatio")}
+REGRESSORS = {
+    "ReplayKernelRidge": TARGETS["ReplayKernelRidge"](oob_score=True),
+    "ReplayRegressor": TARGETS["ReplayRegressor"](oob_score=True),
+}
+
+
+def method(make: Callable[[], Any], name: str, **good: Any) -> Target:
+    """Return the target that calls a method of a fresh object."""
+
+    def call(**arguments: Any) -> Any:
+        return getattr(make(), name)(**arguments)
+
+    call.__signature__ = inspect.signature(getattr(make(), name))  # type: ignore[attr-defined]
+    return Target(call, good)
+
+
+def _makes(made: Any, name: str) -> Callable[[], Any]:
+    """Return what gives the object, or copies of it where the method changes it."""
+    if name in ("fit", "partial_fit", "extend"):
+        return lambda: copy.deepcopy(made)
+    return lambda: made
+
+
+def _value_methods(name: str, data: rs.Trajectories) -> Iterator[tuple[str, Target]]:
+    """Methods of an estimator of a value function, or of a parameter."""
+    fitted = FITTED[name]
+    points = np.ones((2, 1)) if name == "MomentRatio" else STATES
+    given: dict[str, dict[str, Any]] = {
+        "fit": {"data": data},
+        "extend": {"n_more": 4},
+        **{
+            each: {"X": points}
+            for each in (
+                *("predict", "predict_members", "plug_in_predict", "confidence_interval", "confidence_band"),
+                "diagnose",
+            )
+        },
+    }
+    if hasattr(fitted, "compare"):
+        given["compare"] = {"X": points, "other": fitted}
+        given["partial_fit"] = {"data": data}
+    if hasattr(fitted, "policy_value"):
+        given["policy_value"] = {"start_states": points}
+    if hasattr(fitted, "score"):
+        given["score"] = {"data": data}
+    for each, good in given.items():
+        if hasattr(fitted, each):
+            yield f"{name}.{each}", method(_makes(fitted, each), each, **good)
+
+
+def _regression_methods(name: str) -> Iterator[tuple[str, Target]]:
+    fitted = REGRESSORS[name]
+    given: dict[str, dict[str, Any]] = {
+        "fit": {"X": X, "y": Y},
+        "score": {"X": X, "y": Y},
+        "extend": {"n_more": 4},
+        "interval_coverage": {},
+        **{
+            each: {"X": X[:3]}
+            for each in (
+                *("predict", "predict_members", "plug_in_predict", "confidence_interval", "predict_interval"),
+                *("diagnose", "jackknife"),
+            )
+        },
+    }
+    for each, good in given.items():
+        yield f"{name}.{each}", method(_makes(fitted, each), each, **good)
+
+
+def _buffer(**options: Any) -> rs.ReplayBuffer:
+    buffer = rs.ReplayBuffer(
+        100, lambda data: rs.lstd_moments(data, BASIS, discount=0.9), random_state=0, **options
+    )
+    buffer.add_episodes(PATHS)
+    return buffer
+
+
+def _journaled() -> type[rs.ReplayBuffer]:
+    """Return the class, beside the journal of a buffer that was closed."""
+    (FOLDER / "journal").unlink(missing_ok=True)
+    _buffer(journal=FOLDER / "journal").close()
+    return rs.ReplayBuffer
+
+
+PATHS.to_parquet(FOLDER / "paths.parquet")
+_buffer().save(FOLDER / "buffer.npz")
+STEP = {"states": np.zeros((3, 1)), "rewards": np.zeros(3), "next_states": np.ones((3, 1))}
+
+METHODS: dict[str, Target] = {
+    **dict(_value_methods("LSTD", PATHS)),
+    **dict(_value_methods("PhiBE", PATHS)),
+    **dict(_value_methods("LSTDQ", LOG)),
+    **dict(_value_methods("LSPI", LOG)),
+    **dict(_value_methods("MomentRatio", X)),  # type: ignore[arg-type]
+    **dict(_regression_methods("ReplayKernelRidge")),
+    **dict(_regression_methods("ReplayRegressor")),
+    **{
+        f"Estimate.{name}": method(lambda: ESTIMATE, name, **good)
+        for name, good in {
+            "predict": {"X": X[:3]},
+            "member_values": {"X": X[:3]},
+            "confidence_interval": {"X": X[:3]},
+            "confidence_band": {"X": X[:3]},
+            "variance": {"X": X[:3]},
+            "diagnose": {"X": X[:3]},
+            "best": {"X": X[:3]},
+            "compare": {"X": X[:3], "other": ESTIMATE},
+            "extend": {"n_more": 4},
+        }.items()
+    },
+    "Replicates.extend": method(lambda: REPLICATES, "extend", n_more=4),
+    "ResamplingPlan.extend": method(lambda: PLAN, "extend", n_more=4),
+    "ResamplingPlan.indices": method(lambda: PLAN, "indices", start=0, stop=2),
+    "ResamplingPlan.counts": method(lambda: PLAN, "counts", start=0, stop=2),
+    "ReplayBuffer.add": method(_buffer, "add", g=np.eye(2), f=np.ones(2)),
+    "ReplayBuffer.add_episodes": method(_buffer, "add_episodes", data=PATHS),
+    "ReplayBuffer.add_transition": method(
+        _buffer, "add_transition", state=[0.0], reward=1.0, next_state=[1.0]
+    ),
+    "ReplayBuffer.add_transitions": method(_buffer, "add_transitions", **STEP),
+    "ReplayBuffer.estimate": method(_buffer, "estimate", n_resamples=16, rng=0),
+    "ReplayBuffer.extend": method(_buffer, "extend", moments=rs.lstd_moments(PATHS, BASIS, discount=0.9)),
+    "ReplayBuffer.plug_in": method(_buffer, "plug_in"),
+    "ReplayBuffer.sample": method(_buffer, "sample", size=3),
+    "ReplayBuffer.set_priorities": method(
+        lambda: _buffer(prioritized=True), "set_priorities", slots=[0, 1], priorities=[1.0, 2.0]
+    ),
+    "ReplayBuffer.set_policy": method(
+        lambda: rs.ReplayBuffer(5, lambda data, policy: MOMENTS, policy=len), "set_policy", policy=len
+    ),
+    "ReplayBuffer.save": method(_buffer, "save", path="buffer.npz"),
+    "Trajectories.concatenate": method(lambda: PATHS, "concatenate", parts=[PATHS, PATHS]),
+    "Trajectories.from_parquet": method(lambda: PATHS, "from_parquet", path=FOLDER / "paths.parquet"),
+    "ReplayBuffer.load": method(_buffer, "load", path=FOLDER / "buffer.npz"),
+    "ReplayBuffer.recover": method(_journaled, "recover", path=FOLDER / "journal"),
+    "inference.ReplayVariance.n_resamples_for": method(
+        lambda: ESTIMATE.variance(X[:3]), "n_resamples_for", share=0.1
+    ),
+    "Trajectories.select": method(lambda: PATHS, "select", which=[0, 1]),
+    "Trajectories.split": method(lambda: PATHS, "split", n_steps=2),
+    "Trajectories.windows": method(lambda: PATHS, "windows", order=2),
+    "Trajectories.to_parquet": method(lambda: PATHS, "to_parquet", path="paths.parquet"),
+    **{
+        f"{name}.{each}": method(lambda basis=basis: basis, each, states=points, **more)
+        for name, basis, points in (
+            ("basis.Fourier", rs.basis.Fourier(1, dimension=2), X),
+            ("basis.Polynomial", rs.basis.Polynomial(2, dimension=2), X),
+            ("basis.RBF", rs.basis.RBF(4).fit(X, rng=0), X),
+            ("basis.RandomFourier", rs.basis.RandomFourier(4).fit(X, rng=0), X),
+            ("basis.Nystroem", rs.basis.Nystroem(4).fit(X, rng=0), X),
+            ("basis.Scaled", rs.basis.Scaled(rs.basis.Fourier(1, dimension=2)).fit(X), X),
+            ("basis.Standardized", rs.basis.Standardized(rs.basis.Fourier(1, dimension=2)).fit(X), X),
+        )
+        for each, more in {
+            "__call__": {},
+            "gradient": {},
+            "hessian": {},
+            "laplacian": {},
+            "directional": {"direction": np.ones((len(X), 2))},
+            "second_order": {"matrix": np.ones((len(X), 2, 2))},
+            "sparse": {},
+            "fit": {},
+        }.items()
+    },
+    **{
+        f"{name}.{each}": method(lambda basis=basis: basis, each, states=points)
+        for name, basis, points in (
+            ("basis.OneHot", rs.basis.OneHot(3), [[0], [2]]),
+            ("basis.Tabular", rs.basis.Tabular().fit([[0.0], [1.0]]), [[0.0], [1.0]]),
+            ("basis.TileCoding", rs.basis.TileCoding(2, 3, low=[-4.0] * 2, high=[4.0] * 2).fit(X), X),
+            ("basis.FunctionBasis", rs.basis.FunctionBasis(lambda s: s, 2).fit(X), X),
+            ("basis.Squashed", rs.basis.Squashed(rs.basis.Fourier(1, dimension=2)).fit(X), X),
+        )
+        for each in ("__call__", "sparse", "fit", *(("active",) if hasattr(basis, "active") else ()))
+    },
+    **{
+        f"simulate.{name}.{each}": method(getattr(rs.simulate, name), each, **good)
+        for name, places in (
+            *((name, [0.5]) for name in ("GeometricBrownian", "HermiteOU", "OrnsteinUhlenbeck")),
+            ("TorusBrownian", [0.5]),
+            ("LinearQuadratic", [[0.5, 0.5]]),
+        )
+        for each, good in {
+            "sample": {"n": 3, "n_steps": 2, "rng": 0},
+            "value": {"states": places},
+            "discrete_value": {"states": places},
+            "reward_rate": {"states": places},
+        }.items()
+    },
+    "simulate.OrnsteinUhlenbeck.moments": method(
+        rs.simulate.OrnsteinUhlenbeck, "moments", states=[0.5], time=1.0
+    ),
+    **{
+        f"simulate.FiniteChain.{each}": method(rs.simulate.FiniteChain.ring, each, **good)
+        for each, good in {
+            "boyan": {},
+            "random": {"rng": 0},
+            "ring": {},
+            "sample": {"n": 3, "n_steps": 2, "rng": 0},
+            "discrete_value": {"states": [0, 1]},
+        }.items()
+    },
+}
+
+# How the parts of the library speak to each other, or scikit-learn's own methods.
+INNER = {
+    *("from_rows", "residuals", "scaled", "stacked_rows", "unstack", "wrap", "steps_of", "sum_over"),
+    *("within", "linear", "linear_part", "mean", "values", "alternative", "counts_like", "draw"),
+    *("tile_subsets", "pieces", "remember", "rows_of", "surveyed_maxima", "components", "each", "joined"),
+    *("plus", "solve", "solve_full", "solve_subsets", "trace", "label", "load", "map", "plot"),
+    *("get_params", "set_params", "get_metadata_routing"),
+}
+# Without an object of their own: the class is the base of others, or made by hand nowhere.
+BASES = {"basis.Basis", "RowBlocks", "solvers.Solver", "inference.Diagnosis", "inference.Interval"}
+# Needs PyTorch: tests/unit/basis.
+BASES |= {"basis.Torch"}
+# Bases without derivatives refuse to be asked for them, whatever the states: tests/unit/basis.
+WITHOUT_DERIVATIVES = ("OneHot", "Tabular", "TileCoding", "FunctionBasis", "Squashed")
+DERIVATIVES = ("gradient", "hessian", "laplacian", "directional", "second_order")
+REFUSED = {f"basis.{name}.{each}" for name in WITHOUT_DERIVATIVES for each in DERIVATIVES}
+
+
+def public_methods() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Return every method of a public class that takes an argument, by its name under `replaystats`."""
+    for name, cls in public_callables().items():
+        if not inspect.isclass(cls) or issubclass(cls, BaseException) or name in BASES:
+            continue
+        for each in dir(cls):
+            inherited = issubclass(cls, BaseEstimator) and hasattr(BaseEstimator, each)
+            if (each.startswith("_") and each != "__call__") or inherited or each.endswith("_request"):
+                continue
+            static = inspect.getattr_static(cls, each)
+            if isinstance(static, property) or not callable(getattr(cls, each)):
+                continue
+            taken = [p for p in inspect.signature(getattr(cls, each)).parameters if p != "self"]
+            if taken:
+                yield f"{name}.{each}", getattr(cls, each)
