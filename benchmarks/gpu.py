@@ -1,4 +1,7 @@
-"""Timings on one GPU, sampling and inference included: ``python benchmarks/gpu.py OUT.json``.
+"""Timings on one GPU, sampling and inference included: ``python benchmarks/gpu.py OUT.json [FOLDER]``.
+
+FOLDER holds regression sets, NAME.data.csv.gz (the last column is the target), each with
+NAME.test_mask.csv.gz (a column of true and false for every split).
 
 Needs PyTorch with CUDA. Every figure is the minimum of three runs after one warm-up, by the wall clock with
 the device synchronised, and stands beside what the device could do at best.
@@ -18,8 +21,6 @@ import scipy
 import torch
 
 import replaystats as rs
-from replaystats.inference import replay_variance
-from replaystats.kernel.device import kernel_ridge_on_device
 from replaystats.solvers.direct import DEFAULT_RCOND, truncated_solve
 
 GRID = np.linspace(-np.pi, np.pi, 50)
@@ -173,16 +174,17 @@ def kernel_ridge(n=10**6, k=1000, n_resamples=1000, p=10, m=10**4):
 
     def fit():
         plan = rs.make_plan(n, statistic="U", subsample_size=k, n_resamples=n_resamples, rng=0)
+        model = rs.ReplayKernelRidge(0.1, gamma=0.5, standardize=None)
         with rs.config_context(device_memory_budget=2**34):
-            return kernel_ridge_on_device(X, y, plan, alpha=0.1, gamma=0.5)
+            return model.fit(X, y, plan=plan)
 
     def everything():
         model = fit()
-        members = model.values(points)[..., 0]
-        return members.mean(dim=0), torch.sqrt(replay_variance(members, model.plan).variance)
+        with rs.config_context(device_memory_budget=2**34):
+            return model.predict(points, return_std=True)
 
     fitting, model = seconds(fit)
-    collapsed, _ = seconds(lambda: model.mean(points))
+    collapsed, _ = seconds(lambda: model.predict(points))
     whole, (mean, error) = seconds(everything)
     truth = torch.sin(4 * points[:, 0]) * points[:, 1]
     return {
@@ -201,6 +203,60 @@ def kernel_ridge(n=10**6, k=1000, n_resamples=1000, p=10, m=10**4):
     }
 
 
+def uci(folder, splits=10):
+    """Every set as it comes, with intervals, beside the exact fit and leaves with the same widths."""
+    out = {}
+    for file in sorted(folder.glob("*.data.csv.gz")):
+        name = file.name.split(".")[0]
+        data = np.loadtxt(file, delimiter=",")
+        masks = np.loadtxt(folder / f"{name}.test_mask.csv.gz", delimiter=",", dtype=int) == 1
+        out[name] = [one_split(data, masks[:, split], split) for split in range(min(splits, masks.shape[1]))]
+        print(name, json.dumps(out[name][0]), flush=True)
+    return out
+
+
+def one_split(data, test, split):
+    """Return errors and times of one split, standardised on its training rows."""
+    train = data[~test]
+    centre, scale = train.mean(axis=0), train.std(axis=0)
+    scaled = (data - centre) / np.where(scale > 0, scale, 1.0)
+    X, y, points, wanted = (
+        torch.as_tensor(part, device="cuda")
+        for part in (scaled[~test, :-1], scaled[~test, -1], scaled[test, :-1], scaled[test, -1])
+    )
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    model = rs.ReplayKernelRidge(random_state=split).fit(X, y)
+    torch.cuda.synchronize()
+    fitted = time.perf_counter()
+    mean = model.predict(points)
+    torch.cuda.synchronize()
+    predicted = time.perf_counter()
+    low, high = model.predict_interval(points, 0.95)
+    torch.cuda.synchronize()
+    found = {
+        "n": len(X),
+        "fit_s": fitted - start,
+        "predict_s": predicted - fitted,
+        "intervals_s": time.perf_counter() - predicted,
+        "leaf_size": model.choices_["subsample_size"].value,
+        "rmse": rmse(mean, wanted),
+        "coverage_95": float(((low <= wanted) & (wanted <= high)).double().mean()),
+    }
+    fixed = {"alpha": model.alpha_, "gamma": model.gamma_, "method": "local", "random_state": split}
+    del model
+    for label, size, trees in (("exact", len(X), 1), ("leaves_200", 200, 8), ("leaves_1000", 1000, 4)):
+        other = rs.ReplayKernelRidge(**fixed, subsample_size=size, n_resamples=trees).fit(X, y)
+        found[f"rmse_{label}"] = rmse(other.predict(points), wanted)
+        del other
+    found["excess"] = found["rmse"] / min(value for key, value in found.items() if "rmse_" in key) - 1
+    return found
+
+
+def rmse(found, wanted):
+    return float(((found - wanted) ** 2).mean().sqrt())
+
+
 def main():
     workers = multiprocessing.get_context("fork").Pool()  # before the device is touched: forks cannot use it
     report = {
@@ -217,6 +273,8 @@ def main():
         "kernel_ridge": kernel_ridge(),
         "policy_grid": policy_grid(workers),
     }
+    if len(sys.argv) > 2:
+        report["uci"] = uci(Path(sys.argv[2]))
     text = json.dumps(report, indent=1)
     Path(sys.argv[1]).write_text(text + "\n", encoding="utf-8")
     report["policy_grid"].pop("cells")

@@ -8,8 +8,6 @@ from sklearn.linear_model import Ridge
 
 import replaystats as rs
 from replaystats._core.arrays import to_numpy
-from replaystats.inference import replay_variance
-from replaystats.kernel.device import kernel_ridge_on_device
 from replaystats.plans.counter import mixed
 
 ROUNDING = 1e-11
@@ -124,47 +122,6 @@ def test_estimators_answer_in_the_kind_they_are_asked(xp):
     assert type(low) is type(high) is type(values)
 
 
-def test_kernel_ridge_and_its_standard_error(xp):
-    if not hasattr(xp.module, "bincount"):
-        pytest.skip("bincount is not in the array API standard")
-    X, y = rs.simulate.two_bumps(300, rng=0)
-    points = rs.simulate.two_bumps(40, rng=1)[0]
-    for statistic in ("U", "V"):
-        plan = rs.make_plan(300, statistic=statistic, subsample_size=30, n_resamples=150, rng=0)
-        host = rs.ReplayKernelRidge(alpha=0.1, gamma=2.0, standardize=None).fit(X, y, plan=plan)
-        with rs.config_context(device_memory_budget=2**20):
-            fit = kernel_ridge_on_device(xp.asarray(X), xp.asarray(y), plan, alpha=0.1, gamma=2.0)
-        there = xp.asarray(points)
-        mean, members = fit.mean(there)[:, 0], fit.values(there)[..., 0]
-        np.testing.assert_allclose(to_numpy(mean), host.predict(points), atol=ROUNDING)
-        np.testing.assert_allclose(to_numpy(members), host.predict_members(points), atol=ROUNDING)
-        expected = replay_variance(host.predict_members(points), plan)
-        found = replay_variance(members, plan)
-        assert type(found.variance) is type(members)
-        np.testing.assert_allclose(to_numpy(found.variance), expected.variance, rtol=1e-9)
-
-
-def test_fits_on_a_device_are_members_like_others(xp):
-    if not hasattr(xp.module, "bincount"):
-        pytest.skip("bincount is not in the array API standard")
-    X, y = rs.simulate.two_bumps(100, rng=0)
-    points = xp.asarray(X[:5])
-    plan = rs.make_plan(100, subsample_size=20, n_resamples=60, rng=0)
-    options = {"alpha": 0.1, "gamma": 2.0}
-    whole = kernel_ridge_on_device(xp.asarray(X), xp.asarray(y), plan, **options)
-    few = rs.make_plan(100, subsample_size=20, n_resamples=40, rng=0)
-    extended = kernel_ridge_on_device(xp.asarray(X), xp.asarray(y), few, **options).extend(20)
-    np.testing.assert_allclose(
-        to_numpy(extended.values(points)), to_numpy(whole.values(points)), atol=ROUNDING
-    )
-    estimate = rs.average(whole, scalar=True)
-    value, error = estimate.predict(points, return_std=True)
-    host = rs.ReplayKernelRidge(0.1, gamma=2.0, standardize=None, average="mean").fit(X, y, plan=plan)
-    expected, expected_error = host.predict(X[:5], return_std=True)
-    np.testing.assert_allclose(to_numpy(value), expected, atol=ROUNDING)
-    np.testing.assert_allclose(to_numpy(error), expected_error, rtol=1e-6)
-
-
 def test_regressors_answer_in_the_kind_they_are_asked(xp):
     X, y = rs.simulate.two_bumps(80, rng=0)
     options = {"subsample_size": 20, "n_resamples": 30, "random_state": 0}
@@ -185,9 +142,10 @@ def test_float32_is_kept_and_coarse_penalties_are_named():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     X, y = (torch.asarray(a, dtype=torch.float32) for a in rs.simulate.two_bumps(200, rng=0))
     plan = rs.make_plan(200, subsample_size=50, n_resamples=20, rng=0)
-    assert kernel_ridge_on_device(X, y, plan, alpha=0.1).dual.dtype == torch.float32
+    model = rs.ReplayKernelRidge(0.1, gamma=0.5).fit(X, y, plan=plan)
+    assert model.estimate_.members.dual.dtype == torch.float32
     with pytest.warns(rs.ReplayWarning, match="float32 leaves dual coefficients with a relative error"):
-        kernel_ridge_on_device(X, y, plan, alpha=1e-5)
+        rs.ReplayKernelRidge(1e-5, gamma=0.5).fit(X, y, plan=plan)
     g = torch.ones((50, 1, 1), dtype=torch.float32)
     estimate = rs.plug_in(rs.Moments(g, torch.arange(50, dtype=torch.float32)[:, None]))
     assert estimate.theta.dtype == torch.float32

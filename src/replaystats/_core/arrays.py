@@ -29,6 +29,11 @@ def is_foreign(array: Any) -> bool:
     return is_array_api_obj(array) and not isinstance(array, (np.ndarray, np.generic))
 
 
+def computes_like_numpy(array: Any) -> bool:
+    """Whether the array's library has what fits need beyond the array API: PyTorch, CuPy and JAX have."""
+    return bool(is_torch_array(array) or is_cupy_array(array) or is_jax_array(array))
+
+
 def to_numpy(array: Any) -> np.ndarray:
     """Bring any array to the host as a NumPy array; NumPy arrays pass as they are."""
     if is_torch_array(array):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace, device, is_torch_array
 
 from .arrays import is_foreign
 from .typing import BoolArray, FloatArray
@@ -51,8 +51,14 @@ def _solve_on_device(A: Any, b: Any) -> tuple[Any, Any]:
     finite = xp.all(xp.isfinite(A), axis=(1, 2)) & xp.all(xp.isfinite(b), axis=(1, 2))
     unit = xp.eye(A.shape[-1], dtype=A.dtype, device=device(A))
     safe = xp.where(finite[:, None, None], A, unit)
-    failed = ~finite | (xp.linalg.slogdet(safe)[0] == 0)
     nothing = xp.asarray(float("nan"), dtype=b.dtype, device=device(b))
+    if is_torch_array(A):  # one factorisation, whose report names the bad matrices
+        import torch
+
+        x, info = torch.linalg.solve_ex(safe, b)
+        failed = ~finite | (info != 0)
+        return xp.where(failed[:, None, None], nothing, x), failed
+    failed = ~finite | (xp.linalg.slogdet(safe)[0] == 0)
     x = xp.linalg.solve(xp.where(failed[:, None, None], unit, safe), b)
     return xp.where(failed[:, None, None], nothing, x), failed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,14 @@ class KernelChoice:
 
 
 def choose_width_and_penalty(
-    points: FloatArray, y: FloatArray, kernel: Kernel, *, gamma: bool, alpha: bool, rng: np.random.Generator
+    points: FloatArray,
+    y: FloatArray,
+    kernel: Kernel,
+    *,
+    gamma: bool,
+    alpha: bool,
+    rng: np.random.Generator,
+    home: Any = None,
 ) -> KernelChoice:
     """Choose gamma, alpha or both for one fit on all rows, from some hundreds or thousands of them.
 
@@ -61,9 +69,11 @@ def choose_width_and_penalty(
     gamma, alpha : bool
         What to choose.
     rng : Generator
+    home : array, optional
+        An array on an accelerator, where widths are learnt.
     """
     if gamma and kernel.name == "rbf":
-        learnt = learn_bandwidths(points, y, rng=rng)
+        learnt = learn_bandwidths(points, y, rng=rng, home=home)
         how = "marginal likelihood" if len(points) < FEWEST_ROWS else "leave-one-out error"
         reason = f"{how} on {len(learnt.rows)} rows"
         widths = tuple(learnt.gamma.tolist())

@@ -30,6 +30,7 @@ from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
 from .._core.validation import check_array, check_length
 from ..kernel.kernels import Kernel
 from ..kernel.partition_trees import PartitionTree
+from .device_widths import Average, average_on_device
 
 Objective = Callable[[FloatArray, FloatArray, FloatArray], tuple[float, FloatArray]]
 
@@ -74,7 +75,9 @@ class Bandwidths:
         return f"Bandwidths(gamma=[{widths}], alpha={self.alpha:.2g}, from {len(self.rows)} rows)"
 
 
-def learn_bandwidths(points: ArrayLike, y: ArrayLike, *, rng: RandomLike = None) -> Bandwidths:
+def learn_bandwidths(
+    points: ArrayLike, y: ArrayLike, *, rng: RandomLike = None, home: Any = None
+) -> Bandwidths:
     """Learn a width per feature, and the penalty, on random blocks and leaves of the data.
 
     Parameters
@@ -85,6 +88,8 @@ def learn_bandwidths(points: ArrayLike, y: ArrayLike, *, rng: RandomLike = None)
         Centred, where the model has an intercept. Outputs share the widths, and count alike after division
         by their standard deviations.
     rng : None, int, Generator, RandomState or SeedSequence
+    home : array, optional
+        An array on an accelerator: blocks are factored where it lives, in its precision.
 
     Examples
     --------
@@ -108,13 +113,13 @@ def learn_bandwidths(points: ArrayLike, y: ArrayLike, *, rng: RandomLike = None)
         first.append(order[LIKELIHOOD_ROWS : 2 * LIKELIHOOD_ROWS])
     steps = ITERATIONS if few else FIRST_ITERATIONS
     # Some hundred rows may miss a feature that only works together with others; two draws rarely do.
-    tried = [_minimise(negative_log_likelihood, start, X, targets, [rows], steps) for rows in first]
+    tried = [_minimise(negative_log_likelihood, start, X, targets, [rows], steps, home) for rows in first]
     found, blocks, n_evaluations = tried[0], first, sum(one.nfev for one in tried)
     if not few:
         coarse = _random_blocks(order)
         found = min(tried, key=lambda one: _total_error(one.x, X, targets, coarse))
         blocks = [*coarse, *_leaves(X * np.exp(found.x[:-1] / 2), rng)]
-        found = _minimise(leave_one_out_error, found.x, X, targets, blocks, ERROR_ITERATIONS)
+        found = _minimise(leave_one_out_error, found.x, X, targets, blocks, ERROR_ITERATIONS, home)
         n_evaluations += found.nfev * len(blocks)
     return Bandwidths(
         gamma=np.exp(found.x[:-1]),
@@ -139,16 +144,27 @@ def _leaves(points: FloatArray, rng: np.random.Generator) -> list[IntArray]:
 
 
 def _minimise(
-    objective: Objective, start: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], steps: int
+    objective: Objective,
+    start: FloatArray,
+    X: FloatArray,
+    y: FloatArray,
+    blocks: list[IntArray],
+    steps: int,
+    home: Any = None,
 ) -> Any:
-    """Minimise the average of an objective over blocks of rows."""
+    """Minimise the average of an objective over blocks of rows, where `home` lives if there is one."""
     # A block of neighbours on which y is constant has nothing to say.
-    data = [(X[rows], y[rows]) for rows in blocks if np.ptp(y[rows])] or [(X, y)]
+    blocks = [rows for rows in blocks if np.ptp(y[rows])] or [np.arange(len(X))]
+    data = [(X[rows], y[rows]) for rows in blocks]
 
-    def average(log_parameters: FloatArray) -> tuple[float, FloatArray]:
+    def on_host(log_parameters: FloatArray) -> tuple[float, FloatArray]:
         parts = [objective(log_parameters, *block) for block in data]
         return sum(value for value, _ in parts) / len(parts), np.mean([slope for _, slope in parts], axis=0)
 
+    average: Average = on_host
+    if home is not None:
+        likelihood = objective is negative_log_likelihood
+        average = average_on_device(X, y, blocks, home, likelihood=likelihood)
     bounds = [_LOG_GAMMA_BOUNDS] * (len(start) - 1) + [_LOG_ALPHA_BOUNDS]
     return minimize(average, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
 

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .._core.choice import Choice
+from .._core.device_linalg import is_accelerator
 from .._core.errors import must_be
 from .._core.random import draw_seed
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_choice, check_real, resolve_subsample_size
 from ..basis import Basis, Nystroem
+from ..choosing.device import DeviceChoice, choose_on_device, sampled_rows
 from ..choosing.kernel import (
     LARGEST_SUBSET,
     candidate_sizes,
@@ -26,6 +28,8 @@ from ..choosing.moment_penalties import choose_moment_penalty
 from ..choosing.penalties import KERNELS_WITH_GAMMA
 from ..choosing.sizes import FIRST_RESAMPLES
 from ..engine import make_executor
+from ..kernel.device_home import DeviceHome
+from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
 from ..kernel.features import FeatureRidge, FeatureUnits, block_moments, replay_blocks
 from ..kernel.kernels import PRECOMPUTED, Kernel, make_kernel
 from ..kernel.landmarks import Landmarks
@@ -76,9 +80,11 @@ class KernelFitting:
     sample_weight: FloatArray | None
     plan: ResamplingPlan | None
     rng: np.random.Generator
+    home: Any = None  # an array of another library: fits with a Gaussian kernel are made where it lives
     choices: dict[str, Choice] = field(default_factory=dict)
     landmarks: Landmarks | None = None
     learnt_rows: IntArray | None = None
+    _compared: DeviceChoice | None = None
     _prepared: tuple[FeatureUnits, Moments] | None = None
 
     @property
@@ -116,6 +122,7 @@ class KernelFitting:
                 gamma=learn_gamma,
                 alpha=is_auto(parameters.alpha),
                 rng=self.rng,
+                home=self.home if self._on_accelerator else None,
             )
             self.learnt_rows = found.rows
             if found.gamma is not None:
@@ -181,12 +188,14 @@ class KernelFitting:
         )
         return fitted, float(alpha)
 
-    def local(self, kernel: Kernel, alpha_all: float | None) -> LocalKernelRidge:
+    def local(self, kernel: Kernel, alpha_all: float | None) -> LocalKernelRidge | DeviceLeaves:
         """Fit kernel ridge regression on the leaves of random trees."""
         parameters = self.parameters
         if self.plan is not None:
             raise ValueError(must_be("plan", 'None when method="local", which draws no subsets', self.plan))
         size, trees = parameters.subsample_size, parameters.n_resamples
+        if is_auto(size) and is_auto(trees) and self.lives_on_device(kernel) and self._on_accelerator:
+            return self._compared_on_device(kernel, alpha_all).model
         problem = self.problem(kernel, parameters.alpha if alpha_all is None else alpha_all)
         seed = draw_seed(self.rng)
         if is_auto(size):
@@ -197,13 +206,33 @@ class KernelFitting:
                 trees = number
                 self.choices["n_resamples"] = Choice(trees, f"trees that go with leaves of {size} rows")
         default = min(DEFAULT_LEAF_SIZE, len(self.X))
-        return fit_local(
-            problem,
-            leaf_size=resolve_subsample_size(default if size is None else size, len(self.X)),
-            n_trees=DEFAULT_TREES if trees is None or is_auto(trees) else trees,
-            seed=seed,
-            n_jobs=parameters.n_jobs,
-        )
+        leaf_size = resolve_subsample_size(default if size is None else size, len(self.X))
+        n_trees = DEFAULT_TREES if trees is None or is_auto(trees) else trees
+        if self.lives_on_device(kernel):
+            home = DeviceHome.of(problem, self.home)
+            return fit_device_leaves(home, leaf_size=leaf_size, n_trees=n_trees, seed=seed)
+        return fit_local(problem, leaf_size=leaf_size, n_trees=n_trees, seed=seed, n_jobs=parameters.n_jobs)
+
+    def lives_on_device(self, kernel: Kernel) -> bool:
+        """Whether fits are made where the given arrays live: Gaussian kernels in shared units are."""
+        return self.home is not None and kernel.name == "rbf" and self.standardize != "subset"
+
+    @property
+    def _on_accelerator(self) -> bool:
+        return self.home is not None and is_accelerator(self.home)
+
+    def _compared_on_device(self, kernel: Kernel, alpha: float | None) -> DeviceChoice:
+        """Fit all candidates on the accelerator, once."""
+        if self._compared is None:
+            home = DeviceHome.of(
+                self.problem(kernel, self.parameters.alpha if alpha is None else alpha), self.home
+            )
+            rows = sampled_rows(len(self.X), self.rng)
+            self._compared = choose_on_device(home, rows, seed=draw_seed(self.rng))
+            size, trees = self._compared.choice.value
+            self.choices["subsample_size"] = Choice(size, f"rows of a leaf: {self._compared.choice.reason}")
+            self.choices["n_resamples"] = Choice(trees, f"trees that go with leaves of {size} rows")
+        return self._compared
 
     def problem(self, kernel: Kernel, alpha: float, *, shared: bool = False) -> KernelProblem:
         """Return the data in shared units; `shared` takes those also for units of each subset's own."""
@@ -254,6 +283,9 @@ class KernelFitting:
         if kernel.name != "rbf":
             return choose_method(n, kernel, None, None)
         given = self.parameters.alpha if alpha is None else alpha
+        if self._on_accelerator:
+            found = self._compared_on_device(kernel, alpha)
+            return Choice("local", f"on an accelerator, {found.choice.reason}")
         self.landmarks = find_landmarks(problem.points, kernel, given, rng=self.rng)
         choice = choose_method(n, kernel, self.landmarks, None)
         if choice.value == "features" and alpha is not None:

@@ -11,17 +11,22 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._core.arrays import LIBRARIES, on_host, takes_arrays_of
+from .._core.arrays import LIBRARIES, computes_like_numpy, is_foreign, like, on_host, takes_arrays_of
 from .._core.choice import Choice
 from .._core.config import budget_of_estimator, config_context
 from .._core.errors import ReplayWarning
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_choice, check_instance, check_unconverted
+from ..engine.members import Members
 from ..estimate import Estimate, plug_in
 from ..inference.intervals import Interval
 from ..inference.leave_one_out import ridge_leave_one_out
 from ..inference.out_of_bag import OutOfBag
+from ..kernel.device import DeviceKernelRidge, fit_device_subsets
+from ..kernel.device_home import DeviceHome
+from ..kernel.device_influence import DeviceChanges
+from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
 from ..kernel.features import FeatureRidge
 from ..kernel.fits import KernelRidgeReplicates, replicate_kernel_ridge
 from ..kernel.kernels import PRECOMPUTED, Kernel, KernelLike
@@ -39,7 +44,7 @@ from .regression import ReplayedRegression
 FEWEST_JUDGES = 1000
 
 
-@takes_arrays_of(*LIBRARIES, where="host; `kernel_ridge_on_device` is the route on a device")
+@takes_arrays_of(*LIBRARIES, where="on the device; trees are cut, and other kernels fitted, on the host")
 class ReplayKernelRidge(ReplayedRegression):
     """Kernel ridge regression on many random subsets, averaged, with standard errors and out-of-bag scores.
 
@@ -248,6 +253,7 @@ class ReplayKernelRidge(ReplayedRegression):
         if self.standardize is not None:
             check_choice(self.standardize, "standardize", (AUTO, *STANDARDIZE))
         fewest = 2 if self.standardize == "subset" else 1  # one row has no standard deviation
+        home = X if is_foreign(X) and computes_like_numpy(X) else None
         if plan is not None:
             check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
         X, y = on_host(X), on_host(y)
@@ -268,7 +274,7 @@ class ReplayKernelRidge(ReplayedRegression):
             if sample_weight.ndim == 0:
                 sample_weight = np.full(len(X), sample_weight)
         self._weight: FloatArray | None = sample_weight
-        self._plug_in: KernelRidgeReplicates | Estimate | None = None
+        self._plug_in: KernelRidgeReplicates | DeviceLeaves | Estimate | None = None
         fitting = KernelFitting(
             parameters=self,
             X=X,
@@ -276,6 +282,7 @@ class ReplayKernelRidge(ReplayedRegression):
             sample_weight=sample_weight,
             plan=plan,
             rng=as_generator(self.random_state, "random_state"),
+            home=home,
         )
         self.choices_: dict[str, Choice] = fitting.choices
         with budget_of_estimator(self.memory_budget):
@@ -296,7 +303,12 @@ class ReplayKernelRidge(ReplayedRegression):
             return self._combine(leaves, grow=False)
         statistic, size, count, self.alpha_ = fitting.subsets(kernel, alpha)
         plan = self._plan_for(len(self.X_fit_), fitting.plan, statistic, size, count, fitting.rng)
-        return self._combine(self._replicate(plan), grow=is_auto(self.n_resamples) and fitting.plan is None)
+        if fitting.lives_on_device(kernel):
+            home = DeviceHome.of(fitting.problem(kernel, self.alpha_), fitting.home)
+            members: Members = fit_device_subsets(home, plan, on_failure=self.on_failure)
+        else:
+            members = self._replicate(plan)
+        return self._combine(members, grow=is_auto(self.n_resamples) and fitting.plan is None)
 
     def _settle(self, estimate: Estimate) -> Self:
         if isinstance(estimate.members, KernelRidgeReplicates):
@@ -339,7 +351,7 @@ class ReplayKernelRidge(ReplayedRegression):
         return super().confidence_interval(X, confidence_level, insist=insist)
 
     @property
-    def plug_in_(self) -> KernelRidgeReplicates | Estimate:
+    def plug_in_(self) -> KernelRidgeReplicates | DeviceLeaves | Estimate:
         """The one fit on all observations, with the same penalty, made when first asked for.
 
         For "subsets" and "local" it needs the n x n matrix. ``plug_in_predict`` evaluates it.
@@ -350,14 +362,16 @@ class ReplayKernelRidge(ReplayedRegression):
             with config_context(memory_budget=self.memory_budget):
                 if isinstance(fitted, FeatureRidge):
                     self._plug_in = plug_in(fitted.coefficients.moments, Ridge(self.alpha_))
+                elif isinstance(fitted, (DeviceLeaves, DeviceKernelRidge)) and fitted.home is not None:
+                    self._plug_in = fit_device_leaves(fitted.home, leaf_size=n, n_trees=1, seed=0)
                 else:
                     self._plug_in = self._replicate(plan_from_indices(np.arange(n)[None, :], n))
         return self._plug_in
 
     def _plug_in_at(self, asked: FloatArray) -> FloatArray:
         fitted, whole = self.estimate_.members, self.plug_in_
-        if isinstance(whole, KernelRidgeReplicates):
-            return self._shaped(whole.mean(asked))
+        if isinstance(whole, (KernelRidgeReplicates, DeviceLeaves)):
+            return self._shaped(whole.mean(on_host(asked)))
         values: FloatArray = whole.predict(fitted.features(asked)) + fitted.offset
         return values
 
@@ -374,6 +388,11 @@ class ReplayKernelRidge(ReplayedRegression):
             n_jobs=self.n_jobs,
         )
 
+    def _asked(self, X: Any) -> Any:
+        """Return checked points, on the device of the members where variances are computed there."""
+        points, members = self._check_points(X), self.estimate_.members
+        return like(points, members.X) if isinstance(members, DeviceKernelRidge) else points
+
     def _check_points(self, X: Any) -> FloatArray:
         check_unconverted(X, "X")
         return np.asarray(validate_data(self, _dense(X), reset=False, dtype=np.float64))
@@ -388,11 +407,10 @@ class ReplayKernelRidge(ReplayedRegression):
                 fitted.features, self.X_fit_, centred, total, self.alpha_, sample_weight=self._weight
             )
             return Calibration(self._targets - without.residuals, without.residuals, changes=without.at)
-        if isinstance(fitted, LocalKernelRidge):
+        if isinstance(fitted, (LocalKernelRidge, DeviceLeaves)):
             predictions = leave_one_out(fitted)
-            return Calibration(
-                predictions, self._targets - predictions, changes=partial(LocalChanges, fitted)
-            )
+            at: Any = DeviceChanges if isinstance(fitted, DeviceLeaves) else LocalChanges
+            return Calibration(predictions, self._targets - predictions, changes=partial(at, fitted))
         return super()._calibrate()
 
     def _judging_rows(self) -> IntArray:

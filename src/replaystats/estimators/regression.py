@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.arrays import take_rows
+from .._core.arrays import take_rows, to_numpy
 from .._core.config import config_context
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import FloatArray, IntArray
@@ -170,7 +170,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
 
     def _mean(self, X: Any) -> FloatArray:
         """Return the combined prediction, shape (m, n_outputs)."""
-        values = np.asarray(self.estimate_.predict(X))
+        values = to_numpy(self.estimate_.predict(X))
         return values.reshape(len(values), -1)
 
     def _members(self, X: Any) -> FloatArray:

@@ -343,7 +343,11 @@ class Combination:
     def _values(self, points: Any) -> Any:
         """Return the answer of every member, shape (B, m) or (B, m, n_outputs)."""
         if not self._has_ratio:
-            return self.members.values(points)
+            values = self.members.values(points)
+            plan = self.members.plan
+            grouped = plan is not None and plan.subset_groups is not None
+            # Ranks, and subsets that depend on each other, are for the host.
+            return to_numpy(values) if grouped or self.method in ROBUST_METHODS else values
         theta = self._ratio.theta
         if points is None:
             return theta

@@ -16,13 +16,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from array_api_compat import array_namespace
 
-from .._core.config import memory_budget
+from .._core.arrays import computes_like_numpy, is_foreign, like, to_numpy
+from .._core.config import device_memory_budget, memory_budget
+from .._core.device_linalg import kth_smallest
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_real
+from ..kernel.device_influence import DeviceChanges
 from ..plans import ResamplingPlan
 from .intervals import Interval
 from .out_of_bag import left_out_of
@@ -104,7 +108,7 @@ def leave_out(
             left_out = left_out_of(plan, block, part)  # (B, r)
             bits[part] = np.packbits(left_out, axis=0).T
             used = left_out * weights[:, None]
-            total = np.einsum("bro,br->ro", predict_members(part), used)
+            total = np.einsum("bro,br->ro", to_numpy(predict_members(part)), used)
             with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: in every subset
                 predictions[part] = total / used.sum(axis=0)[:, None]
     return LeftOut(bits=bits, weights=weights, predictions=predictions, residuals=y - predictions)
@@ -171,13 +175,18 @@ def jackknife_plus(
             members = predict_members(part)
             for output, search in enumerate(searches):
                 here = None if scale_at_points is None else scale_at_points[part, output]
-                bounds = search.bounds(members[:, :, output], here)
+                of_device = is_foreign(members) and computes_like_numpy(members)
+                bounds_of = search.device_bounds if of_device else search.bounds
+                bounds = bounds_of(members[:, :, output], here)
                 low[part, output], high[part, output] = bounds
     return Interval(-low, high)
 
 
 class Changes(Protocol):
-    """What leaving out single rows does to predictions, known without a second fit."""
+    """What leaving out single rows does to predictions, known without a second fit.
+
+    Fits that live on a device have `order_statistics` in place of these two: they take the ranks there.
+    """
 
     def reach(self, points: slice, output: int) -> FloatArray:
         """Return a bound of |change| over all rows, for every point, shape (t,)."""
@@ -189,7 +198,7 @@ class Changes(Protocol):
 def jackknife_plus_of_changes(
     mean: FloatArray,
     residuals: FloatArray,
-    changes: Changes,
+    changes: Changes | DeviceChanges,
     rows: IntArray,
     confidence_level: float,
     *,
@@ -229,12 +238,15 @@ def jackknife_plus_of_changes(
         sizes = np.abs(residuals[rows, output])
         if scale is not None:
             sizes = sizes / scale[rows, output]
+        noise = np.ones(len(mean)) if scale_at_points is None else scale_at_points[:, output]
+        if isinstance(changes, DeviceChanges):
+            found = changes.order_statistics(rows, sizes, noise, rank - 1, output)
+            low[:, output], high[:, output] = found
+            continue
         order = np.argsort(sizes, kind="stable")
         sizes, ordered = sizes[order], rows[order]
         for part in _slices(0, len(mean), step):
-            here = (
-                np.ones(part.stop - part.start) if scale_at_points is None else scale_at_points[part, output]
-            )
+            here = noise[part]
             delta = float((changes.reach(part, output) / here).max())
             first, last = _band(sizes, rank, delta)
             change = changes.values(part, ordered[first:last], output)
@@ -344,6 +356,21 @@ class _Search:
                 around[points], scale[points], float(delta[points[-1]])
             )
         return low - centre, high + centre
+
+    def device_bounds(self, members: Any, scale: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return the same where the members live, every row for every point: selection is cheap there."""
+        xp, n = array_namespace(members), len(self.sizes)
+        centre = xp.mean(members, axis=0)
+        around = members - centre  # (B, t)
+        averaging = like(self.rows.averaging(slice(0, n)), members)  # (n, B)
+        sizes, low, high = like(self.sizes, members), [], []
+        step = max(1, device_memory_budget() // (64 * n))
+        for part in _slices(0, members.shape[1], step):
+            means = xp.matrix_transpose(averaging @ around[:, part])  # (t, n)
+            width = sizes if scale is None else like(scale[part], members)[:, None] * sizes
+            low.append(kth_smallest(width - means, self.rank - 1))
+            high.append(kth_smallest(width + means, self.rank - 1))
+        return to_numpy(xp.concat(low) - centre), to_numpy(xp.concat(high) + centre)
 
     def _order_statistics(
         self, around: FloatArray, scale: FloatArray, delta: float

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._core.arrays import to_numpy
 from .._core.config import memory_budget
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..plans import ResamplingPlan
@@ -73,7 +74,7 @@ def out_of_bag(
         for start in range(rows.start, rows.stop, step):
             part = slice(start, min(start + step, rows.stop))
             left_out = left_out_of(plan, block, part) * weights[:, None]  # (B, r)
-            total = np.cumsum(predict_members(part) * left_out[:, :, None], axis=0)[grid - 1]
+            total = np.cumsum(to_numpy(predict_members(part)) * left_out[:, :, None], axis=0)[grid - 1]
             share = np.cumsum(left_out, axis=0)[grid - 1, :, None]
             with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: in every subset so far
                 predictions[:, part] = total / share

@@ -1,5 +1,7 @@
 """Kernel ridge on every subset where the data live: PyTorch, CuPy or JAX arrays, Gaussian kernel.
 
+`ReplayKernelRidge` on arrays of these libraries is made of such fits where it fits subsets.
+
 Subsets are drawn on the host (a few indices each) and sent; kernel matrices, their solves and predictions
 happen on the device in batches. One kernel for all subsets, so the mean prediction is one kernel expansion.
 """
@@ -15,12 +17,16 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .._core.arrays import check_finite, is_foreign, like, takes_arrays_of
+from .._core.arrays import check_finite, is_foreign, like, on_host
 from .._core.config import deprecated_memory_budget, device_memory_budget
+from .._core.device_linalg import add_to_diagonal, cholesky, item_size, solve_factored
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import BoolArray, IntArray
 from .._core.validation import check_array, check_instance, check_length, check_real
+from ..engine.members import member_weights, report_failures
 from ..plans import ResamplingPlan
+from .device_home import DeviceHome
+from .fits import explain_failures
 
 # Kernel matrix, its exponent, the factorisation and a spare live at the same time.
 _COPIES = 4
@@ -42,6 +48,12 @@ class DeviceKernelRidge:
         Targets, on the device.
     alpha, gamma : float
     plan : ResamplingPlan
+    failed : ndarray of bool, shape (B,)
+        Subsets whose matrix is not positive definite; their coefficients are 0.
+    home : DeviceHome or None
+        Units of the points and what was taken off y; None where both are as given.
+    on_failure : {"warn", "raise", "drop"}
+        What to do about further subsets that fail.
     """
 
     X: Any
@@ -51,43 +63,42 @@ class DeviceKernelRidge:
     alpha: float
     gamma: float
     plan: ResamplingPlan
-
-    @property
-    def failed(self) -> BoolArray:
-        """Which members are missing: none, because the penalty keeps every matrix regular."""
-        return np.zeros(len(self.subsets), dtype=bool)
+    failed: BoolArray
+    home: DeviceHome | None = None
+    on_failure: str = "warn"
 
     def mean(self, points: Any) -> Any:
         """Return the average prediction, shape (m, n_outputs), by one expansion for all subsets."""
-        xp = array_namespace(self.X)
+        xp, points = array_namespace(self.X), self._asked(points)
         drawn, place = np.unique(self.subsets.ravel(), return_inverse=True)
         place = xp.asarray(place, device=device(self.X))
         B, k, n_outputs = self.dual.shape
-        flat = xp.reshape(self.dual, (B * k, n_outputs)) / B
+        weights = like(member_weights(self.plan, self.failed), self.X)[:, None, None]
+        flat = xp.reshape(self.dual * weights, (B * k, n_outputs))
         weights = xp.stack(
             [xp.bincount(place, weights=flat[:, j], minlength=drawn.size) for j in range(n_outputs)], axis=1
         )
         centres = xp.take(self.X, xp.asarray(drawn, device=device(self.X)), axis=0)
         weights = xp.astype(weights, self.X.dtype)
-        step = max(1, device_memory_budget() // (_COPIES * drawn.size * _item_size(xp, self.X)))
+        step = max(1, device_memory_budget() // (_COPIES * drawn.size * item_size(self.X)))
         parts = [
             gaussian_kernel(points[first : first + step, ...], centres, self.gamma) @ weights
             for first in range(0, points.shape[0], step)
         ]
-        return xp.concat(parts, axis=0)
+        return xp.concat(parts, axis=0) + self._offset
 
     def values(self, points: Any) -> Any:
         """Return the prediction of every member, shape (B, m, n_outputs)."""
-        xp = array_namespace(self.X)
+        xp, points = array_namespace(self.X), self._asked(points)
         B, k, _ = self.dual.shape
-        step = max(1, device_memory_budget() // (_COPIES * points.shape[0] * k * _item_size(xp, self.X)))
+        step = max(1, device_memory_budget() // (_COPIES * points.shape[0] * k * item_size(self.X)))
         parts = []
         for first in range(0, B, step):
             centres = _gathered(self.X, self.subsets[first : first + step])  # (b, k, p)
             parts.append(
                 gaussian_kernel(points[None, ...], centres, self.gamma) @ self.dual[first : first + step, ...]
             )
-        return xp.concat(parts, axis=0)
+        return xp.concat(parts, axis=0) + self._offset
 
     def linear(self, points: Any) -> None:
         """Return None: no linear part is known."""
@@ -95,16 +106,60 @@ class DeviceKernelRidge:
     def extend(self, n_more: int) -> DeviceKernelRidge:
         """Return the fits with `n_more` further subsets; the first ones are not computed again."""
         plan = self.plan.extend(n_more)
-        more = _fit(self.X, self.y, plan.indices(self.plan.n_resamples), self.alpha, self.gamma)
+        added = plan.indices(self.plan.n_resamples)
+        more, failed = _fit(self.X, self.y, added, self.alpha, self.gamma, _root(self.home))
+        report_failures(failed, self.on_failure, explain_failures)
         dual = array_namespace(self.X).concat([self.dual, more], axis=0)
-        return replace(self, subsets=plan.indices(), dual=dual, plan=plan)
+        failed = np.concatenate([self.failed, failed])
+        return replace(self, subsets=plan.indices(), dual=dual, plan=plan, failed=failed)
+
+    def _asked(self, points: Any) -> Any:
+        return points if self.home is None else self.home.at(on_host(points))
+
+    @property
+    def _offset(self) -> Any:
+        return 0.0 if self.home is None else like(self.home.problem.shared_intercept, self.X)
 
     def __repr__(self) -> str:
         B, k, _ = self.dual.shape
         return f"DeviceKernelRidge({B} fits of k={k} of n={self.X.shape[0]})"
 
 
-@takes_arrays_of("torch", "jax", "cupy", where="on the device; indices come from the host")
+def fit_device_subsets(home: DeviceHome, plan: ResamplingPlan, *, on_failure: str) -> DeviceKernelRidge:
+    """Fit kernel ridge regression on every subset of the plan, on the device.
+
+    Parameters
+    ----------
+    home : DeviceHome
+    plan : ResamplingPlan
+        Subsets of equal probability.
+    on_failure : {"warn", "raise", "drop"}
+        What to do about subsets whose matrix is not positive definite.
+
+    Notes
+    -----
+    O(B k^3) operations, as many subsets at a time as the device's budget holds.
+    """
+    alpha = home.problem.alpha
+    if alpha > 0:
+        _warn_of_precision(array_namespace(home.points), home.points, alpha, plan.subsample_size)
+    subsets = plan.indices()
+    dual, failed = _fit(home.points, home.y, subsets, alpha, 0.5, _root(home))
+    report_failures(failed, on_failure, explain_failures)
+    return DeviceKernelRidge(
+        X=home.points,
+        subsets=subsets,
+        dual=dual,
+        y=home.y,
+        alpha=alpha,
+        gamma=0.5,
+        plan=plan,
+        failed=failed,
+        home=home,
+        on_failure=on_failure,
+    )
+
+
 @partial(deprecated_memory_budget, setting="device_memory_budget")
 def kernel_ridge_on_device(
     X: Any,
@@ -115,6 +170,11 @@ def kernel_ridge_on_device(
     gamma: float | None = None,
 ) -> DeviceKernelRidge:
     """Fit (K + alpha I) a = y with ``K = exp(-gamma |x - x'|^2)`` on every subset, on the device of X.
+
+    .. deprecated:: 0.2
+        `ReplayKernelRidge` takes arrays of PyTorch, CuPy and JAX and fits where they live:
+        ``ReplayKernelRidge(alpha, gamma=gamma, standardize=None).fit(X, y, plan=plan)``. Will be removed in
+        0.3.
 
     Parameters
     ----------
@@ -138,9 +198,16 @@ def kernel_ridge_on_device(
     >>> import replaystats as rs
     >>> X, y = rs.simulate.two_bumps(60, rng=0)
     >>> plan = rs.make_plan(60, subsample_size=20, n_resamples=5, rng=0)
-    >>> kernel_ridge_on_device(X, y, plan, alpha=0.1)  # NumPy here; torch.asarray(X, device="cuda") there
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", DeprecationWarning)
+    ...     kernel_ridge_on_device(X, y, plan, alpha=0.1)
     DeviceKernelRidge(5 fits of k=20 of n=60)
     """
+    message = (
+        "`kernel_ridge_on_device` is part of `ReplayKernelRidge` now, which fits where its arrays live; the "
+        "old name will be removed in 0.3."
+    )
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
     check_instance(plan, "plan", ResamplingPlan, "Use make_plan.")
     X = _checked(X, "X", (2,))
     xp, y = array_namespace(X), like(_checked(y, "y", (1, 2)), X)
@@ -152,8 +219,11 @@ def kernel_ridge_on_device(
     _warn_of_precision(xp, X, alpha, k)
     targets = y[:, None] if y.ndim == 1 else y
     subsets = plan.indices()
-    dual = _fit(X, targets, subsets, alpha, gamma)
-    return DeviceKernelRidge(X=X, subsets=subsets, dual=dual, y=targets, alpha=alpha, gamma=gamma, plan=plan)
+    dual, failed = _fit(X, targets, subsets, alpha, gamma, None)
+    report_failures(failed, "warn", explain_failures)
+    return DeviceKernelRidge(
+        X=X, subsets=subsets, dual=dual, y=targets, alpha=alpha, gamma=gamma, plan=plan, failed=failed
+    )
 
 
 def _checked(value: Any, name: str, ndim: tuple[int, ...]) -> Any:
@@ -166,17 +236,31 @@ def _checked(value: Any, name: str, ndim: tuple[int, ...]) -> Any:
     return check_finite(value, name)
 
 
-def _fit(X: Any, y: Any, subsets: IntArray, alpha: float, gamma: float) -> Any:
-    """Return the dual coefficients of subsets (b, k), shape (b, k, n_outputs), as many at a time as fit."""
-    xp, k, parts = array_namespace(X), subsets.shape[1], []
-    step = max(1, device_memory_budget() // (_COPIES * k * k * _item_size(xp, X)))
-    ridge = alpha * xp.eye(k, dtype=X.dtype, device=device(X))
+def _fit(X: Any, y: Any, subsets: IntArray, alpha: float, gamma: float, root: Any) -> tuple[Any, BoolArray]:
+    """Return dual coefficients (b, k, n_outputs) of subsets (b, k), and which failed; what fits at a time."""
+    xp, k = array_namespace(X), subsets.shape[1]
+    step = max(1, device_memory_budget() // (_COPIES * k * k * item_size(X)))
+    duals, failures = [], []
     for first in range(0, len(subsets), step):
         some = subsets[first : first + step]
-        inputs = _gathered(X, some)
-        matrices = gaussian_kernel(inputs, inputs, gamma) + ridge
-        parts.append(xp.linalg.solve(matrices, _gathered(y, some)))
-    return xp.concat(parts, axis=0)
+        inputs, targets = _gathered(X, some), _gathered(y, some)
+        matrices = gaussian_kernel(inputs, inputs, gamma)
+        if root is not None:
+            weight = _gathered(root, some)  # (b, k, 1)
+            matrices = weight * matrices * xp.matrix_transpose(weight)
+        lower, failed = cholesky(add_to_diagonal(matrices, alpha))
+        if root is None:
+            dual = solve_factored(lower, targets)
+        else:
+            dual = weight * solve_factored(lower, weight * targets)
+        bad = xp.asarray(failed, device=device(X))[:, None, None]
+        duals.append(xp.where(bad, 0.0, dual) if failed.any() else dual)
+        failures.append(failed)
+    return xp.concat(duals, axis=0), np.concatenate(failures)
+
+
+def _root(home: DeviceHome | None) -> Any:
+    return None if home is None else home.root
 
 
 def gaussian_kernel(a: Any, b: Any, gamma: float) -> Any:
@@ -194,10 +278,6 @@ def _gathered(rows: Any, subsets: IntArray) -> Any:
     xp = array_namespace(rows)
     index = xp.asarray(subsets.ravel(), device=device(rows))
     return xp.reshape(xp.take(rows, index, axis=0), (*subsets.shape, rows.shape[1]))
-
-
-def _item_size(xp: Any, array: Any) -> int:
-    return int(xp.finfo(array.dtype).bits) // 8
 
 
 def _warn_of_precision(xp: Any, X: Any, alpha: float, k: int) -> None:

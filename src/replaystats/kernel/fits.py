@@ -87,7 +87,7 @@ class KernelRidgeReplicates:
     def extend(self, n_more: int) -> KernelRidgeReplicates:
         """Return the fits with `n_more` further subsets; the first ones are not computed again."""
         more = _fit_from(len(self), self.problem, self.drawn.extend(n_more), self.n_jobs, self.on_failure)
-        report_failures(more.failed, self.on_failure, _explain_failures)
+        report_failures(more.failed, self.on_failure, explain_failures)
         scalings = [part for part in (self.subset_scaling, more.subset_scaling) if part is not None]
         return replace(
             more,
@@ -168,7 +168,7 @@ def replicate_kernel_ridge(
     check_choice(on_failure, "on_failure", ON_FAILURE)
     problem = KernelProblem.checked(X, y, plan, alpha, kernel, standardize, sample_weight)
     replicates = _fit_from(0, problem, plan, n_jobs, on_failure)
-    report_failures(replicates.failed, on_failure, _explain_failures)
+    report_failures(replicates.failed, on_failure, explain_failures)
     return replicates
 
 
@@ -199,7 +199,8 @@ def _fit_from(
     )
 
 
-def _explain_failures(n_failed: int, n_members: int) -> str:
+def explain_failures(n_failed: int, n_members: int) -> str:
+    """Return what usually makes matrices of subsets indefinite."""
     return (
         f"{n_failed} of {n_members} kernel matrices are not positive definite. Usually\n"
         "  (a) `alpha` is (nearly) zero and a point comes twice: use a larger `alpha`;\n"

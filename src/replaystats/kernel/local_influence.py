@@ -21,11 +21,13 @@ from scipy.linalg.lapack import dpotri
 from .._core.config import memory_budget
 from .._core.typing import FloatArray, IntArray
 from ..engine.executors import make_executor
+from .device_influence import device_jackknife_variance, device_leave_one_out
+from .device_leaves import DeviceLeaves
 from .local import LocalKernelRidge
 from .problem import KernelProblem
 
 
-def leave_one_out(model: LocalKernelRidge) -> FloatArray:
+def leave_one_out(model: LocalKernelRidge | DeviceLeaves) -> FloatArray:
     """Return the prediction of every training row by the leaves without it, averaged over trees.
 
     Returns
@@ -37,6 +39,8 @@ def leave_one_out(model: LocalKernelRidge) -> FloatArray:
     One inverse per leaf: about three times the fit. A row that is alone in its leaf is predicted by the mean
     of y.
     """
+    if isinstance(model, DeviceLeaves):
+        return device_leave_one_out(model)
     problem = model.problem
     leaves = [rows for tree in model.trees for rows in tree.leaves]
     total = np.zeros_like(problem.y)
@@ -45,12 +49,14 @@ def leave_one_out(model: LocalKernelRidge) -> FloatArray:
     return np.asarray(total / len(model.trees) + problem.shared_intercept)
 
 
-def jackknife_variance(model: LocalKernelRidge, X: FloatArray) -> FloatArray:
+def jackknife_variance(model: LocalKernelRidge | DeviceLeaves, X: FloatArray) -> FloatArray:
     """Return the delete-one jackknife variance of the mean prediction at X (m, p), shape (m, n_outputs).
 
     It is the variance over new samples for the trees as they are cut; how the cuts depend on the data, and
     smoothing bias, are not in it.
     """
+    if isinstance(model, DeviceLeaves):
+        return device_jackknife_variance(model, X)
     step = max(1, memory_budget() // (64 * len(model.trees) * model.leaf_size))
     residuals = leaf_residuals(model)
     parts = [_variance(model, X[first : first + step], residuals) for first in range(0, len(X), step)]

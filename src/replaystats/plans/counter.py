@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace, device, is_torch_array
 
 from .._core.arrays import like
 from .._core.random import stream
@@ -68,6 +69,9 @@ class CounterPlan(ResamplingPlan):
         """See the base class; drawn where `reference` is."""
         xp = array_namespace(reference)
         n, keys = self.n_observations, self._keys(tile)
+        fused = _fused_counts(keys, n, self.subsample_size, self.repeats, reference)
+        if fused is not None:
+            return fused
         if not self.repeats:
             return xp.astype(_draw_masks(keys, n, self.subsample_size, reference), reference.dtype)
         if not hasattr(
@@ -105,6 +109,20 @@ def mixed(counter: Any, keys: Any) -> Any:
     return x ^ ((x >> 16) & 0xFFFF)
 
 
+def _fused_counts(keys: IntArray, n: int, k: int, repeats: bool, reference: Any) -> Any:
+    """Return the count matrix from kernels of Triton; None where there is none, or a rare case to redo."""
+    if not (is_torch_array(reference) and reference.is_cuda and reference.is_floating_point()):
+        return None
+    if find_spec("triton") is None:
+        return None
+    from .counter_triton import counted, marked
+
+    mixer = (_FIRST, _SECOND)
+    if repeats:
+        return counted(keys, n, k, _unbiased_limit(n), mixer, reference)
+    return marked(keys, n, k, _window(n, k, _WINDOW), mixer, reference)
+
+
 def _draw_masks(keys: IntArray, n: int, k: int, reference: Any) -> Any:
     """Mark the k observations with the smallest numbers of every subset, shape (subsets, n)."""
     xp = array_namespace(reference)
@@ -128,8 +146,7 @@ def _kth_smallest(xp: Any, numbers: Any, k: int) -> Any:
     n = numbers.shape[1]
     width = _WINDOW
     while True:
-        spread = width * math.sqrt(k / n * (1 - k / n) / n) + 1 / n
-        low, high = (min(max(int((k / n + sign * spread) * 2**32), 0), 2**32 - 1) - 2**31 for sign in (-1, 1))
+        low, high = _window(n, k, width)
         below = xp.count_nonzero(numbers < low, axis=1)
         window = (numbers >= low) & (numbers <= high)
         near = xp.count_nonzero(window, axis=1)
@@ -144,12 +161,24 @@ def _kth_smallest(xp: Any, numbers: Any, k: int) -> Any:
     return xp.astype((chosen & 0xFFFFFFFF) - 2**31, xp.int32)
 
 
+def _window(n: int, k: int, width: float) -> tuple[int, int]:
+    """Return between which numbers the k-th smallest of n is, within `width` standard deviations."""
+    spread = width * math.sqrt(k / n * (1 - k / n) / n) + 1 / n
+    low, high = (min(max(int((k / n + sign * spread) * 2**32), 0), 2**32 - 1) - 2**31 for sign in (-1, 1))
+    return low, high
+
+
+def _unbiased_limit(n: int) -> int:
+    """Return from where on 62-bit numbers would favour small rows."""
+    return 2**62 // n * n
+
+
 def _draw_rows(keys: IntArray, n: int, k: int, reference: Any) -> Any:
     """Draw k rows of every subset with replacement, shape (subsets, k)."""
     xp = array_namespace(reference)
     place = device(reference)
     words = xp.asarray(keys, device=place)
-    limit = 2**62 // n * n  # numbers from here on would favour small rows
+    limit = _unbiased_limit(n)
     counter = xp.arange(k, dtype=xp.int32, device=place)[None, :]
     number = _long_number(xp, counter, words)
     while bool(xp.any(number >= limit)):  # about once in 2^62 / n draws
