@@ -42,7 +42,7 @@ def bands(evidence: Evidence) -> Verdict:
     )
     beside = (
         f"They hold the truth at {percent(inside['plain'])} (plain), {percent(inside['U'])} (U), "
-        f"{percent(inside['V'])} (V) of the grid." + _plain_inverse(evidence, "iqr2")
+        f"{percent(inside['V'])} (V) of the grid. {_plain_inverse(evidence, 'iqr2')}"
     )
     return Verdict(of_all(sum(wider.values()), 2 * len(GRID)), reason, rule, beside)
 
@@ -310,7 +310,7 @@ def _plain_inverse(evidence: Evidence, measure: str) -> str:
         return ""
     name = {"iqr2": "squared interquartile range", "rmse": "RMSE"}[measure]
     return (
-        " With the plain inverse in place of the pseudo-inverse, on equal data and subsets, "
+        "With the plain inverse in place of the pseudo-inverse, on equal data and subsets, "
         f"replay multiplies the median {name} by {_range(ratios)}."
     )
 

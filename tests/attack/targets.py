@@ -194,6 +194,7 @@ TARGETS = {
     "solvers.Auto": Target(rs.solvers.Auto),
     "solvers.PseudoInverse": Target(rs.solvers.PseudoInverse),
     "solvers.Lepski": Target(rs.solvers.Lepski),
+    "solvers.Nested": Target(rs.solvers.Nested, {"levels": [0, 1]}),
     **{
         f"inference.{name}": Target(getattr(rs.inference, name), good)
         for name, good in {

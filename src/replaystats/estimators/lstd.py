@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import LIBRARIES, takes_arrays_of
+from .._core.choice import Choice
+from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_real
-from ..basis import Basis
+from ..basis import Basis, Fourier
+from ..choosing.bases import choose_basis
 from ..data import Trajectories
 from ..inference import automatic_block_length, influence_values, unit_moments
 from ..inference.dependent import block_labels
@@ -17,8 +20,9 @@ from ..inference.trade import MAX_POINTS
 from ..moments import FactoredMoments, HeldMoments, lstd_moments
 from ..moments.groups import one_step_each
 from ..moments.sparse import SparseMoments, sparse_lstd_moments
-from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, reward_unit, step_ratios
+from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, check_log, reward_unit, step_ratios
 from ..solvers import Solver
+from .base import is_auto
 from .policy import PolicyEvaluation, discount_horizon
 
 
@@ -28,8 +32,9 @@ class LSTD(PolicyEvaluation):
 
     Parameters
     ----------
-    basis : Basis
-        Feature functions of the state.
+    basis : Basis or "auto"
+        Feature functions of the state. "auto": waves over the range of the states, in every subset as many as
+        it supports, so that intervals include the choice; ``choices_["basis"]`` says among which.
     discount : float in [0, 1], or array-like of shape (N,)
         Discount factor of one step, the same for all or one for each.
     discount_rate : float > 0, optional
@@ -128,7 +133,7 @@ class LSTD(PolicyEvaluation):
 
     def __init__(
         self,
-        basis: Basis,
+        basis: Basis | str,
         *,
         discount: DiscountLike = 0.99,
         discount_rate: float | None = None,
@@ -170,6 +175,30 @@ class LSTD(PolicyEvaluation):
         self.n_jobs = n_jobs
         self.memory_budget = memory_budget
         self.random_state = random_state
+
+    def _wanted_basis(self, data: Any, *, settled: bool) -> Basis:
+        if not is_auto(self.basis):
+            return super()._wanted_basis(data, settled=settled)
+        given = {"solver": self.solver, "center_rewards": self.center_rewards or None,
+                 "scale_features": self.scale_features or None,
+                 "method": None if self.method == "replay" else self.method}  # fmt: skip
+        for name, value in given.items():
+            if value is not None:
+                hint = "Every subset chooses its functions, and solves for them."
+                raise ValueError(must_be(name, 'left at its default when basis="auto"', repr(value), hint))
+        if settled:
+            check_log(data, self.basis_)
+            return self.basis_
+        check_log(data, Fourier(0))
+        basis, self._nested, self._basis_choice = choose_basis(data.states, data.n_transitions)
+        return basis
+
+    @property
+    def _solver(self) -> Solver | None:
+        return self._nested if is_auto(self.basis) else self.solver
+
+    def _first_choices(self) -> dict[str, Choice]:
+        return {"basis": self._basis_choice} if is_auto(self.basis) else {}
 
     def _sparse_moments(self, data: Trajectories, rng: np.random.Generator | None) -> SparseMoments | None:
         plain = check_real(self.trace, "trace", low=0.0, high=1.0) == 0.0 and not self.center_rewards

@@ -159,7 +159,7 @@ class ReplayedMoments(Replayed):
         self, moments: HeldMoments | SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
     ) -> Self:
         self.moments_: Any = moments
-        self.choices_: dict[str, Choice] = {}
+        self.choices_: dict[str, Choice] = self._first_choices()
         if isinstance(moments, SparseMoments):
             with budget_of_estimator(self.memory_budget):
                 return self._replay_sparsely(moments, plan, rng)
@@ -169,7 +169,7 @@ class ReplayedMoments(Replayed):
             if self.grouping_ is not None:
                 moments = grouped_moments(moments, self.grouping_)
                 self.choices_["groups"] = Choice(self.grouping_.n_groups, self.grouping_.reason)
-            self.plug_in_ = plug_in(moments, self.solver).within(self._setting())
+            self.plug_in_ = plug_in(moments, self._solver).within(self._setting())
             if self.method == "recommended":
                 auto = self.n_resamples is None or is_auto(self.n_resamples)
                 self.recommendation_ = recommended_estimate(
@@ -182,7 +182,7 @@ class ReplayedMoments(Replayed):
                 return self._settle(self.recommendation_.estimate)
             plan = self._plan(moments, rng) if plan is None else plan
             members = replicate(
-                moments, plan, solver=self.solver, on_failure=self.on_failure, executor=executor
+                moments, plan, solver=self._solver, on_failure=self.on_failure, executor=executor
             )
             chosen = self.average == "best"  # once there are enough members to tell
             estimate = average(members, "auto" if chosen else self.average)
@@ -201,6 +201,15 @@ class ReplayedMoments(Replayed):
     def _settle(self, estimate: Estimate) -> Self:
         return super()._settle(estimate.within(self._setting()))
 
+    def _first_choices(self) -> dict[str, Choice]:
+        """Return what "auto" stood for before there were moments."""
+        return {}
+
+    @property
+    def _solver(self) -> Any:
+        """How systems are solved: what the user said, unless something else was settled."""
+        return self.solver
+
     def _setting(self) -> Setting | None:
         """Return what is known about values and units besides the moments."""
         return None
@@ -216,7 +225,7 @@ class ReplayedMoments(Replayed):
         """Draw the subsets, settling what is "auto"."""
         size = self.subsample_size
         if is_auto(size):
-            self.choices_["subsample_size"] = choose_subsample_size(moments, solver=self.solver)
+            self.choices_["subsample_size"] = choose_subsample_size(moments, solver=self._solver)
             size = self.choices_["subsample_size"].value
         else:
             size = 0.5 if size is None else size

@@ -62,16 +62,22 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _prepare(self, data: Any, rng: np.random.Generator | None) -> None:
         """Check the data, settle the basis (unless it is settled), and remember where the data lie."""
-        check_log(data, self.basis)
+        wanted = self._wanted_basis(data, settled=rng is None)
         points = self._places(data)
         if rng is not None:
             self._rewards_seen: tuple[float, float] | None = None
-            basis = Scaled(self.basis) if self.scale_features else self.basis
+            basis = Scaled(wanted) if self.scale_features else wanted
             departed = data.departed if len(points) == len(data.states) else None
             self.basis_: Basis = basis.fit(points, rng, departed=departed)
         else:
             points = np.concatenate([self._visited, points])
         self._visited = points[:: -(-len(points) // MAX_OBSERVED)]
+
+    def _wanted_basis(self, data: Any, *, settled: bool) -> Basis:
+        """Check log and basis, and return the basis that is fitted unless it is settled."""
+        check_log(data, self.basis)
+        basis: Basis = self.basis
+        return basis
 
     def _places(self, data: Trajectories) -> FloatArray:
         """Return the points (N, d) at which the basis is evaluated."""
@@ -105,7 +111,7 @@ class PolicyEvaluation(ReplayedMoments):
         Feng, Li and Liu (2019), A kernel loss for solving the Bellman equation, NeurIPS.
         """
         check_is_fitted(self)
-        check_log(data, self.basis)
+        check_log(data, self.basis_)
         theta = np.asarray(self.estimate_.theta)
         steps = self._steps(data)
         errors = self._step_weights(data, steps) * (steps.response - steps.right @ theta)
@@ -155,7 +161,7 @@ class PolicyEvaluation(ReplayedMoments):
         """Sum the moments of steps over the units that are resampled."""
         self._look_at(steps, data)
         return unit_moments(
-            steps, self.unit, block_length=self.block_length, solver=self.solver, parent=data.parent
+            steps, self.unit, block_length=self.block_length, solver=self._solver, parent=data.parent
         )
 
     def _table_units(

@@ -6,6 +6,7 @@ from .base import warn_left_out as warn_left_out  # for the stages to the right,
 from .direct import LU, Cholesky, PseudoInverse, Ridge
 from .lepski import BalancedPath, Lepski
 from .names import parse_solver
+from .nested import Nested
 
 __all__ = [
     "LU",
@@ -13,6 +14,7 @@ __all__ = [
     "BalancedPath",
     "Cholesky",
     "Lepski",
+    "Nested",
     "PseudoInverse",
     "Ridge",
     "Solution",

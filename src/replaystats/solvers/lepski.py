@@ -125,13 +125,13 @@ class Lepski(Solver):
         """See the base class."""
         A, b = moments.total()
         everything = np.arange(moments.n_observations)
-        return self._solve_each(A[None], b[None], _held(moments), everything[None])
+        return self._solve_each(A[None], b[None], held_moments(moments, "Lepski"), everything[None])
 
     def solve_subsets(
         self, sums: SubsetSums, moments: AnyMoments, plan: ResamplingPlan, start: int
     ) -> Solution:
         """See the base class."""
-        return self._solve_each(sums.A, sums.b, _held(moments), plan.indices(start))
+        return self._solve_each(sums.A, sums.b, held_moments(moments, "Lepski"), plan.indices(start))
 
     def trace(self, moments: AnyMoments) -> BalancedPath:
         """Return the whole path on all observations, for a look or a plot (single output only)."""
@@ -140,7 +140,7 @@ class Lepski(Solver):
         A, b = moments.total()
         system = np.linalg.svd(A)
         everything = np.arange(moments.n_observations)
-        return self._balance(system, system[1][0], b, _held(moments), everything, None)
+        return self._balance(system, system[1][0], b, held_moments(moments, "Lepski"), everything, None)
 
     def _solve_each(self, A: FloatArray, b: FloatArray, moments: HeldMoments, subsets: IntArray) -> Solution:
         """Balance the systems A (m, q, q), b (m, q[, n_outputs]) of `subsets` (m, k), one by one."""
@@ -186,12 +186,12 @@ class Lepski(Solver):
         # root^T root is the metric in the basis V
         root = np.diag(np.sqrt(s)) if self.targets is None else _root_of_targets(self.targets, Vt)
         maps = (root * filters[:, None, :]) @ U.T  # (p, r, q): from residuals to predictions
-        noise = np.sqrt(_summed_variance(maps, theta, moments, observations, output))
+        noise = np.sqrt(summed_variance(maps, theta, moments, observations, output))
         return BalancedPath(
             penalties=penalties,
             theta=theta,
             noise=noise,
-            chosen=_largest_within(coordinates @ root.T, self.kappa * noise),
+            chosen=largest_within(coordinates @ root.T, self.kappa * noise),
         )
 
     def _check_targets(self, n_basis: int) -> None:
@@ -220,7 +220,7 @@ def _root_of_targets(targets: ArrayLike, Vt: FloatArray) -> FloatArray:
     return np.linalg.qr(X @ Vt.T / np.sqrt(len(X))).R
 
 
-def _summed_variance(
+def summed_variance(
     maps: FloatArray, theta: FloatArray, moments: HeldMoments, observations: IntArray, output: int | None
 ) -> FloatArray:
     """Return the sandwich variance at every penalty, summed over the rows of its map, shape (p,).
@@ -278,15 +278,15 @@ def _factored_residuals(
     return np.add.reduceat(products, np.cumsum(lengths) - lengths, axis=0)
 
 
-def _held(moments: AnyMoments) -> HeldMoments:
+def held_moments(moments: AnyMoments, solver: str) -> HeldMoments:
     """Return moments whose single observations can be looked at again and again."""
     if isinstance(moments, StreamedMoments):
         hint = "Use Ridge(alpha), or load the data."
-        raise ValueError(must_be("moments", "in memory for Lepski", "StreamedMoments", hint))
+        raise ValueError(must_be("moments", f"in memory for {solver}", "StreamedMoments", hint))
     return moments
 
 
-def _largest_within(points: FloatArray, radius: FloatArray) -> int:
+def largest_within(points: FloatArray, radius: FloatArray) -> int:
     """Return the largest position whose point is within every earlier point's radius of that point."""
     distance = np.linalg.norm(points[:, None, :] - points[None, :, :], axis=2)
     earlier = np.tri(len(points), k=-1, dtype=bool)
