@@ -83,11 +83,12 @@ def test_estimate_and_interval(xp, moments, sampler, statistic):
     np.testing.assert_allclose(to_numpy(there.predict(X)), here.predict(X), atol=ROUNDING)
 
 
+@pytest.mark.parametrize(("n", "k"), [(1000, 300), (50, 50), (7, 3)])
 @pytest.mark.parametrize("repeats", [False, True])
-def test_counters_draw_the_same_subsets_everywhere(xp, repeats):
+def test_counters_draw_the_same_subsets_everywhere(xp, repeats, n, k):
     statistic = "V" if repeats else "U"
-    size = {"subsample_size": 300, "n_resamples": 300}
-    plan = rs.make_plan(1000, statistic=statistic, sampler="counter", rng=4, **size)
+    size = {"subsample_size": k, "n_resamples": 300}
+    plan = rs.make_plan(n, statistic=statistic, sampler="counter", rng=4, **size)
     reference = xp.asarray(np.zeros(1))
     for tile in range(2):
         there = plan.counts_like(tile, 0, reference)

@@ -117,7 +117,7 @@ def learn_bandwidths(
     found, blocks, n_evaluations = tried[0], first, sum(one.nfev for one in tried)
     if not few:
         coarse = _random_blocks(order)
-        found = min(tried, key=lambda one: _total_error(one.x, X, targets, coarse))
+        found = min(tried, key=lambda one: _total_error(one.x, X, targets, coarse, home))
         blocks = [*coarse, *_leaves(X * np.exp(found.x[:-1] / 2), rng)]
         found = _minimise(leave_one_out_error, found.x, X, targets, blocks, ERROR_ITERATIONS, home)
         n_evaluations += found.nfev * len(blocks)
@@ -129,7 +129,11 @@ def learn_bandwidths(
     )
 
 
-def _total_error(log_parameters: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray]) -> float:
+def _total_error(
+    log_parameters: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], home: Any
+) -> float:
+    if home is not None:
+        return average_on_device(X, y, blocks, home, likelihood=False)(log_parameters)[0]
     return sum(leave_one_out_error(log_parameters, X[rows], y[rows])[0] for rows in blocks)
 
 

@@ -25,8 +25,8 @@ from .covariance import gram
 
 # Rows of small systems solved at a time: 8192 matrices of 9 x 9 are 5 MB.
 _BLOCK_NUMBERS = 2**20
-# On a device a block is a few calls whatever its size: 200,000 matrices of 9 x 9 are 130 MB.
-_DEVICE_NUMBERS = 2**24
+# On a device a block is a few calls whatever its size: 800,000 matrices of 9 x 9 are 530 MB.
+_DEVICE_NUMBERS = 2**26
 
 
 def influence_values(moments: AnyMoments, solver: Solver | None = None) -> FloatArray:
@@ -80,7 +80,8 @@ def sandwich_covariance(moments: AnyMoments, solver: Solver | None = None) -> Fl
     """
     linear = linearise(moments, solver)
     n = moments.n_observations
-    blocks = [slice(first, min(first + TILE_ROWS, n)) for first in range(0, n, TILE_ROWS)]
+    step = n if is_foreign(getattr(moments, "rows", None)) else TILE_ROWS
+    blocks = [slice(first, min(first + step, n)) for first in range(0, n, step)]
     total = sum((gram(values) for values in linear.influence_by_block(moments, blocks)), start=np.zeros(()))
     return np.asarray(total / (n * (n - 1)))
 
@@ -232,8 +233,12 @@ def _dense_shifts(moments: Moments, linear: Linearisation) -> Any:
     inverse, theta = like(linear.inverse, g), like(linear.theta, g)
     residuals = f - g @ theta
     columns = xp.reshape(residuals, (residuals.shape[0], q, -1))  # (n, q, n_outputs)
-    # One product for [g | residuals] saves a call per observation.
-    moved = xp.matmul(inverse, xp.concat([g, columns], axis=2))
+    # One product for [g | residuals] saves a call per observation; on a device, one for all observations.
+    both = xp.concat([g, columns], axis=2)
+    if is_foreign(g):
+        moved = xp.matrix_transpose(xp.matmul(xp.matrix_transpose(both), xp.matrix_transpose(inverse)))
+    else:
+        moved = xp.matmul(inverse, both)
     matrix = xp.eye(q, dtype=g.dtype, device=device(g)) - moved[:, :, :q]
     shifts, _ = solve_stack(matrix, moved[:, :, q:])
     return xp.reshape(shifts, residuals.shape)

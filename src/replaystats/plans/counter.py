@@ -163,7 +163,7 @@ def _kth_smallest(xp: Any, numbers: Any, k: int) -> Any:
 
 def _window(n: int, k: int, width: float) -> tuple[int, int]:
     """Return between which numbers the k-th smallest of n is, within `width` standard deviations."""
-    spread = width * math.sqrt(k / n * (1 - k / n) / n) + 1 / n
+    spread = width * (math.sqrt(k / n * (1 - k / n) / n) + 1 / n)  # one row counts where all are drawn
     low, high = (min(max(int((k / n + sign * spread) * 2**32), 0), 2**32 - 1) - 2**31 for sign in (-1, 1))
     return low, high
 
