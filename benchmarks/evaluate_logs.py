@@ -1,7 +1,9 @@
 """Does the interval of ``rs.evaluate`` cover the policy's value? Eight environments, on and off policy.
 
-``python benchmarks/evaluate_logs.py [data sets per cell] [out.json] [environments] [episodes]`` with the
-defaults of `rs.evaluate` throughout. The truth is exact for tables and from 20,000 rollouts otherwise.
+``python benchmarks/evaluate_logs.py [data sets] [environments] [episodes] [journal]`` adds what is missing to
+a journal, one line per data set, and writes the table of all cells to ``results/evaluate_logs.json``: it can
+be stopped and continued. `rs.evaluate` has its defaults throughout. The truth is exact for tables and from
+20,000 rollouts otherwise. No seed here was looked at while the rules of the method were made.
 """
 
 from __future__ import annotations
@@ -9,90 +11,125 @@ from __future__ import annotations
 import json
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import numpy as np
-from logged_environments import environments, log_episodes, true_value
+from logged_environments import Environment, environments, log_episodes, true_value
+from scipy import stats
 
 import replaystats as rs
+from replaystats.evaluation.problem import MAX_GROUPS
 
 EPISODES = (20, 100, 500)
 RESULTS = Path(__file__).parent / "results" / "evaluate_logs.json"
+SEED = 20261116
 
 
-def run_cell(env, n_episodes: int, on_policy: bool, n_data_sets: int, truth: float, error: float) -> dict:
-    """Return coverage, width and error of one cell."""
-    rows = []
-    for seed in range(n_data_sets):
-        data, chances = log_episodes(env, env.behavior, n_episodes, np.random.default_rng([7, seed]))
-        began = time.perf_counter()
-        if on_policy:
-            found = rs.evaluate(data, discount=env.discount)
-        else:
-            found = rs.evaluate(data, env.target, discount=env.discount, behavior=chances)
-        seconds = time.perf_counter() - began
-        low, high = found.interval
-        slack = 2 * error + 1e-9
-        named = {w.name: w for w in found.witnesses}
-        weighted = named.get("importance sampling, weighted", named.get("mean logged return"))
-        rows.append(
-            {
-                "value": found.value, "width": high - low, "holds": found.holds, "method": found.method,
-                "covers": _within(truth, found.interval, slack), "seconds": seconds,
-                "weighted_width": weighted.interval.high - weighted.interval.low,
-                "weighted_covers": _within(truth, weighted.interval, slack),
-            }
-        )  # fmt: skip
-    held = [row for row in rows if row["holds"]]
+def run_one(
+    env: Environment, n_episodes: int, on_policy: bool, number: int, truth: float, error: float
+) -> dict:
+    """Return what became of one data set."""
+    rng = np.random.default_rng([SEED, zlib.crc32(env.name.encode()), n_episodes, number])
+    data, chances = log_episodes(env, env.behavior, n_episodes, rng)
+    began = time.process_time()
+    if on_policy:
+        found = rs.evaluate(data, discount=env.discount)
+    else:
+        found = rs.evaluate(data, env.target, discount=env.discount, behavior=chances)
+    seconds = time.process_time() - began
+    slack = 2 * error + 1e-9
+    named = {w.name: w for w in found.witnesses}
+    weighted = named.get("importance sampling, weighted", named.get("mean logged return"))
+    # As it is usually done: t with all degrees of freedom, whatever episodes count.
+    reach = stats.t.ppf(0.975, min(n_episodes, MAX_GROUPS) - 1) * weighted.standard_error
+    plain = (weighted.value - reach, weighted.value + reach)
     return {
-        "environment": env.name, "on_policy": on_policy, "episodes": n_episodes, "data_sets": n_data_sets,
-        "truth": truth, "truth_error": error,
-        "coverage": float(np.mean([row["covers"] for row in rows])),
-        "said_to_hold": len(held) / len(rows),
-        "coverage_where_said_to_hold": float(np.mean([row["covers"] for row in held])) if held else None,
-        "width": float(np.median([row["width"] for row in rows])),
-        "weighted_width": float(np.median([row["weighted_width"] for row in rows])),
-        "weighted_coverage": float(np.mean([row["weighted_covers"] for row in rows])),
-        "bias": float(np.mean([row["value"] for row in rows]) - truth),
-        "rmse": float(np.sqrt(np.mean([(row["value"] - truth) ** 2 for row in rows]))),
-        "method": max({row["method"] for row in rows}, key=[row["method"] for row in rows].count),
-        "seconds": float(np.median([row["seconds"] for row in rows])),
+        "environment": env.name, "on_policy": on_policy, "episodes": n_episodes, "number": number,
+        "value": found.value, "low": found.interval.low, "high": found.interval.high, "holds": found.holds,
+        "bounded": found.bounded, "method": found.method, "seconds": seconds,
+        "covers": _within(truth, found.interval, slack),
+        "weighted_width": weighted.interval.high - weighted.interval.low,
+        "weighted_covers": _within(truth, weighted.interval, slack),
+        "plain_width": plain[1] - plain[0], "plain_covers": _within(truth, plain, slack),
     }  # fmt: skip
 
 
-def _within(truth: float, interval, slack: float) -> bool:
-    return bool(interval.low - slack <= truth <= interval.high + slack)
+def summarize(rows: list[dict], truth: float, error: float) -> dict:
+    """Return coverage, width and error of one cell."""
+    held = [row for row in rows if row["holds"]]
+    column = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    methods = column["method"].tolist()
+    return {
+        **{name: rows[0][name] for name in ("environment", "on_policy", "episodes")},
+        "data_sets": len(rows), "truth": truth, "truth_error": error,
+        "coverage": float(column["covers"].mean()),
+        "said_to_hold": len(held) / len(rows),
+        "coverage_where_said_to_hold": float(np.mean([row["covers"] for row in held])) if held else None,
+        "bounded": float(column["bounded"].mean()),
+        "width": float(np.median(column["high"] - column["low"])),
+        "weighted_width": float(np.median(column["weighted_width"])),
+        "weighted_coverage": float(column["weighted_covers"].mean()),
+        "plain_weighted_width": float(np.median(column["plain_width"])),
+        "plain_weighted_coverage": float(column["plain_covers"].mean()),
+        "bias": float(column["value"].mean() - truth),
+        "rmse": float(np.sqrt(np.mean((column["value"] - truth) ** 2))),
+        "method": max(set(methods), key=methods.count),
+        "seconds": float(np.median(column["seconds"])),
+    }  # fmt: skip
+
+
+def _within(truth: float, interval: tuple[float, float], slack: float) -> bool:
+    return bool(interval[0] - slack <= truth <= interval[1] + slack)
+
+
+def tabulate(rows: list[dict], truths: dict) -> list[dict]:
+    """Return all cells, and print them."""
+    cells: dict[tuple, list[dict]] = {}
+    for row in rows:
+        cells.setdefault((row["environment"], row["on_policy"], row["episodes"]), []).append(row)
+    order = list(environments())
+    table = []
+    for key in sorted(cells, key=lambda k: (not k[1], order.index(k[0]), k[2])):
+        cell = summarize(cells[key], *truths[f"{key[0]} {'on' if key[1] else 'off'}"])
+        table.append(cell)
+        held = cell["coverage_where_said_to_hold"]
+        print(
+            f"{key[0]:13}{'on ' if key[1] else 'off'} {key[2]:4} x {cell['data_sets']:3} "
+            f"truth {cell['truth']:8.3f} bias {cell['bias']:8.3f} rmse {cell['rmse']:7.3f} "
+            f"cover {cell['coverage']:.2f} holds {cell['said_to_hold']:.2f} "
+            f"({'-' if held is None else format(held, '.2f')}) width {cell['width']:8.4g} "
+            f"(weighted {cell['weighted_width']:8.4g} covers {cell['weighted_coverage']:.2f}, "
+            f"plain {cell['plain_weighted_width']:8.4g} covers {cell['plain_weighted_coverage']:.2f}) "
+            f"{cell['seconds']:.2f} s  {cell['method']}"
+        )
+    return table
 
 
 def main() -> None:
-    n_data_sets = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    out = Path(sys.argv[2]) if len(sys.argv) > 2 else RESULTS
-    wanted = sys.argv[3].split(",") if len(sys.argv) > 3 else list(environments())
-    sizes = [int(n) for n in sys.argv[4].split(",")] if len(sys.argv) > 4 else list(EPISODES)
-    done = json.loads(out.read_text()) if out.exists() else {"truths": {}, "cells": []}
+    n_data_sets = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    wanted = sys.argv[2].split(",") if len(sys.argv) > 2 else list(environments())
+    sizes = [int(n) for n in sys.argv[3].split(",")] if len(sys.argv) > 3 else list(EPISODES)
+    journal = Path(sys.argv[4]) if len(sys.argv) > 4 else RESULTS.with_suffix(".jsonl")
+    rows = [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+    done = {(row["environment"], row["on_policy"], row["episodes"], row["number"]) for row in rows}
+    truths = json.loads(RESULTS.read_text())["truths"] if RESULTS.exists() else {}
     for name in wanted:
-        env = environments()[name]
-        for on_policy in (True, False):
-            policy, key = (env.behavior, f"{name} on") if on_policy else (env.target, f"{name} off")
-            if key not in done["truths"]:
-                done["truths"][key] = true_value(env, policy)
-            for n in sizes:
-                cell = run_cell(env, n, on_policy, n_data_sets, *done["truths"][key])
-                done["cells"] = [
-                    c for c in done["cells"]
-                    if (c["environment"], c["on_policy"], c["episodes"]) != (name, on_policy, n)
-                ] + [cell]  # fmt: skip
-                out.write_text(json.dumps(done, indent=1) + "\n")
-                held = cell["coverage_where_said_to_hold"]
-                print(
-                    f"{name:13}{'on ' if on_policy else 'off'} {n:4}  truth {cell['truth']:8.3f} "
-                    f"bias {cell['bias']:8.3f} rmse {cell['rmse']:7.3f} cover {cell['coverage']:.2f} "
-                    f"holds {cell['said_to_hold']:.2f} "
-                    f"({'-' if held is None else format(held, '.2f')}) "
-                    f"width {cell['width']:7.3f} (weighted {cell['weighted_width']:7.3f}, covers "
-                    f"{cell['weighted_coverage']:.2f}) {cell['seconds']:.2f} s  {cell['method']}",
-                    flush=True,
-                )  # fmt: skip
+        for on_policy, key in ((True, f"{name} on"), (False, f"{name} off")):
+            if key not in truths:
+                env = environments()[name]
+                truths[key] = true_value(env, env.behavior if on_policy else env.target)
+    for number in range(n_data_sets):
+        for name in wanted:
+            for on_policy, key in ((True, f"{name} on"), (False, f"{name} off")):
+                for size in sizes:
+                    if (name, on_policy, size, number) in done:
+                        continue
+                    row = run_one(environments()[name], size, on_policy, number, *truths[key])
+                    rows.append(row)
+                    with journal.open("a") as file:
+                        file.write(json.dumps(row) + "\n")
+    RESULTS.write_text(json.dumps({"truths": truths, "cells": tabulate(rows, truths)}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -78,3 +78,23 @@ def lstd_q(rows, feature, policy, starts, discount):
         right += reward * here
     theta = np.linalg.solve(matrix, right)
     return float(np.mean([sum(p * feature(s, a) @ theta for a, p in enumerate(policy(s))) for s in starts]))
+
+
+def neighbor_values(rows, policy, discount, k, softer):
+    """`rows`: (state vector, action, reward, next vector, ended). Values of the logged steps by sweeps.
+
+    What follows a step is the mean over the `k` nearest logged steps with each action of the policy, with
+    weights 1 / (distance + softer x the farthest one's distance).
+    """
+    n = len(rows)
+    onward = np.zeros((n, n))
+    for i, (_, _, _, after, ended) in enumerate(rows):
+        if ended:
+            continue
+        for action, chance in enumerate(policy(after)):
+            own = [j for j in range(n) if rows[j][1] == action]
+            apart = sorted((float(np.linalg.norm(np.subtract(rows[j][0], after))), j) for j in own)[:k]
+            weights = [1.0 / (d + softer * apart[-1][0] + 1e-12) for d, _ in apart]
+            for (_, j), weight in zip(apart, weights, strict=True):
+                onward[i, j] += discount * chance * weight / sum(weights)
+    return np.linalg.solve(np.eye(n) - onward, np.array([row[2] for row in rows])), onward

@@ -117,7 +117,7 @@ def compare(
     first = evaluate(data, policy, **settings)
     second = evaluate(data, other, **settings)
     level = first.confidence_level
-    if "bounds" in (first.method, second.method):
+    if first.bounded or second.bounded:
         low = float(first.interval.low) - float(second.interval.high)
         high = float(first.interval.high) - float(second.interval.low)
         return Comparison(
@@ -130,7 +130,7 @@ def compare(
         )
     paired = first.left_out.minus(second.left_out)
     error, freedom = paired.standard_error, paired.degrees_of_freedom
-    reach = half_width(error, freedom, level) + first.unseen_width + second.unseen_width
+    reach = half_width(error, freedom, level) + first.slack + second.slack
     better = float(stats.t.cdf(paired.value / error, freedom)) if error > 0 else float(paired.value > 0)
     return Comparison(
         difference=paired.value,

@@ -74,7 +74,7 @@ def choose_basis(problem: Problem, rng: np.random.Generator) -> tuple[str, Basis
     small = _few_steps(problem)
     places = _places(small)
     most = min(MAX_COEFFICIENTS, len(small.states) // STEPS_PER_COEFFICIENT) // problem.n_actions
-    members = family(places.shape[1], max(most, 2), _n_distinct(places))
+    members = family(places.shape[1], max(most, 2), n_distinct(places))
     candidates = [(name, basis.fit(places, rng)) for name, basis in members]
     if not candidates:
         inner = Polynomial(1, dimension=places.shape[1])
@@ -120,11 +120,11 @@ def judge(model: LinearModel, name: str, richer: Basis, rng: np.random.Generator
 def richer_than(problem: Problem, basis: Basis, rng: np.random.Generator) -> Basis:
     """Return functions that a given basis hardly has: bumps at visited places."""
     places = _places(problem)
-    n_centers = min(50, max(2, len(places) // 20), _n_distinct(places))
+    n_centers = min(50, max(2, len(places) // 20), n_distinct(places))
     return Squashed(RBF(n_centers, intercept=True)).fit(places[:: max(1, len(places) // 20_000)], rng)
 
 
-def _n_distinct(places: FloatArray) -> int:
+def n_distinct(places: FloatArray) -> int:
     """Return how many different places there are among some thousand: centres must differ."""
     some = np.tanh((places - places.mean(axis=0))[:: max(1, len(places) // 5000)])
     return len(np.unique(some, axis=0))

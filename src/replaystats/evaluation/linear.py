@@ -174,17 +174,19 @@ def _group_sums(features: Features) -> tuple[FloatArray, FloatArray, FloatArray,
     matrices = np.zeros((g, q, n_actions, q, n_actions))
     right = np.zeros((g, q, n_actions))
     for rows in features.chunks():
-        here, ahead = features.here(rows), features.ahead(rows)
-        group, label = problem.group[rows], problem.actions[rows]
-        follow, reward = problem.following[rows], problem.rewards[rows]
-        for cell in np.unique(group * n_actions + label):
-            k, a = divmod(int(cell), n_actions)
-            at = (group == k) & (label == a)
+        cell = problem.group[rows] * n_actions + problem.actions[rows]
+        order = np.argsort(cell, kind="stable")  # then the rows of one group and action lie side by side
+        here, ahead = features.here(rows)[order], features.ahead(rows)[order]
+        follow, reward = problem.following[rows][order], problem.rewards[rows][order]
+        for part in np.split(np.arange(len(order)), np.flatnonzero(np.diff(cell[order])) + 1):
+            k, a = divmod(int(cell[order[part[0]]]), n_actions)
+            at = slice(int(part[0]), int(part[-1]) + 1)
             left = here[at].T
             matrices[k, :, a, :, a] += left @ here[at]
             for b in range(n_actions):
-                if follow[at, b].any():
-                    matrices[k, :, a, :, b] -= left @ (ahead[at] * follow[at, b, None])
+                chance = follow[at, b]
+                if chance.any():
+                    matrices[k, :, a, :, b] -= left @ (ahead[at] * chance[:, None])
             right[k, :, a] += left @ reward[at]
     starts = np.zeros((g + 1, q, n_actions))  # the last row: start states that were given, and stay
     first = features.start()

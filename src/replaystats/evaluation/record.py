@@ -97,8 +97,11 @@ class Evaluation:
         Functions that the model's values are made of; None for counts.
     left_out : LeftOut
         The headline without each group of episodes.
-    unseen_width : float
-        How far apart the bounds for actions never tried lie.
+    slack : float
+        What the interval holds besides sampling error: bounds for actions never tried, or for what a basis
+        leaves.
+    bounded : bool
+        Whether the interval is a pair of bounds, not a value with an error.
 
     See Also
     --------
@@ -130,7 +133,8 @@ class Evaluation:
     choices_: dict[str, Choice] = field(repr=False)
     basis_: Basis | None = field(repr=False)
     left_out: LeftOut = field(repr=False)
-    unseen_width: float = field(repr=False, default=0.0)
+    slack: float = field(repr=False, default=0.0)
+    bounded: bool = field(repr=False, default=False)
 
     @property
     def holds(self) -> bool:

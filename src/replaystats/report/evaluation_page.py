@@ -74,7 +74,7 @@ def evaluation_page(
 def _badge(found: Evaluation) -> dict[str, str]:
     if not found.holds:
         return {"kind": "bad", "text": "do not rely on the interval"}
-    if found.method == "bounds":
+    if found.bounded:
         return {"kind": "part", "text": "bounds only: the log says little of this policy"}
     return {"kind": "good", "text": f"rests on {found.rests_on}"}
 
@@ -171,7 +171,7 @@ def what_to_collect(found: Evaluation) -> str:
         return "the actions that the policy takes and the log does not have, in the states it visits"
     if (
         o is not None
-        and found.method in ("bounds", "doubly robust")
+        and (found.bounded or found.method == "doubly robust")
         and o.effective_episodes < found.n_episodes / 4
     ):
         return "episodes of a policy nearer to this one, or of this one itself"

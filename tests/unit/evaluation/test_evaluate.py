@@ -200,7 +200,7 @@ def test_compare_is_paired():
     assert "better" in lazy.sentence
     alone = lazy.first.left_out.standard_error + lazy.second.left_out.standard_error
     width = lazy.interval.high - lazy.interval.low
-    assert width < 2 * 2.1 * alone + 2 * (lazy.first.unseen_width + lazy.second.unseen_width)
+    assert width < 2 * 2.1 * alone + 2 * (lazy.first.slack + lazy.second.slack)
 
 
 @pytest.mark.statistical

@@ -155,6 +155,30 @@ def test_an_action_never_tried_separates_the_bounds():
     assert model.highest.value == pytest.approx(0.5 * mean + 0.5 * data.rewards.max())
 
 
+def test_untried_actions_are_like_tried_ones_where_chance_left_them_out():
+    """Three states, two actions; in state 2 the second was never tried, and the log says by which chance."""
+    rng = np.random.default_rng(0)
+    states = np.repeat([0.0, 1.0, 2.0], 20)
+    actions = np.where(states == 2, 0, rng.integers(2, size=60))
+    rewards = states + np.where(actions == 1, -1.0, 0.5) + np.tile([-5.0, 5.0], 30)
+    data = rs.Trajectories(
+        np.stack([states, states], axis=1), rewards[:, None], actions[:, None], terminated=np.ones(60, bool)
+    )
+    problem = make_problem(data, lambda s: np.full((len(s), 2), 0.5), discount=0.5)
+    means = {(s, a): rewards[(states == s) & (actions == a)].mean() for s in (0, 1) for a in (0, 1)}
+    apart = [means[s, a] - np.mean([means[s, 0], means[s, 1]]) for s in (0, 1) for a in (0, 1)]
+    tried = rewards[states == 2].mean()
+    known = [np.mean([means[s, 0], means[s, 1]]) for s in (0, 1)]
+    by_chance = fit_counts(problem, np.where(states == 2, 0.9, 0.5))
+    for found, extreme in ((by_chance.lowest, min(apart)), (by_chance.highest, max(apart))):
+        assert found.value == pytest.approx(np.mean([*known, 0.5 * tried + 0.5 * (tried + extreme)]))
+    # Had the logging policy never taken it, nothing but the range of returns would be known.
+    for given in (np.where(states == 2, 1.0, 0.5), None):
+        model = fit_counts(problem, given)
+        assert model.lowest.value == pytest.approx(np.mean([*known, 0.5 * tried + 0.5 * rewards.min()]))
+        assert model.highest.value == pytest.approx(np.mean([*known, 0.5 * tried + 0.5 * rewards.max()]))
+
+
 def test_on_policy_the_doubly_robust_value_is_the_completed_return(log):
     data, _ = log
     problem = make_problem(data, None, discount=DISCOUNT)

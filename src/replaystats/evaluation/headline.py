@@ -1,0 +1,252 @@
+"""Which witness to believe, what it rests on, and what speaks against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .counts import CountModel, returns_to_go
+from .families import OBJECTION
+from .hearing import COUNTS, FEW_EFFECTIVE, MARGINAL, RETURNS, ROBUST, WEIGHTED, Hearing
+from .intervals import LeftOut
+from .record import Witness
+
+# A share of the headline that comes from what no episode showed, beyond which it is said.
+MUCH_COMPLETED, MUCH_UNSEEN = 0.05, 0.02
+# How wrong a doubted model is taken to be, as a share of the range; and what part of an interval counts.
+MODEL_ERROR, NOTICED = 0.05, 0.125
+# Bounds for what was never tried give way to usable ratios where they are so much wider.
+MUCH_WIDER = 1.5
+# A model may miss the robust value by this share of its standard error, and by rounding.
+IMMATERIAL, ROUNDING = 1e-3, 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Headline:
+    """The witness that is believed.
+
+    Attributes
+    ----------
+    witness : Witness
+    found : LeftOut
+        What it becomes without each group.
+    rests_on : str
+    objections : list of str
+    slack : float
+        What the interval holds besides sampling error: on either side, or between bounds.
+    bounded : bool
+        Whether the interval is a pair of bounds, not a value with an error.
+    """
+
+    witness: Witness
+    found: LeftOut
+    rests_on: str
+    objections: list[str]
+    slack: float = 0.0
+    bounded: bool = False
+
+
+def same_value(heard: Hearing) -> float:
+    """Return the p value that the robust value and the model's are the same; NaN where there is no pair."""
+    robust = heard.robust
+    if heard.marginal is not None:
+        return float("nan")  # products of ratios have nothing to say
+    if robust is None:
+        return float("nan")
+    # Where data have no noise, rounding alone would be significant.
+    rounding = IMMATERIAL * robust.standard_error + ROUNDING * abs(robust.value)
+    return robust.minus(heard.model.at_start).p_value(negligible=rounding)
+
+
+def object_to_model(heard: Hearing, p_value: float) -> None:
+    """Write the tests' objections beside the model's value."""
+    model = heard.model
+    if isinstance(model, CountModel):
+        return
+    chosen = next(
+        (t for t in heard.tests if t.n_coefficients == model.features.n_coefficients), heard.tests[-1]
+    )
+    doubts = []
+    if chosen.p_value < OBJECTION:
+        doubts.append(f"functions outside the basis explain TD errors (p = {chosen.p_value:.2g})")
+    if p_value < OBJECTION:
+        doubts.append(f"TD errors along episodes do not cancel (p = {p_value:.2g})")
+    old = heard.witnesses[model.name]
+    told = "; ".join(filter(None, [old.objection, *doubts]))
+    heard.witnesses[model.name] = replace(old, objection=told)
+
+
+def choose_headline(heard: Hearing) -> Headline:
+    """Return the witness that rests on least."""
+    if heard.completed is not None:
+        return _mean_return(heard)
+    if isinstance(heard.model, CountModel):
+        if _ratios_know_more(heard, heard.model):
+            return _products(heard)
+        return _counted(heard, heard.model)
+    if heard.robust is not None and not heard.hopeless:
+        return _products(heard)
+    visits = heard.marginal
+    if visits is not None and not heard.witnesses[MARGINAL].objection and not _same_everywhere(heard):
+        return _visits(heard)
+    if heard.weighted is not None and (visits is not None or heard.witnesses[heard.model.name].objection):
+        return _bounds(heard)
+    return _model_alone(heard)
+
+
+def _mean_return(heard: Hearing) -> Headline:
+    completed, n, objections = heard.completed, heard.problem.n_episodes, []
+    assert completed is not None
+    if np.ptp(completed.values) == 0.0:
+        objections.append(
+            f"all {n} episodes returned the same, so that the interval knows only of what happened; what "
+            f"happens in fewer than {3 / n:.1%} of the episodes may have been missed"
+        )
+    rests_on = "episodes being independent"
+    if _leans_on_the_model(heard):
+        model = heard.model
+        doubt = "" if isinstance(model, CountModel) else heard.witnesses[model.name].objection
+        rests_on += f", and on the model for the {completed.share:.0%} of it that lies after cuts"
+        if doubt:
+            objections.append(
+                f"{completed.share:.0%} of it lies after cuts, where the model is used: {doubt}"
+            )
+    return Headline(
+        witness=heard.witnesses[RETURNS], found=completed.mean, rests_on=rests_on, objections=objections
+    )
+
+
+def _leans_on_the_model(heard: Hearing) -> bool:
+    """Tell whether a model wrong by a twentieth of the range would move the headline noticeably."""
+    completed = heard.completed
+    assert completed is not None
+    low, high = completed.mean.interval(heard.level)
+    span = heard.problem.high - heard.problem.low
+    moved = MODEL_ERROR * completed.share * (span if np.isfinite(span) else 0.0)
+    return completed.share > MUCH_COMPLETED or moved > NOTICED * (high - low)
+
+
+def _ratios_know_more(heard: Hearing, model: CountModel) -> bool:
+    """Tell whether logged ratios of a single step say more than bounds for what was never tried.
+
+    Over several steps they may seem to: where outcomes are certain, errors of a model that has not seen
+    all of them are 0, and so is their spread.
+    """
+    if heard.problem.time.max() > 0 or heard.weights is None or heard.robust is None:
+        return False
+    if heard.behavior is None or heard.behavior.estimated:
+        return False
+    low, high = heard.robust.interval(heard.level)
+    lowest, highest = heard.between(model.lowest, model.highest)
+    return highest - lowest > MUCH_WIDER * (high - low) and heard.weights.final >= FEW_EFFECTIVE
+
+
+def _counted(heard: Hearing, model: CountModel) -> Headline:
+    problem, untried, objections = heard.problem, model.untried, []
+    rests_on = "the logged states being all that matters for what comes next"
+    if model.unseen > MUCH_UNSEEN and untried.by_chance:
+        rests_on += ", and on actions never tried being like those that chance took"
+        heard.notes.append(
+            f"{model.unseen:.1%} of the policy's future leads to actions never tried, which chance left out; "
+            f"the interval takes them to be worth between {untried.loss:+.4g} and {untried.gain:+.4g} beside "
+            "the value of their state, as the worst and the best of those tried."
+        )
+    elif model.unseen > MUCH_UNSEEN:
+        heard.notes.append(
+            f"{model.unseen:.1%} of the policy's future leads to actions never tried; the interval takes "
+            f"them to be worth between {untried.worst:.4g} and {untried.best:.4g}, the worst and best return "
+            "in the log. Probabilities of the logged actions would tell more."
+        )
+    if (
+        np.ptp(problem.rewards) == 0.0
+        or np.ptp(returns_to_go(problem)[problem.data.step_offsets[:-1]]) == 0.0
+    ):
+        objections.append("all episodes returned the same: the log has not seen what could be gained or lost")
+    return Headline(
+        witness=heard.witnesses[COUNTS],
+        found=model.at_start,
+        rests_on=rests_on,
+        objections=objections,
+        slack=model.highest.value - model.lowest.value,
+    )
+
+
+def _products(heard: Hearing) -> Headline:
+    assert heard.robust is not None
+    assert heard.behavior is not None
+    rests_on, objections = "the probabilities of the logged actions", []
+    if heard.behavior.estimated:
+        how = {"counted": "counts", "logistic": "a logistic regression"}[heard.behavior.source]
+        rests_on += f", which were estimated by {how}"
+        heard.notes.append(f"The logging policy is estimated by {how}, not logged.")
+    if heard.lost > 1e-3:
+        objections.append(
+            f"no logged episode follows the policy for the last {heard.lost:.1%} of the discounted future"
+        )
+    return Headline(
+        witness=heard.witnesses[ROBUST], found=heard.robust, rests_on=rests_on, objections=objections
+    )
+
+
+def _visits(heard: Hearing) -> Headline:
+    visits = heard.marginal
+    assert visits is not None
+    note = (
+        f"The ratio of visits ({visits.n_bumps} bumps) moves the value of the neighbours from "
+        f"{visits.by_neighbors:.4g}, and half as many bumps would move it by {visits.moved:.3g}; "
+        f"the interval allows for a bias of {visits.allowance:.3g}."
+    )
+    if visits.n_steps < len(heard.problem.states):
+        note += f" It was fitted to the first {visits.n_steps} steps."
+    heard.notes.append(note)
+    return Headline(
+        witness=heard.witnesses[MARGINAL],
+        found=visits.found,
+        rests_on="values from neighbours or the ratio of visits being right: their errors multiply",
+        objections=[],
+        slack=visits.allowance,
+    )
+
+
+def _same_everywhere(heard: Hearing) -> bool:
+    """Tell whether every step earned the same and nothing ended: then all policies look alike."""
+    return np.ptp(heard.problem.rewards) == 0.0 and not heard.problem.terminal.any()
+
+
+def _bounds(heard: Hearing) -> Headline:
+    """Take ratios while they last, and the range of values after."""
+    assert heard.weighted is not None
+    problem, witness = heard.problem, heard.witnesses[WEIGHTED]
+    named = MARGINAL if heard.marginal is not None else heard.model.name
+    doubt = heard.witnesses[named].objection
+    if _same_everywhere(heard):
+        doubt = "every logged step earned the same and no episode ended, so that all policies look alike"
+    heard.notes.append(
+        f"Products of ratios leave too few effective episodes after {heard.lasting} steps, and nothing can "
+        f"stand in: {doubt}. The bounds take what comes later to be worth {problem.low:.4g} to "
+        f"{problem.high:.4g}. Log episodes of a policy nearer to this one."
+    )
+    rests_on = "the probabilities of the logged actions, and the range of the rewards, "
+    rests_on += f"after {heard.lasting} steps that the log tells of"
+    value = float(np.clip(witness.value, *witness.interval))
+    found = LeftOut(value, heard.weighted.replicates)
+    return Headline(
+        witness=replace(witness, value=value), found=found, rests_on=rests_on, objections=[], bounded=True
+    )
+
+
+def _model_alone(heard: Hearing) -> Headline:
+    witness, objections = heard.witnesses[heard.model.name], []
+    if witness.objection:
+        objections.append(f"it is the model's value, and {witness.objection}")
+    if _same_everywhere(heard) and not heard.problem.on_policy:
+        objections.append(
+            "every logged step earned the same and no episode ended: all policies look alike in this log"
+        )
+    if heard.hopeless:
+        heard.notes.append("Products of ratios say nothing over so many steps; the value is the model's.")
+    if heard.problem.n_episodes == 1:
+        heard.notes.append("One episode only: blocks of it stand for independent episodes.")
+    rests_on = "the basis, about which the tests are silent"
+    return Headline(witness=witness, found=heard.model.at_start, rests_on=rests_on, objections=objections)

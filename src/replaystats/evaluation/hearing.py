@@ -1,0 +1,228 @@
+"""The witnesses are heard: every way to the value that a log allows, each with its interval and its time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from .._core.choice import Choice
+from .._core.typing import FloatArray
+from ..basis import Basis
+from ..moments.lstd_q import action_rows
+from .behavior import Behavior
+from .counts import CountModel, fit_counts, is_discrete, plausible_range
+from .doubly_robust import Completed, completed_returns, doubly_robust
+from .families import BasisTest, choose_basis, judge, richer_than
+from .fitted_q import fitted_q
+from .intervals import SKEWED, Bounds, LeftOut, half_width, relative_skewness, skewed_mean_interval
+from .linear import LinearModel, fit_linear
+from .marginal import MarginalRobust, marginal_robust
+from .problem import Problem
+from .record import Witness
+from .weighting import Weights, bounded_by_rewards, make_weights, per_decision, self_normalised
+
+Model = LinearModel | CountModel
+RETURNS, COUNTS, ROBUST = "mean logged return", "count model", "doubly robust"
+MARGINAL = "doubly robust, ratios of visits"
+WEIGHTED, PER_DECISION = "importance sampling, weighted", "importance sampling, per decision"
+# Fewer effective episodes than this at the end of the ratios carry the answer alone.
+FEW_EFFECTIVE = 10.0
+
+
+class Hearing:
+    """What the witnesses said.
+
+    Attributes
+    ----------
+    problem : Problem
+    level : float
+    behavior : Behavior or None
+    model : LinearModel or CountModel
+    tests : tuple of BasisTest
+    completed : Completed or None
+        On policy, where there are several episodes.
+    weights : Weights or None
+        Off policy, where the logging policy is known or estimated.
+    robust : LeftOut or None
+        The mean return on policy, else doubly robust with products of ratios.
+    marginal : MarginalRobust or None
+        Doubly robust with ratios of visits.
+    lasting : int
+        Steps over which products of ratios leave enough effective episodes.
+    lost : float
+        Discounted share of the future after the last step at which any episode has weight.
+    """
+
+    def __init__(self, problem: Problem, level: float, behavior: Behavior | None) -> None:
+        self.problem, self.level, self.behavior = problem, level, behavior
+        self.witnesses: dict[str, Witness] = {}
+        self.notes: list[str] = []
+        self.choices: dict[str, Choice] = {}
+        self.tests: tuple[BasisTest, ...] = ()
+        self.model: Model
+        self.basis: Basis | None = None
+        self.completed: Completed | None = None
+        self.weights: Weights | None = None
+        self.weighted: LeftOut | None = None
+        self.robust: LeftOut | None = None
+        self.marginal: MarginalRobust | None = None
+        self.lasting, self.lost = 0, 0.0
+
+    @property
+    def several(self) -> bool:
+        """Whether there are episodes to compare, from the start states that are asked about."""
+        return self.problem.n_episodes > 1 and self.problem.own_starts
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether products of ratios are known and leave too few effective episodes."""
+        return self.weights is not None and self.weights.final < FEW_EFFECTIVE
+
+    # -- the model ---------------------------------------------------------------------------------
+
+    def hear_model(self, basis: Basis | str, rng: np.random.Generator) -> None:
+        """Hear the count model of discrete states, or least-squares temporal differences."""
+        began, problem = perf_counter(), self.problem
+        if isinstance(basis, str) and not problem.continuous and is_discrete(problem.states):
+            known = self.behavior is not None and not self.behavior.estimated
+            counted = fit_counts(
+                problem, self.behavior.probability if known and self.behavior is not None else None
+            )
+            self.model = counted
+            reason = f"states are whole numbers that come back: {counted.n_states} of them, counted"
+            self.choices["basis"] = Choice("counts", reason)
+            self._add(COUNTS, counted.at_start, began, self.between(counted.lowest, counted.highest))
+            return
+        if isinstance(basis, str):
+            name, chosen, self.tests = choose_basis(problem, rng)
+            told = "; ".join(f"{t.name}: p = {t.p_value:.2g}" for t in self.tests)
+            self.choices["basis"] = Choice(repr(chosen), f"{name}, of the family {told}")
+        else:
+            places = problem.states
+            if problem.continuous:
+                places = np.concatenate([places, action_rows(problem.data)], axis=1)
+            chosen = basis.fit(places, rng)
+        linear = fit_linear(problem, chosen)
+        self.model, self.basis = linear, chosen
+        if not self.tests:
+            richer = richer_than(problem, chosen, rng)
+            self.tests = (judge(linear, type(basis).__name__, richer, rng),)
+        self._add(linear.name, linear.at_start, began)
+
+    def between(self, lowest: LeftOut, highest: LeftOut) -> Bounds:
+        """Return bounds that hold both end points, each with its own error."""
+        reach = [
+            half_width(end.standard_error, end.degrees_of_freedom, self.level) for end in (lowest, highest)
+        ]
+        return Bounds(lowest.value - reach[0], highest.value + reach[1])
+
+    # -- returns and ratios ------------------------------------------------------------------------
+
+    def hear_returns(self) -> None:
+        """Hear the mean return; episodes that were cut off are completed by the model."""
+        if not self.several:
+            return
+        began = perf_counter()
+        self.completed = completed_returns(self.problem, self.model)
+        self.robust = self.completed.mean
+        self._add(RETURNS, self.robust, began, self._return_interval(self.completed.values))
+
+    def _return_interval(self, values: FloatArray) -> Bounds:
+        assert self.robust is not None
+        if relative_skewness(values) > SKEWED:
+            self.notes.append(
+                "Few episodes decide the mean return: its interval leans on no symmetry (for returns of 0 "
+                "and 1 it is Clopper and Pearson's)."
+            )
+            return skewed_mean_interval(values, self.level)
+        return self.robust.interval(self.level)
+
+    def hear_ratios(self) -> None:
+        """Hear importance sampling and doubly robust with products of ratios along episodes."""
+        problem, began = self.problem, perf_counter()
+        if self.behavior is None or not self.several or problem.continuous:
+            return
+        self.weights = make_weights(problem, problem.chance / self.behavior.probability)
+        earned = self.weights.sums(problem, problem.rewards)
+        self._add(PER_DECISION, per_decision(self.weights, earned), began)
+        began = perf_counter()
+        self.weighted = self_normalised(self.weights, earned)
+        self._add(WEIGHTED, self.weighted, began, self._weighted_interval())
+        began = perf_counter()
+        self.robust = doubly_robust(problem, self.weights, self.model)
+        self._add(ROBUST, self.robust, began, self._robust_interval())
+
+    def _weighted_interval(self) -> Bounds:
+        """Return t's interval while enough episodes count, and the range of the values after that."""
+        assert self.weights is not None
+        assert self.weighted is not None
+        lowest, highest, self.lasting = bounded_by_rewards(self.problem, self.weights, FEW_EFFECTIVE)
+        if self.lasting == len(self.weights.effective):
+            return self.weighted.interval(self.level)
+        return self.between(lowest, highest)
+
+    def _robust_interval(self) -> Bounds:
+        """Return the interval; after the last step with any weight, the possible range is added."""
+        assert self.robust is not None
+        assert self.weights is not None
+        low, high = self.robust.interval(self.level)
+        self.lost = _share_after(self.weights, self.problem)
+        worst, best = plausible_range(self.problem)
+        slack = self.lost * (best - worst)
+        return Bounds(low - slack, high + slack)
+
+    def hear_visits(self, rng: np.random.Generator) -> None:
+        """Hear doubly robust with ratios of visits, where products of ratios are of no use."""
+        problem, began = self.problem, perf_counter()
+        linear = isinstance(self.model, LinearModel)
+        if problem.continuous or not linear or not self.several or (self.robust and not self.hopeless):
+            return
+        self.marginal = marginal_robust(problem, rng)
+        if self.marginal is not None:
+            doubt = ""
+            if self.marginal.leaves:
+                doubt = (
+                    "the policy goes where nothing was logged: its nearest logged steps hold it back by "
+                    f"{self.marginal.held_back:.2g} standard deviations a step"
+                )
+            low, high = self.marginal.interval(self.level)
+            found = self.marginal.found
+            if low <= problem.high and high >= problem.low:  # what is impossible of it is cut off
+                found = replace(found, value=float(np.clip(found.value, problem.low, problem.high)))
+            self._add(MARGINAL, found, began, Bounds(low, high), doubt)
+
+    def hear_regressor(self, regressor: Any) -> None:
+        """Hear fitted Q evaluation."""
+        began = perf_counter()
+        self._add("fitted Q", fitted_q(self.problem, regressor), began)
+
+    def _add(
+        self, name: str, found: LeftOut, began: float, interval: Bounds | None = None, doubt: str = ""
+    ) -> None:
+        low, high = found.interval(self.level) if interval is None else interval
+        bounds = (self.problem.low, self.problem.high)
+        slack = 1e-9 * max(1.0, abs(found.value))
+        if not bounds[0] - slack <= found.value <= bounds[1] + slack:
+            impossible = f"impossible: outside {bounds[0]:.4g} to {bounds[1]:.4g}"
+            doubt = "; ".join(filter(None, [impossible, doubt]))
+        low, high = (float(np.clip(x, *bounds)) for x in (low, high))
+        self.witnesses[name] = Witness(
+            name=name,
+            value=found.value,
+            interval=Bounds(low, high),
+            standard_error=found.standard_error,
+            seconds=perf_counter() - began,
+            objection=doubt,
+        )
+
+
+def _share_after(weights: Weights, problem: Problem) -> float:
+    """Return the discounted share of the future after the last step at which any episode has weight."""
+    alive = weights.size.sum(axis=0) > 0.0
+    if alive.all():
+        return 0.0
+    first = int(np.argmin(alive))
+    return float(problem.discount**first)

@@ -1,0 +1,133 @@
+"""Doubly robust without products: ratios of visits, fitted by moments, times the errors of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._core.typing import FloatArray
+from ..basis import RBF, Squashed
+from .families import n_distinct
+from .intervals import Bounds, LeftOut, half_width
+from .linear import fit_linear
+from .neighbors import fit_neighbors, pull
+from .problem import Problem
+
+# Steps that are looked at: neighbours are searched for each. Parts of the log that fit values for the others.
+MOST_STEPS, N_FOLDS = 30_000, 2
+# Bumps of the ratio's two bases, the larger first; the log must have so many steps for each coefficient.
+SIZES, STEPS_PER_COEFFICIENT = ((100, 50), (50, 25), (24, 12), (12, 6), (6, 3)), 20
+# How wrong the ratio is taken to be, as a share, where it corrects the values.
+RATIO_ERROR = 0.5
+# Held back by this share of a standard deviation at every step, the policy would leave the log.
+LEAVES = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginalRobust:
+    """A doubly robust value whose ratios are of visits, not products along episodes.
+
+    Attributes
+    ----------
+    found : LeftOut
+        With the larger basis of the ratio.
+    by_neighbors : float
+        The value without the correction.
+    moved : float
+        How far the smaller basis, of half the size, lies from the larger.
+    held_back : float
+        See `pull`.
+    n_bumps, n_steps : int
+    """
+
+    found: LeftOut
+    by_neighbors: float
+    moved: float
+    held_back: float
+    n_bumps: int
+    n_steps: int
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the policy would go where nothing was logged."""
+        return self.held_back > LEAVES
+
+    @property
+    def allowance(self) -> float:
+        """For bias: what halving the basis moves, or a share of the correction where that is more.
+
+        Where doubling a basis halves its bias at least, the bias that is left is no larger than the former;
+        and where values from neighbours are far off, a ratio that is off by that share leaves the latter.
+        """
+        return max(self.moved, RATIO_ERROR * abs(self.found.value - self.by_neighbors))
+
+    def interval(self, level: float) -> Bounds:
+        """Return the value plus and minus sampling error and what the basis may leave."""
+        found = self.found
+        reach = self.allowance + half_width(found.standard_error, found.degrees_of_freedom, level)
+        return Bounds(found.value - reach, found.value + reach)
+
+
+def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobust | None:
+    """Return V(s_0) + sum of w x TD error, w = ratio of discounted visits of the policy to logged ones.
+
+    Values V are averages over neighbours, fitted on other episodes. w is linear in bumps, and such that
+    visits balance for every bump: then the sum of w x TD error is what LSTDQ gives for TD errors in place of
+    rewards. The bias is the product of the errors of V and of w. None where the log is too short, where
+    nothing is discounted, or where actions of the policy were never logged.
+    """
+    small = _first_steps(problem)
+    most = len(small.states) / STEPS_PER_COEFFICIENT / small.n_actions
+    if most < SIZES[-1][0] + 1 or not problem.discount < 1.0 or _never_logged(problem):
+        return None
+    distinct = n_distinct(small.states)
+    sizes = next((pair for pair in SIZES if pair[0] + 1 <= most and pair[0] <= distinct), None)
+    if sizes is None:
+        return None
+    errors, start, held_back = _errors(small)
+    group = small.start_group
+    sums = np.bincount(group, weights=start, minlength=small.n_groups)
+    counts = np.bincount(group, minlength=small.n_groups)
+    base = (sums.sum() - sums) / np.maximum(counts.sum() - counts, 1)
+    found = []
+    for size in sizes:
+        basis = Squashed(RBF(size, intercept=True)).fit(small.states, rng)
+        part = fit_linear(replace(small, rewards=errors), basis).at_start
+        found.append(LeftOut(float(start.mean()) + part.value, base + part.replicates))
+    moved = abs(found[0].value - found[1].value)
+    return MarginalRobust(found[0], float(start.mean()), moved, held_back, sizes[0], len(small.states))
+
+
+def _errors(problem: Problem) -> tuple[FloatArray, FloatArray, float]:
+    """Return TD errors (N,) and values of the start states (m,), fitted on the other folds, and the pull."""
+    spread = problem.states.std(axis=0)
+    scale = np.where(spread > 0.0, spread, 1.0)
+    errors, start, pulls = np.empty(len(problem.states)), np.empty(len(problem.start_states)), []
+    done = np.eye(problem.n_actions)[problem.actions]
+    for fold in range(N_FOLDS):
+        fitted = np.flatnonzero(problem.group % N_FOLDS != fold)
+        model = fit_neighbors(problem, fitted, scale)
+        rows = problem.group % N_FOLDS == fold
+        starts = np.flatnonzero(problem.start_group % N_FOLDS == fold)
+        errors[rows] = (
+            problem.rewards[rows]
+            + model.at(problem.next_states[rows], problem.following[rows])
+            - model.at(problem.states[rows], done[rows])
+        )
+        start[starts] = model.at(problem.start_states[starts], problem.start_chances[starts])
+        pulls.append(pull(problem, fitted, model, starts))
+    return errors, start, max(pulls)
+
+
+def _never_logged(problem: Problem) -> bool:
+    wanted = problem.following.sum(axis=0) + problem.start_chances.sum(axis=0)
+    return bool(np.any((wanted > 0.0) & (np.bincount(problem.actions, minlength=problem.n_actions) == 0)))
+
+
+def _first_steps(problem: Problem) -> Problem:
+    """Return the first episodes, of `MOST_STEPS` steps, but two of every group."""
+    n = max(2 * problem.n_groups, int(np.searchsorted(problem.data.step_offsets[1:], MOST_STEPS)))
+    if n >= problem.n_episodes:
+        return problem
+    return problem.of_episodes(np.arange(problem.n_episodes) < n)

@@ -1,0 +1,119 @@
+"""Values by averaging what followed the nearest logged steps with the same action."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.spatial import cKDTree
+
+from .._core.typing import FloatArray, IntArray
+from .problem import Problem
+
+# Logged steps that are averaged: few, because what happens in control is nearly certain.
+N_NEIGHBORS = 4
+# A neighbour at no distance does not count without bound: this share of the farthest one's distance is added.
+_SOFTER = 0.05
+# Iterate until values are this near the fixed point, as a share of their range.
+_ACCURACY, _MOST_ITERATIONS = 1e-3, 5000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NeighborModel:
+    """A decision process on logged steps: where an action leads is where it led from nearby.
+
+    Attributes
+    ----------
+    trees : list of (ndarray of int, KDTree)
+        For every action its rows and their places.
+    scale : ndarray of shape (d,)
+    onward : sparse matrix of shape (m, m)
+        Discounted chances to go on with every logged step.
+    values : ndarray of shape (m,)
+        Action values at the logged steps.
+    """
+
+    trees: list[tuple[IntArray, Any]]
+    scale: FloatArray
+    onward: Any
+    values: FloatArray
+
+    def at(self, states: FloatArray, chances: FloatArray) -> FloatArray:
+        """Return sum_a chances[:, a] Q(states, a), shape (k,)."""
+        return np.asarray(_neighbors(self.trees, self.scale, states, chances, len(self.values)) @ self.values)
+
+    def visits(self, states: FloatArray, chances: FloatArray) -> FloatArray:
+        """Return how often every logged step is used, discounted, from these start states on, shape (m,)."""
+        first = _neighbors(self.trees, self.scale, states, chances, len(self.values))
+        now = np.asarray(first.sum(axis=0)).ravel()
+        total, back, begun = now.copy(), self.onward.T.tocsr(), float(now.sum())
+        for _ in range(_MOST_ITERATIONS):
+            now = back @ now
+            total += now
+            if now.sum() <= _ACCURACY * begun:
+                break
+        return total
+
+
+def fit_neighbors(problem: Problem, rows: IntArray, scale: FloatArray) -> NeighborModel:
+    """Solve Q = reward + discount sum_a pi Q(next state, a) on some logged steps; the discount is below 1."""
+    places, labels = problem.states[rows] / scale, problem.actions[rows]
+    trees: list[tuple[IntArray, Any]] = []
+    for action in range(problem.n_actions):
+        own = np.flatnonzero(labels == action)
+        trees.append((own, cKDTree(places[own]) if len(own) else None))
+    onward = _neighbors(trees, scale, problem.next_states[rows], problem.following[rows], len(rows))
+    rewards, low, high = problem.rewards[rows], problem.low, problem.high
+    enough = _ACCURACY * (1.0 - problem.discount) * (high - low)
+    values = np.clip(rewards / (1.0 - problem.discount), low, high)
+    for _ in range(_MOST_ITERATIONS):
+        former, values = values, rewards + onward @ values
+        if np.abs(values - former).max() <= enough:
+            break
+    return NeighborModel(trees, scale, onward, np.clip(values, low, high))
+
+
+def _neighbors(
+    trees: list[tuple[IntArray, Any]], scale: FloatArray, states: FloatArray, chances: FloatArray, size: int
+) -> Any:
+    """Return the sparse matrix (k, size) of weights on logged steps; actions never logged carry nothing."""
+    places, parts = states / scale, []
+    for (own, tree), chance in zip(trees, chances.T, strict=True):
+        asked = np.flatnonzero(chance > 0.0)
+        if tree is None or not len(asked):
+            continue
+        k = min(N_NEIGHBORS, len(own))
+        distance, place = (x.reshape(len(asked), k) for x in tree.query(places[asked], k=k))
+        weight = 1.0 / (distance + _SOFTER * distance[:, -1:] + 1e-12)
+        weight *= (chance[asked] / weight.sum(axis=1))[:, None]
+        parts.append((weight.ravel(), np.repeat(asked, k), own[place].ravel()))
+    if not parts:
+        return csr_matrix((len(states), size))
+    weights, rows, columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return csr_matrix((weights, (rows, columns)), shape=(len(states), size))
+
+
+def pull(problem: Problem, rows: IntArray, model: NeighborModel, starts: IntArray) -> float:
+    """Return how far neighbours move the policy's path at every step, in standard deviations of the log.
+
+    A step leads to a next state, and goes on from its neighbours. Inside the log these lie on all sides; at
+    its edge all lie inside, and a policy that would leave is held back. Squares and products of the states
+    see both a drift and a loss of energy.
+    """
+    visits = model.visits(problem.start_states[starts], problem.start_chances[starts])
+    middle = problem.states[rows].mean(axis=0)
+    here, ahead, first = (
+        _moments((states - middle) / model.scale)
+        for states in (problem.states[rows], problem.next_states[rows], problem.start_states[starts])
+    )
+    onward = problem.following[rows].sum(axis=1)
+    moved = first.sum(axis=0) - visits @ here + (visits * onward) @ ahead
+    spread = here.std(axis=0)
+    varies = spread > 1e-9
+    return float(np.max(np.abs(moved[varies]) / spread[varies], initial=0.0) / max(visits.sum(), 1e-300))
+
+
+def _moments(states: FloatArray) -> FloatArray:
+    return np.concatenate([states, states**2, states * np.roll(states, 1, axis=1)], axis=1)

@@ -1,0 +1,129 @@
+"""Doubly robust with ratios of visits: its parts written out, and what it does at the edge of a log."""
+
+import numpy as np
+import pytest
+from tests.oracles import policy_values as oracle
+
+import replaystats as rs
+from replaystats.evaluation.marginal import SIZES, STEPS_PER_COEFFICIENT, marginal_robust
+from replaystats.evaluation.neighbors import N_NEIGHBORS, fit_neighbors, pull
+from replaystats.evaluation.problem import make_problem
+
+DISCOUNT = 0.9
+
+
+def walk(n=60, length=20, seed=0, *, drift=0.3, noise=0.2):
+    """A point on the line that actions push by +- drift and noise moves; it earns cos of where it is."""
+    rng = np.random.default_rng(seed)
+    states, actions = np.zeros((n, length + 1)), rng.integers(2, size=(n, length))
+    states[:, 0] = rng.normal(size=n)
+    for t in range(length):
+        pushed = drift * (2 * actions[:, t] - 1)
+        states[:, t + 1] = 0.8 * states[:, t] + pushed + noise * rng.normal(size=n)
+    rewards = np.cos(states[:, 1:])
+    return rs.Trajectories(states, rewards, actions=actions), np.full(actions.size, 0.5)
+
+
+def homeward(states):
+    """Push towards 0 nine times of ten."""
+    right = np.where(states[:, 0] > 0, 0.1, 0.9)
+    return np.column_stack([1 - right, right])
+
+
+def true_value(policy, drift=0.3, noise=0.2, n=40_000):
+    rng = np.random.default_rng(5)
+    x, total = rng.normal(size=n), np.zeros(n)
+    for t in range(120):
+        a = rng.random(n) < policy(x[:, None])[:, 1]
+        x = 0.8 * x + drift * (2 * a - 1) + noise * rng.normal(size=n)
+        total += DISCOUNT**t * np.cos(x)
+    return total.mean()
+
+
+def test_values_of_neighbors_against_loops():
+    data, _ = walk(6, 8)
+    problem = make_problem(data, homeward, discount=DISCOUNT)
+    scale = np.array([0.7])
+    model = fit_neighbors(problem, np.arange(len(problem.states)), scale)
+    rows = [
+        (s / scale, int(a), float(r), t / scale, False)
+        for s, a, r, t in zip(
+            problem.states, problem.actions, problem.rewards, problem.next_states, strict=True
+        )
+    ]
+    values, onward = oracle.neighbor_values(
+        rows, lambda s: homeward((s * scale)[None])[0], DISCOUNT, N_NEIGHBORS, 0.05
+    )
+    np.testing.assert_allclose(model.onward.toarray(), onward, atol=1e-9)
+    np.testing.assert_allclose(model.values, values, atol=2e-3 * (problem.high - problem.low))
+    starts = problem.start_states, problem.start_chances
+    visits = model.visits(*starts)
+    # Values weighted by chance at the start are rewards weighted by visits.
+    assert model.at(*starts).sum() == pytest.approx(visits @ problem.rewards, rel=1e-2)
+
+
+def test_the_value_lies_within_the_interval_where_products_are_hopeless():
+    data, chances = walk()
+    found = rs.evaluate(data, homeward, discount=DISCOUNT, behavior=chances)
+    assert found.overlap.effective_episodes < 10
+    assert found.method == "doubly robust, ratios of visits"
+    truth = true_value(homeward)
+    assert found.interval.low <= truth <= found.interval.high
+    weighted = next(w for w in found.witnesses if w.name == "importance sampling, weighted")
+    assert found.interval.high - found.interval.low < weighted.interval.high - weighted.interval.low
+    assert any("allows for a bias" in note for note in found.notes)
+
+
+def test_it_needs_no_probabilities_but_actions_that_were_logged():
+    data, _ = walk()
+    problem = make_problem(data, lambda s: np.full(len(s), 2), discount=DISCOUNT, n_actions=3)
+    assert marginal_robust(problem, np.random.default_rng(0)) is None
+    short, _ = walk(3, 5)
+    assert STEPS_PER_COEFFICIENT * 2 * SIZES[-1][0] > 15
+    problem = make_problem(short, homeward, discount=DISCOUNT)
+    assert marginal_robust(problem, np.random.default_rng(0)) is None
+
+
+def test_a_policy_that_leaves_the_log_is_held_back_and_gets_bounds():
+    """The log goes left and right by chance; the policy would climb, and never come back."""
+    rng = np.random.default_rng(0)
+    actions = rng.integers(2, size=(60, 30))
+    states = np.concatenate([np.zeros((60, 1)), np.cumsum(0.3 * (2 * actions - 1), axis=1)], axis=1)
+    states += 0.01 * rng.normal(size=states.shape)
+    data = rs.Trajectories(states, np.tanh(states[:, 1:] - 3), actions=actions)
+
+    def climb(s):
+        return np.tile([0.02, 0.98], (len(s), 1))
+
+    problem = make_problem(data, climb, discount=0.98)
+    rows = np.arange(len(problem.states))
+    stays = make_problem(data, lambda s: np.full((len(s), 2), 0.5), discount=0.98)
+    scale, starts = states.std(keepdims=True)[0], np.arange(60)
+    held = pull(problem, rows, fit_neighbors(problem, rows, scale), starts)
+    assert held > 3 * pull(stays, rows, fit_neighbors(stays, rows, scale), starts)
+    found = rs.evaluate(data, climb, discount=0.98, behavior=np.full(1800, 0.5))
+    assert found.bounded
+    assert found.interval.high - found.interval.low > 0.5 * (found.bounds[1] - found.bounds[0])
+    assert "nothing was logged" in " ".join(found.notes)
+
+
+def test_a_log_in_which_all_steps_are_alike_gives_bounds():
+    """MountainCar without a goal: -1 at every step, no end, and every policy looks the same."""
+    data, chances = walk()
+    same = rs.Trajectories(
+        data.states.reshape(60, -1), -np.ones((60, 20)), actions=data.actions.reshape(60, 20)
+    )
+    found = rs.evaluate(same, homeward, discount=DISCOUNT, behavior=chances, reward_range=(-1, 0))
+    assert found.bounded
+    assert "all policies look alike" in " ".join(found.notes)
+
+
+def test_weighted_importance_sampling_is_honest_when_three_episodes_are_left():
+    data, chances = walk(40, 60)
+    found = rs.evaluate(data, homeward, discount=0.99, behavior=chances)
+    assert found.overlap.effective_episodes < 5
+    weighted = next(w for w in found.witnesses if w.name == "importance sampling, weighted")
+    assert weighted.interval.high - weighted.interval.low > 10 * weighted.standard_error
+    near = rs.evaluate(data, lambda s: np.full((len(s), 2), 0.5), discount=0.99, behavior=chances)
+    weighted = next(w for w in near.witnesses if w.name == "importance sampling, weighted")
+    assert weighted.interval.high - weighted.interval.low < 5 * weighted.standard_error
