@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import click
@@ -142,5 +143,6 @@ def test_bad_files_are_refused(good, command, option, name, tmp_path):
         return
     assert result[0].exit_code in (2, 3), result[0].output
     assert name in result[0].output  # which of many files it was
+    assert not re.search(r"`(table|path|data)`", result[0].output)  # what was typed, as --help calls it
     assert "Traceback" not in result[0].output
     assert "pickle" not in result[0].output  # never advise unsafe loading

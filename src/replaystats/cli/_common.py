@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shlex
 import sys
@@ -77,6 +78,7 @@ _OPTIONS = {
     "rng": "--seed",
 }
 _ASSIGNED = re.compile(r"\b(\w+)=(\"?)([\w.]+)\2")
+_FILES = re.compile("`(table|path|data)`")  # what the library calls what is read
 _QUOTED = re.compile(r"`(\w+)(:[^`]*)?`")
 
 
@@ -100,10 +102,11 @@ def as_options(message: str) -> str:
 
 
 @contextmanager
-def refusing(code: ExitCode, file: Path | None = None) -> Iterator[None]:
+def refusing(code: ExitCode, file: Path | None = None, called: str = "") -> Iterator[None]:
     """Turn what the library raises into one sentence and an exit code; a missing package is wrong usage.
 
-    What is wrong with a `file` begins with its name: a script may have given many of them.
+    What is wrong with a `file` begins with its name: a script may have given many of them. `called` is the
+    argument or option by which it was given, as ``--help`` writes it.
     """
     try:
         yield
@@ -118,6 +121,8 @@ def refusing(code: ExitCode, file: Path | None = None) -> Iterator[None]:
         IntervalWithheldError,
     ) as error:
         message = as_options(str(error))
+        if called:
+            message = _FILES.sub(f"`{called}`", message)
         if file is not None and file.name not in message:
             message = f"{file.name}: {message}"
         _refuse(message, code, error)
@@ -206,6 +211,9 @@ def check_target(path: Path | None, option: str, *endings: str) -> None:
         return
     if not path.parent.is_dir():
         raise ValueError(must_be(option, "a file in an existing folder", f'"{path}"'))
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        got = f'"{path}", a folder' if path.is_dir() else f'"{path}", in a folder that cannot be written'
+        raise ValueError(must_be(option, "a file that can be written", got))
     if path.suffix.lower() not in endings:
         raise ValueError(must_be(option, f"a name that ends in {' or '.join(endings)}", f'"{path.name}"'))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.errors import must_be
+from .._core.errors import must_be, renamed
 from .._core.typing import ArrayLike, FloatArray
 from ..readers._columns import as_floats, open_table
 
@@ -97,13 +97,15 @@ def _table(path: Path, names: tuple[str, ...], option: str) -> tuple[FloatArray,
     """Return states (m, d) and what stands in the other columns (m, n_actions)."""
     if not path.exists():
         raise ValueError(must_be(option, "a file that exists", f'"{path}"', _FORMS))
-    view = open_table(path)
+    with renamed("table", option), renamed("path", option):
+        view = open_table(path)
     states = view.resolve(list(names), option, f"The file needs the columns {', '.join(names)}.")
     others = [name for name in view.names if name not in states]
     if len(others) < 2:
         got = f"{len(others)} besides the state"
         raise ValueError(must_be(option, "a table with one column per action", got))
-    loaded = view.load([*states, *others])
+    with renamed("table", option), renamed("path", option):
+        loaded = view.load([*states, *others])
     columns = [
         np.stack([as_floats(loaded[n], f'{option}: "{n}"') for n in part], axis=1)
         for part in (states, others)

@@ -74,7 +74,7 @@ def read_log(path: Path, columns: LogColumns) -> Log:
         return Log(data=data, names=names)
     d, cut = data.dimension - len(beside), data.dimension - len(columns.compare)
     states = np.ascontiguousarray(data.states[:, :d])
-    with refusing(ExitCode.DATA, path):
+    with refusing(ExitCode.DATA, path, "DATA"):
         policy, compare = (
             TablePolicy.of(states, part, option) if part.shape[1] else None
             for part, option in ((data.states[:, d:cut], "--policy"), (data.states[:, cut:], "--compare"))
@@ -85,20 +85,20 @@ def read_log(path: Path, columns: LogColumns) -> Log:
 
 def _read_table(path: Path, columns: LogColumns, beside: list[str]) -> tuple[Trajectories, tuple[str, ...]]:
     if not columns.states and path.is_file() and path.suffix.lower() in (".parquet", ".pq"):
-        with refusing(ExitCode.DATA, path):
+        with refusing(ExitCode.DATA, path, "DATA"):
             if _wrote_it_ourselves(path):
                 data = Trajectories.from_parquet(path)
                 return data, _variables(["s"], data)
-    with refusing(ExitCode.DATA, path):
+    with refusing(ExitCode.DATA, path, "DATA"):
         view = open_table(path)
-    with refusing(ExitCode.USAGE, path):
+    with refusing(ExitCode.USAGE, path, "DATA"):
         states = _check_names(view, columns)
         states = [
             *states,
             *view.resolve(columns.policy, "--policy"),
             *view.resolve(columns.compare, "--compare"),
         ]
-    with refusing(ExitCode.DATA, path):
+    with refusing(ExitCode.DATA, path, "DATA"):
         data = from_table(
             path,
             states=states,
@@ -136,11 +136,11 @@ def _read_npz(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str,
         rewards="rewards" if columns.rewards == "reward" else columns.rewards,
         episode=None,
     )
-    with refusing(ExitCode.DATA, path), open_npz(path) as arrays:
+    with refusing(ExitCode.DATA, path, "DATA"), open_npz(path) as arrays:
         names = list(arrays.files)
-    with refusing(ExitCode.USAGE, path):
+    with refusing(ExitCode.USAGE, path, "DATA"):
         (states,) = _check_names(TableView(names, lambda _: {}), columns)
-    with refusing(ExitCode.DATA, path):
+    with refusing(ExitCode.DATA, path, "DATA"):
         data = read_npz(
             path,
             states=states,
@@ -190,11 +190,11 @@ def _variables(columns: list[str], data: Trajectories) -> tuple[str, ...]:
 
 def read_points(path: Path, names: tuple[str, ...]) -> FloatArray:
     """Return states (m, d) from the columns of that name."""
-    with refusing(ExitCode.DATA, path):
+    with refusing(ExitCode.DATA, path, "--at"):
         view = open_table(path)
-    with refusing(ExitCode.USAGE, path):
+    with refusing(ExitCode.USAGE, path, "--at"):
         found = view.resolve(list(names), "--at", f"The file needs the columns {', '.join(names)}.")
-    with refusing(ExitCode.DATA, path):
+    with refusing(ExitCode.DATA, path, "--at"):
         loaded = view.load(found)
         points = np.stack([as_floats(loaded[name], f'--at: "{name}"') for name in found], axis=1)
         if not len(points) or not np.isfinite(points).all():

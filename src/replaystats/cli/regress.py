@@ -161,8 +161,9 @@ def _regress(
     """Read, fit, score and predict."""
     notes: list[str] = []
     with working("Reading the table"):
-        with refusing(ExitCode.DATA):
+        with refusing(ExitCode.DATA, train, "TRAIN"):
             frame = read_frame(train)
+        with refusing(ExitCode.DATA, test, "--predict"):
             asked = None if test is None else read_frame(test)
         with refusing(ExitCode.USAGE, train):
             used = _used_columns(frame, target, *columns)
@@ -216,7 +217,7 @@ def _training(frame: Frame, target: str, design: Design, notes: list[str]) -> tu
     if np.count_nonzero(usable) < FEWEST_ROWS:
         got = f"{int(np.count_nonzero(usable))} of {len(y)}"
         hint = "Fill in what is missing, for example with --missing impute."
-        raise ValueError(must_be("table", f"at least {FEWEST_ROWS} rows that can be used", got, hint))
+        raise ValueError(must_be("TRAIN", f"at least {FEWEST_ROWS} rows that can be used", got, hint))
     X, y = X[usable], y[usable]
     if len(np.unique(y)) <= 2:
         notes.append(

@@ -13,6 +13,7 @@ from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_length
 from ..basis import Polynomial, Squashed
 from .counts import is_discrete
+from .intervals import Bounds
 from .problem import Problem, probabilities_of
 from .weighting import Weights
 
@@ -147,4 +148,71 @@ def measure_overlap(
         never_logged=tuple(np.flatnonzero((wanted > 0.0) & (logged == 0)).tolist()),
         agreement=float(problem.chance.mean()),
         unseen=unseen,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeverLogged:
+    """What a log cannot tell because the policy takes actions that are not in it.
+
+    Ratios and models that are linear in features then count what follows such an action as 0, with no error.
+
+    Attributes
+    ----------
+    actions : tuple of int
+    share : float
+        Bound of the expected discount of the first time that one is taken.
+    low, high : float
+        What may follow is worth between these.
+    """
+
+    actions: tuple[int, ...]
+    share: float
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """How far the value may be from what was counted."""
+        return self.share * max(abs(self.low), abs(self.high), self.high - self.low)
+
+    @property
+    def sentence(self) -> str:
+        """What was done about it."""
+        named = ", ".join(map(str, self.actions))
+        return (
+            f"The policy takes the action(s) {named}, which the log never does. They decide up to "
+            f"{self.share:.0%} of its future; the interval takes what follows them to be worth between "
+            f"{self.low:.4g} and {self.high:.4g}."
+        )
+
+    def value(self, counted: float) -> float:
+        """Return the middle of what is possible, where it has one."""
+        middle = 0.5 * (self.low + self.high)
+        return counted + self.share * middle if np.isfinite(middle) else counted
+
+    def interval(self, low: float, high: float) -> Bounds:
+        """Return an interval of what was counted with all that may follow."""
+        ends = low + self.share * self.low, high + self.share * self.high
+        return Bounds(max(ends[0], self.low), min(ends[1], self.high))
+
+
+def never_logged(problem: Problem) -> NeverLogged | None:
+    """Return what the log cannot tell; None where the policy takes logged actions only."""
+    if problem.on_policy or problem.continuous:
+        return None
+    unlogged = np.bincount(problem.actions, minlength=problem.n_actions) == 0
+    first = float(problem.start_chances[:, unlogged].sum() / max(problem.start_chances.sum(), 1e-300))
+    later = problem.following.sum(axis=1)
+    shares = problem.following[:, unlogged].sum(axis=1)[later > 0.0] / later[later > 0.0]
+    most = float(shares.max(initial=0.0))  # of any step of the log that goes on
+    if first == 0.0 and most == 0.0:
+        return None
+    after = most / (1.0 - problem.discount * (1.0 - most)) if most > 0.0 else 0.0
+    taken = (problem.following.sum(axis=0) + problem.start_chances.sum(axis=0)) > 0.0
+    return NeverLogged(
+        actions=tuple(np.flatnonzero(unlogged & taken).tolist()),
+        share=first + (1.0 - first) * problem.discount * after,
+        low=problem.low,
+        high=problem.high,
     )

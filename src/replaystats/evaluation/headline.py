@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .behavior import never_logged
 from .counts import CountModel, returns_to_go
 from .families import OBJECTION
 from .hearing import COUNTS, FEW_EFFECTIVE, MARGINAL, RETURNS, ROBUST, WEIGHTED, Hearing
@@ -78,7 +79,22 @@ def object_to_model(heard: Hearing, p_value: float) -> None:
 
 
 def choose_headline(heard: Hearing) -> Headline:
-    """Return the witness that rests on least."""
+    """Return the witness that rests on least, with room for what nobody can know."""
+    found = _resting_on_least(heard)
+    blind = None if isinstance(heard.model, CountModel) else never_logged(heard.problem)
+    if blind is None:
+        return found
+    heard.notes.append(blind.sentence)
+    witness = replace(
+        found.witness,
+        value=blind.value(found.witness.value),
+        interval=blind.interval(*found.witness.interval),
+    )
+    rests_on = f"{found.rests_on}, and on the range of the rewards"
+    return replace(found, witness=witness, rests_on=rests_on, slack=found.slack + blind.width, bounded=True)
+
+
+def _resting_on_least(heard: Hearing) -> Headline:
     if heard.completed is not None:
         return _mean_return(heard)
     if isinstance(heard.model, CountModel):

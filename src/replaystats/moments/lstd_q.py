@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
-from .._core.errors import must_be
-from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.errors import ReplayWarning, must_be
+from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import (
     as_columns,
     check_array,
@@ -164,11 +165,28 @@ def lstd_q_moments(
     ratios = step_ratios(importance, data)
     steps = data.transitions()
     rewards = step_rewards(reward, steps.rewards, steps.states)
-    here = features.at(steps.states, action_rows(data))
-    right = here - features.under(policy, steps.next_states) * (gamma * ~steps.terminal)[:, None]
+    labels = action_rows(data)
+    here = features.at(steps.states, labels)
+    following = features.under(policy, steps.next_states) * (gamma * ~steps.terminal)[:, None]
+    if features.n_actions is not None:
+        blocks = following.reshape(len(following), features.n_actions, -1)
+        warn_never_logged(labels, np.asarray(blocks.any(axis=(0, 2))))
+    right = here - following
     left = here if ratios is None else here * ratios[:, None]
     moments = FactoredMoments(left, right, rewards, data.step_offsets)
     return moments if factored else choose_form(moments)
+
+
+def warn_never_logged(labels: IntArray, taken: BoolArray) -> None:
+    """Say which actions the policy takes, of shape (A,), and the log never does."""
+    never = np.flatnonzero(taken & (np.bincount(labels, minlength=len(taken))[: len(taken)] == 0))
+    if never.size:
+        msg = (
+            f"The policy takes the action(s) {', '.join(map(str, never))}, which the log never does: nothing "
+            "in the data says what they are worth. rs.evaluate bounds such a value; log some, or ask about "
+            "another policy."
+        )
+        warnings.warn(msg, ReplayWarning, stacklevel=3)
 
 
 def discrete_actions(data: Trajectories, policy: PolicyLike | None, n_actions: int | None) -> int | None:

@@ -15,7 +15,7 @@ from scipy import sparse
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from ..data import Trajectories
-from .lstd_q import PolicyLike, action_rows, check_labels, check_probabilities
+from .lstd_q import PolicyLike, action_rows, check_labels, check_probabilities, warn_never_logged
 from .steps import DiscountLike, ImportanceLike, RewardLike, step_discounts, step_ratios, step_rewards
 
 
@@ -154,6 +154,8 @@ def sparse_lstd_q_moments(
     here = _chosen(basis.sparse(steps.states), labels, n_actions)
     after = _under(policy, basis, steps.next_states, n_actions)
     right = here - _times(gamma * ~steps.terminal, after)
+    used = np.unique(after[~steps.terminal].indices // basis.n_basis)
+    warn_never_logged(labels, np.isin(np.arange(n_actions), used))
     left = here if ratios is None else _times(ratios, here)
     return sparse_moments(left, right, rewards, unit[steps.trajectory])
 

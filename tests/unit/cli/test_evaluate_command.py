@@ -431,7 +431,7 @@ def test_a_missing_file_is_wrong_usage(run, tmp_path):
         (lambda f: f.assign(position=f["position"].where(f.index != 5)), 'nan in column "position", row 5'),
         (lambda f: f.assign(reward=f["reward"].fillna(0.0)), "--final-states repeat"),
         (lambda f: f.drop(index=2), "--gaps cut"),
-        (lambda f: f.iloc[:0], "`table` must be a table with rows"),
+        (lambda f: f.iloc[:0], "`DATA` must be a table with rows"),
         (lambda f: f.assign(position="here"), "a column of numbers; got 'here' in row 0."),
     ],
     ids=["nan", "no final states", "gap", "empty", "text"],

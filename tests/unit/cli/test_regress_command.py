@@ -176,7 +176,7 @@ def test_wrong_usage_gets_one_sentence_and_code_2(run, arguments, sentence):
         (
             {"y": [1.0] * 3 + [np.nan] * 57},
             (),
-            "`table` must be at least 5 rows that can be used; got 3 of 60.",
+            "`TRAIN` must be at least 5 rows that can be used; got 3 of 60.",
         ),
     ],
     ids=["all that is missing", "text target", "no target", "dates", "few rows"],

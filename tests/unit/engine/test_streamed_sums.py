@@ -12,6 +12,7 @@ import pytest
 import replaystats as rs
 from replaystats.data.blocks import ArrayBlocks, ParquetBlocks, PartitionError
 from replaystats.engine import JoblibExecutor
+from replaystats.engine.checkpoint import describe
 from replaystats.moments import StreamedMoments, transition_moments
 from support.sources import Counting, Interrupting, transitions
 
@@ -341,3 +342,26 @@ def test_fixed_size_lists_become_rows_of_an_array(tmp_path):
     source = ParquetBlocks([tmp_path / "lists.parquet"], columns={"states": "x"})
     np.testing.assert_array_equal(np.concatenate([source.load(i)["states"] for i in (0, 1)]), states)
     assert repr(source) == "ParquetBlocks(6 rows in 2 blocks)"
+
+
+class TestDescriptions:
+    """What tells one problem from another must be the same in every process, and differ where values do."""
+
+    def test_objects_that_hold_themselves(self):
+        first, second = {"a": 1}, {"a": 2}
+        for each in (first, second):
+            each["self"] = each
+        assert describe(first) != describe(second)
+        assert describe(first) == describe(first)
+
+    def test_sets_in_any_order(self):
+        assert describe({"b", "a", "c"}) == describe({"c", "a", "b"})
+
+    def test_numbers_of_the_module_that_a_function_names(self):
+        def made(factor):
+            names = {"FACTOR": factor}
+            exec("def scaled(x):\n    return FACTOR * x\n", names)
+            return names["scaled"]
+
+        assert describe(made(2.0)) == describe(made(2.0))
+        assert describe(made(2.0)) != describe(made(3.0))

@@ -70,6 +70,35 @@ def test_other_estimators_in_the_same_folder_are_refused(tmp_path):
         rs.study(draw, other, GRID, out=tmp_path, points=POINTS, truth=TRUTH, repetitions=6, seed=1)
 
 
+def noisy(sigma):
+    def drawn(n, rng):
+        X = rng.normal(size=(n, 1))
+        return X, X[:, 0] + sigma * rng.normal(size=n)
+
+    return drawn
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"source": noisy(3.0)},
+        {"points": POINTS + 1.0},
+        {"truth": TRUTH + 1.0},
+        {"estimators": {"least squares": LinearRegression(), "shifted": lambda X, y, points, rng: TRUTH - 1}},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_another_problem_in_the_same_folder_is_refused(tmp_path, other):
+    """The numbers of the first study were given for the second, because only its estimators were compared."""
+    estimators = {"least squares": LinearRegression(), "shifted": lambda X, y, points, rng: TRUTH + 1}
+    given = {"source": noisy(1.0), "estimators": estimators, "grid": {"n": [20]}, "points": POINTS}
+    given |= {"truth": TRUTH, "repetitions": 2, "progress": False, "out": tmp_path}
+    rs.study(**given)
+    rs.study(**given)
+    with pytest.raises(ValueError, match=r"same settings; got .* with definition="):
+        rs.study(**{**given, **other})
+
+
 def test_numbers_do_not_depend_on_the_number_of_processes(tmp_path):
     one, two = study(tmp_path / "1"), study(tmp_path / "2", jobs=2)
     drop = {"seconds"}
