@@ -26,6 +26,8 @@ from .cells import Cell, Settings, cell_stream
 from .kernel import fit_predict, fit_predict_loo, penalty, simulated_source, whole
 from .measures import rmse
 
+LARGEST_FULL = 4000  # beyond, a full fit takes a minute
+FEWEST_LARGE = 3  # data sets beyond
 GAMMA = 6.0  # 1 / p in units of the standard deviation of U[0, 1]
 N_TEST = 300
 
@@ -84,6 +86,7 @@ def run_scaling_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[s
     sets ("variance"), and with a new draw for each ("variance_redrawn"), which is what its user has.
     """
     method, n = cell["method"], cell["n"]
+    repetitions = repetitions if n <= LARGEST_FULL else min(repetitions, FEWEST_LARGE)
     key = f"scaling n={n}"  # the same data for all methods
     X_test = cell_stream(settings.seed, "scaling test points").random((N_TEST, 2))
     draws = (True, False) if method in RANDOM_FEATURES else (True,)
@@ -184,7 +187,7 @@ _FITS: dict[str, Fit] = {
 
 SIZES = ((20, 50), (20, 200), (100, 50), (100, 200))  # (k, B)
 PLAIN = "full fit"
-LARGEST_FULL, LARGEST_TUNED = 4000, 1000
+LARGEST_TUNED = 1000
 FEWEST, MOST = 6, 60
 
 Predict = Callable[[FloatArray, FloatArray, FloatArray, np.random.Generator], FloatArray]

@@ -297,8 +297,9 @@ def shipped_studies() -> dict[str, Path]:
     Examples
     --------
     >>> sorted(shipped_studies())  # doctest: +NORMALIZE_WHITESPACE
-    ['kernel-to-16000', 'paper-boston', 'paper-kernel', 'paper-policy', 'pays-lasso', 'pays-lepski',
-     'pays-neighbours', 'pays-order', 'pays-stepwise', 'pays-trees', 'policy-2d', 'policy-6d']
+    ['kernel-to-16000', 'paper-boston', 'paper-kernel', 'paper-policy', 'pays-basis', 'pays-bounds',
+     'pays-lasso', 'pays-lepski', 'pays-neighbours', 'pays-order', 'pays-stepwise', 'pays-trees',
+     'policy-2d', 'policy-6d']
     """
     folder = Path(str(resources.files(__package__) / "files"))
     return {path.stem: path for path in folder.glob("*.toml")}

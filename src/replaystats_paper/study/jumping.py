@@ -6,7 +6,6 @@ depends on what a smooth method reaches without it; the shipped studies ``pays-.
 
 from __future__ import annotations
 
-import math
 from importlib import resources
 from typing import Any, Self
 
@@ -19,12 +18,9 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.tree import DecisionTreeRegressor
 
-from replaystats import ReplayRegressor, average, lstd_moments, make_plan, plug_in, replicate
-from replaystats.basis import Fourier
-from replaystats.solvers import Lepski
+from replaystats import ReplayRegressor
 from replaystats.toolkit import FloatArray
 
-from ..policy import RelativeRidge
 from .sources import Source
 
 # Share of the data in a subset: as many different observations as a bootstrap sample has. Not tuned.
@@ -106,7 +102,7 @@ class LassoSupport(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: FloatArray, y: FloatArray) -> Self:
         """Choose the columns, and fit them."""
-        lasso = LassoCV(cv=5, alphas=20, max_iter=2000, tol=1e-3).fit(X, y)
+        lasso = LassoCV(cv=5, alphas=20, max_iter=20_000, tol=1e-3).fit(X, y)
         self.columns_ = np.flatnonzero(lasso.coef_)
         self.mean_, self.offset_ = X.mean(axis=0), float(y.mean())
         centred = (X - self.mean_)[:, self.columns_]
@@ -270,31 +266,6 @@ def replayed_lasso(X: FloatArray, y: FloatArray, points: FloatArray, rng: np.ran
 def tuned_ridge(X: FloatArray, y: FloatArray, points: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Ridge with its penalty by leave-one-out."""
     return np.asarray(RidgeCV(np.logspace(-3, 4, 36)).fit(X, y).predict(points))
-
-
-def single_lepski(data: Any, points: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """LSTD with the penalty that Lepski's rule chooses."""
-    moments, features = _lstd(data, points)
-    return np.asarray(plug_in(moments, Lepski(targets=features)).predict(features))
-
-
-def replayed_lepski(data: Any, points: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Apply the rule on 50 subsets of 0.3 n; take the median of their answers."""
-    moments, features = _lstd(data, points)
-    plan = make_plan(moments.n_observations, subsample_size=0.3, n_resamples=50, rng=rng)
-    replicates = replicate(moments, plan, solver=Lepski(targets=features))
-    return np.asarray(average(replicates, "median").predict(features))
-
-
-def fixed_ridge(data: Any, points: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """LSTD with a penalty that nothing chooses: a hundredth of the size of the matrix."""
-    moments, features = _lstd(data, points)
-    return np.asarray(plug_in(moments, RelativeRidge(0.01)).predict(features))
-
-
-def _lstd(data: Any, points: FloatArray) -> tuple[Any, FloatArray]:
-    basis = Fourier(4)
-    return lstd_moments(data, basis, discount=math.exp(-0.1)), basis(points)
 
 
 def _predict(

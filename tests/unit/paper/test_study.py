@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import replaystats as rs
 from replaystats_paper.commands import run_study_file
-from replaystats_paper.study import definition, jumping, run, sources
+from replaystats_paper.study import definition, jumping, jumping_values, run, sources
 from replaystats_paper.study.page import agreement
 from support.workers import draw, mean_of_subsets
 
@@ -275,3 +275,27 @@ def test_forward_selection_is_found_the_slow_way():
         if rss(chosen) + 2 * noise * step < best:
             best, kept = rss(chosen) + 2 * noise * step, list(chosen)
     assert jumping.StepwiseCp().fit(X, y).columns_.tolist() == kept
+
+
+def test_the_end_point_of_a_bound_is_averaged_over_subsets():
+    rows = np.random.default_rng(8).normal(size=(50, 3))
+    plan = rs.make_plan(50, subsample_size=jumping.SHARE, n_resamples=100, rng=np.random.default_rng(1))
+    slow = np.mean([max(rows[subset].mean(axis=0)) for subset in plan.indices()])
+    found = jumping_values.replayed_bound(rows, POINTS, np.random.default_rng(1))
+    np.testing.assert_allclose(found, [slow])
+    single = jumping_values.single_bound(rows, POINTS, np.random.default_rng(1))
+    assert single == rows.mean(axis=0).max()
+    assert jumping_values.smooth_bound(rows, POINTS, np.random.default_rng(1)) < single < found
+
+
+def test_the_functions_of_lstd_are_chosen_once_and_in_every_subset():
+    read = definition.read_definition(definition.locate("pays-basis"))
+    cell = read.cells[0]
+    data = read.source.draw(cell["n"], np.random.default_rng(0))
+    found = {
+        name: run.fit_one(read, name, data, cell, np.random.default_rng(1)).predictions[0]
+        for name in read.estimators
+    }
+    gaps = {name: float(np.mean((values - read.source.truth) ** 2)) for name, values in found.items()}
+    assert max(gaps.values()) < 1.0, gaps
+    assert not np.array_equal(found["replayed"], found["best single fit"])
