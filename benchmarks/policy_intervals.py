@@ -91,14 +91,15 @@ def tabular(n, repetitions):
         data = grid.episodes(rng, n, grid.behaviour)
         policy = lambda s: grid.target[s[:, 0].astype(int)]  # noqa: E731
         model = rs.LSTDQ(rs.basis.OneHot(25), policy, discount=grid.gamma, n_resamples=20, random_state=0)
-        interval = model.fit(data).policy_value([[0.0]]).confidence_interval(value_range=(-1.0, 1.0))
+        value = model.fit(data).policy_value([[0.0]])
+        interval = value.confidence_interval(value_range=(-1.0, 1.0))
         on_policy = grid.episodes(rng, n, grid.target)
         returns = [
             (np.asarray(r) * grid.gamma ** np.arange(len(r))).sum()
             for r in np.split(on_policy.rewards, on_policy.step_offsets[1:-1])
         ]
         width = 2 * stats.t.ppf(0.975, n - 1) * np.std(returns, ddof=1) / np.sqrt(n)
-        return interval.low, interval.high, width
+        return interval.low, interval.high, width, value.value
 
     return measure(once, truth, f"tabular {n}", repetitions)
 
@@ -129,8 +130,9 @@ def circle(n, repetitions):
         )
         policy = lambda s: target[s[:, 0].astype(int)]  # noqa: E731
         model = rs.LSTDQ(rs.basis.OneHot(3), policy, discount=0.95, n_resamples=20, random_state=0).fit(data)
-        interval = model.policy_value(np.arange(3.0)[:, None]).confidence_interval()
-        return interval.low, interval.high, np.nan
+        value = model.policy_value(np.arange(3.0)[:, None])
+        interval = value.confidence_interval()
+        return interval.low, interval.high, np.nan, value.value
 
     return measure(once, truth, f"circle {n}", repetitions)
 
@@ -205,8 +207,9 @@ def save(scenario, n, total, repetitions, per_axis=4):
         normal = lambda rng, n: rng.normal(size=(n, 2))  # noqa: E731
         data = save_data(rng, n, total // n, 0.5, behaviours[scenario], normal)
         model = rs.LSTDQ(basis, both_positive, discount=0.5, n_actions=2, n_resamples=20, random_state=0)
-        interval = model.fit(data).policy_value(starts).confidence_interval()
-        return interval.low, interval.high, np.nan
+        value = model.fit(data).policy_value(starts)
+        interval = value.confidence_interval()
+        return interval.low, interval.high, np.nan, value.value
 
     return measure(once, truth, f"save {scenario} n={n} nT={total}", repetitions)
 
@@ -264,7 +267,7 @@ def measure(once, truth, name, repetitions):
         warnings.simplefilter("ignore")
         for number in range(repetitions):
             rows.append(once(np.random.default_rng([FIRST_SEED, seed, number])))
-    low, high, reference = np.array(rows, dtype=float).T
+    low, high, reference, *points = np.array(rows, dtype=float).T
     covered = (low <= truth) & (truth <= high)
     cell = {
         "coverage": float(covered.mean()),
@@ -278,6 +281,9 @@ def measure(once, truth, name, repetitions):
     }
     if np.isfinite(reference).all():
         cell["width_over_monte_carlo"] = float(np.mean(high - low) / np.mean(reference))
+    if points:  # an oracle knows the standard deviation of the estimates
+        cell["bias"], cell["sd"] = float(points[0].mean() - truth), float(points[0].std(ddof=1))
+        cell["width_over_oracle"] = float(np.mean(high - low) / (2 * 1.96 * cell["sd"]))
     return cell
 
 

@@ -251,7 +251,7 @@ class Estimate(Combination):
             self._shifts(rows[0]),
             other._shifts(rows[1]),
             level,
-            monte_carlo=self._monte_carlo(rows[0]) + other._monte_carlo(rows[1]),
+            monte_carlo=self._common_noise(other, rows),
             sequential=self.setting is not None and self.setting.sequential,
         )
 
@@ -306,6 +306,7 @@ class Estimate(Combination):
             self._validity,
             method=self.method,
             covariance=self.replay_covariance,
+            interval=self.confidence_interval(asked),
             X=None if asked is None else self._features(asked),
             points=points,
             observed=observed,

@@ -106,6 +106,13 @@ class Replicates:
         values = linear.linear_part(self.sums.A, self.sums.b, self.moments)
         return LinearPart(values=values, solution=linear, moments=self.moments)
 
+    def same_subsets(self, other: Replicates) -> bool:
+        """Whether both were made on the same independent draws, none of which failed."""
+        ours, theirs = self.plan, other.plan
+        drawn = ours.design.kind == "independent" and not ours.design.exact and ours.subset_weights is None
+        alike = ours is theirs or (ours.seed is not None and ours == theirs and type(ours) is type(theirs))
+        return drawn and alike and not (self.failed.any() or other.failed.any())
+
     @deprecated_memory_budget
     def extend(
         self,

@@ -302,6 +302,15 @@ class Combination:
         """Return the variance of the answers because members are finitely many."""
         return 0.0 if self.method == "plug_in" else self._variance(points).monte_carlo
 
+    def _common_noise(self, other: Combination, rows: tuple[FloatArray, FloatArray]) -> Any:
+        """Return the Monte-Carlo variance of the difference; on the same subsets, what both share cancels."""
+        both = isinstance(self.members, Replicates) and isinstance(other.members, Replicates)
+        if both and self._by_theta and other._by_theta and self.members.same_subsets(other.members):
+            answers = functionals(rows[0], self._averaged_members())
+            apart = answers - functionals(rows[1], other._averaged_members())
+            return apart.var(axis=0, ddof=1) / len(apart)
+        return self._monte_carlo(rows[0]) + other._monte_carlo(rows[1])
+
     def _variance(self, points: Any) -> ReplayVariance:
         plan = self.members.plan
         if plan is None:

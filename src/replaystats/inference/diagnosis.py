@@ -15,12 +15,17 @@ from . import diagnosis_view
 from .advice import Condition, paper_conditions, recommend, recommend_members
 from .components import ReplayVariance
 from .crossing import smallest_eigenvalues
+from .debias import bias_law
+from .intervals import Interval
 from .measures import MONTE_CARLO_TARGET, plug_in_bias, predicted_gain, replay_bias
 from .support import outside_support
 from .validity import Validity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# Rows without an interval that are named.
+MOST_ROWS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,8 +75,11 @@ class Diagnosis:
     outside_share : float or None
         Share of the prediction points outside the data; None when they were not given.
     interval_valid : bool
+        Whether every row that was asked for has an interval that the data decide.
     reasons : tuple of str
-        Why not.
+        Which rows have none, and why.
+    doubts : tuple of str
+        What is wrong with the members' average itself, where something is; intervals do not rest on it then.
     recommendation : str
         "keep the plug-in", "replay", "add subsets", "take the median", "add ridge" or "collect data there".
     why : str
@@ -99,6 +107,7 @@ class Diagnosis:
     outside_share: float | None
     interval_valid: bool
     reasons: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
     recommendation: str
     why: str
 
@@ -116,7 +125,7 @@ class Diagnosis:
         return diagnosis_view.html(self)
 
     def __repr__(self) -> str:
-        valid = "valid" if self.interval_valid else "not normal"
+        valid = "valid" if self.interval_valid else "open"
         return f"Diagnosis({self.recommendation}; interval {valid})"
 
 
@@ -125,6 +134,7 @@ def diagnose(
     *,
     method: str,
     covariance: ReplayVariance | None,
+    interval: Interval,
     X: FloatArray | None = None,
     points: ArrayLike | None = None,
     observed: ArrayLike | None = None,
@@ -138,6 +148,8 @@ def diagnose(
     method : str
     covariance : ReplayVariance or None
         Of the estimate; None for the plug-in.
+    interval : Interval
+        At the rows of X: each of them says for itself whether the data decide it.
     X : ndarray of shape (m, q), optional
         Functionals that matter; default the coefficients themselves.
     points, observed : array-like, optional
@@ -148,10 +160,13 @@ def diagnose(
     gain = predicted_gain(validity, X)
     parts = None if covariance is None else covariance.components(X)
     bias = plug_in_bias(validity, X) if parts is None else replay_bias(validity, X)
+    if method == "debiased":  # what the next order would add
+        law = bias_law(validity, X if X is not None else np.eye(replicates.moments.n_basis))
+        bias = bias if law is None else law.remainder
     eigenvalues = np.full(len(replicates), np.nan)
     if validity.linear is not None:
         eigenvalues = smallest_eigenvalues(replicates, validity.linear)
-    reasons = validity.doubts(method)
+    reasons = _open_rows(interval)
     outside = _outside_share(points, observed)
     advice = recommend(
         singular=validity.singular,
@@ -186,9 +201,20 @@ def diagnose(
         outside_share=outside,
         interval_valid=not reasons,
         reasons=reasons,
+        doubts=validity.doubts(method),
         recommendation=advice.action,
         why=advice.why,
     )
+
+
+def _open_rows(interval: Interval) -> tuple[str, ...]:
+    """Return a sentence for each of the first rows that the data do not decide, and how many more."""
+    rows = np.flatnonzero(np.ravel(interval.undecided))
+    if rows.size == 0:
+        return ()
+    sentences, more = interval.sentences, rows.size - MOST_ROWS
+    told = [f"row {row}: {sentences[row].rstrip('.')}" for row in rows[:MOST_ROWS]]
+    return (*told, f"and {more} more rows") if more > 0 else tuple(told)
 
 
 def diagnose_members(

@@ -36,7 +36,9 @@ def rows(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     facts += [("paper's condition", str(condition)) for condition in d.conditions]
     if d.outside_share is not None:
         facts.append(("prediction points", f"{d.outside_share:.0%} lie outside the data"))
-    interval = "holds" if d.interval_valid else "withheld: " + "; ".join(d.reasons)
+    interval = "holds" if d.interval_valid else "open: " + "; ".join(d.reasons)
+    if d.doubts:
+        facts.append(("average", "doubtful, so that intervals rest on the plug-in: " + "; ".join(d.doubts)))
     return [*facts, ("interval", interval), ("recommendation", f"{d.recommendation}. {d.why}")]
 
 

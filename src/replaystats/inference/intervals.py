@@ -98,6 +98,13 @@ class Interval:
         return np.asarray(~(np.isfinite(low) & np.isfinite(high)))
 
     @property
+    def undecided(self) -> BoolArray:
+        """Which rows the data say nothing about: without a finite interval, or with the whole value range."""
+        if self.parts is None:
+            return self.withheld
+        return np.asarray(self.withheld | (self.parts.how == "range"))
+
+    @property
     def sentences(self) -> list[str]:
         """One sentence for every row: the interval, what it rests on and what it covers."""
         if self.parts is None:

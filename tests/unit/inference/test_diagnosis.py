@@ -140,8 +140,8 @@ def test_a_complete_plan_has_no_monte_carlo_noise(rng):
 
 def test_a_solver_that_chooses_for_itself(good):
     diagnosis = replayed(good, "mean", n_resamples=20, solver=rs.solvers.Lepski()).diagnose()
-    assert not diagnosis.interval_valid
-    assert "chooses its penalty" in diagnosis.reasons[0]
+    assert diagnosis.interval_valid  # every row has an interval, from the equations without the penalty
+    assert "chooses its penalty" in diagnosis.doubts[0]
     assert diagnosis.variance_ratio is None
     assert np.isnan(diagnosis.smallest_eigenvalues).all()
     assert "unknown" in str(diagnosis)
@@ -229,7 +229,22 @@ def test_html_escapes(paper):
     page = replayed(paper).diagnose()._repr_html_()
     assert page.startswith("<table>")
     assert page.count("<tr>") == page.count("</tr>") >= 8
-    assert "withheld" in page
+    assert "open: row 0: " in page
+    assert "more rows" in page
+
+
+def test_one_open_row_is_named_and_the_others_keep_their_intervals():
+    """Three states, of which the last was never visited and nothing bounds its value."""
+    g = np.zeros((40, 3, 3))
+    g[:, 0, 0] = g[:, 1, 1] = 1.0
+    f = np.random.default_rng(0).normal(size=(40, 3)) * [1.0, 1.0, 0.0]
+    estimate = rs.plug_in(rs.Moments(g, f))
+    diagnosis = estimate.diagnose(np.eye(3))
+    low, _ = estimate.confidence_interval(np.eye(3))
+    undecided = ~np.isfinite(low)
+    assert diagnosis.interval_valid == (not undecided.any())
+    assert len(diagnosis.reasons) == undecided.sum()
+    assert estimate.diagnose(np.eye(3)[:2]).interval_valid
 
 
 def test_rich(diagnosis):

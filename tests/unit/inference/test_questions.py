@@ -145,6 +145,26 @@ def test_models_compare_at_the_same_states():
     assert (band.high >= single.high).all()
 
 
+@pytest.mark.parametrize("method", ["mean", "controlled"])
+def test_subsets_in_common_leave_no_noise_in_a_difference(rng, method):
+    moments = rs.Moments(np.eye(2) + 0.2 * rng.normal(size=(60, 2, 2)), rng.normal(size=(60, 2)))
+    scaled = rs.Moments(moments.g, 2 * moments.f)
+
+    def averaged(moments, seed):
+        plan = rs.make_plan(60, subsample_size=0.5, n_resamples=30, rng=seed)
+        return rs.average(rs.replicate(moments, plan), method)
+
+    first, same, other = averaged(moments, 0), averaged(scaled, 0), averaged(scaled, 1)
+    X = np.eye(2)
+    paired = first.compare(same, X)
+    # theta - 2 theta = -theta on the same subsets: noise and all are those of theta itself.
+    expected = rs.plug_in(moments).standard_error ** 2 + np.diag(first.replay_covariance.monte_carlo)
+    np.testing.assert_allclose(paired.parts.standard_error**2, expected, rtol=1e-6)
+    apart = first.compare(other, X)  # on different ones the noise of both
+    larger = expected + np.diag(other.replay_covariance.monte_carlo)
+    np.testing.assert_allclose(apart.parts.standard_error**2, larger, rtol=1e-6)
+
+
 def test_support_of_a_direction_that_overflowed_is_the_line():
     low, high = support_interval(np.array([[np.nan, 1.0]]), np.eye(2), np.zeros(2), np.ones(2))
     assert low[0] == -np.inf
