@@ -6,9 +6,11 @@ ordered list of files, never a directory.
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -64,9 +66,9 @@ class ArrayBlocks(RowBlocks):
 
     Parameters
     ----------
-    arrays : array-like, path of a .npy file, or mapping of names to either
+    arrays : array-like, path or address of a .npy file, or mapping of names to either
         Rows along the first axis. A path is mapped into memory where it is used, so it may travel to worker
-        processes; an array would travel whole.
+        processes; an array would travel whole. Of an address ("s3://...") fsspec reads the rows of a block.
     block_rows : int
         Rows per block.
 
@@ -113,14 +115,50 @@ class ArrayBlocks(RowBlocks):
     def _opened(self) -> dict[str, Any]:
         named = self.arrays if isinstance(self.arrays, Mapping) else {"": self.arrays}
         return {
-            name: _mapped(array) if isinstance(array, (str, os.PathLike)) else array
+            name: _rows_of(array) if isinstance(array, (str, os.PathLike)) else array
             for name, array in named.items()
         }
 
 
-def _mapped(path: str | os.PathLike[str]) -> Any:
-    """Return the array in a .npy file, left on disk; what holds objects is not opened."""
+class _RemoteRows:
+    """The rows of a .npy file at an address: its header is read, then only the bytes that are asked for."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        with _opened(address) as file:
+            headers = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }
+            version = np.lib.format.read_magic(file)
+            if version not in headers:
+                raise ValueError(f"version {version} of the format")
+            self.shape, by_columns, self.dtype = headers[version](file)
+            self.first_byte = file.tell()
+        if by_columns or self.dtype.hasobject:
+            raise ValueError("an array that is not written row by row, or holds objects")
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        start, stop, _ = rows.indices(len(self))
+        width = self.dtype.itemsize * math.prod(self.shape[1:])
+        with _opened(self.address) as file:
+            file.seek(self.first_byte + start * width)
+            read = file.read((stop - start) * width)
+        return np.frombuffer(read, dtype=self.dtype).reshape(stop - start, *self.shape[1:])
+
+
+def _rows_of(path: str | os.PathLike[str]) -> Any:
+    """Return the array in a .npy file, left where it is; what holds objects is not opened."""
     try:
+        if is_address(path):
+            return _RemoteRows(os.fspath(path))
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError) as error:
         rule = "arrays, or names of .npy files of numbers"
@@ -132,8 +170,9 @@ class ParquetBlocks(RowBlocks):
 
     Parameters
     ----------
-    files : sequence of paths
-        The order decides which row is which observation.
+    files : sequence of paths or addresses
+        The order decides which row is which observation. Addresses such as "s3://bucket/part.parquet",
+        "gs://..." or "https://..." are opened by fsspec, with the package that it asks for.
     columns : mapping of str to str or sequence of str
         Name of an array to the column it is read from, or to several that become its columns. A column of
         fixed-size lists becomes a 2-D array. Missing values become NaN.
@@ -153,7 +192,7 @@ class ParquetBlocks(RowBlocks):
             hint = "The order of the rows decides which observation is which."
             raise TypeError(must_be("files", "an ordered list of paths", repr(files), hint))
         check_instance(columns, "columns", Mapping, 'For example {"states": ["x", "v"], "rewards": "r"}.')
-        self.files = [os.fspath(check_path(file, "files")) for file in files]
+        self.files = [os.fspath(file if is_address(file) else check_path(file, "files")) for file in files]
         self.columns = {
             name: [chosen] if isinstance(chosen, str) else list(chosen) for name, chosen in columns.items()
         }
@@ -176,7 +215,7 @@ class ParquetBlocks(RowBlocks):
         file, group, _ = self._groups[block]
         wanted = sorted({column for chosen in self.columns.values() for column in chosen})
         try:
-            with _parquet().ParquetFile(file) as opened:
+            with _opened(file) as held, _parquet().ParquetFile(held) as opened:
                 table = opened.read_row_group(group, columns=wanted)
         except (OSError, ValueError) as error:
             raise PartitionError(f"{self.label(block)} cannot be read: {error}") from error
@@ -190,7 +229,7 @@ class ParquetBlocks(RowBlocks):
     def _check(self, file: str) -> list[int]:
         """Return the lengths of the file's row groups, from its footer alone."""
         try:
-            with _parquet().ParquetFile(file) as opened:
+            with _opened(file) as held, _parquet().ParquetFile(held) as opened:
                 metadata, names = opened.metadata, set(opened.schema_arrow.names)
         except (OSError, ValueError) as error:  # Arrow's own errors are ValueErrors
             raise PartitionError(f"Partition {file} cannot be opened as Parquet: {error}") from error
@@ -199,6 +238,28 @@ class ParquetBlocks(RowBlocks):
             rule = f"among those of {file}: {', '.join(sorted(names))}"
             raise ValueError(must_be("columns", rule, ", ".join(sorted(missing))))
         return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+
+
+def is_address(file: Any) -> bool:
+    """Whether a name is an address that fsspec opens, like "s3://bucket/key".
+
+    Examples
+    --------
+    >>> is_address("s3://bucket/part.parquet"), is_address("part.parquet")
+    (True, False)
+    """
+    return isinstance(file, str) and "://" in file
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[Any]:
+    """Yield the path itself, or the file at an address, open for reading."""
+    if not is_address(file):
+        yield file
+        return
+    fsspec = require_extra("fsspec", extra="remote", purpose="Reading from an address")
+    with fsspec.open(file, "rb") as opened:
+        yield opened
 
 
 def take_rows(block: Block, rows: slice) -> Block:

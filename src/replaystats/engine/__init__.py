@@ -1,6 +1,6 @@
 """The engine: sums over every subset, and one answer from each."""
 
-from .executors import Executor, JoblibExecutor, SerialExecutor, make_executor
+from .executors import Executor, JoblibExecutor, RayExecutor, SerialExecutor, make_executor
 from .replicate import Replicates, replicate
 from .sums import DEFAULT_MEMORY_BUDGET, subset_sums
 
@@ -8,6 +8,7 @@ __all__ = [
     "DEFAULT_MEMORY_BUDGET",
     "Executor",
     "JoblibExecutor",
+    "RayExecutor",
     "Replicates",
     "SerialExecutor",
     "make_executor",

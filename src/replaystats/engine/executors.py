@@ -1,4 +1,4 @@
-"""Who runs the pieces of a computation: this thread, or joblib's workers."""
+"""Who runs the pieces of a computation: this thread, joblib's workers, or those of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
 from .._core.config import chosen_n_jobs, get_config, run_with
-from .._core.errors import must_be
-from .._core.validation import is_whole
+from .._core.errors import must_be, require_extra
+from .._core.validation import check_int, is_whole
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -93,6 +93,58 @@ class JoblibExecutor:
         workers = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as=return_as, batch_size=1)
         settings = get_config()
         return iter(workers(delayed(_on_one_thread)(settings, function, task) for task in tasks))
+
+
+class RayExecutor:
+    """Tasks over the workers of a Ray cluster: the one that ``ray.init`` joined, or one on this machine.
+
+    Parameters
+    ----------
+    retries : int
+        How often a task is taken up again after its worker died. An error that the task raises is passed on
+        at once.
+
+    Notes
+    -----
+    Results are given in order, as soon as they are there, so that checkpoints and progress follow the work.
+    Workers must see the same files, and have this package and NumPy in the same versions.
+
+    Examples
+    --------
+    >>> replicates = rs.replicate(stream, plan, executor=RayExecutor())  # doctest: +SKIP
+    """
+
+    def __init__(self, retries: int = 3) -> None:
+        self.retries = check_int(retries, "retries", low=0)
+
+    @property
+    def n_workers(self) -> int:
+        """How many tasks run at the same time."""
+        return max(1, int(self._ray().cluster_resources().get("CPU", 1)))
+
+    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
+        """Return ``[function(task) for task in tasks]``."""
+        return list(self.stream(function, tasks))
+
+    def stream(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        """Yield the same results in order, as soon as they are there."""
+        ray = self._ray()
+        run = ray.remote(num_cpus=1, max_retries=self.retries)(_on_one_thread)
+        settings, shared = ray.put(get_config()), ray.put(function)  # sent once, not with every task
+        futures = deque(run.options(name=str(task)).remote(settings, shared, task) for task in tasks)
+        try:
+            while futures:
+                yield ray.get(futures.popleft())
+        finally:
+            for future in futures:
+                ray.cancel(future, force=True)
+
+    @staticmethod
+    def _ray() -> Any:
+        ray = require_extra("ray", extra="ray", purpose="RayExecutor")
+        if not ray.is_initialized():
+            ray.init(include_dashboard=False, log_to_driver=False)
+        return ray
 
 
 def _on_one_thread(settings: dict[str, Any], function: Callable[[Task], Result], task: Task) -> Result:

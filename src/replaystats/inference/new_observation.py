@@ -26,6 +26,7 @@ from .._core.config import device_memory_budget, memory_budget
 from .._core.device_linalg import kth_smallest
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_real
+from ..engine.executors import make_executor
 from ..kernel.device_influence import DeviceChanges
 from ..plans import ResamplingPlan
 from .intervals import Interval
@@ -339,6 +340,7 @@ class _Search:
     sizes: FloatArray  # (n,), increasing: |residual|, over the scale where there is one
     rank: int
     reach: float  # largest |a_i - 1/B| of the averaging weights a_i
+    totals: FloatArray  # (n,): sum of the weights of the members without the row
 
     def bounds(self, members: FloatArray, scale: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Return the r-th smallest R_i - mu_-i and R_i + mu_-i at points where members (B, t) are given."""
@@ -349,12 +351,16 @@ class _Search:
         delta = self.reach * np.sqrt((around**2).sum(axis=1)) / scale
         low, high = np.empty((2, len(around)))
         order = np.argsort(delta, kind="stable")  # points with like bands share a block
-        step = max(1, min(_POINTS_AT_ONCE, memory_budget() // (64 * len(self.sizes))))
-        for part in _slices(0, len(order), step):
-            points = order[part]
-            low[points], high[points] = self._order_statistics(
-                around[points], scale[points], float(delta[points[-1]])
-            )
+        executor = make_executor(None)
+        held = 32 * len(self.sizes) * executor.n_workers
+        step = max(1, min(_POINTS_AT_ONCE, memory_budget() // held))
+        groups = [order[part] for part in _slices(0, len(order), step)]
+
+        def ranked(points: IntArray) -> tuple[FloatArray, FloatArray]:
+            return self._order_statistics(around[points], scale[points], float(delta[points[-1]]))
+
+        for points, found in zip(groups, executor.stream(ranked, groups), strict=True):
+            low[points], high[points] = found
         return low - centre, high + centre
 
     def device_bounds(self, members: Any, scale: FloatArray | None) -> tuple[FloatArray, FloatArray]:
@@ -376,10 +382,16 @@ class _Search:
         self, around: FloatArray, scale: FloatArray, delta: float
     ) -> tuple[FloatArray, FloatArray]:
         first, last = _band(self.sizes, self.rank, delta)
-        means = np.empty((len(around), last - first))
+        means, weighted = np.empty((len(around), last - first)), around * self.rows.weights
         for rows in _slices(first, last, _ROWS_AT_ONCE):
-            means[:, rows.start - first : rows.stop - first] = around @ self.rows.averaging(rows).T
-        return _ranked(scale[:, None] * self.sizes[first:last], means, self.rank - 1 - first)
+            used = np.unpackbits(self.rows.bits[rows], axis=1, count=around.shape[1])
+            means[:, rows.start - first : rows.stop - first] = weighted @ used.astype(np.float64).T
+        means /= self.totals[first:last]
+        # Known means leave a narrower band than their bound: selection costs more than the product.
+        reach = float((np.maximum(means.max(axis=1), -means.min(axis=1)) / scale).max())
+        inner = slice(*_band(self.sizes, self.rank, reach))
+        means = means[:, inner.start - first : inner.stop - first]
+        return _ranked(scale[:, None] * self.sizes[inner], means, self.rank - 1 - inner.start)
 
 
 def _band(sizes: FloatArray, rank: int, delta: float) -> tuple[int, int]:
@@ -404,12 +416,12 @@ def _search(left_out: LeftOut, known: IntArray, rank: int, scale: FloatArray | N
         sizes = sizes / scale[known, output]
     order = np.argsort(sizes, kind="stable")
     rows = left_out.rows(known[order])
-    squares = [
-        np.einsum("rb,rb->r", weights, weights).max()
-        for weights in map(rows.averaging, _slices(0, len(known), _ROWS_AT_ONCE))
-    ]
-    reach = math.sqrt(max(max(squares) - 1 / len(left_out.weights), 0.0))
-    return _Search(rows, sizes[order], rank, reach)
+    totals, squares = np.empty((2, len(known)))
+    for part in _slices(0, len(known), _ROWS_AT_ONCE):
+        used = np.unpackbits(rows.bits[part], axis=1, count=len(rows.weights)).astype(np.float64)
+        totals[part], squares[part] = used @ rows.weights, used @ rows.weights**2
+    reach = math.sqrt(max(float((squares / totals**2).max()) - 1 / len(left_out.weights), 0.0))
+    return _Search(rows, sizes[order], rank, reach, totals)
 
 
 def _slices(start: int, stop: int, step: int) -> Iterator[slice]:

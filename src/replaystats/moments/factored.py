@@ -1,8 +1,8 @@
 """Moments kept as factors, for bases too large to write n q^2 numbers down.
 
 All methods of the library have g_i = sum_j left_j right_j^T and f_i = sum_j left_j response_j over the steps
-j of observation i; only the way to `right` and `response` differs. Small q are multiplied out (`Moments`),
-large q stay factored.
+j of observation i; only the way to `right` and `response` differs. What is cheaper is chosen: small q, and
+long observations, are multiplied out (`Moments`), others stay factored.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from .._core.config import memory_budget
 from .._core.typing import FloatArray, IntArray
 from .record import Moments
 
-# Above this many basis functions one product per subset beats counts times vec g (measured).
+# Above this many basis functions one product per subset of short units beats counts times vec g (measured).
 DENSE_BASIS_LIMIT = 30
 # Rows multiplied out at a time: a few tens of MB at q = 30.
 _BLOCK_ROWS = 8192
@@ -164,5 +165,16 @@ def _sum_units(steps: FloatArray, offsets: IntArray) -> FloatArray:
 
 
 def choose_form(moments: FactoredMoments) -> HeldMoments:
-    """Multiply small bases out, keep large ones factored."""
-    return moments.multiply_out() if moments.n_basis <= DENSE_BASIS_LIMIT else moments
+    """Write matrices out where sums over subsets are cheaper so, and they fit; else keep their factors.
+
+    With T steps a unit, a subset costs n q^2 operations from written-out matrices and (k / n) n T (q^2 + 2 q)
+    from factors, whose rows are gathered. Small bases are always written out. Large ones are where units are
+    longer than the basis: then the matrix is also the smaller form, and for everything that is solved per
+    unit.
+    """
+    q, n = moments.n_basis, moments.n_observations
+    if q <= DENSE_BASIS_LIMIT:
+        return moments.multiply_out()
+    longer = len(moments.left) >= q * n
+    fits = 8 * n * q * (q + (moments.n_outputs or 1)) <= memory_budget() // 2
+    return moments.multiply_out() if longer and fits else moments

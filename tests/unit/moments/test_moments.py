@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import replaystats as rs
 from oracles import moment_ratio as oracle
 from replaystats.moments import phibe_coefficients
+from replaystats.moments.factored import choose_form
 
 
 def ragged(rng, lengths, d=1):
@@ -103,6 +104,19 @@ def test_factored_and_multiplied_out_agree(rng, n_outputs, symmetric, ragged_uni
     A, b = factored.sum_over(chosen)
     np.testing.assert_allclose(A, dense.g[chosen].sum(axis=0), atol=1e-13)
     np.testing.assert_allclose(b, dense.f[chosen].sum(axis=0), atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("steps", "budget", "dense"), [(5, 2**30, False), (40, 2**30, True), (40, 2**20, False)]
+)
+def test_the_cheaper_form_is_chosen(rng, steps, budget, dense):
+    """Units longer than the basis are written out, where that fits: fewer numbers, and fewer operations."""
+    left, response = rng.normal(size=(60 * steps, 40)), rng.normal(size=60 * steps)
+    factored = rs.FactoredMoments(left, left, response, np.arange(0, 60 * steps + 1, steps))
+    with rs.config_context(memory_budget=budget):
+        chosen = choose_form(factored)
+    assert isinstance(chosen, rs.Moments) == dense
+    np.testing.assert_allclose(chosen.total()[0], factored.total()[0], atol=1e-10)
 
 
 def test_large_bases_stay_factored():

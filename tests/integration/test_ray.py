@@ -1,0 +1,78 @@
+"""A Ray cluster of two local processes: the same bits, and a worker that dies costs time, not the answer."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+import pytest
+
+import replaystats as rs
+from replaystats.data.blocks import ArrayBlocks, PartitionError
+from replaystats.engine import RayExecutor
+from replaystats.moments import StreamedMoments, transition_moments
+from support.sources import Killing, transitions
+
+N = 40000
+BASIS = rs.basis.Fourier(2)
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    with pytest.MonkeyPatch.context() as patch:  # workers import the sources of these tests
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        start(ray)
+    yield
+    ray.shutdown()
+
+
+def start(ray):
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=10**8)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("npy")
+    data = transitions(N)
+    for name, array in data.items():
+        np.save(folder / f"{name}.npy", array)
+    return ArrayBlocks({name: folder / f"{name}.npy" for name in data}, block_rows=5000)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return rs.make_plan(N, subsample_size=0.2, n_resamples=100, rng=0)
+
+
+@pytest.fixture(scope="module")
+def expected(plan):
+    moments = transition_moments(transitions(N), BASIS, discount=0.9)
+    return rs.replicate(moments, plan, exact=True)
+
+
+def streamed(source):
+    return StreamedMoments(source, transition_moments, basis=BASIS, discount=0.9)
+
+
+def test_the_same_bits(source, plan, expected):
+    found = rs.replicate(streamed(source), plan, executor=RayExecutor())
+    np.testing.assert_array_equal(found.theta, expected.theta)
+    np.testing.assert_array_equal(found.sums.A, expected.sums.A)
+
+
+def test_a_killed_worker_costs_time_not_the_answer(source, plan, expected, tmp_path):
+    moments = streamed(Killing(source, 3, tmp_path, times=1))
+    moments.remember(maxima=streamed(source).surveyed_maxima(range(8)))
+    found = rs.replicate(moments, plan, executor=RayExecutor())
+    assert len(list(tmp_path.iterdir())) == 1  # it did happen
+    np.testing.assert_array_equal(found.theta, expected.theta)
+
+
+def test_a_partition_that_keeps_killing_is_named(source, plan, tmp_path):
+    moments = streamed(Killing(source, 3, tmp_path, times=99))
+    moments.remember(maxima=streamed(source).surveyed_maxima(range(8)))
+    with pytest.raises(PartitionError, match="could not be worked on"):
+        rs.replicate(moments, plan, executor=RayExecutor(retries=1))
