@@ -12,8 +12,7 @@ import pytest
 import replaystats as rs
 from oracles import decisions
 from replaystats.estimators import LSPI
-from replaystats.estimators._policy_iteration import iterate_policies
-from replaystats.estimators.lspi import _Problem
+from replaystats.estimators._policy_iteration import PolicyProblem, iterate_policies
 from replaystats.moments import ActionFeatures
 
 N, N_ACTIONS, DISCOUNT, N_RESAMPLES = 2000, 3, 0.95, 500
@@ -60,7 +59,7 @@ class TestOneIteration:
         """With "replay" the policy is evaluated on N_RESAMPLES subsets, not once."""
         model = LSPI(BASIS, discount=DISCOUNT, evaluation=evaluation, average="mean")
         model.plan_ = rs.make_plan(N, subsample_size=0.5, n_resamples=N_RESAMPLES, rng=0)
-        problem = _Problem(data, ActionFeatures(BASIS, N_ACTIONS), model)
+        problem = PolicyProblem(data, ActionFeatures(BASIS, N_ACTIONS), model)
         start = problem.start(None)
 
         def iterate():

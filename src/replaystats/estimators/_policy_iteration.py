@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from ..basis import Basis
+from ..data import Trajectories
+from ..engine import make_executor, replicate
+from ..estimate import average, plug_in
+from ..moments import ActionFeatures, FactoredMoments
+from ..moments.factored import choose_form
+from ..moments.lstd_q import PolicyLike, action_rows, in_blocks
+from ..moments.steps import step_discounts, step_rewards
+from ..plans import ResamplingPlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,3 +145,54 @@ def iterate_policies(
         n_states=actions.size,
         cycle_length=cycle_length,
     )
+
+
+class PolicyProblem:
+    """What does not change between policies: every basis function is evaluated once."""
+
+    plan: ResamplingPlan
+
+    def __init__(self, data: Trajectories, features: ActionFeatures, settings: Any) -> None:
+        steps = data.transitions()
+        rate = settings.discount_rate
+        gamma = step_discounts(data, settings.discount if rate is None else None, rate)
+        self.features, self.settings = features, settings
+        self.next_states = steps.next_states
+        self.going_on = ~steps.terminal  # after the others no action is taken
+        self.weight = gamma * self.going_on
+        self.here = features.at(steps.states, action_rows(data))  # (N, n_actions q)
+        self.ahead = features.basis(steps.next_states)  # (N, q)
+        self.rewards = step_rewards(settings.reward, steps.rewards, steps.states)
+        self.offsets = data.step_offsets
+
+    def start(self, policy: PolicyLike | None) -> FloatArray:
+        """Return the mean features of the next step under the first policy, shape (N, n_actions q)."""
+        n_actions = self.features.n_actions or 1
+        if policy is None:
+            return np.tile(self.ahead / n_actions, (1, n_actions))
+        return self.features.under(policy, self.next_states)
+
+    def moments(self, following: FloatArray) -> FactoredMoments:
+        """Return the moments of the policy with these features of the next step."""
+        right = self.here - following * self.weight[:, None]
+        return FactoredMoments(self.here, right, self.rewards, self.offsets)
+
+    def evaluate(self, following: FloatArray) -> FloatArray:
+        """Return the coefficients of the policy with these features of the next step."""
+        moments, settings = self.moments(following), self.settings
+        if settings.evaluation == "plug_in":
+            return plug_in(moments, settings.solver).theta
+        replicates = replicate(
+            choose_form(moments),
+            self.plan,
+            solver=settings.solver,
+            executor=make_executor(settings.n_jobs),
+            on_failure=settings.on_failure,
+        )
+        return average(replicates, settings.average).theta
+
+    def improve(self, theta: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the greedy actions where steps go on, and the features of the next step under them."""
+        n_actions = self.features.n_actions or 1
+        labels = np.argmax(self.ahead @ theta.reshape(n_actions, -1).T, axis=1)
+        return labels[self.going_on], in_blocks(self.ahead, labels, n_actions)

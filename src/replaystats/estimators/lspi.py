@@ -12,21 +12,19 @@ from .._core.choice import Choice
 from .._core.config import budget_of_estimator
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator
-from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_choice, check_int, check_real
 from ..basis import Basis, Scaled
 from ..choosing.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
 from ..data import Trajectories
-from ..engine import make_executor, replicate
-from ..estimate import Estimate, average, plug_in
+from ..estimate import Estimate
 from ..inference import Diagnosis, Interval
-from ..moments import ActionFeatures, FactoredMoments
-from ..moments.factored import choose_form
-from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions, in_blocks
-from ..moments.steps import DiscountLike, RewardLike, check_log, step_discounts, step_rewards
+from ..moments import ActionFeatures
+from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions
+from ..moments.steps import DiscountLike, RewardLike, check_log
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Solver
-from ._policy_iteration import GreedyPolicy, PolicyIteration, iterate_policies
+from ._policy_iteration import GreedyPolicy, PolicyIteration, PolicyProblem, iterate_policies
 from .base import Replayed, is_auto
 from .lstd_q import LSTDQ
 from .policy import PolicyValue
@@ -219,7 +217,7 @@ class LSPI(Replayed):
         _warn_without_a_goal(data, self.reward)
         self.choices_: dict[str, Choice] = {}
         with budget_of_estimator(self.memory_budget):
-            problem = _Problem(data, ActionFeatures(basis, n_actions), self)
+            problem = PolicyProblem(data, ActionFeatures(basis, n_actions), self)
             first = problem.start(self.initial_policy)
             problem.plan = self._plan(problem, first, rng) if plan is None else plan
             self.iterations_: PolicyIteration = iterate_policies(
@@ -233,7 +231,7 @@ class LSPI(Replayed):
                 estimate, self.choices_["n_resamples"] = grow_resamples(estimate)
         return self._settle(estimate)
 
-    def _plan(self, problem: _Problem, first: FloatArray, rng: np.random.Generator) -> ResamplingPlan:
+    def _plan(self, problem: PolicyProblem, first: FloatArray, rng: np.random.Generator) -> ResamplingPlan:
         size = self.subsample_size
         moments = problem.moments(first)
         if is_auto(size):
@@ -366,6 +364,32 @@ class LSPI(Replayed):
             X, confidence_level, actions=actions, value_range=value_range, insist=insist
         )
 
+    def extend(self, n_more: int) -> Self:
+        """Add `n_more` subsets to the last evaluation; its policy must not depend on them.
+
+        Parameters
+        ----------
+        n_more : int
+            How many.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            With ``evaluation="replay"``: more subsets would have led to other policies.
+        """
+        check_is_fitted(self)
+        if self.evaluation == "replay":
+            hint = (
+                "Every policy was found with the first subsets: fit again with a larger n_resamples, or "
+                'extend LSTDQ(basis, model.policy_), or use evaluation="plug_in".'
+            )
+            raise ValueError(must_be("evaluation", '"plug_in" to extend a fit', repr(self.evaluation), hint))
+        return super().extend(n_more)
+
     def _asked(self, X: Any) -> FloatArray:
         return self.evaluation_._asked(X)
 
@@ -415,54 +439,3 @@ def _warn_without_a_goal(data: Trajectories, reward: RewardLike) -> None:
             ReplayWarning,
             stacklevel=3,
         )
-
-
-class _Problem:
-    """What does not change between policies: every basis function is evaluated once."""
-
-    plan: ResamplingPlan
-
-    def __init__(self, data: Trajectories, features: ActionFeatures, settings: LSPI) -> None:
-        steps = data.transitions()
-        rate = settings.discount_rate
-        gamma = step_discounts(data, settings.discount if rate is None else None, rate)
-        self.features, self.settings = features, settings
-        self.next_states = steps.next_states
-        self.going_on = ~steps.terminal  # after the others no action is taken
-        self.weight = gamma * self.going_on
-        self.here = features.at(steps.states, action_rows(data))  # (N, n_actions q)
-        self.ahead = features.basis(steps.next_states)  # (N, q)
-        self.rewards = step_rewards(settings.reward, steps.rewards, steps.states)
-        self.offsets = data.step_offsets
-
-    def start(self, policy: PolicyLike | None) -> FloatArray:
-        """Return the mean features of the next step under the first policy, shape (N, n_actions q)."""
-        n_actions = self.features.n_actions or 1
-        if policy is None:
-            return np.tile(self.ahead / n_actions, (1, n_actions))
-        return self.features.under(policy, self.next_states)
-
-    def moments(self, following: FloatArray) -> FactoredMoments:
-        """Return the moments of the policy with these features of the next step."""
-        right = self.here - following * self.weight[:, None]
-        return FactoredMoments(self.here, right, self.rewards, self.offsets)
-
-    def evaluate(self, following: FloatArray) -> FloatArray:
-        """Return the coefficients of the policy with these features of the next step."""
-        moments, settings = self.moments(following), self.settings
-        if settings.evaluation == "plug_in":
-            return plug_in(moments, settings.solver).theta
-        replicates = replicate(
-            choose_form(moments),
-            self.plan,
-            solver=settings.solver,
-            executor=make_executor(settings.n_jobs),
-            on_failure=settings.on_failure,
-        )
-        return average(replicates, settings.average).theta
-
-    def improve(self, theta: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the greedy actions where steps go on, and the features of the next step under them."""
-        n_actions = self.features.n_actions or 1
-        labels = np.argmax(self.ahead @ theta.reshape(n_actions, -1).T, axis=1)
-        return labels[self.going_on], in_blocks(self.ahead, labels, n_actions)

@@ -143,6 +143,11 @@ class Hearing:
     def hear_ratios(self) -> None:
         """Hear importance sampling and doubly robust with products of ratios along episodes."""
         problem, began = self.problem, perf_counter()
+        if problem.continuous:
+            self.notes.append(
+                "Actions are numbers, and what the policy would do is given by draws: no ratios of densities "
+                "are formed, and the value is the model's. Actions in a few classes allow more witnesses."
+            )
         if self.behavior is None or not self.several or problem.continuous:
             return
         self.weights = make_weights(problem, problem.chance / self.behavior.probability)
