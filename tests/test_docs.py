@@ -1,12 +1,14 @@
 """Every Python block of the prose runs, in order, one namespace per page.
 
-A block that cannot run says so where the reader sees it: its fence is ``python no-run``. It must still parse.
+A block that cannot run says so in its fence, ``python no-run``, and so does one that asks for a package which
+tests need not have, ``python needs torch``: it runs where the package is. Both must parse.
 Any other spelling of a Python fence is an error, so that no block is passed over in silence.
 """
 
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").r
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<tag>[^\n`]*)\n(?P<body>.*?)^(?P=indent)``` *$", re.MULTILINE | re.DOTALL
 )
-RUN, SHOWN_ONLY = "python", "python no-run"
+RUN, SHOWN_ONLY, NEEDS = "python", "python no-run", "python needs "
 
 
 def python_blocks(text):
@@ -35,9 +37,10 @@ def test_code_of_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what an example saves is not left in the checkout
     namespace = {"__name__": "__docs__"}
     for tag, code in python_blocks(page.read_text(encoding="utf-8")):
-        assert tag in (RUN, SHOWN_ONLY), f"{page.name}: a fence says {tag!r}; use {RUN!r} or {SHOWN_ONLY!r}"
+        known = tag in (RUN, SHOWN_ONLY) or tag.startswith(NEEDS)
+        assert known, f"{page.name}: a fence says {tag!r}; use {RUN!r}, {SHOWN_ONLY!r} or {NEEDS + 'name'!r}"
         program = compile(code, str(page), "exec")
-        if tag == RUN:
+        if tag == RUN or (tag.startswith(NEEDS) and find_spec(tag.removeprefix(NEEDS))):
             exec(program, namespace)
 
 

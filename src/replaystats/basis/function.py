@@ -168,10 +168,10 @@ class Torch(Basis):
 
     Examples
     --------
-    >>> import torch
-    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
-    >>> basis = Torch(network, layer="1").fit(np.zeros((5, 2)))
-    >>> basis(np.zeros((5, 2))).shape
+    >>> from torch.nn import Linear, Sequential, Tanh  # doctest: +SKIP
+    >>> network = Sequential(Linear(2, 8), Tanh(), Linear(8, 1))  # doctest: +SKIP
+    >>> basis = Torch(network, layer="1").fit(np.zeros((5, 2)))  # doctest: +SKIP
+    >>> basis(np.zeros((5, 2))).shape  # doctest: +SKIP
     (5, 9)
     """
 
