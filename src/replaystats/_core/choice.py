@@ -5,6 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+AUTO = "auto"
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is left to be chosen (arrays compare element by element, strings do not)."""
+    return isinstance(value, str) and value == AUTO
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:

@@ -10,7 +10,7 @@ import numpy as np
 from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.random import stream
-from .._core.typing import FloatArray, IntArray
+from .._core.typing import FloatArray
 from ..kernel.kernels import Kernel
 from ..kernel.landmarks import Landmarks, choose_landmarks
 from ..kernel.local import column_widths, fit_local
@@ -43,7 +43,6 @@ class KernelChoice:
 
     gamma: Choice | None
     alpha: Choice | None
-    rows: IntArray | None = None  # that widths were learnt from
 
 
 def choose_width_and_penalty(
@@ -75,12 +74,11 @@ def choose_width_and_penalty(
     if gamma and kernel.name == "rbf":
         learnt = learn_bandwidths(points, y, rng=rng, home=home)
         how = "marginal likelihood" if len(points) < FEWEST_ROWS else "leave-one-out error"
-        reason = f"{how} on {len(learnt.rows)} rows"
+        reason = f"{how} on {learnt.n_rows} rows"
         widths = tuple(learnt.gamma.tolist())
         return KernelChoice(
             Choice(widths, f"one width per feature, by {reason}"),
             Choice(learnt.alpha, reason) if alpha else None,
-            learnt.rows,
         )
     if gamma:
         if kernel.name not in KERNELS_WITH_GAMMA:

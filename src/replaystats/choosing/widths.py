@@ -1,15 +1,15 @@
-"""Widths of a Gaussian kernel, one per feature, learnt on a few thousand rows in blocks.
+"""Widths of a Gaussian kernel, one per feature, learnt on blocks of some hundred rows.
 
 First, under the Gaussian process y ~ N(0, s^2 (K + alpha I)), K the kernel matrix of some hundred rows, the
 scale s has a closed form, and what is left to minimise over log gamma_1, ..., log gamma_p and log alpha is
 
     (m / 2) log(y^T C^-1 y) + (1 / 2) log det C,        C = K + alpha I.
 
-That finds which features matter. Where there are more rows, the mean squared leave-one-out error is minimised
-from there, over several blocks together: random ones, which see the whole function coarsely, and leaves of
-neighbours, which see a part of it as densely as the data allow. Errors are what predictions are judged by,
-and they trust the model less than the likelihood does; many blocks make the answer depend little on which
-were drawn, at a cost that is linear in their number.
+That finds which features matter. Where there are more rows, the choice is replayed: every step goes down the
+slope of the mean squared leave-one-out error on blocks drawn afresh, a random one, which sees the whole
+function coarsely, and leaves of neighbours, which see a part of it as densely as the data allow. The average
+of the last steps has seen all rows (or tens of thousands) and depends little on which came when. Errors are
+what predictions are judged by, and they trust the model less than the likelihood does.
 
 Both objectives f depend on C alone, so with G = df / dC the derivative in log gamma_j is
 -gamma_j sum_il (G o K)_il (x_ij - x_lj)^2, which two products give for all features together.
@@ -17,8 +17,7 @@ Both objectives f depend on C alone, so with G = df / dC the derivative in log g
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,17 +31,20 @@ from ..kernel.kernels import Kernel
 from ..kernel.partition_trees import PartitionTree
 from .device_widths import Average, average_on_device
 
-Objective = Callable[[FloatArray, FloatArray, FloatArray], tuple[float, FloatArray]]
-
 # Rows of the likelihood: half a second at most.
 LIKELIHOOD_ROWS = 500
-# Blocks of the leave-one-out error: random ones and leaves, rows of each, and how many at most.
-RANDOM_ROWS, LEAF_ROWS = 300, 200
-RANDOM_BLOCKS, LEAF_BLOCKS = 4, 8
+# Steps of the likelihood where it stands alone, and where errors follow.
+ITERATIONS, FIRST_ITERATIONS = 40, 12
 # With fewer rows than this, blocks would repeat what the likelihood has seen.
 FEWEST_ROWS = 1200
-# Steps of the likelihood where it stands alone, where errors follow, and of these.
-ITERATIONS, FIRST_ITERATIONS, ERROR_ITERATIONS = 40, 20, 15
+# Blocks of the leave-one-out error: rows of a random one and of a leaf, and leaves at every step.
+RANDOM_ROWS, LEAF_ROWS, LEAVES = 300, 200, 3
+# Random blocks that decide between two starts.
+START_BLOCKS = 4
+# Steps of the replayed choice; their size in log units, down to a tenth of it; from where they are averaged.
+STEPS, STEP_SIZE, AVERAGED_FROM = 60, 0.1, 0.6
+# How fast the means of slopes and of squared slopes forget (Kingma and Ba 2015).
+_SLOPE_MEMORY, _SQUARE_MEMORY = 0.9, 0.98
 # Columns have unit scale, so a width beyond these makes a column irrelevant, or every point a stranger.
 _LOG_GAMMA_BOUNDS = (-14.0, 7.0)
 _LOG_ALPHA_BOUNDS = (-16.0, 7.0)
@@ -59,20 +61,26 @@ class Bandwidths:
     alpha : float
         Penalty of one fit on all rows: the noise variance over the variance of the function. It does not
         depend on the number of rows.
-    rows : ndarray of int
-        Rows it was learnt on.
+    n_rows : int
+        Number of rows it was learnt on.
     n_evaluations : int
-        Of the likelihood or the error of one block.
+        Of the likelihood.
     """
 
     gamma: FloatArray
     alpha: float
-    rows: IntArray
+    n_rows: int
     n_evaluations: int
+
+    @classmethod
+    def of(cls, log_parameters: FloatArray, n_rows: int, n_evaluations: int) -> Bandwidths:
+        """Return log gamma_1, ..., log gamma_p, log alpha as widths and penalty."""
+        gamma, alpha = np.exp(log_parameters[:-1]), float(np.exp(log_parameters[-1]))
+        return cls(gamma=gamma, alpha=alpha, n_rows=n_rows, n_evaluations=n_evaluations)
 
     def __repr__(self) -> str:
         widths = ", ".join(f"{value:.2g}" for value in self.gamma)
-        return f"Bandwidths(gamma=[{widths}], alpha={self.alpha:.2g}, from {len(self.rows)} rows)"
+        return f"Bandwidths(gamma=[{widths}], alpha={self.alpha:.2g}, from {self.n_rows} rows)"
 
 
 def learn_bandwidths(
@@ -104,29 +112,22 @@ def learn_bandwidths(
     (n, p), targets, rng = X.shape, targets.reshape(len(targets), -1), as_generator(rng)
     targets = targets[:, np.square(targets).sum(axis=0) > 0]  # a zero output says nothing about widths
     if targets.shape[1] == 0:
-        return Bandwidths(gamma=np.full(p, 1.0 / p), alpha=1.0, rows=np.arange(0), n_evaluations=0)
+        return Bandwidths(gamma=np.full(p, 1.0 / p), alpha=1.0, n_rows=0, n_evaluations=0)
     targets = targets / np.sqrt(np.square(targets).mean(axis=0))
-    few, order = n < FEWEST_ROWS, rng.permutation(n)
-    start = np.append(np.full(p, np.log(0.5 / p)), np.log(0.1))
-    first: list[IntArray] = [order[:LIKELIHOOD_ROWS]]
-    if not few:
-        first.append(order[LIKELIHOOD_ROWS : 2 * LIKELIHOOD_ROWS])
-    steps = ITERATIONS if few else FIRST_ITERATIONS
+    start, noisy = (np.append(np.full(p, np.log(0.5 / p)), np.log(alpha)) for alpha in (0.1, 10.0))
+    if n < FEWEST_ROWS:
+        rows = rng.permutation(n)[:LIKELIHOOD_ROWS]
+        # Where noise is most of y, a search that begins with little of it may end on a spurious ridge.
+        tried = [_most_likely(point, X[rows], targets[rows], ITERATIONS, home) for point in (start, noisy)]
+        found = min(tried, key=lambda one: float(one.fun))
+        return Bandwidths.of(found.x, len(rows), sum(one.nfev for one in tried))
+    order = rng.permutation(n)
     # Some hundred rows may miss a feature that only works together with others; two draws rarely do.
-    tried = [_minimise(negative_log_likelihood, start, X, targets, [rows], steps, home) for rows in first]
-    found, blocks, n_evaluations = tried[0], first, sum(one.nfev for one in tried)
-    if not few:
-        coarse = _random_blocks(order)
-        found = min(tried, key=lambda one: _total_error(one.x, X, targets, coarse, home))
-        blocks = [*coarse, *_leaves(X * np.exp(found.x[:-1] / 2), rng)]
-        found = _minimise(leave_one_out_error, found.x, X, targets, blocks, ERROR_ITERATIONS, home)
-        n_evaluations += found.nfev * len(blocks)
-    return Bandwidths(
-        gamma=np.exp(found.x[:-1]),
-        alpha=float(np.exp(found.x[-1])),
-        rows=np.unique(np.concatenate([*first, *blocks])),
-        n_evaluations=n_evaluations,
-    )
+    firsts = order[: 2 * LIKELIHOOD_ROWS].reshape(2, LIKELIHOOD_ROWS)
+    tried = [_most_likely(start, X[rows], targets[rows], FIRST_ITERATIONS, home) for rows in firsts]
+    blocks = order[: START_BLOCKS * RANDOM_ROWS].reshape(START_BLOCKS, RANDOM_ROWS)
+    better = min(tried, key=lambda one: _total_error(one.x, X, targets, list(blocks), home))
+    return Bandwidths.of(*_descend(better.x, X, targets, rng, home), sum(one.nfev for one in tried))
 
 
 def _total_error(
@@ -137,40 +138,82 @@ def _total_error(
     return sum(leave_one_out_error(log_parameters, X[rows], y[rows])[0] for rows in blocks)
 
 
-def _random_blocks(order: IntArray) -> list[IntArray]:
-    n_blocks = min(RANDOM_BLOCKS, len(order) // RANDOM_ROWS)
-    return list(order[: n_blocks * RANDOM_ROWS].reshape(n_blocks, RANDOM_ROWS))
+def _descend(
+    start: FloatArray, X: FloatArray, y: FloatArray, rng: np.random.Generator, home: Any
+) -> tuple[FloatArray, int]:
+    """Minimise the leave-one-out error over blocks drawn afresh at every step, by Adam.
+
+    Returns
+    -------
+    log_parameters : ndarray of shape (p + 1,)
+        The average of the last steps.
+    n_rows : int
+        How many rows were seen.
+    """
+    low, high = np.transpose(_bounds(len(start)))
+    here, slope, square, total = start, np.zeros_like(start), np.zeros_like(start), np.zeros_like(start)
+    seen, blocks = np.zeros(len(X), dtype=bool), _Blocks(X, rng)
+    first = round(AVERAGED_FROM * STEPS)
+    for step in range(STEPS):
+        rows_of = blocks.draw(here)
+        gradient = _mean_slope(here, X, y, rows_of, home)
+        slope = _SLOPE_MEMORY * slope + (1 - _SLOPE_MEMORY) * gradient
+        square = _SQUARE_MEMORY * square + (1 - _SQUARE_MEMORY) * gradient**2
+        mean = slope / (1 - _SLOPE_MEMORY ** (step + 1))
+        deviation = np.sqrt(square / (1 - _SQUARE_MEMORY ** (step + 1)))
+        size = STEP_SIZE * (0.55 + 0.45 * np.cos(np.pi * step / STEPS))
+        here = np.clip(here - size * mean / np.maximum(deviation, 1e-8), low, high)
+        total += here if step >= first else 0.0
+        seen[np.concatenate(rows_of)] = True
+    return total / (STEPS - first), int(np.count_nonzero(seen))
 
 
-def _leaves(points: FloatArray, rng: np.random.Generator) -> list[IntArray]:
-    leaves = PartitionTree.grow(points, LEAF_ROWS, rng).leaves
-    return [leaves[number] for number in rng.permutation(len(leaves))[:LEAF_BLOCKS]]
+@dataclass(slots=True, eq=False)
+class _Blocks:
+    """Draws a random block and some leaves at a time; no row comes again before all others have."""
+
+    X: FloatArray
+    rng: np.random.Generator
+    _order: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    _leaves: list[IntArray] = field(default_factory=list)
+
+    def draw(self, log_parameters: FloatArray) -> list[IntArray]:
+        if len(self._order) < RANDOM_ROWS:
+            self._order = self.rng.permutation(len(self.X))
+        block, self._order = self._order[:RANDOM_ROWS], self._order[RANDOM_ROWS:]
+        if len(self._leaves) < LEAVES:  # neighbours in the widths as they are by now
+            tree = PartitionTree.grow(self.X * np.exp(log_parameters[:-1] / 2), LEAF_ROWS, self.rng)
+            self._leaves = [tree.leaves[number] for number in self.rng.permutation(len(tree.leaves))]
+        return [block, *(self._leaves.pop() for _ in range(LEAVES))]
 
 
-def _minimise(
-    objective: Objective,
-    start: FloatArray,
-    X: FloatArray,
-    y: FloatArray,
-    blocks: list[IntArray],
-    steps: int,
-    home: Any = None,
-) -> Any:
-    """Minimise the average of an objective over blocks of rows, where `home` lives if there is one."""
-    # A block of neighbours on which y is constant has nothing to say.
-    blocks = [rows for rows in blocks if np.ptp(y[rows])] or [np.arange(len(X))]
-    data = [(X[rows], y[rows]) for rows in blocks]
+def _mean_slope(
+    log_parameters: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], home: Any
+) -> FloatArray:
+    """Return the slope of the leave-one-out error, averaged over blocks."""
+    blocks = [rows for rows in blocks if np.ptp(y[rows])]  # where y is constant there is nothing to learn
+    if home is not None and blocks:
+        return average_on_device(X, y, blocks, home, likelihood=False)(log_parameters)[1]
+    found = [leave_one_out_error(log_parameters, X[rows], y[rows]) for rows in blocks]
+    slopes = [slope for value, slope in found if np.isfinite(value)]
+    return np.mean(slopes, axis=0) if slopes else np.zeros_like(log_parameters)
+
+
+def _bounds(n_parameters: int) -> list[tuple[float, float]]:
+    return [_LOG_GAMMA_BOUNDS] * (n_parameters - 1) + [_LOG_ALPHA_BOUNDS]
+
+
+def _most_likely(start: FloatArray, X: FloatArray, y: FloatArray, steps: int, home: Any) -> Any:
+    """Minimise the negative log likelihood, where `home` lives if there is one."""
 
     def on_host(log_parameters: FloatArray) -> tuple[float, FloatArray]:
-        parts = [objective(log_parameters, *block) for block in data]
-        return sum(value for value, _ in parts) / len(parts), np.mean([slope for _, slope in parts], axis=0)
+        return negative_log_likelihood(log_parameters, X, y)
 
-    average: Average = on_host
+    value: Average = on_host
     if home is not None:
-        likelihood = objective is negative_log_likelihood
-        average = average_on_device(X, y, blocks, home, likelihood=likelihood)
-    bounds = [_LOG_GAMMA_BOUNDS] * (len(start) - 1) + [_LOG_ALPHA_BOUNDS]
-    return minimize(average, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
+        value = average_on_device(X, y, [np.arange(len(X))], home, likelihood=True)
+    bounds = _bounds(len(start))
+    return minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
 
 
 def negative_log_likelihood(

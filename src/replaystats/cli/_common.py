@@ -244,5 +244,6 @@ def _finite(value: Any) -> Any:
 
 
 def own_command() -> str:
-    """Return the command as it was typed, for the report."""
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    """Return the command as it was typed, for the report; ``python -m replaystats`` under its own name."""
+    name = Path(sys.argv[0]).name
+    return shlex.join(["replaystats" if name == "__main__.py" else name, *sys.argv[1:]])

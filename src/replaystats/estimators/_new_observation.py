@@ -120,7 +120,9 @@ class PredictsNewObservations(ABC):
           distribution (Kim, Xu and Barber 2020), and in practice with `confidence_level`.
         - ``method="features"`` and ``"local"``: jackknife+ with exact leave-one-out fits, for which the same
           is proved (Barber and others 2021). Units, widths, penalties, landmarks and cuts are those of all
-          rows; the residuals are those of rows that no width was learnt from, if there are 1000 such rows.
+          rows.
+        - `ReplayKernelRidge` with ``kernel="rbf"`` never gives a new observation a narrower interval than the
+          function: far from all rows, their residuals say little.
         - Either way the level holds on average over points, within groups where there are some; `scale`
           brings single points nearer to it.
         """
@@ -139,12 +141,12 @@ class PredictsNewObservations(ABC):
             rows of one table.
         """
         check_is_fitted(self)
-        known, rows, noise = self._calibration(), self._judging_rows(), self._noise(scale)
+        known, noise = self._calibration(), self._noise(scale)
         return measured_coverage(
-            known.predictions[rows].ravel(),
-            known.residuals[rows].ravel(),
+            known.predictions.ravel(),
+            known.residuals.ravel(),
             confidence_level,
-            scale=None if noise is None else noise.scale[rows].ravel(),
+            scale=None if noise is None else noise.scale.ravel(),
         )
 
     def _intervals(
@@ -235,15 +237,11 @@ class PredictsNewObservations(ABC):
 
     def _groups(self, points: Any, groups: Grouping) -> list[tuple[IntArray, IntArray]]:
         """Return, for every group, the training rows and the points in it."""
-        n, m, judges = self.X_fit_.shape[0], points.shape[0], self._judging_rows()
+        n, m = self.X_fit_.shape[0], points.shape[0]
         if groups is None:
-            return [(judges, np.arange(m))]
-        own, asked = _labels(self.X_fit_, groups, n)[judges], _labels(points, groups, m)
-        return [(judges[own == name], np.flatnonzero(asked == name)) for name in np.unique(asked)]
-
-    def _judging_rows(self) -> IntArray:
-        """Return the training rows whose residuals tell about new ones."""
-        return np.arange(self.X_fit_.shape[0])
+            return [(np.arange(n), np.arange(m))]
+        own, asked = _labels(self.X_fit_, groups, n), _labels(points, groups, m)
+        return [(np.flatnonzero(own == name), np.flatnonzero(asked == name)) for name in np.unique(asked)]
 
 
 def _labels(X: Any, groups: Callable[[Any], Any] | str | int, n_rows: int) -> Any:

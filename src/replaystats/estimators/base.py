@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, on_host
-from .._core.choice import Choice
+from .._core.choice import AUTO, Choice, is_auto
 from .._core.config import config_context
 from .._core.errors import must_be, renamed
 from .._core.random import as_generator
@@ -33,13 +33,7 @@ from ..plans import ResamplingPlan
 from ..plans.make import STATISTICS
 from ..solvers.base import check_solver
 
-AUTO = "auto"
 USUAL = "A few hundred subsets are usual."
-
-
-def is_auto(value: Any) -> bool:
-    """Whether a parameter is left to the estimator (arrays compare element by element, strings do not)."""
-    return isinstance(value, str) and value == AUTO
 
 
 class Replayed(BaseEstimator, ABC):  # type: ignore[misc]

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.choice import Choice
+from .._core.choice import Choice, is_auto
 from .._core.config import budget_of_estimator
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator
@@ -25,7 +25,7 @@ from ..moments.steps import DiscountLike, RewardLike, check_log
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Solver
 from ._policy_iteration import GreedyPolicy, PolicyIteration, PolicyProblem, iterate_policies
-from .base import Replayed, is_auto
+from .base import Replayed
 from .lstd_q import LSTDQ
 from .policy import PolicyValue
 

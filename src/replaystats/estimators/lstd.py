@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import LIBRARIES, takes_arrays_of
-from .._core.choice import Choice
+from .._core.choice import Choice, is_auto
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_real
@@ -22,7 +22,6 @@ from ..moments.groups import one_step_each
 from ..moments.sparse import SparseMoments, sparse_lstd_moments
 from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, check_log, reward_unit, step_ratios
 from ..solvers import Solver
-from .base import is_auto
 from .policy import PolicyEvaluation, discount_horizon
 
 

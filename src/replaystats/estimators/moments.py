@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._core.arrays import is_foreign, like
-from .._core.choice import Choice
+from .._core.choice import Choice, is_auto
 from .._core.config import budget_of_estimator
 from .._core.errors import must_be
 from .._core.random import as_generator
@@ -26,7 +26,7 @@ from ..moments import FactoredMoments, HeldMoments, Moments
 from ..moments.groups import Grouping, choose_grouping, grouped_moments, join_moments
 from ..moments.sparse import SparseMoments
 from ..plans import ResamplingPlan, make_plan
-from .base import Replayed, is_auto
+from .base import Replayed
 
 METHODS = ("replay", "recommended")
 # Where the search for enough replicates starts, for single units and for groups, and where it ends.

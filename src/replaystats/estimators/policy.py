@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._core.choice import AUTO
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_length
@@ -28,7 +29,6 @@ from ..moments import FactoredMoments, HeldMoments
 from ..moments.groups import MOST_GROUPS, deal
 from ..moments.sparse import SparseMoments
 from ..moments.steps import DiscountLike, check_log, step_discounts, step_rewards
-from .base import AUTO
 from .moments import ReplayedMoments
 
 # Visited states at which Monte-Carlo noise is looked at.

@@ -11,7 +11,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._core.arrays import LIBRARIES, on_host, take_rows, takes_arrays_of
-from .._core.choice import Choice
+from .._core.choice import Choice, is_auto
 from .._core.config import budget_of_estimator
 from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
@@ -21,7 +21,6 @@ from ..choosing.ensembles import choose_size, n_averaged, out_of_bag_errors, pil
 from ..choosing.sizes import FIRST_RESAMPLES
 from ..engine.learner import LearnerReplicates, replicate_learner
 from ..plans import ResamplingPlan, make_plan
-from .base import is_auto
 from .regression import ReplayedRegression
 
 # subsample_size="auto": shares of n to compare, and members to compare them with.

@@ -17,6 +17,8 @@ from .degrees import monte_carlo_degrees
 
 ESTIMATORS_TARGET = "the estimator's own target"
 THE_VALUE = "the value itself"
+THE_FUNCTION = "the function itself, on average over points"
+THE_EXPECTED_PREDICTION = "the expected prediction; smoothing bias is not in it"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,6 +57,50 @@ class Parts:
     value_range: str
     covers: str
 
+    def sentence(self, row: int, low: float, high: float) -> str:
+        """Say what an interval rests on and what it covers."""
+        reason = (
+            "pass value_range=(low, high)"
+            if np.isnan(low)
+            else "the data do not tell its matrix from a singular one; pass value_range=(low, high)"
+        )
+        why = _EXPLANATIONS[str(np.ravel(self.how)[row])].format(
+            units=np.ravel(self.effective_units)[row],
+            degrees=np.ravel(self.degrees_of_freedom)[row],
+            share=np.ravel(self.undetermined_share)[row],
+            range=self.value_range,
+            reason=reason,
+        )
+        return f"{low:.4g} to {high:.4g}: {why}; covers {self.covers}."
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FunctionParts:
+    """What an interval for a regression function is made of; arrays have the shape of its ends.
+
+    Attributes
+    ----------
+    noise, bias : ndarray
+        Half widths of the intervals that noise and smoothing bias would have alone: their squares add up.
+    monte_carlo : ndarray
+        Standard error because members are finitely many, a part of the noise.
+    covers : str
+        What is covered.
+    """
+
+    noise: FloatArray
+    bias: FloatArray
+    monte_carlo: FloatArray
+    covers: str
+
+    def sentence(self, row: int, low: float, high: float) -> str:
+        """Say what an interval rests on and what it covers."""
+        noise, bias, drawn = (
+            float(np.ravel(part)[row]) for part in (self.noise, self.bias, self.monte_carlo)
+        )
+        why = f"noise +-{noise:.3g} (standard error by Monte Carlo {drawn:.2g}), smoothing bias +-{bias:.3g}"
+        return f"{low:.4g} to {high:.4g}: {why}; covers {self.covers}."
+
 
 @dataclass(frozen=True, eq=False)
 class Interval:
@@ -64,7 +110,7 @@ class Interval:
     ----------
     low, high : ndarray
         NaN where nothing bounds the answer; infinite where only the data could, and do not.
-    parts : Parts or None
+    parts : Parts, FunctionParts or None
         What the ends are made of, where they were made row by row.
 
     Examples
@@ -76,7 +122,7 @@ class Interval:
 
     low: Any
     high: Any
-    parts: Parts | None = None
+    parts: Parts | FunctionParts | None = None
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.low, self.high))
@@ -112,7 +158,7 @@ class Interval:
                 f"{a:.4g} to {b:.4g}" for a, b in zip(np.ravel(self.low), np.ravel(self.high), strict=True)
             ]
         low, high = np.ravel(to_numpy(self.low)), np.ravel(to_numpy(self.high))
-        return [_sentence(self.parts, row, low[row], high[row]) for row in range(low.size)]
+        return [self.parts.sentence(row, low[row], high[row]) for row in range(low.size)]
 
     def __repr__(self) -> str:
         return f"Interval(low={self.low!r}, high={self.high!r})"
@@ -128,23 +174,6 @@ _EXPLANATIONS = {
     "range": "the data do not narrow the range of values {range}",
     "withheld": "nothing bounds this answer: {reason}",
 }
-
-
-def _sentence(parts: Parts, row: int, low: float, high: float) -> str:
-    how = str(np.ravel(parts.how)[row])
-    reason = (
-        "pass value_range=(low, high)"
-        if np.isnan(low)
-        else "the data do not tell its matrix from a singular one; pass value_range=(low, high)"
-    )
-    why = _EXPLANATIONS[how].format(
-        units=np.ravel(parts.effective_units)[row],
-        degrees=np.ravel(parts.degrees_of_freedom)[row],
-        share=np.ravel(parts.undetermined_share)[row],
-        range=parts.value_range,
-        reason=reason,
-    )
-    return f"{low:.4g} to {high:.4g}: {why}; covers {parts.covers}."
 
 
 def student_interval(

@@ -21,7 +21,7 @@ from .._core.arrays import check_finite, is_foreign, like, on_host
 from .._core.config import deprecated_memory_budget, device_memory_budget
 from .._core.device_linalg import add_to_diagonal, cholesky, item_size, solve_factored
 from .._core.errors import ReplayWarning, must_be
-from .._core.typing import BoolArray, IntArray
+from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_instance, check_length, check_real
 from ..engine.members import member_weights, report_failures
 from ..plans import ResamplingPlan
@@ -112,6 +112,14 @@ class DeviceKernelRidge:
         dual = array_namespace(self.X).concat([self.dual, more], axis=0)
         failed = np.concatenate([self.failed, failed])
         return replace(self, subsets=plan.indices(), dual=dual, plan=plan, failed=failed)
+
+    def refit(self, y: FloatArray) -> DeviceKernelRidge:
+        """Return the fits of other targets (n, n_outputs) of the host on the same subsets."""
+        assert self.home is not None
+        problem = self.home.problem.with_targets(y)
+        home = replace(self.home, problem=problem, y=like(problem.y, self.home.y))
+        dual, _ = _fit(self.X, home.y, self.subsets, self.alpha, self.gamma, _root(home))
+        return replace(self, home=home, y=home.y, dual=dual)
 
     def _asked(self, points: Any) -> Any:
         return points if self.home is None else self.home.at(on_host(points))

@@ -127,6 +127,17 @@ class DeviceLeaves:
             failed_leaves=np.concatenate([self.failed_leaves, more.failed_leaves]),
         )
 
+    def refit(self, y: FloatArray) -> DeviceLeaves:
+        """Return the fits of other targets (n, n_outputs) of the host on the same leaves."""
+        problem = self.problem.with_targets(y)
+        home = replace(self.home, problem=problem, y=like(problem.y, self.home.y))
+        duals = []
+        for some in self.leaf_stacks():
+            lower, root = self.factors(some)
+            solved = _solved(lower, gathered(home.y, self.rows[some]), root)
+            duals.append(_without_failed(solved, self.failed_leaves[some]))
+        return replace(self, home=home, dual=array_namespace(home.y).concat(duals, axis=0), found={})
+
     def __len__(self) -> int:
         return len(self.trees)
 

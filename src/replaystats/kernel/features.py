@@ -55,11 +55,14 @@ class FeatureRidge:
         What was taken off y.
     coefficients : Replicates
         The fits on subsets of the blocks.
+    alpha : float
+        Penalty of a fit on all blocks.
     """
 
     features: FeatureUnits
     offset: FloatArray
     coefficients: Replicates
+    alpha: float
 
     @property
     def plan(self) -> ResamplingPlan:
@@ -82,6 +85,21 @@ class FeatureRidge:
     def linear(self, X: FloatArray) -> LinearPart | None:
         """Return the linear part of the predictions."""
         return self.coefficients.linear(self.features(X))
+
+    def smooth(
+        self, rows: FloatArray, y: FloatArray, X: FloatArray, root_weight: FloatArray | None
+    ) -> FloatArray:
+        """Fit other targets y (n, n_outputs) on all `rows` (n, p), and predict them at X (m, p)."""
+        weight = np.ones((len(y), 1)) if root_weight is None else root_weight[:, None] ** 2
+        centre = np.average(y, axis=0, weights=weight[:, 0]) if self.offset.any() else np.zeros(y.shape[1])
+        step = max(1, memory_budget() // (32 * self.features.basis.n_basis))
+        A = self.coefficients.moments.total()[0]
+        b = np.zeros((len(A), y.shape[1]))
+        for first in range(0, len(y), step):
+            part = slice(first, first + step)
+            b += self.features(rows[part]).T @ (weight[part] * (y[part] - centre))
+        theta = np.linalg.solve(A + self.alpha * np.eye(len(A)), b)
+        return np.asarray(self.features(X) @ theta + centre)
 
     def extend(self, n_more: int) -> FeatureRidge:
         """Return the fits with `n_more` further subsets of blocks; the first ones are not computed again."""
@@ -150,4 +168,4 @@ def replay_blocks(
         raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
     solver = Ridge(alpha * plan.subsample_size / n)
     replicates = replicate(moments, plan, solver=solver, executor=executor, on_failure=on_failure)
-    return FeatureRidge(features=features, offset=offset, coefficients=replicates)
+    return FeatureRidge(features=features, offset=offset, coefficients=replicates, alpha=alpha)

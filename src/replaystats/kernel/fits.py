@@ -98,6 +98,10 @@ class KernelRidgeReplicates:
             subset_scaling=Scaling.joined(scalings),
         )
 
+    def refit(self, y: FloatArray) -> KernelRidgeReplicates:
+        """Return the fits of other targets (n, n_outputs) on the same subsets."""
+        return _fit_from(0, self.problem.with_targets(y), self.plan, self.n_jobs, self.on_failure)
+
     def __len__(self) -> int:
         return len(self.dual)
 

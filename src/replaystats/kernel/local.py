@@ -116,6 +116,16 @@ class LocalKernelRidge:
             n_failed=self.n_failed + more.n_failed,
         )
 
+    def refit(self, y: FloatArray) -> LocalKernelRidge:
+        """Return the fits of other targets (n, n_outputs) on the same leaves."""
+        problem = self.problem.with_targets(y)
+        leaves = [rows for tree in self.trees for rows in tree.leaves]
+        fits = make_executor(self.n_jobs).map(lambda rows: problem.fit(rows[None]), leaves)
+        duals = iter([fit.dual[0] for fit in fits])
+        return replace(
+            self, problem=problem, duals=[[next(duals) for _ in tree.leaves] for tree in self.trees]
+        )
+
     def __len__(self) -> int:
         return len(self.trees)
 

@@ -89,6 +89,14 @@ class KernelProblem:
         weight = None if self.root_weight is None else self.root_weight[rows]
         return replace(self, points=self.points[rows], y=self.y[rows], root_weight=weight)
 
+    def with_targets(self, y: FloatArray) -> KernelProblem:
+        """Return the problem of other targets (n, n_outputs), with an intercept where it has one."""
+        intercept = np.zeros(y.shape[1])
+        if self.shared_intercept.any():
+            weight = None if self.root_weight is None else self.root_weight**2
+            intercept = np.average(y, axis=0, weights=weight)
+        return replace(self, y=y - intercept, shared_intercept=intercept)
+
     def with_gram_if_cheaper(self, subsets: tuple[int, ...]) -> KernelProblem:
         """Return the problem with one shared Gram matrix, where that saves more than looking up costs.
 

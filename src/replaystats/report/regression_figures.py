@@ -106,11 +106,10 @@ def _on_shared_axes(drawn: list[tuple[Effect, Any]]) -> list[dict[str, str]]:
     figures = []
     for effect, ax in drawn:
         (ax.set_xlim if effect.levels else ax.set_ylim)(low, high)
-        caption = (
-            f"Mean prediction for each {effect.name}, with its interval; other columns as in a typical row."
-            if effect.levels
-            else f"Mean prediction along {effect.name}, with its interval; other columns as in a typical row."
-        )
+        place = f"for each {effect.name}" if effect.levels else f"along {effect.name}"
+        if len(effect.levels) > MAX_LEVELS:
+            place = f"for the {MAX_LEVELS} most frequent of {len(effect.levels)} values of {effect.name}"
+        caption = f"Mean prediction {place}, with its interval; other columns as in a typical row."
         figures.append(_figure(f"Along {effect.name}", caption, ax))
     return figures
 

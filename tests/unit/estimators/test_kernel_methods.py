@@ -193,9 +193,8 @@ def test_auto_takes_features_for_a_smooth_function():
     truth = rs.simulate.two_bumps_function(grid)
     error = np.sqrt(np.mean((model.predict(grid) - truth) ** 2))
     assert error < 0.06  # full kernel ridge with its best parameters: 0.043 on average
-    with pytest.warns(rs.ReplayWarning, match="penalty was chosen from the data"):
-        low, high = model.confidence_interval(grid)
-    assert (low < high).all()
+    low, high = model.confidence_interval(grid)
+    assert np.mean((low < truth) & (truth < high)) > 0.8  # one data set: points are dependent
 
 
 def rough(n, seed=0):

@@ -156,8 +156,10 @@ def test_interval_is_centred_and_grows_with_the_level(data):
     low, high = model.confidence_interval(X_test)
     assert_allclose((low + high) / 2, mean, rtol=1e-10)
     # Student's quantile for what a hundred members know of the variance: above the normal one, not by much.
-    assert ((high - low) / (2 * error) > 1.959964).all()
-    assert ((high - low) / (2 * error) < 2.2).all()
+    noise = model.estimate_.confidence_interval(X_test)
+    assert ((noise.high - noise.low) / (2 * error) > 1.959964).all()
+    assert ((noise.high - noise.low) / (2 * error) < 2.2).all()
+    assert (high - low > noise.high - noise.low).all()  # smoothing bias
     wider = model.confidence_interval(X_test, confidence_level=0.99)
     assert (wider.low < low).all()
     with pytest.raises(ValueError, match=r"`confidence_level` must be a finite number in \(0, 1\); got 1.5"):

@@ -7,26 +7,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .._core.choice import Choice
+from .._core.choice import AUTO, Choice, is_auto
 from .._core.device_linalg import is_accelerator
 from .._core.errors import must_be
 from .._core.random import draw_seed
-from .._core.typing import FloatArray, IntArray
+from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_real, resolve_subsample_size
 from ..basis import Basis, Nystroem
-from ..choosing.device import DeviceChoice, choose_on_device, sampled_rows
-from ..choosing.kernel import (
-    LARGEST_SUBSET,
-    candidate_sizes,
-    choose_leaves,
-    choose_method,
-    choose_subsets,
-    choose_width_and_penalty,
-    find_landmarks,
-)
-from ..choosing.moment_penalties import choose_moment_penalty
-from ..choosing.penalties import KERNELS_WITH_GAMMA
-from ..choosing.sizes import FIRST_RESAMPLES
 from ..engine import make_executor
 from ..kernel.device_home import DeviceHome
 from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
@@ -37,7 +24,19 @@ from ..kernel.local import DEFAULT_LEAF_SIZE, DEFAULT_TREES, LocalKernelRidge, f
 from ..kernel.problem import KernelProblem
 from ..moments import Moments
 from ..plans import ResamplingPlan
-from .base import AUTO, is_auto
+from .device import DeviceChoice, choose_on_device, sampled_rows
+from .kernel import (
+    LARGEST_SUBSET,
+    candidate_sizes,
+    choose_leaves,
+    choose_method,
+    choose_subsets,
+    choose_width_and_penalty,
+    find_landmarks,
+)
+from .moment_penalties import choose_moment_penalty
+from .penalties import KERNELS_WITH_GAMMA
+from .sizes import FIRST_RESAMPLES
 
 METHODS = ("subsets", "features", "local", AUTO)
 
@@ -83,7 +82,6 @@ class KernelFitting:
     home: Any = None  # an array of another library: fits with a Gaussian kernel are made where it lives
     choices: dict[str, Choice] = field(default_factory=dict)
     landmarks: Landmarks | None = None
-    learnt_rows: IntArray | None = None
     _compared: DeviceChoice | None = None
     _prepared: tuple[FeatureUnits, Moments] | None = None
 
@@ -124,7 +122,6 @@ class KernelFitting:
                 rng=self.rng,
                 home=self.home if self._on_accelerator else None,
             )
-            self.learnt_rows = found.rows
             if found.gamma is not None:
                 self.choices["gamma"] = found.gamma
                 kernel = replace(kernel, gamma=found.gamma.value)

@@ -1,0 +1,125 @@
+"""Smoothing bias of known processes: closed forms, SciPy's normal density, and what intervals say of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+import replaystats as rs
+from replaystats.kernel import function_error
+from replaystats.kernel.function_error import Roughness, roughness, smoothing_bias
+from replaystats.kernel.kernels import Kernel
+from replaystats.kernel.problem import KernelProblem
+
+GAMMA, ALPHA = 0.7, 2.0
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.uniform(-3, 3, size=(80, 2))
+    return X, np.sin(X[:, 0]) + rng.normal(size=80), rng.uniform(-3, 3, size=(50, 2))
+
+
+def kernel(a, b):
+    return np.exp(-GAMMA * ((a[:, None] - b[None]) ** 2).sum(axis=2))
+
+
+def closed_form(X, points):
+    """k(x, x) - 2 l^T k(x) + l^T K l with l = (K + alpha I)^-1 k(x)."""
+    K, k = kernel(X, X), kernel(X, points)
+    weights = np.linalg.solve(K + ALPHA * np.eye(len(X)), k)
+    return 1 - 2 * (weights * k).sum(axis=0) + np.einsum("im,ij,jm->m", weights, K, weights)
+
+
+METHODS = {
+    "local": {"method": "local", "subsample_size": 1.0, "n_resamples": 1},
+    "subsets": {"method": "subsets", "subsample_size": 1.0, "n_resamples": 1},
+    "features": {"method": "features"},
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bias_of_one_process_is_that_of_the_closed_form(data, method, monkeypatch):
+    """2000 functions of 400 cosines: a relative error of sqrt(2 / 2000) = 3 % from the first, 4 % in all."""
+    monkeypatch.setattr(function_error, "DRAWS", 2000)
+    X, y, points = data
+    model = rs.ReplayKernelRidge(ALPHA, gamma=GAMMA, standardize=None, random_state=0, **METHODS[method])
+    model.fit(X, y)
+    problem = KernelProblem.checked(X, y, None, ALPHA, Kernel("rbf", GAMMA), None, None)
+    one = Roughness(factors=np.ones(1), scales=np.ones((1, 1)), weights=np.ones(1), dimension=1.0)
+    found = smoothing_bias(model.estimate_.members, problem, points, one)[:, 0]
+    expected = closed_form(X, points)
+    assert_allclose(found.mean(), expected.mean(), rtol=0.1)
+    assert_allclose(found, expected, rtol=0.35)
+
+
+def test_processes_are_weighed_by_their_likelihood(data):
+    """The scale of every process is its most likely one; SciPy has the density."""
+    X, y, _ = data
+    problem = KernelProblem.checked(X, y, None, 1.0, Kernel("rbf", GAMMA), None, None)
+    found = roughness(problem)
+    cells = [len(function_error._RATIOS) * 2 + 24, len(function_error._RATIOS) * 3 + 26]
+    logs = []
+    for cell in cells:
+        factor = found.factors[cell]
+        K = np.exp(-factor * GAMMA * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+        ratio = function_error._RATIOS[cell % len(function_error._RATIOS)]  # of the mean eigenvalue, one
+        covariance = found.scales[cell, 0] * (K + ratio * np.eye(len(X)))
+        logs.append(stats.multivariate_normal(cov=covariance).logpdf(y))
+    assert_allclose(np.diff(np.log(found.weights[cells])), np.diff(logs), rtol=1e-6)
+    assert_allclose(found.weights.sum(), 1.0)
+
+
+def test_draws_follow_the_weights():
+    weights, scales = np.array([0.25, 0.75]), np.array([[1.0], [4.0]])
+    rough = Roughness(factors=np.array([1.0, 2.0]), scales=scales, weights=weights, dimension=3.0)
+    factors, scales = rough.draw(8)
+    assert factors.tolist() == [1.0] * 2 + [2.0] * 6
+    assert scales[:, 0].tolist() == [1.0] * 2 + [4.0] * 6
+
+
+def test_the_interval_has_its_parts(data):
+    X, y, points = data
+    model = rs.ReplayKernelRidge(random_state=0).fit(X, y)
+    interval = model.confidence_interval(points)
+    parts = interval.parts
+    half = (interval.high - interval.low) / 2
+    assert_allclose(half, np.hypot(parts.noise, parts.bias))
+    short = model.estimate_.confidence_interval(points)
+    assert_allclose(parts.noise, (short.high - short.low) / 2)
+    assert "covers the function itself" in interval.sentences[0]
+    assert "smoothing bias +-" in interval.sentences[0]
+
+
+def test_far_from_the_data_the_interval_is_as_wide_as_the_function_may_vary(data):
+    X, y, _ = data
+    model = rs.ReplayKernelRidge(random_state=0).fit(X, y)
+    near, far = (np.ptp(model.confidence_interval(x), axis=0)[0] for x in (X[:1], X[:1] + 50))
+    assert far > 2 * near
+
+
+def test_outputs_have_their_own_scales(data):
+    X, y, points = data
+    both = rs.ReplayKernelRidge(0.5, gamma=0.5, random_state=0).fit(X, np.column_stack([y, 10 * y]))
+    low, high = both.confidence_interval(points)
+    assert_allclose((high - low)[:, 1], 10 * (high - low)[:, 0], rtol=1e-6)
+
+
+def test_a_kernel_that_cannot_be_drawn_from_says_so(data):
+    X, y, points = data
+    model = rs.ReplayKernelRidge(0.5, kernel="laplacian", random_state=0).fit(X, y)
+    with pytest.warns(rs.ReplayWarning, match="smoothing bias is not in it"):
+        interval = model.confidence_interval(points)
+    assert "covers the expected prediction" in interval.sentences[0]
+
+
+@pytest.mark.parametrize("settings", [{}, {"method": "features"}, {"method": "subsets"}])
+def test_a_new_observation_never_has_a_narrower_interval_than_the_function(data, settings):
+    X, y, points = data
+    model = rs.ReplayKernelRidge(random_state=0, **settings).fit(X, y)
+    asked = np.vstack([points, points + 3, points + 100])
+    function, new = model.confidence_interval(asked), model.predict_interval(asked)
+    assert (new.low <= function.low).all()
+    assert (new.high >= function.high).all()
