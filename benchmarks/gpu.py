@@ -21,6 +21,7 @@ import scipy
 import torch
 
 import replaystats as rs
+from replaystats.inference.new_observation import jackknife_plus, leave_out
 from replaystats.solvers.direct import DEFAULT_RCOND, truncated_solve
 
 GRID = np.linspace(-np.pi, np.pi, 50)
@@ -203,6 +204,28 @@ def kernel_ridge(n=10**6, k=1000, n_resamples=1000, p=10, m=10**4):
     }
 
 
+def jackknife_after_bootstrap(n=10**5, n_members=200):
+    """Intervals for n new observations from n rows and linear members, every row for every point."""
+    rng = np.random.default_rng(0)
+    X, new = (torch.as_tensor(rng.normal(size=(n, 5)), device="cuda") for _ in range(2))
+    y = (X[:, 0] + torch.as_tensor(rng.normal(size=n), device="cuda")).cpu().numpy()
+    theta = torch.as_tensor(np.eye(5)[0] + 0.3 * rng.normal(size=(n_members, 5)), device="cuda")
+    plan = rs.make_plan(n, statistic="V", subsample_size=n, n_resamples=n_members, rng=rng)
+    torch.cuda.reset_peak_memory_stats()
+    start = time.perf_counter()
+    left_out = leave_out(lambda part: (theta @ X[part].T)[:, :, None], plan, y[:, None])
+    interval = jackknife_plus(left_out, lambda part: (theta @ new[part].T)[:, :, None], n, 0.9)
+    torch.cuda.synchronize()
+    return {
+        "rows": n,
+        "points": n,
+        "members": n_members,
+        "seconds": time.perf_counter() - start,
+        "peak_device_gib": torch.cuda.max_memory_allocated() / 2**30,
+        "mean_width": float((interval.high - interval.low).mean()),
+    }
+
+
 def uci(folder, splits=10):
     """Every set as it comes, with intervals, beside the exact fit and leaves with the same widths."""
     out = {}
@@ -253,6 +276,18 @@ def one_split(data, test, split):
     return found
 
 
+def summary(sets):
+    """Return, for every set, means over the splits and the longest time of fit and prediction."""
+    out = {}
+    for name, splits in sets.items():
+        means = {key: float(np.mean([split[key] for split in splits])) for key in splits[0]}
+        means["longest_fit_and_predict_s"] = max(split["fit_s"] + split["predict_s"] for split in splits)
+        better = min(means[f"rmse_{other}"] for other in ("exact", "leaves_200", "leaves_1000"))
+        means["excess_of_means"] = means["rmse"] / better - 1
+        out[name] = means
+    return out
+
+
 def rmse(found, wanted):
     return float(((found - wanted) ** 2).mean().sqrt())
 
@@ -271,13 +306,16 @@ def main():
         "ceilings": ceilings(),
         "moment_ratio": moment_ratio(),
         "kernel_ridge": kernel_ridge(),
+        "jackknife_after_bootstrap": jackknife_after_bootstrap(),
         "policy_grid": policy_grid(workers),
     }
     if len(sys.argv) > 2:
         report["uci"] = uci(Path(sys.argv[2]))
+        report["uci_summary"] = summary(report["uci"])
     text = json.dumps(report, indent=1)
     Path(sys.argv[1]).write_text(text + "\n", encoding="utf-8")
     report["policy_grid"].pop("cells")
+    report.pop("uci", None)
     print(json.dumps(report, indent=1))
 
 

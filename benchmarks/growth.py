@@ -1,7 +1,7 @@
 """How time and memory grow with n, k, B and q: ``python benchmarks/growth.py TABLE.md``.
 
-Each size is doubled with the others held, and a power law is fitted to processor time (which other programs
-cannot stretch) and to peak memory. The lines are appended to the table of ``make bench``.
+Each size is varied over two decades with the others held, and a power law is fitted to processor time (which
+other programs cannot stretch) and to peak memory. The lines are appended to the table of ``make bench``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ import replaystats as rs
 
 BASE = {"n": 8000, "k": 2000, "B": 512, "q": 9}
 GRIDS = {
-    "n": (4000, 8000, 16000, 32000),
-    "k": (1000, 2000, 4000, 8000),
-    "B": (256, 512, 1024, 2048),
-    "q": (7, 13, 19, 27),
+    "n": (2000, 6500, 20000, 65000, 200000),
+    "k": (60, 200, 600, 2000, 6000),
+    "B": (64, 200, 640, 2000, 6400),
 }
 KERNEL_BASE = {"n": 4000, "k": 100, "B": 64}
-KERNEL_GRIDS = {"n": (2000, 4000, 8000, 16000), "k": (50, 100, 200, 400), "B": (64, 128, 256, 512)}
+KERNEL_GRIDS = {"n": (1000, 10000, 100000), "k": (10, 100, 1000), "B": (32, 320, 3200)}
+# Whole estimators as they come, groups included: what users wait for.
+LSTD_BASE = {"n": 10000, "q": 31}
+LSTD_GRIDS = {"n": (2000, 20000, 200000), "q": (5, 15, 51, 151, 501)}
 
 
 def moment_ratio(n, k, B, q):
@@ -50,7 +52,22 @@ def kernel_ridge(n, k, B):
     return run
 
 
-def cost(work, rounds=3):
+def lstd(n, q):
+    """Return the work of LSTD with defaults on n single transitions, its interval at 50 states included."""
+    rng = np.random.default_rng(0)
+    states = rng.uniform(-np.pi, np.pi, size=(n, 2, 1))
+    states[:, 1] = states[:, 0] + 0.5 * rng.normal(size=(n, 1))
+    data = rs.Trajectories(states, rewards=np.cos(states[:, 0, :]))
+    grid = np.linspace(-3, 3, 50)[:, None]
+
+    def run():
+        model = rs.LSTD(rs.basis.Fourier((q - 1) // 2), discount=0.9, random_state=0)
+        return model.fit(data).confidence_interval(grid)
+
+    return run
+
+
+def cost(work, rounds=2):
     """Return the least processor time of a few calls, and the peak of what one call allocates."""
     work()
     times = []
@@ -90,6 +107,7 @@ def main():
         "|---|---|---:|---:|---:|",
         *rows("moment ratio, U", moment_ratio, BASE, GRIDS),
         *rows("kernel ridge, U", kernel_ridge, KERNEL_BASE, KERNEL_GRIDS),
+        *rows("LSTD as it comes, with intervals", lstd, LSTD_BASE, LSTD_GRIDS),
     ]
     text = "\n".join(lines) + "\n"
     with Path(sys.argv[1]).open("a", encoding="utf-8") as table:

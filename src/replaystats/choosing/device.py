@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.choice import Choice
-from .._core.typing import IntArray
+from .._core.typing import FloatArray, IntArray
 from ..kernel.device_home import DeviceHome
 from ..kernel.device_influence import sampled_errors
 from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
@@ -18,6 +18,10 @@ SAMPLED_ROWS = 2000
 EXACT_COPIES = 1.5
 # Leaves and trees to compare with the exact fit: the same as on the host.
 LEAVES = ((200, 8), (1000, 4))
+
+
+# Landmarks where the exact fit does not fit: their matrix is solved on the host.
+MAX_DEVICE_LANDMARKS = 1000
 
 
 class DeviceChoice(NamedTuple):
@@ -70,3 +74,30 @@ def choose_on_device(home: DeviceHome, rows: IntArray, *, seed: int) -> DeviceCh
     assert best is not None  # leaves of 200 rows always fit
     reason = f"smallest mean squared leave-one-out error at {len(rows)} rows: {', '.join(tried)}"
     return best._replace(choice=Choice(best.choice.value, reason))
+
+
+def landmark_error(
+    phi: FloatArray,
+    y: FloatArray,
+    weight: FloatArray | None,
+    sums: tuple[FloatArray, FloatArray],
+    alpha: float,
+) -> float:
+    """Return the mean squared leave-one-out error of a ridge regression on features at some rows.
+
+    Parameters
+    ----------
+    phi : ndarray of shape (r, q)
+        Features of the rows.
+    y : ndarray of shape (r, n_outputs)
+        In the units of the fit.
+    weight : ndarray of shape (r,) or None
+    sums : A (q, q) and b (q, n_outputs)
+        Over all rows.
+    alpha : float
+    """
+    A, b = sums
+    inverse = np.linalg.inv(A + alpha * np.eye(len(A)))
+    leverage = np.einsum("rq,rq->r", phi @ inverse, phi) * (1.0 if weight is None else weight)
+    left = (y - phi @ (inverse @ b.reshape(len(A), -1))) / (1 - leverage)[:, None]
+    return float(np.mean(left**2))

@@ -16,6 +16,7 @@ from .._core.validation import check_choice, check_real, resolve_subsample_size
 from ..basis import Basis, Nystroem
 from ..engine import make_executor
 from ..kernel.device_home import DeviceHome
+from ..kernel.device_landmarks import random_landmarks
 from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
 from ..kernel.features import FeatureRidge, FeatureUnits, block_moments, replay_blocks
 from ..kernel.kernels import PRECOMPUTED, Kernel, make_kernel
@@ -24,8 +25,16 @@ from ..kernel.local import DEFAULT_LEAF_SIZE, DEFAULT_TREES, LocalKernelRidge, f
 from ..kernel.problem import KernelProblem
 from ..moments import Moments
 from ..plans import ResamplingPlan
-from .device import DeviceChoice, choose_on_device, sampled_rows
+from .device import (
+    MAX_DEVICE_LANDMARKS,
+    DeviceChoice,
+    choose_on_device,
+    exact_fits,
+    landmark_error,
+    sampled_rows,
+)
 from .kernel import (
+    LANDMARK_SHARE,
     LARGEST_SUBSET,
     candidate_sizes,
     choose_leaves,
@@ -281,8 +290,7 @@ class KernelFitting:
             return choose_method(n, kernel, None, None)
         given = self.parameters.alpha if alpha is None else alpha
         if self._on_accelerator:
-            found = self._compared_on_device(kernel, alpha)
-            return Choice("local", f"on an accelerator, {found.choice.reason}")
+            return self._choose_on_accelerator(problem, alpha)
         self.landmarks = find_landmarks(problem.points, kernel, given, rng=self.rng)
         choice = choose_method(n, kernel, self.landmarks, None)
         if choice.value == "features" and alpha is not None:
@@ -292,6 +300,34 @@ class KernelFitting:
         if choice.value != "features":
             self.choices.pop("features", None)
         return choice
+
+    def _choose_on_accelerator(self, problem: KernelProblem, alpha: float | None) -> Choice:
+        """Choose the exact fit or leaves; landmarks, too, where the matrix of all rows does not fit."""
+        kernel, n = problem.kernel, len(self.X)
+        found = self._compared_on_device(kernel, alpha)
+        leaves = Choice("local", f"on an accelerator, {found.choice.reason}")
+        if exact_fits(found.model.home):
+            return leaves
+        given = self.parameters.alpha if alpha is None else alpha
+        self.landmarks = random_landmarks(
+            found.model.home,
+            tolerance=LANDMARK_SHARE * given / n,
+            max_landmarks=MAX_DEVICE_LANDMARKS,
+            rng=self.rng,
+        )
+        units, moments = self._feature_moments(problem, alpha)
+        penalty = given if alpha is None else self._feature_penalty(problem, moments).value
+        rows = sampled_rows(n, self.rng)
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        error = landmark_error(units(self.X[rows]), problem.y[rows], weight, moments.total(), float(penalty))
+        if error >= found.error:
+            self.choices.pop("features", None)
+            return leaves
+        for name in ("subsample_size", "n_resamples"):
+            self.choices.pop(name)
+        reason = f"mean squared leave-one-out error {error:.3g} with {len(self.landmarks.rows)} landmarks"
+        reason = f"{n} rows are too many for one exact fit there; {reason}, {found.error:.3g} with leaves"
+        return Choice("features", reason)
 
     def _feature_moments(
         self, problem: KernelProblem, alpha_all: float | None
@@ -345,7 +381,8 @@ class KernelFitting:
             )
             landmarks = problem.points[found.rows] * widths
             basis = Nystroem(len(landmarks), gamma=1.0, landmarks=landmarks)
-            return FeatureUnits(scaling=problem.shared_scaling, widths=widths, basis=basis)
+            home = DeviceHome.of(problem, self.home) if self.lives_on_device(kernel) else None
+            return FeatureUnits(scaling=problem.shared_scaling, widths=widths, basis=basis, home=home)
         if not isinstance(basis, Basis):
             hint = "For example rs.basis.Nystroem(200)."
             raise TypeError(must_be("features", "None or a Basis", type(basis).__name__, hint))

@@ -6,16 +6,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
+from .._core.arrays import like, to_numpy
 from .._core.config import memory_budget
 from .._core.errors import must_be
-from .._core.typing import BoolArray, FloatArray
-from ..basis import Basis
+from .._core.typing import BoolArray, FloatArray, IntArray
+from ..basis import Basis, Nystroem
 from ..engine import Executor, Replicates, replicate
 from ..engine.linear import LinearPart
 from ..moments import Moments, random_blocks, ridge_block_moments
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Ridge
+from .device_home import DeviceHome, half_square_kernel
+from .device_leaves import on_device
 from .scaling import Scaling
 
 # Units of replay: with fewer the variance is rough (a chi-square of so many degrees), more only cost.
@@ -33,6 +37,17 @@ class FeatureUnits:
     scaling: Scaling | None
     widths: FloatArray  # (p,)
     basis: Basis
+    home: DeviceHome | None = None  # where sums over all rows are made, for Nystroem features of the kernel
+
+    def at_home(self, rows: IntArray) -> Any:
+        """Return the features of some training rows where they live, shape (r, q)."""
+        assert self.home is not None
+        assert isinstance(self.basis, Nystroem)
+        points, xp = self.home.points, array_namespace(self.home.points)
+        # The basis has landmarks in units of exp(-|a - b|^2).
+        landmarks = like(np.sqrt(2.0) * np.asarray(self.basis.landmarks), points)
+        some = xp.take(points, on_device(points, rows), axis=0)
+        return half_square_kernel(some, landmarks) @ like(np.array(self.basis.projection), points)
 
     def __call__(self, X: FloatArray) -> FloatArray:
         """Return the features of X (m, p), shape (m, q)."""
@@ -128,12 +143,34 @@ def block_moments(
     if n_blocks < min(len(X), MIN_BLOCKS):
         needed = MIN_BLOCKS * 4 * bytes_each
         raise ValueError(must_be("memory_budget", f"at least {needed} bytes for {q} features", budget))
+    if features.home is not None:
+        return _device_block_moments(features, y, sample_weight, n_blocks, rng)
     points = features.points(X)
     blocks = (
         (points[rows], y[rows], *(() if sample_weight is None else (sample_weight[rows],)))
         for rows in random_blocks(len(X), n_blocks, rng=rng)
     )
     return ridge_block_moments(blocks, features.basis)
+
+
+def _device_block_moments(
+    features: FeatureUnits,
+    y: FloatArray,
+    sample_weight: FloatArray | None,
+    n_blocks: int,
+    rng: np.random.Generator,
+) -> Moments:
+    """Sum the blocks where the rows live; only sums of the size of the answer come to the host."""
+    q, targets, rows = features.basis.n_basis, y.reshape(len(y), -1), []
+    triangle = np.triu_indices(q)
+    for block in random_blocks(len(y), n_blocks, rng=rng):
+        phi = features.at_home(block)
+        xp = array_namespace(phi)
+        weighted = phi if sample_weight is None else phi * like(sample_weight[block, None], phi)
+        left = xp.matrix_transpose(weighted)
+        A, b = to_numpy(left @ phi), to_numpy(left @ like(targets[block], phi))
+        rows.append(np.concatenate([A[triangle], b.ravel()]).astype(np.float64))
+    return Moments.from_rows(np.stack(rows), q, None if y.ndim == 1 else y.shape[1], symmetric=True)
 
 
 def replay_blocks(
