@@ -82,6 +82,7 @@ $(BIN)/python:
 	  { echo "replaystats needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
+# Without compiling: half of the work of an installation is bytecode of modules that nobody imports.
 $(VENV)/.installed-%: pyproject.toml constraints/lint.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --constraint constraints/lint.txt --editable '.[$*]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints/lint.txt --editable '.[$*]'
 	@touch $@

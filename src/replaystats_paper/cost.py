@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from replaystats import ReplayKernelRidge, ResamplingPlan, make_plan, replicate, ridge_moments
 from replaystats.basis import Basis, Nystroem, RandomFourier
 from replaystats.simulate import two_bumps, two_bumps_function
-from replaystats.solvers import Ridge
+from replaystats.solvers import Ridge, Solution, Solver
 from replaystats.toolkit import ArrayLike, FloatArray
 
 from .cells import Cell, Settings, cell_stream
@@ -149,10 +150,29 @@ def _plan(method: str, n: int, rng: np.random.Generator) -> ResamplingPlan:
     return make_plan(n, statistic="U", subsample_size=size["k"], n_resamples=size["B"], rng=rng)
 
 
+@dataclass(frozen=True, slots=True)
+class BareRidge(Solver):
+    """Add alpha I and solve, nothing else: condition numbers would be most of the time that is measured."""
+
+    alpha: float
+
+    def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
+        """See the base class; the condition stays unknown."""
+        answers = np.linalg.solve(A + self.alpha * np.eye(A.shape[-1]), b[..., None])
+        theta = np.asarray(answers[..., 0], dtype=np.float64)
+        failed = np.asarray(~np.isfinite(theta).all(axis=1))
+        return Solution(
+            theta=theta,
+            failed=failed,
+            condition=np.full(len(A), np.nan),
+            truncated=np.zeros(len(A), dtype=np.intp),
+        )
+
+
 def _fit_features(X: FloatArray, y: FloatArray, basis: Basis, plan: ResamplingPlan) -> Predictor:
     """Ridge in feature space on every subset of the plan; coefficients are averaged."""
     moments = ridge_moments(X, y, basis)
-    theta = replicate(moments, plan, solver=Ridge(penalty(len(y)))).theta.mean(axis=0)
+    theta = replicate(moments, plan, solver=BareRidge(penalty(len(y)))).theta.mean(axis=0)
     return lambda points: np.asarray(basis(points) @ theta)
 
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 import replaystats as rs
 from oracles import kernel_ridge, moment_ratio
-from replaystats_paper import Cell, Settings, kernel, policy, theory, timing
+from replaystats_paper import Cell, Settings, cost, kernel, policy, theory, timing
 from replaystats_paper.cells import cell_stream
 from replaystats_paper.measures import METHODS, differences, five_numbers, median_of, summarise
 from replaystats_paper.policy import inverses
@@ -54,6 +54,37 @@ def test_policy_systems_against_loops():
         theta += [moment_ratio.replay(g, f, list(drawn), moment_ratio.ginv_solve) for drawn in subsets]
         expected = np.array(theta) @ features.T
         assert_allclose(predictions[a], expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_the_documented_estimators_are_those_of_the_cells():
+    """The snippet of docs/reproduce.md, given the subsets of a cell, has the cell's numbers."""
+    process, n, n_resamples, k = rs.simulate.OrnsteinUhlenbeck(), 200, 6, 60
+    rng, again = np.random.default_rng(4), np.random.default_rng(4)
+    data = process.sample(n, 2, start="paper", rng=rng)
+    found = policy.paper_estimates(data, policy.GRID, rng, n_resamples, k)[0].reshape(3, 3, -1)
+    process.sample(n, 2, start="paper", rng=again)
+    options = {"average": "mean", "solver": rs.solvers.PseudoInverse()}
+    for column, statistic in enumerate("UV", start=1):
+        plan = rs.make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=again)
+        models = [
+            rs.LSTD(rs.basis.Fourier(4), discount=process.discount, **options),
+            rs.PhiBE(rs.basis.Fourier(4), discount_rate=1.0, order=1, **options),
+            rs.PhiBE(rs.basis.Fourier(4), discount_rate=1.0, order=2, **options),
+        ]
+        for row, model in enumerate(models):
+            values = model.fit(data, plan=plan).predict(policy.GRID[:, None])
+            # Sums in another order: rounding, times a condition number of 1e9 or more.
+            assert_allclose(values, found[row, column], atol=1e-4 * np.abs(found[row, column]).max())
+            plain = model.plug_in_predict(policy.GRID[:, None])
+            assert_allclose(plain, found[row, 0], atol=1e-4 * np.abs(found[row, 0]).max())
+
+
+def test_the_bare_ridge_of_the_cost_study_solves_what_ridge_solves(rng):
+    X = rng.normal(size=(30, 4))
+    moments = rs.ridge_moments(X, rng.normal(size=30))
+    plan = rs.make_plan(30, subsample_size=12, n_resamples=5, rng=1)
+    bare = rs.replicate(moments, plan, solver=cost.BareRidge(0.3)).theta
+    assert_allclose(bare, rs.replicate(moments, plan, solver=rs.solvers.Ridge(0.3)).theta, rtol=1e-12)
 
 
 @pytest.mark.parametrize("algorithm", policy.ALGORITHMS)
