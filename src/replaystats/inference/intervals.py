@@ -146,7 +146,7 @@ class Interval:
     @property
     def undecided(self) -> BoolArray:
         """Which rows the data say nothing about: without a finite interval, or with the whole value range."""
-        if self.parts is None:
+        if not isinstance(self.parts, Parts):
             return self.withheld
         return np.asarray(self.withheld | (self.parts.how == "range"))
 

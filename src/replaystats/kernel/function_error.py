@@ -89,7 +89,8 @@ def roughness(problem: KernelProblem) -> Roughness:
     >>> bool(1 < found.weights @ found.scales[:, 0] < 50), bool(4 < found.dimension < 20)
     (True, True)
     """
-    rows = stream(_SEED, 0).permutation(len(problem.y))[:ROUGHNESS_ROWS]
+    used = np.arange(len(problem.y)) if problem.root_weight is None else np.flatnonzero(problem.root_weight)
+    rows = stream(_SEED, 0).permutation(used)[:ROUGHNESS_ROWS]
     root = np.ones((len(rows), 1)) if problem.root_weight is None else problem.root_weight[rows, None]
     points, y = problem.points[rows], root * problem.y[rows]
     tiny = float(np.finfo(np.float64).tiny)

@@ -72,6 +72,15 @@ def test_processes_are_weighed_by_their_likelihood(data):
     assert_allclose(found.weights.sum(), 1.0)
 
 
+def test_rows_of_weight_zero_say_nothing_about_the_function(data):
+    X, y, _ = data
+    weight = np.r_[np.ones(40), np.zeros(40)]
+    settings = (None, 1.0, Kernel("rbf", GAMMA), None)
+    half = roughness(KernelProblem.checked(X[:40], y[:40], *settings, None))
+    both = roughness(KernelProblem.checked(X, y, *settings, weight))
+    assert_allclose(both.weights @ both.scales, half.weights @ half.scales, rtol=1e-9)
+
+
 def test_draws_follow_the_weights():
     weights, scales = np.array([0.25, 0.75]), np.array([[1.0], [4.0]])
     rough = Roughness(factors=np.array([1.0, 2.0]), scales=scales, weights=weights, dimension=3.0)
