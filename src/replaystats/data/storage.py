@@ -52,6 +52,7 @@ def write_parquet(data: Trajectories, path: str | os.PathLike[str]) -> None:
         "action_labels": data.action_labels,
         "checksums": {name: _checksum(getattr(data, name)) for name in (*columns, "offsets")},
     }
+    about["check"] = _checksum_of_text(about)
     table = arrow.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(about).encode()})
     with replacing(path) as file:
         parquet.write_table(table, file)
@@ -129,10 +130,17 @@ def _metadata(schema: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ValueError(
             must_be("path", "a file that Trajectories.to_parquet wrote", got, DAMAGED)
         ) from error
+    if "check" in about and about.pop("check") != _checksum_of_text(about):  # older files have none
+        got = f'changed metadata in "{Path(path).name}"'
+        raise ValueError(must_be("path", "a file that Trajectories.to_parquet wrote", got, DAMAGED))
     if written > FORMAT:
         hint = f"It was written by version {about['version']}: update replaystats."
         raise ValueError(must_be("path", f"a file of format {FORMAT} or older", written, hint))
     return about
+
+
+def _checksum_of_text(about: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(about).encode())
 
 
 def _checksum(values: Any) -> int | None:

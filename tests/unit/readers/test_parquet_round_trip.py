@@ -65,6 +65,7 @@ def test_metadata_and_other_tools(path):
     data = Trajectories(**make_episodes((5, 3)), dt=0.1)
     data.to_parquet(str(path))
     about = json.loads(parquet.read_schema(path).metadata[b"replaystats"])
+    assert isinstance(about.pop("check"), int)
     assert set(about.pop("checksums")) >= {"states", "offsets", "rewards", "actions", "terminated"}
     written_by = {"version": version("replaystats"), "numpy": np.__version__}
     assert about == {"format": 2, "dt": 0.1, "action_labels": None} | written_by
