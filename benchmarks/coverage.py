@@ -24,8 +24,9 @@ interval (one reward only was ever seen) counts as withheld and is left out of t
 estimator (its own target), by enumeration or quadrature; for one-hot features and regression this is the
 value itself. A cell averages over the questions of a setting; s.e. is its Monte-Carlo standard error over data
 sets. "Width" is the median width over that of an oracle who knows the standard deviation of the estimates.
-The rules of the intervals were chosen by comparing variants on smaller runs of these same settings, so data sets
-with other seeds, and other settings, are a fairer test than this table.
+The rules of the intervals were chosen by comparing variants on smaller runs of most of these settings with other
+seeds; this table has fresh ones, which no rule has seen. Bumps, smooth bases, kernel ridge and trees were added
+afterwards; their truths come from large simulations.
 
 ![Coverage of every setting](figures/coverage.svg)
 
@@ -51,9 +52,8 @@ def row(name, cell):
 
 
 def public_row(name, cell):
-    extra = next(
-        (f"{cell[k]:.2f} {k.removeprefix('width_over_')}" for k in cell if k.startswith("width_over")), ""
-    )
+    over = [k for k in cell if k.startswith("width_over")]
+    extra = ", ".join(f"{cell[k]:.2f} {k.removeprefix('width_over_').replace('_', ' ')}" for k in over)
     shown = (f"{cell['coverage']:.3f}", f"{cell['se']:.3f}", f"{cell['mean_width']:.3g}", extra)
     return f"| {name} | {' | '.join(shown)} | {cell['repetitions']} |"
 
@@ -64,15 +64,18 @@ def verdict(summary, cells):
         return f"{len(found)}" + (f" ({', '.join(found)})" if found else "")
 
     given = [cell["coverage"] for cell in cells.values() if cell["coverage"] is not None]
-    strict = sum(0.93 <= coverage <= 0.97 for coverage in given) / len(given)
-    share = summary["share in .93-.97 within 1 s.e."]
+    share, far = summary["share in .93-.97"], "outside .93-.97 by more than 2 s.e."
+    inside = 1 - len(summary[far]) / len(given)
+    wide = "n/q >= 20 and wider than 1.1 times the oracle"
     return f"""## In short
 
 {summary["settings"]} settings. Below .90 by more than two standard errors: {named("below .90 by more than 2 s.e.")}.
-In .93 to .97 as measured: {strict:.0%}; give or take one standard error: {share:.0%}. Above: {named("above .97")}.
+In .93 to .97 as measured: {share:.0%}; not outside by more than two standard errors: {inside:.0%}. Outside:
+{named(far)}.
 Withheld in 5 % or more of the rows although estimable: {named("estimable and withheld in 5 % or more")}.
-Of {summary["n/q >= 20"]} settings with twenty units a coefficient or more, wider than 1.1 times the oracle (whose own
-width is known to about 8 % from so many repetitions): {len(summary["n/q >= 20 and wider than 1.1 times the oracle"])}.
+Of {summary["n/q >= 20"]} settings with twenty units a coefficient or more, wider than 1.1 times the oracle: {len(summary[wide])}
+as measured. An oracle's width from 150 estimates (an interquartile range) is itself known to 10 % only; wider by more
+than two such errors: {named("the same by more than 2 s.e.")}.
 """
 
 
@@ -117,8 +120,9 @@ def main():
     lines += [
         "A slippery 5 x 5 grid with four actions off policy (width over that of on-policy Monte Carlo with as many",
         "episodes); a three-state circle; the 18 cells of SAVE (two-dimensional states, splines with four functions an",
-        "axis); simultaneous bands over 900 states (width over Bonferroni's). Cells that are not listed have not been",
-        "measured with this version.\n",
+        "axis); simultaneous bands over 900 states (width over Bonferroni's). An oracle knows the standard deviation of",
+        "the estimates: on this grid even the oracle is far above 0.45 of Monte Carlo, so no valid interval around this",
+        "estimate could be below it. Cells that are not listed have not been measured with this version.\n",
         "| cell | coverage | s.e. | mean width | relative width | data sets |",
         "|---|---|---|---|---|---|",
     ]

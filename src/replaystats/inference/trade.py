@@ -29,6 +29,11 @@ from .undetermined import ValueRange, sum_of
 
 # Penalties of the path, in units of 1 / (n h^2) with h half the value range: there both parts are equal.
 _PATH = 10.0 ** np.arange(-4.0, 3.5, 0.5)
+# Factors of a penalty that are looked at near the one that an ellipsoid finds best. Its bound is too large,
+# so that the best is rarely more than a few steps of the path away, mostly to larger penalties.
+_NEARBY = 10.0 ** np.arange(-1.0, 2.5, 0.5)
+# Up to so many questions have their bounds from a linear programme, others from a feasible point of its dual.
+_EXACT_ROWS = 64
 _REWEIGHTINGS = 6
 _DESIGN_ROUNDS = 30
 N_FOLDS = 5
@@ -92,15 +97,12 @@ def trade_off(
     # Values are measured from the middle of the range, which is exact where constants are in the span.
     limits = (value_range.low - points @ middle, value_range.high - points @ middle)
     problem = replace(_Problem.of(moments, points, middle, half), sequential=sequential)
-    penalty, shortest = np.full(len(X), _PATH[-1]), np.full(len(X), np.inf)
-    for candidate in _PATH:
-        _, d, noise = problem.answer(X, np.full(len(X), candidate))
-        bias = half * np.abs(_cheap_support(d, points)).sum(axis=1)
-        reach = _reach(bias, noise, confidence_level)
-        penalty = np.where(reach < shortest, candidate, penalty)
-        shortest = np.minimum(reach, shortest)
+    penalty = _shortest_by_ellipsoid(problem, X, half, confidence_level)
+    exact = len(X) <= _EXACT_ROWS
+    if exact:
+        penalty = _refined(problem, X, points, half, confidence_level, penalty)
     centre, d, noise = problem.answer(X, penalty)
-    lowest, highest = support_interval(d, points, *limits)
+    lowest, highest = support_interval(d, points, *limits) if exact else _bounded(d, points, *limits)
     bias = (highest - lowest) / 2
     centre = centre + X @ middle + (lowest + highest) / 2
     reach = _reach(bias, noise, confidence_level)
@@ -114,6 +116,55 @@ def trade_off(
         undetermined=bias / half,
         effective=noise.effective,
     )
+
+
+def _shortest_by_ellipsoid(
+    problem: _Problem, X: FloatArray, half: float, confidence_level: float
+) -> FloatArray:
+    """Return the penalty with the shortest interval for every question, the bound being an ellipsoid's.
+
+    Values within h of the middle at all points have theta'G theta <= h^2, so |d'theta| <= h sqrt(d'G^-1 d).
+    """
+    best, shortest = np.full(len(X), len(_PATH) - 1), np.full(len(X), np.inf)
+    for index, candidate in enumerate(_PATH):
+        _, d, noise = problem.answer(X, np.full(len(X), candidate))
+        bias = half * np.sqrt(np.square(d @ problem.value_root.T).sum(axis=1))
+        reach = _reach(bias, noise, confidence_level)
+        best = np.where(reach < shortest, index, best)
+        shortest = np.minimum(reach, shortest)
+    return np.asarray(_PATH[best])
+
+
+def _refined(
+    problem: _Problem,
+    X: FloatArray,
+    points: FloatArray,
+    half: float,
+    confidence_level: float,
+    penalty: FloatArray,
+) -> FloatArray:
+    """Return the best penalty near the ellipsoid's, whose bound is too wide by up to sqrt(q)."""
+    near, shortest = penalty, np.full(len(X), np.inf)
+    for factor in _NEARBY:
+        candidate = np.clip(penalty * factor, _PATH[0], _PATH[-1])
+        _, d, noise = problem.answer(X, candidate)
+        bias = half * np.abs(_cheap_support(d, points)).sum(axis=1)
+        reach = _reach(bias, noise, confidence_level)
+        near = np.where(reach < shortest, candidate, near)
+        shortest = np.minimum(reach, shortest)
+    return near
+
+
+def _bounded(
+    d: FloatArray, points: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return bounds of what `support_interval` returns, without a linear programme.
+
+    Any u with points'u = d bounds d'theta by sum u low or sum u high, according to its signs.
+    """
+    u = _cheap_support(d, points)
+    up, down = np.maximum(u, 0.0), np.maximum(-u, 0.0)
+    return up @ low - down @ high, up @ high - down @ low
 
 
 def support_interval(

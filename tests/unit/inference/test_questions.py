@@ -9,6 +9,7 @@ from scipy import stats
 import replaystats as rs
 from oracles import questions as oracle
 from oracles import settings
+from replaystats.inference import trade
 from replaystats.inference.bands import simultaneous_level
 from replaystats.inference.comparison import paired_difference
 from replaystats.inference.noise import noise_of
@@ -88,7 +89,7 @@ def test_value_range_is_checked():
 def test_support_against_the_primal_programme():
     rng = np.random.default_rng(0)
     points, d = rng.normal(size=(40, 4)), rng.normal(size=(3, 4))
-    low, high = support_interval(d, points, np.full(40, -1.0), np.full(40, 2.0))
+    low, high = support_interval(d, points, np.full(40, -2.0), np.full(40, 2.0))
     for row in range(3):
         np.testing.assert_allclose(
             (low[row], high[row]), oracle.support(d[row], points, -1.0, 2.0), rtol=1e-7
@@ -143,6 +144,27 @@ def test_models_compare_at_the_same_states():
     band = large.confidence_band(X)
     single = large.confidence_interval(X)
     assert (band.high >= single.high).all()
+
+
+def test_many_questions_have_bounds_that_contain_those_of_few(monkeypatch):
+    """Without linear programmes intervals are a little longer, and bounds contain those of the programme."""
+    data = rs.simulate.ornstein_uhlenbeck(500, start=0.1, rng=0)
+    model = rs.LSTD(rs.basis.Fourier(4), discount=np.exp(-0.1), n_resamples=20, random_state=0).fit(data)
+    X = np.linspace(-3, 3, 13)[:, None]  # values asked for are bounded, too
+    few = model.confidence_interval(X, value_range=(-1.5, 1.5))
+    assert (few.parts.how == "traded").any()
+    monkeypatch.setattr(trade, "_EXACT_ROWS", 1)
+    many = model.confidence_interval(X, value_range=(-1.5, 1.5))
+    traded = (few.parts.how == "traded") & (many.parts.how == "traded")
+    length = (many.high - many.low)[traded] / (few.high - few.low)[traded]
+    assert (length < 1.5).all()
+    points = np.random.default_rng(0).normal(size=(40, 5))
+    d = np.random.default_rng(1).normal(size=(6, 5))
+    low, high = support_interval(d, points, np.full(40, -2.0), np.full(40, 2.0))
+    wider = trade._bounded(d, points, np.full(40, -2.0), np.full(40, 2.0))
+    assert (wider[0] <= low + 1e-9).all()
+    assert (wider[1] >= high - 1e-9).all()
+    np.testing.assert_allclose(wider, [low, high], rtol=0.1)
 
 
 @pytest.mark.parametrize("method", ["mean", "controlled"])
