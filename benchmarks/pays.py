@@ -14,7 +14,7 @@ import json
 import sys
 from pathlib import Path
 
-from replaystats.plots.style import new_figure, save_figure
+from replaystats.plots.style import new_figure
 
 HERE = Path(__file__).parent
 LABELS = {
@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
     ax.set_xticks([], minor=True)
     ax.set_xlabel("mean squared error / that of the best single fit, ± 2 standard errors", fontsize=8)
     ax.legend(fontsize=8, frameon=False)
-    save_figure(figure, HERE.parent / "docs" / "figures" / "pays")
+    figure.savefig(HERE.parent / "docs" / "figures" / "pays.png", dpi=150)
 
 
 if __name__ == "__main__":
