@@ -121,8 +121,6 @@ class PredictsNewObservations(ABC):
         - ``method="features"`` and ``"local"``: jackknife+ with exact leave-one-out fits, for which the same
           is proved (Barber and others 2021). Units, widths, penalties, landmarks and cuts are those of all
           rows.
-        - `ReplayKernelRidge` with ``kernel="rbf"`` never gives a new observation a narrower interval than the
-          function: far from all rows, their residuals say little.
         - Either way the level holds on average over points, within groups where there are some; `scale`
           brings single points nearer to it.
         """

@@ -46,7 +46,7 @@ from ..kernel.scaling import STANDARDIZE
 from ..plans import ResamplingPlan, plan_from_indices
 from ..solvers import Ridge
 from ._function_interval import with_bias, without_bias
-from ._new_observation import Calibration, Grouping
+from ._new_observation import Calibration
 from .regression import ReplayedRegression
 
 _NO_BIAS = (
@@ -357,7 +357,9 @@ class ReplayKernelRidge(ReplayedRegression):
         The bias is what the fitted smoother misses of 64 functions drawn from Gaussian processes that the
         data suggest (Wahba 1983), with widths around the kernel's, each as often as its marginal likelihood
         says. Where the function is rougher than elsewhere, as at a peak, intervals cover less often than on
-        average (Nychka 1988). ``estimate_.confidence_interval`` leaves the bias out.
+        average (Nychka 1988). ``estimate_.confidence_interval`` leaves the bias out. Far from all rows, or
+        where a few rows are missed by far more than the others, the interval may be wider than
+        `predict_interval`, whose level holds on average over points like the rows.
         """
         asked = self._question(X)
         with config_context(memory_budget=self.memory_budget):
@@ -445,22 +447,6 @@ class ReplayKernelRidge(ReplayedRegression):
             at: Any = DeviceChanges if isinstance(fitted, DeviceLeaves) else LocalChanges
             return Calibration(predictions, self._targets - predictions, changes=partial(at, fitted))
         return super()._calibrate()
-
-    def _intervals(
-        self, points: FloatArray, confidence_level: float, scale: str | None, groups: Grouping
-    ) -> Interval:
-        """Widen intervals to hold that of the function.
-
-        The level of jackknife+ holds on average over points like the rows. Far from them, its residuals say
-        nothing of what the function may do there; the smoothing bias does.
-        """
-        low, high = super()._intervals(points, confidence_level, scale, groups)
-        if self._kernel.name != "rbf":
-            return Interval(low, high)
-        with config_context(memory_budget=self.memory_budget):
-            function = self._around_function(points, confidence_level)
-        ends = (end.reshape(low.shape) for end in function)
-        return Interval(np.minimum(low, next(ends)), np.maximum(high, next(ends)))
 
     def _noise_points(self, X: FloatArray) -> FloatArray:
         """Return points in the units of the kernel, so that features that do not matter are no distance."""

@@ -122,13 +122,3 @@ def test_a_kernel_that_cannot_be_drawn_from_says_so(data):
     with pytest.warns(rs.ReplayWarning, match="smoothing bias is not in it"):
         interval = model.confidence_interval(points)
     assert "covers the expected prediction" in interval.sentences[0]
-
-
-@pytest.mark.parametrize("settings", [{}, {"method": "features"}, {"method": "subsets"}])
-def test_a_new_observation_never_has_a_narrower_interval_than_the_function(data, settings):
-    X, y, points = data
-    model = rs.ReplayKernelRidge(random_state=0, **settings).fit(X, y)
-    asked = np.vstack([points, points + 3, points + 100])
-    function, new = model.confidence_interval(asked), model.predict_interval(asked)
-    assert (new.low <= function.low).all()
-    assert (new.high >= function.high).all()
