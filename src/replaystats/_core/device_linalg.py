@@ -126,16 +126,18 @@ def solve_factored(lower: Any, right: Any) -> Any:
 def inverse_diagonal(lower: Any) -> Any:
     """Return the diagonals of (L L^T)^-1, shape (b, k): squared lengths of the columns of L^-1.
 
-    O(k^3 / 3) per matrix, some columns at a time: column j of L^-1 starts at row j.
+    O(k^3 / 3) per matrix, some columns at a time: column j of L^-1 starts at row j. Where the corner that
+    starts there cannot be copied beside a matrix that fills the device, whole columns are solved, O(k^3).
     """
     xp, (b, k) = array_namespace(lower), lower.shape[:2]
-    step = k if k <= 2048 else 2048
+    step, free = k if k <= 2048 else 2048, free_memory(lower)
+    copied = free is None or 1.2 * b * k * k * item_size(lower) < free
     found = []
     for first in range(0, k, step):
-        size = min(step, k - first)
-        head = xp.eye(k - first, size, dtype=lower.dtype, device=device(lower))
-        right = xp.broadcast_to(head, (b, k - first, size))
-        columns = solve_lower(lower[:, first:, first:], right)
+        size, start = min(step, k - first), first if copied else 0
+        head = xp.eye(k - start, size, k=start - first, dtype=lower.dtype, device=device(lower))
+        right = xp.broadcast_to(head, (b, k - start, size))
+        columns = solve_lower(lower[:, start:, start:] if start else lower, right)
         found.append(xp.sum(columns * columns, axis=1))
     return xp.concat(found, axis=1)
 

@@ -139,6 +139,8 @@ def _residuals(model: DeviceLeaves, leaves: IntArray) -> Any:
     xp = array_namespace(model.dual)
     dual = xp.take(model.dual, on_device(model.dual, leaves), axis=0)
     y = gathered(model.home.y, model.rows[leaves])
+    if model.failed_leaves[leaves].all():
+        return y  # and no inverse of what has none
     lower, root = model.factors(leaves)
     left = dual / inverse_diagonal(lower)[..., None]
     if root is not None:
