@@ -34,7 +34,7 @@ def coverage(n_datasets, seed, n=200, **options):
     [("subset", "U", 400), ("subset", "V", 800), ("global", "balanced", 400)],
 )
 def test_intervals_cover_in_the_papers_setting(standardize, statistic, n_resamples, seed):
-    """n=200, k=20, lambda = n^(-2/3): 0.936 (U), 0.930 (V) and 0.937 (balanced), each +- 0.005."""
+    """n=200, k=20, lambda = n^(-2/3), bias included: .967, .970 and .963, each +- .014 (30 sets)."""
     found, error = coverage(
         300,
         seed,
@@ -46,19 +46,19 @@ def test_intervals_cover_in_the_papers_setting(standardize, statistic, n_resampl
         n_resamples=n_resamples,
     )
     assert error < 0.006
-    assert 0.92 <= found <= 0.97
+    assert 0.93 <= found <= 0.99
 
 
 def test_intervals_of_features_cover_where_smoothing_bias_is_small(seed):
-    """n=200, rows replayed as units; alpha well below its best value for the error."""
+    """n=200, rows replayed as units; alpha well below its best for the error: .978 +- .008 (30 sets)."""
     found, error = coverage(150, seed, method="features", alpha=0.1, gamma=0.4)
     assert error < 0.01
-    assert 0.92 <= found <= 0.97
+    assert 0.93 <= found <= 0.995
 
 
 @pytest.mark.parametrize("method", ["auto", "subsets"])
 def test_everything_chosen_the_function_is_covered(method, seed):
-    """n=200, widths and penalty chosen, bias in the interval; about 0.93 +- 0.015 at the 3 x 3 centres."""
+    """n=200, widths and penalty chosen, bias included: .967 +- .013 for both (30 data sets)."""
     found, error = coverage(60, seed, method=method)
     assert error < 0.025
     assert found > 0.86
