@@ -19,11 +19,11 @@ from replaystats.plots.style import new_figure
 HERE = Path(__file__).parent
 LABELS = {
     "pays-lepski": "LSTD, Lepski's penalty",
+    "pays-basis": "LSTD, number of functions",
     "pays-trees": "regression trees",
     "pays-stepwise": "forward selection by C_p",
     "pays-lasso": "least squares on a lasso's support",
     "pays-order": "order of a polynomial by C_p",
-    "pays-basis": "LSTD, number of functions",
     "pays-bounds": "end point of a bound",
     "pays-neighbours": "nearest neighbours",
 }

@@ -82,7 +82,7 @@ def _subset_maxima(rows: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 def single_basis(data: Any, points: FloatArray, rng: np.random.Generator) -> FloatArray:
     """LSTD on the functions that the rule of ``basis="auto"`` takes, once."""
-    return np.asarray(_automatic(data, rng).plug_in_predict(points[:, None]))
+    return np.asarray(_automatic(data, rng, n_resamples=2).plug_in_predict(points[:, None]))
 
 
 def replayed_basis(data: Any, points: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -106,7 +106,7 @@ def test_what_does_not_go_with_an_automatic_basis_is_refused(log, options, name)
 
 
 @pytest.mark.statistical
-def test_intervals_include_the_choice(pytestconfig):
+def test_intervals_include_the_choice(numbers):
     """Of 60 data sets, 5 points each, 95 % intervals hold the value at 90 % at least.
 
     The value is in the span of no candidate; errors of one data set's points go together: with 60 sets the
@@ -115,9 +115,9 @@ def test_intervals_include_the_choice(pytestconfig):
     process = rs.simulate.OrnsteinUhlenbeck()
     at = np.linspace(-2, 2, 5)[:, None]
     held = []
-    for seed in range(60):
-        data = process.sample(200, 2, start="uniform", rng=7000 + seed)
-        model = rs.LSTD("auto", discount=process.discount, n_resamples=100, random_state=seed).fit(data)
+    for number in numbers(60):
+        data = process.sample(200, 2, start="uniform", rng=7000 + number)
+        model = rs.LSTD("auto", discount=process.discount, n_resamples=100, random_state=number).fit(data)
         interval = model.confidence_interval(at)
         truth = process.value(at[:, 0])
         held.append((interval.low <= truth) & (truth <= interval.high))
