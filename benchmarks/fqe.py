@@ -94,6 +94,9 @@ def main():
     actions, rewards = data.actions.reshape(N_EPISODES, N_STEPS, 1), data.rewards.reshape(N_EPISODES, N_STEPS)
     points = np.random.default_rng(1).permutation(unseen.states)[:400]
     truth, error = true_values(points)
+    import d3rlpy  # noqa: F401  # the clock does not count what modules take to load, of either
+
+    lstd(states[:3], rewards[:3], points[:3])
     print(f"truth: spread {truth.std():.1f}, standard error {error:.2f}")
     for name, evaluate in (
         ("LSTD", lambda: lstd(states, rewards, points)),
