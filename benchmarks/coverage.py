@@ -127,6 +127,17 @@ def main():
         "|---|---|---|---|---|---|",
     ]
     lines += [public_row(name, cell) for name, cell in public.items()]
+    cost = json.loads((RESULTS / "interval_cost.json").read_text())
+    lines += [
+        "",
+        "## What intervals cost\n",
+        "`python benchmarks/interval_cost.py`\n",
+        "Processor seconds of one thread, default settings. Rows that the data leave open are a linear programme each,",
+        "and cost more than a small fit does.\n",
+        "| question | fit | intervals | ratio |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {name} | {c['fit']:.3f} | {c['interval']:.3f} | {c['ratio']} |" for name, c in cost.items()]
     PAGE.write_text("\n".join(lines) + "\n")
 
 
