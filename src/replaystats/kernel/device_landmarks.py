@@ -54,7 +54,7 @@ def random_landmarks(
     left, factor = np.ones(n), None
     chosen: IntArray = np.empty(0, dtype=np.intp)
     while len(chosen) < max_landmarks and left.max() > tolerance:
-        size = min(max(1, max_landmarks // _BLOCKS), max_landmarks - len(chosen), np.count_nonzero(left))
+        size = min(max(1, max_landmarks // _BLOCKS), max_landmarks - len(chosen), int(np.count_nonzero(left)))
         drawn = rng.choice(n, size=size, replace=False, p=left / left.sum())
         columns = _left_of(home, factor, drawn)  # (n, b)
         kept, lower = _distinct(to_numpy(xp.take(columns, on_device(columns, drawn), axis=0)))
