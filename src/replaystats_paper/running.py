@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, parallel_config
 
 from replaystats.toolkit import write_bytes
 
@@ -36,9 +36,15 @@ def each(function: Callable[[Item], Result], items: Sequence[Item], jobs: int) -
         return
     jobs = min(jobs, len(items))
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs)
-    results = parallel(delayed(function)(item) for item in items)
+    results = parallel(delayed(_alone)(function, item) for item in items)
     with closing(results):  # a run that is stopped takes its workers with it
         yield from results
+
+
+def _alone(function: Callable[[Item], Result], item: Item) -> Result:
+    """Compute one item in one worker: its parts would wait for workers that wait for theirs."""
+    with parallel_config("sequential"):
+        return function(item)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -117,6 +117,8 @@ def bias_aware_quantile(ratio: FloatArray, degrees: FloatArray, confidence_level
     array([1.96, 2.65, 6.64])
     """
     ratio, degrees = np.broadcast_arrays(np.abs(ratio), degrees)
+    known = np.isfinite(ratio)  # where bias is all there is, no number of standard errors is enough
+    ratio = np.where(known, ratio, 0.0)
     low = ratio + special.stdtrit(degrees, confidence_level)  # one tail alone: never enough
     high = ratio + special.stdtrit(degrees, 0.5 + confidence_level / 2)  # both tails in full: always enough
     for _ in range(_BISECTIONS):
@@ -124,7 +126,7 @@ def bias_aware_quantile(ratio: FloatArray, degrees: FloatArray, confidence_level
         inside = special.stdtr(degrees, middle - ratio) - special.stdtr(degrees, -middle - ratio)
         enough = inside >= confidence_level
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return np.asarray(high)
+    return np.where(known, high, np.inf)
 
 
 def monte_carlo_degrees(variance: Any, correction: Any, n_units: int, n_members: int) -> FloatArray:

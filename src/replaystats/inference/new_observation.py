@@ -389,7 +389,8 @@ class _Search:
         means /= self.totals[first:last]
         # Known means leave a narrower band than their bound: selection costs more than the product.
         reach = float((np.maximum(means.max(axis=1), -means.min(axis=1)) / scale).max())
-        inner = slice(*_band(self.sizes, self.rank, reach))
+        low, high = _band(self.sizes, self.rank, reach)
+        inner = slice(max(low, first), min(high, last))  # never more than is known, whatever was rounded
         means = means[:, inner.start - first : inner.stop - first]
         return _ranked(scale[:, None] * self.sizes[inner], means, self.rank - 1 - inner.start)
 

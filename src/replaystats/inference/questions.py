@@ -28,6 +28,8 @@ from .undetermined import ValueRange, unvisited_ends, visits
 
 # A usual interval shorter than this share of the value range cannot gain from the range.
 _SHORT = 0.25
+# The noise of each fold is learnt from the others, which must be at least two.
+_FEWEST_TRADED = 3
 # Another interval takes the place of the usual one only if it is shorter by this factor.
 _MUCH_SHORTER = 0.9
 # Shares of the variance of the answer that goes with its matrix: inversion counts from the first, fully from
@@ -286,7 +288,7 @@ def _trade(
     """Put bounded intervals where the usual ones are missing, or long compared to the range of values."""
     length = rows.high - rows.low
     hard = ~(length < _SHORT * limits.width)
-    if not hard.any() or not limits.width > 0:
+    if not hard.any() or not limits.width**2 > 0 or moments.n_observations < _FEWEST_TRADED:
         return
     chosen = np.flatnonzero(hard)
     ones = _ones(limits)

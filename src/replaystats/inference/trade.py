@@ -104,7 +104,9 @@ def trade_off(
     centre, d, noise = problem.answer(X, penalty)
     lowest, highest = support_interval(d, points, *limits) if exact else _bounded(d, points, *limits)
     bias = (highest - lowest) / 2
-    centre = centre + X @ middle + (lowest + highest) / 2
+    bounded = np.isfinite(bias)  # what nothing bounds has no middle, and an infinite reach
+    offset = np.add(lowest, highest, out=np.zeros_like(lowest), where=bounded) / 2
+    centre = centre + X @ middle + offset
     reach = _reach(bias, noise, confidence_level)
     return Traded(
         low=centre - reach,
