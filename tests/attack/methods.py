@@ -33,6 +33,7 @@ from attack.targets import (
 STATES = np.array([[0.0], [0.5], [1.0]])
 ESTIMATE = rs.average(REPLICATES)
 FITTED = {name: TARGETS[name]() for name in ("LSTD", "PhiBE", "LSTDQ", "LSPI", "MomentRatio")}
+EXTENDED = {"LSPI": TARGETS["LSPI"](evaluation="plug_in")}  # policies found with subsets are not extended
 REGRESSORS = {
     "ReplayKernelRidge": TARGETS["ReplayKernelRidge"](oob_score=True),
     "ReplayRegressor": TARGETS["ReplayRegressor"](oob_score=True),
@@ -80,7 +81,7 @@ def _value_methods(name: str, data: rs.Trajectories) -> Iterator[tuple[str, Targ
         given["score"] = {"data": data}
     for each, good in given.items():
         if hasattr(fitted, each):
-            yield f"{name}.{each}", method(_makes(fitted, each), each, **good)
+            yield f"{name}.{each}", method(_makes(EXTENDED.get(name, fitted), each), each, **good)
 
 
 def _regression_methods(name: str) -> Iterator[tuple[str, Target]]:
@@ -240,7 +241,17 @@ METHODS: dict[str, Target] = {
 # How the parts of the library speak to each other, or scikit-learn's own methods.
 INNER = {
     *("from_rows", "residuals", "scaled", "stacked_rows", "unstack", "wrap", "steps_of", "sum_over"),
-    *("within", "linear", "linear_part", "mean", "values", "alternative", "counts_like", "draw"),
+    *(
+        "same_subsets",
+        "within",
+        "linear",
+        "linear_part",
+        "mean",
+        "values",
+        "alternative",
+        "counts_like",
+        "draw",
+    ),
     *("tile_subsets", "pieces", "remember", "rows_of", "surveyed_maxima", "components", "each", "joined"),
     *("plus", "solve", "solve_full", "solve_subsets", "trace", "label", "load", "map", "plot"),
     *("get_params", "set_params", "get_metadata_routing"),
