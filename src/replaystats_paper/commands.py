@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from replaystats.cli.console import err, out, plain_errors
+from replaystats.cli.console import err, out, plain_errors, watched
 
 if TYPE_CHECKING:
     from .studies import Work
@@ -159,7 +159,7 @@ def work_bar() -> Iterator[tuple[Callable[[Sequence[Work]], None], Callable[[Wor
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left"),
                TimeRemainingColumn())  # fmt: skip
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+    with Progress(*columns, console=err, transient=True, disable=not watched()) as bar:
         task = bar.add_task("")
         left: list[str] = []
 

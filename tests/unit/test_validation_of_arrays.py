@@ -8,7 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LinearRegression
 
+import replaystats as rs
 from replaystats._core.validation import check_array, check_bool, check_integers, check_known
 
 REFUSED = {
@@ -81,3 +83,24 @@ def test_unsigned_integers_do_not_wrap_around():
 def test_a_missing_label_is_refused(labels):
     with pytest.raises(ValueError, match="known in every row; got a missing value in row 1"):
         check_known(labels, "episode")
+
+
+@pytest.mark.parametrize("number", [1e150, -1e80, 1e-200])
+def test_numbers_without_fourth_powers_are_refused(number):
+    X, y = np.arange(12.0).reshape(6, 2), np.arange(6.0)
+    for regressor in (rs.ReplayRegressor(LinearRegression()), rs.ReplayKernelRidge()):
+        with pytest.raises(ValueError, match="`X` must be of a magnitude"):
+            regressor.fit(np.full((6, 2), number), y)
+        with pytest.raises(ValueError, match="`y` must be of a magnitude"):
+            regressor.fit(X, np.full(6, number))
+    with pytest.raises(ValueError, match="`rewards` must be of a magnitude"):
+        rs.Trajectories(states=np.ones((2, 3)), rewards=np.full((2, 2), number))
+
+
+def test_regressors_do_not_round_integers_or_drop_imaginary_parts():
+    X, y = np.arange(12).reshape(6, 2), np.arange(6.0)
+    for regressor in (rs.ReplayRegressor(LinearRegression()), rs.ReplayKernelRidge()):
+        with pytest.raises(ValueError, match="`X` must be integers that float64 holds exactly"):
+            regressor.fit(X + 2**60 + 1, y)
+        with pytest.raises(ValueError, match="`y` must be real numbers; got complex"):
+            regressor.fit(X, y + 1j)

@@ -19,6 +19,8 @@ from .typing import ArrayLike, FloatArray, IntArray
 
 # Above this, neighbouring integers share one float64.
 LARGEST_EXACT_INTEGER = 2**53
+# Intervals need fourth powers: beyond these, float64 has none.
+_LARGEST, _SMALLEST = 1e75, 1e-75
 _KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "S": "text", "V": "records"}
 
 
@@ -249,6 +251,24 @@ def _check_exact(array: np.ndarray, name: str) -> None:
         raise ValueError(must_be(name, "integers that float64 holds exactly (up to 2^53)", lost[0], hint))
 
 
+def check_magnitude(array: FloatArray, name: str) -> FloatArray:
+    """Return `array` if the fourth power of its largest magnitude is a number; zeros throughout are fine.
+
+    What is not finite is left to others.
+
+    Examples
+    --------
+    >>> check_magnitude(np.array([1e99]), "y")
+    Traceback (most recent call last):
+    ValueError: `y` must be of a magnitude between 1e-75 and 1e+75, or zero; got 1e+99. Change its unit.
+    """
+    largest = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
+    if _LARGEST < largest < math.inf or 0 < largest < _SMALLEST:
+        rule = f"of a magnitude between {_SMALLEST:g} and {_LARGEST:g}, or zero"
+        raise ValueError(must_be(name, rule, f"{largest:.3g}", "Change its unit."))
+    return array
+
+
 def check_integers(value: ArrayLike, name: str, *, hint: str = "") -> IntArray:
     """Return a 1-D array of integers as int64; unsigned ones too, whose differences would wrap around."""
     array = as_array(value, name)
@@ -261,7 +281,7 @@ def check_integers(value: ArrayLike, name: str, *, hint: str = "") -> IntArray:
 
 
 def check_unconverted(value: Any, name: str, *, text: bool = False) -> None:
-    """Refuse rows that others would turn into numbers without a word: masks, dates, durations, records, text.
+    """Refuse rows that others would turn into numbers without a word: masks, dates, text, long integers.
 
     Parameters
     ----------
@@ -283,6 +303,10 @@ def check_unconverted(value: Any, name: str, *, text: bool = False) -> None:
     except (TypeError, ValueError):  # sparse, ragged: not ours to judge
         return
     kind = array.dtype.kind
+    if kind in "iu" and array.size:
+        _check_exact(array, name)
+    if kind == "c":  # scikit-learn wants these words
+        raise ValueError(must_be(name, "real numbers", "complex ones", "Complex data not supported."))
     if kind in "MmV" or (kind in "US" and not text):
         raise TypeError(must_be(name, "numbers", f"{_KINDS[kind]} (dtype {array.dtype})"))
     if kind == "O" and not text:

@@ -26,7 +26,7 @@ from .._core.errors import (
     must_be,
     require_extra,
 )
-from .console import err
+from .console import err, watched
 
 
 class ExitCode(IntEnum):
@@ -149,7 +149,7 @@ def noting(notes: list[str]) -> Iterator[None]:
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Show that something goes on, when standard error is a terminal."""
-    if not err.is_terminal:
+    if not watched():
         yield
         return
     with err.status(what):

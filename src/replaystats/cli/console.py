@@ -12,6 +12,11 @@ out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+def watched() -> bool:
+    """Whether somebody sees what moves on standard error: FORCE_COLOR asks for colors, not for bars."""
+    return err.file.isatty()
+
+
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Show a wrong argument or a missing package as one sentence, not as a traceback."""

@@ -12,7 +12,7 @@ import numpy as np
 from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import as_columns, check_int, check_integers, check_length
+from .._core.validation import as_columns, check_int, check_integers, check_length, check_magnitude
 from ._flat import (
     as_actions,
     as_dt,
@@ -424,9 +424,11 @@ def _clean_fields(
     actions, labels = as_actions(steps["actions"]) if "actions" in steps else (None, None)
     probability = "behavior_probability"
     return {
-        "states": states,
+        "states": states if states.dtype.kind == "U" else check_magnitude(states, "states"),
         "offsets": offsets,
-        "rewards": as_numbers(steps["rewards"], "rewards") if "rewards" in steps else None,
+        "rewards": check_magnitude(as_numbers(steps["rewards"], "rewards"), "rewards")
+        if "rewards" in steps
+        else None,
         "actions": actions,
         "terminated": ends[0],
         "truncated": ends[1],

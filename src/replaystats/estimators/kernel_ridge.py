@@ -24,7 +24,7 @@ from .._core.config import budget_of_estimator, config_context
 from .._core.errors import ReplayWarning
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_choice, check_instance, check_unconverted
+from .._core.validation import check_array, check_choice, check_instance, check_magnitude, check_unconverted
 from ..choosing.kernel_fitting import KernelFitting
 from ..engine.members import Members
 from ..estimate import Estimate, plug_in
@@ -279,7 +279,8 @@ class ReplayKernelRidge(ReplayedRegression):
             y_numeric=True,
             ensure_min_samples=fewest,
         )
-        self.X_fit_, self.y_fit_ = X, np.asarray(y, dtype=np.float64)
+        self.X_fit_ = check_magnitude(X, "X")
+        self.y_fit_ = check_magnitude(np.asarray(y, dtype=np.float64), "y")
         if sample_weight is not None:
             sample_weight = check_array(sample_weight, "sample_weight", ndim=(0, 1))
             if sample_weight.ndim == 0:

@@ -16,7 +16,7 @@ from .._core.config import budget_of_estimator
 from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import FloatArray
-from .._core.validation import check_length, check_unconverted, resolve_subsample_size
+from .._core.validation import check_length, check_magnitude, check_unconverted, resolve_subsample_size
 from ..choosing.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
 from ..choosing.sizes import FIRST_RESAMPLES
 from ..engine.learner import LearnerReplicates, replicate_learner
@@ -227,9 +227,10 @@ class ReplayRegressor(ReplayedRegression):
             y = validate_data(self, y=y, multi_output=True)
             validate_data(self, X, skip_check_array=True)  # last: it sets the names of the columns
             check_length(len(y), len(X), "y", "X")
-            return X, y
+            return X, _of_known_size(y, "y")
         check_unconverted(X, "X", text=True)
-        return validate_data(self, X, y, multi_output=True, **self._array_checks())  # type: ignore[no-any-return]
+        X, y = validate_data(self, X, y, multi_output=True, **self._array_checks())
+        return _of_known_size(X, "X"), _of_known_size(y, "y")
 
     def _check_points(self, X: Any) -> Any:
         if hasattr(X, "iloc"):
@@ -250,3 +251,9 @@ class ReplayRegressor(ReplayedRegression):
         tags.input_tags.allow_nan = own.input_tags.allow_nan
         tags.target_tags.multi_output = own.target_tags.multi_output
         return tags
+
+
+def _of_known_size(values: Any, name: str) -> Any:
+    """Return dense numbers if their powers are numbers too; all else is for the members to judge."""
+    is_dense = isinstance(values, np.ndarray) and values.dtype.kind == "f"
+    return check_magnitude(values, name) if is_dense else values

@@ -327,8 +327,9 @@ def _allow_for_unseen_events(rows: _Rows, n: int, limits: ValueRange, X: FloatAr
         return
     missed = 1.0 - (1.0 - level) ** (1.0 / n)
     lowest, highest = _bounds(limits, X)
-    rows.low = np.where(silent, rows.low + missed * (lowest - rows.low), rows.low)
-    rows.high = np.where(silent, rows.high + missed * (highest - rows.high), rows.high)
+    # Only there: elsewhere ends may be infinite, and so without differences.
+    rows.low[silent] += missed * (np.broadcast_to(lowest, silent.shape)[silent] - rows.low[silent])
+    rows.high[silent] += missed * (np.broadcast_to(highest, silent.shape)[silent] - rows.high[silent])
     rows.how[silent & (rows.how == "noise")] = "unseen event"
 
 

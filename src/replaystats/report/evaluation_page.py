@@ -65,7 +65,6 @@ def evaluation_page(
                     "chosen",
                     "; ".join(f"{name}: {c.reason}" for name, c in found.choices_.items()) or "nothing",
                 ),
-                ("time", f"{found.seconds:.2f} s"),
             ],
         },
     )
@@ -97,7 +96,6 @@ def _witnesses(found: Evaluation) -> dict[str, Any]:
             w.name,
             significant(w.value, 4),
             *(significant(x, 4) for x in w.interval),
-            f"{w.seconds:.2f} s",
             w.objection,
         ]
         for w in found.witnesses
@@ -106,7 +104,7 @@ def _witnesses(found: Evaluation) -> dict[str, Any]:
         f"The headline is that of: {found.method}. Values outside {significant(found.bounds[0], 4)} to "
         f"{significant(found.bounds[1], 4)} are impossible with rewards as logged."
     )
-    header = ["witness", "value", "low", "high", "time", "what speaks against it"]
+    header = ["witness", "value", "low", "high", "what speaks against it"]
     return {"heading": "Witnesses", "intro": intro, "header": header, "rows": rows}
 
 

@@ -103,8 +103,8 @@ def robust_svd(A: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
                 slower += driver == "gesdd"
                 failed += driver == "gesvd"
     warnings.warn(
-        f"The SVD of {slower} of {len(A)} systems did not converge; {slower - failed} were done by a slower "
-        f"algorithm, and {failed} count as failed.",
+        f"The SVD of {len(A)} systems together did not converge; one by one, {slower - failed} were done by "
+        f"a slower algorithm, and {failed} count as failed.",
         ReplayWarning,
         stacklevel=4,
     )

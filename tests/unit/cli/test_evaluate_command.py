@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -513,3 +514,25 @@ def test_a_failed_write_leaves_the_old_report(run, log, tmp_path, monkeypatch):
     assert "No space left" in result.stderr
     assert (tmp_path / "report.html").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_pages_are_the_same_bytes_and_no_bar_goes_into_a_file(log, tmp_path):
+    """FORCE_COLOR asks for colors; what moves is for terminals alone."""
+    program = "from replaystats.cli import main; main()"
+    pages = []
+    for run in ("one", "two"):
+        folder = tmp_path / run
+        folder.mkdir()
+        command = [sys.executable, "-c", program, "evaluate", str(log), *GIVEN, "--seed", "1"]
+        done = subprocess.run(
+            [*command, "--out", "page [1].html"],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "FORCE_COLOR": "1"},
+            check=True,
+        )
+        assert "Drawing" not in done.stderr
+        assert "\x1b[?25l" not in done.stderr + done.stdout  # hides the cursor, as bars do
+        pages.append((folder / "page [1].html").read_bytes())
+    assert pages[0] == pages[1]
