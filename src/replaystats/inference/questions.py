@@ -295,8 +295,10 @@ def _trade(
     asked = X[np.abs(X @ ones - 1.0) < _LIKE_A_VALUE]  # values that are asked for lie in the range, too
     assert limits.points is not None
     everywhere = replace(limits, points=np.concatenate([thinned(limits.points), thinned(asked)]))
-    traded = trade_off(moments, X[chosen], everywhere, level, sequential=setting.sequential)
-    gains = ~((traded.high - traded.low) > _MUCH_SHORTER * length[chosen])
+    longest = _MUCH_SHORTER * length[chosen]
+    traded = trade_off(moments, X[chosen], everywhere, level, longest=longest, sequential=setting.sequential)
+    traded_length = traded.high - traded.low
+    gains = np.isfinite(traded_length) & ~(traded_length > longest)
     chosen, gained = chosen[gains], gains
     for name, values in (
         ("low", traded.low),

@@ -17,9 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, special
 
 from .._core.arrays import to_numpy
+from .._core.config import memory_budget
 from .._core.typing import FloatArray, IntArray
 from ..moments import HeldMoments
 from .degrees import bias_aware_quantile
@@ -32,14 +33,19 @@ _PATH = 10.0 ** np.arange(-4.0, 3.5, 0.5)
 # Factors of a penalty that are looked at near the one that an ellipsoid finds best. Its bound is too large,
 # so that the best is rarely more than a few steps of the path away, mostly to larger penalties.
 _NEARBY = 10.0 ** np.arange(-1.0, 2.5, 0.5)
-# Up to so many questions have their bounds from a linear programme, others from a feasible point of its dual.
+# Up to so many questions have their bounds from a linear programme, others from a feasible point of its dual;
+# so have those whose programmes (questions x points x q^2) would take longer than all the rest.
 _EXACT_ROWS = 64
+_EXACT_WORK = 2e8
+# Beyond so many multiplications that point is the ellipsoid's own, the same weights for all questions.
+_SUPPORT_WORK = 2e10
 _REWEIGHTINGS = 6
 _DESIGN_ROUNDS = 30
 N_FOLDS = 5
 # Points where the range is imposed: more of them change the bounds little and the time much.
 MAX_POINTS = 400
 _FLOOR = 1e-12
+_SPANNED = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,6 +74,20 @@ class Traded:
     undetermined: FloatArray
     effective: FloatArray
 
+    @classmethod
+    def unbounded(cls, m: int, half: float) -> Traded:
+        """Return m answers of which nothing is known, with arrays of their own."""
+        return cls(
+            low=np.full(m, -np.inf),
+            high=np.full(m, np.inf),
+            bias=np.full(m, half),
+            centre=np.full(m, np.nan),
+            standard_error=np.full(m, np.nan),
+            degrees=np.full(m, np.nan),
+            undetermined=np.ones(m),
+            effective=np.zeros(m),
+        )
+
 
 def trade_off(
     moments: HeldMoments,
@@ -75,6 +95,7 @@ def trade_off(
     value_range: ValueRange,
     confidence_level: float,
     *,
+    longest: FloatArray | None = None,
     sequential: bool = False,
 ) -> Traded:
     """Return the shortest bounded interval of every question.
@@ -87,6 +108,8 @@ def trade_off(
     value_range : ValueRange
         With points.
     confidence_level : float
+    longest : ndarray of shape (m,), optional
+        Lengths that are of use; questions that provably have none so short keep infinite ends.
     sequential : bool
         Whether neighbouring units may be correlated.
     """
@@ -97,44 +120,59 @@ def trade_off(
     # Values are measured from the middle of the range, which is exact where constants are in the span.
     limits = (value_range.low - points @ middle, value_range.high - points @ middle)
     problem = replace(_Problem.of(moments, points, middle, half), sequential=sequential)
-    penalty = _shortest_by_ellipsoid(problem, X, half, confidence_level)
-    exact = len(X) <= _EXACT_ROWS
+    penalty, least = _shortest_by_ellipsoid(problem, X, points, half, confidence_level)
+    useful = np.ones(len(X), dtype=bool) if longest is None else ~(2 * least > longest)
+    found = Traded.unbounded(len(X), half)
+    if not useful.any():
+        return found
+    X, penalty = X[useful], penalty[useful]
+    exact = len(X) <= _EXACT_ROWS and float(len(X)) * points.size * points.shape[1] <= _EXACT_WORK
     if exact:
         penalty = _refined(problem, X, points, half, confidence_level, penalty)
     centre, d, noise = problem.answer(X, penalty)
-    lowest, highest = support_interval(d, points, *limits) if exact else _bounded(d, points, *limits)
+    bounds = support_interval(d, points, *limits) if exact else _bounded(d, points, *limits, problem.weights)
+    lowest, highest = bounds
     bias = (highest - lowest) / 2
     bounded = np.isfinite(bias)  # what nothing bounds has no middle, and an infinite reach
     offset = np.add(lowest, highest, out=np.zeros_like(lowest), where=bounded) / 2
     centre = centre + X @ middle + offset
     reach = _reach(bias, noise, confidence_level)
-    return Traded(
-        low=centre - reach,
-        high=centre + reach,
-        bias=bias,
-        centre=centre,
-        standard_error=np.sqrt(noise.variance),
-        degrees=noise.degrees,
-        undetermined=bias / half,
-        effective=noise.effective,
-    )
+    answers = {
+        "low": centre - reach,
+        "high": centre + reach,
+        "bias": bias,
+        "centre": centre,
+        "standard_error": np.sqrt(noise.variance),
+        "degrees": noise.degrees,
+        "undetermined": bias / half,
+        "effective": noise.effective,
+    }
+    for name, values in answers.items():
+        getattr(found, name)[useful] = values
+    return found
 
 
 def _shortest_by_ellipsoid(
-    problem: _Problem, X: FloatArray, half: float, confidence_level: float
-) -> FloatArray:
-    """Return the penalty with the shortest interval for every question, the bound being an ellipsoid's.
+    problem: _Problem, X: FloatArray, points: FloatArray, half: float, confidence_level: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the penalty with the shortest interval for every question, and a lower bound of all reaches.
 
     Values within h of the middle at all points have theta'G theta <= h^2, so |d'theta| <= h sqrt(d'G^-1 d).
+    The other way round, theta'G theta <= h^2 / max phi'G^-1 phi implies such values: no bound is smaller than
+    h sqrt(d'G^-1 d / max phi'G^-1 phi).
     """
+    leverage = np.square(points @ problem.value_root.T).sum(axis=1).max()
     best, shortest = np.full(len(X), len(_PATH) - 1), np.full(len(X), np.inf)
+    least = np.full(len(X), np.inf)
     for index, candidate in enumerate(_PATH):
         _, d, noise = problem.answer(X, np.full(len(X), candidate))
         bias = half * np.sqrt(np.square(d @ problem.value_root.T).sum(axis=1))
         reach = _reach(bias, noise, confidence_level)
         best = np.where(reach < shortest, index, best)
         shortest = np.minimum(reach, shortest)
-    return np.asarray(_PATH[best])
+        one_tail = special.stdtrit(noise.degrees, confidence_level) * np.sqrt(noise.variance)
+        least = np.minimum(bias / np.sqrt(max(leverage, 1.0)) + one_tail, least)
+    return np.asarray(_PATH[best]), least
 
 
 def _refined(
@@ -158,15 +196,24 @@ def _refined(
 
 
 def _bounded(
-    d: FloatArray, points: FloatArray, low: FloatArray, high: FloatArray
+    d: FloatArray, points: FloatArray, low: FloatArray, high: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return bounds of what `support_interval` returns, without a linear programme.
 
     Any u with points'u = d bounds d'theta by sum u low or sum u high, according to its signs.
     """
-    u = _cheap_support(d, points)
+    q = points.shape[1]
+    if float(len(d)) * len(points) * q**2 * _REWEIGHTINGS <= _SUPPORT_WORK:
+        u = _cheap_support(d, points)
+    else:
+        root = _inverse_root((points.T * weights) @ points)
+        with np.errstate(over="ignore", invalid="ignore"):  # a direction that no point has
+            u = weights * (d @ root.T @ root @ points.T)
     up, down = np.maximum(u, 0.0), np.maximum(-u, 0.0)
-    return up @ low - down @ high, up @ high - down @ low
+    bounds = up @ low - down @ high, up @ high - down @ low
+    # What the points do not span they do not bound.
+    spanned = np.abs(u @ points - d).max(axis=1) <= _SPANNED * np.abs(d).max(axis=1)
+    return np.where(spanned, bounds[0], -np.inf), np.where(spanned, bounds[1], np.inf)
 
 
 def support_interval(
@@ -203,14 +250,16 @@ def support_interval(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Fold:
-    """The equations of a fold, and the decomposition that the other folds make its w from."""
+    """The equations of a fold in the basis that the other folds make its w from.
 
-    A: FloatArray  # (q, q), the fold's part of the mean over all units
-    b: FloatArray
-    noise_root: FloatArray  # Omega^-1/2, (q, q)
-    U: FloatArray
+    With U s V' = Omega^-1/2 A G^-1/2 of the others, w = Omega^-1/2 U z, z = s / (s^2 + penalty) V'G^-1/2 c.
+    """
+
     s: FloatArray
-    V: FloatArray
+    questions: FloatArray  # (q, q): from c to V'G^-1/2 c
+    A: FloatArray  # (q, q): from z to A'w, A the fold's part of the mean over all units
+    b: FloatArray  # (q,): w'b = b'z
+    shifts: FloatArray  # (members, q): what each member moves the answer by, from z
     members: IntArray
 
 
@@ -223,15 +272,17 @@ class _Problem:
     """
 
     folds: list[_Fold]
-    residuals: FloatArray  # (n, q)
+    n: int
     value_root: FloatArray  # G^-1/2
+    weights: FloatArray  # (P,): p of the points in G
     unit: float  # 1 / (n h^2)
     sequential: bool = False
 
     @classmethod
     def of(cls, moments: HeldMoments, points: FloatArray, middle: FloatArray, half: float) -> _Problem:
         n = moments.n_observations
-        unit, value_root = 1.0 / (n * half**2), _inverse_root(_design(points))
+        unit, weights_of_points = 1.0 / (n * half**2), _design(points)
+        value_root = _inverse_root((points.T * weights_of_points) @ points)
         labels = np.arange(n) * min(n, N_FOLDS) // n
         sums = [sum_of(moments, labels == fold) for fold in range(labels[-1] + 1)]
         parts = [(A / n, (b - A @ middle) / n) for A, b in sums]
@@ -244,32 +295,29 @@ class _Problem:
             theta = value_root.T @ (Vt.T @ (s / (s**2 + unit) * (U.T @ (root @ b))))
         folds = []
         for number, (own_A, own_b) in enumerate(parts):
-            others = labels != number
+            others, members = labels != number, np.flatnonzero(labels == number)
             root = _inverse_root(np.cov(residuals[others].T).reshape(len(b), -1))
             U, s, Vt = np.linalg.svd(root @ (A - own_A) @ value_root.T * (n / others.sum()))
-            folds.append(
-                _Fold(
-                    A=own_A,
-                    b=own_b,
-                    noise_root=root,
-                    U=U,
-                    s=s,
-                    V=Vt.T,
-                    members=np.flatnonzero(~others),
-                )
+            weights = root.T @ U  # from z to w
+            fold = _Fold(
+                s=s,
+                questions=Vt @ value_root,
+                A=own_A.T @ weights,
+                b=weights.T @ own_b,
+                shifts=residuals[members] @ weights / (n - 1),
+                members=members,
             )
-        return cls(folds=folds, residuals=residuals, value_root=value_root, unit=unit)
+            folds.append(fold)
+        return cls(folds=folds, n=n, value_root=value_root, weights=weights_of_points, unit=unit)
 
     def answer(self, X: FloatArray, penalty: FloatArray) -> tuple[FloatArray, FloatArray, Noise]:
         """Return sum w'b, d = c - sum A'w and the noise of every question with its own penalty."""
-        questions = self.value_root @ X.T  # G^-1/2 c, (q, m)
         centre, d = np.zeros(len(X)), X.copy()
-        shifts = np.empty((len(self.residuals), len(X)))
+        shifts = np.empty((self.n, len(X)))
         for fold in self.folds:
-            shrunk = fold.s[:, None] / (fold.s[:, None] ** 2 + penalty * self.unit)
-            w = (fold.noise_root.T @ (fold.U @ (shrunk * (fold.V.T @ questions)))).T
-            centre, d = centre + w @ fold.b, d - w @ fold.A
-            shifts[fold.members] = self.residuals[fold.members] @ w.T / (len(shifts) - 1)
+            z = fold.s[:, None] / (fold.s[:, None] ** 2 + penalty * self.unit) * (fold.questions @ X.T)
+            centre, d = centre + fold.b @ z, d - (fold.A @ z).T
+            shifts[fold.members] = fold.shifts @ z
         return centre, d, noise_of(shifts, sequential=self.sequential)
 
 
@@ -278,20 +326,24 @@ def _cheap_support(d: FloatArray, points: FloatArray) -> FloatArray:
 
     Least squares with weights |u|, again and again; every round is feasible.
     """
-    weights = np.ones((len(d), len(points)))
-    for _ in range(_REWEIGHTINGS):
-        gram = np.einsum("pi,mp,pj->mij", points, weights, points, optimize=True)
-        scale = np.trace(gram, axis1=1, axis2=2) / gram.shape[1]
-        gram += _FLOOR * scale[:, None, None] * np.eye(gram.shape[1])
-        u = weights * (np.linalg.solve(gram, d[:, :, None])[:, :, 0] @ points.T)
-        largest = np.abs(u).max(axis=1, keepdims=True)
-        weights = np.abs(u) + 1e-6 * np.maximum(largest, np.finfo(float).tiny)
-        weights /= weights.max(axis=1, keepdims=True)
+    q = points.shape[1]
+    u = np.empty((len(d), len(points)))
+    step = max(1, memory_budget() // (32 * q * (len(points) + q)))
+    for rows in (slice(first, first + step) for first in range(0, len(d), step)):
+        weights = np.ones_like(u[rows])
+        for _ in range(_REWEIGHTINGS):
+            gram = (points.T * weights[:, None, :]) @ points  # (rows, q, q)
+            scale = np.trace(gram, axis1=1, axis2=2) / q
+            gram += _FLOOR * scale[:, None, None] * np.eye(q)
+            u[rows] = weights * (np.linalg.solve(gram, d[rows, :, None])[:, :, 0] @ points.T)
+            largest = np.abs(u[rows]).max(axis=1, keepdims=True)
+            weights = np.abs(u[rows]) + 1e-6 * np.maximum(largest, np.finfo(float).tiny)
+            weights /= weights.max(axis=1, keepdims=True)
     return u
 
 
 def _design(points: FloatArray) -> FloatArray:
-    """Return sum p_j phi_j phi_j' with weights p that spread over the points: nearly a D-optimal design.
+    """Return weights p of G = sum p_j phi_j phi_j' that spread over the points: nearly a D-optimal design.
 
     Then phi'G^-1 phi is at most about q at every point, so that the ellipsoid of G and the range of values at
     the points are within a factor sqrt(q) of each other, however the points are crowded.
@@ -302,8 +354,7 @@ def _design(points: FloatArray) -> FloatArray:
         leverage = np.square(points @ root.T).sum(axis=1)
         weights *= leverage
         weights /= weights.sum()
-    gram: FloatArray = (points.T * weights) @ points
-    return gram
+    return weights
 
 
 def _inverse_root(gram: FloatArray) -> FloatArray:
@@ -325,7 +376,12 @@ def _all_residuals(moments: HeldMoments, theta: FloatArray) -> FloatArray:
 
 
 def coefficients_of(points: FloatArray, value: float) -> FloatArray:
-    """Return the coefficients whose values at the points are nearest to one number, shape (q,)."""
+    """Return the coefficients whose values at the points are nearest to one number, shape (q,).
+
+    Features that sum to one at every point (splines, one-hot) do so elsewhere, too.
+    """
+    if np.allclose(points.sum(axis=1), 1.0, rtol=0.0, atol=1e-9):
+        return np.full(points.shape[1], value)
     scale = np.maximum(np.abs(points).max(axis=0), np.finfo(float).tiny)
     return np.asarray(np.linalg.lstsq(points / scale, np.full(len(points), value))[0] / scale)
 

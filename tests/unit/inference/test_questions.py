@@ -161,10 +161,34 @@ def test_many_questions_have_bounds_that_contain_those_of_few(monkeypatch):
     points = np.random.default_rng(0).normal(size=(40, 5))
     d = np.random.default_rng(1).normal(size=(6, 5))
     low, high = support_interval(d, points, np.full(40, -2.0), np.full(40, 2.0))
-    wider = trade._bounded(d, points, np.full(40, -2.0), np.full(40, 2.0))
+    ends = np.full(40, -2.0), np.full(40, 2.0)
+    wider = trade._bounded(d, points, *ends, trade._design(points))
     assert (wider[0] <= low + 1e-9).all()
     assert (wider[1] >= high - 1e-9).all()
     np.testing.assert_allclose(wider, [low, high], rtol=0.1)
+    monkeypatch.setattr(trade, "_SUPPORT_WORK", 0)  # one system of equations for all questions
+    widest = trade._bounded(d, points, *ends, trade._design(points))
+    assert (widest[0] <= low + 1e-9).all()
+    assert (widest[1] >= high - 1e-9).all()
+    assert (widest[1] <= np.sqrt(5.5) * high).all()  # the ellipsoid is too large by sqrt(q) at most
+    points[:, 4] = 0.0  # a direction that no point has
+    assert np.isinf(trade._bounded(d, points, *ends, trade._design(points))[1]).all()
+
+
+def test_questions_that_cannot_gain_are_not_bounded_and_the_others_do_not_notice():
+    data = rs.simulate.ornstein_uhlenbeck(300, start=0.1, rng=1)
+    model = rs.LSTD(rs.basis.Fourier(3), discount=np.exp(-0.1), n_resamples=10, random_state=0).fit(data)
+    moments, points = model.estimate_.moments, model.basis(np.linspace(-3, 3, 40)[:, None])
+    X, limits = points[::4], ValueRange(low=-1.5, high=1.5, points=points)
+    whole = trade_off(moments, X, limits, 0.95)
+    length = whole.high - whole.low
+    for share in (0.2, 1.0, 3.0):  # what is skipped is longer than asked for
+        some = trade_off(moments, X, limits, 0.95, longest=share * length)
+        skipped = np.isinf(some.high)
+        assert (length[skipped] > share * length[skipped]).all()
+        np.testing.assert_allclose(some.low[~skipped], whole.low[~skipped])
+    nothing = trade_off(moments, X, limits, 0.95, longest=1e-9 * length)
+    assert np.isinf(nothing.high - nothing.low).all()
 
 
 @pytest.mark.parametrize("method", ["mean", "controlled"])
