@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from logged_environments import draw, environments
 
-from replaystats.evaluation.intervals import SKEWED, LeftOut, relative_skewness, skewed_mean_interval
+from replaystats.evaluation.intervals import SKEWED, LeftOut, mean_interval, relative_skewness
 from replaystats.evaluation.problem import MAX_GROUPS
 
 RESULTS = Path(__file__).parent / "results" / "mean_returns.json"
@@ -34,14 +34,11 @@ def returns_of(env, rng: np.random.Generator) -> np.ndarray:
 
 def covers(values: np.ndarray, truth: float) -> tuple[bool, bool]:
     """Return whether the interval covers, and whether it was that for few episodes that decide."""
-    skewed = relative_skewness(values) > SKEWED
-    if skewed:
-        low, high = skewed_mean_interval(values, 0.95)
-    else:
-        group = np.arange(len(values)) % MAX_GROUPS
-        sums, counts = np.bincount(group, weights=values), np.bincount(group)
-        left = (values.sum() - sums) / (len(values) - counts)
-        low, high = LeftOut(float(values.mean()), left).interval(0.95)
+    group = np.arange(len(values)) % MAX_GROUPS
+    sums, counts = np.bincount(group, weights=values), np.bincount(group)
+    left = (values.sum() - sums) / (len(values) - counts)
+    low, high = mean_interval(values, LeftOut(float(values.mean()), left), 0.95)
+    skewed = abs(relative_skewness(values)) > SKEWED
     return bool(low <= truth <= high), skewed
 
 

@@ -15,6 +15,11 @@ from .linear import td_errors
 from .problem import Problem
 from .weighting import Weights, self_normalised
 
+# A share of the headline that comes from what no episode showed, beyond which it is said.
+MUCH_COMPLETED = 0.05
+# How wrong a doubted model is taken to be, as a share of the range; and what part of an interval counts.
+MODEL_ERROR, NOTICED = 0.05, 0.125
+
 
 class ValueModel(Protocol):
     """What fills in values: linear in features, or counted."""
@@ -93,6 +98,12 @@ class Completed:
     values: FloatArray
     mean: LeftOut
     share: float
+
+    def leans_on_model(self, problem: Problem, width: float, wrong: float = MODEL_ERROR) -> bool:
+        """Tell whether a model wrong by a share of the range would move an interval noticeably."""
+        span = problem.high - problem.low
+        moved = wrong * self.share * (span if np.isfinite(span) else 0.0)
+        return self.share > MUCH_COMPLETED or moved > NOTICED * width
 
 
 def completed_returns(problem: Problem, model: ValueModel) -> Completed:

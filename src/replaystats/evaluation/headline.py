@@ -10,13 +10,11 @@ from .behavior import never_logged
 from .counts import CountModel, returns_to_go
 from .families import OBJECTION
 from .hearing import COUNTS, FEW_EFFECTIVE, MARGINAL, RETURNS, ROBUST, WEIGHTED, Hearing
-from .intervals import LeftOut
+from .intervals import Bounds, LeftOut
 from .record import Witness
 
-# A share of the headline that comes from what no episode showed, beyond which it is said.
-MUCH_COMPLETED, MUCH_UNSEEN = 0.05, 0.02
-# How wrong a doubted model is taken to be, as a share of the range; and what part of an interval counts.
-MODEL_ERROR, NOTICED = 0.05, 0.125
+# A share of the policy's future that leads to what was never tried, beyond which it is said.
+MUCH_UNSEEN = 0.02
 # Bounds for what was never tried give way to usable ratios where they are so much wider.
 MUCH_WIDER = 1.5
 # A model may miss the robust value by this share of its standard error, and by rounding.
@@ -119,8 +117,15 @@ def _mean_return(heard: Hearing) -> Headline:
             f"all {n} episodes returned the same, so that the interval knows only of what happened; what "
             f"happens in fewer than {3 / n:.1%} of the episodes may have been missed"
         )
-    rests_on = "episodes being independent"
-    if _leans_on_the_model(heard):
+    rests_on, slack = "episodes being independent", 0.0
+    if heard.second_opinion is not None:
+        slack = abs(heard.second_opinion - completed.mean.value)
+        rests_on += f", and on one of two models for the {completed.share:.0%} of it that lies after cuts"
+        heard.notes.append(
+            f"With values of neighbours after the cuts, in place of {heard.model.name}'s, the value would be "
+            f"{heard.second_opinion:.4g}; the interval holds for both."
+        )
+    elif completed.leans_on_model(heard.problem, _width(completed.mean.interval(heard.level))):
         model = heard.model
         doubt = "" if isinstance(model, CountModel) else heard.witnesses[model.name].objection
         rests_on += f", and on the model for the {completed.share:.0%} of it that lies after cuts"
@@ -129,18 +134,16 @@ def _mean_return(heard: Hearing) -> Headline:
                 f"{completed.share:.0%} of it lies after cuts, where the model is used: {doubt}"
             )
     return Headline(
-        witness=heard.witnesses[RETURNS], found=completed.mean, rests_on=rests_on, objections=objections
+        witness=heard.witnesses[RETURNS],
+        found=completed.mean,
+        rests_on=rests_on,
+        objections=objections,
+        slack=slack,
     )
 
 
-def _leans_on_the_model(heard: Hearing) -> bool:
-    """Tell whether a model wrong by a twentieth of the range would move the headline noticeably."""
-    completed = heard.completed
-    assert completed is not None
-    low, high = completed.mean.interval(heard.level)
-    span = heard.problem.high - heard.problem.low
-    moved = MODEL_ERROR * completed.share * (span if np.isfinite(span) else 0.0)
-    return completed.share > MUCH_COMPLETED or moved > NOTICED * (high - low)
+def _width(interval: Bounds) -> float:
+    return interval.high - interval.low
 
 
 def _ratios_know_more(heard: Hearing, model: CountModel) -> bool:
@@ -214,14 +217,14 @@ def _visits(heard: Hearing) -> Headline:
         f"the interval allows for a bias of {visits.allowance:.3g}."
     )
     if visits.n_steps < len(heard.problem.states):
-        note += f" It was fitted to the first {visits.n_steps} steps."
+        note += f" It was fitted to {visits.n_steps:,} steps of episodes from all over the log."
     heard.notes.append(note)
     return Headline(
         witness=heard.witnesses[MARGINAL],
         found=visits.found,
         rests_on="values from neighbours or the ratio of visits being right: their errors multiply",
         objections=[],
-        slack=visits.allowance,
+        slack=visits.slack(heard.level),
     )
 
 

@@ -17,9 +17,9 @@ from .counts import CountModel, fit_counts, is_discrete, plausible_range
 from .doubly_robust import Completed, completed_returns, doubly_robust
 from .families import BasisTest, choose_basis, judge, richer_than
 from .fitted_q import fitted_q
-from .intervals import SKEWED, Bounds, LeftOut, half_width, relative_skewness, skewed_mean_interval
+from .intervals import SKEWED, Bounds, LeftOut, half_width, mean_interval, relative_skewness
 from .linear import LinearModel, fit_linear
-from .marginal import MarginalRobust, marginal_robust
+from .marginal import MarginalRobust, completed_by_neighbors, marginal_robust
 from .problem import Problem
 from .record import Witness
 from .weighting import Weights, bounded_by_rewards, make_weights, per_decision, self_normalised
@@ -44,6 +44,8 @@ class Hearing:
     tests : tuple of BasisTest
     completed : Completed or None
         On policy, where there are several episodes.
+    second_opinion : float or None
+        The mean return with values of neighbours after the cuts, where much lies there.
     weights : Weights or None
         Off policy, where the logging policy is known or estimated.
     robust : LeftOut or None
@@ -65,6 +67,7 @@ class Hearing:
         self.model: Model
         self.basis: Basis | None = None
         self.completed: Completed | None = None
+        self.second_opinion: float | None = None
         self.weights: Weights | None = None
         self.weighted: LeftOut | None = None
         self.robust: LeftOut | None = None
@@ -128,17 +131,23 @@ class Hearing:
         began = perf_counter()
         self.completed = completed_returns(self.problem, self.model)
         self.robust = self.completed.mean
-        self._add(RETURNS, self.robust, began, self._return_interval(self.completed.values))
+        low, high = self._return_interval(self.completed.values)
+        could_matter = self.completed.leans_on_model(self.problem, high - low, wrong=1.0)
+        if isinstance(self.model, LinearModel) and could_matter:
+            self.second_opinion = completed_by_neighbors(self.problem)
+        if self.second_opinion is not None:
+            moved = self.second_opinion - self.robust.value
+            low, high = min(low, low + moved), max(high, high + moved)
+        self._add(RETURNS, self.robust, began, Bounds(low, high))
 
     def _return_interval(self, values: FloatArray) -> Bounds:
         assert self.robust is not None
-        if relative_skewness(values) > SKEWED:
+        if abs(relative_skewness(values)) > SKEWED:
             self.notes.append(
-                "Few episodes decide the mean return: its interval leans on no symmetry (for returns of 0 "
-                "and 1 it is Clopper and Pearson's)."
+                "Few episodes decide the mean return: its interval leans on no symmetry (it holds Clopper "
+                "and Pearson's for returns of 0 and 1)."
             )
-            return skewed_mean_interval(values, self.level)
-        return self.robust.interval(self.level)
+        return mean_interval(values, self.robust, self.level)
 
     def hear_ratios(self) -> None:
         """Hear importance sampling and doubly robust with products of ratios along episodes."""

@@ -80,7 +80,7 @@ def half_width(standard_error: float, degrees_of_freedom: float, level: float) -
 
 
 def relative_skewness(values: FloatArray) -> float:
-    """Return |skewness| / sqrt(n): 1 / sqrt(x) where x of many episodes earned something.
+    """Return skewness / sqrt(n): 1 / sqrt(x) where x of many episodes earned something.
 
     Examples
     --------
@@ -92,7 +92,45 @@ def relative_skewness(values: FloatArray) -> float:
     spread = float(np.mean(d**2))
     if spread == 0.0:
         return 0.0
-    return float(abs(np.mean(d**3)) / spread**1.5 / np.sqrt(len(values)))
+    return float(np.mean(d**3)) / spread**1.5 / float(np.sqrt(len(values)))
+
+
+def mean_interval(values: FloatArray, found: LeftOut, level: float) -> Bounds:
+    """Return an interval of the mean of `values`, whose error is that of `found`.
+
+    t leans on symmetry: with 20 skewed returns it misses three times as often on one side as on both
+    together it should. Hall's transformation of t takes the skewness off. Beyond `SKEWED` an estimate of the
+    skewness is itself worth little, and the interval also holds that of `skewed_mean_interval`.
+
+    Examples
+    --------
+    >>> y = np.array([1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 5.0, 9.0])
+    >>> found = LeftOut(y.mean(), (y.sum() - y) / 7)
+    >>> low, high = mean_interval(y, found, 0.9)
+    >>> high - y.mean() > y.mean() - low  # a long tail to the right: the mean may be far more
+    True
+    """
+    skewness, most = relative_skewness(values), len(found.replicates) - 1.0
+    skewed = abs(skewness) > SKEWED
+    freedom = most if skewed else found.degrees_of_freedom
+    quantile = float(stats.t.ppf(0.5 + level / 2.0, freedom))
+    error, middle = found.standard_error, found.value
+    low, high = (middle - error * _without_skewness(q, skewness) for q in (quantile, -quantile))
+    if skewed:
+        safe = skewed_mean_interval(values, level)
+        low, high = min(low, safe.low), max(high, safe.high)
+    return Bounds(low, high)
+
+
+def _without_skewness(quantile: float, skewness: float) -> float:
+    """Return what (mean - truth) / error is where Hall's transform of it is `quantile`.
+
+    The transform t + a t^2 / 3 + a^2 t^3 / 27 + a / 6, with a = skewness / sqrt(n), grows throughout
+    (P. Hall, On the removal of skewness by transformation, 1992).
+    """
+    if abs(skewness) < 1e-6:
+        return quantile
+    return 3.0 / skewness * (float(np.cbrt(1.0 + skewness * (quantile - skewness / 6.0))) - 1.0)
 
 
 def skewed_mean_interval(values: FloatArray, level: float) -> Bounds:
