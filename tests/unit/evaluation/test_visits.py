@@ -5,7 +5,13 @@ import pytest
 from tests.oracles import policy_values as oracle
 
 import replaystats as rs
-from replaystats.evaluation.marginal import SIZES, STEPS_PER_COEFFICIENT, marginal_robust
+from replaystats.evaluation import marginal
+from replaystats.evaluation.marginal import (
+    SIZES,
+    STEPS_PER_COEFFICIENT,
+    completed_by_neighbors,
+    marginal_robust,
+)
 from replaystats.evaluation.neighbors import N_NEIGHBORS, fit_neighbors, pull
 from replaystats.evaluation.problem import make_problem
 
@@ -127,3 +133,49 @@ def test_weighted_importance_sampling_is_honest_when_three_episodes_are_left():
     near = rs.evaluate(data, lambda s: np.full((len(s), 2), 0.5), discount=0.99, behavior=chances)
     weighted = next(w for w in near.witnesses if w.name == "importance sampling, weighted")
     assert weighted.interval.high - weighted.interval.low < 5 * weighted.standard_error
+
+
+def test_draws_of_the_centres_are_averaged_and_their_spread_is_in_the_interval():
+    data, _ = walk()
+    problem = make_problem(data, homeward, discount=DISCOUNT)
+    found = [marginal_robust(problem, np.random.default_rng(seed)) for seed in range(12)]
+    spread = np.std([one.found.value for one in found], ddof=1)
+    told = np.sqrt(np.mean([one.drawn**2 for one in found]))
+    assert 0.5 < told / spread < 2.0  # the spread over 12 seeds is known to 20 %
+    one = found[0]
+    low, high = one.interval(0.95)
+    plain = one.found.interval(0.95)
+    assert high - low > plain.high - plain.low + 2 * one.allowance
+    assert (high - low) / 2 == pytest.approx((plain.high - plain.low) / 2 + one.slack(0.95))
+
+
+def test_steps_come_from_all_over_the_log(monkeypatch):
+    """The second half of the log earns 1 a step more; its beginning would not tell."""
+    data, _ = walk(160, 20)
+    rewards = data.rewards.reshape(160, 20) + (np.arange(160) >= 80)[:, None]
+    states, actions = data.states.reshape(160, 21), data.actions.reshape(160, 20)
+    problem = make_problem(rs.Trajectories(states, rewards, actions=actions), homeward, discount=DISCOUNT)
+    monkeypatch.setattr(marginal, "MOST_STEPS", 1600)
+    some = marginal._some_episodes(problem)
+    assert len(some.states) == 1600
+    assert len(np.unique(some.group)) == problem.n_groups
+    assert np.mean(some.episode >= 80) == pytest.approx(0.5)
+
+
+def test_what_lies_after_cuts_is_heard_from_neighbors_too():
+    """A ridge that straight lines cannot follow, and short episodes: LSTD's completion is off and bounded."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, (300, 9))
+    states = np.cumsum(0.3 * x, axis=1) + rng.uniform(-3, 3, (300, 1))
+    states = np.abs((states + 3) % 12 - 6) - 3  # reflected at -3 and 3
+    rewards = np.abs(states[:, :-1])
+    data = rs.Trajectories(states, rewards)
+    basis = rs.basis.Polynomial(1)
+    found = rs.evaluate(data, discount=0.9, basis=basis)
+    problem = make_problem(data, None, discount=0.9)
+    second = completed_by_neighbors(problem)
+    assert any(f"{second:.4g}" in note for note in found.notes)
+    assert "one of two models" in found.rests_on
+    assert found.slack == pytest.approx(abs(second - found.value))
+    assert found.interval.low <= second <= found.interval.high
+    assert completed_by_neighbors(make_problem(data, None, discount=1.0)) is None

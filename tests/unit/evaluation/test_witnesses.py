@@ -9,7 +9,7 @@ import replaystats as rs
 from replaystats.basis import Polynomial
 from replaystats.evaluation.counts import fit_counts, is_discrete, plausible_range, returns_to_go
 from replaystats.evaluation.doubly_robust import completed_returns, doubly_robust, errors_of, start_value
-from replaystats.evaluation.intervals import LeftOut, skewed_mean_interval
+from replaystats.evaluation.intervals import LeftOut, mean_interval, skewed_mean_interval
 from replaystats.evaluation.linear import fit_linear, hotelling_p_value, score_test
 from replaystats.evaluation.problem import make_problem
 from replaystats.evaluation.weighting import bounded_by_rewards, make_weights, per_decision, self_normalised
@@ -220,6 +220,32 @@ def test_skewed_interval_is_clopper_and_pearsons(successes, n):
     exact = stats.binomtest(successes, n).proportion_ci(0.95)
     assert found.low == pytest.approx(exact.low, abs=0.006)
     assert found.high == pytest.approx(exact.high, abs=0.012)
+
+
+def test_mean_interval_solves_halls_equation():
+    """Its ends are where t + a t^2 / 3 + a^2 t^3 / 27 + a / 6 meets the quantiles of t."""
+    y = np.random.default_rng(1).gamma(4.0, size=60)
+    found = LeftOut(y.mean(), (y.sum() - y) / 59)
+    a = stats.skew(y) / np.sqrt(60)
+    reach = stats.t.ppf(0.975, found.degrees_of_freedom)
+    for end, quantile in zip(mean_interval(y, found, 0.95), (reach, -reach), strict=True):
+        t = (y.mean() - end) / stats.sem(y)
+        assert t + a * t**2 / 3 + a**2 * t**3 / 27 + a / 6 == pytest.approx(quantile)
+
+
+def test_mean_interval_covers_skewed_returns():
+    rng = np.random.default_rng(2)
+    covered = {"corrected": 0, "t": 0}
+    for _ in range(1500):
+        y = rng.exponential(size=40)
+        found = LeftOut(y.mean(), (y.sum() - y) / 39)
+        for name, (low, high) in (
+            ("corrected", mean_interval(y, found, 0.95)),
+            ("t", stats.t.interval(0.95, 39, y.mean(), stats.sem(y))),
+        ):
+            covered[name] += low <= 1.0 <= high
+    assert covered["corrected"] / 1500 > 0.935  # standard error .006
+    assert covered["corrected"] > covered["t"]
 
 
 def test_left_out_of_a_mean_is_its_standard_error():
