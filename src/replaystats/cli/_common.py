@@ -10,7 +10,7 @@ import shlex
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
@@ -26,6 +26,7 @@ from .._core.errors import (
     must_be,
     require_extra,
 )
+from .._core.files import write_text
 from .console import err, watched
 
 
@@ -126,6 +127,27 @@ def refusing(code: ExitCode, file: Path | None = None, called: str = "") -> Iter
         if file is not None and file.name not in message:
             message = f"{file.name}: {message}"
         _refuse(message, code, error)
+
+
+@contextmanager
+def refusing_at_the_end() -> Iterator[Callable[[Path, str], bool]]:
+    """Yield a writer of files whose failures are told when the block ends: by then the numbers are shown.
+
+    It returns whether the file is there.
+    """
+    failures: list[tuple[Path, OSError]] = []
+
+    def write(path: Path, text: str) -> bool:
+        try:
+            write_text(path, text)
+        except OSError as error:
+            failures.append((path, error))
+            return False
+        return True
+
+    yield write
+    for path, error in failures:
+        _refuse(f"{path} could not be written: {error.strerror or error}.", ExitCode.USAGE, error)
 
 
 def _refuse(message: str, code: ExitCode, error: Exception) -> None:

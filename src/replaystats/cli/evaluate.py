@@ -11,7 +11,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from .._core.errors import visible
-from .._core.files import write_text
 from .._core.validation import check_choice, check_real
 from ..evaluation import Comparison, Evaluation
 from ..evaluation import compare as compare_policies
@@ -31,6 +30,7 @@ from ._common import (
     parse_limit,
     parse_size,
     refusing,
+    refusing_at_the_end,
     split_names,
     working,
 )
@@ -138,12 +138,14 @@ def evaluate(
         "comparison": None if comparison is None else comparison.to_dict(),
         "value_function": None if function is None else function.as_dict(),
     }  # fmt: skip
-    if report is not None:
-        _write_report(report, data.name, found, comparison, function)
-    if json:
-        print(as_json(answer))
-    else:
-        _show(data.name, found, comparison, function, report)
+    with refusing_at_the_end() as write:
+        if report is not None:
+            page = _page(data.name, found, comparison, function)
+            report = report if write(report, page) else None
+        if json:
+            print(as_json(answer))
+        else:
+            _show(data.name, found, comparison, function, report)
     if strict and (not found.holds or (function is not None and function.withheld)):
         raise typer.Exit(int(ExitCode.WITHHELD))
 
@@ -194,18 +196,16 @@ def _data(log: Log) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _write_report(
-    path: Path, source: str, found: Evaluation, comparison: Comparison | None, function: ValueFunction | None
-) -> None:
+def _page(
+    source: str, found: Evaluation, comparison: Comparison | None, function: ValueFunction | None
+) -> str:
     from ..report.evaluation_page import evaluation_page  # plots are needed by nothing else
 
     with working("Drawing the report"):
-        page = evaluation_page(
+        return evaluation_page(
             found, source=source, command=own_command(), comparison=comparison,
             value_rows=None if function is None else value_rows(function),
         )  # fmt: skip
-    with refusing(ExitCode.USAGE):
-        write_text(path, page)
 
 
 def value_rows(function: ValueFunction) -> tuple[list[str], list[list[str]]]:

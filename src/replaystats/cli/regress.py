@@ -13,7 +13,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from .._core.errors import must_be
-from .._core.files import write_text
 from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_int, check_real
 from ..estimators import ReplayKernelRidge
@@ -32,6 +31,7 @@ from ._common import (
     own_command,
     parse_size,
     refusing,
+    refusing_at_the_end,
     split_names,
     working,
 )
@@ -94,18 +94,17 @@ def regress(
             raise ValueError(must_be("--predictions", "given with --predict", "no rows to predict"))
     columns = split_names(features), split_names(exclude), split_names(ids)
     regression = _regress(train, target, columns, predict, model, confidence, (missing, unknown))
-    if predictions is not None and regression.predictions is not None:
-        with refusing(ExitCode.USAGE):
-            write_text(predictions, _as_csv(regression.predictions))
-    if report is not None:
-        with working("Drawing the report"), noting([]):  # what it warns of is among the notes already
-            page = regression_page(regression)
-        with refusing(ExitCode.USAGE):
-            write_text(report, page)
-    if json:
-        print(as_json(regression.as_dict()))
-    else:
-        _show(regression, report, predictions)
+    with refusing_at_the_end() as write:
+        if predictions is not None and regression.predictions is not None:
+            predictions = predictions if write(predictions, _as_csv(regression.predictions)) else None
+        if report is not None:
+            with working("Drawing the report"), noting([]):  # what it warns of is among the notes already
+                page = regression_page(regression)
+            report = report if write(report, page) else None
+        if json:
+            print(as_json(regression.as_dict()))
+        else:
+            _show(regression, report, predictions)
 
 
 def _model(

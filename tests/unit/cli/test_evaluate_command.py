@@ -482,7 +482,8 @@ def test_a_true_process_keeps_json_clean_and_errors_apart(log):
 # -- the page ------------------------------------------------------------------------------------------
 
 
-def test_the_page_is_for_a_decision(run, log, tmp_path):
+def test_the_page_is_for_a_decision(run, log, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["replaystats"])  # the page shows the command: not that of the tests
     out = tmp_path / "report.html"
     assert run(log, "--state", "position", "--discount", DISCOUNT, "--out", out).exit_code == 0
     page = out.read_text()
@@ -511,7 +512,9 @@ def test_a_failed_write_leaves_the_old_report(run, log, tmp_path, monkeypatch):
     monkeypatch.setattr("replaystats._core.files.os.replace", full)
     result = run(log, *GIVEN, "--basis", "fourier:1", "--out", tmp_path / "report.html")
     assert result.exit_code == 2
-    assert "No space left" in result.stderr
+    assert "report.html could not be written: No space left on device." in " ".join(result.stderr.split())
+    assert "is worth" in result.stdout  # the work is not lost
+    assert "Report:" not in result.stdout
     assert (tmp_path / "report.html").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
 
