@@ -140,6 +140,8 @@ def test_all_have_the_same_words():
         assert {"average", "statistic", "subsample_size", "n_resamples", "on_failure"} <= parameters.keys()
         assert {"n_jobs", "memory_budget", "random_state"} <= parameters.keys()
         assert parameters["average"].default == "auto"
+        # LSPI replays every sweep, so that its number is a matter of cost.
+        assert parameters["n_resamples"].default == (None if cls is rs.LSPI else "auto")
         # An error of a learner usually says that the data are wrong; a singular subset does not.
         assert parameters["on_failure"].default == ("raise" if cls is rs.ReplayRegressor else "warn")
         assert parameters["memory_budget"].default is None

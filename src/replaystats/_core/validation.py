@@ -298,6 +298,10 @@ def check_unconverted(value: Any, name: str, *, text: bool = False) -> None:
         for i, column in enumerate(value.columns):
             check_unconverted(np.asarray(value.iloc[:, i]), f"{name}[{column!r}]", text=text)
         return
+    if hasattr(value, "get_columns"):  # polars, whose dates would become numbers on their way to an array
+        for column in value.get_columns():
+            check_unconverted(column.to_numpy(), f"{name}[{column.name!r}]", text=text)
+        return
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):  # sparse, ragged: not ours to judge
@@ -313,6 +317,18 @@ def check_unconverted(value: Any, name: str, *, text: bool = False) -> None:
         for entry in array.ravel():
             if isinstance(entry, (str, bytes)):
                 raise TypeError(must_be(name, "numbers", f"{entry!r} among its entries"))
+
+
+def date_columns(frame: Any) -> dict[Any, str]:
+    """Return the columns that hold dates, durations or periods, with their types; none if it is no frame."""
+    if not hasattr(frame, "iloc"):
+        return {}
+    types = {column: frame.dtypes.iloc[i] for i, column in enumerate(frame.columns)}
+    return {
+        column: str(dtype)
+        for column, dtype in types.items()
+        if getattr(dtype, "kind", "O") in "Mm" or str(dtype).startswith("period")
+    }
 
 
 def check_known(labels: ArrayLike, name: str) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._core.choice import Choice
@@ -23,6 +24,9 @@ _PILOT_SEED = 0
 FIRST_RESAMPLES = 100
 # The first look at the Monte-Carlo noise of an average is itself noisy: grow in steps of at most this factor.
 _GROWTH = 4
+# A standard error at one point may differ by so much from seed to seed, before what all points say together
+# halves it. Unpruned trees, n = 300: 800 members.
+ERROR_NOISE = 0.25
 
 
 def choose_subsample_size(moments: AnyMoments, *, solver: Solver | None = None) -> Choice:
@@ -69,7 +73,11 @@ def choose_subsample_size(moments: AnyMoments, *, solver: Solver | None = None) 
 def grow_resamples(
     estimate: Estimate, X: Any = None, *, share: float = 0.01, most: int = 10_000
 ) -> tuple[Estimate, Choice]:
-    """Add replicates until their Monte-Carlo noise is a negligible share of the variance.
+    """Add replicates until their Monte-Carlo noise is a negligible share of the variance, and known.
+
+    Learners that are unstable, such as trees, need more members for a standard error than for their average:
+    where halves of the members are compared (`Estimate.error_noise`), growth goes on until a point's own
+    standard error is known to a quarter.
 
     Parameters
     ----------
@@ -107,10 +115,14 @@ def grow_resamples(
     while True:
         parts = estimate.variance(X)
         found, needed, size = parts.monte_carlo_share, parts.n_resamples_for(share), parts.plan.n_resamples
-        if found <= share:
-            return estimate, Choice(size, f"Monte-Carlo noise is {found:.2%} of the variance")
+        error = estimate.error_noise
+        known = f", {error:.0%} of a point's own standard error" if error else ""
+        if found <= share and error <= ERROR_NOISE:
+            return estimate, Choice(size, f"Monte-Carlo noise is {found:.2%} of the variance{known}")
         if size >= most:
-            reason = f"the cap; Monte-Carlo noise is still {found:.1%} of the variance, above {share:.1%}"
-            return estimate, Choice(size, reason)
-        wanted = min(max(needed, size + 1), _GROWTH * size, most)
+            reason = f"the cap; Monte-Carlo noise is still {found:.1%} of the variance{known}, above "
+            limits = f"{share:.1%}" + (f" and {ERROR_NOISE:.0%}" if error else "")
+            return estimate, Choice(size, reason + limits)
+        needed = max(needed, math.ceil(size * (error / ERROR_NOISE) ** 2), size + 1)
+        wanted = min(needed, _GROWTH * size, most)
         estimate = estimate.extend(wanted - size)

@@ -181,6 +181,7 @@ def _regress(
         coverage = model.interval_coverage(confidence)
         low, high = model.predict_interval(X[:COMPARED_ROWS], confidence)
         kept = None if new is None or asked is None else _predict(model, new, confidence, asked, columns[2])
+    notes += [] if kept is None else kept.cautions
     truth = None if asked is None or target not in asked.columns else _known_target(asked, target)
     return Regression(
         source=train.name, command=own_command(), target=target, names=design.names,

@@ -126,6 +126,9 @@ class PredictsNewObservations(ABC):
         """
         check_is_fitted(self)
         points = self._check_points(on_host(X))
+        if not points.shape[0]:
+            none = np.empty((0, self._targets.shape[1]))
+            return Interval(*(like(self._shaped(none), X) for _ in range(2)))
         found = self._intervals(points, confidence_level, scale, groups)
         return Interval(*(like(self._shaped(bound), X) for bound in found))
 

@@ -366,7 +366,9 @@ class ReplayKernelRidge(ReplayedRegression):
         with config_context(memory_budget=self.memory_budget):
             if insist is not None:
                 self.estimate_.confidence_interval(asked[:1], insist=insist)  # says that it has no effect
-            interval = self._around_function(asked, confidence_level)
+            interval = self._around_function(self._some(asked), confidence_level)
+        if not asked.shape[0]:
+            return Interval(*(like(end[:0], X) for end in interval))
         if self._kernel.name != "rbf":
             warnings.warn(_NO_BIAS.format(self.kernel), ReplayWarning, stacklevel=2)
         return interval.map(lambda end: like(end, X))
@@ -431,7 +433,7 @@ class ReplayKernelRidge(ReplayedRegression):
 
     def _check_points(self, X: Any) -> FloatArray:
         check_unconverted(X, "X")
-        return np.asarray(validate_data(self, _dense(X), reset=False, dtype=np.float64))
+        return np.asarray(validate_data(self, _dense(X), reset=False, dtype=np.float64, ensure_min_samples=0))
 
     def _calibrate(self) -> Calibration:
         """Predict every row without itself: exact leave-one-out where rows are not drawn."""

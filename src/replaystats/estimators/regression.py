@@ -18,6 +18,7 @@ from ..choosing.sizes import grow_resamples
 from ..engine.members import Members
 from ..estimate import Estimate, average
 from ..inference.components import ReplayVariance
+from ..inference.intervals import Interval
 from ..inference.location import CONTROLLED_METHODS
 from ..inference.out_of_bag import OutOfBag, out_of_bag
 from ..inference.support import MAX_OBSERVED
@@ -25,8 +26,9 @@ from ..plans import ResamplingPlan, make_plan
 from ._new_observation import PredictsNewObservations
 from .base import Replayed
 
-# n_resamples="auto": the most subsets, and the points at which Monte-Carlo noise is looked at.
-AUTO_CAP, AUTO_POINTS = 2000, 100
+# n_resamples="auto": the most subsets, the most rows that all of them may have together, and the points at
+# which Monte-Carlo noise is looked at.
+AUTO_CAP, AUTO_ROWS, AUTO_POINTS = 2000, 10**7, 100
 
 
 class OutOfBagCurve(NamedTuple):
@@ -145,6 +147,26 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
     def _asked(self, X: Any) -> Any:
         return self._check_points(X)
 
+    # No points have no answers, of the shape that answers have: those of one training row, without it
+
+    def _answer(self, X: Any, asked: Any, return_std: bool) -> Any:
+        return _as_many(asked, super()._answer(X, self._some(asked), return_std))
+
+    def _answers_of_members(self, X: Any, asked: Any) -> Any:
+        values = super()._answers_of_members(X, self._some(asked))
+        return values if asked.shape[0] else values[:, :0]
+
+    def _plug_in_answer(self, X: Any, asked: Any) -> Any:
+        return _as_many(asked, super()._plug_in_answer(X, self._some(asked)))
+
+    def _interval(self, X: Any, asked: Any, confidence_level: float, **options: Any) -> Interval:
+        interval = super()._interval(X, self._some(asked), confidence_level, **options)
+        return interval if asked.shape[0] else Interval(interval.low[:0], interval.high[:0])
+
+    def _some(self, asked: Any) -> Any:
+        """Return the points, or one training row in place of none."""
+        return asked if asked.shape[0] else self._asked(take_rows(self.X_fit_, slice(0, 1)))
+
     def _default_question(self) -> Any:
         """Return some training rows."""
         n = self.X_fit_.shape[0]
@@ -210,7 +232,8 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         estimate = average(members, self.average, scalar=self.y_fit_.ndim == 1)
         if grow:
             assert members.plan is not None
-            cap = max(AUTO_CAP, members.plan.n_resamples)
+            affordable = min(AUTO_CAP, AUTO_ROWS // members.plan.subsample_size)
+            cap = max(affordable, members.plan.n_resamples)
             estimate, self.choices_["n_resamples"] = grow_resamples(
                 estimate, self._default_question(), most=cap
             )
@@ -249,6 +272,13 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
             warnings.warn(message, ReplayWarning, stacklevel=5)
         self.oob_prediction_ = self._shaped(found.predictions[-1])
         self.oob_score_ = float(found.scores(self._targets)[-1])
+
+
+def _as_many(asked: Any, found: Any) -> Any:
+    """Return arrays without rows where no points were asked."""
+    if asked.shape[0]:
+        return found
+    return tuple(part[:0] for part in found) if isinstance(found, tuple) else found[:0]
 
 
 def _numbers(X: Any) -> FloatArray | None:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone, is_regressor
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -16,7 +17,13 @@ from .._core.config import budget_of_estimator
 from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import FloatArray
-from .._core.validation import check_length, check_magnitude, check_unconverted, resolve_subsample_size
+from .._core.validation import (
+    check_length,
+    check_magnitude,
+    check_unconverted,
+    date_columns,
+    resolve_subsample_size,
+)
 from ..choosing.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
 from ..choosing.sizes import FIRST_RESAMPLES
 from ..engine.learner import LearnerReplicates, replicate_learner
@@ -48,8 +55,10 @@ class ReplayRegressor(ReplayedRegression):
         enough that subsets differ). "auto" takes the smallest of four shares whose out-of-bag error is
         within one standard error of the best.
     n_resamples : int or "auto", optional
-        Number of subsets B. None is 500, or n // k for a partition. "auto" adds subsets until Monte-Carlo
-        noise is at most 1 % of the variance of the mean, or there are 2000.
+        Number of subsets B. "auto" (default) begins with 100 and adds subsets until Monte-Carlo noise is at
+        most 1 % of the variance of the mean and 25 % of a point's own standard error (before points are
+        pooled, see Notes), or there are 2000, or they have 10^7 rows together; a partition has n // k.
+        ``choices_["n_resamples"]`` says how many and why. None is 500, or n // k for a partition.
     average : {"auto", "mean", "median", "trimmed"}
         How the members' predictions are combined; "auto" is the mean. Medians and trimmed means bear members
         that explode.
@@ -124,7 +133,7 @@ class ReplayRegressor(ReplayedRegression):
         *,
         statistic: str = "auto",
         subsample_size: Any = 0.5,
-        n_resamples: int | str | None = None,
+        n_resamples: int | str | None = "auto",
         average: str = "auto",
         oob_score: bool = False,
         on_failure: str = "raise",
@@ -162,33 +171,53 @@ class ReplayRegressor(ReplayedRegression):
         self._forget()
         self.X_fit_, self.y_fit_ = self._check_training(on_host(X), on_host(y))
         self._fit_params, self._plug_in = fit_params, None
+        if len(date_columns(self.X_fit_)) == self.X_fit_.shape[1] and not _has_pipeline(self.estimator):
+            self._refuse_dates("Nothing but dates would become numbers without a word.")
         rng = as_generator(self.random_state, "random_state")
         self.choices_ = {}
         size = self.subsample_size
         if is_auto(size) and plan is None:
             self.choices_["subsample_size"] = self._choose_size(rng)
             size = self.choices_["subsample_size"].value
-        size, start = 0.5 if size is None else size, self._first_resamples()
-        drawn = self._plan_for(self.X_fit_.shape[0], plan, self._statistic(size), size, start, rng)
+        size = 0.5 if size is None else size
+        start, statistic = self._first_resamples(size), self._statistic(size)
+        drawn = self._plan_for(self.X_fit_.shape[0], plan, statistic, size, start, rng)
+        grow = is_auto(self.n_resamples) and plan is None and start is not None
         with budget_of_estimator(self.memory_budget):
-            members = self._replicate(drawn, draw_seed(rng), self.on_failure)
-            return self._combine(members, grow=is_auto(self.n_resamples) and plan is None)
+            return self._combine(self._replicate(drawn, draw_seed(rng), self.on_failure), grow=grow)
 
     def _replicate(self, plan: ResamplingPlan, seed: int, on_failure: str = "drop") -> LearnerReplicates:
-        return replicate_learner(
-            self.estimator,
-            self.X_fit_,
-            self.y_fit_,
-            plan,
-            seed=seed,
-            fit_params=self._fit_params,
-            on_failure=on_failure,
-            n_jobs=self.n_jobs,
-        )
+        try:
+            return replicate_learner(
+                self.estimator,
+                self.X_fit_,
+                self.y_fit_,
+                plan,
+                seed=seed,
+                fit_params=self._fit_params,
+                on_failure=on_failure,
+                n_jobs=self.n_jobs,
+            )
+        except (TypeError, ValueError) as error:
+            # Pipelines may read dates, so only who failed is told about them.
+            self._refuse_dates(f"Turn it into numbers, or leave it out. The regressor: {error}")
+            raise
 
-    def _first_resamples(self) -> int | None:
-        """Return the number of subsets to begin with."""
-        return FIRST_RESAMPLES if is_auto(self.n_resamples) else self.n_resamples
+    def _refuse_dates(self, hint: str) -> None:
+        """Name the first column of dates, if there is one."""
+        for column, dtype in date_columns(self.X_fit_).items():
+            raise TypeError(must_be(f"X[{column!r}]", "numbers", f"dates (dtype {dtype})", hint))
+
+    def _first_resamples(self, size: Any) -> int | None:
+        """Return the number of subsets to begin with; None where the statistic says how many there are."""
+        if self.n_resamples is None or not isinstance(self.n_resamples, str):
+            return self.n_resamples
+        statistic, n = self._statistic(size), self.X_fit_.shape[0]
+        if statistic == "partition" or statistic.startswith("complete"):
+            return None
+        # noise of balanced subsets is measured between passes over the rows
+        passes = 3 * -(-n // resolve_subsample_size(size, n)) if statistic == "balanced" else 0
+        return max(FIRST_RESAMPLES, passes)
 
     def _statistic(self, size: Any) -> str:
         """Return how subsets of that size are drawn."""
@@ -206,7 +235,7 @@ class ReplayRegressor(ReplayedRegression):
             draw = partial(make_plan, n, statistic=self._statistic(size), subsample_size=size, rng=rng)
             members = self._replicate(draw(n_resamples=PILOT_MODELS), seed)
             subsets, values = members.plan.indices(), members.values(take_rows(self.X_fit_, rows))
-            averaged = n_averaged(draw(n_resamples=self._first_resamples()))
+            averaged = n_averaged(draw(n_resamples=self._first_resamples(size)))
             errors.append(out_of_bag_errors(values, subsets, rows, self._targets[rows], n_averaged=averaged))
         return choose_size(sizes, errors, n)
 
@@ -235,9 +264,13 @@ class ReplayRegressor(ReplayedRegression):
     def _check_points(self, X: Any) -> Any:
         if hasattr(X, "iloc"):
             validate_data(self, X, reset=False, skip_check_array=True)
+            known = date_columns(self.X_fit_)
+            for column, dtype in date_columns(X).items():
+                if column not in known:
+                    raise TypeError(must_be(f"X[{column!r}]", "as it was in `fit`", f"dates (dtype {dtype})"))
             return X
         check_unconverted(X, "X", text=True)
-        return validate_data(self, X, reset=False, **self._array_checks())
+        return validate_data(self, X, reset=False, ensure_min_samples=0, **self._array_checks())
 
     def _array_checks(self) -> dict[str, Any]:
         """Leave to the members what only they know: types and missing values."""
@@ -257,3 +290,9 @@ def _of_known_size(values: Any, name: str) -> Any:
     """Return dense numbers if their powers are numbers too; all else is for the members to judge."""
     is_dense = isinstance(values, np.ndarray) and values.dtype.kind == "f"
     return check_magnitude(values, name) if is_dense else values
+
+
+def _has_pipeline(estimator: Any) -> bool:
+    """Whether columns may be turned into numbers before a regressor sees them."""
+    parts = (estimator, *estimator.get_params().values())
+    return any(isinstance(part, Pipeline) for part in parts)

@@ -286,6 +286,15 @@ class Combination:
             warnings.warn(message, ReplayWarning, stacklevel=4)
         return array_namespace(parts.variance).sqrt(parts.variance)
 
+    @property
+    def error_noise(self) -> float:
+        """How far other subsets would move a point's standard error, relative to it, before it is pooled.
+
+        Seen by comparing halves of the members where these are any learner's; 0 for members whose noise is
+        known from their variance alone.
+        """
+        return 0.0 if self._pooled is None else self._pooled.error_noise
+
     @cached_property
     def _pooled(self) -> PooledShare | None:
         """What points tell together where one by one they cannot: members of learners, balanced or given."""

@@ -32,8 +32,11 @@ from ..plans import ResamplingPlan
 from .intervals import Interval
 from .out_of_bag import left_out_of
 
-# Points that share one product: enough to pay for unpacking the weights of the rows.
+# Points that share what leaving out rows changes: enough to pay for finding the leaves of the rows.
 _POINTS_AT_ONCE = 256
+# Points that share one product of members: enough to pay for unpacking the weights of the rows, few enough
+# that their bands are alike and a selection stays in the cache.
+_POINTS_OF_MEMBERS = 64
 _ROWS_AT_ONCE = 8192
 
 
@@ -353,7 +356,7 @@ class _Search:
         order = np.argsort(delta, kind="stable")  # points with like bands share a block
         executor = make_executor(None)
         held = 32 * len(self.sizes) * executor.n_workers
-        step = max(1, min(_POINTS_AT_ONCE, memory_budget() // held))
+        step = max(1, min(_POINTS_OF_MEMBERS, memory_budget() // held))
         groups = [order[part] for part in _slices(0, len(order), step)]
 
         def ranked(points: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -388,7 +391,7 @@ class _Search:
             means[:, rows.start - first : rows.stop - first] = weighted @ used.astype(np.float64).T
         means /= self.totals[first:last]
         # Known means leave a narrower band than their bound: selection costs more than the product.
-        reach = float((np.maximum(means.max(axis=1), -means.min(axis=1)) / scale).max())
+        reach = float(((means.max(axis=1) - means.min(axis=1)) / scale).max()) / 2
         low, high = _band(self.sizes, self.rank, reach)
         inner = slice(max(low, first), min(high, last))  # never more than is known, whatever was rounded
         means = means[:, inner.start - first : inner.stop - first]

@@ -32,10 +32,18 @@ class PooledShare:
         Sampling variance over member variance, both averaged over reference points.
     trust : float in [0, 1]
         Weight of a point's own ratio: 0 where differences between points are all noise, 1 with many members.
+    noise : float
+        Standard deviation of a point's own ratio over draws of the subsets.
     """
 
     share: float
     trust: float
+    noise: float = 0.0
+
+    @property
+    def error_noise(self) -> float:
+        """How far other subsets would move a point's own standard error, relative to it, before pooling."""
+        return self.noise / (2 * self.share) if self.share > 0 else float(self.noise > 0)
 
     def variance(self, found: ReplayVariance) -> FloatArray:
         """Return the variance of the average, Monte-Carlo part included, with ratios pulled together."""
@@ -72,7 +80,7 @@ def pooled_share(values: FloatArray, plan: ResamplingPlan, *, failed: BoolArray 
     one, two = (_ratios(values, plan, failed | out)[0] for out in (first_half, ~first_half))
     noise, spread = float(np.mean((one - two) ** 2)) / 4, float(np.var(whole[0]))
     trust = 0.0 if spread <= 0 else min(1.0, max(0.0, 1.0 - noise / spread))
-    return PooledShare(max(whole[1], 0.0), trust)
+    return PooledShare(max(whole[1], 0.0), trust, noise**0.5)
 
 
 def _ratios(values: FloatArray, plan: ResamplingPlan, failed: BoolArray) -> tuple[FloatArray, float]:

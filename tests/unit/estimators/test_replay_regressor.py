@@ -16,7 +16,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -146,6 +146,87 @@ def test_auto_takes_small_subsets_for_a_line_and_large_ones_for_steps(rng):
     ).fit(X, np.floor(40 * X[:, 0]))
     assert steps.choices_["subsample_size"].value == 200
     assert "out-of-bag" in steps.choices_["subsample_size"].reason
+
+
+def test_trees_get_more_members_by_default_than_lines(rng):
+    X = rng.uniform(size=(100, 4))
+    y = X[:, 0] + np.sin(6 * X[:, 1]) + rng.normal(size=100)
+    line, tree = (
+        rs.ReplayRegressor(member, random_state=0).fit(X, y)
+        for member in (LinearRegression(), DecisionTreeRegressor())
+    )
+    assert line.plan_.n_resamples < tree.plan_.n_resamples
+    assert tree.estimate_.error_noise <= 0.25 or tree.plan_.n_resamples == 2000
+    assert "of a point's own standard error" in tree.choices_["n_resamples"].reason
+    again = rs.ReplayRegressor(DecisionTreeRegressor(), random_state=0).fit(X, y)
+    assert_array_equal(tree.predict(X), again.predict(X))
+
+
+def test_members_stop_at_ten_million_rows_by_default(rng, monkeypatch):
+    monkeypatch.setattr("replaystats.estimators.regression.AUTO_ROWS", 50 * 150)
+    X = rng.uniform(size=(100, 4))
+    model = rs.ReplayRegressor(DecisionTreeRegressor(), random_state=0).fit(X, rng.normal(size=100))
+    assert model.plan_.n_resamples == 150
+    assert model.choices_["n_resamples"].reason.startswith("the cap")
+
+
+def test_a_partition_is_one_by_default(data):
+    model = rs.ReplayRegressor(LinearRegression(), statistic="partition", subsample_size=20).fit(*data)
+    assert model.plan_.n_resamples == 3
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize(
+    "model",
+    [
+        rs.ReplayRegressor(DecisionTreeRegressor(), n_resamples=30, random_state=0),
+        rs.ReplayRegressor(LinearRegression(), average="median", n_resamples=30, random_state=0),
+        rs.ReplayKernelRidge(random_state=0),
+        rs.ReplayKernelRidge(method="local", random_state=0),
+        rs.ReplayKernelRidge(method="subsets", n_resamples=20, random_state=0),
+    ],
+)
+def test_no_points_have_no_answers(data, model, n_outputs):
+    X, y = data
+    model = clone(model).fit(X, y if n_outputs == 1 else np.column_stack([y, -y]))
+    none, shape = np.empty((0, 3)), (0,) if n_outputs == 1 else (0, 2)
+    found = [
+        model.predict(none),
+        *model.predict(none, return_std=True, return_interval=True),
+        *model.confidence_interval(none),
+        *model.predict_interval(none, scale="local"),
+        model.plug_in_predict(none),
+    ]
+    assert [answer.shape for answer in found] == [shape] * len(found)
+    if model.estimate_.plan is not None:
+        assert model.predict_members(none).shape == (len(model.replicates_.failed), *shape)
+    with pytest.raises(ValueError, match="expecting 3 features"):
+        model.predict(np.empty((0, 2)))
+
+
+def test_dates_are_refused_by_the_name_of_their_column(data):
+    X, y = data
+    table = pd.DataFrame(X, columns=list("abc")).assign(when=pd.date_range("2020", periods=60))
+    trees = rs.ReplayRegressor(DecisionTreeRegressor(), n_resamples=20, random_state=0)
+    utc = table["when"].dt.tz_localize("UTC")
+    for dated in (table, table[["when"]], table.assign(when=utc), table.assign(when=utc.diff())):
+        with pytest.raises(TypeError, match=r"`X\['when'\]` must be numbers; got dates"):
+            trees.fit(dated, y)
+    trees.fit(table[["a", "b"]], y)
+    with pytest.raises(TypeError, match=r"`X\['a'\]` must be as it was in `fit`; got dates"):
+        trees.predict(table[["when", "b"]].rename(columns={"when": "a"}))
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match=r"`X\['when'\]` must be numbers; got dates"):
+        trees.fit(polars.DataFrame({"a": X[:, 0], "when": table["when"].to_numpy()}), y)
+
+
+def test_a_pipeline_may_read_dates(data):
+    _, y = data
+    table = pd.DataFrame({"when": pd.date_range("2020", periods=60)})
+    days = FunctionTransformer(lambda dates: dates.apply(lambda column: column.dt.day_of_year))
+    model = rs.ReplayRegressor(make_pipeline(days, LinearRegression()), n_resamples=20, random_state=0)
+    assert model.fit(table, y).predict(table[:5]).shape == (5,)
+    assert model.predict(table[:0]).shape == (0,)
 
 
 def test_auto_adds_members_and_keeps_the_first(rng):
