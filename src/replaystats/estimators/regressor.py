@@ -210,8 +210,9 @@ class ReplayRegressor(ReplayedRegression):
 
     def _first_resamples(self, size: Any) -> int | None:
         """Return the number of subsets to begin with; None where the statistic says how many there are."""
-        if self.n_resamples is None or not isinstance(self.n_resamples, str):
-            return self.n_resamples
+        if not is_auto(self.n_resamples):
+            given: int | None = self.n_resamples
+            return given
         statistic, n = self._statistic(size), self.X_fit_.shape[0]
         if statistic == "partition" or statistic.startswith("complete"):
             return None
