@@ -46,7 +46,8 @@ def random_landmarks(
     >>> from replaystats.kernel.problem import KernelProblem
     >>> X = np.linspace(0, 1, 500)[:, None]
     >>> problem = KernelProblem.checked(X, X[:, 0], None, 1.0, Kernel("rbf"), None, None)
-    >>> found = random_landmarks(DeviceHome.of(problem, X), tolerance=1e-4, max_landmarks=50, rng=rng)
+    >>> home, rng = DeviceHome.of(problem, X), np.random.default_rng(0)
+    >>> found = random_landmarks(home, tolerance=1e-4, max_landmarks=50, rng=rng)
     >>> found.complete, 3 <= len(found.rows) <= 20
     (True, True)
     """

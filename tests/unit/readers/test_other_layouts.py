@@ -321,7 +321,8 @@ class TestPolicies:
         assert torque.shape == (5, 1)
         with pytest.raises(ValueError, match="`model` must be a model of 3 numbers per state"):
             readers.policy_of(ppo)(np.zeros((5, 3)))
-        log = readers.rollout(gymnasium.make("CartPole-v1"), lambda s: 0, 5, seed=0)
+        chosen = np.random.default_rng(0)
+        log = readers.rollout(gymnasium.make("CartPole-v1"), lambda s: int(chosen.integers(2)), 5, seed=0)
         moments = lstd_q_moments(
             log, Polynomial(1, dimension=4), policy=readers.policy_of(ppo), discount=0.9, n_actions=2
         )
