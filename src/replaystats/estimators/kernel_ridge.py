@@ -156,8 +156,8 @@ class ReplayKernelRidge(ReplayedRegression):
     n_redrawn_ : int
         Draws thrown away because a column was constant (``standardize="subset"``).
     oob_prediction_ : ndarray of shape (n,) or (n, n_outputs)
-        Prediction of every observation by the subsets without it; NaN where there is none. Only with
-        ``oob_score=True``.
+        Prediction of every observation by the subsets without it, NaN where there is none; by the fit
+        without it for ``method="features"`` and ``"local"``. Only with ``oob_score=True``.
     oob_score_ : float
         R^2 of the out-of-bag predictions. Only with ``oob_score=True``.
     X_fit_, y_fit_ : ndarray
@@ -281,6 +281,8 @@ class ReplayKernelRidge(ReplayedRegression):
         )
         self.X_fit_ = check_magnitude(X, "X")
         self.y_fit_ = check_magnitude(np.asarray(y, dtype=np.float64), "y")
+        if isinstance(self.method, str) and self.method == "subsets":
+            self._check_oob(plan)
         if sample_weight is not None:
             sample_weight = check_array(sample_weight, "sample_weight", ndim=(0, 1))
             if sample_weight.ndim == 0:

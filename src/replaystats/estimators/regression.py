@@ -10,10 +10,18 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import take_rows, to_numpy
+from .._core.choice import is_auto
 from .._core.config import config_context
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import FloatArray, IntArray
-from .._core.validation import check_array, check_bool, check_instance, check_real, check_unconverted
+from .._core.validation import (
+    check_array,
+    check_bool,
+    check_instance,
+    check_real,
+    check_unconverted,
+    resolve_subsample_size,
+)
 from ..choosing.sizes import grow_resamples
 from ..engine.members import Members
 from ..estimate import Estimate, average
@@ -200,6 +208,17 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         values: FloatArray = self.estimate_.members.values(X)
         return values
 
+    def _check_oob(self, plan: ResamplingPlan | None) -> None:
+        """Refuse `oob_score` before any work where subsets will hold every row."""
+        n, size = self.X_fit_.shape[0], self.subsample_size
+        if not self.oob_score:
+            return
+        if plan is not None and not plan.with_replacement and plan.n_observations == n:
+            _check_left_out(plan.subsample_size, n)
+        without = isinstance(self.statistic, str) and self.statistic != "V"
+        if plan is None and without and size is not None and not is_auto(size):
+            _check_left_out(resolve_subsample_size(size, n), n)
+
     def _plan_for(
         self,
         n: int,
@@ -249,9 +268,8 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
     def _out_of_bag(self) -> OutOfBag:
         members = self.estimate_.members
         plan = members.plan
-        if not plan.with_replacement and plan.subsample_size == plan.n_observations:
-            rule = f"below n = {plan.n_observations} for out-of-bag predictions"
-            raise ValueError(must_be("subsample_size", rule, plan.subsample_size))
+        if not plan.with_replacement:
+            _check_left_out(plan.subsample_size, plan.n_observations)
         with config_context(memory_budget=self.memory_budget):
             return out_of_bag(
                 lambda rows: self._members(take_rows(self.X_fit_, rows)),
@@ -279,6 +297,12 @@ def _as_many(asked: Any, found: Any) -> Any:
     if asked.shape[0]:
         return found
     return tuple(part[:0] for part in found) if isinstance(found, tuple) else found[:0]
+
+
+def _check_left_out(subsample_size: int, n: int) -> None:
+    if subsample_size == n:
+        rule = f"below n = {n} for out-of-bag predictions"
+        raise ValueError(must_be("subsample_size", rule, subsample_size))
 
 
 def _numbers(X: Any) -> FloatArray | None:

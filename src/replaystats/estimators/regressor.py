@@ -18,6 +18,7 @@ from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import FloatArray
 from .._core.validation import (
+    check_instance,
     check_length,
     check_magnitude,
     check_unconverted,
@@ -170,6 +171,9 @@ class ReplayRegressor(ReplayedRegression):
         self._check_parameters()
         self._forget()
         self.X_fit_, self.y_fit_ = self._check_training(on_host(X), on_host(y))
+        if plan is not None:
+            check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
+        self._check_oob(plan)
         self._fit_params, self._plug_in = fit_params, None
         if len(date_columns(self.X_fit_)) == self.X_fit_.shape[1] and not _has_pipeline(self.estimator):
             self._refuse_dates("Nothing but dates would become numbers without a word.")

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -174,6 +175,25 @@ def test_interval_needs_subsets_that_differ(data):
         model.predict(X_test, return_std=True)
     with pytest.raises(ValueError, match="`subsample_size` must be below n = 80 for out-of-bag predictions"):
         model.oob_curve()
+
+
+def test_out_of_bag_without_rows_left_out_is_refused_before_work(data, monkeypatch):
+    X, y, _ = data
+
+    def work(*_, **__):
+        raise AssertionError("work was done")
+
+    monkeypatch.setattr("replaystats.choosing.kernel_fitting.KernelFitting.settle", work)
+    monkeypatch.setattr("replaystats.estimators.regressor.replicate_learner", work)
+    given = {"oob_score": True, "n_resamples": 3, "random_state": 0}
+    whole = rs.make_plan(n_observations=80, subsample_size=80, n_resamples=3)
+    for size, plan in ((1.0, None), (80, None), (10, whole)):
+        for model in (
+            rs.ReplayKernelRidge(method="subsets", subsample_size=size, **given),
+            rs.ReplayRegressor(LinearRegression(), subsample_size=size, **given),
+        ):
+            with pytest.raises(ValueError, match="`subsample_size` must be below n = 80 for out-of-bag"):
+                model.fit(X, y, plan=plan)
 
 
 @pytest.mark.parametrize("statistic", ["U", "V", "partition"])
