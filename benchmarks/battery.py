@@ -2,6 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/battery.py --repetitions 200              # resumes where it stopped
     OMP_NUM_THREADS=1 python benchmarks/battery.py --only iv --repetitions 50 --fresh
+    OMP_NUM_THREADS=1 python benchmarks/battery.py --seed 2026 --repetitions 150 --current
+
+The last measures again every setting that other sources than the present ones have measured, and can be
+stopped and started: each cell keeps a checksum of the sources it was measured with.
 
 Results go to benchmarks/results/battery.json after every setting. Data set r of a setting has a seed of its
 own. A row counts as withheld where its interval is not finite; coverage is over all data sets, where a row
@@ -405,10 +409,22 @@ def add_diffusions():
                 order = int(kind[-1])
                 return rs.phibe_moments(data, basis, discount_rate=1.0, order=order, reward=cosine)
 
+            def make(basis=basis, kind=kind):
+                options = {"reward": cosine, "n_resamples": 30, "random_state": 0}
+                if kind == "lstd":
+                    return rs.LSTD(basis, discount=np.exp(-0.1), **options)
+                return rs.PhiBE(basis, discount_rate=1.0, order=int(kind[-1]), **options)
+
+            def value(model, points=points):
+                return model.confidence_interval(points)
+
             truth = limit(lambda rng, m=moments: m(rng, 20_000), X)
             for n in (200, 1000):
                 run = from_sampled_moments(lambda rng, n=n, m=moments: m(rng, n), X)
                 add(f"{kind} {name} smooth n={n}", run, truth, n, basis.n_basis)
+                if name == "geometric brownian":  # estimators bound values by the rewards, moments cannot
+                    run = from_model(make, lambda rng, n=n, draw=sample: draw(rng, n), value)
+                    add(f"{kind} {name} smooth n={n} range of rewards", run, truth, n, basis.n_basis)
 
 
 def add_learners():
@@ -453,6 +469,13 @@ def register():
     add_learners()
 
 
+@cache
+def sources():
+    """Return a checksum of the library, which tells whether a cell is of the present version."""
+    files = sorted((ROOT / "src" / "replaystats").rglob("*.py"))
+    return zlib.crc32(b"".join(file.read_bytes() for file in files))
+
+
 def measure(name, setting, repetitions, first_seed):
     seed = zlib.crc32(name.split(" plug-in")[0].encode())
     covered, withheld, widths, points = [], [], [], []
@@ -486,6 +509,7 @@ def measure(name, setting, repetitions, first_seed):
         "estimable": setting.estimable,
         "repetitions": repetitions,
         "seed": first_seed,
+        "sources": sources(),
     }
 
 
@@ -522,6 +546,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of all data sets; rules were made with others")
     parser.add_argument("--only", default="", help="names that contain one of these, separated by commas")
     parser.add_argument("--fresh", action="store_true", help="measure again what is there already")
+    parser.add_argument("--current", action="store_true", help="measure again what other sources measured")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument(
         "--seconds", type=float, default=float("inf"), help="start no setting after this time"
@@ -533,6 +558,7 @@ def main():
     for name, setting in REGISTRY.items():
         known = done.get(name, {})
         enough = known.get("seed") == arguments.seed and known["repetitions"] >= arguments.repetitions
+        enough = enough and not (arguments.current and known.get("sources") != sources())
         wanted = any(part in name for part in arguments.only.split(","))
         if not wanted or (enough and not arguments.fresh):
             continue

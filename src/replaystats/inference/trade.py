@@ -234,17 +234,22 @@ def support_interval(
     points, d = points / scale, d / scale
     rows = np.concatenate([points.T, -points.T], axis=1)
     price = np.concatenate([high, -low])
+    tolerance = 1e-9 * np.abs(price).max(initial=0.0)
+    symmetric = bool((np.abs(low + high) <= tolerance).all())  # then the least is minus the largest
+    sides = ((1, 1.0),) if symmetric else ((1, 1.0), (0, -1.0))
     for row, direction in enumerate(d):
         if not np.isfinite(direction).all():
             ends[:, row] = -np.inf, np.inf
             continue
-        for side, sign in ((1, 1.0), (0, -1.0)):
+        for side, sign in sides:
             # The dual has q equations in place of P inequalities, and needs no feasible start.
             found = optimize.linprog(
                 price, A_eq=rows, b_eq=sign * direction, bounds=(0, None), method="highs"
             )
             solved = found.fun if found.status == 0 else None
             ends[side, row] = sign * (np.inf if solved is None else solved)
+        if symmetric:
+            ends[0, row] = -ends[1, row]
     return ends[0], ends[1]
 
 
