@@ -67,7 +67,8 @@ Policy = Annotated[
     str | None,
     _method(
         "Another policy than the log's: its probabilities as columns of the log (p_left,p_right), "
-        "a table of states (policy.csv), greedy:q_table.csv, or module:function."
+        "a table of states (policy.csv), greedy:q_table.csv, module:function, or column:NAME, a column with "
+        "its probability of the logged action (ratios only; needs --probability)."
     ),
 ]
 Compare = Annotated[str | None, _method("A second policy, or log: how much worse than --policy is it?")]

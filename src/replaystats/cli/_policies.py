@@ -21,7 +21,7 @@ _FUNCTION = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 _TABLES = (".csv", ".parquet", ".pq")
 _FORMS = (
     "Columns of the log, one per action (p_left,p_right); a table of states and probabilities "
-    "(policy.csv); greedy:q_table.csv; or module:function."
+    "(policy.csv); greedy:q_table.csv; module:function; or column:NAME, its probability of the logged action."
 )
 
 
@@ -71,6 +71,17 @@ def policy_columns(text: str | None) -> list[str]:
     if text is None or ":" in text or Path(text).suffix.lower() in (*_TABLES, ".zip"):
         return []
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def logged_column(text: str | None) -> str | None:
+    """Return the column with a policy's probability of the logged action, where that is what is given.
+
+    Examples
+    --------
+    >>> logged_column("column:p_new"), logged_column("agents:greedy")
+    ('p_new', None)
+    """
+    return text.removeprefix("column:") if text is not None and text.startswith("column:") else None
 
 
 def read_policy(text: str, names: tuple[str, ...], option: str) -> Callable[[FloatArray], Any]:

@@ -38,6 +38,8 @@ class LogColumns:
     probability: str | None
     policy: list[str]
     compare: list[str]
+    policy_of_logged: str | None
+    compare_of_logged: str | None
     dt: float | None
     final_states: str
     gaps: str
@@ -50,11 +52,30 @@ class Log:
 
     data: Trajectories
     names: tuple[str, ...]
-    policy: TablePolicy | None = None
-    compare: TablePolicy | None = None
+    policy: TablePolicy | FloatArray | None = None
+    compare: TablePolicy | FloatArray | None = None
 
 
 def read_log(path: Path, columns: LogColumns) -> Log:
+    """Return the episodes of a file, the names of the state's variables, and policies in its columns."""
+    log = _read_episodes(path, columns)
+    if columns.policy_of_logged is not None:
+        log = replace(log, policy=_per_step(path, columns, columns.policy_of_logged))
+    if columns.compare_of_logged is not None:
+        log = replace(log, compare=_per_step(path, columns, columns.compare_of_logged))
+    return log
+
+
+def _per_step(path: Path, columns: LogColumns, name: str) -> FloatArray | None:
+    """Return one number per step (N,): what a reward is, so that it is sorted and cut as one."""
+    beside = replace(
+        columns, rewards=name, probability=None, policy=[], compare=[], policy_of_logged=None,
+        compare_of_logged=None,
+    )  # fmt: skip
+    return _read_episodes(path, beside).data.rewards
+
+
+def _read_episodes(path: Path, columns: LogColumns) -> Log:
     """Return the episodes of a file and the names of the state's variables.
 
     A wrong name is wrong usage, and found before any row is read; what the rows hold is a matter of data.
@@ -176,6 +197,11 @@ def _check_names(view: TableView, columns: LogColumns) -> list[str]:
     view.resolve(columns.actions, "--action")
     view.resolve(columns.next_states, "--next-state")
     view.resolve(columns.probability, "--probability")
+    view.resolve(columns.policy_of_logged, "--policy")
+    view.resolve(columns.compare_of_logged, "--compare")
+    if columns.probability is None and (columns.policy_of_logged or columns.compare_of_logged):
+        hint = "Ratios need how likely the log was to take its actions."
+        raise ValueError(must_be("--probability", "given beside column:NAME", "none", hint))
     if columns.time is not None and columns.dt is not None:
         raise ValueError(must_be("--dt", "left out when --time is given", columns.dt, "The times give it."))
     return view.resolve(columns.states, "--state")

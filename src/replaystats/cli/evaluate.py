@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from .._core.errors import visible
+from .._core.errors import must_be, visible
 from .._core.validation import check_choice, check_real
 from ..evaluation import Comparison, Evaluation
 from ..evaluation import compare as compare_policies
@@ -35,7 +35,7 @@ from ._common import (
     working,
 )
 from ._names import basis_named
-from ._policies import policy_columns, read_policy
+from ._policies import logged_column, policy_columns, read_policy
 from ._trajectory_files import Log, LogColumns, read_log, read_points, typical_states
 from ._value_function import Settings, ValueFunction, build, fit_value_function
 from .console import out
@@ -115,6 +115,7 @@ def evaluate(
             actions=split_names(action), terminated=or_none(terminated), truncated=or_none(truncated),
             next_states=split_names(next_state), probability=probability, policy=policy_columns(policy),
             compare=[] if compare == "log" else policy_columns(compare), dt=dt,
+            policy_of_logged=logged_column(policy), compare_of_logged=logged_column(compare),
             final_states=check_choice(final_states, "final_states", FINAL_STATES),
             gaps=check_choice(gaps, "gaps", GAPS), time_limit=parse_limit(time_limit),
         )  # fmt: skip
@@ -123,6 +124,13 @@ def evaluate(
     with working("Reading the episodes"):
         log = _with_policies(read_log(data, columns), policy, compare)
         points = None if at is None else read_points(at, log.names)
+        if logged_column(policy) and (at is not None or settings.asks_for_a_function):
+            with refusing(ExitCode.USAGE):
+                hint = "LSTDQ asks what the policy does in every state: give columns, a table or a function."
+                got = f"{policy} with a value function"
+                raise ValueError(
+                    must_be("--policy", "a policy of states beside --at and --method", got, hint)
+                )
         if points is None and settings.asks_for_a_function:
             points = typical_states(log.data, seed)
     with working("Estimating"):

@@ -47,6 +47,10 @@ def find_behavior(problem: Problem, given: ArrayLike | Callable[..., Any] | None
     logged = getattr(problem.data, "behavior_probability", None)
     if given is None and logged is not None:
         return Behavior(_checked(logged, problem, "behavior_probability"), "logged")
+    if problem.logged_only and (given is None or callable(given)):
+        hint = "Where the policy's probabilities are given for logged actions only, so must be the log's."
+        got = "none" if given is None else "a function"
+        raise ValueError(must_be("behavior", "the probabilities (N,) of the logged actions", got, hint))
     if callable(given):
         if problem.continuous:
             raise TypeError(must_be("behavior", "densities (N,) of continuous actions", "a function"))

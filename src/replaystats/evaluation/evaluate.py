@@ -49,9 +49,11 @@ def evaluate(
     ----------
     data : Trajectories
         With rewards; off policy with actions too.
-    policy : callable, optional
+    policy : callable or array of shape (N,), optional
         The policy to evaluate; default the one that made the log. Takes states (N, d), returns actions (N,)
         or probabilities (N, n_actions); for continuous actions, actions (N, a) or draws of them (N, m, a).
+        Or an array (N,): its probabilities of the logged actions. Ratios need no more, but LSTDQ, counts and
+        ratios of visits ask what it does elsewhere, and are not heard.
     discount : float in [0, 1]
         Discount factor of one step.
     basis : Basis or "auto"
@@ -108,6 +110,11 @@ def evaluate(
     problem = make_problem(
         data, policy, discount=discount, start=start, n_actions=n_actions, reward_range=reward_range
     )
+    if problem.logged_only and (regressor is not None or not problem.own_starts or len(data) < 2):
+        hint = "Its probabilities of the logged actions allow for ratios along several episodes only."
+        raise ValueError(
+            must_be("policy", "a function beside `regressor`, `start` or one episode", "an array", hint)
+        )
     heard = Hearing(problem, confidence_level, find_behavior(problem, behavior))
     rng = np.random.default_rng(random_state)
     heard.hear_model(basis, rng)
@@ -128,7 +135,11 @@ def _conclude(heard: Hearing, began: float) -> Evaluation:
     object_to_model(heard, p_value)
     headline = choose_headline(heard)
     ends = _ends(heard)
-    unseen = model.unseen if isinstance(model, CountModel) and not problem.on_policy else None
+    unseen = (
+        model.unseen
+        if isinstance(model, CountModel) and not (problem.on_policy or problem.logged_only)
+        else None
+    )
     influence, influence_of = _influence(heard, headline.found)
     return Evaluation(
         value=float(np.clip(headline.witness.value, problem.low, problem.high)),
@@ -151,9 +162,9 @@ def _conclude(heard: Hearing, began: float) -> Evaluation:
         n_steps=len(problem.states),
         on_policy=problem.on_policy,
         action_counts=None
-        if problem.on_policy
+        if problem.on_policy or problem.logged_only
         else np.bincount(problem.actions, minlength=problem.n_actions),
-        target_actions=None if problem.on_policy else _wanted(problem),
+        target_actions=None if problem.on_policy or problem.logged_only else _wanted(problem),
         seconds=perf_counter() - began,
         choices_=heard.choices,
         basis_=heard.basis,

@@ -61,7 +61,7 @@ def _inputs(problem: Problem, states: FloatArray, labels: Any) -> FloatArray:
 def _values(problem: Problem, model: Any, states: FloatArray) -> FloatArray:
     """Return the values (m, A) of all actions; for continuous ones (m, 1), the mean over the policy's."""
     if problem.continuous:
-        assert problem.policy is not None
+        assert callable(problem.policy)
         chosen = np.asarray(problem.policy(states), dtype=np.float64)
         draws = chosen.reshape(len(states), -1, 1 if chosen.ndim == 1 else chosen.shape[-1])
         each = [model.predict(np.concatenate([states, draw], axis=1)) for draw in draws.swapaxes(0, 1)]

@@ -49,7 +49,7 @@ class Headline:
 def same_value(heard: Hearing) -> float:
     """Return the p value that the robust value and the model's are the same; NaN where there is no pair."""
     robust = heard.robust
-    if heard.marginal is not None:
+    if heard.marginal is not None or heard.problem.logged_only:
         return float("nan")  # products of ratios have nothing to say
     if robust is None:
         return float("nan")
@@ -61,7 +61,7 @@ def same_value(heard: Hearing) -> float:
 def object_to_model(heard: Hearing, p_value: float) -> None:
     """Write the tests' objections beside the model's value."""
     model = heard.model
-    if isinstance(model, CountModel):
+    if isinstance(model, CountModel) or heard.problem.logged_only:
         return
     chosen = next(
         (t for t in heard.tests if t.n_coefficients == model.features.n_coefficients), heard.tests[-1]
@@ -95,6 +95,9 @@ def choose_headline(heard: Hearing) -> Headline:
 def _resting_on_least(heard: Hearing) -> Headline:
     if heard.completed is not None:
         return _mean_return(heard)
+    if heard.problem.logged_only:
+        found = _bounds(heard) if heard.hopeless else _products(heard)
+        return replace(found, objections=[*found.objections, *filter(None, [heard.ratio_doubt])])
     if isinstance(heard.model, CountModel):
         if _ratios_know_more(heard, heard.model):
             return _products(heard)
@@ -238,7 +241,9 @@ def _bounds(heard: Hearing) -> Headline:
     assert heard.weighted is not None
     problem, witness = heard.problem, heard.witnesses[WEIGHTED]
     named = MARGINAL if heard.marginal is not None else heard.model.name
-    doubt = heard.witnesses[named].objection
+    doubt = "of the policy no more is known"
+    if not problem.logged_only:
+        doubt = heard.witnesses[named].objection
     if _same_everywhere(heard):
         doubt = "every logged step earned the same and no episode ended, so that all policies look alike"
     heard.notes.append(

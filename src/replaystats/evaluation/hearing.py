@@ -30,6 +30,8 @@ MARGINAL = "doubly robust, ratios of visits"
 WEIGHTED, PER_DECISION = "importance sampling, weighted", "importance sampling, per decision"
 # Fewer effective episodes than this at the end of the ratios carry the answer alone.
 FEW_EFFECTIVE = 10.0
+# Standard errors from 1 at which a mean ratio is not what it should be.
+UNLIKE_ONE = 4.0
 
 
 class Hearing:
@@ -46,6 +48,8 @@ class Hearing:
         On policy, where there are several episodes.
     second_opinion : float or None
         The mean return with values of neighbours after the cuts, where much lies there.
+    ratio_doubt : str
+        What speaks against the ratios where nothing else is known of the policy; empty if nothing does.
     weights : Weights or None
         Off policy, where the logging policy is known or estimated.
     robust : LeftOut or None
@@ -68,6 +72,7 @@ class Hearing:
         self.basis: Basis | None = None
         self.completed: Completed | None = None
         self.second_opinion: float | None = None
+        self.ratio_doubt = ""
         self.weights: Weights | None = None
         self.weighted: LeftOut | None = None
         self.robust: LeftOut | None = None
@@ -159,7 +164,10 @@ class Hearing:
             )
         if self.behavior is None or not self.several or problem.continuous:
             return
-        self.weights = make_weights(problem, problem.chance / self.behavior.probability)
+        ratio = problem.chance / self.behavior.probability
+        if problem.logged_only:
+            self._only_ratios(ratio)
+        self.weights = make_weights(problem, ratio)
         earned = self.weights.sums(problem, problem.rewards)
         self._add(PER_DECISION, per_decision(self.weights, earned), began)
         began = perf_counter()
@@ -168,6 +176,23 @@ class Hearing:
         began = perf_counter()
         self.robust = doubly_robust(problem, self.weights, self.model)
         self._add(ROBUST, self.robust, began, self._robust_interval())
+
+    def _only_ratios(self, ratio: FloatArray) -> None:
+        """Take back the model's value, which is that of the log's policy, and test the mean ratio."""
+        del self.witnesses[self.model.name]
+        self.notes.append(
+            "Of the policy only the probabilities of logged actions are known: LSTDQ, counts and ratios of "
+            "visits, which ask what it does elsewhere, are not heard. The doubly robust value has a model "
+            "of the log's own policy in it."
+        )
+        # In every state ratios have mean 1, unless the policy takes actions that the log never does.
+        excess = ratio - 1.0
+        spread = float(np.sqrt(np.sum(excess**2)))
+        if spread > 0.0 and abs(excess.sum()) > UNLIKE_ONE * spread:
+            self.ratio_doubt = (
+                f"ratios have the mean {ratio.mean():.3g}, not 1: the policy takes actions that the log "
+                "never does, or the probabilities are of something else"
+            )
 
     def _weighted_interval(self) -> Bounds:
         """Return t's interval while enough episodes count, and the range of the values after that."""
@@ -192,7 +217,13 @@ class Hearing:
         """Hear doubly robust with ratios of visits, where products of ratios are of no use."""
         problem, began = self.problem, perf_counter()
         linear = isinstance(self.model, LinearModel)
-        if problem.continuous or not linear or not self.several or (self.robust and not self.hopeless):
+        if (
+            problem.continuous
+            or problem.logged_only
+            or not linear
+            or not self.several
+            or (self.robust and not self.hopeless)
+        ):
             return
         self.marginal = marginal_robust(problem, rng)
         if self.marginal is not None:

@@ -92,7 +92,7 @@ def relative_skewness(values: FloatArray) -> float:
     spread = float(np.mean(d**2))
     if spread == 0.0:
         return 0.0
-    return float(np.mean(d**3)) / spread**1.5 / float(np.sqrt(len(values)))
+    return float(np.mean(d**3) / spread**1.5 / np.sqrt(len(values)))
 
 
 def mean_interval(values: FloatArray, found: LeftOut, level: float) -> Bounds:

@@ -71,7 +71,7 @@ class Features:
     def _following(self, states: FloatArray) -> FloatArray:
         if not self.problem.continuous:
             return self.basis(states)
-        assert self.problem.policy is not None
+        assert callable(self.problem.policy)
         return ActionFeatures(self.basis, None).under(self.problem.policy, states)
 
     def chunks(self) -> Iterator[slice]:

@@ -15,7 +15,7 @@ from ..data import Trajectories
 from ..data.views import Transitions
 from ..moments.lstd_q import action_rows, check_labels, check_probabilities
 
-PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike]
+PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike] | FloatArray
 # Groups that are left out in turn; with more, the quantile of t hardly changes and the work grows.
 MAX_GROUPS = 40
 
@@ -45,7 +45,7 @@ class Problem:
     low, high : float
         Between them lies every value that the logged rewards allow.
     on_policy : bool
-    policy : callable or None
+    policy : callable, ndarray of shape (N,) or None
     continuous : bool
         Whether actions are numbers, not labels: then `basis` takes states and actions side by side.
     """
@@ -76,6 +76,11 @@ class Problem:
     def n_actions(self) -> int:
         """Number of actions that the model tells apart; 1 on policy."""
         return int(self.following.shape[1])
+
+    @property
+    def logged_only(self) -> bool:
+        """Whether nothing is known of the policy but how likely it takes the logged actions."""
+        return isinstance(self.policy, np.ndarray)
 
     @property
     def n_episodes(self) -> int:
@@ -110,6 +115,7 @@ def make_problem(
     """Check what was asked and lay it out."""
     discount = check_real(discount, "discount", low=0.0, high=1.0)
     check_policy(policy, "policy")
+    policy = policy if policy is None or callable(policy) else np.asarray(policy)
     if n_actions is not None:
         check_int(n_actions, "n_actions")
     if not isinstance(data, Trajectories):
@@ -158,9 +164,25 @@ def make_problem(
 
 
 def check_policy(policy: Any, name: str) -> None:
-    """Raise unless `policy` can be asked what it does, or is None: the one that made the log."""
-    if policy is not None and not callable(policy):
-        raise TypeError(must_be(name, "a function of the states, or None", type(policy).__name__))
+    """Raise unless `policy` can be asked what it does, says it of logged actions, or is None: the log's."""
+    if policy is None or callable(policy) or (isinstance(policy, np.ndarray) and policy.dtype.kind == "f"):
+        return
+    got = type(policy).__name__
+    if isinstance(policy, np.ndarray):
+        got = f"an array of {policy.dtype}"
+    rule = "a function of the states, an array of probabilities of the logged actions, or None"
+    raise TypeError(must_be(name, rule, got))
+
+
+def _chances_of_logged(values: FloatArray, n_rows: int) -> FloatArray:
+    chance = check_array(values, "policy", ndim=1)
+    check_length(len(chance), n_rows, "policy", "rewards")
+    bad = (chance < 0.0) | (chance > 1.0 + 1e-9)
+    if bad.any():
+        first = int(np.argmax(bad))
+        got = f"{chance[first]:g} at step {first}"
+        raise ValueError(must_be("policy", "probabilities of the logged actions, in [0, 1]", got))
+    return chance
 
 
 def _groups(unit: IntArray, trajectory: IntArray, n_rows: int) -> tuple[IntArray, int]:
@@ -186,6 +208,8 @@ def _what_the_policy_does(
     ones = np.ones((n_rows, 1)), np.ones((len(starts), 1))
     if policy is None:
         return np.zeros(n_rows, dtype=np.intp), ones[0], np.ones(n_rows), ones[1], False
+    if not callable(policy):
+        return np.zeros(n_rows, dtype=np.intp), ones[0], _chances_of_logged(policy, n_rows), ones[1], False
     actions = action_rows(data)
     if not np.issubdtype(actions.dtype, np.integer):
         nan = np.full(n_rows, np.nan)
@@ -207,7 +231,9 @@ def _count_actions(actions: IntArray, chosen: np.ndarray) -> int:
     return int(max(actions.max(), chosen.max())) + 1
 
 
-def probabilities_of(policy: PolicyLike, states: FloatArray, n_actions: int) -> FloatArray:
+def probabilities_of(
+    policy: Callable[[FloatArray], ArrayLike], states: FloatArray, n_actions: int
+) -> FloatArray:
     """Return what a policy does in states as probabilities (N, n_actions), also where it names actions."""
     if not len(states):
         return np.zeros((0, n_actions))

@@ -539,3 +539,59 @@ def test_pages_are_the_same_bytes_and_no_bar_goes_into_a_file(log, tmp_path):
         assert "\x1b[?25l" not in done.stderr + done.stdout  # hides the cursor, as bars do
         pages.append((folder / "page [1].html").read_bytes())
     assert pages[0] == pages[1]
+
+
+# -- a policy of which only the probabilities of logged actions are known ------------------------------
+
+
+@pytest.fixture
+def with_column(grid, tmp_path):
+    frame = pd.read_csv(grid / "grid.csv")
+    frame["p_new"] = np.where(frame["a"].isna(), np.nan, np.where(frame["a"] == 1, 0.8, 0.2))
+    shuffled = frame.sample(frac=1.0, random_state=0)
+    shuffled.to_csv(tmp_path / "log.csv", index=False)
+    return tmp_path / "log.csv"
+
+
+def test_a_column_of_the_targets_probabilities(ask, grid, with_column):
+    """Importance sampling is what it is with the whole policy; the value agrees with the counted one."""
+    asked = (*COMMON, "--probability", "p", "--policy")
+    answer = ask(with_column, *asked, "column:p_new")
+    whole = ask(with_column, *asked, "p_left,p_right")
+    told, known = ({w["name"]: w for w in found["witnesses"]} for found in (answer, whole))
+    assert list(told) == [
+        "importance sampling, per decision",
+        "importance sampling, weighted",
+        "doubly robust",
+    ]
+    for name in list(told)[:2]:
+        assert told[name]["value"] == pytest.approx(known[name]["value"])
+    assert answer["method"] == "doubly robust"
+    assert answer["holds"]
+    assert answer["low"] <= whole["value"] <= answer["high"]
+    assert any("LSTDQ" in note for note in answer["notes"])
+    against = ask(with_column, *asked, "column:p_new", "--compare", "column:p")
+    assert against["comparison"]["difference"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--policy", "column:p_new"), "--probability"),
+        (("--probability", "p", "--policy", "column:p_nev"), 'Did you mean "p_new"?'),
+        (("--probability", "p", "--policy", "column:p_new", "--method", "lstd"), "LSTDQ"),
+    ],
+)
+def test_a_column_that_cannot_be_is_refused(run, with_column, options, sentence):
+    result = run(with_column, *COMMON, *options)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+
+
+def test_ratios_that_do_not_have_mean_one_are_objected_to(ask, with_column):
+    frame = pd.read_csv(with_column)
+    frame["p_new"] *= 0.5  # half of what the policy does was never logged
+    frame.to_csv(with_column, index=False)
+    answer = ask(with_column, *COMMON, "--probability", "p", "--policy", "column:p_new")
+    assert not answer["holds"]
+    assert "not 1" in answer["sentence"]
