@@ -31,12 +31,14 @@ def new_figure(n_rows: int = 1, n_columns: int = 1, *, size: tuple[float, float]
 
 def save_figure(figure: Figure, stem: Path, *, dpi: int = 110) -> list[Path]:
     """Write PNG and SVG; a file appears under its name only when it is whole."""
+    from matplotlib import rc_context
+
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = []
     for suffix in (".png", ".svg"):
         path = stem.with_name(stem.name + suffix)
-        with replacing(path) as file:
-            # A fixed date, so that equal results give equal files.
+        # No date and no random names, so that equal results give equal files.
+        with replacing(path) as file, rc_context({"svg.hashsalt": "replaystats"}):
             metadata = {"Date": None} if suffix == ".svg" else None
             figure.savefig(file, format=suffix[1:], dpi=dpi, metadata=metadata)
         paths.append(path)

@@ -53,6 +53,8 @@ def test_a_figure_is_saved_whole_in_both_forms(tmp_path):
     assert [path.name for path in paths] == ["name.png", "name.svg"]
     assert {path.name for path in (tmp_path / "folder").iterdir()} == {"name.png", "name.svg"}
     assert paths[0].read_bytes().startswith(b"\x89PNG")
+    again = save_figure(figure, tmp_path / "again" / "name")
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in paths]
 
 
 def test_json_inside_a_script_cannot_end_it_and_has_no_nan():
