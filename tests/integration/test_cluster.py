@@ -14,16 +14,14 @@ from distributed import Client, LocalCluster
 from sklearn.tree import DecisionTreeRegressor
 
 import replaystats as rs
-from replaystats.data.blocks import ArrayBlocks, ParquetBlocks, PartitionError
+from replaystats.data.blocks import ParquetBlocks, PartitionError
 from replaystats.engine import JoblibExecutor
-from replaystats.moments import StreamedMoments, transition_moments
+from replaystats.moments import StreamedMoments
 from replaystats_paper import Settings, find_experiments
 from replaystats_paper.journal import Journal
 from replaystats_paper.studies import plan_work, run_work
 from support.sources import Generated, Greedy, Killing, Slow, first_two_columns, transitions
-
-N = 40000
-BASIS = rs.basis.Fourier(2)
+from support.streams import N, streamed
 
 
 def start_cluster(**options):
@@ -47,30 +45,6 @@ def two_workers(cluster):
     cluster.get_client().wait_for_workers(2)
     with joblib.parallel_config("dask"):
         yield
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("npy")
-    data = transitions(N)
-    for name, array in data.items():
-        np.save(folder / f"{name}.npy", array)
-    return ArrayBlocks({name: folder / f"{name}.npy" for name in data}, block_rows=5000)
-
-
-@pytest.fixture(scope="module")
-def plan():
-    return rs.make_plan(N, subsample_size=0.2, n_resamples=100, rng=0)
-
-
-@pytest.fixture(scope="module")
-def expected(plan):
-    moments = transition_moments(transitions(N), BASIS, discount=0.9)
-    return rs.replicate(moments, plan, exact=True)
-
-
-def streamed(source):
-    return StreamedMoments(source, transition_moments, basis=BASIS, discount=0.9)
 
 
 def test_a_killed_worker_costs_time_not_the_answer(two_workers, source, plan, expected, tmp_path):

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 import replaystats as rs
-from replaystats.data.blocks import ArrayBlocks, PartitionError
+from replaystats.data.blocks import PartitionError
 from replaystats.engine import RayExecutor
-from replaystats.moments import StreamedMoments, transition_moments
-from support.sources import Killing, transitions
+from support.sources import Killing
+from support.streams import streamed
 
-N = 40000
-BASIS = rs.basis.Fourier(2)
 pytestmark = pytest.mark.cluster
 
 
@@ -31,30 +29,6 @@ def cluster():
 
 def start(ray):
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=10**8)
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("npy")
-    data = transitions(N)
-    for name, array in data.items():
-        np.save(folder / f"{name}.npy", array)
-    return ArrayBlocks({name: folder / f"{name}.npy" for name in data}, block_rows=5000)
-
-
-@pytest.fixture(scope="module")
-def plan():
-    return rs.make_plan(N, subsample_size=0.2, n_resamples=100, rng=0)
-
-
-@pytest.fixture(scope="module")
-def expected(plan):
-    moments = transition_moments(transitions(N), BASIS, discount=0.9)
-    return rs.replicate(moments, plan, exact=True)
-
-
-def streamed(source):
-    return StreamedMoments(source, transition_moments, basis=BASIS, discount=0.9)
 
 
 def test_the_same_bits(source, plan, expected):
