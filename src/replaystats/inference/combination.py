@@ -346,7 +346,7 @@ class Combination:
             control = None if self._validity is None else self._validity.control
             options["linear"] = control.at(rows) if control is not None and rows is not None else control
             options["plug_in"] = lambda: variance_at(rows, jackknife_covariance(self.moments, self.solver))
-        elif self._is_sparse:
+        else:
             options["linear"] = members.linear(points)
         found = replay_variance(
             self._values(points),

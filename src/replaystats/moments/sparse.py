@@ -48,6 +48,11 @@ class SparseMoments:
         """Number of features q."""
         return int(self.visits.shape[1])
 
+    @property
+    def n_outputs(self) -> None:
+        """One output, without an axis of its own."""
+        return None
+
     def unstack(self, row: FloatArray) -> tuple[sparse.csr_array, FloatArray]:
         """Return one row, or a sum of rows, as a matrix (q, q) and a vector (q,)."""
         p = len(self.row_index)
