@@ -22,6 +22,8 @@ _ROWS = 32_768
 _KEEP = 4_000_000
 # Random combinations of functions outside the basis that the score test takes as instruments.
 N_INSTRUMENTS = 5
+# Smaller parts than this of the variance of instruments are rounding, not functions outside the basis.
+RESOLVED = 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,7 +207,9 @@ def score_test(model: LinearModel, richer: Basis, rng: np.random.Generator) -> f
 
     Instruments are random combinations of the functions of `richer`, made insensitive to the error of theta
     by taking their part in the basis off. TD errors are of the fit without the episode's own group, and sums
-    over episodes are what is independent.
+    over episodes are what is independent. Where fewer functions are outside than there are instruments, as in
+    one dimension, where a polynomial of one degree more has one, so many directions are tested; and none if
+    the basis has them all.
     """
     problem, size = model.features.problem, model.features.n_coefficients
     n_actions, k = problem.n_actions, N_INSTRUMENTS
@@ -224,15 +228,17 @@ def score_test(model: LinearModel, richer: Basis, rng: np.random.Generator) -> f
             cross[:, :, a] += instruments[at].T @ here[at]
             cross[:, :, a] -= instruments.T @ (ahead * problem.following[rows, a, None])
     inside = solve(model.matrices.sum(axis=0).T, cross.reshape(k, size).T).T.reshape(k, -1, n_actions)
-    sums = np.zeros((n_units, k))
+    sums, whole = np.zeros((n_units, k)), np.zeros((n_units, k))
     for rows in model.chunks():
         label = problem.actions[rows]
         instruments = _instruments(outside.here(rows), label, mix)
-        instruments -= _instruments(model.features.here(rows), label, inside.transpose(1, 2, 0))
+        taken_off = _instruments(model.features.here(rows), label, inside.transpose(1, 2, 0))
         errors = td_errors(problem, rows, *model.at_steps(rows))
         for j in range(k):
-            sums[:, j] += np.bincount(unit[rows], weights=instruments[:, j] * errors, minlength=n_units)
-    return hotelling_p_value(sums[np.bincount(unit, minlength=n_units) > 0])
+            for total, part in ((whole, instruments), (sums, instruments - taken_off)):
+                total[:, j] += np.bincount(unit[rows], weights=part[:, j] * errors, minlength=n_units)
+    there = np.bincount(unit, minlength=n_units) > 0
+    return hotelling_p_value(sums[there], size=whole[there].std(axis=0, ddof=1))
 
 
 def _instruments(features: FloatArray, labels: IntArray, mix: FloatArray) -> FloatArray:
@@ -244,20 +250,28 @@ def _instruments(features: FloatArray, labels: IntArray, mix: FloatArray) -> Flo
     return out
 
 
-def hotelling_p_value(rows: FloatArray) -> float:
-    """Return Hotelling's p value that independent rows (n, k) have mean 0."""
+def hotelling_p_value(rows: FloatArray, size: FloatArray | None = None) -> float:
+    """Return Hotelling's p value that independent rows (n, k) have mean 0, in the directions they vary in.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, k)
+    size : ndarray of shape (k,), optional
+        Beside these standard deviations a variance of `RESOLVED` is rounding. Default: those of the rows.
+    """
     n, k = rows.shape
     mean, covariance = rows.mean(axis=0), np.atleast_2d(np.cov(rows.T))
     if n <= k + 1 or not np.isfinite(covariance).all():
         return float("nan")
-    size = np.sqrt(np.diag(covariance))
-    if not (size > 0.0).all():
+    size = np.sqrt(np.diag(covariance)) if size is None else size
+    size = np.where(size > 0.0, size, 1.0)
+    variances, directions = np.linalg.eigh(covariance / np.outer(size, size))
+    real = variances > RESOLVED
+    rank = int(real.sum())
+    if rank == 0:
         return 1.0
-    try:
-        statistic = n * (mean / size) @ np.linalg.solve(covariance / np.outer(size, size), mean / size)
-    except np.linalg.LinAlgError:
-        return float("nan")
-    return float(stats.f.sf((n - k) / (k * (n - 1)) * statistic, k, n - k))
+    statistic = n * np.sum(((mean / size) @ directions[:, real]) ** 2 / variances[real])
+    return float(stats.f.sf((n - rank) / (rank * (n - 1)) * statistic, rank, n - rank))
 
 
 def td_errors(problem: Problem, rows: slice, here: FloatArray, ahead: FloatArray) -> FloatArray:

@@ -155,7 +155,10 @@ def bounded_by_rewards(problem: Problem, weights: Weights, fewest: float) -> tup
     if n_steps == 0:
         going = LeftOut(1.0, np.ones(problem.n_groups))
     else:
-        at_cut = (problem.time == n_steps - 1) & ~problem.terminal
+        # What follows is unknown where the ratios end, and before that where an episode was cut off.
+        stops = problem.time == n_steps - 1
+        stops[problem.data.step_offsets[1:] - 1] = True
+        at_cut = early & stops & ~problem.terminal
         going = self_normalised(weights, weights.sums(problem, at_cut.astype(np.float64)))
         going = LeftOut(problem.discount * going.value, problem.discount * going.replicates)
     ends = []
