@@ -7,8 +7,9 @@ that nothing else differs between them; then the same estimators one by one, on 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -56,10 +57,20 @@ class Systems:
         q = self.b.shape[-1]
         return solver.solve(self.A.reshape(-1, q, q), self.b.reshape(-1, q))
 
-    def predictions(self, solution: Solution, features: FloatArray) -> FloatArray:
+    def truncations(self, rconds: Iterable[float]) -> Iterator[FloatArray]:
+        """Yield the answers of pseudo-inverses from one decomposition; NaN where all of a matrix is cut."""
+        U, s, Vt = np.linalg.svd(self.A)
+        projected = (U.swapaxes(-1, -2) @ self.b[..., None])[..., 0]
+        for rcond in rconds:
+            keep = s > rcond * s[..., :1]
+            with np.errstate(divide="ignore"):
+                scaled = np.where(keep, projected / s, 0.0)
+            theta = (Vt.swapaxes(-1, -2) @ scaled[..., None])[..., 0]
+            yield np.where(keep.any(axis=-1, keepdims=True), theta, np.nan)
+
+    def predictions(self, theta: FloatArray, features: FloatArray) -> FloatArray:
         """Return X theta at features (m, q): (3 algorithms, 3 methods, m); failed subsets take no part."""
-        theta = solution.theta.reshape(self.b.shape)
-        groups = by_method(theta)
+        groups = by_method(theta.reshape(self.b.shape))
         with np.errstate(invalid="ignore"):
             failed = [~np.isfinite(group).all(axis=2) for group in groups]
         means = [_mean_of_good(group, bad) for group, bad in zip(groups, failed, strict=True)]
@@ -116,7 +127,7 @@ def paper_estimates(
         "truncated": _per_method(np.mean, solution.truncated.reshape(shape)),
         "failed": _per_method(np.sum, solution.failed.reshape(shape)),
     }
-    values = systems.predictions(solution, BASIS(points))
+    values = systems.predictions(solution.theta, BASIS(points))
     return values.reshape(-1, len(points)), {name: fact.ravel() for name, fact in facts.items()}
 
 
@@ -177,11 +188,9 @@ class RelativeRidge(Solver):
         return LU().solve(A + self.alpha * size * np.eye(A.shape[-1]), b, symmetric=symmetric)
 
 
-def inverses() -> dict[str, Solver]:
-    """Return the inverses that are compared, by label; rcond = 0 is the plain inverse."""
-    truncated: dict[str, Solver] = {f"rcond={rcond:g}": PseudoInverse(rcond) for rcond in RCONDS}
-    penalised: dict[str, Solver] = {f"alpha={alpha:g}": RelativeRidge(alpha) for alpha in RIDGES}
-    return {"published": PseudoInverse(), **truncated, **penalised}
+# What is compared, by label; rcond = 0 is the plain inverse.
+TRUNCATED = {"published": PseudoInverse().rcond, **{f"rcond={rcond:g}": rcond for rcond in RCONDS}}
+PENALISED = {f"alpha={alpha:g}": RelativeRidge(alpha) for alpha in RIDGES}
 
 
 def run_ablation_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
@@ -189,15 +198,15 @@ def run_ablation_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[
     beta = 0.1 if cell["setting"] == "beta=0.1" else 1.0
     process = OrnsteinUhlenbeck(discount_rate=beta)
     start = "uniform" if cell["setting"] == "uniform" else "paper"
-    solvers = inverses()
-    labels = [*solvers, BALANCED] if cell["setting"] == "paper" else list(solvers)
+    labels = [*TRUNCATED, *PENALISED, *([BALANCED] if cell["setting"] == "paper" else [])]
     predictions = np.empty((len(labels), len(ALGORITHMS), len(METHODS), repetitions, len(GRID)))
     for repetition in range(repetitions):
         rng = cell_stream(settings.seed, cell.key, repetition)
         data = process.sample(cell["n"], 2, start=start, rng=rng)
         systems = draw_systems(data, cell["B"], cell["k"], process, rng)
-        for i, solver in enumerate(solvers.values()):
-            predictions[i, :, :, repetition] = systems.predictions(systems.solve(solver), FEATURES)
+        penalised = (systems.solve(solver).theta for solver in PENALISED.values())
+        for i, theta in enumerate(chain(systems.truncations(TRUNCATED.values()), penalised)):
+            predictions[i, :, :, repetition] = systems.predictions(theta, FEATURES)
         if BALANCED in labels:
             predictions[-1, :, :, repetition] = _balanced(systems)
     truth = process.value(GRID)

@@ -182,8 +182,10 @@ def _fit_from(
     """Do steps 1 to 3 for the subsets from number `start` on."""
     plan, n_redrawn = drawn, 0
     if problem.per_subset:
-        plan, n_redrawn = redraw_constant(problem.points, drawn)
-    indices = plan.indices(start)
+        plan, indices, n_redrawn = redraw_constant(problem.points, drawn)
+        indices = indices[start:]
+    else:
+        indices = plan.indices(start)
     ready = problem.with_gram_if_cheaper(indices.shape)
     step = max(1, _VALUES_PER_TASK // indices.shape[1] ** 2)
     tasks = [indices[first : first + step] for first in range(0, len(indices), step)]

@@ -20,6 +20,8 @@ PRECOMPUTED = "precomputed"
 KERNELS = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), PRECOMPUTED)
 # Kernels of differences, in which every column may have a width of its own.
 KERNELS_WITH_WIDTHS = ("rbf", "laplacian")
+# Rows of a symmetric matrix that are evaluated at a time, from the diagonal on.
+_PANEL_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,30 @@ class Kernel:
             distance = cdist(left * widths, right * widths, "cityblock")
             return np.exp(np.negative(distance, out=distance), out=distance)
         return np.asarray(pairwise_kernels(left, right, metric=self.name, **self._pairwise_arguments()))
+
+    def upper(self, points: FloatArray) -> FloatArray:
+        """Evaluate every pair of a stack's points once: what lies on and above the diagonal is right.
+
+        Parameters
+        ----------
+        points : ndarray of shape (b, k, p)
+
+        Returns
+        -------
+        ndarray of shape (b, k, k)
+            Below the diagonal it may be 0.
+        """
+        k = points.shape[-2]
+        if self.name != "rbf" or k <= _PANEL_ROWS:
+            return self(points, points)
+        scale = np.sqrt(2.0 * np.asarray(self.gamma))
+        left, right = (_with_norms(points, scale, first=first) for first in (True, False))
+        values = np.zeros((*points.shape[:-1], k))
+        for start in range(0, k, _PANEL_ROWS):
+            panel = values[..., start : start + _PANEL_ROWS, start:]
+            rows, columns = left[..., start : start + _PANEL_ROWS, :], right[..., start:, :]
+            np.exp(np.matmul(rows, columns.swapaxes(-1, -2), out=panel), out=panel)
+        return values
 
     def cost(self, n_features: int) -> float:
         """Return a rough price of one value in nanoseconds, to weigh evaluating against looking up."""

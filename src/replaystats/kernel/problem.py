@@ -168,7 +168,10 @@ class KernelProblem:
         return K, y * root, root
 
     def _systems(self, indices: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, Scaling | None]:
-        """Return y (b, k, n_outputs), K (b, k, k), the intercepts (b, n_outputs) and the subsets' units."""
+        """Return y (b, k, n_outputs), K (b, k, k), the intercepts (b, n_outputs) and the subsets' units.
+
+        Of K, the part on and above the diagonal.
+        """
         y = self.y[indices]
         intercept: FloatArray = np.broadcast_to(self.shared_intercept, (len(y), y.shape[2]))
         if self.gram is not None:
@@ -176,11 +179,11 @@ class KernelProblem:
             return y, self.gram.ravel().take(cells), intercept, None
         points = self.points[indices]  # (b, k, p)
         if not self.per_subset:
-            return y, self.kernel(points, points), intercept, None
+            return y, self.kernel.upper(points), intercept, None
         scaling = Scaling.of(points)
         points = scaling(points)
         intercept = self._subset_means(y, indices)
-        return y - intercept[:, None, :], self.kernel(points, points), intercept, scaling
+        return y - intercept[:, None, :], self.kernel.upper(points), intercept, scaling
 
     def _subset_means(self, y: FloatArray, indices: IntArray) -> FloatArray:
         """Return the (weighted) mean of y (b, k, n_outputs) on every subset."""
@@ -193,7 +196,7 @@ class KernelProblem:
 
 
 def _solve(K: FloatArray, y: FloatArray, alpha: float) -> tuple[FloatArray, BoolArray]:
-    """Solve (K + alpha I) c = y for a stack, destroying K.
+    """Solve (K + alpha I) c = y for a stack, destroying K; what is below its diagonal is not read.
 
     A loop over LAPACK beats NumPy's stacked solve at every size measured (half the flops by symmetry) and
     says of each subset whether it failed.

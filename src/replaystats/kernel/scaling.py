@@ -15,6 +15,10 @@ STANDARDIZE = ("subset", "global")
 # A column that is constant on nearly every subset would be drawn again for ever.
 MAX_ATTEMPTS = 100
 _BLOCK_VALUES = 2**22
+# Nearly every column varies already on so many rows of a subset.
+_FIRST_ROWS = 8
+# A column whose standard deviation is at least this share of its mean is not constant.
+_CONSTANT_SCALE = 1e-7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,8 +38,9 @@ class Scaling:
         deviation = points - centre
         squares = np.einsum("...ij,...ij->...j", deviation, deviation)[..., None, :]
         scale = np.sqrt(squares / max(1, points.shape[-2] - 1))
-        constant = points.max(axis=-2, keepdims=True) == points.min(axis=-2, keepdims=True)
-        scale[constant] = 1.0
+        # Rounding of the mean leaves a constant column a scale above 0; whoever is that near is looked at.
+        if not (scale > _CONSTANT_SCALE * np.abs(centre)).all():
+            scale[points.max(axis=-2, keepdims=True) == points.min(axis=-2, keepdims=True)] = 1.0
         return cls(centre, scale)
 
     @classmethod
@@ -59,7 +64,7 @@ class Scaling:
         return Scaling(self.centre[subsets], self.scale[subsets])
 
 
-def redraw_constant(X: FloatArray, plan: ResamplingPlan) -> tuple[ResamplingPlan, int]:
+def redraw_constant(X: FloatArray, plan: ResamplingPlan) -> tuple[ResamplingPlan, IntArray, int]:
     """Draw every subset again on which a column of X is constant, as KRLS's users do.
 
     Subset b is replaced by subset b of ``plan.alternative(1)``, then of ``alternative(2)``, and so on, so
@@ -74,13 +79,15 @@ def redraw_constant(X: FloatArray, plan: ResamplingPlan) -> tuple[ResamplingPlan
     -------
     plan : ResamplingPlan
         The plan itself, or one that lists the subsets after the change.
+    indices : ndarray of int, shape (B, k)
+        Its subsets, which have been drawn here anyway.
     n_redrawn : int
         How many draws were thrown away.
     """
     indices = plan.indices()
     constant = np.flatnonzero(_is_constant(X, indices).any(axis=1))
     if constant.size == 0:
-        return plan, 0
+        return plan, indices, 0
     _check_can_redraw(X, plan, indices, constant.size)
     indices, n_redrawn = indices.copy(), 0
     for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -88,7 +95,7 @@ def redraw_constant(X: FloatArray, plan: ResamplingPlan) -> tuple[ResamplingPlan
         indices[constant] = plan.alternative(attempt).indices()[constant]
         constant = constant[_is_constant(X, indices[constant]).any(axis=1)]
         if constant.size == 0:
-            return _listed(plan, indices), n_redrawn
+            return _listed(plan, indices), indices, n_redrawn
     raise ValueError(
         must_be(
             "X",
@@ -116,9 +123,16 @@ def _check_can_redraw(X: FloatArray, plan: ResamplingPlan, indices: IntArray, n_
 
 def _is_constant(X: FloatArray, indices: IntArray) -> BoolArray:
     """Say which columns are constant on which subsets, shape (B, p)."""
-    step = max(1, _BLOCK_VALUES // (indices.shape[1] * X.shape[1]))
-    blocks = (X[indices[start : start + step]] for start in range(0, len(indices), step))
-    return np.concatenate([block.max(axis=1) == block.min(axis=1) for block in blocks])
+    few = X[indices[:, :_FIRST_ROWS]]
+    constant: BoolArray = (few == few[:, :1]).all(axis=1)
+    step = max(1, _BLOCK_VALUES // indices.shape[1])
+    for column in np.flatnonzero(constant.any(axis=0)):
+        doubtful = np.flatnonzero(constant[:, column])
+        for start in range(0, len(doubtful), step):
+            subsets = doubtful[start : start + step]
+            values = X[indices[subsets], column]
+            constant[subsets, column] = (values == values[:, :1]).all(axis=1)
+    return constant
 
 
 def _listed(plan: ResamplingPlan, indices: IntArray) -> ResamplingPlan:

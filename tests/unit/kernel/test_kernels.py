@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import pairwise_kernels
@@ -26,6 +27,17 @@ def test_stacks_equal_scikit_learn(name, gamma, rng):
     for values, a, b in zip(kernel(left, right), left, right, strict=True):
         expected = pairwise_kernels(a, b, metric=name, filter_params=True, **arguments)
         assert_allclose(values, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("k", [1, 64, 65, 150])
+@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+def test_the_upper_triangle_of_a_symmetric_matrix(name, k, rng):
+    """Evaluated in panels from the diagonal on; what is below is never read, so it may be anything finite."""
+    points = rng.normal(size=(2, k, 3))
+    kernel = make_kernel(name, n_features=3, gamma=[0.2, 0.5, 1.1])
+    found, expected = kernel.upper(points), kernel(points, points)
+    assert_allclose(np.triu(found), np.triu(expected), rtol=1e-12)
+    assert np.isfinite(found).all()
 
 
 def test_a_function_of_two_rows_with_parameters(rng):

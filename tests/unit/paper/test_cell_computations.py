@@ -11,10 +11,13 @@ from numpy.testing import assert_allclose
 
 import replaystats as rs
 from oracles import kernel_ridge, moment_ratio
+from replaystats import make_plan
+from replaystats.basis import RandomFourier
+from replaystats.simulate import two_bumps
 from replaystats_paper import Cell, Settings, cost, kernel, policy, theory, timing
 from replaystats_paper.cells import cell_stream
 from replaystats_paper.measures import METHODS, differences, five_numbers, median_of, summarise
-from replaystats_paper.policy import inverses
+from replaystats_paper.policy import PENALISED, TRUNCATED, Systems
 from replaystats_paper.studies import paper_study, run_paper_cell
 from replaystats_paper.study.run import compute_cell
 
@@ -200,15 +203,44 @@ def test_summaries_against_loops(rng):
     assert np.isnan(five_numbers([])["median"])
 
 
-def test_the_plain_inverse_is_the_limit_of_small_thresholds(rng):
+def test_all_thresholds_share_one_decomposition_and_the_smallest_is_the_plain_inverse(rng):
+    A, b = rng.normal(size=(3, 5, 4, 4)), rng.normal(size=(3, 5, 4))
+    A[..., 3] = A[..., 2] + 1e-3 * rng.normal(size=(3, 5, 4))  # something for the larger thresholds to cut
+    systems = Systems(A, b, [], [])
+    for rcond, theta in zip(TRUNCATED.values(), systems.truncations(TRUNCATED.values()), strict=True):
+        assert_allclose(theta, (np.linalg.pinv(A, rcond=rcond) @ b[..., None])[..., 0], rtol=1e-7)
+    (plain,) = systems.truncations([TRUNCATED["rcond=0"]])
+    assert_allclose(plain, np.linalg.solve(A, b[..., None])[..., 0], rtol=1e-7)
+    nothing = Systems(np.zeros((1, 1, 2, 2)), np.ones((1, 1, 2)), [], [])
+    assert np.isnan(next(nothing.truncations([0.1]))).all()
+
+
+def test_a_relative_penalty_is_that_share_of_the_matrix_norm(rng):
     A, b = rng.normal(size=(5, 4, 4)), rng.normal(size=(5, 4))
-    solvers = inverses()
-    expected = np.linalg.solve(A, b[..., None])[..., 0]
-    assert_allclose(solvers["rcond=0"].solve(A, b).theta, expected, rtol=1e-9)
-    ridge = solvers["alpha=0.01"].solve(A, b).theta
+    ridge = PENALISED["alpha=0.01"].solve(A, b).theta
     for i in range(5):
         penalised = A[i] + 0.01 * np.linalg.norm(A[i]) * np.eye(4)
         assert_allclose(ridge[i], np.linalg.solve(penalised, b[i]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [30, 300])
+def test_few_rows_in_many_features_give_the_answer_of_ridge_in_the_features(n, rng):
+    """k = q at the claimed sizes, and k > q at those of Example 1, against one solve per subset."""
+    X, y = two_bumps(n, rng=0)
+    for method in ("claimed", "example1"):
+        q = cost.sizes(method, n)["q"]
+        basis = RandomFourier(q + q % 2, gamma=cost.GAMMA).fit(X, rng=np.random.default_rng(1))
+        plan = make_plan(n, subsample_size=cost.sizes(method, n)["k"], n_resamples=7, rng=2)
+        features, points = basis(X), rng.random((9, 2))
+        thetas = [
+            np.linalg.solve(
+                features[rows].T @ features[rows] + kernel.penalty(n) * np.eye(basis.n_basis),
+                features[rows].T @ y[rows],
+            )
+            for rows in plan.indices()
+        ]
+        found = cost._fit_features(X, y, basis, plan)(points)
+        assert_allclose(found, basis(points) @ np.mean(thetas, axis=0), rtol=1e-7)
 
 
 def test_at_the_rate_of_theorem_2_the_variance_ratio_explodes_and_at_that_of_theorem_1_it_does_not():
