@@ -13,8 +13,8 @@ from .._core.random import stream
 from .._core.typing import FloatArray
 from ..kernel.kernels import Kernel
 from ..kernel.landmarks import Landmarks, choose_landmarks
-from ..kernel.local import column_widths, fit_local
-from ..kernel.local_influence import leave_one_out
+from ..kernel.local import column_widths, grow_trees
+from ..kernel.local_influence import leave_one_out_residuals
 from ..kernel.partition_trees import PartitionTree
 from ..kernel.problem import KernelProblem
 from ..plans import make_plan
@@ -160,9 +160,8 @@ def choose_leaves(problem: KernelProblem, *, seed: int, n_jobs: int | None = Non
     for number in rng.permutation(len(around))[:PILOT_NEIGHBOURHOODS]:
         part = problem.rows(around[number])
         for candidate, (size, trees) in enumerate(LEAVES):
-            trees = 1 if size == large else trees
-            fit = fit_local(part, leaf_size=size, n_trees=trees, seed=seed, n_jobs=n_jobs)
-            residuals = part.y + part.shared_intercept - leave_one_out(fit)
+            cut = grow_trees(part, size, seed, range(1 if size == large else trees))
+            residuals = leave_one_out_residuals(part, cut, n_jobs=n_jobs)
             errors[candidate] += float((residuals**2).sum())
     better = LEAVES[int(np.argmin(errors))]
     gain = 1 - np.sqrt(errors.min() / max(errors.max(), np.finfo(np.float64).tiny))

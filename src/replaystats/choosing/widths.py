@@ -237,8 +237,8 @@ def negative_log_likelihood(
     a = inverse @ y  # (m, n_outputs)
     square = float(np.einsum("io,io->", y, a))  # y^T C^-1 y, over outputs
     value = 0.5 * n_outputs * (m * np.log(square) + log_det)
-    G = 0.5 * n_outputs * (inverse - (m / square) * (a @ a.T))
-    return float(value), _slope(log_parameters, S, K, G)
+    inverse -= ((m / square) * a) @ a.T  # twice df / dC, for one output
+    return float(value), 0.5 * n_outputs * _slope(log_parameters, S, K, inverse)
 
 
 def leave_one_out_error(log_parameters: FloatArray, X: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
@@ -260,9 +260,10 @@ def leave_one_out_error(log_parameters: FloatArray, X: FloatArray, y: FloatArray
     residuals = c / d
     square = float((residuals**2).sum())
     by_c = m * residuals / square / d
-    by_d = -(by_c * residuals).sum(axis=1)
-    M = c @ (inverse @ by_c).T
-    G = -(0.5 * (M + M.T) + (inverse * by_d) @ inverse)
+    by_d = (by_c * residuals).sum(axis=1)  # minus the derivative, so that it has a root
+    half = inverse * np.sqrt(by_d)[:, None]
+    G = half.T @ half
+    G -= c @ (inverse @ by_c).T
     return 0.5 * m * float(np.log(square)), _slope(log_parameters, S, K, G)
 
 
@@ -278,19 +279,27 @@ def _inverse(
     if info != 0:
         return None
     log_det = 2 * float(np.log(np.diag(lower)).sum())
-    return S, K, _symmetric(dpotri(lower, lower=1)[0]), log_det
+    return S, K, _mirrored(dpotri(lower, lower=1, overwrite_c=1)[0]), log_det
 
 
 def _slope(log_parameters: FloatArray, S: FloatArray, K: FloatArray, G: FloatArray) -> FloatArray:
-    """Return the derivatives in log gamma and log alpha from G = df / dC, destroying G."""
+    """Return the derivatives in log gamma and log alpha from G = df / dC, destroying G.
+
+    G need not be symmetric: it only ever meets symmetric matrices.
+    """
     by_alpha = np.exp(log_parameters[-1]) * np.trace(G)
     G *= K
-    # sum_il G_il (s_ij - s_lj)^2 = 2 sum_i s_ij^2 G_i. - 2 s_j^T G s_j
-    by_gamma = -2 * np.einsum("ij,ij->j", S, S * G.sum(axis=1)[:, None] - G @ S)
+    # sum_il G_il (s_ij - s_lj)^2 = sum_i s_ij^2 (G_i. + G_.i) - 2 s_j^T G s_j
+    both = 0.5 * (G.sum(axis=0) + G.sum(axis=1))
+    by_gamma = -2 * np.einsum("ij,ij->j", S, S * both[:, None] - G @ S)
     return np.append(by_gamma, by_alpha)
 
 
-def _symmetric(lower: FloatArray) -> FloatArray:
-    """Return the symmetric matrix whose lower triangle is given (the upper one may hold anything)."""
-    lower = np.tril(lower)
-    return lower + np.tril(lower, -1).T
+def _mirrored(lower: FloatArray, step: int = 64) -> FloatArray:
+    """Write the lower triangle over the upper one (which may hold anything), in blocks for the cache."""
+    for first in range(0, len(lower), step):
+        here, right = slice(first, first + step), slice(first + step, None)
+        block = np.tril(lower[here, here])
+        lower[here, here] = block + np.tril(block, -1).T
+        lower[here, right] = lower[right, here].T
+    return lower

@@ -171,8 +171,7 @@ def fit_local(
 def _grow(
     problem: KernelProblem, leaf_size: int, seed: int, numbers: range, n_jobs: int | None
 ) -> LocalKernelRidge:
-    widened = problem.points * column_widths(problem)
-    trees = [PartitionTree.grow(widened, leaf_size, stream(seed, number)) for number in numbers]
+    trees = grow_trees(problem, leaf_size, seed, numbers)
     leaves = [rows for tree in trees for rows in tree.leaves]
     fits = make_executor(n_jobs).map(lambda rows: problem.fit(rows[None]), leaves)
     duals = iter([fit.dual[0] for fit in fits])
@@ -185,6 +184,12 @@ def _grow(
         seed=seed,
         n_jobs=n_jobs,
     )
+
+
+def grow_trees(problem: KernelProblem, leaf_size: int, seed: int, numbers: range) -> list[PartitionTree]:
+    """Cut the points, in the kernel's units; tree t is drawn from (seed, t) alone."""
+    widened = problem.points * column_widths(problem)
+    return [PartitionTree.grow(widened, leaf_size, stream(seed, number)) for number in numbers]
 
 
 def column_widths(problem: KernelProblem) -> FloatArray:

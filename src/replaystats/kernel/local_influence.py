@@ -24,6 +24,7 @@ from ..engine.executors import make_executor
 from .device_influence import device_jackknife_variance, device_leave_one_out
 from .device_leaves import DeviceLeaves
 from .local import LocalKernelRidge
+from .partition_trees import PartitionTree
 from .problem import KernelProblem
 
 
@@ -42,11 +43,19 @@ def leave_one_out(model: LocalKernelRidge | DeviceLeaves) -> FloatArray:
     if isinstance(model, DeviceLeaves):
         return device_leave_one_out(model)
     problem = model.problem
-    leaves = [rows for tree in model.trees for rows in tree.leaves]
+    residuals = leave_one_out_residuals(problem, model.trees, n_jobs=model.n_jobs)
+    return problem.y + problem.shared_intercept - residuals
+
+
+def leave_one_out_residuals(
+    problem: KernelProblem, trees: list[PartitionTree], *, n_jobs: int | None = None
+) -> FloatArray:
+    """Return y less the prediction by the leaves without the row, averaged over trees: no fit is needed."""
     total = np.zeros_like(problem.y)
-    for rows, residuals in zip(leaves, leaf_residuals(model), strict=True):
-        total[rows] += problem.y[rows] - residuals
-    return np.asarray(total / len(model.trees) + problem.shared_intercept)
+    leaves = [rows for tree in trees for rows in tree.leaves]
+    for rows, residuals in zip(leaves, _leaf_residuals(problem, trees, n_jobs), strict=True):
+        total[rows] += residuals
+    return np.asarray(total / len(trees))
 
 
 def jackknife_variance(model: LocalKernelRidge | DeviceLeaves, X: FloatArray) -> FloatArray:
@@ -58,7 +67,7 @@ def jackknife_variance(model: LocalKernelRidge | DeviceLeaves, X: FloatArray) ->
     if isinstance(model, DeviceLeaves):
         return device_jackknife_variance(model, X)
     step = max(1, memory_budget() // (64 * len(model.trees) * model.leaf_size))
-    residuals = leaf_residuals(model)
+    residuals = _leaf_residuals(model.problem, model.trees, model.n_jobs)
     parts = [_variance(model, X[first : first + step], residuals) for first in range(0, len(X), step)]
     return np.concatenate(parts) if parts else np.empty((0, model.problem.y.shape[1]))
 
@@ -84,7 +93,8 @@ class LocalChanges:
     def _at(self, points: slice) -> list[sparse.csr_array]:
         """Return the changes at some points; many are computed at once, so that leaves are factored once."""
         if self._residuals is None:
-            self._residuals = leaf_residuals(self.model)
+            model = self.model
+            self._residuals = _leaf_residuals(model.problem, model.trees, model.n_jobs)
         numbers = len(self.model.trees) * self.model.leaf_size  # changed rows of a point
         size = max(points.stop - points.start, memory_budget() // (64 * numbers))
         if self._chunk is None or not self._chunk[0] <= points.start <= points.stop <= self._chunk[0] + size:
@@ -94,10 +104,12 @@ class LocalChanges:
         return [change[points.start - first : points.stop - first] for change in changes]
 
 
-def leaf_residuals(model: LocalKernelRidge) -> list[FloatArray]:
+def _leaf_residuals(
+    problem: KernelProblem, trees: list[PartitionTree], n_jobs: int | None
+) -> list[FloatArray]:
     """Return the leave-one-out residuals (k, n_outputs) of every leaf of every tree, tree after tree."""
-    leaves = [rows for tree in model.trees for rows in tree.leaves]
-    return make_executor(model.n_jobs).map(lambda rows: _residuals(model.problem, rows), leaves)
+    leaves = [rows for tree in trees for rows in tree.leaves]
+    return make_executor(n_jobs).map(lambda rows: _residuals(problem, rows), leaves)
 
 
 def changes_without_rows(
@@ -146,9 +158,13 @@ def _arrivals(model: LocalKernelRidge, points: FloatArray) -> Iterator[tuple[int
 
 def _system(problem: KernelProblem, rows: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return sqrt(w) K sqrt(w) + alpha I of a leaf, and sqrt(w) as a column."""
-    K = problem.kernel(problem.points[rows], problem.points[rows])
+    C = problem.kernel(problem.points[rows], problem.points[rows])
     root = np.ones((len(rows), 1)) if problem.root_weight is None else problem.root_weight[rows, None]
-    return root * K * root.T + problem.alpha * np.eye(len(rows)), root
+    if problem.root_weight is not None:
+        C *= root
+        C *= root.T
+    C.ravel()[:: len(C) + 1] += problem.alpha
+    return C, root
 
 
 def _residuals(problem: KernelProblem, rows: IntArray) -> FloatArray:
@@ -159,11 +175,11 @@ def _residuals(problem: KernelProblem, rows: IntArray) -> FloatArray:
     C, root = _system(problem, rows)
     y = problem.y[rows]
     try:
-        lower = cho_factor(C, lower=True)[0]
+        factor = cho_factor(C.T, lower=True, overwrite_a=True)  # in LAPACK's order: nothing is copied
     except np.linalg.LinAlgError:
         return y
-    dual = root * cho_solve((lower, True), root * y)
-    inverse = np.diag(dpotri(lower, lower=1)[0])[:, None]
+    dual = root * cho_solve(factor, root * y)
+    inverse = np.diag(dpotri(factor[0], lower=1, overwrite_c=1)[0])[:, None]
     used = root[:, 0] > 0
     residuals = np.empty_like(y)
     residuals[used] = dual[used] / inverse[used] / root[used] ** 2
@@ -176,7 +192,7 @@ def _weights(problem: KernelProblem, rows: IntArray, points: FloatArray) -> Floa
     """Return the weight of every row of a leaf in the prediction at points (r, p), shape (k, r)."""
     C, root = _system(problem, rows)
     try:
-        factor = cho_factor(C, lower=True)
+        factor = cho_factor(C.T, lower=True, overwrite_a=True)
     except np.linalg.LinAlgError:
         return np.zeros((len(rows), len(points)))
     solved = cho_solve(factor, root * problem.kernel(problem.points[rows], points))
