@@ -2,23 +2,30 @@
 
     OMP_NUM_THREADS=1 python benchmarks/battery.py --repetitions 200              # resumes where it stopped
     OMP_NUM_THREADS=1 python benchmarks/battery.py --only iv --repetitions 50 --fresh
-    OMP_NUM_THREADS=1 python benchmarks/battery.py --seed 2026 --repetitions 150 --current
+    OMP_NUM_THREADS=1 python benchmarks/battery.py --seed 2026 --repetitions 600 --most 2000 --current
 
 The last measures again every setting that other sources than the present ones have measured, and can be
-stopped and started: each cell keeps a checksum of the sources it was measured with.
+stopped and started: each cell keeps a checksum of the sources it was measured with. Settings that have
+`--repetitions` data sets in less than `--seconds-per-cell` get more, up to `--most`. On a second core, start
+the same line with `--backwards` beside it: both write to one file under a lock, look there before every
+setting, and meet in the middle.
 
 Results go to benchmarks/results/battery.json after every setting. Data set r of a setting has a seed of its
 own. A row counts as withheld where its interval is not finite; coverage is over all data sets, where a row
-without any bound (the whole line) covers. `width_over_oracle` is the median width of
-finite rows over 2 t(.975, n - 1) times the (interquartile) standard deviation of the estimates.
+without any bound (the whole line) covers. The oracle knows where 95 % of the estimates lie: its width is the
+distance of their 2.5 % and 97.5 % quantiles, times t(.975, n - 1) over the normal quantile.
+`width_over_oracle` is the median width of finite rows over that (the median of the rows), and
+`width_se` its standard error, by a bootstrap of the data sets.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import fcntl
 import itertools
 import json
+import os
 import sys
 import time
 import warnings
@@ -491,41 +498,53 @@ def without_docstrings(file):
     return tree
 
 
-def measure(name, setting, repetitions, first_seed):
+def measure(name, setting, repetitions, first_seed, *, most=0, seconds=0.0):
+    """Return a cell from `repetitions` data sets, or up to `most` while they take less than `seconds`."""
     seed = zlib.crc32(name.split(" plug-in")[0].encode())
-    covered, withheld, widths, points = [], [], [], []
     truth = setting.truth() if callable(setting.truth) else setting.truth
-    for number in range(repetitions):
-        low, high, point = setting.run(np.random.default_rng([first_seed, seed, number]))
-        low, high = np.atleast_1d(low), np.atleast_1d(high)
-        finite = np.isfinite(low) & np.isfinite(high)
-        inside = (low <= truth) & (truth <= high)
-        covered.append(np.where(np.isnan(low), np.nan, inside))
-        withheld.append(~finite)
-        widths.append(np.where(finite, high - low, np.nan))
-        points.append(point)
-    covered, widths, points = np.array(covered, dtype=float), np.array(widths), np.array(points)
+    sets, clock = [], time.process_time()
+    while len(sets) < repetitions or (len(sets) < most and time.process_time() - clock < seconds):
+        found = setting.run(np.random.default_rng([first_seed, seed, len(sets)]))
+        sets.append([np.atleast_1d(part) for part in found])
+    low, high, points = (np.array(part, dtype=float) for part in zip(*sets, strict=True))
+    finite = np.isfinite(low) & np.isfinite(high)
+    covered = np.where(np.isnan(low), np.nan, (low <= truth) & (truth <= high))
+    widths = np.where(finite, high - low, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         per_set = np.nanmean(covered, axis=1)
-        spread = np.subtract(*np.nanpercentile(points, [75, 25], axis=0)) / 1.349
-        oracle_width = 2 * stats.t.ppf(0.975, max(1, setting.n - 1)) * spread
-        ratio = float(np.nanmedian(np.nanmedian(widths, axis=0) / oracle_width))
+        width, error = over_oracle(widths, points, setting.n)
     given = per_set[np.isfinite(per_set)]
     return {
         "coverage": float(given.mean()) if given.size else None,
         "se": float(given.std(ddof=1) / np.sqrt(given.size)) if given.size > 1 else None,
         "worst_row": float(np.nanmin(np.nanmean(covered, axis=0))) if given.size else None,
-        "withheld": float(np.mean(withheld)),
-        "width": float(np.nanmedian(widths)) if np.isfinite(widths).any() else None,
-        "width_over_oracle": ratio if np.isfinite(ratio) else None,
+        "withheld": float(np.mean(~finite)),
+        "width": float(np.nanmedian(widths)) if finite.any() else None,
+        "width_over_oracle": width if np.isfinite(width) else None,
+        "width_se": error if np.isfinite(error) else None,
         "n": setting.n,
         "q": setting.q,
         "estimable": setting.estimable,
-        "repetitions": repetitions,
+        "repetitions": len(sets),
         "seed": first_seed,
         "sources": sources(),
     }
+
+
+def over_oracle(widths, points, n, n_bootstrap=100):
+    """Return the width over that of an oracle, and the standard error of this ratio.
+
+    Both are quantiles over the same data sets (R, m): one bootstrap of the data sets has them together.
+    """
+    chosen = np.random.default_rng(0).integers(len(points), size=(n_bootstrap, len(points)))
+    student = stats.t.ppf(0.975, max(1, n - 1)) / stats.norm.ppf(0.975)
+
+    def ratio(sets):
+        apart = np.subtract(*np.nanpercentile(points[sets], [97.5, 2.5], axis=0))
+        return float(np.nanmedian(np.nanmedian(widths[sets], axis=0) / (student * apart)))
+
+    return ratio(np.arange(len(points))), float(np.std([ratio(sets) for sets in chosen], ddof=1))
 
 
 def summary(results):
@@ -535,16 +554,14 @@ def summary(results):
     inside = [n for n, c in given.items() if 0.93 <= c["coverage"] <= 0.97]
     outside = [n for n, c in given.items() if not 0.93 - 2 * c["se"] <= c["coverage"] <= 0.97 + 2 * c["se"]]
     mute = [n for n, c in results.items() if c["estimable"] and c["withheld"] >= 0.05]
-    rich = {
-        n: c["width_over_oracle"]
-        for n, c in given.items()
-        if c["n"] >= 20 * c["q"] and c["width_over_oracle"]
-    }
-    wide = [n for n, ratio in rich.items() if ratio > 1.1]
-    # The oracle's standard deviation is an interquartile range, known to 1.17 / sqrt(repetitions) of itself.
-    clearly = [n for n in wide if rich[n] > 1.1 * (1 + 2 * 1.17 / np.sqrt(given[n]["repetitions"]))]
+    rich = {n: c for n, c in given.items() if c["n"] >= 20 * c["q"] and c["width_over_oracle"]}
+    wide = [n for n, c in rich.items() if c["width_over_oracle"] > 1.1]
+    # An earlier file has no standard errors of its widths.
+    clearly = [n for n in wide if rich[n]["width_over_oracle"] - 2 * (rich[n].get("width_se") or 0.0) > 1.1]
     return {
         "settings": len(results),
+        "data sets a setting": [min(c["repetitions"] for c in results.values()),
+                                max(c["repetitions"] for c in results.values())],
         "below .90 by more than 2 s.e.": low,
         "share in .93-.97": len(inside) / max(1, len(given)),
         "outside .93-.97 by more than 2 s.e.": outside,
@@ -552,40 +569,67 @@ def summary(results):
         "n/q >= 20 and wider than 1.1 times the oracle": wide,
         "the same by more than 2 s.e.": clearly,
         "n/q >= 20": len(rich),
-    }
+    }  # fmt: skip
+
+
+def read(path):
+    return json.loads(path.read_text())["cells"] if path.exists() else {}
+
+
+def write(path, name, cell):
+    """Add a cell to the file; a second process may be doing so, too."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        done = read(path) | {name: cell}
+        done = {known: done[known] for known in [*REGISTRY, *done] if known in done}
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps({"summary": summary(done), "cells": done}, indent=1) + "\n")
+        fresh.replace(path)
+    finally:
+        os.close(folder)  # and with it the lock
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=200)
+    parser.add_argument("--most", type=int, default=0, help="data sets of settings that cost little")
+    parser.add_argument("--seconds-per-cell", type=float, default=10.0, help="what --most may take")
     parser.add_argument("--seed", type=int, default=1, help="of all data sets; rules were made with others")
     parser.add_argument("--only", default="", help="names that contain one of these, separated by commas")
     parser.add_argument("--fresh", action="store_true", help="measure again what is there already")
     parser.add_argument("--current", action="store_true", help="measure again what other sources measured")
+    parser.add_argument("--backwards", action="store_true", help="from the last setting to the first")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument(
         "--seconds", type=float, default=float("inf"), help="start no setting after this time"
     )
     arguments = parser.parse_args()
     register()
-    done = json.loads(arguments.out.read_text())["cells"] if arguments.out.exists() else {}
+    names = [name for name in REGISTRY if any(part in name for part in arguments.only.split(","))]
     start = time.perf_counter()
-    for name, setting in REGISTRY.items():
-        known = done.get(name, {})
+    for name in reversed(names) if arguments.backwards else names:
+        known = read(arguments.out).get(name, {})
         enough = known.get("seed") == arguments.seed and known["repetitions"] >= arguments.repetitions
         enough = enough and not (arguments.current and known.get("sources") != sources())
-        wanted = any(part in name for part in arguments.only.split(","))
-        if not wanted or (enough and not arguments.fresh):
+        if enough and not arguments.fresh:
             continue
         if time.perf_counter() - start > arguments.seconds:
             break
-        clock = time.perf_counter()
+        clock = time.process_time()
         # An old seed's cell is replaced as a whole: data sets of two seeds are never mixed.
-        done[name] = cell = measure(name, setting, arguments.repetitions, arguments.seed)
+        cell = measure(
+            name,
+            REGISTRY[name],
+            arguments.repetitions,
+            arguments.seed,
+            most=arguments.most,
+            seconds=arguments.seconds_per_cell,
+        )
         shown = {key: round(value, 3) for key, value in cell.items() if isinstance(value, float)}
-        print(f"{name:45s} {shown} {time.perf_counter() - clock:.1f} s", flush=True)
-        arguments.out.write_text(json.dumps({"summary": summary(done), "cells": done}, indent=1) + "\n")
-    print(json.dumps(summary(done), indent=1))
+        print(f"{name:45s} {shown} {cell['repetitions']} {time.process_time() - clock:.1f} s", flush=True)
+        write(arguments.out, name, cell)
+    print(json.dumps(summary(read(arguments.out)), indent=1))
 
 
 if __name__ == "__main__":
