@@ -331,7 +331,7 @@ def jobs():
     for start, n in ((0.1, 500), (0.1, 5000), ("uniform", 500)):
         yield f"paper start={start} n={n}", lambda r, s=start, n=n: paper(s, n, r)
     for n in (10, 50, 200, 1000):
-        yield f"tabular {n}", lambda r, n=n: tabular(n, r if n < 1000 else max(10, r // 4))
+        yield f"tabular {n}", lambda r, n=n: tabular(n, r)
     for n in range(50, 500, 50):
         yield f"circle {n}", lambda r, n=n: circle(n, r)
     for scenario in "AB":

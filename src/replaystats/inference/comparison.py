@@ -6,7 +6,6 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import FloatArray
-from .degrees import skewed_quantiles
 from .intervals import Interval, Parts
 from .noise import noise_of
 
@@ -49,7 +48,7 @@ def paired_difference(
         rule = f"fitted on the same {len(shifts)} units"
         raise ValueError(must_be("other", rule, f"{len(other_shifts)} units", hint))
     noise = noise_of(shifts - other_shifts, sequential=sequential)
-    low, high = skewed_quantiles(confidence_level, noise.degrees, noise.skewness)
+    low, high = noise.critical_values(confidence_level)
     error = np.sqrt(noise.variance + monte_carlo)
     parts = Parts(
         centre=difference,

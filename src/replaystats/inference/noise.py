@@ -18,7 +18,7 @@ from .._core.arrays import like, to_numpy
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments, HeldMoments
-from .degrees import degrees_of_freedom, effective_sample
+from .degrees import degrees_of_freedom, effective_sample, skewed_quantiles
 from .influence import delete_one_shifts, unit_blocks
 
 # Beyond this correlation of neighbours a series says nothing about its own mean.
@@ -37,6 +37,8 @@ class Noise:
         s_Lm and s_mm: of the answer with its own matrix, and of that matrix relative to its size.
     skewness : ndarray
         Of the answer, that of the influence values over sqrt(n).
+    excess : ndarray
+        Kurtosis of the influence values beyond what their skewness implies; zero where they are two.
     effective : ndarray
         Effective number of units.
     degrees : ndarray
@@ -52,12 +54,17 @@ class Noise:
     covariance: FloatArray
     matrix_variance: FloatArray
     skewness: FloatArray
+    excess: FloatArray
     effective: FloatArray
     degrees: FloatArray
     n_units: int
     n_parameters: int = 1
     growth: FloatArray | float = 1.0
     one_sign: BoolArray | bool = False
+
+    def critical_values(self, confidence_level: float) -> tuple[FloatArray, FloatArray]:
+        """Return between which numbers of standard errors the studentised answer lies."""
+        return skewed_quantiles(confidence_level, self.degrees, self.skewness, self.excess)
 
     def with_variance(self, variance: FloatArray) -> Noise:
         """Return the noise of an average whose variance, for independent units, was found elsewhere."""
@@ -188,6 +195,7 @@ class _Sums:
             raw = np.where(square > 0, cube / square**1.5, 0.0)
             # Skewness of n normal values has the variance 6 / n: what may be that alone is shrunk away.
             skewness = raw * raw**2 / (raw**2 + 6.0 / n**2)
+            excess = np.where(square > 0, n * (tesseract / square**2 - raw**2) - 1.0, 0.0)
             # m sums to one: its deviations are relative to the question's matrix.
             total = self.matrix if with_matrix else np.ones_like(mean)
             covariance = (self.product - mean * self.matrix) / total
@@ -197,6 +205,7 @@ class _Sums:
             covariance=covariance,
             matrix_variance=n / (n - 1) * np.maximum(relative, 0.0),
             skewness=skewness,
+            excess=np.maximum(excess, 0.0),
             effective=effective,
             degrees=degrees_of_freedom(effective, n, skewness),
             n_units=n,

@@ -19,7 +19,7 @@ from .._core.validation import check_real
 from ..engine.linear import Linearisation, is_linear, linearise
 from ..moments import AnyMoments, HeldMoments, StreamedMoments
 from ..solvers import Auto, Solver
-from .degrees import bias_aware_quantile, skewed_quantiles
+from .degrees import bias_aware_quantile, skewed
 from .identification import invert_studentised
 from .intervals import ESTIMATORS_TARGET, Interval, Parts
 from .noise import Noise, question_noise
@@ -245,7 +245,7 @@ def _offsets(noise: Noise, level: float, *, symmetric: bool) -> tuple[FloatArray
     A matrix to which every unit adds cannot vanish, and a symmetric one is a Gram matrix: given it, the
     answer is as good as it is, however it came about.
     """
-    critical = skewed_quantiles(level, noise.degrees, noise.skewness)
+    critical = noise.critical_values(level)
     with np.errstate(divide="ignore", invalid="ignore"):
         common = noise.covariance**2 / (noise.variance * noise.matrix_variance)
     common = np.where(np.isfinite(common), common, 0.0) - 2.0 / noise.n_units
@@ -267,9 +267,11 @@ def _unseen(moments: HeldMoments, X: FloatArray, limits: ValueRange, setting: Se
     ratio = np.where(error > 0, bias / np.where(error > 0, error, 1.0), 0.0)
     # Of two ends far apart only one can be wrong (Imbens and Manski 2004).
     critical = bias_aware_quantile(ratio, degrees, level) - ratio
+    below = skewed(critical, ends.noise_low.skewness, ends.noise_low.excess)
+    above = skewed(-critical, ends.noise_high.skewness, ends.noise_high.excess)
     rows = _Rows(
-        low=ends.low - critical * error_low,
-        high=ends.high + critical * error_high,
+        low=ends.low - below * error_low,
+        high=ends.high - above * error_high,
         centre=(ends.low + ends.high) / 2,
         error=error,
         degrees=degrees,

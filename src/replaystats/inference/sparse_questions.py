@@ -12,7 +12,6 @@ import numpy as np
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_real
 from ..engine.sparse import SparseReplicates
-from .degrees import skewed_quantiles
 from .intervals import Interval, Parts
 from .noise import noise_of
 from .questions import Setting
@@ -69,7 +68,7 @@ def answer_sparse_questions(
     dual = system.duals(X)
     noise = noise_of(_shifts(members, dual), sequential=setting.sequential)
     noise = noise.with_variance(noise.variance + monte_carlo)
-    below, above = skewed_quantiles(level, noise.degrees, noise.skewness)
+    below, above = noise.critical_values(level)
     error = np.sqrt(noise.variance)
     missing = X[:, system.unseen] - (system.to_unseen.T @ dual).T
     missing[np.abs(missing) < NEGLIGIBLE] = 0.0

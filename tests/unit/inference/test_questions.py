@@ -65,6 +65,32 @@ def test_unseen_events_leave_no_interval_of_width_zero():
     assert high == pytest.approx(1 - 0.05 ** (1 / 50))
 
 
+@pytest.mark.parametrize("table", [True, False])  # with a state that is only ever an end, and without
+def test_rare_rewards_are_covered_for_every_probability(table):
+    """Exactly, by enumeration: every count of rewards has its interval, and its binomial probability."""
+    n, counts = 60, np.arange(31)
+
+    def interval(count):
+        rewards = (np.arange(n) < count).astype(float)[:, None]
+        states = np.tile([0, 1], (n, 1))
+        data = rs.Trajectories(states, rewards=rewards, terminated=np.ones(n, dtype=bool))
+        ones = rs.basis.FunctionBasis(lambda s: np.ones((len(s), 1)), 1)
+        basis = rs.basis.OneHot(2) if table else ones
+        model = rs.LSTD(basis, discount=0.9, n_resamples=4, random_state=0).fit(data)
+        return model.policy_value([[0.0]]).confidence_interval(value_range=(0.0, 1.0))
+
+    low, high = np.array([tuple(interval(count)) for count in counts]).T
+    assert (np.diff(low) >= 0).all()
+    assert (np.diff(high)[1:] > 0).all()
+    shares = np.arange(0.01, 0.3, 0.01)
+    covered = [
+        stats.binom.pmf(counts, n, p)[(low <= p) & (p <= high)].sum() + stats.binom.sf(30, n, p)
+        for p in shares
+    ]
+    assert np.mean(covered) == pytest.approx(0.96, abs=0.015)
+    assert np.min(covered) > 0.92
+
+
 def test_one_row_does_not_silence_another():
     rng = np.random.default_rng(0)
     states = rng.integers(3, size=(40, 6))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 import replaystats as rs
 from oracles import questions as oracle
@@ -15,6 +15,7 @@ from replaystats.inference.degrees import (
     degrees_of_freedom,
     effective_sample,
     monte_carlo_degrees,
+    skewed,
     skewed_quantiles,
 )
 from replaystats.inference.identification import invert_studentised
@@ -36,6 +37,26 @@ def test_skewed_quantiles_undo_halls_transformation():
     for critical, wanted in ((low, stats.t.ppf(0.025, 12)), (high, stats.t.ppf(0.975, 12))):
         transformed = critical + skewness * (critical**2 / 3 + 1 / 6) + skewness**2 * critical**3 / 27
         np.testing.assert_allclose(transformed, wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 10, 30])
+def test_two_values_have_the_mid_p_interval_of_a_count(count):
+    """A count of rare events, from its skewness alone, against Poisson probabilities."""
+
+    def tail(mean):  # P(X < count) + P(X = count) / 2
+        return stats.poisson.cdf(count, mean) - stats.poisson.pmf(count, mean) / 2
+
+    low, high = (
+        count - skewed(np.array(t), count**-0.5, 0.0) * count**0.5 for t in stats.norm.ppf([0.975, 0.025])
+    )
+    assert high == pytest.approx(optimize.brentq(lambda m: tail(m) - 0.025, count, 9 * count), rel=0.02)
+    assert low == pytest.approx(optimize.brentq(lambda m: tail(m) - 0.975, 1e-9, count), abs=0.1)
+
+
+def test_excess_is_none_of_two_values_and_two_of_normal_ones():
+    rng = np.random.default_rng(0)
+    values = np.column_stack([rng.uniform(size=50_000) < 0.03, rng.normal(size=50_000)])
+    np.testing.assert_allclose(noise_of(values).excess, [0.0, 2.0], atol=0.1)
 
 
 def test_degrees_of_freedom_of_equal_normal_and_lone_units():
