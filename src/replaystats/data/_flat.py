@@ -185,14 +185,26 @@ def as_actions(values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...] | None]:
     return codes.astype(np.int64), tuple(names.tolist())
 
 
-def as_probabilities(values: np.ndarray, name: str) -> FloatArray:
-    """Return probabilities of what was done, one a step: what happened cannot have had probability 0."""
-    numbers = as_numbers(values, name)
-    if numbers.min() <= 0.0 or numbers.max() > 1.0:
-        step = int(np.flatnonzero((numbers <= 0.0) | (numbers > 1.0))[0])
+def as_probabilities(values: np.ndarray, name: str, *, dense: bool = False) -> FloatArray:
+    """Return probabilities of what was done, one a step: what happened cannot have had probability 0.
+
+    Where actions are numbers they are densities, and may be large.
+    """
+    numbers, most = as_numbers(values, name), np.inf if dense else 1.0
+    if numbers.min() <= 0.0 or numbers.max() > most:
+        step = int(np.flatnonzero((numbers <= 0.0) | (numbers > most))[0])
         hint = "It is the probability (not its logarithm) with which the logged action was chosen."
-        raise ValueError(must_be(name, "in (0, 1] on every step", f"{numbers[step]:g} in step {step}", hint))
+        rule = "positive on every step" if dense else "in (0, 1] on every step"
+        raise ValueError(must_be(name, rule, f"{numbers[step]:g} in step {step}", hint))
     return numbers
+
+
+def are_numbers(actions: np.ndarray | None) -> bool:
+    """Tell whether actions lie on a continuum: all but one whole number a step."""
+    if actions is None:
+        return False
+    one = actions.ndim == 1 or actions.shape[1] == 1
+    return not (one and np.issubdtype(actions.dtype, np.integer))
 
 
 def as_dt(dt: Any, steps: FloatArray | None) -> float | FloatArray | None:

@@ -14,6 +14,7 @@ from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_int, check_integers, check_length, check_magnitude
 from ._flat import (
+    are_numbers,
     as_actions,
     as_dt,
     as_numbers,
@@ -59,8 +60,8 @@ class Trajectories:
     dt : float, or per step like `rewards`, optional
         Time between consecutive states.
     behavior_probability : array like `rewards`, optional
-        Probability, in (0, 1], with which the logged action was chosen in its state (for actions on a
-        continuum, a density is no probability and is not taken).
+        Probability, in (0, 1], with which the logged action was chosen in its state; its density, where
+        actions are numbers on a continuum.
 
     Attributes
     ----------
@@ -433,7 +434,9 @@ def _clean_fields(
         "terminated": ends[0],
         "truncated": ends[1],
         "dt": as_dt(dt, as_numbers(steps["dt"], "dt") if "dt" in steps else None),
-        probability: as_probabilities(steps[probability], probability) if probability in steps else None,
+        probability: as_probabilities(steps[probability], probability, dense=are_numbers(actions))
+        if probability in steps
+        else None,
         "action_labels": labels,
         "parent": np.arange(len(offsets) - 1),
     }

@@ -14,7 +14,7 @@ from .._core.validation import check_array, check_length
 from ..basis import Polynomial, Squashed
 from .counts import is_discrete
 from .intervals import Bounds
-from .problem import Problem, probabilities_of
+from .problem import Problem, densities_of, probabilities_of
 from .weighting import Weights
 
 # Most logged steps that a logistic regression of the action is fitted to; it has few coefficients.
@@ -53,7 +53,11 @@ def find_behavior(problem: Problem, given: ArrayLike | Callable[..., Any] | None
         raise ValueError(must_be("behavior", "the probabilities (N,) of the logged actions", got, hint))
     if callable(given):
         if problem.continuous:
-            raise TypeError(must_be("behavior", "densities (N,) of continuous actions", "a function"))
+            dense = densities_of(given, problem.data, problem.states)
+            if dense is None:
+                rule = "densities (N,) of continuous actions, or to have a method `density`"
+                raise TypeError(must_be("behavior", rule, "a function"))
+            return Behavior(_checked(dense, problem, "behavior"), "given")
         chances = probabilities_of(given, problem.states, problem.n_actions)
         return Behavior(_checked(_picked(chances, problem), problem, "behavior"), "given")
     if given is not None:
@@ -72,12 +76,13 @@ def _picked(chances: FloatArray, problem: Problem) -> FloatArray:
 def _checked(values: ArrayLike, problem: Problem, name: str) -> FloatArray:
     probability = check_array(values, name, ndim=1)
     check_length(len(probability), len(problem.states), name, "rewards")
-    bad = (probability <= 0.0) | ((probability > 1.0 + 1e-9) & (not problem.continuous))
+    dense = problem.measure == "densities"
+    bad = (probability <= 0.0) | ((probability > 1.0 + 1e-9) & (not dense))
     if bad.any():
         first = int(np.argmax(bad))
         hint = "It is the probability with which the logging policy took the action that it took."
         got = f"{probability[first]:g} at step {first}"
-        raise ValueError(must_be(name, "probabilities in (0, 1]", got, hint))
+        raise ValueError(must_be(name, "positive" if dense else "probabilities in (0, 1]", got, hint))
     return probability
 
 
@@ -121,7 +126,7 @@ class Overlap:
     never_logged : tuple of int
         Actions that the policy takes and the log never does.
     agreement : float
-        Mean probability that the policy takes the logged action.
+        Mean probability that the policy takes the logged action; NaN for continuous ones.
     unseen : float or None
         Share of the policy's discounted future that leads to actions never tried; of discrete states only.
     """
@@ -138,7 +143,7 @@ def measure_overlap(
     problem: Problem, behavior: Behavior | None, weights: Weights | None, unseen: float | None
 ) -> Overlap | None:
     """Return the overlap of policy and log; None on policy."""
-    if problem.on_policy or problem.continuous:
+    if problem.on_policy or (problem.continuous and weights is None):
         return None
     wanted = problem.following.sum(axis=0) + problem.start_chances.sum(axis=0)
     logged = np.bincount(problem.actions, minlength=problem.n_actions)
@@ -150,7 +155,7 @@ def measure_overlap(
         effective_episodes=0.0 if weights is None else weights.final,
         effective_steps=int(len(enough) if enough.all() else np.argmin(enough)),
         never_logged=tuple(np.flatnonzero((wanted > 0.0) & (logged == 0)).tolist()),
-        agreement=float(problem.chance.mean()),
+        agreement=float("nan") if problem.measure == "densities" else float(problem.chance.mean()),
         unseen=unseen,
     )
 

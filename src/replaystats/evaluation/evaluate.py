@@ -51,9 +51,10 @@ def evaluate(
         With rewards; off policy with actions too.
     policy : callable or array of shape (N,), optional
         The policy to evaluate; default the one that made the log. Takes states (N, d), returns actions (N,)
-        or probabilities (N, n_actions); for continuous actions, actions (N, a) or draws of them (N, m, a).
-        Or an array (N,): its probabilities of the logged actions. Ratios need no more, but LSTDQ, counts and
-        ratios of visits ask what it does elsewhere, and are not heard.
+        or probabilities (N, n_actions); for continuous actions, actions (N, a) or draws of them (N, m, a),
+        and a method ``density(states, actions)`` that returns (N,) allows for ratios. Or an array (N,): its
+        probabilities (densities) of the logged actions. Ratios need no more, but LSTDQ, counts and ratios of
+        visits ask what it does elsewhere, and are not heard.
     discount : float in [0, 1]
         Discount factor of one step.
     basis : Basis or "auto"
@@ -62,7 +63,7 @@ def evaluate(
     start : array-like of shape (m, d), optional
         Start states; default the first state of every episode.
     behavior : array of shape (N,) or callable, optional
-        Probability with which the logging policy took every logged action, or that policy. Default
+        Probability (density) with which the logging policy took every logged action, or that policy. Default
         ``data.behavior_probability``, else estimated: counts for discrete states, or logistic regression.
     n_actions : int, optional
         Number of discrete actions; default as many as occur.
@@ -140,6 +141,7 @@ def _conclude(heard: Hearing, began: float) -> Evaluation:
         if isinstance(model, CountModel) and not (problem.on_policy or problem.logged_only)
         else None
     )
+    unasked = problem.on_policy or problem.logged_only or problem.continuous
     influence, influence_of = _influence(heard, headline.found)
     return Evaluation(
         value=float(np.clip(headline.witness.value, problem.low, problem.high)),
@@ -161,10 +163,8 @@ def _conclude(heard: Hearing, began: float) -> Evaluation:
         n_episodes=problem.n_episodes,
         n_steps=len(problem.states),
         on_policy=problem.on_policy,
-        action_counts=None
-        if problem.on_policy or problem.logged_only
-        else np.bincount(problem.actions, minlength=problem.n_actions),
-        target_actions=None if problem.on_policy or problem.logged_only else _wanted(problem),
+        action_counts=None if unasked else np.bincount(problem.actions, minlength=problem.n_actions),
+        target_actions=None if unasked else _wanted(problem),
         seconds=perf_counter() - began,
         choices_=heard.choices,
         basis_=heard.basis,

@@ -10,7 +10,7 @@ from .behavior import never_logged
 from .counts import CountModel, returns_to_go
 from .families import OBJECTION
 from .hearing import COUNTS, FEW_EFFECTIVE, MARGINAL, RETURNS, ROBUST, WEIGHTED, Hearing
-from .intervals import Bounds, LeftOut
+from .intervals import Bounds, LeftOut, may_be_skewed, unseen_share
 from .record import Witness
 
 # A share of the policy's future that leads to what was never tried, beyond which it is said.
@@ -118,9 +118,14 @@ def _mean_return(heard: Hearing) -> Headline:
     if np.ptp(completed.values) == 0.0:
         objections.append(
             f"all {n} episodes returned the same, so that the interval knows only of what happened; what "
-            f"happens in fewer than {3 / n:.1%} of the episodes may have been missed"
+            f"happens in fewer than {unseen_share(n):.1%} of all episodes may be missing"
         )
     rests_on, slack = "episodes being independent", 0.0
+    if may_be_skewed(completed.values):
+        rests_on += (
+            f", and on the {n} logged ones showing all that matters (what happens in fewer than "
+            f"{unseen_share(n):.1%} of all episodes may be missing)"
+        )
     if heard.second_opinion is not None:
         slack = abs(heard.second_opinion - completed.mean.value)
         rests_on += f", and on one of two models for the {completed.share:.0%} of it that lies after cuts"
@@ -197,7 +202,7 @@ def _counted(heard: Hearing, model: CountModel) -> Headline:
 def _products(heard: Hearing) -> Headline:
     assert heard.robust is not None
     assert heard.behavior is not None
-    rests_on, objections = "the probabilities of the logged actions", []
+    rests_on, objections = f"the {heard.problem.measure} of the logged actions", []
     if heard.behavior.estimated:
         how = {"counted": "counts", "logistic": "a logistic regression"}[heard.behavior.source]
         rests_on += f", which were estimated by {how}"
@@ -251,7 +256,7 @@ def _bounds(heard: Hearing) -> Headline:
         f"stand in: {doubt}. The bounds take what comes later to be worth {problem.low:.4g} to "
         f"{problem.high:.4g}. Log episodes of a policy nearer to this one."
     )
-    rests_on = "the probabilities of the logged actions, and the range of the rewards, "
+    rests_on = f"the {problem.measure} of the logged actions, and the range of the rewards, "
     rests_on += f"after {heard.lasting} steps that the log tells of"
     value = float(np.clip(witness.value, *witness.interval))
     found = LeftOut(value, heard.weighted.replicates)

@@ -17,7 +17,7 @@ from .counts import CountModel, fit_counts, is_discrete, plausible_range
 from .doubly_robust import Completed, completed_returns, doubly_robust
 from .families import BasisTest, choose_basis, judge, richer_than
 from .fitted_q import fitted_q
-from .intervals import SKEWED, Bounds, LeftOut, half_width, mean_interval, relative_skewness
+from .intervals import Bounds, LeftOut, half_width, mean_interval
 from .linear import LinearModel, fit_linear
 from .marginal import MarginalRobust, completed_by_neighbors, marginal_robust
 from .problem import Problem
@@ -136,7 +136,7 @@ class Hearing:
         began = perf_counter()
         self.completed = completed_returns(self.problem, self.model)
         self.robust = self.completed.mean
-        low, high = self._return_interval(self.completed.values)
+        low, high = mean_interval(self.completed.values, self.robust, self.level)
         could_matter = self.completed.leans_on_model(self.problem, high - low, wrong=1.0)
         if isinstance(self.model, LinearModel) and could_matter:
             self.second_opinion = completed_by_neighbors(self.problem)
@@ -145,24 +145,16 @@ class Hearing:
             low, high = min(low, low + moved), max(high, high + moved)
         self._add(RETURNS, self.robust, began, Bounds(low, high))
 
-    def _return_interval(self, values: FloatArray) -> Bounds:
-        assert self.robust is not None
-        if abs(relative_skewness(values)) > SKEWED:
-            self.notes.append(
-                "Few episodes decide the mean return: its interval leans on no symmetry (it holds Clopper "
-                "and Pearson's for returns of 0 and 1)."
-            )
-        return mean_interval(values, self.robust, self.level)
-
     def hear_ratios(self) -> None:
         """Hear importance sampling and doubly robust with products of ratios along episodes."""
         problem, began = self.problem, perf_counter()
-        if problem.continuous:
+        unknown = self.behavior is None or bool(np.isnan(problem.chance).any())
+        if problem.continuous and unknown:
             self.notes.append(
-                "Actions are numbers, and what the policy would do is given by draws: no ratios of densities "
-                "are formed, and the value is the model's. Actions in a few classes allow more witnesses."
+                "Actions are numbers, and no ratios are formed: that takes the density of the logged actions "
+                "under both policies (`behavior_probability`, and a policy with a method `density`)."
             )
-        if self.behavior is None or not self.several or problem.continuous:
+        if self.behavior is None or unknown or not self.several:
             return
         ratio = problem.chance / self.behavior.probability
         if problem.logged_only:

@@ -95,12 +95,38 @@ def relative_skewness(values: FloatArray) -> float:
     return float(np.mean(d**3) / spread**1.5 / np.sqrt(len(values)))
 
 
+def may_be_skewed(values: FloatArray) -> bool:
+    """Tell whether the relative skewness lies beyond `SKEWED`, or may: it is known to 2 sqrt(6) / n at best.
+
+    sqrt(6 / n) is the standard error of the skewness of n normal numbers. 20 returns that look even may come
+    from a lopsided distribution whose tail they did not show; of 100 that is hardly to be feared.
+
+    Examples
+    --------
+    >>> even = np.linspace(-1.0, 1.0, 100)
+    >>> may_be_skewed(even), may_be_skewed(even[::6])
+    (False, True)
+    """
+    return bool(abs(relative_skewness(values)) + 2.0 * np.sqrt(6.0) / len(values) > SKEWED)
+
+
+def unseen_share(n: int) -> float:
+    """Return the share of all episodes that n of them miss altogether with probability .05: about 3 / n.
+
+    Examples
+    --------
+    >>> round(unseen_share(20), 3), round(unseen_share(100), 3)
+    (0.139, 0.03)
+    """
+    return float(1.0 - 0.05 ** (1.0 / n))
+
+
 def mean_interval(values: FloatArray, found: LeftOut, level: float) -> Bounds:
     """Return an interval of the mean of `values`, whose error is that of `found`.
 
     t leans on symmetry: with 20 skewed returns it misses three times as often on one side as on both
-    together it should. Hall's transformation of t takes the skewness off. Beyond `SKEWED` an estimate of the
-    skewness is itself worth little, and the interval also holds that of `skewed_mean_interval`.
+    together it should. Hall's transformation of t takes the skewness off. Where that may be large, an
+    estimate of it is worth little, and the interval also holds that of `skewed_mean_interval`.
 
     Examples
     --------
@@ -111,12 +137,11 @@ def mean_interval(values: FloatArray, found: LeftOut, level: float) -> Bounds:
     True
     """
     skewness, most = relative_skewness(values), len(found.replicates) - 1.0
-    skewed = abs(skewness) > SKEWED
-    freedom = most if skewed else found.degrees_of_freedom
+    freedom = most if abs(skewness) > SKEWED else found.degrees_of_freedom
     quantile = float(stats.t.ppf(0.5 + level / 2.0, freedom))
     error, middle = found.standard_error, found.value
     low, high = (middle - error * _without_skewness(q, skewness) for q in (quantile, -quantile))
-    if skewed:
+    if may_be_skewed(values):
         safe = skewed_mean_interval(values, level)
         low, high = min(low, safe.low), max(high, safe.high)
     return Bounds(low, high)

@@ -12,6 +12,7 @@ from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_length, check_memory, check_real
 from ..data import Trajectories
+from ..data._flat import are_numbers
 from ..data.views import Transitions
 from ..moments.lstd_q import action_rows, check_labels, check_probabilities
 
@@ -36,7 +37,7 @@ class Problem:
     following : ndarray of shape (N, A)
         Discounted probabilities of the policy's next actions; 0 after the end.
     chance : ndarray of shape (N,)
-        Probability that the policy takes the logged action.
+        Probability that the policy takes the logged action; its density for continuous ones, NaN if unknown.
     start_states : ndarray of shape (m, d)
     start_chances : ndarray of shape (m, A)
     group, start_group : ndarray of int, shapes (N,), (m,)
@@ -76,6 +77,11 @@ class Problem:
     def n_actions(self) -> int:
         """Number of actions that the model tells apart; 1 on policy."""
         return int(self.following.shape[1])
+
+    @property
+    def measure(self) -> str:
+        """What ratios are made of: "probabilities", or "densities" where actions are numbers."""
+        return "densities" if are_numbers(self.data.actions) else "probabilities"
 
     @property
     def logged_only(self) -> bool:
@@ -174,15 +180,24 @@ def check_policy(policy: Any, name: str) -> None:
     raise TypeError(must_be(name, rule, got))
 
 
-def _chances_of_logged(values: FloatArray, n_rows: int) -> FloatArray:
-    chance = check_array(values, "policy", ndim=1)
-    check_length(len(chance), n_rows, "policy", "rewards")
-    bad = (chance < 0.0) | (chance > 1.0 + 1e-9)
+def _chances_of_logged(values: ArrayLike, data: Trajectories) -> FloatArray:
+    """Return probabilities of the logged actions, or densities where these are numbers, shape (N,)."""
+    chance, dense = check_array(values, "policy", ndim=1), are_numbers(data.actions)
+    check_length(len(chance), data.n_transitions, "policy", "rewards")
+    bad = (chance < 0.0) | ((chance > 1.0 + 1e-9) & (not dense))
     if bad.any():
         first = int(np.argmax(bad))
         got = f"{chance[first]:g} at step {first}"
-        raise ValueError(must_be("policy", "probabilities of the logged actions, in [0, 1]", got))
+        rule = "densities of the logged actions, 0 or more" if dense else "probabilities of them, in [0, 1]"
+        raise ValueError(must_be("policy", rule, got))
     return chance
+
+
+def densities_of(policy: Any, data: Trajectories, states: FloatArray) -> FloatArray | None:
+    """Return the densities (N,) of logged continuous actions, where the policy has a method `density`."""
+    density = getattr(policy, "density", None)
+    found = density(states, action_rows(data)) if callable(density) else None
+    return None if found is None else _chances_of_logged(found, data)
 
 
 def _groups(unit: IntArray, trajectory: IntArray, n_rows: int) -> tuple[IntArray, int]:
@@ -209,11 +224,12 @@ def _what_the_policy_does(
     if policy is None:
         return np.zeros(n_rows, dtype=np.intp), ones[0], np.ones(n_rows), ones[1], False
     if not callable(policy):
-        return np.zeros(n_rows, dtype=np.intp), ones[0], _chances_of_logged(policy, n_rows), ones[1], False
+        return np.zeros(n_rows, dtype=np.intp), ones[0], _chances_of_logged(policy, data), ones[1], False
     actions = action_rows(data)
     if not np.issubdtype(actions.dtype, np.integer):
-        nan = np.full(n_rows, np.nan)
-        return np.zeros(n_rows, dtype=np.intp), ones[0], nan, ones[1], True
+        dense = densities_of(policy, data, steps.states)
+        chance = np.full(n_rows, np.nan) if dense is None else dense
+        return np.zeros(n_rows, dtype=np.intp), ones[0], chance, ones[1], True
     chosen = np.asarray(policy(steps.states))
     count = _count_actions(actions, chosen) if n_actions is None else n_actions
     check_memory(float(n_rows) * count, "n_actions", count)

@@ -163,5 +163,10 @@ def bounded_by_rewards(problem: Problem, weights: Weights, fewest: float) -> tup
         going = LeftOut(problem.discount * going.value, problem.discount * going.replicates)
     ends = []
     for worth in (problem.low, problem.high):
-        ends.append(LeftOut(earned.value + worth * going.value, earned.replicates + worth * going.replicates))
+        # Where nothing goes on, nothing is added, even where without discount the range is infinite.
+        value, left = (
+            np.multiply(worth, x, out=np.zeros(np.shape(x)), where=np.asarray(x) > 0.0)
+            for x in (going.value, going.replicates)
+        )
+        ends.append(LeftOut(earned.value + float(value), earned.replicates + left))
     return ends[0], ends[1], n_steps

@@ -22,7 +22,7 @@ from .._core.validation import (
 )
 from ..basis import Basis
 from ..data import Trajectories
-from ..data._flat import check_states
+from ..data._flat import are_numbers, check_states
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .steps import (
     DiscountLike,
@@ -215,10 +215,9 @@ def action_rows(data: Trajectories) -> np.ndarray:
     if data.actions is None:
         hint = "Pass `actions` to Trajectories."
         raise ValueError(must_be("data", "trajectories with actions", "none", hint))
-    actions = data.actions
-    if np.issubdtype(actions.dtype, np.integer) and (actions.ndim == 1 or actions.shape[1] == 1):
-        return actions.reshape(-1)
-    return check_rows(actions, "actions")
+    if not are_numbers(data.actions):
+        return data.actions.reshape(-1)
+    return check_rows(data.actions, "actions")
 
 
 def in_blocks(features: FloatArray, labels: IntArray, n_actions: int) -> FloatArray:

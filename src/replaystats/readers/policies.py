@@ -67,6 +67,22 @@ class ModelPolicy:
             raise ValueError(must_be("model", rule, f"shape {actions.shape}"))
         return actions
 
+    def density(self, states: FloatArray, actions: FloatArray) -> FloatArray | None:
+        """Return the densities (N,) of continuous actions (N, a), where the model knows them (PPO, A2C).
+
+        Actions must be as the model drew them: those that were cut to the limits of a space have none.
+        """
+        policy: Any = getattr(self.model, "policy", None)
+        if self.deterministic or not hasattr(policy, "get_distribution"):
+            return None
+        import torch
+
+        observations = self._observations(check_rows(states, "states"))
+        with torch.no_grad():
+            taken = torch.as_tensor(check_rows(actions, "actions"), device=policy.device)
+            known = policy.get_distribution(policy.obs_to_tensor(observations)[0])
+            return np.asarray(known.log_prob(taken).double().exp().cpu().numpy(), dtype=np.float64)
+
     def _observations(self, states: FloatArray) -> np.ndarray:
         """Return the states in the shape and precision that the model was trained on."""
         space = getattr(self.model, "observation_space", None)

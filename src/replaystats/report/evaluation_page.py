@@ -142,8 +142,10 @@ def log_facts(found: Evaluation) -> list[tuple[str, str]]:
         facts += [
             ("logging policy", known if o.behavior in ("logged", "given") else f"estimated ({o.behavior})"),
             ("effective episodes", f"{left} after all ratios"),
-            ("agreement", f"logged actions have probability {o.agreement:.2f} under the policy, on average"),
-        ]  # fmt: skip
+        ]
+        if not np.isnan(o.agreement):
+            likely = f"logged actions have probability {o.agreement:.2f} under the policy, on average"
+            facts.append(("agreement", likely))
         if o.unseen is not None:
             facts.append(
                 ("unseen", f"{percent(o.unseen, 1)} of the policy's future leads to actions never tried")

@@ -214,6 +214,18 @@ def test_bounds_hold_the_whole_range_without_usable_ratios(log):
     assert (low.value, high.value) == (problem.low, problem.high)
 
 
+def test_bounds_without_discount_are_finite_where_all_episodes_ended():
+    """The range of values is infinite then, and times a share of 0 it is nothing."""
+    data, chances = chain(cut=60)
+    assert data.terminated.all()
+    problem = make_problem(data, target, discount=1.0)
+    last = int(data.n_steps.max())
+    low, high, n_steps = bounded_by_rewards(problem, make_weights(problem, problem.chance / chances), 0.0)
+    assert n_steps == last
+    assert np.isfinite([low.value, high.value, *low.replicates, *high.replicates]).all()
+    assert low.value == high.value
+
+
 @pytest.mark.parametrize(("successes", "n"), [(1, 20), (3, 100), (7, 30)])
 def test_skewed_interval_is_clopper_and_pearsons(successes, n):
     found = skewed_mean_interval(np.r_[np.ones(successes), np.zeros(n - successes)], 0.95)
@@ -279,3 +291,30 @@ def test_discrete_states():
     assert is_discrete(np.array([[1.0, 2.0]] * 8))
     assert not is_discrete(np.arange(5.0)[:, None])  # none comes back
     assert not is_discrete(np.random.default_rng(0).normal(size=(50, 1)))
+
+
+def test_few_returns_may_be_skewed_and_the_answer_says_what_it_rests_on():
+    """20 even returns may come from a lopsided distribution; of 200 that is not to be feared."""
+    for n, few in ((20, True), (200, False)):
+        y = np.random.default_rng(3).normal(size=n)
+        data = rs.Trajectories(np.zeros((n, 2)), rewards=y[:, None], terminated=True)
+        found = rs.evaluate(data, discount=1.0)
+        assert found.holds
+        assert ("13.9% of all episodes may be missing" in found.rests_on) == few
+        safe = skewed_mean_interval(y, 0.95)
+        assert (found.interval.low <= safe.low and found.interval.high >= safe.high) == few
+
+
+@pytest.mark.statistical
+def test_mean_interval_covers_20_skewed_returns():
+    rng, covered = np.random.default_rng(4), {"mean_interval": 0, "t": 0}
+    for _ in range(1000):
+        y = rng.exponential(size=20)
+        found = LeftOut(y.mean(), (y.sum() - y) / 19)
+        for name, (low, high) in (
+            ("mean_interval", mean_interval(y, found, 0.95)),
+            ("t", stats.t.interval(0.95, 19, y.mean(), stats.sem(y))),
+        ):
+            covered[name] += low <= 1.0 <= high
+    assert covered["mean_interval"] / 1000 > 0.93  # .95 with a standard error of .007
+    assert covered["t"] + 15 < covered["mean_interval"]

@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from replaystats import Trajectories, lstd_q_moments, readers
 from replaystats.basis import Polynomial
@@ -327,6 +328,19 @@ class TestPolicies:
             log, Polynomial(1, dimension=4), policy=readers.policy_of(ppo), discount=0.9, n_actions=2
         )
         assert np.isfinite(moments.total()[0]).all()
+
+    def test_densities_of_continuous_actions(self):
+        sb3 = pytest.importorskip("stable_baselines3")
+        ppo = sb3.PPO("MlpPolicy", "Pendulum-v1", n_steps=8, batch_size=8, seed=0, device="cpu")
+        rng = np.random.default_rng(0)
+        states, actions = rng.normal(size=(20, 3)), rng.normal(size=(20, 1))
+        known = ppo.policy.get_distribution(ppo.policy.obs_to_tensor(states.astype(np.float32))[0])
+        mean, spread = (x.detach().numpy() for x in (known.distribution.mean, known.distribution.stddev))
+        expected = stats.norm.pdf(actions, mean, spread)[:, 0]
+        assert readers.policy_of(ppo).density(states, actions) == pytest.approx(expected, rel=1e-5)
+        assert readers.policy_of(ppo, deterministic=True).density(states, actions) is None
+        sac = sb3.SAC("MlpPolicy", "Pendulum-v1", buffer_size=10, seed=0, device="cpu")
+        assert readers.policy_of(sac).density(states, actions) is None
 
     def test_d3rlpy(self):
         d3rlpy = pytest.importorskip("d3rlpy")
