@@ -21,6 +21,9 @@ MOSTLY = 0.9
 _SEPARATORS = (",", ";", "\t", "|")
 _DECORATION = re.compile(r"[\s$€£¥%']|USD|EUR|GBP")
 _THOUSANDS = re.compile(r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$")
+# Numbers where a comma is the decimal point, and those whose points can only mark thousands.
+_COMMA_NUMBER = re.compile(r"^[+-]?(\d{1,3}(\.\d{3})+|\d*)(,\d+)?$")
+_MILLIONS = re.compile(r"^[+-]?\d{1,3}(\.\d{3}){2,}(,\d+)?$")
 _DATE = re.compile(r"^\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:\d{2}.*)?$")
 
 
@@ -129,11 +132,15 @@ def _separator(path: Path) -> str:
 
 
 def _with_points(column: Column) -> Column:
-    """Return a text column of numbers with decimal commas as numbers; others as they are."""
+    """Return a text column of numbers with decimal commas with points in their place; others as they are.
+
+    Points are taken for the marks of thousands only where something says so: a comma, or two of them.
+    """
     if is_number(column):
         return column
-    text = column.dropna().astype("string").str.strip()
-    if not len(text) or text.str.match(r"^[+-]?[\d.]*,\d+$|^[+-]?[\d.]+$").mean() < MOSTLY:
+    text = column.astype("string").str.strip()
+    fits = text.str.match(_COMMA_NUMBER).fillna(False)
+    told = (text.str.contains(",", regex=False) | text.str.match(_MILLIONS)) & fits
+    if not told.fillna(False).any() or fits.sum() < MOSTLY * text.notna().sum():
         return column
-    written = column.astype("string").str.replace(".", "", regex=False)
-    return written.str.replace(",", ".", regex=False)
+    return text.mask(fits, text.str.replace(".", "", regex=False).str.replace(",", ".", regex=False))
