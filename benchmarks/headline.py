@@ -23,7 +23,7 @@ import regularisation
 import replaystats as rs
 
 RESULTS = Path(__file__).parent / "results" / "headline.json"
-METHODS = ("mean", "median", "debiased", "best")
+METHODS = ("auto", "mean", "median", "debiased", "best")
 N_RESAMPLES = 100
 
 
@@ -75,7 +75,8 @@ def answers(moments, X, seed):
     members = rs.replicate(moments, plan, on_failure="drop")
     estimates = {
         "plug-in": rs.plug_in(moments),
-        "mean": rs.average(members, "auto"),
+        "auto": rs.average(members, "auto"),
+        "mean": rs.average(members),
         "median": rs.average(members, "median"),
         "debiased": rs.average(members, "debiased"),
         "best": rs.average(members, "best", X=X),

@@ -174,11 +174,12 @@ def average(
         "mean" is the paper's estimator. "controlled" takes the linear part of every member off, whose
         mean is known to be zero: the same target with a fraction of the Monte-Carlo noise; for ratios of
         moments. "median" and "trimmed", of the answers at every point, bear members that explode. "auto" is
-        "controlled" where that is known and no subset crosses singularity, else "mean"; `Estimate.method`
-        says which. "debiased" extrapolates in 1 / k to where the bias of order 1 / k is gone, if subsets of a
-        second size confirm that there is such a bias; if not, it warns and is "auto". "best" is the one of
-        plug-in, "controlled", "median" and "debiased" with the smallest predicted error; `Estimate.choice`
-        says why. Both are for ratios of moments.
+        "controlled" where that is known and no subset explodes, "median" where one does (it crosses
+        singularity, fails or loses a direction, or tails are heavy), "mean" where neither is known;
+        `Estimate.method` says which. "debiased" extrapolates in 1 / k to where the bias of order 1 / k is
+        gone, if subsets of a second size confirm that there is such a bias; if not, it warns and is "auto".
+        "best" is the one of plug-in, "controlled", "median" and "debiased" with the smallest predicted error;
+        `Estimate.choice` says why. Both are for ratios of moments.
     trim : float in [0, 0.5)
         Share cut from each end by "trimmed".
     scalar : bool, optional

@@ -73,7 +73,8 @@ class LSPI(Replayed):
     solver : Solver, optional
         How each small system is solved; default `solvers.Auto()`.
     average : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
-        How the answers are combined. "auto" takes the control variate where it is safe, else the mean.
+        How the answers are combined. "auto": the mean less its linear noise, or the median where a
+        mean would explode (a subset crosses singularity or fails, or tails are heavy).
         Medians and trimmed means are of predictions, and bear subsets that explode. "debiased" takes the bias
         of order 1 / k off where a second size confirms it. "best": the smallest predicted error of these and
         the plug-in.

@@ -21,11 +21,12 @@ import numpy as np
 from .._core.choice import Choice
 from .._core.errors import ReplayWarning
 from .._core.typing import FloatArray
+from ..engine.linear import is_linear
 from ..plans import ResamplingPlan
 from .covariance import variance_at
 from .influence import jackknife_covariance
 from .measures import bias_members, replay_bias, theta_variance
-from .validity import Validity
+from .validity import HEAVY_TAIL, Validity
 from .variance import replay_variance
 
 # Two sizes agree about a bias when they differ by no more than this share of it,
@@ -125,10 +126,7 @@ def choose_estimate(validity: Validity, X: FloatArray | None = None) -> Choice:
     if not validity.controllable:
         if plan.subset_weights is not None:
             return Choice("plug_in", "subsets explode, and a weighted plan has no median")
-        told = f"{validity.crossing_share:.1%} of the subsets cross singularity"
-        if not validity.crossed.any():
-            told = "subsets fail or lose directions"
-        return Choice("median", f"{told}, which ruins their mean and leaves their median alone")
+        return _median(validity)
     law = bias_law(validity, X)
     if law is None:
         return Choice("plug_in", "nothing predicts the error of averages over such subsets")
@@ -156,9 +154,8 @@ def settle_method(validity: Validity | None, method: str, X: FloatArray | None) 
     if method == "best":
         assert validity is not None
         return choose_estimate(validity, X)
-    usual = "controlled" if validity is not None and validity.controllable else "mean"
     if method == "auto":
-        return Choice(usual, "the control variate where it is safe")
+        return _usual(validity)
     if method != "debiased":
         return None
     assert validity is not None
@@ -166,9 +163,30 @@ def settle_method(validity: Validity | None, method: str, X: FloatArray | None) 
     if law is not None and law.confirmed:
         return Choice("debiased", law.reason)
     reason = "subsets of such a kind, or that cross singularity, show no law" if law is None else law.reason
-    message = f'No bias of the order 1 / k is confirmed ({reason}): "debiased" hands back the mean.'
+    message = f'No bias of the order 1 / k is confirmed ({reason}): "debiased" hands back what "auto" takes.'
     warnings.warn(message, ReplayWarning, stacklevel=4)
-    return Choice(usual, reason)
+    return Choice(_usual(validity).value, reason)
+
+
+def _usual(validity: Validity | None) -> Choice:
+    """Return the mean, less its linear noise where that is known, or the median where means explode."""
+    if validity is None or not is_linear(validity.replicates.solver):
+        return Choice("mean", "nothing is known about single subsets")
+    heavy = validity.tail_index < HEAVY_TAIL
+    if validity.controllable and not heavy:
+        return Choice("controlled", "no subset crosses singularity: the linear part may be taken off")
+    if validity.replicates.plan.subset_weights is not None:
+        return Choice("mean", "a weighted plan has no median")
+    return _median(validity)
+
+
+def _median(validity: Validity) -> Choice:
+    told = f"{validity.crossing_share:.1%} of the subsets cross singularity"
+    if validity.controllable:
+        told = f"the answers of the subsets have heavy tails (index {validity.tail_index:.1f})"
+    elif not validity.crossed.any():
+        told = "subsets fail or lose directions"
+    return Choice("median", f"{told}, which ruins their mean and leaves their median alone")
 
 
 def _law(bias: FloatArray, remainder: FloatArray, variance: FloatArray, why: str, why_not: str) -> BiasLaw:

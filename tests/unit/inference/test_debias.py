@@ -77,17 +77,32 @@ def test_half_samples_mirror_the_mean_in_the_plug_in(rng, statistic):
     assert low < debiased.theta < high
 
 
-def test_without_a_law_the_mean_is_handed_back_and_says_so(rng):
+def test_without_a_law_it_is_what_auto_takes_and_says_so(rng):
     linear = rs.Moments(np.ones((50, 1, 1)), rng.normal(size=(50, 1)))  # a mean has no bias at all
-    with pytest.warns(ReplayWarning, match="hands back the mean"):
+    with pytest.warns(ReplayWarning, match='hands back what "auto" takes'):
         estimate = rs.average(half_samples(linear), "debiased")
     assert (estimate.method, estimate.requested, estimate.choice.value) == (
         "controlled",
         "debiased",
         "controlled",
     )
-    with pytest.warns(ReplayWarning, match="hands back the mean"):
-        assert rs.average(half_samples(crossing_problem()), "debiased").method == "mean"
+    with pytest.warns(ReplayWarning, match='hands back what "auto" takes'):
+        assert rs.average(half_samples(crossing_problem()), "debiased").method == "median"
+
+
+@pytest.mark.parametrize("concentration", [4, 16])
+def test_auto_does_not_explode_where_the_mean_does(concentration):
+    """Weak instruments, 40 data sets: no worse than the plug-in by a tenth, and better than the mean."""
+    errors = {"plug-in": [], "mean": [], "auto": []}
+    for seed in range(40):
+        moments = rs.Moments(*settings.iv_moments(np.random.default_rng(seed), 100, concentration))
+        members = half_samples(moments)
+        errors["plug-in"].append(rs.plug_in(moments).theta - 1.0)
+        for method in ("mean", "auto"):
+            errors[method].append(rs.average(members, method).theta - 1.0)
+    rms = {method: np.sqrt(np.mean(np.square(error))) for method, error in errors.items()}
+    assert rms["auto"] < 1.1 * rms["plug-in"]
+    assert rms["auto"] < rms["mean"]
 
 
 def test_a_bias_that_is_not_of_order_one_over_k_is_no_law(rng):
