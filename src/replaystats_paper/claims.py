@@ -14,8 +14,8 @@ from typing import Any
 from . import cost_rules, rules
 from .cells import Cell, Experiment
 from .compare import LIMIT, Agreement, CellAgreement, compare_algorithm, compare_each_cell
-from .evidence import Evidence, Verdict
 from .journal import Journal
+from .measures import Evidence, Verdict
 from .tables import GROUPS, groups_of
 
 
@@ -205,7 +205,7 @@ def summarise_findings(findings: Findings) -> dict[str, Any]:
     """Return agreement and verdicts as plain values."""
     return {
         "agreement": [
-            {**asdict(a), "difference": a.difference, "z": a.z, "agrees": a.agrees}
+            {**asdict(a), "difference": a.difference, "z": a.z, "limit": a.limit, "agrees": a.agrees}
             for a in findings.agreement
         ],
         "each_cell": [asdict(one) for one in findings.each_cell if abs(one.t) > LIMIT],

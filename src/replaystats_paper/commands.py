@@ -23,7 +23,7 @@ import typer
 from replaystats.cli.console import err, out, plain_errors, watched
 
 if TYPE_CHECKING:
-    from .studies import Work
+    from .rerun import Work
 
 QLEARNING = "qlearning"
 SEED, BETA, SOLVER = 20260, 1.0, "pinv"
@@ -155,7 +155,7 @@ def work_bar() -> Iterator[tuple[Callable[[Sequence[Work]], None], Callable[[Wor
     """
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from .studies import cost_of
+    from .rerun import cost_of
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left"),
                TimeRemainingColumn())  # fmt: skip

@@ -14,18 +14,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 from scipy.stats import t as student
 
 from .cells import Cell
 from .journal import Journal
-from .measures import METHODS, REPLAYED, differences, median_of
-from .published import published_record
+from .measures import METHODS, REPLAYED, differences, median_of, published_record
 
 MEASURES = ("variance", "rmse")
 _PUBLISHED_MEDIANS = {"variance": "median_var", "rmse": "median_rmse"}
 _PUBLISHED_DIFFERENCES = {"variance": "var_diff", "rmse": "rmse_diff"}
-# Agreement means within this many standard errors.
+# Agreement means within three standard errors, and as much more as it takes where few cells say how large
+# a standard error is: what chance passes with this probability.
 LIMIT = 3.0
+CHANCE = float(2 * norm.sf(LIMIT))
 _POWER_80 = 0.8416  # the normal quantile of 80 %
 
 Pair = tuple[dict[str, Any], dict[str, Any]]  # our results of a cell, and the published record
@@ -78,9 +80,26 @@ class Agreement:
         return self.difference / self.total_error if self.total_error > 0 else math.inf
 
     @property
+    def limit(self) -> float:
+        """So many standard errors are passed by chance with the probability `CHANCE`: Student's t.
+
+        The error of the test points is taken as known.
+
+        Examples
+        --------
+        >>> names = {"algorithm": "lstd", "measure": "rmse", "quantity": "U", "ours": 0.0, "published": 0.0}
+        >>> [round(Agreement(**names, n_cells=n, standard_error=0.1).limit, 2) for n in (6, 36, 1000)]
+        [5.51, 3.22, 3.01]
+        """
+        if self.n_cells < 2 or not self.standard_error > 0:
+            return LIMIT
+        degrees = (self.n_cells - 1) * (self.total_error / self.standard_error) ** 4
+        return float(student.isf(CHANCE / 2, degrees))
+
+    @property
     def agrees(self) -> bool:
-        """Whether the difference is within `LIMIT` standard errors."""
-        return abs(self.z) <= LIMIT
+        """Whether the difference is within `limit` standard errors; so it is where nobody knows them."""
+        return not abs(self.z) > self.limit
 
     @property
     def factor(self) -> float:
@@ -90,7 +109,7 @@ class Agreement:
     @property
     def detectable(self) -> float:
         """The true difference that would have been noticed with a probability of 80 %."""
-        return (LIMIT + _POWER_80) * self.total_error
+        return (self.limit + _POWER_80) * self.total_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,7 @@ from scipy.stats import binom
 from replaystats.toolkit import significant
 
 from .cost import fitted_exponent
-from .evidence import FAILS, HOLDS, IN_PART, UNDECIDED, Evidence, Verdict
-from .measures import REPLAYED
-from .published import published_hours
+from .measures import FAILS, HOLDS, IN_PART, REPLAYED, UNDECIDED, Evidence, Verdict, published_hours
 
 CONFIDENCE = 0.99
 # Ratios of times this close to 1 are nobody's gain, and the first to flip on another machine.

@@ -23,9 +23,8 @@ from replaystats.plots.style import (
 from .cells import Cell, Experiment
 from .cost import LABELS, PLAIN
 from .journal import Journal
-from .measures import METHODS, REPLAYED, differences
+from .measures import METHODS, REPLAYED, differences, published_record
 from .policy import GRID, zero_rmse
-from .published import published_record
 
 Y_LABELS = {"variance": "variance, plain − replay", "rmse": "RMSE, plain − replay"}
 # The part of a value figure in which all curves can be told apart.

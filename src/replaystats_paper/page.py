@@ -16,11 +16,10 @@ from . import tables
 from .cells import Cell, Experiment, Settings
 from .claims import Claim, Findings
 from .compare import LIMIT, Agreement, CellAgreement
-from .evidence import FAILS, HOLDS, IN_PART, UNDECIDED, Verdict
 from .figures import caption_of, draw_experiment, draw_inverses
 from .journal import Journal
 from .kernel import N_SETS
-from .published import KNOWN_DIFFERENCES
+from .measures import FAILS, HOLDS, IN_PART, KNOWN_DIFFERENCES, UNDECIDED, Verdict
 from .tables import GROUPS, explorer_data
 
 TITLE = "The paper, re-run beside its published numbers"
@@ -182,7 +181,7 @@ def _cards(
     cards = [
         {
             "value": f"{sum(a.agrees for a in findings.agreement)} of {len(findings.agreement)}",
-            "text": f"comparisons with published numbers within {LIMIT:g} standard errors",
+            "text": "comparisons with published numbers within what chance leaves in 99.7 % of them",
         },
         *(
             {"value": f"{kinds.count(kind)} of {len(kinds)}", "text": f"claims of the paper {text}"}
@@ -228,6 +227,7 @@ def _notes(settings: Settings, quick: bool) -> list[str]:
 def _about(settings: Settings, manifest: dict[str, Any]) -> list[tuple[str, str]]:
     machine = manifest["machine"]
     memory = f", {significant(machine['memory_gib'], 2)} GiB" if machine["memory_gib"] else ""
+    busy = f", load {machine['load_average']:g}" if machine["load_average"] is not None else ""
     versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
     return [
         ("command", manifest["command"]),
@@ -235,6 +235,6 @@ def _about(settings: Settings, manifest: dict[str, Any]) -> list[tuple[str, str]
         ("started", manifest["started"]),
         ("time", f"{duration(manifest['seconds'])}; {duration(manifest['cell_seconds'])} summed over cells"),
         ("cells", f"{manifest['cells']}, of which {manifest['cells_computed']} computed in this session"),
-        ("machine", f"{machine['processor']}, {machine['cores']} cores{memory}, {machine['system']}"),
+        ("machine", f"{machine['processor']}, {machine['cores']} cores{memory}, {machine['system']}{busy}"),
         ("versions", f"Python {machine['python']}, {versions}"),
     ]

@@ -16,8 +16,20 @@ import numpy as np
 
 from replaystats.toolkit import FloatArray, percent, significant
 
-from .evidence import FAILS, HOLDS, IN_PART, IN_PART_RULE, UNDECIDED, Evidence, Verdict, of_all
-from .measures import METHODS, REPLAYED, differences, median_of
+from .measures import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    IN_PART_RULE,
+    METHODS,
+    REPLAYED,
+    UNDECIDED,
+    Evidence,
+    Verdict,
+    differences,
+    median_of,
+    of_all,
+)
 from .policy import GRID
 
 # A decision that rests on a mean needs this many standard errors.

@@ -12,9 +12,16 @@ from .compare import MEASURES
 from .cost import CLAIMED, LABELS, fitted_exponent, window
 from .cost_rules import median_interval
 from .journal import Journal
-from .measures import METHODS, REPLAYED, differences, median_of
+from .measures import (
+    METHODS,
+    PRINTED_ROWS,
+    PRINTED_SAVINGS,
+    REPLAYED,
+    differences,
+    median_of,
+    published_record,
+)
 from .policy import ALGORITHMS, BALANCED, GRID, zero_rmse
-from .published import PRINTED_ROWS, PRINTED_SAVINGS, published_record
 from .timing import TWIN_SUBSETS
 
 # Hours on one core that the authors' own code needs for the full grids, from timing parts of it.

@@ -19,7 +19,7 @@ from replaystats.engine import JoblibExecutor
 from replaystats.moments import StreamedMoments
 from replaystats_paper import Settings, find_experiments
 from replaystats_paper.journal import Journal
-from replaystats_paper.studies import plan_work, run_work
+from replaystats_paper.rerun import plan_work, run_work
 from support.sources import Generated, Greedy, Killing, Slow, first_two_columns, transitions
 from support.streams import N, streamed
 

@@ -16,7 +16,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from typer.testing import CliRunner
 
 from replaystats.cli.app import app
-from replaystats_paper import Settings, journal, studies
+from replaystats_paper import Settings, journal, rerun
 from replaystats_paper.journal import Journal
 
 PROGRAM = "from replaystats.cli import main; main()"
@@ -141,7 +141,7 @@ def test_killed_at_any_time_a_run_ends_with_the_same_numbers(tmp_path):
 
     experiments = find_experiments([NAME])
     with Journal(whole, settings) as uninterrupted:
-        studies.run_work(studies.plan_work(experiments, settings, quick=True), settings, uninterrupted)
+        rerun.run_work(rerun.plan_work(experiments, settings, quick=True), settings, uninterrupted)
     folder = tmp_path / "killed"
     for _ in range(12):
         process = start(folder, "--jobs", rng.choice("12"))
@@ -153,7 +153,7 @@ def test_killed_at_any_time_a_run_ends_with_the_same_numbers(tmp_path):
         process.stdout.close()
         process.stderr.close()
     with Journal(folder, settings, tell=lambda text: None) as resumed:
-        studies.run_work(studies.plan_work(experiments, settings, quick=True), settings, resumed)
+        rerun.run_work(rerun.plan_work(experiments, settings, quick=True), settings, resumed)
         assert {key: line["results"] for key, line in resumed.lines.items()} == kept(whole)
     for line in (folder / "cells.jsonl").read_text().splitlines():
         json.loads(line)

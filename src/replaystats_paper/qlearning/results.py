@@ -13,8 +13,7 @@ import numpy as np
 from replaystats.toolkit import check_int, track
 
 from ..cells import Cell, Settings
-from ..journal import Journal
-from ..running import each, write_json, write_manifest
+from ..journal import Journal, each, write_json, write_manifest
 from .learner import Schedule
 from .study import (
     CAPACITIES,

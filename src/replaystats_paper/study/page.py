@@ -12,7 +12,7 @@ from replaystats.plots.style import COLOURS, box, new_figure, save_figure, zero_
 from replaystats.toolkit import embed_picture, render
 
 from ..cells import Cell
-from ..compare import LIMIT, Agreement, mean_agreement
+from ..compare import Agreement, mean_agreement
 from .run import StudyResult
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
@@ -42,7 +42,6 @@ def write_page(result: StudyResult, manifest: dict[str, Any]) -> str:
         "repetitions": definition.repetitions,
         "pictures": pictures,
         "agreement": agreement(result),
-        "limit": LIMIT,
     }
     return render("study.html.j2", context, package="replaystats_paper")
 

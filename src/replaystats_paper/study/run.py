@@ -19,9 +19,8 @@ from threadpoolctl import threadpool_limits
 from replaystats.toolkit import FloatArray, check_int, must_be, track, write_bytes
 
 from ..cells import Cell, cell_stream
-from ..journal import Journal
+from ..journal import REPORT_NAME, Journal, each, write_json, write_manifest
 from ..measures import measure, rmse
-from ..running import REPORT_NAME, each, write_json, write_manifest
 from .definition import KNOWN_PARAMETERS, Definition, compute_arguments
 from .sources import Source
 

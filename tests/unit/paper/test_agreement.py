@@ -9,13 +9,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from replaystats_paper import Settings, evidence, load_catalogue, theory
+from replaystats_paper import Settings, load_catalogue, measures, theory
 from replaystats_paper.claims import judge_claims, judge_q_learning
-from replaystats_paper.compare import Agreement, compare_algorithm, compare_each_cell
+from replaystats_paper.compare import Agreement, compare_algorithm, compare_each_cell, mean_agreement
 from replaystats_paper.cost_rules import faster, median_interval
 from replaystats_paper.journal import Journal
-from replaystats_paper.published import published_record
-from replaystats_paper.studies import plan_work, run_work
+from replaystats_paper.measures import published_record
+from replaystats_paper.rerun import plan_work, run_work
 
 CATALOGUE = load_catalogue()
 CELLS = [(cell, "lstd") for cell in CATALOGUE["variance-lstd"].cells]
@@ -80,14 +80,27 @@ def test_test_points_widen_the_error(journal):
         assert abs(after.z) < abs(before.z) or before.difference == 0
 
 
-def test_agreement_is_three_standard_errors():
-    def at(ours):
-        names = {"algorithm": "lstd", "measure": "rmse", "quantity": "U", "n_cells": 9}
-        return Agreement(**names, ours=ours, published=0.0, standard_error=0.3, test_points_error=0.4)
+@pytest.mark.parametrize("n_cells", [3, 6, 36])
+def test_chance_alone_disagrees_in_so_many_comparisons_however_few_the_cells(n_cells):
+    """3 in 1000 means, each with its own estimated error; 200,000 of them: standard error 0.012 %."""
+    gaps = np.random.default_rng(n_cells).normal(size=(200_000, n_cells))
+    z = gaps.mean(axis=1) / (gaps.std(axis=1, ddof=1) / math.sqrt(n_cells))
+    one = mean_agreement("lstd", "rmse", "U", gaps[0], np.zeros(n_cells))
+    assert (np.abs(z) > one.limit).mean() == pytest.approx(0.0027, abs=4 * 0.00012)
 
-    assert at(1.49).agrees
-    assert not at(-1.51).agrees
-    assert at(1.0).z == pytest.approx(2.0)
+
+def test_the_error_of_the_test_points_is_taken_as_known():
+    def at(ours, standard_error, test_points_error):
+        names = {"algorithm": "lstd", "measure": "rmse", "quantity": "U", "n_cells": 6, "published": 0.0}
+        return Agreement(
+            **names, ours=ours, standard_error=standard_error, test_points_error=test_points_error
+        )
+
+    assert at(1.0, 0.3, 0.4).z == pytest.approx(2.0)
+    assert at(1.49, 0.001, 0.5).agrees
+    assert not at(-1.51, 0.001, 0.5).agrees
+    assert at(1.51, 0.5, 0.001).agrees
+    assert not at(1.0, 0.0, 0.0).agrees
 
 
 def judged(journal, *names, cells=None):
@@ -98,7 +111,7 @@ def judged(journal, *names, cells=None):
 
 @pytest.mark.parametrize(
     ("exceptions", "label"),
-    [(0, evidence.HOLDS), (1, evidence.IN_PART), (24, evidence.IN_PART), (25, evidence.FAILS)],
+    [(0, measures.HOLDS), (1, measures.IN_PART), (24, measures.IN_PART), (25, measures.FAILS)],
 )
 @pytest.mark.parametrize("with_plain_inverse", [0.5, 3.0])
 def test_all_points_means_all(journal, exceptions, with_plain_inverse, label):
@@ -119,7 +132,7 @@ def test_all_points_means_all(journal, exceptions, with_plain_inverse, label):
 
 
 @pytest.mark.parametrize(
-    ("worse", "label"), [(0, evidence.HOLDS), (1, evidence.IN_PART), (18, evidence.FAILS)]
+    ("worse", "label"), [(0, measures.HOLDS), (1, measures.IN_PART), (18, measures.FAILS)]
 )
 def test_all_settings_means_every_median(journal, worse, label):
     cells = CATALOGUE["rmse-phibe1"].cells
@@ -144,20 +157,20 @@ def policy_variances(journal, ratio_of):
 
 
 def test_shrinking_is_asked_of_every_panel(journal):
-    assert policy_variances(journal, lambda a, cell, m: 0.5)["shrink"].label == evidence.HOLDS
+    assert policy_variances(journal, lambda a, cell, m: 0.5)["shrink"].label == measures.HOLDS
 
     # One panel of 54 in which replay has little left at the largest n.
     def one(a, cell, m):
         return 0.9 if (a, m, cell["n"], cell["B"], cell["k"]) == ("lstd", "U", 5000, 100, 1500) else 0.5
 
     found = policy_variances(journal, one)["shrink"]
-    assert found.label == evidence.IN_PART
+    assert found.label == measures.IN_PART
     assert "53 panels" in found.reason
-    assert policy_variances(journal, lambda a, cell, m: 0.9)["shrink"].label == evidence.FAILS
+    assert policy_variances(journal, lambda a, cell, m: 0.9)["shrink"].label == measures.FAILS
 
 
 @pytest.mark.parametrize(
-    ("second", "label"), [(0.2, evidence.HOLDS), (0.5, evidence.UNDECIDED), (0.8, evidence.FAILS)]
+    ("second", "label"), [(0.2, measures.HOLDS), (0.5, measures.UNDECIDED), (0.8, measures.FAILS)]
 )
 def test_a_larger_reduction_is_one_beyond_noise(journal, rng, second, label):
     noise = {}
@@ -171,7 +184,7 @@ def test_a_larger_reduction_is_one_beyond_noise(journal, rng, second, label):
 
 @pytest.mark.parametrize(
     ("shares", "label"),
-    [((0.9, 0.8), evidence.HOLDS), ((0.8, 0.0), evidence.UNDECIDED), ((0.1, 0.2), evidence.FAILS)],
+    [((0.9, 0.8), measures.HOLDS), ((0.8, 0.0), measures.UNDECIDED), ((0.1, 0.2), measures.FAILS)],
 )
 def test_tends_to_needs_a_clear_majority(journal, shares, label):
     """Two cells in three have the first share of smaller errors, the third has the second."""
@@ -190,11 +203,11 @@ def times(journal, name, ratio_of):
 
 
 def test_the_time_verdict_is_of_the_tables_rows_and_larger_ones(journal):
-    assert times(journal, "time-b50", lambda n: [0.5] * 30).label == evidence.HOLDS
-    assert times(journal, "time-b50", lambda n: [2.0 if n <= 250 else 0.3] * 30).label == evidence.IN_PART
-    assert times(journal, "time-b50", lambda n: [2.0] * 30).label == evidence.FAILS
+    assert times(journal, "time-b50", lambda n: [0.5] * 30).label == measures.HOLDS
+    assert times(journal, "time-b50", lambda n: [2.0 if n <= 250 else 0.3] * 30).label == measures.IN_PART
+    assert times(journal, "time-b50", lambda n: [2.0] * 30).label == measures.FAILS
     # What a busy machine does: ratios on both sides of 1 decide nothing.
-    assert times(journal, "time-b50", lambda n: [0.7, 1.4] * 15).label == evidence.UNDECIDED
+    assert times(journal, "time-b50", lambda n: [0.7, 1.4] * 15).label == measures.UNDECIDED
 
 
 def test_few_turns_on_a_loaded_machine_do_not_flip_a_verdict(rng):
@@ -289,10 +302,10 @@ def test_the_quick_grid_agrees_with_the_published_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("small", "large", "often", "label"),
     [
-        ("does not hold", "holds", "undecided", evidence.HOLDS),
-        ("does not hold", "holds", "holds", evidence.IN_PART),
-        ("holds", "holds", "holds", evidence.IN_PART),
-        ("holds", "does not hold", "holds", evidence.FAILS),
+        ("does not hold", "holds", "undecided", measures.HOLDS),
+        ("does not hold", "holds", "holds", measures.IN_PART),
+        ("holds", "holds", "holds", measures.IN_PART),
+        ("holds", "does not hold", "holds", measures.FAILS),
     ],
 )
 def test_appendix_d_is_judged_where_the_study_of_q_learning_was_run(tmp_path, small, large, often, label):
@@ -308,6 +321,6 @@ def test_appendix_d_is_judged_where_the_study_of_q_learning_was_run(tmp_path, sm
     path.write_text(json.dumps({"quick": False, "orderings": rows}))
     assert judge_q_learning(tmp_path)[1].label == label
     path.write_text(json.dumps({"quick": True, "orderings": rows}))
-    assert judge_q_learning(tmp_path)[1].label == evidence.UNDECIDED
+    assert judge_q_learning(tmp_path)[1].label == measures.UNDECIDED
     path.write_text("{")
     assert judge_q_learning(tmp_path) is None

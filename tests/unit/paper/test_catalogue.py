@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from replaystats_paper import find_experiments, load_catalogue
-from replaystats_paper.published import _records, published_record
-from replaystats_paper.studies import STUDIES
+from replaystats_paper.measures import _records, published_record
+from replaystats_paper.rerun import STUDIES
 
 CATALOGUE = load_catalogue()
 

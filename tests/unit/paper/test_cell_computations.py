@@ -18,7 +18,7 @@ from replaystats_paper import Cell, Settings, cost, kernel, policy, theory, timi
 from replaystats_paper.cells import cell_stream
 from replaystats_paper.measures import METHODS, differences, five_numbers, median_of, summarise
 from replaystats_paper.policy import PENALISED, TRUNCATED, Systems
-from replaystats_paper.studies import paper_study, run_paper_cell
+from replaystats_paper.rerun import paper_study, run_paper_cell
 from replaystats_paper.study.run import compute_cell
 
 BASIS = moment_ratio.PaperFourier(4)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import replaystats as rs
 from replaystats_paper.commands import run_study_file
-from replaystats_paper.study import definition, jumping, jumping_values, run, sources
+from replaystats_paper.study import definition, jumping, run, sources
 from replaystats_paper.study.page import agreement
 from support.workers import draw, mean_of_subsets
 
@@ -281,11 +281,11 @@ def test_the_end_point_of_a_bound_is_averaged_over_subsets():
     rows = np.random.default_rng(8).normal(size=(50, 3))
     plan = rs.make_plan(50, subsample_size=jumping.SHARE, n_resamples=100, rng=np.random.default_rng(1))
     slow = np.mean([max(rows[subset].mean(axis=0)) for subset in plan.indices()])
-    found = jumping_values.replayed_bound(rows, POINTS, np.random.default_rng(1))
+    found = jumping.replayed_bound(rows, POINTS, np.random.default_rng(1))
     np.testing.assert_allclose(found, [slow])
-    single = jumping_values.single_bound(rows, POINTS, np.random.default_rng(1))
+    single = jumping.single_bound(rows, POINTS, np.random.default_rng(1))
     assert single == rows.mean(axis=0).max()
-    assert jumping_values.smooth_bound(rows, POINTS, np.random.default_rng(1)) < single < found
+    assert jumping.smooth_bound(rows, POINTS, np.random.default_rng(1)) < single < found
 
 
 def test_the_functions_of_lstd_are_chosen_once_and_in_every_subset():
