@@ -199,7 +199,7 @@ class ReplayedMoments(Replayed):
         return self._settle(estimate)
 
     def _settle(self, estimate: Estimate) -> Self:
-        return super()._settle(estimate.within(self._setting()))
+        return super()._settle(estimate.within(self.plug_in_.setting))
 
     def _first_choices(self) -> dict[str, Choice]:
         """Return what "auto" stood for before there were moments."""

@@ -139,7 +139,8 @@ class Validity:
         if self.replicates.plan.design.doubt or not is_linear(self.replicates.solver):
             return False
         if method in ROBUST_METHODS:
-            return not self.replicates.failed.any() and self.crossing_share <= ROBUST_CROSSING
+            whole = not (self.replicates.failed.any() or self.replicates.truncated.any())
+            return whole and self.crossing_share <= ROBUST_CROSSING
         return self.controllable
 
     def doubts(self, method: str) -> tuple[str, ...]:
