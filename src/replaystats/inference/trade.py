@@ -7,17 +7,17 @@ residuals of one unit and G = sum p phi phi' over points where values are known 
 
 goes from the unbiased answer (mu = 0, all noise) to none at all (w = 0, the whole range). It costs one
 singular value decomposition of Omega^-1/2 A G^-1/2 for all questions, and does not depend on the units of
-anything. Every w gives an honest interval; the shortest is taken. The bound on (c - A'w)'theta is the linear
-programme max d'theta subject to low <= phi'theta <= high at every point, whose dual is a weighted sum |u|
-with Phi'u = d.
+anything. Every w gives an honest interval; the shortest is taken. The bound on (c - A'w)'theta is a linear
+programme (`value_bounds`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from .._core.arrays import to_numpy
 from .._core.config import memory_budget
@@ -27,6 +27,7 @@ from .degrees import bias_aware_quantile
 from .influence import unit_blocks
 from .noise import Noise, noise_of
 from .undetermined import ValueRange, sum_of
+from .value_bounds import cheap_bounds, cheap_support, inverse_root, support_interval
 
 # Penalties of the path, in units of 1 / (n h^2) with h half the value range: there both parts are equal.
 _PATH = 10.0 ** np.arange(-4.0, 3.5, 0.5)
@@ -37,15 +38,10 @@ _NEARBY = 10.0 ** np.arange(-1.0, 2.5, 0.5)
 # so have those whose programmes (questions x points x q^2) would take longer than all the rest.
 _EXACT_ROWS = 64
 _EXACT_WORK = 2e8
-# Beyond so many multiplications that point is the ellipsoid's own, the same weights for all questions.
-_SUPPORT_WORK = 2e10
-_REWEIGHTINGS = 6
 _DESIGN_ROUNDS = 30
 N_FOLDS = 5
 # Points where the range is imposed: more of them change the bounds little and the time much.
 MAX_POINTS = 400
-_FLOOR = 1e-12
-_SPANNED = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,8 +126,10 @@ def trade_off(
     if exact:
         penalty = _refined(problem, X, points, half, confidence_level, penalty)
     centre, d, noise = problem.answer(X, penalty)
-    bounds = support_interval(d, points, *limits) if exact else _bounded(d, points, *limits, problem.weights)
-    lowest, highest = bounds
+    if exact:
+        lowest, highest = support_interval(d, points, *limits)
+    else:
+        lowest, highest = cheap_bounds(d, points, *limits, problem.weights)
     bias = (highest - lowest) / 2
     bounded = np.isfinite(bias)  # what nothing bounds has no middle, and an infinite reach
     offset = np.add(lowest, highest, out=np.zeros_like(lowest), where=bounded) / 2
@@ -162,17 +160,15 @@ def _shortest_by_ellipsoid(
     h sqrt(d'G^-1 d / max phi'G^-1 phi).
     """
     leverage = np.square(points @ problem.value_root.T).sum(axis=1).max()
-    best, shortest = np.full(len(X), len(_PATH) - 1), np.full(len(X), np.inf)
+    best, shortest = np.empty(len(X)), np.full(len(X), np.inf)
     least = np.full(len(X), np.inf)
-    for index, candidate in enumerate(_PATH):
-        _, d, noise = problem.answer(X, np.full(len(X), candidate))
+    for candidates, d, noise in problem.along(X, np.tile(_PATH[:, None], len(X))):
         bias = half * np.sqrt(np.square(d @ problem.value_root.T).sum(axis=1))
-        reach = _reach(bias, noise, confidence_level)
-        best = np.where(reach < shortest, index, best)
-        shortest = np.minimum(reach, shortest)
         one_tail = special.stdtrit(noise.degrees, confidence_level) * np.sqrt(noise.variance)
-        least = np.minimum(bias / np.sqrt(max(leverage, 1.0)) + one_tail, least)
-    return np.asarray(_PATH[best]), least
+        reaches = bias / np.sqrt(max(leverage, 1.0)) + one_tail
+        least = np.minimum(reaches.reshape(candidates.shape).min(axis=0), least)
+        _keep_shortest(best, shortest, candidates, _reach(bias, noise, confidence_level))
+    return best, least
 
 
 def _refined(
@@ -184,73 +180,22 @@ def _refined(
     penalty: FloatArray,
 ) -> FloatArray:
     """Return the best penalty near the ellipsoid's, whose bound is too wide by up to sqrt(q)."""
-    near, shortest = penalty, np.full(len(X), np.inf)
-    for factor in _NEARBY:
-        candidate = np.clip(penalty * factor, _PATH[0], _PATH[-1])
-        _, d, noise = problem.answer(X, candidate)
-        bias = half * np.abs(_cheap_support(d, points)).sum(axis=1)
-        reach = _reach(bias, noise, confidence_level)
-        near = np.where(reach < shortest, candidate, near)
-        shortest = np.minimum(reach, shortest)
+    near, shortest = penalty.copy(), np.full(len(X), np.inf)
+    nearby = np.clip(penalty * _NEARBY[:, None], _PATH[0], _PATH[-1])
+    for candidates, d, noise in problem.along(X, nearby):
+        bias = half * np.abs(cheap_support(d, points)).sum(axis=1)
+        _keep_shortest(near, shortest, candidates, _reach(bias, noise, confidence_level))
     return near
 
 
-def _bounded(
-    d: FloatArray, points: FloatArray, low: FloatArray, high: FloatArray, weights: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of what `support_interval` returns, without a linear programme.
-
-    Any u with points'u = d bounds d'theta by sum u low or sum u high, according to its signs.
-    """
-    q = points.shape[1]
-    if float(len(d)) * len(points) * q**2 * _REWEIGHTINGS <= _SUPPORT_WORK:
-        u = _cheap_support(d, points)
-    else:
-        root = _inverse_root((points.T * weights) @ points)
-        with np.errstate(over="ignore", invalid="ignore"):  # a direction that no point has
-            u = weights * (d @ root.T @ root @ points.T)
-    up, down = np.maximum(u, 0.0), np.maximum(-u, 0.0)
-    bounds = up @ low - down @ high, up @ high - down @ low
-    # What the points do not span they do not bound.
-    spanned = np.abs(u @ points - d).max(axis=1) <= _SPANNED * np.abs(d).max(axis=1)
-    return np.where(spanned, bounds[0], -np.inf), np.where(spanned, bounds[1], np.inf)
-
-
-def support_interval(
-    d: FloatArray, points: FloatArray, low: FloatArray, high: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the least and the largest d'theta over {low <= points theta <= high}, shapes (m,).
-
-    Infinite where the points do not bound a direction of d.
-
-    Examples
-    --------
-    >>> square = np.array([[1.0, 0.0], [0.0, 1.0]])
-    >>> support_interval(np.array([[1.0, -2.0]]), square, np.zeros(2), np.ones(2))
-    (array([-2.]), array([1.]))
-    """
-    ends = np.empty((2, len(d)))
-    scale = np.maximum(np.abs(points).max(axis=0), np.finfo(float).tiny)  # the solver's tolerance is absolute
-    points, d = points / scale, d / scale
-    rows = np.concatenate([points.T, -points.T], axis=1)
-    price = np.concatenate([high, -low])
-    tolerance = 1e-9 * np.abs(price).max(initial=0.0)
-    symmetric = bool((np.abs(low + high) <= tolerance).all())  # then the least is minus the largest
-    sides = ((1, 1.0),) if symmetric else ((1, 1.0), (0, -1.0))
-    for row, direction in enumerate(d):
-        if not np.isfinite(direction).all():
-            ends[:, row] = -np.inf, np.inf
-            continue
-        for side, sign in sides:
-            # The dual has q equations in place of P inequalities, and needs no feasible start.
-            found = optimize.linprog(
-                price, A_eq=rows, b_eq=sign * direction, bounds=(0, None), method="highs"
-            )
-            solved = found.fun if found.status == 0 else None
-            ends[side, row] = sign * (np.inf if solved is None else solved)
-        if symmetric:
-            ends[0, row] = -ends[1, row]
-    return ends[0], ends[1]
+def _keep_shortest(best: FloatArray, shortest: FloatArray, candidates: FloatArray, reach: FloatArray) -> None:
+    """Put the candidate (K, m) with the shortest reach where it is shorter than what was found before."""
+    reach = reach.reshape(candidates.shape)
+    first = reach.argmin(axis=0)[None]
+    least = np.take_along_axis(reach, first, axis=0)[0]
+    shorter = least < shortest
+    best[shorter] = np.take_along_axis(candidates, first, axis=0)[0][shorter]
+    shortest[shorter] = least[shorter]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -287,7 +232,7 @@ class _Problem:
     def of(cls, moments: HeldMoments, points: FloatArray, middle: FloatArray, half: float) -> _Problem:
         n = moments.n_observations
         unit, weights_of_points = 1.0 / (n * half**2), _design(points)
-        value_root = _inverse_root((points.T * weights_of_points) @ points)
+        value_root = inverse_root((points.T * weights_of_points) @ points)
         labels = np.arange(n) * min(n, N_FOLDS) // n
         sums = [sum_of(moments, labels == fold) for fold in range(labels[-1] + 1)]
         parts = [(A / n, (b - A @ middle) / n) for A, b in sums]
@@ -295,13 +240,13 @@ class _Problem:
         for _ in range(2):  # the noise depends on theta, and theta a little on the noise
             residuals = _all_residuals(moments, middle + theta)
             A, b = np.sum([part[0] for part in parts], axis=0), np.sum([part[1] for part in parts], axis=0)
-            root = _inverse_root(np.cov(residuals.T).reshape(len(b), -1))
+            root = inverse_root(np.cov(residuals.T).reshape(len(b), -1))
             U, s, Vt = np.linalg.svd(root @ A @ value_root.T)
             theta = value_root.T @ (Vt.T @ (s / (s**2 + unit) * (U.T @ (root @ b))))
         folds = []
         for number, (own_A, own_b) in enumerate(parts):
             others, members = labels != number, np.flatnonzero(labels == number)
-            root = _inverse_root(np.cov(residuals[others].T).reshape(len(b), -1))
+            root = inverse_root(np.cov(residuals[others].T).reshape(len(b), -1))
             U, s, Vt = np.linalg.svd(root @ (A - own_A) @ value_root.T * (n / others.sum()))
             weights = root.T @ U  # from z to w
             fold = _Fold(
@@ -325,26 +270,13 @@ class _Problem:
             shifts[fold.members] = fold.shifts @ z
         return centre, d, noise_of(shifts, sequential=self.sequential)
 
-
-def _cheap_support(d: FloatArray, points: FloatArray) -> FloatArray:
-    """Return u with points'u = d and a small sum |u|, (m, P): an upper bound of the linear programme.
-
-    Least squares with weights |u|, again and again; every round is feasible.
-    """
-    q = points.shape[1]
-    u = np.empty((len(d), len(points)))
-    step = max(1, memory_budget() // (32 * q * (len(points) + q)))
-    for rows in (slice(first, first + step) for first in range(0, len(d), step)):
-        weights = np.ones_like(u[rows])
-        for _ in range(_REWEIGHTINGS):
-            gram = (points.T * weights[:, None, :]) @ points  # (rows, q, q)
-            scale = np.trace(gram, axis1=1, axis2=2) / q
-            gram += _FLOOR * scale[:, None, None] * np.eye(q)
-            u[rows] = weights * (np.linalg.solve(gram, d[rows, :, None])[:, :, 0] @ points.T)
-            largest = np.abs(u[rows]).max(axis=1, keepdims=True)
-            weights = np.abs(u[rows]) + 1e-6 * np.maximum(largest, np.finfo(float).tiny)
-            weights /= weights.max(axis=1, keepdims=True)
-    return u
+    def along(self, X: FloatArray, penalties: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, Noise]]:
+        """Yield blocks of the penalties (K, m), with d and the noise of the questions at each, one by one."""
+        step = max(1, memory_budget() // (64 * self.n * max(1, len(X))))
+        for first in range(0, len(penalties), step):
+            block = penalties[first : first + step]
+            _, d, noise = self.answer(np.tile(X, (len(block), 1)), block.ravel())
+            yield block, d, noise
 
 
 def _design(points: FloatArray) -> FloatArray:
@@ -355,22 +287,11 @@ def _design(points: FloatArray) -> FloatArray:
     """
     weights = np.full(len(points), 1.0 / len(points))
     for _ in range(_DESIGN_ROUNDS):
-        root = _inverse_root((points.T * weights) @ points)
+        root = inverse_root((points.T * weights) @ points)
         leverage = np.square(points @ root.T).sum(axis=1)
         weights *= leverage
         weights /= weights.sum()
     return weights
-
-
-def _inverse_root(gram: FloatArray) -> FloatArray:
-    """Return R with R gram R' = I, up to a floor at rounding level; I for a gram matrix of zeros."""
-    if not np.diag(gram).any():
-        return np.eye(len(gram))
-    scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
-    values, vectors = np.linalg.eigh(gram / np.outer(scale, scale))
-    root = np.sqrt(np.maximum(values, _FLOOR * values[-1]))
-    inverse: FloatArray = (vectors / root) @ vectors.T / scale
-    return inverse
 
 
 def _all_residuals(moments: HeldMoments, theta: FloatArray) -> FloatArray:

@@ -9,13 +9,14 @@ from scipy import stats
 import replaystats as rs
 from oracles import questions as oracle
 from oracles import settings
-from replaystats.inference import trade
+from replaystats.inference import trade, value_bounds
 from replaystats.inference.bands import simultaneous_level
 from replaystats.inference.comparison import paired_difference
 from replaystats.inference.noise import noise_of
 from replaystats.inference.questions import Setting, answer_questions
-from replaystats.inference.trade import support_interval, trade_off
+from replaystats.inference.trade import trade_off
 from replaystats.inference.undetermined import ValueRange
+from replaystats.inference.value_bounds import cheap_bounds, support_interval
 
 
 def test_the_mean_of_normal_data_has_students_interval_up_to_its_skewness():
@@ -122,6 +123,25 @@ def test_support_against_the_primal_programme():
             np.testing.assert_allclose((low[row], high[row]), expected, rtol=1e-7)
 
 
+@pytest.mark.parametrize("kind", ["polynomial", "waves", "repeated"])
+def test_simplex_against_a_solver(kind, monkeypatch):
+    """Crowded points, many at the same place: bases that are nearly singular, and ties."""
+    rng = np.random.default_rng(1)
+    s = rng.normal(size=150)
+    features = {
+        "polynomial": np.vander(s, 5),
+        "waves": np.stack([f(k * s) for k in range(1, 4) for f in (np.cos, np.sin)], axis=1),
+        "repeated": np.stack([np.round(s), np.round(s) ** 2, np.ones(150)], axis=1),
+    }
+    points = features[kind]
+    low, high = -1.0 - (s > 0), np.full(150, 1.5)
+    d = points[rng.integers(150, size=8)] * rng.uniform(0.1, 1.0, size=(8, 1)) - 0.2 * points[:8]
+    ours = support_interval(d, points, low, high)
+    assert value_bounds._simplex(d, points, low, high)[1].all()
+    monkeypatch.setattr(value_bounds, "_PIVOTS", 0)  # nothing is found: the solver has to do it
+    np.testing.assert_allclose(ours, support_interval(d, points, low, high), rtol=1e-6, atol=1e-9)
+
+
 def test_trading_never_leaves_the_range_by_much_and_narrows_where_there_are_data():
     rng = np.random.default_rng(2)
     states = settings.ou_paths(rng, 400, start=0.5)
@@ -188,17 +208,17 @@ def test_many_questions_have_bounds_that_contain_those_of_few(monkeypatch):
     d = np.random.default_rng(1).normal(size=(6, 5))
     low, high = support_interval(d, points, np.full(40, -2.0), np.full(40, 2.0))
     ends = np.full(40, -2.0), np.full(40, 2.0)
-    wider = trade._bounded(d, points, *ends, trade._design(points))
+    wider = cheap_bounds(d, points, *ends, trade._design(points))
     assert (wider[0] <= low + 1e-9).all()
     assert (wider[1] >= high - 1e-9).all()
     np.testing.assert_allclose(wider, [low, high], rtol=0.1)
-    monkeypatch.setattr(trade, "_SUPPORT_WORK", 0)  # one system of equations for all questions
-    widest = trade._bounded(d, points, *ends, trade._design(points))
+    monkeypatch.setattr(value_bounds, "_SUPPORT_WORK", 0)  # one system of equations for all questions
+    widest = cheap_bounds(d, points, *ends, trade._design(points))
     assert (widest[0] <= low + 1e-9).all()
     assert (widest[1] >= high - 1e-9).all()
     assert (widest[1] <= np.sqrt(5.5) * high).all()  # the ellipsoid is too large by sqrt(q) at most
     points[:, 4] = 0.0  # a direction that no point has
-    assert np.isinf(trade._bounded(d, points, *ends, trade._design(points))[1]).all()
+    assert np.isinf(cheap_bounds(d, points, *ends, trade._design(points))[1]).all()
 
 
 def test_questions_that_cannot_gain_are_not_bounded_and_the_others_do_not_notice():

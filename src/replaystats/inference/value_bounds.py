@@ -1,0 +1,185 @@
+"""How far d'theta can go where values are known to lie in a range at some points.
+
+max d'theta subject to low <= phi'theta <= high at every point is a linear programme in q unknowns; its dual
+is  min sum up high - sum down low  over  u = up - down  with points'u = d.  Every such u, the best or not,
+bounds d'theta. `support_interval` finds the best for all questions at once, by the simplex method on q x q
+bases; `cheap_bounds` stops at a good one, for questions by the hundred.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg, optimize
+
+from .._core.config import memory_budget
+from .._core.typing import BoolArray, FloatArray, IntArray
+
+# Pivots of the simplex method for every unknown: it takes two to five, and a programme that goes in circles
+# is left to a solver that does not.
+_PIVOTS = 15
+_TOLERANCE = 1e-9
+# Both sides of a programme agree at its solution, up to this.
+_AGREE = 1e-7
+# Beyond so many multiplications the cheap bounds have the same weights for all questions.
+_SUPPORT_WORK = 2e10
+_REWEIGHTINGS = 6
+_FLOOR = 1e-12
+_SPANNED = 1e-6
+
+
+def support_interval(
+    d: FloatArray, points: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest d'theta over {low <= points theta <= high}, shapes (m,).
+
+    Infinite where the points do not bound a direction of d.
+
+    Examples
+    --------
+    >>> square = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> support_interval(np.array([[1.0, -2.0]]), square, np.zeros(2), np.ones(2))
+    (array([-2.]), array([1.]))
+    """
+    scale = np.maximum(np.abs(points).max(axis=0), np.finfo(float).tiny)  # tolerances are absolute
+    points, d = points / scale, d / scale
+    if bool((np.abs(low + high) <= _TOLERANCE * np.abs(high).max(initial=0.0)).all()):
+        largest = _largest(d, points, low, high)  # the range is symmetric: so are the ends
+        return -largest, largest
+    both = _largest(np.concatenate([d, -d]), points, low, high)
+    return -both[len(d) :], both[: len(d)]
+
+
+def _largest(d: FloatArray, points: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    known = np.isfinite(d).all(axis=1)
+    ends = np.full(len(d), np.inf)
+    ends[known], solved = _simplex(d[known], points, low, high)
+    rows, price = np.concatenate([points.T, -points.T], axis=1), np.concatenate([high, -low])
+    for row in np.flatnonzero(known)[~solved]:
+        # The dual has q equations in place of P inequalities, and needs no feasible start.
+        found = optimize.linprog(price, A_eq=rows, b_eq=d[row], bounds=(0, None), method="highs")
+        ends[row] = found.fun if found.status == 0 else np.inf
+    return ends
+
+
+def _simplex(
+    d: FloatArray, points: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, BoolArray]:
+    """Return the largest d'theta of every question and whether it was found, shapes (m,).
+
+    A basis is q points; theta has the values there that the signs of u ask for, and is the answer if
+    it keeps to the range at all others. Any basis is feasible, since u may have either sign.
+    """
+    m, q = d.shape
+    ends, solved = np.full(m, np.inf), np.zeros(m, dtype=bool)
+    if len(points) < q or m == 0:
+        return ends, solved
+    _, triangle, order = linalg.qr(points.T, mode="economic", pivoting=True)
+    diagonal = np.abs(np.diag(triangle))
+    if not diagonal[-1] > _SPANNED * diagonal[0]:
+        return ends, solved
+    basis = np.tile(order[:q], (m, 1))
+    inverse = np.tile(np.linalg.inv(points[order[:q]]), (m, 1, 1))
+    sign = np.where(np.einsum("mq,mqi->mi", d, inverse) < 0, -1.0, 1.0)
+    tolerance = _TOLERANCE * max(np.abs(low).max(), np.abs(high).max())
+    rows = np.arange(m)  # of the questions that are not yet answered
+    for _ in range(_PIVOTS * q):
+        values = np.where(sign[rows] > 0, high[basis[rows]], low[basis[rows]])
+        theta = (inverse[rows] @ values[:, :, None])[:, :, 0]
+        at = theta @ points.T
+        above, below = at - high, low - at
+        beyond = np.maximum(above, below)
+        worst = beyond.argmax(axis=1)
+        here = np.arange(len(rows))
+        found = beyond[here, worst] <= tolerance
+        ends[rows[found]], solved[rows[found]] = (d[rows[found]] * theta[found]).sum(axis=1), True
+        rows, worst, here = rows[~found], worst[~found], np.arange(np.count_nonzero(~found))
+        if rows.size == 0:
+            break
+        enters = np.where((above > below)[~found][here, worst], 1.0, -1.0)
+        u = np.einsum("mq,mqi->mi", d[rows], inverse[rows]) * sign[rows]  # not negative, up to rounding
+        share = np.einsum("mq,mqi->mi", points[worst], inverse[rows])
+        moved = share * sign[rows] * enters[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.where(moved > _TOLERANCE, np.maximum(u, 0.0) / moved, np.inf)
+        leaves = step.argmin(axis=1)
+        bounded = np.isfinite(step[here, leaves])
+        rows, worst, enters, leaves = rows[bounded], worst[bounded], enters[bounded], leaves[bounded]
+        here, share = np.arange(rows.size), share[bounded]
+        pivot = share[here, leaves]
+        share[here, leaves] -= 1.0
+        column = inverse[rows, :, leaves]
+        inverse[rows] -= column[:, :, None] * (share / pivot[:, None])[:, None, :]
+        basis[rows, leaves], sign[rows, leaves] = worst, enters
+    bound = _bound_of(basis[solved], d[solved], points, low, high)
+    solved[solved] = np.abs(bound - ends[solved]) <= _AGREE * np.maximum(np.abs(bound), tolerance)
+    return ends, solved
+
+
+def _bound_of(
+    basis: IntArray, d: FloatArray, points: FloatArray, low: FloatArray, high: FloatArray
+) -> FloatArray:
+    """Return what the u of a basis bounds d'theta by, without the rounding of the pivots before."""
+    try:
+        u = np.linalg.solve(points[basis].transpose(0, 2, 1), d[:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:
+        return np.full(len(d), np.nan)
+    return np.asarray((u * np.where(u > 0, high[basis], low[basis])).sum(axis=1))
+
+
+def cheap_bounds(
+    d: FloatArray, points: FloatArray, low: FloatArray, high: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return bounds of what `support_interval` returns, without a linear programme.
+
+    Parameters
+    ----------
+    d : ndarray of shape (m, q)
+    points : ndarray of shape (P, q)
+    low, high : ndarray of shape (P,)
+    weights : ndarray of shape (P,)
+        Of a design that spreads over the points, for questions that are too many for weights of their own.
+    """
+    q = points.shape[1]
+    if float(len(d)) * len(points) * q**2 * _REWEIGHTINGS <= _SUPPORT_WORK:
+        u = cheap_support(d, points)
+    else:
+        root = inverse_root((points.T * weights) @ points)
+        with np.errstate(over="ignore", invalid="ignore"):  # a direction that no point has
+            u = weights * (d @ root.T @ root @ points.T)
+    up, down = np.maximum(u, 0.0), np.maximum(-u, 0.0)
+    bounds = up @ low - down @ high, up @ high - down @ low
+    # What the points do not span they do not bound.
+    spanned = np.abs(u @ points - d).max(axis=1) <= _SPANNED * np.abs(d).max(axis=1)
+    return np.where(spanned, bounds[0], -np.inf), np.where(spanned, bounds[1], np.inf)
+
+
+def cheap_support(d: FloatArray, points: FloatArray) -> FloatArray:
+    """Return u with points'u = d and a small sum |u|, (m, P): an upper bound of the linear programme.
+
+    Least squares with weights |u|, again and again; every round is feasible.
+    """
+    q = points.shape[1]
+    u = np.empty((len(d), len(points)))
+    step = max(1, memory_budget() // (32 * q * (len(points) + q)))
+    for rows in (slice(first, first + step) for first in range(0, len(d), step)):
+        weights = np.ones_like(u[rows])
+        for _ in range(_REWEIGHTINGS):
+            gram = (points.T * weights[:, None, :]) @ points  # (rows, q, q)
+            scale = np.trace(gram, axis1=1, axis2=2) / q
+            gram += _FLOOR * scale[:, None, None] * np.eye(q)
+            u[rows] = weights * (np.linalg.solve(gram, d[rows, :, None])[:, :, 0] @ points.T)
+            largest = np.abs(u[rows]).max(axis=1, keepdims=True)
+            weights = np.abs(u[rows]) + 1e-6 * np.maximum(largest, np.finfo(float).tiny)
+            weights /= weights.max(axis=1, keepdims=True)
+    return u
+
+
+def inverse_root(gram: FloatArray) -> FloatArray:
+    """Return R with R gram R' = I, up to a floor at rounding level; I for a gram matrix of zeros."""
+    if not np.diag(gram).any():
+        return np.eye(len(gram))
+    scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(gram / np.outer(scale, scale))
+    root = np.sqrt(np.maximum(values, _FLOOR * values[-1]))
+    inverse: FloatArray = (vectors / root) @ vectors.T / scale
+    return inverse
