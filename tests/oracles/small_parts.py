@@ -81,20 +81,6 @@ def zetas_of_all_subsets(h, n, k):
     return U, jackknife, spread + jackknife
 
 
-def greedy_landmarks(K, tolerance, most):
-    """Rows that are described worst by those before them, one after the other, by projections."""
-    chosen = []
-    while len(chosen) < most:
-        explained = np.zeros_like(K)
-        if chosen:
-            explained = K[:, chosen] @ np.linalg.solve(K[np.ix_(chosen, chosen)], K[chosen])
-        left = np.diag(K - explained)
-        if left.max() <= tolerance:
-            break
-        chosen.append(int(np.argmax(left)))
-    return chosen
-
-
 def ridge_on_rows(X, y, alpha, points):
     """Predictions of ridge regression without an intercept, by the augmented least-squares problem."""
     q = X.shape[1]
