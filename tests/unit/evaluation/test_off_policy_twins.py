@@ -271,7 +271,7 @@ def test_overlap_counts_what_the_log_and_the_policy_share():
     found = measure_overlap(problem, find_behavior(problem, chances), make_weights(problem, ratio), None)
     ratios = split(data, ratio)
     enough = [oracle.effective_episodes(ratios, t) >= 5.0 for t in range(12)]
-    assert found.effective_steps == enough.index(False) if False in enough else 12
+    assert found.effective_steps == (enough.index(False) if False in enough else 12)
     agreeing = [policy_at(s)[a] for s, a, *_ in rows_of(data)]
     assert found.agreement == pytest.approx(np.mean(agreeing))
     assert found.never_logged == ()
