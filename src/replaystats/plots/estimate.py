@@ -87,7 +87,7 @@ def plot_replicates(
     Parameters
     ----------
     values : array-like of shape (B,)
-        Answer of every subset at the point; those that are not finite are left out.
+        Answer of every subset at the point, without those that failed (NaN).
     estimate : float
         Their combination.
     plug_in : float, optional
