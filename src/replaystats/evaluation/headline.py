@@ -224,6 +224,10 @@ def _visits(heard: Hearing) -> Headline:
         f"{visits.by_neighbors:.4g}, and half as many bumps would move it by {visits.moved:.3g}; "
         f"the interval allows for a bias of {visits.allowance:.3g}."
     )
+    if visits.by_bumps is not None:
+        note += (
+            f" The log is short: bumps without neighbours say {visits.by_bumps:.4g}, and it holds that, too."
+        )
     if visits.n_steps < len(heard.problem.states):
         note += f" It was fitted to {visits.n_steps:,} steps of episodes from all over the log."
     heard.notes.append(note)

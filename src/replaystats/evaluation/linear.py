@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -144,15 +145,40 @@ class LinearModel:
 def fit_linear(problem: Problem, basis: Basis) -> LinearModel:
     """Solve sum phi (phi - discount phi')^T theta = sum r phi, with all groups and without each."""
     features = Features(problem, basis)
-    matrices, right, starts, counts = _group_sums(features)
-    total, goal = matrices.sum(axis=0), right.sum(axis=0)
-    theta = solve(total, goal)
-    left = np.stack([solve(total - m, goal - f) for m, f in zip(matrices, right, strict=True)])
-    all_starts, n = starts.sum(axis=0), counts.sum()
-    value = float(all_starts @ theta / n)
-    others, rest = all_starts - starts[:-1], n - counts[:-1]
-    replicates = np.sum(others * left, axis=1) / np.maximum(rest, 1)
-    return LinearModel(features, matrices, theta, left, LeftOut(value, replicates))
+    sums = _group_sums(features, problem.rewards[:, None])
+    theta, left = _solutions(sums)
+    return LinearModel(features, sums.matrices, theta[:, 0], left[:, :, 0], _at_start(sums, theta, left)[0])
+
+
+def start_values(problem: Problem, basis: Basis, rewards: FloatArray) -> list[LeftOut]:
+    """Return the value at the start for every column of `rewards` (N, k), from one set of equations."""
+    sums = _group_sums(Features(problem, basis), rewards)
+    return _at_start(sums, *_solutions(sums))
+
+
+class _Sums(NamedTuple):
+    """What the equations need, by group: Q counts functions times actions, k rewards."""
+
+    matrices: FloatArray  # (G, Q, Q)
+    right: FloatArray  # (G, Q, k)
+    starts: FloatArray  # (G + 1, Q); the last row: start states that were given, and stay
+    counts: IntArray  # (G + 1,)
+
+
+def _solutions(sums: _Sums) -> tuple[FloatArray, FloatArray]:
+    """Return coefficients (Q, k) from all groups, and (G, Q, k) without each."""
+    total, goal = sums.matrices.sum(axis=0), sums.right.sum(axis=0)
+    left = [solve(total - m, goal - f) for m, f in zip(sums.matrices, sums.right, strict=True)]
+    return solve(total, goal), np.stack(left)
+
+
+def _at_start(sums: _Sums, theta: FloatArray, left: FloatArray) -> list[LeftOut]:
+    all_starts, n = sums.starts.sum(axis=0), sums.counts.sum()
+    others, rest = all_starts - sums.starts[:-1], np.maximum(n - sums.counts[:-1], 1)
+    return [
+        LeftOut(float(all_starts @ theta[:, j] / n), np.sum(others * left[:, :, j], axis=1) / rest)
+        for j in range(theta.shape[1])
+    ]
 
 
 def solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
@@ -169,17 +195,17 @@ def solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray((answer.T / size).T, dtype=np.float64)
 
 
-def _group_sums(features: Features) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+def _group_sums(features: Features, rewards: FloatArray) -> _Sums:
     """Sum by group what the equations need; coefficients are ordered by function, then action."""
     problem = features.problem
     g, q, n_actions = problem.n_groups, features.basis.n_basis, problem.n_actions
     matrices = np.zeros((g, q, n_actions, q, n_actions))
-    right = np.zeros((g, q, n_actions))
+    right = np.zeros((g, q, n_actions, rewards.shape[1]))
     for rows in features.chunks():
         cell = problem.group[rows] * n_actions + problem.actions[rows]
         order = np.argsort(cell, kind="stable")  # then the rows of one group and action lie side by side
         here, ahead = features.here(rows)[order], features.ahead(rows)[order]
-        follow, reward = problem.following[rows][order], problem.rewards[rows][order]
+        follow, reward = problem.following[rows][order], rewards[rows][order]
         for part in np.split(np.arange(len(order)), np.flatnonzero(np.diff(cell[order])) + 1):
             k, a = divmod(int(cell[order[part[0]]]), n_actions)
             at = slice(int(part[0]), int(part[-1]) + 1)
@@ -190,16 +216,16 @@ def _group_sums(features: Features) -> tuple[FloatArray, FloatArray, FloatArray,
                 if chance.any():
                     matrices[k, :, a, :, b] -= left @ (ahead[at] * chance[:, None])
             right[k, :, a] += left @ reward[at]
-    starts = np.zeros((g + 1, q, n_actions))  # the last row: start states that were given, and stay
+    starts = np.zeros((g + 1, q, n_actions))
     first = features.start()
     for k in np.unique(problem.start_group):
         at = problem.start_group == k
         starts[k] = first[at].T @ problem.start_chances[at]
     counts = np.bincount(np.where(problem.start_group < 0, g, problem.start_group), minlength=g + 1)
     size = q * n_actions
-    return (
-        matrices.reshape(g, size, size), right.reshape(g, size), starts.reshape(g + 1, size), counts
-    )  # fmt: skip
+    return _Sums(
+        matrices.reshape(g, size, size), right.reshape(g, size, -1), starts.reshape(g + 1, size), counts
+    )
 
 
 def score_test(model: LinearModel, richer: Basis, rng: np.random.Generator) -> float:

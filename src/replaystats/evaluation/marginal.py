@@ -11,7 +11,7 @@ from ..basis import RBF, Squashed
 from .counts import returns_to_go
 from .families import n_distinct
 from .intervals import Bounds, LeftOut, half_width
-from .linear import fit_linear
+from .linear import start_values
 from .neighbors import fit_neighbors, pull
 from .problem import Problem
 
@@ -37,6 +37,9 @@ class MarginalRobust:
         With the larger basis of the ratio, averaged over draws of its centres.
     by_neighbors : float
         The value without the correction.
+    by_bumps : float or None
+        The value without neighbours, of the ratio alone: that of LSTDQ with its bumps. None where the log is
+        long enough for the largest of its bases.
     moved : float
         How far the smaller basis, of half the size, lies from the larger.
     drawn : float
@@ -48,6 +51,7 @@ class MarginalRobust:
 
     found: LeftOut
     by_neighbors: float
+    by_bumps: float | None
     moved: float
     drawn: float
     held_back: float
@@ -69,18 +73,24 @@ class MarginalRobust:
         return max(self.moved, RATIO_ERROR * abs(self.found.value - self.by_neighbors))
 
     def slack(self, level: float) -> float:
-        """Return what the interval holds on either side besides sampling error: bias, and the draws."""
-        found = self.found
-        sampling, both = (
-            half_width(error, found.degrees_of_freedom, level)
-            for error in (found.standard_error, float(np.hypot(found.standard_error, self.drawn)))
-        )
-        return self.allowance + both - sampling
+        """Return what the interval holds on the farther side besides sampling error: bias, and the draws."""
+        low, high = self.interval(level)
+        value, sampling = self.found.value, self.found.interval(level)
+        return max(high - value, value - low) - (sampling.high - value)
 
     def interval(self, level: float) -> Bounds:
-        """Return the value plus and minus sampling error and what the basis may leave."""
-        low, high = self.found.interval(level)
-        return Bounds(low - self.slack(level), high + self.slack(level))
+        """Return the value plus and minus sampling error and what the basis may leave.
+
+        With few steps, neighbours lie far off and the ratio is that of few bumps: where both are wrong, half
+        the correction is too little. LSTDQ leans on neither, and the interval holds its value, too.
+        """
+        found, allowance = self.found, self.allowance
+        error = float(np.hypot(found.standard_error, self.drawn))
+        reach = half_width(error, found.degrees_of_freedom, level)
+        low, high = found.value - allowance, found.value + allowance
+        if self.by_bumps is not None:
+            low, high = min(low, self.by_bumps), max(high, self.by_bumps)
+        return Bounds(low - reach, high + reach)
 
 
 def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobust | None:
@@ -104,11 +114,13 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
     sums = np.bincount(group, weights=start, minlength=small.n_groups)
     counts = np.bincount(group, minlength=small.n_groups)
     base = (sums.sum() - sums) / np.maximum(counts.sum() - counts, 1)
-    part, drawn = _corrections(replace(small, rewards=errors), sizes[0], rng)
-    half, _ = _corrections(replace(small, rewards=errors), sizes[1], rng)
+    part, earned, drawn = _corrections(small, errors, sizes[0], rng)
+    half, *_ = _corrections(small, errors, sizes[1], rng)
+    by_bumps = float(np.clip(earned, problem.low, problem.high)) if sizes != SIZES[0] else None
     return MarginalRobust(
         found=LeftOut(float(start.mean()) + part.value, base + part.replicates),
         by_neighbors=float(start.mean()),
+        by_bumps=by_bumps,
         moved=abs(part.value - half.value),
         drawn=drawn,
         held_back=held_back,
@@ -117,18 +129,22 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
     )
 
 
-def _corrections(problem: Problem, n_bumps: int, rng: np.random.Generator) -> tuple[LeftOut, float]:
-    """Return the sum of ratio x TD error, a mean over draws of the centres, and the standard error of that.
+def _corrections(
+    problem: Problem, errors: FloatArray, n_bumps: int, rng: np.random.Generator
+) -> tuple[LeftOut, float, float]:
+    """Return the sums of ratio x TD error and of ratio x reward, and the standard error of the former.
 
-    One draw moves the value by a third of its standard error, of which leaving out episodes knows nothing.
+    Both are means over draws of the centres. One draw moves the value by a third of its standard error, of
+    which leaving out episodes knows nothing.
     """
-    draws = []
+    draws, columns = [], np.column_stack([errors, problem.rewards])
     for _ in range(N_DRAWS):
         basis = Squashed(RBF(n_bumps, intercept=True)).fit(problem.states, rng)
-        draws.append(fit_linear(problem, basis).at_start)
-    values = np.array([draw.value for draw in draws])
-    mean = LeftOut(float(values.mean()), np.mean([draw.replicates for draw in draws], axis=0))
-    return mean, float(values.std(ddof=1) / np.sqrt(N_DRAWS))
+        draws.append(start_values(problem, basis, columns))
+    values = np.array([[found.value for found in draw] for draw in draws])
+    corrected, earned = values.mean(axis=0).tolist()
+    mean = LeftOut(corrected, np.mean([draw[0].replicates for draw in draws], axis=0))
+    return mean, earned, float(values[:, 0].std(ddof=1) / np.sqrt(N_DRAWS))
 
 
 def completed_by_neighbors(problem: Problem) -> float | None:

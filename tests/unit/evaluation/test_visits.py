@@ -1,5 +1,7 @@
 """Doubly robust with ratios of visits: its parts written out, and what it does at the edge of a log."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.oracles import policy_values as oracle
@@ -179,3 +181,29 @@ def test_what_lies_after_cuts_is_heard_from_neighbors_too():
     assert found.slack == pytest.approx(abs(second - found.value))
     assert found.interval.low <= second <= found.interval.high
     assert completed_by_neighbors(make_problem(data, None, discount=1.0)) is None
+
+
+def test_in_a_short_log_the_interval_holds_what_bumps_say_alone():
+    """That is LSTDQ, whose own path through `evaluate` gives the same."""
+    data, _ = walk()
+    problem = make_problem(data, homeward, discount=DISCOUNT)
+    found = marginal_robust(problem, np.random.default_rng(0))
+    rng, alone = np.random.default_rng(0), []
+    for _ in range(marginal.N_DRAWS):
+        basis = rs.basis.Squashed(rs.basis.RBF(found.n_bumps, intercept=True)).fit(problem.states, rng)
+        alone.append(rs.evaluate(data, homeward, discount=DISCOUNT, basis=basis))
+    values = [next(w.value for w in a.witnesses if w.name == "LSTDQ") for a in alone]
+    assert found.by_bumps == pytest.approx(np.mean(values), rel=1e-6)
+    low, high = found.interval(0.95)
+    assert low < found.by_bumps < high
+    far = replace(found, by_bumps=found.found.value + 3.0)
+    assert far.interval(0.95).low == low
+    assert far.interval(0.95).high > found.found.value + 3.0
+    assert far.slack(0.95) > found.slack(0.95)
+
+
+def test_a_log_for_the_largest_basis_needs_no_second_opinion():
+    data, _ = walk(n=220)
+    problem = make_problem(data, homeward, discount=DISCOUNT)
+    assert len(problem.states) > STEPS_PER_COEFFICIENT * (SIZES[0][0] + 1) * 2
+    assert marginal_robust(problem, np.random.default_rng(0)).by_bumps is None
