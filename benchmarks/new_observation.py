@@ -30,6 +30,7 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
 import replaystats as rs
+from replaystats.engine.learner import LearnerReplicates
 from replaystats.inference.new_observation import jackknife_plus, leave_out
 
 LEVEL = 0.9
@@ -95,14 +96,15 @@ def compare(member, X, y, train, test, size, n_members, seed):
 
     X_train, X_test = X[train], X[test]
 
-    def members(rows):
-        return np.stack([model.predict(rows) for model in models])[:, :, None]
+    ours = LearnerReplicates(
+        models=list(models), plan=plan, estimator=member, X=X_train, y=y[train], fit_params={}, seed=0
+    )
 
     def residuals():
-        return leave_out(lambda part: members(X_train[part]), plan, y[train][:, None])
+        return leave_out(lambda part: ours.values(X_train[part]), plan, y[train][:, None])
 
     def interval():
-        return jackknife_plus(out, lambda part: members(X_test[part]), len(test), LEVEL)
+        return jackknife_plus(out, lambda part: ours.values(X_test[part]), len(test), LEVEL)
 
     residual_seconds, residual_bytes, out = measured(residuals)
     our_seconds, our_bytes, (low, high) = measured(interval)

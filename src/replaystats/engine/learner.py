@@ -245,8 +245,21 @@ def _fit_some(
 
 def _predict_some(models: list[Any], X: Any, shape: tuple[int, ...]) -> FloatArray:
     """Return the predictions of some models, zeros for those that are missing."""
-    values = (np.zeros(shape) if model is None else np.asarray(model.predict(X)) for model in models)
-    return np.stack([value.astype(np.float64).reshape(shape) for value in values])
+    found = np.zeros((len(models), *shape))
+    known = [(place, model) for place, model in enumerate(models) if model is not None]
+    of_trees = isinstance(X, np.ndarray) and all(_is_tree(model) for _, model in known)
+    options: dict[str, bool] = {}
+    for place, model in known:
+        found[place] = np.asarray(model.predict(X, **options)).reshape(shape)
+        if of_trees and not options:
+            # A tree checks and converts a table for longer than it looks at it; once is enough for all.
+            X, options = np.ascontiguousarray(X, dtype=np.float32), {"check_input": False}
+    return found
+
+
+def _is_tree(model: Any) -> bool:
+    """Whether it is a tree of scikit-learn itself, whose `predict` can be told that X was checked."""
+    return type(model).__module__.startswith("sklearn.tree.")
 
 
 def _seed_model(model: Any, seed: int, number: int) -> None:

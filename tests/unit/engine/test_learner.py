@@ -10,7 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import ExtraTreeRegressor
+from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from replaystats import make_plan, plan_from_indices
 from replaystats.engine.learner import replicate_learner
@@ -75,3 +75,26 @@ def test_plan_for_other_data_is_refused(data):
     X, y = data
     with pytest.raises(ValueError, match="`plan` must be made for the 30 rows of `X`; got n_observations=31"):
         replicate_learner(LinearRegression(), X, y, make_plan(31, n_resamples=2, rng=0), seed=0)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_trees_that_skip_checks_predict_what_they_would_alone(rng, n_outputs):
+    X = rng.normal(size=(60, 3))
+    X[rng.uniform(size=X.shape) < 0.1] = np.nan
+    y = rng.normal(size=(60, n_outputs)) if n_outputs > 1 else rng.normal(size=60)
+    plan = make_plan(60, subsample_size=30, n_resamples=6, rng=0)
+    members = replicate_learner(DecisionTreeRegressor(), X, y, plan, seed=0)
+    # thresholds are midpoints of rows, so rows and midpoints decide between neighbouring floats
+    asked = np.concatenate([X, (X[1:] + X[:-1]) / 2])[::-1]
+    alone = [model.predict(asked).reshape(len(asked), -1) for model in members.models]
+    assert_array_equal(members.values(asked), np.stack(alone))
+
+
+def test_trees_still_refuse_what_they_cannot_read(data):
+    X, y = data
+    plan = make_plan(len(y), subsample_size=10, n_resamples=3, rng=0)
+    members = replicate_learner(DecisionTreeRegressor(), X, y, plan, seed=0)
+    with pytest.raises(ValueError, match="infinity|too large"):
+        members.values(np.full((2, X.shape[1]), np.inf))
+    with pytest.raises(ValueError, match="features"):
+        members.values(X[:, :1])
