@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.typing import FloatArray
-from ._table_files import Column, Frame, is_date, is_mostly_numbers, is_number, numbers_of
+from .._core.typing import BoolArray, FloatArray
+from ._table_files import MOSTLY, Column, Frame, is_date, is_mostly_numbers, is_number, numbers_of
 
 # A text column with more values than this is an id or a free text, and indicators of it explain nothing.
 MAX_LEVELS = 50
+# A number further outside the range of TRAIN than this share of it is remarked on.
+FAR_OUTSIDE = 0.5
 MISSING, UNKNOWN = ("impute", "indicator", "drop", "raise"), ("other", "drop", "raise")
 _NO_LEVEL = "(missing)"
 
@@ -36,6 +38,8 @@ class Part:
         Categories, one indicator for each; empty for numbers.
     fill : float
         The median, which stands for a missing number.
+    low, high : float
+        The smallest and the largest number.
     flagged : bool
         Whether a further column says where a number is missing.
     """
@@ -43,6 +47,8 @@ class Part:
     name: str
     levels: tuple[str, ...] = ()
     fill: float = 0.0
+    low: float = -np.inf
+    high: float = np.inf
     flagged: bool = False
 
     @property
@@ -51,6 +57,11 @@ class Part:
         if self.levels:
             return [f"{self.name}={level}" for level in self.levels]
         return [self.name, f"{self.name} missing"] if self.flagged else [self.name]
+
+    def is_far(self, values: FloatArray) -> BoolArray:
+        """Whether numbers are outside the range by more than half of it: nothing was learnt about them."""
+        margin = FAR_OUTSIDE * (self.high - self.low)
+        return np.asarray((values < self.low - margin) | (values > self.high + margin))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +145,9 @@ class Design:
             column = frame[part.name]
             block, rows, what = _levels(part, column) if part.levels else _numbers(part, column)
             blocks.append(block)
+            if not part.levels:
+                beyond = f"{part.name} is far outside TRAIN's {part.low:.4g} to {part.high:.4g}"
+                _add(remarks, np.flatnonzero(part.is_far(block[:, 0])), beyond)
             missing = column.isna().to_numpy()
             if missing.any() and self.missing == "raise":
                 refused.append(_missing_sentence(column))
@@ -177,8 +191,7 @@ def _reason_to_leave_out(column: Column) -> str:
     if is_number(column):
         if not np.isfinite(numbers_of(column)[0]).any():
             return "it holds no finite number"
-        whole = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        if n > 10 and levels == n and np.array_equal(np.sort(whole), whole.min() + np.arange(n)):
+        if n > 10 and levels == n and _numbers_rows(column.to_numpy(dtype=np.float64, na_value=np.nan)):
             return "it numbers the rows"
         return ""
     if is_mostly_numbers(column):
@@ -186,6 +199,15 @@ def _reason_to_leave_out(column: Column) -> str:
     if levels > MAX_LEVELS and levels > 0.5 * n:
         return f"{levels} different texts in {n} rows look like ids (--id carries them to the output)"
     return ""
+
+
+def _numbers_rows(values: FloatArray) -> bool:
+    """Whether values count up: all of them in any order, or in that of the table with a few gone."""
+    steps = np.diff(values)
+    if np.array_equal(np.sort(values), values.min() + np.arange(len(values))):
+        return True
+    rising = bool((steps >= 1).all() and (steps == np.round(steps)).all())
+    return rising and bool(np.ptp(values) < len(values) / MOSTLY)
 
 
 def _part(column: Column, missing: str, notes: list[str]) -> Part:
@@ -202,7 +224,13 @@ def _part(column: Column, missing: str, notes: list[str]) -> Part:
         if gone:
             notes.append(f"Column {name}: {gone} missing, {filled} (median {np.nanmedian(values):.4g}).")
         holes = bool(np.isnan(values).any())
-        return Part(name=name, fill=float(np.nanmedian(values)), flagged=missing == "indicator" and holes)
+        return Part(
+            name=name,
+            fill=float(np.nanmedian(values)),
+            low=float(np.nanmin(values)),
+            high=float(np.nanmax(values)),
+            flagged=missing == "indicator" and holes,
+        )
     counts = column.dropna().astype(str).value_counts()
     levels = list(counts.index)
     if len(levels) > MAX_LEVELS:

@@ -113,10 +113,18 @@ PredictionFile = Annotated[Path | None, _output("Write the predictions to this C
 
 SubsampleSize = Annotated[
     str | None,
-    _method("Observations per subset, or their share; default half.", "-k", "--subsample-size", metavar="K"),
+    _method(
+        "Observations per subset, or their share; default half (regress: chosen from the data).",
+        "-k",
+        "--subsample-size",
+        metavar="K",
+    ),
 ]
 NResamples = Annotated[
-    int | None, _method("Number of subsets; default 500.", "-B", "--n-resamples", metavar="B")
+    int | None,
+    _method(
+        "Number of subsets; default 500 (regress: as many as it takes).", "-B", "--n-resamples", metavar="B"
+    ),
 ]
 Seed = Annotated[int, _method("The same seed gives the same numbers.")]
 Jobs = Annotated[int, _method("Threads; numbers do not depend on it.")]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .._core.errors import must_be, require_extra
+from .._core.errors import ReplayWarning, must_be, require_extra
 from .._core.typing import BoolArray, FloatArray
 from ..data.storage import read_parquet
 from ..readers._columns import naming, no_such_name
@@ -37,7 +38,7 @@ def read_frame(path: Path) -> Frame:
     elif ".csv" in endings or ".tsv" in endings:
         with naming(path, reader="pandas"):
             separator = _separator(path)
-            frame = pandas.read_csv(path, sep=separator)
+            frame = _read_csv(path, separator)
         if separator != ",":  # where commas do not separate, they may be decimal points
             frame = frame.apply(_with_points)
     else:
@@ -121,6 +122,27 @@ def target_of(frame: Frame, name: str) -> FloatArray:
     if not np.isfinite(values).any():
         raise ValueError(must_be("--target", "a column with numbers", f"{name!r}, all missing"))
     return values
+
+
+def _read_csv(path: Path, separator: str) -> Frame:
+    """Return the table without lines that have more fields than its header; a warning counts those."""
+    pandas = require_extra("pandas", extra="io", purpose="Reading a table")
+    try:
+        return pandas.read_csv(path, sep=separator)
+    except pandas.errors.ParserError as error:
+        if "Expected" not in str(error):  # an open quote, for example, leaves no table to speak of
+            raise
+    spoilt: list[list[str]] = []
+    # Only the slow reader hands such lines out.
+    frame = pandas.read_csv(path, sep=separator, engine="python", on_bad_lines=spoilt.append)
+    start = separator.join(spoilt[0])[:40]
+    warnings.warn(
+        f"{path.name}: {len(spoilt)} of {len(frame) + len(spoilt)} lines left out: more fields than the "
+        f'header\'s {frame.shape[1]}. The first begins with "{start}".',
+        ReplayWarning,
+        stacklevel=3,
+    )
+    return frame
 
 
 def _separator(path: Path) -> str:

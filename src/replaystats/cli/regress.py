@@ -159,7 +159,7 @@ def _regress(
 ) -> Regression:
     """Read, fit, score and predict."""
     notes: list[str] = []
-    with working("Reading the table"):
+    with working("Reading the table"), noting(notes):
         with refusing(ExitCode.DATA, train, "TRAIN"):
             frame = read_frame(train)
         with refusing(ExitCode.DATA, test, "--predict"):

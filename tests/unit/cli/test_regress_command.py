@@ -322,3 +322,50 @@ def test_an_infinite_entry_is_filled_in_like_a_missing_one():
     assert "such as inf, are no numbers: missing" in " ".join(design.notes)
     assert "Column z is left out: it holds no finite number." in design.notes
     assert_array_equal(design.matrix(pd.DataFrame({"x": [-np.inf]})).X, [[2.0]])
+
+
+def test_a_line_with_too_many_fields_spoils_only_itself(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n3,4,5\n6,7\n")
+    with pytest.warns(
+        rs.ReplayWarning, match=r't.csv: 1 of 3 lines left out.*header\'s 2.*begins with "3,4,5"'
+    ):
+        frame = read_frame(path)
+    assert_array_equal(frame, [[1, 2], [6, 7]])
+    path.write_text('a,b\n1,"2\n3,4\n')  # an open quote
+    with pytest.raises(ValueError, match="a readable file of CSV"):
+        read_frame(path)
+
+
+def test_lines_left_out_are_among_the_notes(tmp_path):
+    frame = make_frame(60, 2)
+    text = frame.to_csv(index=False).splitlines()
+    text[5] += ",more,and more"
+    (tmp_path / "t.csv").write_text("\n".join(text))
+    result = CliRunner().invoke(app, ["regress", str(tmp_path / "t.csv"), *SMALL, "--json"])
+    found = json.loads(result.stdout)
+    assert any("t.csv: 1 of 60 lines left out" in note for note in found["notes"])
+
+
+def test_a_number_far_outside_is_remarked_on_and_predicted():
+    design = Design.of(pd.DataFrame({"x": [0.0, 1.0, 2.0], "c": ["a", "b", "a"]}), ["x", "c"])
+    rows = design.matrix(pd.DataFrame({"x": [3.0, 3.1, -1.1, np.nan], "c": ["a"] * 4}))
+    far = "x is far outside TRAIN's 0 to 2"
+    assert rows.remarks == ["", far, far, ""]
+    assert rows.problems == [""] * 4
+
+
+@pytest.mark.parametrize(
+    ("values", "numbers"),
+    [
+        (np.arange(1, 31), True),
+        (np.arange(30)[::-1], True),
+        (np.delete(np.arange(32), [4, 9]), True),  # a few lines are gone
+        (np.arange(30) * 2, False),
+        (np.arange(30) + 0.5, True),
+        (np.random.default_rng(0).permutation(np.delete(np.arange(32), [4, 9])), False),
+    ],
+)
+def test_row_numbers_are_left_out(values, numbers):
+    frame = pd.DataFrame({"v": values, "x": np.random.default_rng(1).normal(size=30)})
+    assert ("Column v is left out: it numbers the rows." in Design.of(frame, ["v", "x"]).notes) == numbers

@@ -94,7 +94,7 @@ def test_trees_still_refuse_what_they_cannot_read(data):
     X, y = data
     plan = make_plan(len(y), subsample_size=10, n_resamples=3, rng=0)
     members = replicate_learner(DecisionTreeRegressor(), X, y, plan, seed=0)
-    with pytest.raises(ValueError, match="infinity|too large"):
+    with pytest.raises(ValueError, match=r"infinity|too large"):
         members.values(np.full((2, X.shape[1]), np.inf))
     with pytest.raises(ValueError, match="features"):
         members.values(X[:, :1])
