@@ -7,6 +7,7 @@ import inspect
 import json
 import math
 import operator
+import sys
 import tomllib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+from joblib.externals.loky import get_reusable_executor
 
 from replaystats.toolkit import check_choice, check_int, check_memory, describe, must_be
 
@@ -123,7 +126,7 @@ def define(
     given, families = _names_of_results(estimators, gives or {})
     # Points, truth and the function that draws decide the numbers as much as the estimators do.
     identified = [identity, describe(source), {key: describe(each) for key, each in estimators.items()}]
-    text = json.dumps([*identified, arguments or {}, given, fresh_data], default=str, sort_keys=True)
+    text = json.dumps([*identified, arguments or {}, given, fresh_data], default=describe, sort_keys=True)
     return Definition(
         title=title,
         source=source,
@@ -173,7 +176,8 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def make_definition(config: Mapping[str, Any], path: Path) -> Definition:
-    """Return the study that the tables of a file describe; other files are looked for beside `path`."""
+    """Return the study that the tables of a file describe; other files and modules may lie beside `path`."""
+    _make_importable(str(path.parent.resolve()))
     data, seed = dict(config["data"]), config.get("seed", 20260)
     if "path" in data:  # beside the file, wherever the command is given
         data["path"] = str(path.parent / data["path"])
@@ -184,6 +188,7 @@ def make_definition(config: Mapping[str, Any], path: Path) -> Definition:
     for name, table in config["estimators"].items():
         options = dict(table)
         made = find(options.pop("use"))
+        options = {key: _with_parts(value) for key, value in options.items()}
         estimators[name] = made() if isinstance(made, type) and _needs_nothing(made) else made
         if "gives" in options:
             gives[name] = options.pop("gives")
@@ -194,6 +199,24 @@ def make_definition(config: Mapping[str, Any], path: Path) -> Definition:
         published=_published(config.get("published"), path.parent), name=config.get("name", "study"),
         fresh_data=config.get("fresh_data", False), identity=text,
     )  # fmt: skip
+
+
+def _make_importable(folder: str) -> None:
+    """Let modules in a folder be found, after all others, so that nothing there hides a package."""
+    if folder not in sys.path:
+        sys.path.append(folder)
+        # Workers that are waiting for work have the old path; the next ones start with the new one.
+        get_reusable_executor().shutdown()
+
+
+def _with_parts(value: Any) -> Any:
+    """Return an argument in which every table with "use" is what it names, made with the rest of it."""
+    if isinstance(value, list):
+        return [_with_parts(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    parts = {key: _with_parts(one) for key, one in value.items()}
+    return find(parts.pop("use"))(**parts) if "use" in parts else parts
 
 
 def _names_of_results(

@@ -188,16 +188,21 @@ def _prepared(estimator: Any, arguments: Mapping[str, Any], cell: Cell, rng: np.
     """Return a fresh estimator with its arguments, the cell's B and k, and a seed, where it has them."""
     from sklearn.base import clone
 
-    if isinstance(estimator, type):
-        return estimator(**arguments)
-    model = clone(estimator).set_params(**arguments)
+    made = estimator if isinstance(estimator, type) else type(estimator)
+    if not hasattr(made, "get_params"):  # somebody's own, without scikit-learn's manners
+        return made(**arguments) if arguments or made is estimator else deepcopy(estimator)
+    # A class is one that cannot be made without its arguments. Whatever those hold is copied, too.
+    model = clone(estimator(**arguments) if made is estimator else clone(estimator).set_params(**arguments))
     own = model.get_params()
     parameters = dict(cell.parameters)
     for name, called in KNOWN_PARAMETERS.items():
         if name in parameters and called in own and called not in arguments:
             model.set_params(**{called: parameters[name]})
-    if "random_state" in own and own["random_state"] is None:
-        model.set_params(random_state=int(rng.integers(2**31 - 1)))
+    # An estimator with a seed hands seeds on to its parts; a pipeline has none but theirs.
+    seeds = ["random_state"] if "random_state" in own else [n for n in own if n.endswith("__random_state")]
+    for name in seeds:
+        if own[name] is None:
+            model.set_params(**{name: int(rng.integers(2**31 - 1))})
     return model
 
 

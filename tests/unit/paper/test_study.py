@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -148,6 +149,78 @@ def test_a_wrong_file_gets_a_sentence(tmp_path, text, message):
 def test_a_formula_is_arithmetic_and_nothing_else(text):
     with pytest.raises(ValueError, match="`formula` must be arithmetic"):
         definition.formula(text, {"n": 3})
+
+
+MODULE = """
+import numpy as np
+from replaystats_paper.study.sources import Source
+
+def curve(rng, noise):
+    def draw(n, rng):
+        X = rng.uniform(-1, 1, (n, 1))
+        return X, np.sin(4 * X[:, 0]) + noise * rng.normal(size=n)
+    x = np.linspace(-0.9, 0.9, 5)
+    return Source(draw, x[:, None], np.sin(4 * x), x)
+
+def polynomial(X, y, points, rng, degree):
+    return np.polyval(np.polyfit(X[:, 0], y, degree), points[:, 0])
+
+class Mean:
+    def __init__(self, plus=0.0):
+        self.plus = plus
+
+    def fit(self, X, y):
+        self.mean = y.mean() + self.plus
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean)
+"""
+STUDY = """
+repetitions = 4
+[data]
+source = "{module}:curve"
+noise = 0.3
+[grid]
+n = [30, 40]
+B = [6]
+k = [15]
+[estimators.tree]
+use = "sklearn.tree:DecisionTreeRegressor"
+min_samples_leaf = 3
+[estimators.replayed]
+use = "replaystats:ReplayRegressor"
+estimator = {{ use = "sklearn.tree:ExtraTreeRegressor", min_samples_leaf = 3 }}
+[estimators.pipeline]
+use = "sklearn.pipeline:Pipeline"
+steps = [
+    ["scale", {{ use = "sklearn.preprocessing:StandardScaler" }}],
+    ["fit", {{ use = "sklearn.tree:ExtraTreeRegressor" }}],
+]
+[estimators.function]
+use = "{module}:polynomial"
+degree = 3
+[estimators.class]
+use = "{module}:Mean"
+plus = 1.0
+"""
+
+
+def test_a_file_may_name_what_lies_beside_it_and_estimators_made_of_others(tmp_path, monkeypatch):
+    """A source, a function and a class of one's own; parts in tables; the same numbers in two processes."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "beside_the_study.py").write_text(MODULE)
+    (tmp_path / "mine.toml").write_text(STUDY.format(module="beside_the_study"))
+    monkeypatch.chdir("/")
+    found = rs.study(tmp_path / "mine.toml", out=tmp_path / "one", progress=False)
+    again = rs.study(tmp_path / "mine.toml", out=tmp_path / "two", jobs=2, progress=False)
+    assert [row["mse"] for row in found.table()] == [row["mse"] for row in again.table()]
+    made, cell = found.definition, found.definition.cells[0]
+    replayed, arguments = made.estimators["replayed"], made.arguments["replayed"]
+    model = run._prepared(replayed, arguments, cell, np.random.default_rng(0))
+    assert (model.n_resamples, model.subsample_size, model.estimator.min_samples_leaf) == (6, 15, 3)
+    resumed = rs.study(tmp_path / "mine.toml", out=tmp_path / "one", progress=False)  # nothing is refused
+    assert resumed.table() == found.table()
 
 
 def test_a_table_of_ones_own(tmp_path):

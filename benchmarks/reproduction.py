@@ -1,0 +1,123 @@
+"""What `replaystats reproduce` and the shipped studies found, gathered from their folders; nothing by hand.
+
+    replaystats reproduce --out results/full
+    replaystats study kernel-to-16000 --out results/kernel-to-16000      # policy-2d, policy-6d likewise
+    python benchmarks/reproduction.py gather results/full results/kernel-to-16000 ...
+
+writes benchmarks/results/reproduction.json: agreement, verdicts, the cells beside the paper's grids without
+their lists, and the studies' tables.
+
+    python benchmarks/reproduction.py compare results/one results/another
+
+writes benchmarks/results/reproduction_twice.json: the verdicts of two runs of the same experiments side by
+side, how busy the machine was in each, and the times that they rest on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+# Their results are lists over points and repetitions, which agreement and verdicts sum up.
+GRIDS = ("policy", "kernel", "boston", "ablation", "testsets")
+
+
+def rounded(value: Any) -> Any:
+    """Return plain values with five significant digits, without lists of numbers; NaN becomes None."""
+    if isinstance(value, dict):
+        return {
+            key: rounded(one)
+            for key, one in value.items()
+            if not (isinstance(one, list) and one and isinstance(one[0], int | float))
+            and not (isinstance(one, dict) and one and all(isinstance(part, list) for part in one.values()))
+        }
+    if isinstance(value, list):
+        return [rounded(one) for one in value]
+    if isinstance(value, float):
+        return float(f"{value:.5g}") if np.isfinite(value) else None
+    return value
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def cells_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the finished cells of a run by key, without the settings in the first line."""
+    lines = map(json.loads, (folder / "cells.jsonl").read_text(encoding="utf-8").splitlines())
+    return {line["key"]: line for line in lines if "key" in line}
+
+
+def gather(run: Path, studies: list[Path]) -> dict[str, Any]:
+    manifest, summary = read(run / "manifest.json"), read(run / "summary.json")
+    cells = cells_of(run)
+    seconds: dict[str, float] = {}
+    for key, line in cells.items():
+        kind = key.partition(" ")[0]
+        seconds[kind] = seconds.get(kind, 0.0) + line["seconds"]
+    return {
+        "seed": manifest["settings"]["seed"],
+        "versions": manifest["versions"],
+        "machine": manifest["machine"],
+        "processor_seconds": rounded(seconds),
+        **rounded({name: summary[name] for name in ("agreement", "each_cell", "n_each_cell", "verdicts")}),
+        "cells": {
+            key: {"repetitions": line["repetitions"], **rounded(line["results"])}
+            for key, line in cells.items()
+            if key.partition(" ")[0] not in GRIDS
+        },
+        "studies": {folder.name: rounded(read(folder / "table.json")) for folder in studies},
+    }
+
+
+def compare(runs: list[Path]) -> dict[str, Any]:
+    summaries = [read(run / "summary.json")["verdicts"] for run in runs]
+    labels = {name: [verdicts[name]["label"] for verdicts in summaries] for name in summaries[0]}
+    by_time = {name: labels[name] for name in labels if name.startswith(("time", "cost", "three"))}
+    ratios: dict[str, list[Any]] = {}
+    for run in runs:
+        for key, line in cells_of(run).items():
+            if key.startswith("timing "):
+                medians = {m: float(np.median(r)) for m, r in line["results"]["ratios"].items()}
+                ratios.setdefault(key, []).append(rounded(medians))
+    manifests = [read(run / "manifest.json") for run in runs]
+    return {
+        "runs": [
+            {
+                "command": one["command"],
+                "started": one["started"],
+                "seconds": one["seconds"],
+                "processor_seconds": one["cell_seconds"],
+                "load_average": one["machine"]["load_average"],
+                "cores": one["machine"]["cores"],
+            }
+            for one in manifests
+        ],
+        "same_verdicts": all(len(set(pair)) == 1 for pair in labels.values()),
+        "verdicts": labels,
+        "verdicts_by_time": by_time,
+        "replayed_over_plain_time": ratios,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("what", choices=("gather", "compare"))
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    first, *others = options.folders
+    found = gather(first, others) if options.what == "gather" else compare(options.folders)
+    name = "reproduction.json" if options.what == "gather" else "reproduction_twice.json"
+    path = options.out or RESULTS / name
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(path)
+
+
+if __name__ == "__main__":
+    main()
