@@ -1,14 +1,15 @@
 """Arrays of any kind: NumPy here, PyTorch, CuPy or JAX where the user's data live.
 
-Large arrays (one row per observation) stay where they are and in the kind they came in; everything of the
-size of the answer (q x q, B x q) is computed on the host. These few functions are the only bridge; which
-libraries a public name takes is declared beside it (`takes_arrays_of`).
+Large arrays (one row per observation, step or point) stay where they are and in the kind they came in;
+everything of the size of the answer (q x q, B x q) is computed on the host. These few functions are the only
+bridge; which libraries a public name takes is declared beside it (`takes_arrays_of`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
@@ -73,7 +74,29 @@ def like(array: Any, reference: Any) -> Any:
     xp = array_namespace(reference)
     real = np.issubdtype(np.asarray(array).dtype, np.floating) if isinstance(array, np.ndarray) else False
     dtype = reference.dtype if real and xp.isdtype(reference.dtype, "real floating") else None
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        array = array.copy()  # PyTorch warns of what nobody may write to
     return xp.asarray(array, dtype=dtype, device=device(reference))
+
+
+def in_double(array: Any) -> Any:
+    """Return numbers in double precision where they live; None where their library has none there.
+
+    Examples
+    --------
+    >>> in_double(np.arange(2)) is None  # here already
+    True
+    """
+    if not computes_like_numpy(array):
+        return None
+    if is_jax_array(array) and not import_module("jax").config.jax_enable_x64:
+        return None
+    if is_torch_array(array) and array.device.type == "mps":
+        return None
+    xp = array_namespace(array)
+    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+        return None
+    return xp.astype(array.detach() if is_torch_array(array) else array, xp.float64, copy=False)
 
 
 def check_finite(array: Any, name: str) -> Any:
@@ -89,6 +112,10 @@ def take_rows(values: Any, rows: Any) -> Any:
     """Return some rows (indices or a slice) of an array, a sparse matrix, a list or a data frame."""
     if hasattr(values, "iloc"):
         return values.iloc[rows]
+    if is_foreign(values) and isinstance(rows, np.ndarray):
+        xp = array_namespace(values)
+        places = xp.asarray(rows.reshape(-1), device=device(values))
+        return xp.reshape(xp.take(values, places, axis=0), (*rows.shape, *values.shape[1:]))
     return values[rows] if hasattr(values, "shape") else np.asarray(values)[rows]
 
 

@@ -251,6 +251,11 @@ def _check_exact(array: np.ndarray, name: str) -> None:
         raise ValueError(must_be(name, "integers that float64 holds exactly (up to 2^53)", lost[0], hint))
 
 
+def has_usual_magnitude(largest: float) -> bool:
+    """Whether the fourth power of a largest magnitude is a number; what is not finite is left to others."""
+    return not (_LARGEST < largest < math.inf or 0 < largest < _SMALLEST)
+
+
 def check_magnitude(array: FloatArray, name: str) -> FloatArray:
     """Return `array` if the fourth power of its largest magnitude is a number; zeros throughout are fine.
 
@@ -263,7 +268,7 @@ def check_magnitude(array: FloatArray, name: str) -> FloatArray:
     ValueError: `y` must be of a magnitude between 1e-75 and 1e+75, or zero; got 1e+99. Change its unit.
     """
     largest = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
-    if _LARGEST < largest < math.inf or 0 < largest < _SMALLEST:
+    if not has_usual_magnitude(largest):
         rule = f"of a magnitude between {_SMALLEST:g} and {_LARGEST:g}, or zero"
         raise ValueError(must_be(name, rule, f"{largest:.3g}", "Change its unit."))
     return array

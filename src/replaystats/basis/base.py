@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from copy import copy
 from dataclasses import Field, fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
-from .._core.arrays import as_array
+from .._core.arrays import (
+    as_array,
+    check_finite,
+    in_double,
+    is_foreign,
+    like,
+    on_host,
+    to_numpy,
+)
 from .._core.errors import must_be
 from .._core.memory import physical_memory
 from .._core.random import as_generator
@@ -44,6 +54,8 @@ class Basis(ABC):
     __slots__ = ()
 
     derivative_hint: ClassVar[str] = ""
+    # Whether the hooks compute with arrays of any library; others are evaluated on the host.
+    anywhere: ClassVar[bool] = False
 
     # -- what a basis is ---------------------------------------------------------------------------
 
@@ -99,13 +111,17 @@ class Basis(ABC):
             return self
         if len(x) == 0:
             raise ValueError(must_be("states", "non-empty", f"shape {x.shape}"))
-        return self._fit_departed(x, as_generator(rng), mask)
+        return self._fit_departed(x if self._fits_anywhere else on_host(x), as_generator(rng), mask)
 
     def __call__(self, states: ArrayLike) -> FloatArray:
-        """Return phi(states), of shape (N, q), for states of shape (N, d), or (N,) when d = 1."""
+        """Return phi(states), of shape (N, q), for states of shape (N, d), or (N,) when d = 1.
+
+        States of PyTorch, CuPy or JAX have features of their kind, computed where they are by smooth bases
+        and `OneHot`, on the host by others.
+        """
         x = self._check_evaluation(states, order=0)
         self._check_memory(len(x))
-        return self._prepend_constant(self._value(x), self._constant)
+        return self._here_or_there(x, lambda z: self._prepend_constant(self._value(z), self._constant))
 
     def sparse(self, states: ArrayLike) -> csr_array:
         """Return phi(states) as a sparse matrix (N, q), which for indicators never was a dense one.
@@ -116,22 +132,22 @@ class Basis(ABC):
         >>> OneHot(1000).sparse([3, 999]).nnz
         2
         """
-        return self._sparse(self._check_evaluation(states, order=0))
+        return self._sparse(on_host(self._check_evaluation(states, order=0)))
 
     def gradient(self, states: ArrayLike) -> FloatArray:
         """Return the first derivatives, of shape (N, q, d)."""
         x = self._check_evaluation(states, order=1)
-        return self._prepend_constant(self._gradient(x), 0.0)
+        return self._here_or_there(x, lambda z: self._prepend_constant(self._gradient(z), 0.0))
 
     def hessian(self, states: ArrayLike) -> FloatArray:
         """Return the second derivatives, of shape (N, q, d, d)."""
         x = self._check_evaluation(states, order=2)
-        return self._prepend_constant(self._hessian(x), 0.0)
+        return self._here_or_there(x, lambda z: self._prepend_constant(self._hessian(z), 0.0))
 
     def laplacian(self, states: ArrayLike) -> FloatArray:
         """Return the sum over a of the second derivatives d_aa phi, of shape (N, q)."""
         x = self._check_evaluation(states, order=2)
-        return self._prepend_constant(self._laplacian(x), 0.0)
+        return self._here_or_there(x, lambda z: self._prepend_constant(self._laplacian(z), 0.0))
 
     def directional(self, states: ArrayLike, direction: ArrayLike) -> FloatArray:
         """Return ``sum_a direction_a d_a phi``, of shape (N, q).
@@ -144,8 +160,8 @@ class Basis(ABC):
             One direction per state, for instance the drift; its length counts.
         """
         x = self._check_evaluation(states, order=1)
-        v = _match(direction, "direction", x.shape)
-        return self._prepend_constant(self._directional(x, v), 0.0)
+        v = _match(direction, "direction", x)
+        return self._here_or_there(x, lambda z, w: self._prepend_constant(self._directional(z, w), 0.0), v)
 
     def second_order(self, states: ArrayLike, matrix: ArrayLike) -> FloatArray:
         """Return ``sum_ab matrix_ab d_ab phi``, of shape (N, q).
@@ -158,10 +174,15 @@ class Basis(ABC):
             One matrix per state, for instance the diffusion; only its symmetric part matters.
         """
         x = self._check_evaluation(states, order=2)
-        m = _match(matrix, "matrix", (*x.shape, x.shape[1]))
-        return self._prepend_constant(self._second_order(x, m), 0.0)
+        m = _match(matrix, "matrix", x, order=2)
+        return self._here_or_there(x, lambda z, w: self._prepend_constant(self._second_order(z, w), 0.0), m)
 
-    # -- hooks of the concrete classes; x is a finite float array (N, d) -------------------------------
+    # -- hooks of the concrete classes; x is a finite float array (N, d), of any library if `anywhere` ----
+
+    @property
+    def _fits_anywhere(self) -> bool:
+        """Whether `_fit` computes with arrays of any library."""
+        return False
 
     @abstractmethod
     def _value(self, x: FloatArray) -> FloatArray: ...
@@ -196,10 +217,14 @@ class Basis(ABC):
 
     # -- checks and helpers --------------------------------------------------------------------------
 
-    def _check_states(self, states: ArrayLike) -> FloatArray:
+    def _check_states(self, states: Any) -> FloatArray:
         """Return `states` as a finite (N, d) array that fits this basis; N = 0 is allowed."""
-        x = check_array(states, "states", ndim=(1, 2), allow_empty=True)
-        shape = x.shape
+        x: Any = in_double(states) if is_foreign(states) and states.ndim in (1, 2) else None
+        if x is None:
+            x = check_array(states, "states", ndim=(1, 2), allow_empty=True)
+        else:
+            check_finite(x, "states")
+        shape = tuple(x.shape)
         x = as_columns(x)
         if x.shape[1] == 0:
             raise ValueError(must_be("states", "of shape (N, d) with d >= 1", f"shape {shape}"))
@@ -207,7 +232,8 @@ class Basis(ABC):
             rule = f"of shape (N, {self.dimension})" + (" or (N,)" if self.dimension == 1 else "")
             hint = f"That is the state dimension of {self!r}."
             raise ValueError(must_be("states", rule, f"shape {shape}", hint))
-        return x
+        checked: FloatArray = x
+        return checked
 
     def _check_evaluation(self, states: ArrayLike, *, order: int) -> FloatArray:
         """Check that derivatives of this order exist and that the basis is fitted; return clean states."""
@@ -227,10 +253,20 @@ class Basis(ABC):
             hint = "Take fewer functions, or basis.sparse(states) where they are indicators."
             raise ValueError(must_be("basis", "such that the features fit into memory", got, hint))
 
+    def _here_or_there(self, x: Any, function: Callable[..., FloatArray], *more: Any) -> FloatArray:
+        """Apply a function of checked states where they live, or on the host if the hooks know only that."""
+        if self.anywhere or not is_foreign(x):
+            return function(x, *more)
+        brought: FloatArray = like(function(*map(to_numpy, (x, *more))), x)
+        return brought
+
     def _prepend_constant(self, features: FloatArray, value: float | None) -> FloatArray:
         """Put a column of `value` before `features` (N, p, ...), if this basis has a constant."""
         if self._constant is None:
             return features
+        if is_foreign(features):
+            xp = array_namespace(features)
+            return xp.concat([xp.full_like(features[:, :1, ...], value), features], axis=1)  # type: ignore[no-any-return]
         out = np.empty((len(features), features.shape[1] + 1, *features.shape[2:]))
         out[:, 0] = value
         out[:, 1:] = features
@@ -289,13 +325,17 @@ def _brief(value: Any) -> str:
     return str(value.__name__) if hasattr(value, "__name__") else repr(value)
 
 
-def _match(value: ArrayLike, name: str, shape: tuple[int, ...]) -> FloatArray:
-    """Return `value` as a finite array of this `shape`; (N,) stands for (N, 1) and (N, 1, 1)."""
-    array = check_array(value, name, ndim=(1, len(shape)), allow_empty=True)
+def _match(value: ArrayLike, name: str, x: Any, order: int = 1) -> Any:
+    """Return `value` as a finite array of shape (N, d) or (N, d, d), in the kind of the states x (N, d)."""
+    shape = (*x.shape, *x.shape[1:] * (order - 1))
+    if is_foreign(x) and is_foreign(value):
+        array: Any = check_finite(value, name)
+    else:
+        array = like(check_array(value, name, ndim=(1, len(shape)), allow_empty=True), x)
     if array.ndim == 1 and all(size == 1 for size in shape[1:]):
-        array = array.reshape(-1, *shape[1:])
-    if array.shape != shape:
-        raise ValueError(must_be(name, f"of shape {shape} to match `states`", f"shape {array.shape}"))
+        array = array_namespace(array).reshape(array, (-1, *shape[1:]))
+    if tuple(array.shape) != shape:
+        raise ValueError(must_be(name, f"of shape {shape} to match `states`", f"shape {tuple(array.shape)}"))
     return array
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist, pdist
 
-from .._core.arrays import as_array
+from .._core.arrays import as_array, is_foreign, like
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_bool, check_int, check_real
@@ -81,6 +83,8 @@ class GaussianBumps(Basis):
 
     __slots__ = ()
 
+    anywhere: ClassVar[bool] = True
+
     @property
     @abstractmethod
     def _bumps(self) -> tuple[FloatArray, float | FloatArray]:
@@ -90,53 +94,64 @@ class GaussianBumps(Basis):
     def _combine(self, bumps: FloatArray) -> FloatArray:
         """Turn (N, m, ...), one column per point, into (N, q, ...)."""
 
+    def _bumps_at(self, x: FloatArray) -> tuple[Any, Any]:
+        """Return points and gamma where the states are."""
+        points, gamma = self._bumps
+        return like(points, x), like(gamma, x) if isinstance(gamma, np.ndarray) else gamma
+
     def _value(self, x: FloatArray) -> FloatArray:
         return self._combine(self._kernel(x))
 
     def _gradient(self, x: FloatArray) -> FloatArray:
-        points, gamma = self._bumps
+        points, gamma = self._bumps_at(x)
         u = x[:, None, :] - points  # (N, m, d)
         return self._combine((-2.0 * gamma * self._kernel(x))[..., None] * u)
 
     def _hessian(self, x: FloatArray) -> FloatArray:
-        points, gamma = self._bumps
+        points, gamma = self._bumps_at(x)
         u = x[:, None, :] - points
         kernel = self._kernel(x)
         curvature = (4.0 * gamma**2 * kernel)[..., None, None] * u[..., :, None] * u[..., None, :]
-        curvature -= (2.0 * gamma * kernel)[..., None, None] * np.eye(x.shape[1])  # (N, m, d, d)
-        return self._combine(curvature)
+        unit = like(np.eye(x.shape[1]), x)
+        return self._combine(curvature - (2.0 * gamma * kernel)[..., None, None] * unit)  # (N, m, d, d)
 
     def _laplacian(self, x: FloatArray) -> FloatArray:
-        points, gamma = self._bumps
-        squares = cdist(x, points, "sqeuclidean")
+        points, gamma = self._bumps_at(x)
+        squares = _squared_distances(x, points)
         curvature = 4.0 * gamma**2 * squares - 2.0 * gamma * x.shape[1]
-        return self._combine(curvature * np.exp(-gamma * squares))
+        return self._combine(curvature * array_namespace(x).exp(-gamma * squares))
 
     def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
-        points, gamma = self._bumps
-        slope = np.sum(x * direction, axis=1)[:, None] - direction @ points.T  # u.v, (N, m)
+        points, gamma = self._bumps_at(x)
+        slope = (x * direction).sum(axis=1)[:, None] - direction @ points.T  # u.v, (N, m)
         return self._combine(-2.0 * gamma * slope * self._kernel(x))
 
     def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
-        points, gamma = self._bumps
-        m, d = points.shape
+        points, gamma = self._bumps_at(x)
+        xp, (m, d) = array_namespace(x), points.shape
         # u'Mu is expanded so that only matrix products over points remain; measuring from the middle of
         # the points first keeps the terms, hence the rounding error of their sum, small.
         middle = points.mean(axis=0)
         z, c = x - middle, points - middle
-        symmetric = matrix + matrix.swapaxes(1, 2)
-        own = 0.5 * np.einsum("na,nab,nb->n", z, symmetric, z)
-        mixed = np.einsum("nab,nb->na", symmetric, z) @ c.T
-        outer = (c[:, :, None] * c[:, None, :]).reshape(m, d * d)
-        form = own[:, None] - mixed + matrix.reshape(-1, d * d) @ outer.T  # u'Mu, (N, m)
-        trace = np.trace(matrix, axis1=1, axis2=2)
+        turned = ((matrix + xp.matrix_transpose(matrix)) @ z[:, :, None])[:, :, 0]  # (N, d)
+        own = 0.5 * (z * turned).sum(axis=1)
+        outer = xp.reshape(c[:, :, None] * c[:, None, :], (m, d * d))
+        form = own[:, None] - turned @ c.T + xp.reshape(matrix, (-1, d * d)) @ outer.T  # u'Mu, (N, m)
+        trace = xp.sum(xp.stack([matrix[:, a, a] for a in range(d)]), axis=0)
         curvature = 4.0 * gamma**2 * form - 2.0 * gamma * trace[:, None]
         return self._combine(curvature * self._kernel(x))
 
     def _kernel(self, x: FloatArray) -> FloatArray:
-        points, gamma = self._bumps
-        # Distances from differences, not from |x|^2 + |c|^2 - 2 x.c: no cancellation, exactly 1 at a point.
-        return np.exp(-gamma * cdist(x, points, "sqeuclidean"))
+        points, gamma = self._bumps_at(x)
+        kernel: FloatArray = array_namespace(x).exp(-gamma * _squared_distances(x, points))
+        return kernel
+
+
+def _squared_distances(x: Any, points: Any) -> Any:
+    """Return |x - c|^2 from differences, not |x|^2 + |c|^2 - 2 x.c: no cancellation, exactly 0 at a point."""
+    if not is_foreign(x):
+        return cdist(x, points, "sqeuclidean")
+    return sum((x[:, a : a + 1] - points[:, a]) ** 2 for a in range(x.shape[1]))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -296,8 +311,9 @@ class Nystroem(GaussianBumps):
 
     def _combine(self, bumps: FloatArray) -> FloatArray:
         assert self.projection is not None  # settled together with the landmarks
-        combined = np.tensordot(bumps, self.projection, axes=(1, 0))  # (N, ..., q)
-        out: FloatArray = np.moveaxis(combined, -1, 1)
+        xp = array_namespace(bumps)
+        combined = xp.tensordot(bumps, like(self.projection, bumps), axes=((1,), (0,)))  # (N, ..., q)
+        out: FloatArray = xp.moveaxis(combined, -1, 1)
         return out
 
     def _fit(self, x: FloatArray, rng: np.random.Generator) -> Nystroem:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from array_api_compat import array_namespace, device
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from .._core.arrays import as_array, to_numpy
+from .._core.arrays import as_array, is_foreign, on_host, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_array, check_choice, check_int
@@ -49,7 +50,7 @@ class Indicators(Basis):
         >>> OneHot(3).active([2, 0]).ravel()
         array([2, 0])
         """
-        return self._active(self._check_evaluation(states, order=0))
+        return self._active(on_host(self._check_evaluation(states, order=0)))
 
     def _value(self, x: np.ndarray) -> FloatArray:
         active = self._active(x)
@@ -86,6 +87,8 @@ class OneHot(Indicators):
            [1., 0., 0.]])
     """
 
+    anywhere: ClassVar[bool] = True
+
     n_states: int
 
     def __post_init__(self) -> None:
@@ -102,14 +105,25 @@ class OneHot(Indicators):
         """Dimension of the states: 1, the label."""
         return 1
 
+    def _value(self, x: np.ndarray) -> FloatArray:
+        if not is_foreign(x):
+            return Indicators._value(self, x)
+        xp = array_namespace(x)
+        self._check_labels(x)
+        places = xp.arange(self.n_states, dtype=x.dtype, device=device(x))
+        return xp.astype(x == places, x.dtype)  # type: ignore[no-any-return]
+
     def _active(self, x: FloatArray) -> IntArray:
-        labels = x[:, 0]
-        bad = (labels != np.floor(labels)) | (labels < 0) | (labels >= self.n_states)
-        if bad.any():
+        self._check_labels(x)
+        return x.astype(np.intp)
+
+    def _check_labels(self, x: Any) -> None:
+        bad = (x != array_namespace(x).floor(x)) | (x < 0) | (x >= self.n_states)
+        if bool(bad.any()):
+            index = int(np.flatnonzero(to_numpy(bad))[0])
             rule = f"whole numbers in [0, {self.n_states - 1}]"
-            got = f"{labels[bad][0]:g} at index {int(np.flatnonzero(bad)[0])}"
+            got = f"{float(x[index, 0]):g} at index {index}"
             raise ValueError(must_be("states", rule, got, "Number the states from 0."))
-        return labels.astype(np.intp)[:, None]
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

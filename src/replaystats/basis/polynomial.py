@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import combinations_with_replacement, product
+from operator import add
+from typing import Any, ClassVar
 
 import numpy as np
+from array_api_compat import array_namespace
 
+from .._core.arrays import like
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_choice, check_int
 from .base import Basis, check_n_functions, check_per_dimension, settle
@@ -104,6 +109,8 @@ class Polynomial(Basis):
     array([[1., 2., 3., 4., 6., 9.]])
     """
 
+    anywhere: ClassVar[bool] = True
+
     degree: int
     dimension: int = 1
     family: str = "monomial"
@@ -133,64 +140,69 @@ class Polynomial(Basis):
 
     def _gradient(self, x: FloatArray) -> FloatArray:
         tables = self._tables(x, 1)
-        return np.stack([self._product(tables, (a,)) for a in range(self.dimension)], axis=-1)
+        axes = [self._product(tables, (a,)) for a in range(self.dimension)]
+        gradient: FloatArray = array_namespace(x).stack(axes, axis=-1)
+        return gradient
 
     def _hessian(self, x: FloatArray) -> FloatArray:
-        tables = self._tables(x, 2)
-        out = np.empty((len(x), self.n_basis, self.dimension, self.dimension))
-        for a, b in self._pairs():
-            out[..., a, b] = out[..., b, a] = self._product(tables, (a, b))
-        return out
+        xp, d, tables = array_namespace(x), self.dimension, self._tables(x, 2)
+        upper = {(a, b): self._product(tables, (a, b)) for a, b in self._pairs()}
+        rows = [xp.stack([upper[min(a, b), max(a, b)] for b in range(d)], axis=-1) for a in range(d)]
+        hessian: FloatArray = xp.stack(rows, axis=-2)
+        return hessian
 
     def _laplacian(self, x: FloatArray) -> FloatArray:
         tables = self._tables(x, 2)
-        out = np.zeros((len(x), self.n_basis))
-        for a in range(self.dimension):
-            out += self._product(tables, (a, a))
-        return out
+        return _added(self._product(tables, (a, a)) for a in range(self.dimension))
 
     def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
         tables = self._tables(x, 1)
-        out = np.zeros((len(x), self.n_basis))
-        for a in range(self.dimension):
-            out += direction[:, a, None] * self._product(tables, (a,))
-        return out
+        return _added(direction[:, a, None] * self._product(tables, (a,)) for a in range(self.dimension))
 
     def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
         tables = self._tables(x, 2)
-        out = np.zeros((len(x), self.n_basis))
-        for a, b in self._pairs():
-            weight = matrix[:, a, a] if a == b else matrix[:, a, b] + matrix[:, b, a]
-            out += weight[:, None] * self._product(tables, (a, b))
-        return out
+        weights = [matrix[:, a, a] if a == b else matrix[:, a, b] + matrix[:, b, a] for a, b in self._pairs()]
+        terms = zip(weights, self._pairs(), strict=True)
+        return _added(weight[:, None] * self._product(tables, axes) for weight, axes in terms)
 
     def _pairs(self) -> list[tuple[int, int]]:
         return [(a, b) for a in range(self.dimension) for b in range(a, self.dimension)]
 
-    def _tables(self, x: FloatArray, order: int) -> FloatArray:
-        """Return all one-dimensional derivatives, indexed [order of derivative, degree, axis, state].
+    def _tables(self, x: FloatArray, order: int) -> list[list[FloatArray]]:
+        """Return all one-dimensional derivatives, indexed [order of derivative][degree], each (N, d).
 
         The r-th derivative of the recurrence is
         p_{n+1}^(r) = a_n (z p_n^(r) + r p_n^(r-1)) - c_n p_{n-1}^(r).
         """
-        z = ((x - np.asarray(self.center)) / np.asarray(self.scale)).T  # (d, N)
-        tables = np.zeros((order + 1, self.degree + 1, *z.shape))
-        tables[0, 0] = 1.0
+        xp, shape = array_namespace(x), (self.dimension,)
+        scale = like(np.broadcast_to(np.asarray(self.scale, dtype=np.float64), shape).copy(), x)
+        z = (x - like(np.broadcast_to(np.asarray(self.center, dtype=np.float64), shape).copy(), x)) / scale
+        tables = [[xp.ones_like(z) if r == 0 else xp.zeros_like(z)] for r in range(order + 1)]
         for n in range(self.degree):
             a, c = _RECURRENCES[self.family](n)
+            following = []
             for r in range(order + 1):
-                tables[r, n + 1] = a * z * tables[r, n]
+                value = a * z * tables[r][n]
                 if r > 0:
-                    tables[r, n + 1] += a * r * tables[r - 1, n]
-                if n > 0:
-                    tables[r, n + 1] -= c * tables[r, n - 1]
+                    value = value + a * r * tables[r - 1][n]
+                following.append(value - c * tables[r][n - 1] if n > 0 and c else value)
+            for table, value in zip(tables, following, strict=True):
+                table.append(value)
         for r in range(1, order + 1):  # chain rule, dz/dx = 1 / scale
-            tables[r] /= np.broadcast_to(np.asarray(self.scale), self.dimension)[:, None] ** r
+            tables[r] = [table / scale**r for table in tables[r]]
         return tables
 
-    def _product(self, tables: FloatArray, axes: tuple[int, ...]) -> FloatArray:
+    def _product(self, tables: list[list[FloatArray]], axes: tuple[int, ...]) -> FloatArray:
         """Multiply the factors of every function, differentiated once for each appearance in `axes`."""
-        out = np.ones((tables.shape[-1], self.n_basis))
+        xp = array_namespace(tables[0][0])
+        out: Any = None
         for axis in range(self.dimension):
-            out *= tables[axes.count(axis), self.exponents[:, axis], axis].T
-        return out
+            table = xp.stack([degree[:, axis] for degree in tables[axes.count(axis)]], axis=1)
+            factors = xp.take(table, like(self.exponents[:, axis], table), axis=1)  # (N, q)
+            out = factors if out is None else out * factors
+        return out  # type: ignore[no-any-return]
+
+
+def _added(terms: Iterable[FloatArray]) -> FloatArray:
+    """Return the sum of arrays of any library."""
+    return reduce(add, terms)

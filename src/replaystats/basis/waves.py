@@ -6,9 +6,12 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
+from array_api_compat import array_namespace
 
+from .._core.arrays import is_foreign, like
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_bool, check_choice, check_int, check_real
@@ -26,6 +29,8 @@ class PlaneWaves(Basis):
 
     __slots__ = ()
 
+    anywhere: ClassVar[bool] = True
+
     @property
     @abstractmethod
     def _waves(self) -> tuple[FloatArray, float]:
@@ -35,54 +40,57 @@ class PlaneWaves(Basis):
         return _flat(self._cos_sin(x))
 
     def _gradient(self, x: FloatArray) -> FloatArray:
-        frequencies, _ = self._waves
-        return _flat(_turn(self._cos_sin(x))[..., None] * frequencies)
+        return _flat(_turn(self._cos_sin(x))[..., None] * self._frequencies(x))
 
     def _hessian(self, x: FloatArray) -> FloatArray:
-        frequencies, _ = self._waves
+        frequencies = self._frequencies(x)
         outer = frequencies[:, :, None] * frequencies[:, None, :]  # (m, d, d)
         return _flat(-self._cos_sin(x)[..., None, None] * outer)
 
     def _laplacian(self, x: FloatArray) -> FloatArray:
-        frequencies, _ = self._waves
-        return _flat(self._cos_sin(x) * -np.sum(frequencies**2, axis=1))
+        return _flat(self._cos_sin(x) * -(self._frequencies(x) ** 2).sum(axis=1))
 
     def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
-        frequencies, _ = self._waves
-        rate = direction @ frequencies.T  # (N, m)
+        rate = direction @ self._frequencies(x).T  # (N, m)
         return _flat(_turn(self._cos_sin(x)) * rate[:, None, :])
 
     def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
-        frequencies, _ = self._waves
+        frequencies = self._frequencies(x)
         m, d = frequencies.shape
         # w'Mw for all states and frequencies is one product of the flattened M and w w'.
         outer = (frequencies[:, :, None] * frequencies[:, None, :]).reshape(m, d * d)
         rate = matrix.reshape(-1, d * d) @ outer.T  # (N, m)
         return _flat(self._cos_sin(x) * -rate[:, None, :])
 
+    def _frequencies(self, x: FloatArray) -> FloatArray:
+        """Return the frequencies (m, d) where the states are."""
+        frequencies: FloatArray = like(self._waves[0], x)
+        return frequencies
+
     def _cos_sin(self, x: FloatArray) -> FloatArray:
         """Return the waves as (N, 2, m): cosines, then sines."""
-        frequencies, amplitude = self._waves
-        phase = x @ frequencies.T  # (N, m)
-        waves = np.empty((len(x), 2, len(frequencies)))
-        np.cos(phase, out=waves[:, 0])
+        phase = x @ self._frequencies(x).T  # (N, m)
+        if is_foreign(x):
+            xp = array_namespace(x)
+            return xp.stack([xp.cos(phase), xp.sin(phase)], axis=1) * self._waves[1]  # type: ignore[no-any-return]
+        waves = np.empty((len(x), 2, phase.shape[1]))
+        np.cos(phase, out=waves[:, 0])  # straight to their places: half the time goes into memory
         np.sin(phase, out=waves[:, 1])
-        waves *= amplitude
+        waves *= self._waves[1]
         return waves
 
 
 def _turn(waves: FloatArray) -> FloatArray:
     """Differentiate by the phase: (cos, sin) becomes (-sin, cos)."""
-    turned = np.empty_like(waves)
-    np.negative(waves[:, 1], out=turned[:, 0])
-    turned[:, 1] = waves[:, 0]
+    turned: FloatArray = array_namespace(waves).stack([-waves[:, 1, ...], waves[:, 0, ...]], axis=1)
     return turned
 
 
 def _flat(waves: FloatArray) -> FloatArray:
     """Merge (N, 2, m, ...) into (N, 2m, ...)."""
     n, _, m, *rest = waves.shape
-    return waves.reshape(n, 2 * m, *rest)
+    flat: FloatArray = array_namespace(waves).reshape(waves, (n, 2 * m, *rest))
+    return flat
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

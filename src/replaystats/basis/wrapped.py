@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from array_api_compat import array_namespace
 
+from .._core.arrays import like, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray
 from .._core.validation import check_array
@@ -37,6 +39,7 @@ class Scaled(Basis):
     array([[1., 1., 1.]])
     """
 
+    anywhere: ClassVar[bool] = True  # the inner basis sees to it
     derivative_hint: ClassVar[str] = "Scale a smooth basis such as Fourier, Polynomial or RBF."
 
     basis: Basis
@@ -78,36 +81,44 @@ class Scaled(Basis):
 
     def _fit_departed(self, x: FloatArray, rng: np.random.Generator, departed: BoolArray | None) -> Scaled:
         inner = self.basis.fit(x, rng, departed=departed)
-        size = np.sqrt(np.mean(inner(x) ** 2, axis=0))
+        size = np.sqrt(to_numpy((inner(x) ** 2).mean(axis=0)))
         return Scaled(inner, np.where(size > 0.0, size, 1.0) if self.scales is None else self.scales)
 
     @property
-    def _divisors(self) -> FloatArray:
-        return np.asarray(self.scales)
+    def _fits_anywhere(self) -> bool:
+        return True
+
+    def _divided(self, functions: FloatArray) -> FloatArray:
+        """Divide functions or derivatives (N, q, ...), wherever they are."""
+        divisors = np.asarray(self.scales).reshape(-1, *[1] * (functions.ndim - 2))
+        divided: FloatArray = functions / like(divisors, functions)
+        return divided
 
     def _value(self, x: FloatArray) -> FloatArray:
-        return self.basis(x) / self._divisors
+        return self._divided(self.basis(x))
 
     def _gradient(self, x: FloatArray) -> FloatArray:
-        return self.basis.gradient(x) / self._divisors[:, None]
+        return self._divided(self.basis.gradient(x))
 
     def _hessian(self, x: FloatArray) -> FloatArray:
-        return self.basis.hessian(x) / self._divisors[:, None, None]
+        return self._divided(self.basis.hessian(x))
 
     def _laplacian(self, x: FloatArray) -> FloatArray:
-        return self.basis.laplacian(x) / self._divisors
+        return self._divided(self.basis.laplacian(x))
 
     def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
-        return self.basis.directional(x, direction) / self._divisors
+        return self._divided(self.basis.directional(x, direction))
 
     def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
-        return self.basis.second_order(x, matrix) / self._divisors
+        return self._divided(self.basis.second_order(x, matrix))
 
 
 class InUnits(Basis):
     """The functions of another basis at states measured from a center, in units of a scale."""
 
     __slots__ = ()
+
+    anywhere: ClassVar[bool] = True  # the inner basis sees to it
 
     basis: Basis
     center: ArrayLike | None
@@ -142,6 +153,10 @@ class InUnits(Basis):
         """Whether the units, and what the inner basis needs, are known."""
         return self.center is not None and self.basis.fitted
 
+    @property
+    def _fits_anywhere(self) -> bool:
+        return True
+
     @abstractmethod
     def _inside(self, x: FloatArray) -> FloatArray:
         """Return the states as the inner basis sees them."""
@@ -149,7 +164,8 @@ class InUnits(Basis):
     def _fit(self, x: FloatArray, rng: np.random.Generator) -> InUnits:
         placed = self
         if self.center is None:
-            center, spread = x.mean(axis=0), x.std(axis=0)
+            center = to_numpy(x.mean(axis=0))
+            spread = np.sqrt(to_numpy(((x - like(center, x)) ** 2).mean(axis=0)))
             placed = type(self)(self.basis, center, np.where(spread > 0.0, spread, 1.0))  # type: ignore[call-arg]
         return type(self)(self.basis.fit(placed._inside(x), rng), placed.center, placed.scale)  # type: ignore[call-arg]
 
@@ -189,29 +205,32 @@ class Standardized(InUnits):
         """That of the inner basis."""
         return self.basis.derivative_order
 
-    @property
-    def _units(self) -> FloatArray:
-        return np.asarray(self.scale)
+    def _units(self, x: FloatArray) -> FloatArray:
+        units: FloatArray = like(np.asarray(self.scale), x)
+        return units
+
+    def _areas(self, x: FloatArray) -> FloatArray:
+        return like(np.outer(np.asarray(self.scale), np.asarray(self.scale)), x)  # type: ignore[no-any-return]
 
     def _inside(self, x: FloatArray) -> FloatArray:
-        inside: FloatArray = (x - np.asarray(self.center)) / self._units
+        inside: FloatArray = (x - like(np.asarray(self.center), x)) / self._units(x)
         return inside
 
     def _gradient(self, x: FloatArray) -> FloatArray:
-        return self.basis.gradient(self._inside(x)) / self._units
+        return self.basis.gradient(self._inside(x)) / self._units(x)
 
     def _hessian(self, x: FloatArray) -> FloatArray:
-        return self.basis.hessian(self._inside(x)) / np.outer(self._units, self._units)
+        return self.basis.hessian(self._inside(x)) / self._areas(x)
 
     def _laplacian(self, x: FloatArray) -> FloatArray:
-        matrices = np.broadcast_to(np.diag(self._units**-2.0), (*x.shape, x.shape[1]))
+        matrices = np.broadcast_to(np.diag(np.asarray(self.scale) ** -2.0), (*x.shape, x.shape[1]))
         return self.basis.second_order(self._inside(x), matrices)
 
     def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
-        return self.basis.directional(self._inside(x), direction / self._units)
+        return self.basis.directional(self._inside(x), direction / self._units(x))
 
     def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
-        return self.basis.second_order(self._inside(x), matrix / np.outer(self._units, self._units))
+        return self.basis.second_order(self._inside(x), matrix / self._areas(x))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -247,5 +266,6 @@ class Squashed(InUnits):
         return 0
 
     def _inside(self, x: FloatArray) -> FloatArray:
-        inside: FloatArray = np.tanh((x - np.asarray(self.center)) / (SPREAD * np.asarray(self.scale)))
+        scale, center = like(np.asarray(self.scale), x), like(np.asarray(self.center), x)
+        inside: FloatArray = array_namespace(x).tanh((x - center) / (SPREAD * scale))
         return inside

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from .._core.arrays import as_array, to_numpy
 from .._core.errors import must_be
@@ -199,12 +200,12 @@ def as_probabilities(values: np.ndarray, name: str, *, dense: bool = False) -> F
     return numbers
 
 
-def are_numbers(actions: np.ndarray | None) -> bool:
+def are_numbers(actions: Any) -> bool:
     """Tell whether actions lie on a continuum: all but one whole number a step."""
     if actions is None:
         return False
     one = actions.ndim == 1 or actions.shape[1] == 1
-    return not (one and np.issubdtype(actions.dtype, np.integer))
+    return not (one and array_namespace(actions).isdtype(actions.dtype, "integral"))
 
 
 def as_dt(dt: Any, steps: FloatArray | None) -> float | FloatArray | None:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import as_array
+from .._core.arrays import as_array, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_int, check_integers, check_length, check_magnitude
@@ -30,12 +30,13 @@ from ._flat import (
     offsets_of,
     own,
 )
+from ._home import home_of
 from .storage import read_fields, write_parquet
 from .views import Transitions, Windows, dt_per_step, transitions_of, windows_of
 
 # One value a step, or (dt) one for all of them.
 STEP_FIELDS = ("rewards", "actions", "dt", "behavior_probability")
-OPTIONAL_FIELDS: dict[str, Any] = {"behavior_probability": None, "action_labels": None}
+OPTIONAL_FIELDS: dict[str, Any] = {"behavior_probability": None, "action_labels": None, "home": {}}
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
@@ -80,6 +81,11 @@ class Trajectories:
         The trajectory each one was cut or selected from: 0..n-1 for new data. Pieces of one parent are
         dependent; inference should treat them as one cluster.
 
+    home : dict of str to arrays
+        States, rewards and actions that came as arrays of PyTorch, CuPy or JAX, flat and in double precision,
+        where they live: LSTD, LSTDQ and PhiBE compute there. The attributes of these names are NumPy
+        copies, made when they are first asked for.
+
     Notes
     -----
     The record is its own: arrays are copied where they are the caller's, and cannot be written to.
@@ -110,6 +116,7 @@ class Trajectories:
     behavior_probability: FloatArray | None
     action_labels: tuple[str, ...] | None
     parent: IntArray
+    home: dict[str, Any]
 
     def __init__(
         self,
@@ -121,23 +128,46 @@ class Trajectories:
         dt: Any = None,
         behavior_probability: Any = None,
     ) -> None:
-        flat, offsets = flatten_states(states)
-        n_steps = np.diff(offsets) - 1
         given = {"rewards": rewards, "actions": actions, "behavior_probability": behavior_probability}
+        home, offsets = home_of(states, given)
+        flat = None
+        if offsets is None:
+            flat, offsets = flatten_states(states)
+        n_steps = np.diff(offsets) - 1
         if not is_scalar(dt):
             given["dt"] = dt
         steps = {
             name: flatten_steps(value, name, n_steps, ndim=(1, 2) if name == "actions" else (1,))
             for name, value in given.items()
-            if value is not None
+            if value is not None and name not in home
         }
-        self._store(_clean_fields(flat, offsets, steps, terminated, truncated, dt))
+        ends = check_ends(terminated, truncated, n_steps, has_rewards=rewards is not None)
+        self._store(_clean_fields(flat, offsets, steps, ends, dt, home))
 
     def _store(self, fields: dict[str, Any]) -> None:
         for name, value in (OPTIONAL_FIELDS | fields).items():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
             object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only by what was not stored: what lives on a device, asked for on the host.
+        if name not in ("states", "rewards", "actions"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        value = to_numpy(object.__getattribute__(self, "home")[name])
+        value.setflags(write=False)
+        object.__setattr__(self, name, value)
+        return value
+
+    def held(self, name: str) -> Any:
+        """Return `states`, `rewards` or `actions` where they live: an array of a device, or of NumPy.
+
+        Examples
+        --------
+        >>> Trajectories([[0.0, 1.0]]).held("states").ravel()
+        array([0., 1.])
+        """
+        return self.home[name] if name in self.home else getattr(self, name)
 
     @classmethod
     def _from_fields(cls, **fields: Any) -> Self:
@@ -169,7 +199,8 @@ class Trajectories:
             for name, value in steps.items()
             if value is not None
         }
-        fields = _clean_fields(np.ascontiguousarray(flat), bounds, checked, terminated, truncated, dt)
+        ends = check_ends(terminated, truncated, np.diff(bounds) - 1, has_rewards="rewards" in checked)
+        fields = _clean_fields(np.ascontiguousarray(flat), bounds, checked, ends, dt, {})
         if parent is not None:
             fields["parent"] = own(check_integers(parent, "parent"), parent)
             check_length(len(fields["parent"]), len(bounds) - 1, "parent", "offsets")
@@ -212,12 +243,12 @@ class Trajectories:
     @property
     def n_transitions(self) -> int:
         """Number of steps N in all trajectories together."""
-        return len(self.states) - len(self)
+        return int(self.offsets[-1]) - len(self)
 
     @property
     def dimension(self) -> int:
         """Dimension d of a state."""
-        return int(self.states.shape[1])
+        return int(self.held("states").shape[1])
 
     @property
     def n_steps(self) -> IntArray:
@@ -227,7 +258,7 @@ class Trajectories:
     @property
     def departed(self) -> BoolArray:
         """Whether a step was logged from each state, shape (N + n,): all but the last of each trajectory."""
-        departed = np.ones(len(self.states), dtype=np.bool_)
+        departed = np.ones(int(self.offsets[-1]), dtype=np.bool_)
         departed[self.offsets[1:] - 1] = False
         return departed
 
@@ -240,7 +271,7 @@ class Trajectories:
         low, high = int(self.n_steps.min()), int(self.n_steps.max())
         steps = f"{low} steps" if low == high else f"{low}-{high} steps"
         parts = [f"{len(self)} x {steps}", f"d={self.dimension}"]
-        parts += ["rewards"] * (self.rewards is not None) + ["actions"] * (self.actions is not None)
+        parts += [name for name in ("rewards", "actions") if self.held(name) is not None]
         parts += ["probabilities"] * (self.behavior_probability is not None)
         if self.dt is not None:
             parts.append(f"dt={self.dt:g}" if isinstance(self.dt, float) else "dt per step")
@@ -413,33 +444,32 @@ class Trajectories:
 
 
 def _clean_fields(
-    states: np.ndarray,
+    states: np.ndarray | None,
     offsets: IntArray,
     steps: dict[str, np.ndarray],
-    terminated: Any,
-    truncated: Any,
+    ends: tuple[BoolArray, BoolArray],
     dt: Any,
+    home: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the fields of a record from what was checked for shape: what each number may be."""
-    ends = check_ends(terminated, truncated, np.diff(offsets) - 1, has_rewards="rewards" in steps)
     actions, labels = as_actions(steps["actions"]) if "actions" in steps else (None, None)
-    probability = "behavior_probability"
-    return {
-        "states": states if states.dtype.kind == "U" else check_magnitude(states, "states"),
+    rewards, name = steps.get("rewards"), "behavior_probability"
+    chance = steps.get(name)
+    dense = are_numbers(home.get("actions", actions))
+    fields = {
+        "states": states if states is None or states.dtype.kind == "U" else check_magnitude(states, "states"),
         "offsets": offsets,
-        "rewards": check_magnitude(as_numbers(steps["rewards"], "rewards"), "rewards")
-        if "rewards" in steps
-        else None,
+        "rewards": None if rewards is None else check_magnitude(as_numbers(rewards, "rewards"), "rewards"),
         "actions": actions,
         "terminated": ends[0],
         "truncated": ends[1],
         "dt": as_dt(dt, as_numbers(steps["dt"], "dt") if "dt" in steps else None),
-        probability: as_probabilities(steps[probability], probability, dense=are_numbers(actions))
-        if probability in steps
-        else None,
+        name: None if chance is None else as_probabilities(chance, name, dense=dense),
         "action_labels": labels,
         "parent": np.arange(len(offsets) - 1),
+        "home": home,
     }
+    return {name: value for name, value in fields.items() if name not in home}
 
 
 def _check_alike(parts: Sequence[Trajectories]) -> None:

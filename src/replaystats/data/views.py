@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._core.arrays import take_rows
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int
@@ -77,23 +78,28 @@ class Windows:
         return f"Windows({len(self)} x {self.states.shape[1]} states, d={self.states.shape[2]})"
 
 
-def transitions_of(data: Trajectories) -> Transitions:
-    """Return every step of the data as a row."""
+def transitions_of(data: Trajectories, *, held: bool = False) -> Transitions:
+    """Return every step of the data as a row; if `held`, states and rewards as arrays of where they live."""
+    states, rewards = (data.held(name) if held else getattr(data, name) for name in ("states", "rewards"))
     here = gather(data.offsets[:-1], data.n_steps)
     terminal = np.zeros(data.n_transitions, dtype=np.bool_)
     terminal[data.step_offsets[1:] - 1] = data.terminated
     return Transitions(
-        states=data.states[here],
-        next_states=data.states[here + 1],
-        rewards=data.rewards,
+        states=take_rows(states, here),
+        next_states=take_rows(states, here + 1),
+        rewards=rewards,
         terminal=terminal,
         trajectory=np.repeat(np.arange(len(data)), data.n_steps),
         dt=dt_per_step(data),
     )
 
 
-def windows_of(data: Trajectories, order: int, stride: int) -> Windows:
-    """Return the runs of ``order + 1`` consecutive states, started every `stride` steps of an episode."""
+def windows_of(data: Trajectories, order: int, stride: int, *, held: bool = False) -> Windows:
+    """Return the runs of ``order + 1`` consecutive states, started every `stride` steps of an episode.
+
+    If `held`, states and rewards as arrays of where they live.
+    """
+    states, rewards = (data.held(name) if held else getattr(data, name) for name in ("states", "rewards"))
     order, stride = check_int(order, "order"), check_int(stride, "stride")
     _check_long_enough(data, order)
     counts = (data.n_steps - order) // stride + 1
@@ -102,8 +108,8 @@ def windows_of(data: Trajectories, order: int, stride: int) -> Windows:
     step = start - trajectory  # each earlier trajectory has one state more than it has steps
     return Windows(
         start=start,
-        states=data.states[start[:, np.newaxis] + np.arange(order + 1)],
-        rewards=None if data.rewards is None else data.rewards[step],
+        states=take_rows(states, start[:, np.newaxis] + np.arange(order + 1)),
+        rewards=None if rewards is None else take_rows(rewards, step),
         trajectory=trajectory,
         dt=_dt_of_windows(data, step, order, trajectory),
     )

@@ -55,7 +55,7 @@ class Answers(Combination):
         Medians and trimmed means are those of the members' answers, at every point by itself.
         """
         check_bool(return_std, "return_std")
-        points = self._checked(X)
+        points = self._checked(X, where_it_is=True)
         values = self._as_given(self._combined(points))
         return (values, self._as_given(self._error(points))) if return_std else values
 

@@ -179,7 +179,11 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
     def _question(self, X: Any, name: str = "X") -> Any:
         check_is_fitted(self)
         with config_context(memory_budget=self.memory_budget), renamed("states", name):
-            return self._asked(on_host(X))
+            return self._asked(self._brought(X))
+
+    def _brought(self, X: Any) -> Any:
+        """Return the points where the estimate is asked about them: on the host."""
+        return on_host(X)
 
     def _answer(self, X: Any, asked: Any, return_std: bool) -> Any:
         with config_context(memory_budget=self.memory_budget):

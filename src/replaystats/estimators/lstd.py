@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
-from .._core.arrays import LIBRARIES, takes_arrays_of
+from .._core.arrays import LIBRARIES, takes_arrays_of, to_numpy
 from .._core.choice import Choice, is_auto
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
@@ -22,10 +23,11 @@ from ..moments.groups import one_step_each
 from ..moments.sparse import SparseMoments, sparse_lstd_moments
 from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, check_log, reward_unit, step_ratios
 from ..solvers import Solver
+from .moments import AT_HOME
 from .policy import PolicyEvaluation, discount_horizon
 
 
-@takes_arrays_of(*LIBRARIES, where="host; predictions in the kind they were asked in")
+@takes_arrays_of(*LIBRARIES, where=AT_HOME)
 class LSTD(PolicyEvaluation):
     """Value of a policy from logged trajectories, by least-squares temporal differences, replayed.
 
@@ -234,7 +236,7 @@ class LSTD(PolicyEvaluation):
         ratios = step_ratios(self.importance, data)
         if ratios is None:
             return 1.0
-        return np.repeat(ratios, 2) if self.center_rewards else ratios
+        return np.repeat(to_numpy(ratios), 2) if self.center_rewards else to_numpy(ratios)
 
     def _one_row_a_step(self, errors: FloatArray, places: FloatArray, owner: Any) -> tuple[Any, Any, Any]:
         # Centred steps have a second row, the equation of the mean reward.
@@ -258,7 +260,7 @@ class LSTD(PolicyEvaluation):
     def _value_points(self) -> FloatArray | None:
         if not self.center_rewards:
             return super()._value_points()
-        return self._features(self._visited[:: max(1, len(self._visited) // MAX_POINTS)])
+        return to_numpy(self._features(self._visited[:: max(1, len(self._visited) // MAX_POINTS)]))
 
     def _block_length(self, steps: HeldMoments) -> int:
         influence = influence_values(one_step_each(steps), self.solver)
@@ -272,5 +274,5 @@ class LSTD(PolicyEvaluation):
         features = super()._features(X)
         if not self.center_rewards:
             return features
-        level = np.full((len(features), 1), 1.0 / reward_unit(self._discount, self.discount_rate))
-        return np.concatenate([features, level], axis=1)
+        xp, worth = array_namespace(features), 1.0 / reward_unit(self._discount, self.discount_rate)
+        return xp.concat([features, xp.full_like(features[:, :1], worth)], axis=1)  # type: ignore[no-any-return]

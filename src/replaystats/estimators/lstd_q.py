@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.arrays import to_numpy
+from .._core.arrays import LIBRARIES, like, take_rows, takes_arrays_of, to_numpy
 from .._core.errors import renamed
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import as_columns, check_bool
 from ..basis import Basis, OneHot
 from ..data import Trajectories
 from ..data._flat import check_states
+from ..data.views import transitions_of
 from ..inference import Diagnosis, Interval
 from ..inference.trade import MAX_POINTS
 from ..moments import ActionFeatures, FactoredMoments, lstd_q_moments
@@ -21,9 +23,11 @@ from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions
 from ..moments.sparse import SparseMoments, sparse_lstd_q_moments
 from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, step_ratios
 from ..solvers import Solver
+from .moments import AT_HOME
 from .policy import PolicyEvaluation, discount_horizon
 
 
+@takes_arrays_of(*LIBRARIES, where=AT_HOME)
 class LSTDQ(PolicyEvaluation):
     """Value of every action under a given policy, from actions that any policy has logged, replayed.
 
@@ -279,6 +283,7 @@ class LSTDQ(PolicyEvaluation):
     def _pairs(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray:
         check_is_fitted(self)
         with renamed("states", "X"):
+            X = self._brought(X)
             return self._features(X) if actions is None else self.features_.at(X, actions)
 
     def _pair_places(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray | None:
@@ -286,7 +291,7 @@ class LSTDQ(PolicyEvaluation):
         states = as_columns(check_states(X, "X", (1, 2)))
         if self.features_.n_actions is not None:
             return states
-        taken = np.asarray(self.policy(states) if actions is None else to_numpy(actions), dtype=np.float64)
+        taken = to_numpy(self.policy(self._brought(X)) if actions is None else actions).astype(np.float64)
         if taken.ndim == 3:  # several draws for each state
             taken = taken.mean(axis=1)
         return np.concatenate([states, taken.reshape(len(states), -1)], axis=1)
@@ -302,29 +307,31 @@ class LSTDQ(PolicyEvaluation):
         if isinstance(self.basis_, OneHot):
             return None
         if self.features_.n_actions is None:
-            return self.basis_(self._visited[:: max(1, len(self._visited) // MAX_POINTS)])
+            return to_numpy(self.basis_(self._visited[:: max(1, len(self._visited) // MAX_POINTS)]))
         n_actions = self.features_.n_actions
         places = self._visited[:: max(1, len(self._visited) * n_actions // MAX_POINTS)]
         actions = np.repeat(np.arange(n_actions), len(places))
-        return self.features_.at(np.tile(places, (n_actions, 1)), actions)
+        everywhere = take_rows(places, np.tile(np.arange(len(places)), n_actions))
+        return to_numpy(self.features_.at(everywhere, actions))
 
     def _questions(self) -> FloatArray | None:
         # With continuous actions the visited points are pairs, for which the policy has no use.
         return super()._questions() if self.features_.n_actions else None
 
     def _step_places(self, data: Trajectories) -> FloatArray:
-        states, actions = data.transitions().states, action_rows(data)
+        states, actions = data.transitions().states, to_numpy(action_rows(data))
         return np.concatenate([states, actions.reshape(len(states), -1).astype(np.float64)], axis=1)
 
     def _step_weights(self, data: Trajectories, steps: FactoredMoments) -> Any:
         ratios = step_ratios(self.importance, data)
-        return 1.0 if ratios is None else ratios
+        return 1.0 if ratios is None else to_numpy(ratios)
 
     def _places(self, data: Trajectories) -> FloatArray:
         actions = action_rows(data)
         if actions.ndim == 1:
-            return data.states
-        return np.concatenate([data.transitions().states, actions], axis=1)
+            return data.held("states")  # type: ignore[no-any-return]
+        states = transitions_of(data, held=True).states
+        return array_namespace(states).concat([states, like(actions, states)], axis=1)  # type: ignore[no-any-return]
 
     def _prepare(self, data: Any, rng: np.random.Generator | None) -> None:
         super()._prepare(data, rng)

@@ -7,21 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from .._core.arrays import LIBRARIES, is_foreign, takes_arrays_of
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array
 from ..moments import HeldMoments, Moments
 from ..solvers import Solver
-from .moments import ReplayedMoments
+from .moments import AT_HOME, ReplayedMoments
 
 
+@takes_arrays_of(*LIBRARIES, where=AT_HOME)
 class MomentRatio(ReplayedMoments):
     """Replay of theta = E[g(Z)]^-1 E[f(Z)] for given g and f: least squares, instrumental variables, ...
 
     Parameters
     ----------
     g : callable
-        Takes the data, returns an array of shape (n, q, q).
+        Takes the data as they come, returns an array of shape (n, q, q), of any library.
     f : callable
         Takes the data, returns an array of shape (n, q) or (n, q, n_outputs).
     method : {"replay", "recommended"}
@@ -139,5 +141,5 @@ class MomentRatio(ReplayedMoments):
                 raise TypeError(must_be(name, "a function of the data", repr(getattr(self, name)), hint))
         return Moments(self.g(data), self.f(data))
 
-    def _features(self, X: ArrayLike) -> FloatArray:
-        return check_array(X, "X", ndim=2)
+    def _features(self, X: Any) -> FloatArray:
+        return X if is_foreign(X) else check_array(X, "X", ndim=2)

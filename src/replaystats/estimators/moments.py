@@ -8,9 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import is_foreign, like
+from .._core.arrays import as_array, in_double, is_foreign, like, on_host
 from .._core.choice import Choice, is_auto
 from .._core.config import budget_of_estimator
+from .._core.device_linalg import is_accelerator
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
@@ -22,13 +23,15 @@ from ..engine.sparse import sparse_replicate, sparse_whole
 from ..estimate import Estimate, average, plug_in
 from ..inference.intervals import Interval
 from ..inference.questions import Setting
-from ..moments import FactoredMoments, HeldMoments, Moments
+from ..moments import HeldMoments, held_rows
 from ..moments.groups import Grouping, choose_grouping, grouped_moments, join_moments
 from ..moments.sparse import SparseMoments
 from ..plans import ResamplingPlan, make_plan
 from .base import Replayed
 
 METHODS = ("replay", "recommended")
+# What arrays of other libraries may expect.
+AT_HOME = "on the device; the B systems of q unknowns, and intervals row by row, on the host"
 # Where the search for enough replicates starts, for single units and for groups, and where it ends.
 GROUPED_PILOT = 25
 MOST_RESAMPLES, MOST_UNCONTROLLED = 10_000, 1000
@@ -216,8 +219,6 @@ class ReplayedMoments(Replayed):
 
     def _grouping(self, moments: HeldMoments, rng: np.random.Generator) -> Grouping | None:
         """Deal units into groups where single ones would cost many times the plug-in."""
-        if not isinstance(moments, Moments | FactoredMoments) or is_foreign(getattr(moments, "rows", None)):
-            return None
         count = FIRST_RESAMPLES if isinstance(self.n_resamples, str) else self.n_resamples
         return choose_grouping(moments, USUAL_RESAMPLES if count is None else count, rng)
 
@@ -238,7 +239,21 @@ class ReplayedMoments(Replayed):
             subsample_size=size,
             n_resamples=None if exhaustive else first if is_auto(self.n_resamples) else self.n_resamples,
             rng=rng,
+            **self._sampler(moments),
         )
+
+    def _sampler(self, moments: HeldMoments) -> dict[str, Any]:
+        """Draw equally likely subsets on an accelerator if the moments live there, by counters."""
+        drawn = self.statistic in ("U", "V")
+        return {"sampler": "counter"} if drawn and is_accelerator(held_rows(moments)) else {}
+
+    def _brought(self, X: Any) -> Any:
+        """Return the points where the data of the fit live."""
+        held = held_rows(self.moments_)
+        if not is_foreign(held):
+            return on_host(X)
+        at_home = in_double(X) if is_foreign(X) else None
+        return like(as_array(X, "X").astype(np.float64) if at_home is None else at_home, held)
 
     def confidence_interval(
         self,

@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import LIBRARIES, takes_arrays_of
+from .._core.arrays import LIBRARIES, takes_arrays_of, to_numpy
 from .._core.typing import FloatArray
 from ..basis import Basis
 from ..data import Trajectories
 from ..moments import FactoredMoments, phibe_moments
 from ..moments.steps import RewardLike
 from ..solvers import Solver
+from .moments import AT_HOME
 from .policy import PolicyEvaluation
 
 
-@takes_arrays_of(*LIBRARIES, where="host; predictions in the kind they were asked in")
+@takes_arrays_of(*LIBRARIES, where=AT_HOME)
 class PhiBE(PolicyEvaluation):
     """Value of a policy in continuous time, from trajectories sampled every `dt`, replayed.
 
@@ -180,7 +181,7 @@ class PhiBE(PolicyEvaluation):
         return np.asarray(data.windows(self.order, stride=self.window_stride).states[:, 0])
 
     def _step_weights(self, data: Trajectories, steps: FactoredMoments) -> Any:
-        return steps.left.any(axis=1)  # windows without a weight are not used
+        return to_numpy(steps.left).any(axis=1)  # windows without a weight are not used
 
     def _horizon(self, data: Trajectories) -> float:
         return 1.0 / self.discount_rate if self.discount_rate > 0 else np.inf

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from sklearn.utils.validation import check_is_fitted
 
+from .._core.arrays import like, to_numpy
 from .._core.choice import AUTO
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
@@ -67,10 +69,10 @@ class PolicyEvaluation(ReplayedMoments):
         if rng is not None:
             self._rewards_seen: tuple[float, float] | None = None
             basis = Scaled(wanted) if self.scale_features else wanted
-            departed = data.departed if len(points) == len(data.states) else None
+            departed = data.departed if len(points) == data.offsets[-1] else None
             self.basis_: Basis = basis.fit(points, rng, departed=departed)
         else:
-            points = np.concatenate([self._visited, points])
+            points = array_namespace(self._visited).concat([self._visited, like(points, self._visited)])
         self._visited = points[:: -(-len(points) // MAX_OBSERVED)]
 
     def _wanted_basis(self, data: Any, *, settled: bool) -> Basis:
@@ -81,7 +83,7 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _places(self, data: Trajectories) -> FloatArray:
         """Return the points (N, d) at which the basis is evaluated."""
-        return data.states
+        return data.held("states")  # type: ignore[no-any-return]
 
     def score(self, data: Trajectories, y: None = None) -> float:
         """Return minus the kernel Bellman loss on data that had no part in the fit: higher is better.
@@ -112,9 +114,9 @@ class PolicyEvaluation(ReplayedMoments):
         """
         check_is_fitted(self)
         check_log(data, self.basis_)
-        theta = np.asarray(self.estimate_.theta)
         steps = self._steps(data)
-        errors = self._step_weights(data, steps) * (steps.response - steps.right @ theta)
+        errors = to_numpy(steps.response - steps.right @ like(self.estimate_.theta, steps.right))
+        errors = self._step_weights(data, steps) * errors
         owner = np.repeat(np.arange(steps.n_observations), np.diff(steps.offsets))
         return -kernel_bellman_loss(*self._one_row_a_step(errors, self._step_places(data), owner))
 
@@ -147,7 +149,7 @@ class PolicyEvaluation(ReplayedMoments):
             the plug-in, or of the mean, median or debiased average of the subsets, whichever has the smallest
             predicted error for this question; `method` and `why` say which and why.
         """
-        features = mean_features(self._question(start_states, "start_states"), weights)
+        features = mean_features(to_numpy(self._question(start_states, "start_states")), weights)
         estimate = self.estimate_
         if self.average == AUTO:
             estimate = estimate.best(features)
@@ -155,7 +157,7 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _questions(self) -> FloatArray | None:
         # Values at visited states: single coefficients of functions that overlap mean little.
-        return self._features(self._visited[:: -(-len(self._visited) // MOST_QUESTIONS)])
+        return to_numpy(self._features(self._visited[:: -(-len(self._visited) // MOST_QUESTIONS)]))
 
     def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
         """Sum the moments of steps over the units that are resampled."""
@@ -216,7 +218,7 @@ class PolicyEvaluation(ReplayedMoments):
         """Return features of points where values are bounded; None where coefficients are values."""
         if isinstance(self.basis_, OneHot):
             return None
-        return self._features(self._visited[:: max(1, len(self._visited) // MAX_POINTS)])
+        return to_numpy(self._features(self._visited[:: max(1, len(self._visited) // MAX_POINTS)]))
 
     def _features(self, X: ArrayLike) -> FloatArray:
         return self.basis_(X)
@@ -225,7 +227,7 @@ class PolicyEvaluation(ReplayedMoments):
         return X
 
     def _observed(self) -> FloatArray:
-        return self._visited
+        return to_numpy(self._visited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

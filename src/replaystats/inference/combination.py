@@ -6,6 +6,7 @@ covariance, of size q. Else the members' own answers at the points are combined,
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import like, to_numpy
+from .._core.arrays import check_finite, is_foreign, like, to_numpy
 from .._core.errors import ReplayWarning, must_be
 from .._core.memory import in_blocks
 from .._core.typing import ArrayLike, FloatArray
@@ -25,7 +26,7 @@ from ..engine.members import member_weights
 from ..engine.replicate import WholeData
 from ..engine.sparse import SparseReplicates
 from ..kernel.local_influence import jackknife_variance
-from ..moments import AnyMoments
+from ..moments import AnyMoments, held_rows
 from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
@@ -111,7 +112,8 @@ class Combination:
             averaged = self._averaged_members()
             weights = member_weights(ratio.plan, ratio.failed)[~ratio.failed]
             theta = locate(averaged[~ratio.failed], self.method, weights=weights, trim=self.trim)
-        given: FloatArray = like(theta, getattr(ratio.moments, "rows", theta))
+        held = held_rows(ratio.moments)
+        given: FloatArray = like(theta, theta if held is None else held)
         return given
 
     def variance(self, X: Any = None) -> ReplayVariance:
@@ -244,6 +246,7 @@ class Combination:
     def _combined(self, points: Any) -> Any:
         if self._by_theta:
             theta, offset = to_numpy(self.theta), getattr(self.members, "offset", 0.0)
+            theta = like(theta, points) if is_foreign(points) else theta
             values = in_blocks(points, 4 * len(theta), lambda rows: self._features(rows) @ theta + offset)
         elif self.method == "controlled":
             values = in_blocks(points, 4 * len(self.members.failed), self._controlled_mean)
@@ -275,11 +278,11 @@ class Combination:
         parts = self._variance(points)
         if self._pooled is not None:
             return np.sqrt(self._pooled.variance(parts))
-        bounded = to_numpy(parts.bounded)
+        n_bounded, n_answers = int(parts.bounded.sum()), math.prod(parts.bounded.shape)
         # Chance makes a few estimates negative with any number of subsets; if it is most, these are too few.
-        if bounded.mean() > MOST:
+        if n_bounded > MOST * n_answers:
             message = (
-                f"{np.count_nonzero(bounded)} of {bounded.size} estimated variances are negative: "
+                f"{n_bounded} of {n_answers} estimated variances are negative: "
                 f"{parts.n_used} subsets are too few for their Monte-Carlo correction. The upper bound from "
                 "the spread of members takes their place; extend(n_more) adds subsets."
             )
@@ -375,13 +378,17 @@ class Combination:
         features: FloatArray = self.members.features(points) if hasattr(self.members, "features") else points
         return features
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: Any, *, where_it_is: bool = False) -> Any:
         if not isinstance(self.members, (Replicates, WholeData, SparseReplicates)):
             return X
-        X, q = check_array(X, "X", ndim=2), self.members.theta.shape[1]
+        q = self.members.theta.shape[1]
+        if where_it_is and self._by_theta and is_foreign(X) and X.ndim == 2:
+            X = check_finite(X, "X")
+        else:
+            X = check_array(X, "X", ndim=2)
         if X.shape[1] != q:
             rule = f"of shape (m, q) with q={q}"
-            raise ValueError(must_be("X", rule, X.shape, "Pass features, for example basis(states)."))
+            raise ValueError(must_be("X", rule, tuple(X.shape), "Pass features, for example basis(states)."))
         return X
 
     def _shaped(self, values: Any) -> Any:

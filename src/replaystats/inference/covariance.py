@@ -55,5 +55,5 @@ def variance_at(X: FloatArray | None, covariance: FloatArray) -> FloatArray:
     """
     if X is None:
         return np.diagonal(covariance, axis1=-2, axis2=-1).T.copy()
-    variance: FloatArray = ((X @ covariance) * X).sum(axis=-1)
+    variance: FloatArray = ((X @ like(covariance, X)) * X).sum(axis=-1)
     return variance.T if covariance.ndim == 3 else variance

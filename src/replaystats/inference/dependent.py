@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import as_array
+from .._core.arrays import as_array, is_foreign
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_choice, check_instance, check_int, check_integers
+from ..engine.linear import functionals
 from ..moments import FactoredMoments, HeldMoments, Moments
 from ..moments.factored import choose_form
 from ..moments.groups import group_observations, one_step_each
@@ -151,11 +152,12 @@ def automatic_block_length(series: ArrayLike, *, scheme: str = "circular") -> in
     95
     """
     check_choice(scheme, "scheme", ("circular", "stationary"))
-    values = check_array(series, "series", ndim=(1, 2))
-    values = values.reshape(len(values), -1)
+    values: Any = series if is_foreign(series) else check_array(series, "series", ndim=(1, 2))
+    values = values.reshape(len(values), -1)  # where they are
     if len(values) < 10:
         raise ValueError(must_be("series", "at least 10 values long", len(values), "Give `block_length`."))
-    lengths = [_politis_white(column - column.mean(), scheme) for column in values.T]
+    columns = (values[:, place] for place in range(values.shape[1]))
+    lengths = [_politis_white(column - column.mean(), scheme) for column in columns]
     return max(1, round(max(lengths)))
 
 
@@ -204,19 +206,20 @@ def newey_west_covariance(
     return covariance / n**2
 
 
-def _politis_white(x: FloatArray, scheme: str) -> float:
+def _politis_white(x: Any, scheme: str) -> float:
     """Return the asymptotically best block length (2 G^2 / D)^(1/3) N^(1/3) for a centred series."""
     n = len(x)
-    if not x.any():
+    if not bool((x != 0).any()):
         return 1.0
     run = max(5, int(math.log10(n)))
     largest_lag = math.ceil(math.sqrt(n)) + run
-    autocovariance = np.array([x[lag:] @ x[: n - lag] / n for lag in range(min(largest_lag, n - 1) + 1)])
+    lags = range(min(largest_lag, n - 1) + 1)
+    autocovariance = np.array([float(x[lag:] @ x[: n - lag]) / n for lag in lags])
     bandwidth = _bandwidth(autocovariance, n, run)
-    lags = np.arange(1, bandwidth + 1)
-    window = np.minimum(1.0, 2.0 * (1.0 - lags / bandwidth))  # flat top: one up to half, then linear to zero
-    R = autocovariance[lags]
-    G = 2.0 * (window * lags * R).sum()
+    apart = np.arange(1, bandwidth + 1)
+    window = np.minimum(1.0, 2.0 * (1.0 - apart / bandwidth))  # flat top: one up to half, then linear to zero
+    R = autocovariance[apart]
+    G = 2.0 * (window * apart * R).sum()
     spectrum = autocovariance[0] + 2.0 * (window * R).sum()  # 2 pi times the spectral density at zero
     D = (4.0 / 3.0 if scheme == "circular" else 2.0) * spectrum**2
     best = (2.0 * G**2 / D) ** (1 / 3) * n ** (1 / 3) if D > 0 else math.inf
@@ -236,7 +239,7 @@ def _bandwidth(autocovariance: FloatArray, n: int, run: int) -> int:
 def _length_from_influence(steps: HeldMoments, X: ArrayLike | None, solver: Solver | None) -> int:
     influence = influence_values(steps, solver)
     if X is not None:
-        influence = np.moveaxis(np.moveaxis(influence, 1, -1) @ check_array(X, "X", ndim=2).T, -1, 1)
+        influence = functionals(check_array(X, "X", ndim=2), influence)
     return automatic_block_length(influence.reshape(len(influence), -1))
 
 

@@ -18,7 +18,7 @@ from .._core.errors import must_be
 from .._core.linalg import solve_stack
 from .._core.typing import FloatArray, IntArray
 from ..engine.linear import Linearisation, linearise
-from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments
+from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments, held_rows
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
 from .covariance import gram
@@ -80,7 +80,7 @@ def sandwich_covariance(moments: AnyMoments, solver: Solver | None = None) -> Fl
     """
     linear = linearise(moments, solver)
     n = moments.n_observations
-    step = n if is_foreign(getattr(moments, "rows", None)) else TILE_ROWS
+    step = n if is_foreign(held_rows(moments)) else TILE_ROWS
     blocks = [slice(first, min(first + step, n)) for first in range(0, n, step)]
     total = sum((gram(values) for values in linear.influence_by_block(moments, blocks)), start=np.zeros(()))
     return np.asarray(total / (n * (n - 1)))
@@ -213,10 +213,10 @@ def unit_blocks(moments: AnyMoments) -> Iterator[tuple[IntArray | slice, HeldMom
 
     Moments of a device stay there.
     """
-    numbers = _DEVICE_NUMBERS if is_foreign(getattr(moments, "rows", None)) else _BLOCK_NUMBERS
+    numbers = _DEVICE_NUMBERS if is_foreign(held_rows(moments)) else _BLOCK_NUMBERS
     size = max(1, numbers // moments.n_basis**2)
     if isinstance(moments, FactoredMoments):
-        yield from _units_by_length(moments)
+        yield from _units_by_length(moments, numbers)
     elif isinstance(moments, StreamedMoments):
         for first, rows in moments.pieces(range(moments.n_blocks), size):
             yield slice(first, first + len(rows)), moments.example.wrap(rows)
@@ -244,18 +244,15 @@ def _dense_shifts(moments: Moments, linear: Linearisation) -> Any:
     return xp.reshape(shifts, residuals.shape)
 
 
-def _units_by_length(moments: FactoredMoments) -> Iterator[tuple[IntArray, FactoredMoments]]:
+def _units_by_length(moments: FactoredMoments, numbers: int) -> Iterator[tuple[IntArray, FactoredMoments]]:
     lengths = np.diff(moments.offsets)
     for length in np.unique(lengths):
         alike = np.flatnonzero(lengths == length)
-        size = max(1, _BLOCK_NUMBERS // int(length * (length + moments.n_basis)))
+        size = max(1, numbers // int(length * (length + moments.n_basis)))
         for first in range(0, alike.size, size):
             observations = alike[first : first + size]
             steps = (moments.offsets[observations][:, None] + np.arange(length)).ravel()
-            left = moments.left[steps]
-            right = left if moments.symmetric else moments.right[steps]
-            offsets = np.arange(observations.size + 1) * int(length)
-            yield observations, FactoredMoments(left, right, moments.response[steps], offsets)
+            yield observations, moments.with_steps(steps, np.arange(observations.size + 1) * int(length))
 
 
 def _factored_shifts(moments: FactoredMoments, linear: Linearisation) -> FloatArray:
@@ -264,13 +261,14 @@ def _factored_shifts(moments: FactoredMoments, linear: Linearisation) -> FloatAr
     With g_i = L^T P and f_i - g_i theta = L^T r, the identity (I - R L^T P)^-1 R L^T = R L^T (I - P R L^T)^-1
     leaves a T x T system: P R L^T is the leverage and (I - P R L^T)^-1 r the leave-one-out residual.
     """
-    n, q = len(moments), moments.n_basis
-    left, right = moments.left.reshape(n, -1, q), moments.right.reshape(n, -1, q)  # (n, T, q)
-    errors = moments.response - moments.right @ linear.theta
-    columns = errors.reshape(n, left.shape[1], -1)  # (n, T, n_outputs)
-    moved = left @ linear.inverse.T  # (n, T, q): rows of L R^T
-    leverage = right @ moved.swapaxes(1, 2)
-    outside, _ = solve_stack(np.eye(left.shape[1]) - leverage, columns)
-    shifts = moved.swapaxes(1, 2) @ outside  # (n, q, n_outputs)
-    reshaped: FloatArray = shifts.reshape(n, *linear.theta.shape)
+    n, q, xp = len(moments), moments.n_basis, array_namespace(moments.left)
+    left, right = xp.reshape(moments.left, (n, -1, q)), xp.reshape(moments.right, (n, -1, q))  # (n, T, q)
+    errors = moments.response - moments.right @ like(linear.theta, moments.right)
+    columns = xp.reshape(errors, (n, left.shape[1], -1))  # (n, T, n_outputs)
+    moved = left @ like(linear.inverse.T, left)  # (n, T, q): rows of L R^T
+    leverage = right @ xp.matrix_transpose(moved)
+    unit = xp.eye(left.shape[1], dtype=left.dtype, device=device(left))
+    outside, _ = solve_stack(unit - leverage, columns)
+    shifts = xp.matrix_transpose(moved) @ outside  # (n, q, n_outputs)
+    reshaped: FloatArray = xp.reshape(shifts, (n, *linear.theta.shape))
     return reshaped

@@ -12,6 +12,7 @@ from .._core.typing import FloatArray
 from ..engine import replicate
 from ..engine.linear import LinearPart, linearise
 from ..engine.members import member_weights
+from ..moments import held_rows
 from ..plans import make_plan
 from .components import ReplayVariance
 from .covariance import variance_at
@@ -125,7 +126,7 @@ def theta_variance(validity: Validity, method: str = "mean", trim: float = 0.1) 
         plug_in=lambda: jackknife_covariance(replicates.moments, replicates.solver),
         covariance=True,
         # moments that live on a device are worked on there
-        reference=getattr(replicates.moments, "rows", None),
+        reference=held_rows(replicates.moments),
     )
     if method == "debiased" or not (replicates.plan.with_replacement and validity.controllable):
         return found

@@ -18,6 +18,7 @@ from .._core.arrays import like, to_numpy
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments, HeldMoments
+from ..moments.factored import sum_units
 from .degrees import degrees_of_freedom, effective_sample, skewed_quantiles
 from .influence import delete_one_shifts, unit_blocks
 
@@ -116,9 +117,9 @@ def noise_of(shifts: FloatArray, matrix: FloatArray | None = None, *, sequential
     (array([3.16666667]), np.float64(3.1666666666666665))
     """
     sums = _Sums(len(shifts), shifts.shape[1])
-    sums.add(shifts, np.zeros_like(shifts) if matrix is None else matrix)
+    sums.add(shifts, shifts * 0 if matrix is None else matrix)
     noise = sums.noise(with_matrix=matrix is not None)
-    return noise.correlated(shifts) if sequential else noise
+    return noise.correlated(to_numpy(shifts)) if sequential else noise
 
 
 def question_noise(
@@ -255,8 +256,8 @@ def _influence(part: HeldMoments, linear: Linearisation, output: int) -> Any:
 def _matrix_shares(part: HeldMoments, dual: FloatArray, direction: FloatArray) -> Any:
     """Return w'g_i v for every unit and question, shape (units, m)."""
     if isinstance(part, FactoredMoments):
-        steps = (part.left @ dual.T) * (part.right @ direction.T)
-        return np.asarray(np.add.reduceat(steps, part.offsets[:-1], axis=0))
+        steps = (part.left @ like(dual.T, part.left)) * (part.right @ like(direction.T, part.left))
+        return sum_units(steps, part.offsets)
     g = part.g
     moved = g @ like(direction.T, g)  # (units, q, m)
     return array_namespace(g).sum(moved * like(dual.T, g), axis=1)

@@ -24,7 +24,7 @@ from .identification import invert_studentised
 from .intervals import ESTIMATORS_TARGET, Interval, Parts
 from .noise import Noise, question_noise
 from .trade import coefficients_of, thinned, trade_off
-from .undetermined import ValueRange, unvisited_ends, visits
+from .undetermined import ValueRange, unvisited_ends, visit_counts
 
 # A usual interval shorter than this share of the value range cannot gain from the range.
 _SHORT = 0.25
@@ -188,7 +188,7 @@ def _answer_output(
     boundable = limits is not None and moments.n_outputs is None and not isinstance(moments, StreamedMoments)
     if boundable and limits is not None and limits.points is None:
         assert not isinstance(moments, StreamedMoments)
-        if (visits(moments).sum(axis=0) < 2).any():
+        if (visit_counts(moments) < 2).any():
             rows = _unseen(moments, X, limits, setting, level)
             return _inside(rows, limits, X)
     rows = _usual(moments, X, solver, centre, setting, level, output)

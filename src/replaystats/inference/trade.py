@@ -15,14 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy import special
 
-from .._core.arrays import to_numpy
+from .._core.arrays import like, take_rows, to_numpy
 from .._core.config import memory_budget
-from .._core.typing import FloatArray, IntArray
-from ..moments import HeldMoments
+from .._core.typing import FloatArray
+from ..moments import FactoredMoments, HeldMoments
 from .degrees import bias_aware_quantile
 from .influence import unit_blocks
 from .noise import Noise, noise_of
@@ -209,8 +211,7 @@ class _Fold:
     questions: FloatArray  # (q, q): from c to V'G^-1/2 c
     A: FloatArray  # (q, q): from z to A'w, A the fold's part of the mean over all units
     b: FloatArray  # (q,): w'b = b'z
-    shifts: FloatArray  # (members, q): what each member moves the answer by, from z
-    members: IntArray
+    shifts: Any  # (units of the fold, q): what each unit moves the answer by, from z; where the moments are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -240,35 +241,34 @@ class _Problem:
         for _ in range(2):  # the noise depends on theta, and theta a little on the noise
             residuals = _all_residuals(moments, middle + theta)
             A, b = np.sum([part[0] for part in parts], axis=0), np.sum([part[1] for part in parts], axis=0)
-            root = inverse_root(np.cov(residuals.T).reshape(len(b), -1))
+            root = inverse_root(_covariance(residuals))
             U, s, Vt = np.linalg.svd(root @ A @ value_root.T)
             theta = value_root.T @ (Vt.T @ (s / (s**2 + unit) * (U.T @ (root @ b))))
         folds = []
         for number, (own_A, own_b) in enumerate(parts):
-            others, members = labels != number, np.flatnonzero(labels == number)
-            root = inverse_root(np.cov(residuals[others].T).reshape(len(b), -1))
-            U, s, Vt = np.linalg.svd(root @ (A - own_A) @ value_root.T * (n / others.sum()))
+            others, members = np.flatnonzero(labels != number), np.flatnonzero(labels == number)
+            root = inverse_root(_covariance(take_rows(residuals, others)))
+            U, s, Vt = np.linalg.svd(root @ (A - own_A) @ value_root.T * (n / len(others)))
             weights = root.T @ U  # from z to w
             fold = _Fold(
                 s=s,
                 questions=Vt @ value_root,
                 A=own_A.T @ weights,
                 b=weights.T @ own_b,
-                shifts=residuals[members] @ weights / (n - 1),
-                members=members,
+                shifts=take_rows(residuals, members) @ like(weights / (n - 1), residuals),
             )
             folds.append(fold)
         return cls(folds=folds, n=n, value_root=value_root, weights=weights_of_points, unit=unit)
 
     def answer(self, X: FloatArray, penalty: FloatArray) -> tuple[FloatArray, FloatArray, Noise]:
         """Return sum w'b, d = c - sum A'w and the noise of every question with its own penalty."""
-        centre, d = np.zeros(len(X)), X.copy()
-        shifts = np.empty((self.n, len(X)))
+        centre, d, shifts = np.zeros(len(X)), X.copy(), []
         for fold in self.folds:
             z = fold.s[:, None] / (fold.s[:, None] ** 2 + penalty * self.unit) * (fold.questions @ X.T)
             centre, d = centre + fold.b @ z, d - (fold.A @ z).T
-            shifts[fold.members] = fold.shifts @ z
-        return centre, d, noise_of(shifts, sequential=self.sequential)
+            shifts.append(fold.shifts @ like(z, fold.shifts))  # folds follow each other, as their units do
+        joined = array_namespace(shifts[0]).concat(shifts)
+        return centre, d, noise_of(joined, sequential=self.sequential)
 
     def along(self, X: FloatArray, penalties: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, Noise]]:
         """Yield blocks of the penalties (K, m), with d and the noise of the questions at each, one by one."""
@@ -294,11 +294,18 @@ def _design(points: FloatArray) -> FloatArray:
     return weights
 
 
-def _all_residuals(moments: HeldMoments, theta: FloatArray) -> FloatArray:
-    out = np.empty((moments.n_observations, moments.n_basis))
-    for observations, part in unit_blocks(moments):
-        out[observations] = to_numpy(part.residuals(theta))
-    return out
+def _all_residuals(moments: HeldMoments, theta: FloatArray) -> Any:
+    """Return f_i - g_i theta of all units, (n, q), where the moments are."""
+    if isinstance(moments, FactoredMoments):
+        return moments.residuals(theta)
+    parts = [part.residuals(theta) for _, part in unit_blocks(moments)]  # which follow each other
+    return array_namespace(parts[0]).concat(parts)
+
+
+def _covariance(residuals: Any) -> FloatArray:
+    """Return the sample covariance (q, q) of residuals (n, q), on the host."""
+    centred = residuals - residuals.mean(axis=0)
+    return to_numpy(centred.T @ centred) / (len(residuals) - 1)
 
 
 def coefficients_of(points: FloatArray, value: float) -> FloatArray:

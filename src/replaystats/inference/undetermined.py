@@ -13,12 +13,14 @@ unvisited, so the jackknife of the ends sees what single visits are worth.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
-from .._core.arrays import to_numpy
+from .._core.arrays import take_rows, to_numpy
 from .._core.errors import must_be
-from .._core.typing import BoolArray, FloatArray
+from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import FactoredMoments, HeldMoments, Moments
 from .influence import delete_one_shifts, unit_blocks
@@ -212,10 +214,10 @@ def _leave_out(
 def _with_values(moments: HeldMoments, visited: BoolArray, values: FloatArray) -> HeldMoments:
     """Return the equations of the visited features, with the values of the others put in."""
     if isinstance(moments, FactoredMoments):
-        response = moments.response - moments.right[:, ~visited] @ values
-        left = moments.left[:, visited]
-        return FactoredMoments(left, moments.right[:, visited], response, moments.offsets)
-    g, f = np.asarray(moments.g), np.asarray(moments.f)
+        left, right = to_numpy(moments.left), to_numpy(moments.right)
+        response = to_numpy(moments.response) - right[:, ~visited] @ values
+        return FactoredMoments(left[:, visited], right[:, visited], response, moments.offsets)
+    g, f = to_numpy(moments.g), to_numpy(moments.f)
     reduced = g[:, visited][:, :, visited]
     return Moments(reduced, f[:, visited] - g[:, visited][:, :, ~visited] @ values, symmetric=False)
 
@@ -223,15 +225,25 @@ def _with_values(moments: HeldMoments, visited: BoolArray, values: FloatArray) -
 def visits(moments: HeldMoments) -> BoolArray:
     """Return which units visited which features, shape (n, q): an equation of theirs is not empty."""
     if isinstance(moments, FactoredMoments):
-        return np.logical_or.reduceat(moments.left != 0, moments.offsets[:-1], axis=0)
-    parts = [
-        (to_numpy(part.g) != 0).any(axis=2) for _, part in unit_blocks(moments) if isinstance(part, Moments)
-    ]
-    return np.concatenate(parts)
+        return np.logical_or.reduceat(to_numpy(moments.left != 0), moments.offsets[:-1], axis=0)
+    return np.concatenate([to_numpy(_visits(part)) for _, part in unit_blocks(moments)])
+
+
+def visit_counts(moments: HeldMoments) -> IntArray:
+    """Return how many units visited each feature, shape (q,), counted where the moments are."""
+    if isinstance(moments, FactoredMoments):
+        return np.asarray(visits(moments).sum(axis=0))
+    counts = [to_numpy(_visits(part).sum(axis=0)) for _, part in unit_blocks(moments)]
+    return np.asarray(np.sum(counts, axis=0))
+
+
+def _visits(part: HeldMoments) -> Any:
+    assert isinstance(part, Moments)
+    return array_namespace(part.rows).any(part.g != 0, axis=2)
 
 
 def sum_of(moments: HeldMoments, chosen: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Return the sums A and b over the units that are `chosen`."""
     if isinstance(moments, FactoredMoments):
         return moments.sum_over(np.flatnonzero(chosen))
-    return moments.wrap(moments.rows[chosen]).total()
+    return moments.wrap(take_rows(moments.rows, np.flatnonzero(chosen))).total()

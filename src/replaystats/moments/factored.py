@@ -8,11 +8,14 @@ long observations, are multiplied out (`Moments`), others stay factored.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from array_api_compat import array_namespace
 
-from .._core.config import memory_budget
+from .._core.arrays import is_foreign, like, take_rows, to_numpy
+from .._core.config import device_memory_budget, memory_budget
+from .._core.device_linalg import free_memory, is_accelerator
 from .._core.typing import FloatArray, IntArray
 from .record import Moments
 
@@ -28,9 +31,10 @@ class FactoredMoments:
 
     Attributes
     ----------
-    left, right : ndarray of shape (N, q)
-        One row per step; the same array twice makes g symmetric.
-    response : ndarray of shape (N,) or (N, n_outputs)
+    left, right : array of shape (N, q)
+        One row per step; the same array twice makes g symmetric. All three may be arrays of PyTorch, CuPy or
+        JAX, on their device.
+    response : array of shape (N,) or (N, n_outputs)
     offsets : ndarray of int, shape (n + 1,)
         Observation i owns the steps ``offsets[i]:offsets[i + 1]``.
     """
@@ -83,26 +87,32 @@ class FactoredMoments:
     def sum_over(self, observations: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return sum g (q, q) and sum f (q,) over `observations`, which may repeat."""
         steps = self.steps_of(observations)
-        left = self.left[steps]
-        right = left if self.symmetric else self.right[steps]
-        return left.T @ right, left.T @ self.response[steps]
+        return self.with_steps(steps, np.array([0, len(steps)])).total()
 
     def total(self) -> tuple[FloatArray, FloatArray]:
-        """Return the sums over all observations: A (q, q) and b (q,)."""
-        return self.left.T @ self.right, self.left.T @ self.response
+        """Return the sums over all observations, on the host: A (q, q) and b (q,)."""
+        return to_numpy(self.left.T @ self.right), to_numpy(self.left.T @ self.response)
+
+    def with_steps(self, steps: IntArray, offsets: IntArray) -> FactoredMoments:
+        """Return moments of some `steps`, in that order, as the observations that `offsets` say."""
+        left = take_rows(self.left, steps)
+        right = left if self.symmetric else take_rows(self.right, steps)
+        return FactoredMoments(left, right, take_rows(self.response, steps), offsets)
 
     def residuals(self, theta: FloatArray) -> FloatArray:
         """Return f_i - g_i theta, shape (n, q) or (n, q, n_outputs)."""
-        error = self.response - self.right @ theta
-        step = self.left[:, :, None] * error[:, None, :] if error.ndim == 2 else self.left * error[:, None]
+        error = self.response - self.right @ like(theta, self.right)
+        step: FloatArray = (
+            self.left[:, :, None] * error[:, None, :] if error.ndim == 2 else self.left * error[:, None]
+        )
         if self.one_step_each:
             return step
-        return _sum_units(step, self.offsets)
+        return sum_units(step, self.offsets)
 
     def scaled(self, weights: FloatArray) -> FactoredMoments:
         """Return the moments with g_i and f_i multiplied by ``weights[i]``, which must not be negative."""
         # The root goes on both factors, so that a symmetric product stays one.
-        root = np.sqrt(np.repeat(weights, np.diff(self.offsets)))
+        root = like(np.sqrt(np.repeat(weights, np.diff(self.offsets))), self.left)
         left = self.left * root[:, None]
         right = left if self.symmetric else self.right * root[:, None]
         response = self.response * (root[:, None] if self.response.ndim == 2 else root)
@@ -110,6 +120,8 @@ class FactoredMoments:
 
     def multiply_out(self) -> Moments:
         """Return the same moments with every g_i written down: n q^2 numbers."""
+        if is_foreign(self.left):
+            return self.wrap(self._rows_at_home())
         if self.one_step_each and self.n_observations <= _BLOCK_ROWS * 4:
             return self.wrap(self.stacked_rows(0, self.n_observations))
         rows = np.empty((self.n_observations, self.n_columns))
@@ -142,7 +154,28 @@ class FactoredMoments:
         np.multiply(left[:, :, None], response.reshape(len(left), 1, outputs), out=vector)
         if self.one_step_each:
             return stacked
-        return _sum_units(stacked, self.offsets[first : last + 1] - self.offsets[first])
+        return sum_units(stacked, self.offsets[first : last + 1] - self.offsets[first])
+
+    def _rows_at_home(self) -> Any:
+        """Return [vec g_i | f_i] of all observations on their device: a product of stacks for each length."""
+        xp, q = array_namespace(self.left), self.n_basis
+        lengths = np.diff(self.offsets)
+        place = np.triu_indices(q)[0] * q + np.triu_indices(q)[1] if self.symmetric else None
+        found, order = [], []
+        for length in np.unique(lengths):
+            alike = np.flatnonzero(lengths == length)
+            steps = (self.offsets[alike][:, None] + np.arange(length)).ravel()
+            whole = len(alike) == len(lengths)  # then steps are in order, and need no copy
+            part = self if whole else self.with_steps(steps, np.arange(len(alike) + 1) * length)
+            shape = (len(alike), int(length), -1)
+            across = xp.matrix_transpose(xp.reshape(part.left, shape))  # (units, q, T)
+            matrix = xp.reshape(across @ xp.reshape(part.right, shape), (len(alike), q * q))
+            vector = xp.reshape(across @ xp.reshape(part.response, shape), (len(alike), -1))
+            if place is not None:
+                matrix = xp.take(matrix, like(place, matrix), axis=1)
+            found.append(xp.concat([matrix, vector], axis=1))
+            order.append(alike)
+        return found[0] if len(found) == 1 else take_rows(xp.concat(found), np.argsort(np.concatenate(order)))
 
     def __len__(self) -> int:
         return self.n_observations
@@ -155,13 +188,28 @@ class FactoredMoments:
 HeldMoments: TypeAlias = Moments | FactoredMoments
 
 
-def _sum_units(steps: FloatArray, offsets: IntArray) -> FloatArray:
-    """Sum the steps of every unit, shape (n, ...)."""
+def held_rows(moments: Any) -> Any:
+    """Return an array with the rows of observations or steps, which says where they live; None for others."""
+    return moments.left if isinstance(moments, FactoredMoments) else getattr(moments, "rows", None)
+
+
+def sum_units(steps: Any, offsets: IntArray) -> FloatArray:
+    """Sum the steps of every unit, wherever they are, shape (n, ...)."""
     lengths = np.diff(offsets)
+    xp: Any = array_namespace(steps)
     if (lengths == lengths[0]).all():  # a plain sum is twice as fast as sums over ragged runs
-        sums: FloatArray = steps.reshape(len(lengths), lengths[0], *steps.shape[1:]).sum(axis=1)
+        stacked = xp.reshape(steps, (len(lengths), int(lengths[0]), *steps.shape[1:]))
+        sums: FloatArray = xp.sum(stacked, axis=1)
         return sums
-    return np.add.reduceat(steps, offsets[:-1], axis=0)
+    if not is_foreign(steps):
+        return np.add.reduceat(steps, offsets[:-1], axis=0)
+    parts, order = [], []
+    for length in np.unique(lengths):  # in one order on every run, unlike sums by atomic additions
+        alike = np.flatnonzero(lengths == length)
+        parts.append(xp.sum(take_rows(steps, offsets[alike][:, None] + np.arange(length)), axis=1))
+        order.append(alike)
+    sums = take_rows(xp.concat(parts), np.argsort(np.concatenate(order)))
+    return sums
 
 
 def choose_form(moments: FactoredMoments) -> HeldMoments:
@@ -173,6 +221,9 @@ def choose_form(moments: FactoredMoments) -> HeldMoments:
     unit.
     """
     q, n = moments.n_basis, moments.n_observations
+    if is_accelerator(moments.left):  # which multiplies stacks of matrices at full speed
+        free = free_memory(moments.left) or device_memory_budget()
+        return moments.multiply_out() if 8 * n * moments.n_columns <= free // 4 else moments
     if q <= DENSE_BASIS_LIMIT:
         return moments.multiply_out()
     longer = len(moments.left) >= q * n

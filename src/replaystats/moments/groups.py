@@ -10,14 +10,18 @@ subset costs G q^2 operations, whatever n is.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
+from .._core.arrays import is_foreign, like, take_rows
 from .._core.config import get_config
+from .._core.device_linalg import is_accelerator
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import IntArray, RandomLike
-from .factored import FactoredMoments, HeldMoments, choose_form
+from .factored import FactoredMoments, HeldMoments, choose_form, held_rows, sum_units
 from .record import Moments
 
 # Groups of this many steps are summed at full speed; with 200 groups the t quantile is within 1 % of the
@@ -28,6 +32,8 @@ _LEAST_PER_GROUP = 2
 # Multiply-adds of all subset sums below which nobody waits for them (about 0.1 s), and how many times the
 # plug-in's own sums they must cost.
 _TOLERATED_WORK, _TOLERATED_RATIO = 1e9, 4.0
+# The same on an accelerator.
+_DEVICE_WORK = 1e12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +110,11 @@ def choose_grouping(
     if n < _LEAST_PER_GROUP * n_groups:
         return None
     once, replayed = _work(moments, n_resamples)
-    if replayed < _TOLERATED_WORK or replayed < _TOLERATED_RATIO * once:
+    held = held_rows(moments)
+    # Devices sum written-out matrices at full speed, and factors that they could not write out hardly at all.
+    crowded = is_foreign(held) and isinstance(moments, FactoredMoments)
+    tolerated = _DEVICE_WORK if is_accelerator(held) else _TOLERATED_WORK
+    if not crowded and (replayed < tolerated or replayed < _TOLERATED_RATIO * once):
         return None
     reason = f"{n_resamples} subsets of single observations cost {replayed / once:.0f} times the plug-in"
     return Grouping(deal(n, n_groups, rng), n_groups, reason)
@@ -145,7 +155,9 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
     order = np.argsort(grouping.labels, kind="stable")
     starts = np.searchsorted(grouping.labels[order], np.arange(grouping.n_groups + 1))
     if isinstance(moments, Moments):
-        return moments.wrap(np.add.reduceat(moments.rows[order], starts[:-1], axis=0))
+        return moments.wrap(sum_units(take_rows(moments.rows, order), starts))
+    if is_foreign(moments.left):
+        return _reordered(moments, order, starts).multiply_out()
     if 8 * grouping.n_groups * moments.n_columns > get_config()["memory_budget"] // 2:
         return _reordered(moments, order, starts)
     q = moments.n_basis
@@ -166,11 +178,8 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
 
 def _reordered(moments: FactoredMoments, order: IntArray, starts: IntArray) -> FactoredMoments:
     """Return the steps of every group side by side, as one observation."""
-    steps = moments.steps_of(order)
-    left = moments.left[steps]
-    right = left if moments.symmetric else moments.right[steps]
     ends = np.concatenate([[0], np.cumsum(np.diff(moments.offsets)[order])])
-    return FactoredMoments(left, right, moments.response[steps], ends[starts])
+    return moments.with_steps(moments.steps_of(order), ends[starts])
 
 
 def _work(moments: HeldMoments, n_resamples: int) -> tuple[float, float]:
@@ -204,16 +213,21 @@ def join_moments(first: HeldMoments, second: HeldMoments) -> HeldMoments:
         if held != new:
             raise ValueError(must_be("moments", f"like those before, with {name}={held}", f"{name}={new}"))
     if isinstance(first, Moments) and isinstance(second, Moments):
-        return first.wrap(np.concatenate([first.rows, second.rows]))
+        return first.wrap(_joined(first.rows, second.rows))
     if isinstance(first, FactoredMoments) and isinstance(second, FactoredMoments):
-        left = np.concatenate([first.left, second.left])
+        left = _joined(first.left, second.left)
         return FactoredMoments(
             left,
-            left if first.symmetric else np.concatenate([first.right, second.right]),
-            np.concatenate([first.response, second.response]),
+            left if first.symmetric else _joined(first.right, second.right),
+            _joined(first.response, second.response),
             np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
         )
     raise TypeError(must_be("moments", f"a {type(first).__name__} like those before", type(second).__name__))
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Return rows after rows, in the kind of the first."""
+    return array_namespace(first).concat([first, like(second, first)])
 
 
 def group_observations(moments: HeldMoments, labels: IntArray) -> HeldMoments:
@@ -237,12 +251,7 @@ def group_observations(moments: HeldMoments, labels: IntArray) -> HeldMoments:
     array([2., 5.])
     """
     order = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[order], np.arange(int(labels.max()) + 1))
+    starts = np.searchsorted(labels[order], np.arange(int(labels.max()) + 2))
     if isinstance(moments, Moments):
-        return moments.wrap(np.add.reduceat(moments.rows[order], starts, axis=0))
-    steps = moments.steps_of(order)
-    left = moments.left[steps]
-    right = left if moments.symmetric else moments.right[steps]
-    ends = np.concatenate([[0], np.cumsum(np.diff(moments.offsets)[order])])
-    offsets = np.append(ends[starts], ends[-1])
-    return choose_form(FactoredMoments(left, right, moments.response[steps], offsets))
+        return moments.wrap(sum_units(take_rows(moments.rows, order), starts))
+    return choose_form(_reordered(moments, order, starts))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
+from .._core.arrays import like, take_rows
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_bool, check_instance, check_length, check_real, check_rows
 from ..basis import Basis
 from ..data import Trajectories
+from ..data.views import transitions_of
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .steps import (
     DiscountLike,
@@ -93,12 +97,12 @@ def lstd_moments(
     ratios = step_ratios(importance, data)
     if center_rewards:
         _check_continuing(data)
-    steps = data.transitions()
+    steps = transitions_of(data, held=True)
     rewards = step_rewards(reward, steps.rewards, steps.states)
-    features = basis(data.states)  # (N + n, q): every state once, not twice
+    features = basis(data.held("states"))  # (N + n, q): every state once, not twice
     start = np.arange(len(steps)) + steps.trajectory  # (N,) each trajectory has one state more than steps
-    here = features[start]
-    right = here - features[start + 1] * (gamma * ~steps.terminal)[:, None]
+    here = take_rows(features, start)
+    right = here - take_rows(features, start + 1) * like(gamma * ~steps.terminal, here)[:, None]
     left = here
     if trace > 0.0 or ratios is not None:
         left = eligibility_traces(here, trace * gamma, data.step_offsets, ratios)
@@ -120,11 +124,20 @@ def _with_mean_reward(moments: FactoredMoments, worth: FloatArray) -> FactoredMo
 
     The second equation is a second row of each step, because it must not touch theta.
     """
-    n_rows, q = moments.left.shape
-    left, right = np.zeros((2, 2 * n_rows, q + 1))
-    left[0::2, :q], right[0::2, :q], right[0::2, q] = moments.left, moments.right, worth
-    left[1::2, q], right[1::2, q] = 1.0, worth
-    return FactoredMoments(left, right, np.repeat(moments.response, 2), 2 * moments.offsets)
+    left, right = moments.left, moments.right
+    xp, worth = array_namespace(left), like(worth, left)[:, None]
+    none, nothing = xp.zeros_like(worth), xp.zeros_like(left)
+
+    def two_rows(of_values: list[Any], of_mean: list[Any]) -> Any:
+        both = xp.stack([xp.concat(of_values, axis=1), xp.concat(of_mean, axis=1)], axis=1)
+        return xp.reshape(both, (2 * left.shape[0], -1))
+
+    return FactoredMoments(
+        two_rows([left, none], [nothing, none + 1.0]),
+        two_rows([right, worth], [nothing, worth]),
+        take_rows(moments.response, np.repeat(np.arange(left.shape[0]), 2)),
+        2 * moments.offsets,
+    )
 
 
 def eligibility_traces(
@@ -159,17 +172,18 @@ def eligibility_traces(
     >>> eligibility_traces(ones, np.full(5, 0.5), np.array([0, 3, 5])).ravel()
     array([1.  , 1.5 , 1.75, 1.  , 1.5 ])
     """
-    carry = np.zeros(len(features))
-    carry[1:] = decay[:-1]
-    carry[offsets[:-1]] = 0.0
-    traces = features.copy()
+    xp, numbers = array_namespace(features), np.zeros(len(features))
+    numbers[1:] = decay[:-1]
+    numbers[offsets[:-1]] = 0.0
+    carry, traces = like(numbers, features), features
     if importance is not None:
-        carry *= importance
-        traces *= importance[:, None]
+        ratios = like(importance, features)
+        carry, traces = carry * ratios, traces * ratios[:, None]
     distance = 1
-    while carry.any():  # carry[j] is the product of the last `distance` factors; it dies at every start
-        traces[distance:] += carry[distance:, None] * traces[:-distance]
-        carry[distance:] = carry[distance:] * carry[:-distance]
+    while bool(xp.any(carry != 0)):  # the product of the last `distance` factors; it dies at every start
+        added = carry[distance:, None] * traces[:-distance, ...]
+        traces = xp.concat([traces[:distance, ...], traces[distance:, ...] + added])
+        carry = xp.concat([carry[:distance], carry[distance:] * carry[:-distance]])
         distance *= 2
     return traces
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from array_api_compat import array_namespace, device
 
+from .._core.arrays import check_finite, in_double, is_foreign, like, to_numpy
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import (
@@ -23,6 +25,7 @@ from .._core.validation import (
 from ..basis import Basis
 from ..data import Trajectories
 from ..data._flat import are_numbers, check_states
+from ..data.views import transitions_of
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .steps import (
     DiscountLike,
@@ -64,21 +67,23 @@ class ActionFeatures:
         """Number of features q."""
         return self.basis.n_basis * (self.n_actions or 1)
 
-    def at(self, states: ArrayLike, actions: ArrayLike) -> FloatArray:
+    def at(self, states: Any, actions: Any) -> FloatArray:
         """Return phi(s, a), shape (N, q)."""
-        states = as_columns(check_states(states, "states", (1, 2)))
+        states = checked_states(states)
         if self.n_actions is None:
-            actions = check_rows(actions, "actions")
+            actions = like(actions if is_foreign(actions) else check_rows(actions, "actions"), states)
             check_length(len(actions), len(states), "actions", "states")
-            return self.basis(np.concatenate([states, actions], axis=1))
+            pairs: FloatArray = array_namespace(states).concat([states, as_columns(actions)], axis=1)
+            return self.basis(pairs)
         labels = check_labels(actions, "actions", self.n_actions)
         check_length(len(labels), len(states), "actions", "states")
         return in_blocks(self.basis(states), labels, self.n_actions)
 
-    def under(self, policy: PolicyLike, states: ArrayLike) -> FloatArray:
+    def under(self, policy: PolicyLike, states: Any) -> FloatArray:
         """Return the mean of phi(s, a) over the actions of a policy, shape (N, q)."""
-        states = as_columns(check_states(states, "states", (1, 2)))
-        chosen = np.asarray(policy(states))
+        states = checked_states(states)
+        chosen: Any = policy(states)
+        chosen = chosen if is_foreign(chosen) else np.asarray(chosen)
         if self.n_actions is None:
             return self._mean_over_samples(states, chosen)
         features = self.basis(states)
@@ -86,18 +91,27 @@ class ActionFeatures:
             labels = check_labels(chosen, "policy", self.n_actions)
             check_length(len(labels), len(states), "policy", "states")
             return in_blocks(features, labels, self.n_actions)
-        probabilities = check_probabilities(chosen, len(states), self.n_actions)
-        return (probabilities[:, :, None] * features[:, None, :]).reshape(len(states), -1)
+        probabilities = like(check_probabilities(chosen, len(states), self.n_actions), features)
+        weighted = probabilities[:, :, None] * features[:, None, :]
+        return array_namespace(features).reshape(weighted, (len(states), -1))  # type: ignore[no-any-return]
 
-    def _mean_over_samples(self, states: FloatArray, chosen: np.ndarray) -> FloatArray:
-        samples = check_array(chosen, "policy", ndim=(1, 2, 3))
+    def _mean_over_samples(self, states: FloatArray, chosen: Any) -> FloatArray:
+        samples: Any = like(
+            chosen if is_foreign(chosen) else check_array(chosen, "policy", ndim=(1, 2, 3)), states
+        )
         check_length(len(samples), len(states), "policy", "states")
-        n_components = 1 if samples.ndim == 1 else samples.shape[-1]
-        samples = samples.reshape(len(samples), -1, n_components)  # (N, m, a)
-        total = np.zeros((len(states), self.n_basis))
-        for action in samples.swapaxes(0, 1):  # one draw of all states at a time: N q numbers, not N m q
-            total += self.basis(np.concatenate([states, action], axis=1))
-        return total / samples.shape[1]
+        xp, n_components = array_namespace(states), 1 if samples.ndim == 1 else samples.shape[-1]
+        samples = xp.reshape(samples, (len(samples), -1, n_components))  # (N, m, a)
+        total: Any = 0.0
+        for draw in range(samples.shape[1]):  # one draw of all states at a time: N q numbers, not N m q
+            total = total + self.basis(xp.concat([states, samples[:, draw, :]], axis=1))
+        return total / samples.shape[1]  # type: ignore[no-any-return]
+
+
+def checked_states(states: Any) -> Any:
+    """Return states (N, d) where they live; on the host, checked."""
+    at_home = in_double(states) if is_foreign(states) and states.ndim in (1, 2) else None
+    return as_columns(check_states(states, "states", (1, 2)) if at_home is None else at_home)
 
 
 def lstd_q_moments(
@@ -163,23 +177,25 @@ def lstd_q_moments(
     features = ActionFeatures(basis, discrete_actions(data, policy, n_actions))
     gamma = step_discounts(data, discount, discount_rate)
     ratios = step_ratios(importance, data)
-    steps = data.transitions()
+    steps = transitions_of(data, held=True)
     rewards = step_rewards(reward, steps.rewards, steps.states)
     labels = action_rows(data)
     here = features.at(steps.states, labels)
-    following = features.under(policy, steps.next_states) * (gamma * ~steps.terminal)[:, None]
+    xp, discounts = array_namespace(here), like(gamma * ~steps.terminal, here)
+    following = features.under(policy, steps.next_states) * discounts[:, None]
     if features.n_actions is not None:
-        blocks = following.reshape(len(following), features.n_actions, -1)
-        warn_never_logged(labels, np.asarray(blocks.any(axis=(0, 2))))
+        blocks = xp.reshape(following, (len(following), features.n_actions, -1))
+        warn_never_logged(labels, to_numpy(xp.any(blocks != 0, axis=(0, 2))))
     right = here - following
-    left = here if ratios is None else here * ratios[:, None]
+    left = here if ratios is None else here * like(ratios, here)[:, None]
     moments = FactoredMoments(left, right, rewards, data.step_offsets)
     return moments if factored else choose_form(moments)
 
 
 def warn_never_logged(labels: IntArray, taken: BoolArray) -> None:
     """Say which actions the policy takes, of shape (A,), and the log never does."""
-    never = np.flatnonzero(taken & (np.bincount(labels, minlength=len(taken))[: len(taken)] == 0))
+    logged = np.array([bool((labels == action).any()) for action in range(len(taken))])
+    never = np.flatnonzero(taken & ~logged)
     if never.size:
         msg = (
             f"The policy takes the action(s) {', '.join(map(str, never))}, which the log never does: nothing "
@@ -192,7 +208,7 @@ def warn_never_logged(labels: IntArray, taken: BoolArray) -> None:
 def discrete_actions(data: Trajectories, policy: PolicyLike | None, n_actions: int | None) -> int | None:
     """Return the number of discrete actions of the data; None for continuous ones."""
     actions = action_rows(data)
-    if not np.issubdtype(actions.dtype, np.integer):
+    if are_numbers(actions):
         if n_actions is not None:
             got = f"{n_actions} with actions of dtype {actions.dtype} and shape {actions.shape}"
             hint = "Discrete actions are one integer per step."
@@ -203,25 +219,33 @@ def discrete_actions(data: Trajectories, policy: PolicyLike | None, n_actions: i
         return n_actions
     largest = int(actions.max())
     if policy is not None:
-        chosen = np.asarray(policy(data.states))
+        chosen: Any = policy(data.held("states"))
+        chosen = chosen if is_foreign(chosen) else np.asarray(chosen)
         if chosen.ndim == 2:
             return int(chosen.shape[1])
         largest = max(largest, int(chosen.max()))
     return largest + 1
 
 
-def action_rows(data: Trajectories) -> np.ndarray:
-    """Return the logged actions: integers (N,) where they are discrete, else numbers (N, a)."""
-    if data.actions is None:
+def action_rows(data: Trajectories) -> Any:
+    """Return the logged actions, where they live: integers (N,) if discrete, else numbers (N, a)."""
+    actions = data.held("actions")
+    if actions is None:
         hint = "Pass `actions` to Trajectories."
         raise ValueError(must_be("data", "trajectories with actions", "none", hint))
-    if not are_numbers(data.actions):
-        return data.actions.reshape(-1)
-    return check_rows(data.actions, "actions")
+    if not are_numbers(actions):
+        return actions.reshape(-1)
+    numbers = in_double(actions) if is_foreign(actions) else None
+    return check_rows(actions, "actions") if numbers is None else as_columns(numbers)
 
 
 def in_blocks(features: FloatArray, labels: IntArray, n_actions: int) -> FloatArray:
     """Return an array (N, n_actions q) with row i of `features` (N, q) in block ``labels[i]``."""
+    if is_foreign(features):
+        xp = array_namespace(features)
+        taken = like(labels, features)[:, None] == xp.arange(n_actions, device=device(features))
+        placed = xp.astype(taken, features.dtype)[:, :, None] * features[:, None, :]
+        return xp.reshape(placed, (len(features), -1))  # type: ignore[no-any-return]
     blocks = np.zeros((len(features), n_actions, features.shape[1]))
     blocks[np.arange(len(features)), labels] = features
     return blocks.reshape(len(features), -1)
@@ -229,23 +253,28 @@ def in_blocks(features: FloatArray, labels: IntArray, n_actions: int) -> FloatAr
 
 def check_labels(actions: ArrayLike, name: str, n_actions: int) -> IntArray:
     """Return discrete actions as integers (N,) in 0..n_actions-1."""
-    labels = check_array(actions, name, ndim=1)
-    bad = (labels != np.floor(labels)) | (labels < 0) | (labels >= n_actions)
-    if bad.any():
+    at_home = in_double(actions) if is_foreign(actions) else None
+    labels: Any = check_array(actions, name, ndim=1) if at_home is None else at_home.reshape(-1)
+    xp = array_namespace(labels)
+    bad = (labels != xp.floor(labels)) | (labels < 0) | (labels >= n_actions) | ~xp.isfinite(labels)
+    if bool(bad.any()):
         rule = f"whole numbers in [0, {n_actions - 1}]"
         hint = f"There are n_actions={n_actions} actions."
-        raise ValueError(must_be(name, rule, f"{labels[bad][0]:g}", hint))
-    return labels.astype(np.intp)
+        raise ValueError(must_be(name, rule, f"{float(labels[bad][0]):g}", hint))
+    return xp.astype(labels, xp.int64)  # type: ignore[no-any-return]
 
 
 def check_probabilities(values: ArrayLike, n_states: int, n_actions: int) -> FloatArray:
     """Return the probabilities (N, n_actions) that a policy gives."""
-    array = check_array(values, "policy", ndim=2)
-    if array.shape != (n_states, n_actions):
+    at_home = in_double(values) if is_foreign(values) else None
+    array: Any = check_array(values, "policy", ndim=2) if at_home is None else check_finite(at_home, "policy")
+    if tuple(array.shape) != (n_states, n_actions):
         rule = f"a function that returns actions (N,) or probabilities ({n_states}, n_actions={n_actions})"
-        raise ValueError(must_be("policy", rule, f"shape {array.shape}"))
+        raise ValueError(must_be("policy", rule, f"shape {tuple(array.shape)}"))
     sums = array.sum(axis=1)
-    if array.min() < 0.0 or np.abs(sums - 1.0).max() > 1e-8:
-        got = f"a minimum of {array.min():g} and sums from {sums.min():g} to {sums.max():g}"
+    low, least, most = (float(number) for number in (array.min(), sums.min(), sums.max()))
+    if low < 0.0 or max(most - 1.0, 1.0 - least) > 1e-8:
+        got = f"a minimum of {low:g} and sums from {least:g} to {most:g}"
         raise ValueError(must_be("policy", "a function that returns probabilities which sum to 1", got))
-    return array
+    probabilities: FloatArray = array
+    return probabilities

@@ -9,13 +9,15 @@ import math
 import warnings
 
 import numpy as np
+from array_api_compat import array_namespace
 
+from .._core.arrays import like, take_rows
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_bool, check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
-from ..data.views import Windows
+from ..data.views import Windows, windows_of
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .steps import RewardLike, check_log, step_rewards
 
@@ -102,27 +104,28 @@ def phibe_moments(
     window_stride = check_int(window_stride, "window_stride")
     beta = check_real(discount_rate, "discount_rate", low=0.0, closed="neither")
     coefficients = phibe_coefficients(order)
-    windows = data.windows(order, stride=window_stride)
+    windows = windows_of(data, order, window_stride, held=True)
     held = _usable(data, windows, order, held_actions)
     if windows.dt is None:
         hint = "Pass `dt` to Trajectories: PhiBE works in continuous time."
         raise ValueError(must_be("dt", "known for every step", None, hint))
-    start = windows.states[:, 0]  # (N, d)
-    logged = None if windows.rewards is None else windows.rewards / windows.dt
+    start = windows.states[:, 0, :]  # (N, d)
+    xp, dt = array_namespace(start), like(windows.dt, start)
+    logged = None if windows.rewards is None else like(windows.rewards, start) / dt
     rewards = step_rewards(reward, logged, start)
 
-    steps = windows.states[:, 1:] - start[:, None]  # (N, a, d)
-    weight = coefficients / windows.dt[:, None]  # (N, a)
-    drift = np.einsum("na,nad->nd", weight, steps)
+    steps = windows.states[:, 1:, :] - start[:, None, :]  # (N, a, d)
+    weight = like(coefficients, start) / dt[:, None]  # (N, a)
+    drift = (weight[:, None, :] @ steps)[:, 0, :]
     left = basis(start)  # (N, q)
     right = beta * left - basis.directional(start, drift)
     if diffusion:
-        covariance = np.einsum("na,nad,nae->nde", weight, steps, steps)
-        right -= 0.5 * basis.second_order(start, covariance)
+        covariance = xp.matrix_transpose(weight[:, :, None] * steps) @ steps
+        right = right - 0.5 * basis.second_order(start, covariance)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(windows.trajectory, minlength=len(data)))])
     if held is not None:
         # A window without weight, rather than none, so that every trajectory stays a unit.
-        left = left * held[:, None]
+        left = left * like(held, left)[:, None]
     moments = FactoredMoments(left, right, rewards, offsets)
     return moments if factored else choose_form(moments)
 
@@ -134,7 +137,7 @@ def _usable(data: Trajectories, windows: Windows, order: int, held_actions: bool
         check_held(held, order)
         warn_about_stale_starts(data, windows, held)
         return held
-    if order > 1 and data.actions is not None:
+    if order > 1 and data.held("actions") is not None:
         warn_about_changes(held_windows(data, windows, order), order)
     return None
 
@@ -159,19 +162,21 @@ def held_windows(data: Trajectories, windows: Windows, order: int) -> BoolArray:
     >>> held_windows(data, data.windows(2), 2)
     array([ True, False,  True])
     """
-    if data.actions is None:
+    actions = data.held("actions")
+    if actions is None:
         hint = "Pass `actions` to Trajectories, or leave `held_actions` out."
         raise ValueError(must_be("data", "trajectories with actions", "none", hint))
-    actions = data.actions.reshape(len(data.actions), -1)
+    xp = array_namespace(actions)
+    actions = xp.reshape(actions, (len(actions), -1))
     step = windows.start - windows.trajectory  # each earlier trajectory has one state more than it has steps
-    inside = actions[step[:, None] + np.arange(order)]  # (n_windows, order, a)
-    same: BoolArray = (inside == inside[:, :1]).all(axis=(1, 2))
+    inside = take_rows(actions, step[:, None] + np.arange(order))  # (n_windows, order, a)
+    same: BoolArray = xp.all(inside == inside[:, :1, :], axis=(1, 2))
     return same
 
 
 def check_held(held: BoolArray, order: int) -> None:
     """Refuse data in which no window has one action."""
-    if not held.any():
+    if not bool(held.any()):
         rule = f"False, as no window of {order} steps has one action"
         hint = "Use order=1, or log data in which every action is held for that many steps."
         raise ValueError(must_be("held_actions", rule, True, hint))
@@ -179,7 +184,7 @@ def check_held(held: BoolArray, order: int) -> None:
 
 def warn_about_changes(held: BoolArray, order: int) -> None:
     """Explain the trap where actions change inside windows of order 2 and more."""
-    share = 1.0 - held.mean()
+    share = 1.0 - float(held.sum()) / len(held)
     if share > TOLERATED_SHARE:
         warnings.warn(
             f"In {share:.0%} of the windows of {order} steps the action changes. If each action is held for "
@@ -194,13 +199,16 @@ def warn_about_changes(held: BoolArray, order: int) -> None:
 
 def warn_about_stale_starts(data: Trajectories, windows: Windows, held: BoolArray) -> None:
     """Explain windows that start amid a hold, with an action that was chosen for an earlier state."""
-    if data.actions is None or np.issubdtype(data.actions.dtype, np.integer):
+    actions = data.held("actions")
+    xp = array_namespace(actions)
+    if xp.isdtype(actions.dtype, "integral"):
         return  # a discrete action may well be chosen twice in a row
-    actions = data.actions.reshape(len(data.actions), -1)
+    actions = xp.reshape(actions, (len(actions), -1))
     step = windows.start - windows.trajectory
-    first = np.isin(step, data.step_offsets[:-1])
-    stale = ~first & (actions[step] == actions[step - 1]).all(axis=1) & held
-    share = stale.sum() / held.sum()
+    later = like(~np.isin(step, data.step_offsets[:-1]), actions)
+    before = take_rows(actions, np.maximum(step - 1, 0))
+    stale = later & xp.all(take_rows(actions, step) == before, axis=1) & held
+    share = float(stale.sum()) / float(held.sum())
     if share > TOLERATED_SHARE:
         warnings.warn(
             f"{share:.0%} of the windows with one action start amid a hold, with an action that was chosen "

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._core.arrays import as_array
+from .._core.arrays import as_array, check_finite, in_double, is_foreign, like
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_instance, check_length, check_real
 from ..basis import Basis
 from ..data import Trajectories
+from ..data.views import transitions_of
 
 DiscountLike: TypeAlias = "float | ArrayLike | None"
 ImportanceLike: TypeAlias = "Callable[[FloatArray, np.ndarray | None], ArrayLike] | ArrayLike | None"
@@ -91,13 +92,30 @@ def step_ratios(importance: ImportanceLike, data: Trajectories) -> FloatArray | 
     """
     if importance is None:
         return None
-    values = importance(data.transitions().states, data.actions) if callable(importance) else importance
-    ratios = check_array(values, "importance", ndim=1)
-    check_length(len(ratios), data.n_transitions, "importance", "the steps of the data")
-    if ratios.min() < 0.0 or not ratios.any():
-        got = f"a minimum of {ratios.min():g} and a sum of {ratios.sum():g}"
+    values = importance
+    if callable(importance):
+        values = importance(transitions_of(data, held=True).states, data.held("actions"))
+    ratios: FloatArray = _one_a_step(values, "importance", data.n_transitions)
+    low, total = float(ratios.min()), float(ratios.sum())
+    if low < 0.0 or total == 0.0:
+        got = f"a minimum of {low:g} and a sum of {total:g}"
         raise ValueError(must_be("importance", "non-negative and not all zero", got))
     return ratios
+
+
+def _one_a_step(values: Any, name: str, n_steps: int) -> Any:
+    """Return numbers (N,) from what a user gave or a user's function returned, where they are."""
+    numbers = in_double(values) if is_foreign(values) else None
+    if numbers is None:
+        numbers = as_array(values, name)
+    if numbers.ndim == 2 and numbers.shape[1] == 1:
+        numbers = numbers[:, 0]  # a function of (N, 1) states naturally returns a column
+    if is_foreign(numbers) and numbers.ndim == 1 and numbers.shape[0] > 0:
+        numbers = check_finite(numbers, name)
+    else:
+        numbers = check_array(numbers, name, ndim=1)
+    check_length(len(numbers), n_steps, name, "the steps of the data")
+    return numbers
 
 
 RewardLike: TypeAlias = "Callable[[FloatArray], ArrayLike] | ArrayLike | None"
@@ -112,18 +130,14 @@ def step_rewards(reward: RewardLike, logged: FloatArray | None, states: FloatArr
         A function of the states (N, d), or the numbers themselves; None takes the logged ones.
     logged : ndarray of shape (N,) or None
         What the data holds.
-    states : ndarray of shape (N, d)
-        The state at the start of every step.
+    states : array of shape (N, d)
+        The state at the start of every step; rewards are returned where it is.
     """
     if reward is None:
         if logged is None:
             hint = "Give the data `rewards`, or pass `reward` as a function of the state."
             raise ValueError(must_be("reward", "given when the data holds no rewards", None, hint))
-        return logged
+        return like(logged, states) if is_foreign(states) else logged
     values = reward(states) if callable(reward) else reward
-    values = as_array(values, "reward")
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]  # a function of (N, 1) states naturally returns a column
-    rewards = check_array(values, "reward", ndim=1)
-    check_length(len(rewards), len(states), "reward", "the steps of the data")
+    rewards: FloatArray = like(_one_a_step(values, "reward", len(states)), states)
     return rewards
