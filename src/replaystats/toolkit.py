@@ -6,7 +6,7 @@ wrong argument, the same rounding, the same self-contained pages.
 
 from ._core.config import track
 from ._core.errors import must_be, require_extra
-from ._core.files import replacing, write_bytes, write_text
+from ._core.files import open_own, replacing, write_bytes, write_text
 from ._core.random import as_generator, stream
 from ._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from ._core.validation import check_choice, check_int, check_length, check_memory, check_real
@@ -31,6 +31,7 @@ __all__ = [
     "embed_picture",
     "markdown_table",
     "must_be",
+    "open_own",
     "percent",
     "render",
     "replacing",

@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 from joblib import Parallel, delayed, parallel_config
 
 from replaystats import ReplayWarning
-from replaystats.toolkit import must_be, write_bytes
+from replaystats.toolkit import must_be, open_own, write_bytes
 
 FILE_NAME = "cells.jsonl"
 SET_ASIDE_NAME = "cells.set-aside"
@@ -89,7 +89,7 @@ class Journal:
             If it could not be written, for example on a full disk; the journal is as it was before.
         """
         data = memoryview(_encoded(line))
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        descriptor = open_own(self.path, os.O_WRONLY | os.O_APPEND)
         size = os.fstat(descriptor).st_size
         try:
             while data:
@@ -142,7 +142,8 @@ class Journal:
             raise ValueError(must_be("--out", rule, self.path.parent, hint))
         if header is not None:
             self._check_settings(header, settings)
-        if not raw or aside or header is None or raw[-1]:
+        # A link gives way to a file of one's own: what it points to is not written.
+        if not raw or aside or header is None or raw[-1] or self.path.is_symlink():
             self._set_aside(aside)
             write_bytes(self.path, b"".join(kept))
 
@@ -150,7 +151,7 @@ class Journal:
         if not aside:
             return
         path = self.path.with_name(SET_ASIDE_NAME)
-        with path.open("ab") as file:
+        with os.fdopen(open_own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
             file.write(b"".join(text + b"\n" for _, text, _ in aside))
         faults = "; ".join(f"line {number} is {fault}" for number, _, fault in aside[:5])
         more = f"; and {len(aside) - 5} more" if len(aside) > 5 else ""
@@ -236,9 +237,9 @@ class FolderLock:
             raise ValueError(must_be("--out", "a folder", f"the file {folder}"))
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = open_own(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT)
         except OSError as error:
-            got = f"{folder} ({error.strerror or error})"
+            got = f"{error.filename or folder} ({error.strerror or error})"
             raise ValueError(must_be("--out", "a folder that can be written", got)) from error
         if not _acquire(descriptor):
             holder = os.read(descriptor, 32).decode(errors="replace").strip()

@@ -10,7 +10,7 @@ from typing import Any
 
 from scipy.stats import t as student
 
-from replaystats.toolkit import duration, embed_json, embed_picture, render, significant
+from replaystats.toolkit import embed_json, embed_picture, render, significant
 
 from . import tables
 from .cells import Cell, Experiment, Settings
@@ -193,7 +193,7 @@ def _cards(
             )
             if kind in kinds
         ),
-        {"value": duration(manifest["cell_seconds"]), "text": f"of one core for {manifest['cells']} cells"},
+        {"value": str(manifest["cells"]), "text": "cells computed"},
     ]
     if speed:
         ratio = sum(3600 * row["twin_hours"] for row in speed) / sum(row["grid_seconds"] for row in speed)
@@ -227,14 +227,13 @@ def _notes(settings: Settings, quick: bool) -> list[str]:
 def _about(settings: Settings, manifest: dict[str, Any]) -> list[tuple[str, str]]:
     machine = manifest["machine"]
     memory = f", {significant(machine['memory_gib'], 2)} GiB" if machine["memory_gib"] else ""
-    busy = f", load {machine['load_average']:g}" if machine["load_average"] is not None else ""
     versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
     return [
         ("command", manifest["command"]),
         ("seed, beta, solver", f"{settings.seed}, {settings.beta:g}, {settings.solver}"),
-        ("started", manifest["started"]),
-        ("time", f"{duration(manifest['seconds'])}; {duration(manifest['cell_seconds'])} summed over cells"),
-        ("cells", f"{manifest['cells']}, of which {manifest['cells_computed']} computed in this session"),
-        ("machine", f"{machine['processor']}, {machine['cores']} cores{memory}, {machine['system']}{busy}"),
+        ("cells", str(manifest["cells"])),
+        # Clocks have no place on a page that is the same for the same seed.
+        ("when, how long, how busy", "in manifest.json beside this page"),
+        ("machine", f"{machine['processor']}, {machine['cores']} cores{memory}, {machine['system']}"),
         ("versions", f"Python {machine['python']}, {versions}"),
     ]

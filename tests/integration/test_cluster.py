@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import random
+import signal
+import threading
 
 import dask
 import joblib
@@ -20,7 +24,7 @@ from replaystats.moments import StreamedMoments
 from replaystats_paper import Settings, find_experiments
 from replaystats_paper.journal import Journal
 from replaystats_paper.rerun import plan_work, run_work
-from support.sources import Generated, Greedy, Killing, Slow, first_two_columns, transitions
+from support.sources import EachSlow, Generated, Greedy, Killing, Slow, first_two_columns, transitions
 from support.streams import N, streamed
 
 
@@ -62,6 +66,20 @@ class TestTroubledWorkers:
     def test_a_partition_that_keeps_killing_is_named(self, two_workers, source, plan, tmp_path):
         with pytest.raises(PartitionError, match=r"rows 15000 to 19999 could not be worked on"):
             rs.replicate(streamed(Killing(source, 3, tmp_path, times=99)), plan)
+
+    def test_workers_killed_at_random_times(self, cluster, two_workers, source, plan, expected):
+        rng, client, n_killed = random.Random(20260), cluster.get_client(), 0
+        for _ in range(6):
+            client.wait_for_workers(2)
+            victim = rng.choice(sorted(client.run(os.getpid).values()))
+            timer = threading.Timer(rng.uniform(0.1, 1.0), os.kill, (victim, signal.SIGKILL))
+            timer.start()
+            found = rs.replicate(streamed(EachSlow(source)), plan)
+            n_killed += not timer.is_alive()
+            timer.cancel()
+            timer.join()
+            np.testing.assert_array_equal(found.theta, expected.theta)
+        assert n_killed >= 2  # it did happen
 
     def test_a_slow_worker_is_waited_for(self, two_workers, source, plan, expected):
         found = rs.replicate(streamed(Slow(source, 0)), plan)

@@ -99,3 +99,19 @@ def test_the_page_works_in_a_browser(folder, tmp_path, width):
     assert (seen["group"], seen["measure"]) == ("kernel", "rmse")
     assert seen["points"] == 2 * 3  # U and V, three repetitions
     assert seen["rows"] == 2
+
+
+def test_a_seed_gives_one_page_whatever_the_clock_says(tmp_path):
+    """Stopped in between or not, page and drawings are the same bytes; the manifest alone knows the time."""
+    experiments, settings = find_experiments(["variance-kernel-b25"]), Settings(repetitions=2)
+    options = {"quick": True, "command": "a test"}
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    for folder in (whole, stopped):
+        reproduce(experiments, settings, folder, **options)
+    cells = (stopped / "cells.jsonl").read_bytes().splitlines(keepends=True)
+    (stopped / "cells.jsonl").write_bytes(b"".join(cells[:3]))
+    reproduce(experiments, settings, stopped, **options)
+    drawings = [path.relative_to(whole) for path in (whole / "figures").iterdir()]
+    assert drawings
+    for name in ("report.html", "summary.json", *drawings):
+        assert (whole / name).read_bytes() == (stopped / name).read_bytes(), name

@@ -80,6 +80,17 @@ class Slow(Wrapped):
         time.sleep(1.0)
 
 
+class EachSlow(Wrapped):
+    """Takes a moment over every block."""
+
+    def __init__(self, source):
+        super().__init__(source, None)
+
+    def load(self, block):
+        time.sleep(0.05)
+        return self.source.load(block)
+
+
 class Greedy(Wrapped):
     """Wants more memory for one block than its worker has, unless it is the process that made it."""
 

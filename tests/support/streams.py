@@ -9,5 +9,5 @@ N = 40000
 BASIS = rs.basis.Fourier(2)
 
 
-def streamed(source):
-    return StreamedMoments(source, transition_moments, basis=BASIS, discount=0.9)
+def streamed(source, **options):
+    return StreamedMoments(source, transition_moments, basis=BASIS, discount=0.9, **options)

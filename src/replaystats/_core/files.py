@@ -16,7 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_OWN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _OWN
 
 
 @contextmanager
@@ -78,6 +79,21 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write `text` to `path` in UTF-8, whole or not at all."""
     write_bytes(path, text.encode("utf-8"))
+
+
+def open_own(path: str | os.PathLike[str], flags: int) -> int:
+    """Return a descriptor of a file that grows in place; where a link has its name, it is not followed.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened, or is a link to another one.
+    """
+    try:
+        return os.open(path, flags | _OWN, 0o666)
+    except OSError as error:
+        reason = "it is a link to another file" if error.errno == errno.ELOOP else error.strerror
+        raise type(error)(error.errno, reason, str(path)) from error
 
 
 def _mode_of(target: Path) -> int | None:

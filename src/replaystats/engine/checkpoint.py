@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -165,13 +166,18 @@ def _function(value: Any, part: Callable[[Any], str]) -> str:
         body = inspect.getsource(value).encode()
     except (OSError, TypeError):  # typed at a prompt
         body = code.co_code + repr(code.co_names).encode()
-    constants = repr([c for c in code.co_consts if not inspect.iscode(c)]).encode()
+    constants = part(_constants(code)).encode()  # not their repr: sets have another order in every process
     caught = [part(_content(cell)) for cell in value.__closure__ or ()]
     defaults = part([*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()])
     known = {each: value.__globals__[each] for each in code.co_names if each in value.__globals__}
     named = part({each: known[each] for each in known if isinstance(known[each], _PLAIN)})
     name = f"{value.__module__}.{value.__qualname__}"
     return f"{name} {_digest(body, constants)} with {caught} and {defaults} and {named}"
+
+
+def _constants(code: CodeType) -> list[Any]:
+    """Return the constants of a function and of the functions inside it."""
+    return [_constants(each) if inspect.iscode(each) else each for each in code.co_consts]
 
 
 def _content(cell: Any) -> Any:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import ReplayWarning, must_be
-from .._core.files import replacing
+from .._core.files import open_own, replacing
 
 HEAD = struct.Struct("<4sBQI")
 MARK = b"RSJ1"
@@ -52,7 +52,7 @@ class Journal:
         self._open()
 
     def _open(self) -> None:
-        self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
+        self._file = open_own(self.path, os.O_WRONLY | os.O_APPEND)
         try:
             _claim(self._file)
         except OSError as error:

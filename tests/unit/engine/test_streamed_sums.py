@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
@@ -384,6 +387,25 @@ class TestDescriptions:
             each["self"] = each
         assert describe(first) != describe(second)
         assert describe(first) == describe(first)
+
+    def test_it_is_the_same_in_every_process(self):
+        """A stopped run goes on in another process, where sets of texts have another order."""
+        program = (
+            "import replaystats as rs; from replaystats.engine.checkpoint import describe\n"
+            "print(describe([rs.transition_moments, rs.ridge_moments, rs.basis.Fourier(2)]))"
+        )
+        said = {
+            subprocess.check_output(
+                [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}
+            )
+            for seed in "12"
+        }
+        assert len(said) == 1
+
+    def test_functions_inside_functions_count(self):
+        """Typed at a prompt, a function has no source to compare."""
+        made = [eval(f"lambda block: (lambda x: x + {number})(block)") for number in (1, 2)]
+        assert describe(made[0]) != describe(made[1])
 
     def test_sets_in_any_order(self):
         assert describe({"b", "a", "c"}) == describe({"c", "a", "b"})

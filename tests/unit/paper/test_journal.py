@@ -166,6 +166,45 @@ def test_a_full_disk_leaves_the_journal_as_it_was(tmp_path, monkeypatch):
     assert set(Journal(tmp_path, Settings()).lines) == {"a", "b"}
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+class TestLinks:
+    """What a link in the folder points to is somebody else's file."""
+
+    @pytest.fixture
+    def precious(self, tmp_path):
+        path = tmp_path / "precious"
+        path.write_text("mine")
+        yield path
+        assert path.read_text() == "mine"
+
+    @pytest.fixture
+    def folder(self, tmp_path):
+        (tmp_path / "out").mkdir()
+        return tmp_path / "out"
+
+    def test_in_place_of_the_lock(self, folder, precious):
+        (folder / ".lock").symlink_to(precious)
+        with pytest.raises(ValueError, match=r"`--out` must be .*\.lock \(it is a link to another file\)"):
+            Journal(folder, Settings())
+
+    def test_in_place_of_what_is_set_aside(self, folder, precious):
+        path = journal_with(folder, cell_line("a"))
+        path.write_bytes(path.read_bytes() + b"17\n")
+        (folder / "cells.set-aside").symlink_to(precious)
+        with pytest.raises(OSError, match="it is a link to another file"):
+            Journal(folder, Settings())
+
+    def test_in_place_of_the_journal(self, tmp_path, folder):
+        (tmp_path / "elsewhere").mkdir()
+        elsewhere = journal_with(tmp_path / "elsewhere", cell_line("a"))
+        before = elsewhere.read_bytes()
+        (folder / "cells.jsonl").symlink_to(elsewhere)
+        with Journal(folder, Settings()) as journal:
+            journal.append(cell_line("b"))
+        assert elsewhere.read_bytes() == before
+        assert set(Journal(folder, Settings()).lines) == {"a", "b"}
+
+
 def test_a_folder_with_other_settings_is_refused(tmp_path):
     Journal(tmp_path, Settings(seed=1)).close()
     message = r"`--out` must be .*same settings; got .* with seed=1. Choose another folder"
