@@ -73,12 +73,6 @@ METHODS_FINE = {
     **{("Estimate.diagnose", name): {"text entries"} for name in ("points", "observed")},
     # Any object may be asked whether it knows its time step.
     ("readers.find_dt", "env"): IGNORED,
-    # The members of any regressor decide whether they read text.
-    **{
-        (f"ReplayRegressor.{each}", "X"): {"all of it text", "an entry that is text"}
-        for each in (*ASKED, "fit", "score", "predict_interval", "jackknife")
-    },
-    ("from_bagging", "X"): {"all of it text", "an entry that is text"},
     # Ranges that end where there is nothing more, as slices of lists do.
     **{
         (f"ResamplingPlan.{each}", end): ANY_COUNT

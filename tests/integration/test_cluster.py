@@ -70,7 +70,7 @@ class TestTroubledWorkers:
     def test_workers_killed_at_random_times(self, cluster, two_workers, source, plan, expected):
         rng, client, n_killed = random.Random(20260), cluster.get_client(), 0
         for _ in range(6):
-            client.wait_for_workers(2)
+            client.wait_for_workers(2, timeout=60)
             victim = rng.choice(sorted(client.run(os.getpid).values()))
             timer = threading.Timer(rng.uniform(0.1, 1.0), os.kill, (victim, signal.SIGKILL))
             timer.start()

@@ -8,7 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
+from sklearn.ensemble import BaggingRegressor
 from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import replaystats as rs
 from replaystats._core.validation import check_array, check_bool, check_integers, check_known
@@ -104,3 +108,90 @@ def test_regressors_do_not_round_integers_or_drop_imaginary_parts():
             regressor.fit(X + 2**60 + 1, y)
         with pytest.raises(ValueError, match="`y` must be real numbers; got complex"):
             regressor.fit(X, y + 1j)
+
+
+NUMERALS = np.array([["1.5"], ["2"], ["-3e1"], ["4"]])
+
+
+@pytest.mark.parametrize(
+    "X",
+    [NUMERALS, NUMERALS.astype(object), pd.DataFrame(NUMERALS, columns=["a"])],
+    ids=len,
+)
+def test_regressors_do_not_take_text_for_numbers(X):
+    model = rs.ReplayRegressor(LinearRegression(), n_resamples=4, random_state=0)
+    with pytest.raises(TypeError, match=r"`X.*` must be numbers; got '1.5' among its entries. Convert it"):
+        model.fit(X, np.arange(4.0))
+    # Who encodes text may have any.
+    model = rs.ReplayRegressor(
+        make_pipeline(OneHotEncoder(handle_unknown="ignore"), LinearRegression()),
+        n_resamples=4,
+        random_state=0,
+    )
+    assert np.isfinite(model.fit(X, np.arange(4.0)).predict(X)).all()
+
+
+class TestOwnArrays:
+    """Who overwrites an array later does not change a record, or what was fitted."""
+
+    def answers_after(self, make, *arrays):
+        """Answers of two objects made alike, from arrays of one of which nothing is left."""
+        kept, lost = make(*arrays), [array.copy() for array in arrays]
+        spoilt = make(*lost)
+        for array in lost:
+            array[...] = -7
+        return kept, spoilt
+
+    @pytest.mark.parametrize("method", ["subsets", "features", "local"])
+    def test_kernel_ridge(self, rng, method):
+        X, y, weight = rng.normal(size=(60, 2)), rng.normal(size=60), rng.uniform(0.5, 1.0, size=60)
+
+        def fit(X, y, weight):
+            model = rs.ReplayKernelRidge(method=method, random_state=0, oob_score=True)
+            return model.fit(X, y, sample_weight=weight)
+
+        one, other = self.answers_after(fit, X, y, weight)
+        for ask in ("predict", "plug_in_predict", "predict_members", "confidence_interval"):
+            answers = [getattr(model, ask)(X[:3]) for model in (one, other)]
+            np.testing.assert_array_equal(*(getattr(answer, "low", answer) for answer in answers))
+
+    @pytest.mark.parametrize("kind", [np.asarray, csr_array, pd.DataFrame], ids=["array", "sparse", "frame"])
+    def test_any_regressor(self, rng, kind):
+        X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+
+        def fit(X, y):
+            model = rs.ReplayRegressor(LinearRegression(), n_resamples=10, random_state=0)
+            return model.fit(kind(X), y)
+
+        one, other = self.answers_after(fit, X, y)
+        asked = kind(X)
+        np.testing.assert_array_equal(one.plug_in_predict(asked), other.plug_in_predict(asked))
+        np.testing.assert_array_equal(one.extend(5).predict(asked), other.extend(5).predict(asked))
+
+    def test_bagging(self, rng):
+        X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+        fitted = BaggingRegressor(LinearRegression(), n_estimators=10, random_state=0).fit(X, y)
+        one, other = self.answers_after(lambda X, y: rs.from_bagging(fitted, X, y), X, y)
+        np.testing.assert_array_equal(one.predict_interval(X[:3]), other.predict_interval(X[:3]))
+
+    def test_processes(self):
+        def chain(P, r):
+            return rs.simulate.FiniteChain(transition=P, rewards=r, discount=0.9)
+
+        one, other = self.answers_after(chain, np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([0.0, 1.0]))
+        np.testing.assert_array_equal(one.sample(20, 5, rng=0).rewards, other.sample(20, 5, rng=0).rewards)
+
+        def process(drift, diffusion):
+            return rs.simulate.LinearQuadratic(drift=drift, diffusion=diffusion)
+
+        one, other = self.answers_after(process, -np.eye(2), np.eye(2))
+        np.testing.assert_array_equal(one.value(np.ones((1, 2))), other.value(np.ones((1, 2))))
+
+    def test_records(self):
+        one, other = self.answers_after(rs.Trajectories, np.ones((3, 4)), np.ones((3, 3)))
+        np.testing.assert_array_equal(one.states, other.states)
+        np.testing.assert_array_equal(one.rewards, other.rewards)
+        one, other = self.answers_after(rs.Moments, np.ones((3, 2, 2)), np.ones((3, 2)))
+        np.testing.assert_array_equal(one.rows, other.rows)
+        one, other = self.answers_after(lambda i: rs.plan_from_indices(i, 3), np.array([[0, 1], [1, 2]]))
+        np.testing.assert_array_equal(one.indices(), other.indices())

@@ -35,6 +35,13 @@ def computes_like_numpy(array: Any) -> bool:
     return bool(is_torch_array(array) or is_cupy_array(array) or is_jax_array(array))
 
 
+def frozen(array: Any) -> np.ndarray:
+    """Return a read-only float copy, so that a frozen record cannot change through its arrays."""
+    copy = np.array(array, dtype=np.float64)
+    copy.setflags(write=False)
+    return copy
+
+
 def to_numpy(array: Any) -> np.ndarray:
     """Bring any array to the host as a NumPy array; NumPy arrays pass as they are."""
     if is_torch_array(array):

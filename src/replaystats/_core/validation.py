@@ -285,7 +285,7 @@ def check_integers(value: ArrayLike, name: str, *, hint: str = "") -> IntArray:
     return array.astype(np.int64, copy=False)
 
 
-def check_unconverted(value: Any, name: str, *, text: bool = False) -> None:
+def check_unconverted(value: Any, name: str, *, text: str = "refused", dates: bool = False) -> None:
     """Refuse rows that others would turn into numbers without a word: masks, dates, text, long integers.
 
     Parameters
@@ -293,15 +293,19 @@ def check_unconverted(value: Any, name: str, *, text: bool = False) -> None:
     value : array-like, data frame or sparse matrix
         Rows on their way to scikit-learn, which checks all the rest.
     name : str
-    text : bool
-        Whether text is left to who can read it.
+    text : {"refused", "words", "any"}
+        What text is left to who can read it: none, all but numbers that are written as text, or any.
+    dates : bool
+        Whether columns of dates in a frame are left to who can read them.
     """
     if np.ma.is_masked(value):
         hint = "Fill or drop them first."
         raise TypeError(must_be(name, "an array without masked entries", "some", hint))
     if hasattr(value, "iloc") and getattr(value, "ndim", 1) == 2:
+        left_out = date_columns(value) if dates else {}
         for i, column in enumerate(value.columns):
-            check_unconverted(np.asarray(value.iloc[:, i]), f"{name}[{column!r}]", text=text)
+            if column not in left_out:
+                check_unconverted(np.asarray(value.iloc[:, i]), f"{name}[{column!r}]", text=text)
         return
     if hasattr(value, "get_columns"):  # polars, whose dates would become numbers on their way to an array
         for column in value.get_columns():
@@ -316,12 +320,28 @@ def check_unconverted(value: Any, name: str, *, text: bool = False) -> None:
         _check_exact(array, name)
     if kind == "c":  # scikit-learn wants these words
         raise ValueError(must_be(name, "real numbers", "complex ones", "Complex data not supported."))
-    if kind in "MmV" or (kind in "US" and not text):
+    if kind in "MmV" or (kind in "US" and text == "refused"):
         raise TypeError(must_be(name, "numbers", f"{_KINDS[kind]} (dtype {array.dtype})"))
-    if kind == "O" and not text:
-        for entry in array.ravel():
-            if isinstance(entry, (str, bytes)):
-                raise TypeError(must_be(name, "numbers", f"{entry!r} among its entries"))
+    if kind in "OUS" and text != "any":
+        _check_text_entries(array, name, words=text == "words")
+
+
+def _check_text_entries(array: np.ndarray, name: str, *, words: bool) -> None:
+    """Refuse text among the entries; with `words`, only where all of it would pass for numbers."""
+    found = (entry for entry in array.ravel().tolist() if isinstance(entry, (str, bytes)))
+    first = next(found, None)
+    if first is None or (words and not (_is_numeral(first) and all(map(_is_numeral, found)))):
+        return
+    hint = "Convert it, or encode it in a pipeline." if words else ""
+    raise TypeError(must_be(name, "numbers", f"{first!r} among its entries", hint))
+
+
+def _is_numeral(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def date_columns(frame: Any) -> dict[Any, str]:

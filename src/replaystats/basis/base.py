@@ -13,15 +13,7 @@ from array_api_compat import array_namespace
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
-from .._core.arrays import (
-    as_array,
-    check_finite,
-    in_double,
-    is_foreign,
-    like,
-    on_host,
-    to_numpy,
-)
+from .._core.arrays import as_array, check_finite, frozen, in_double, is_foreign, like, on_host, to_numpy
 from .._core.errors import must_be
 from .._core.memory import physical_memory
 from .._core.random import as_generator
@@ -346,13 +338,6 @@ def settle(basis: object, **values: Any) -> None:
     """Store cleaned parameters in a frozen dataclass; for use in its `__post_init__` only."""
     for name, value in values.items():
         object.__setattr__(basis, name, value)
-
-
-def frozen(array: ArrayLike) -> FloatArray:
-    """Return a read-only float copy, so that a frozen basis cannot change through its arrays."""
-    copy = np.array(array, dtype=np.float64)
-    copy.setflags(write=False)
-    return copy
 
 
 def frozen_points(value: ArrayLike, name: str) -> FloatArray:

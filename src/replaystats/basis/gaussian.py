@@ -14,11 +14,11 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist, pdist
 
-from .._core.arrays import as_array, is_foreign, like
+from .._core.arrays import as_array, frozen, is_foreign, like
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_bool, check_int, check_real
-from .base import Basis, check_n_functions, frozen, frozen_points, settle
+from .base import Basis, check_n_functions, frozen_points, settle
 
 
 def draw_distinct(x: FloatArray, n_points: int, rng: np.random.Generator) -> FloatArray:

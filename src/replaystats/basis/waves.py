@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import is_foreign, like
+from .._core.arrays import frozen, is_foreign, like
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_bool, check_choice, check_int, check_real
-from .base import MAX_FUNCTIONS, Basis, check_n_functions, check_per_dimension, frozen, frozen_points, settle
+from .base import MAX_FUNCTIONS, Basis, check_n_functions, check_per_dimension, frozen_points, settle
 from .gaussian import draw_distinct, median_gamma
 from .polynomial import half_lattice, tensor_indices, total_degree_indices
 

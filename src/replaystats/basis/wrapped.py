@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import like, to_numpy
+from .._core.arrays import frozen, like, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray
 from .._core.validation import check_array
-from .base import Basis, frozen, settle
+from .base import Basis, settle
 
 # One standard deviation goes to tanh(1 / 1.5) = .58: bulk and tails both keep room on (-1, 1).
 SPREAD = 1.5

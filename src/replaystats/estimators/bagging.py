@@ -74,8 +74,8 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     True
     """
     X, y = on_host(X), check_array(y, "y", ndim=(1, 2))
-    check_unconverted(X, "X", text=True)
-    X = X.tocsr() if hasattr(X, "tocsr") else as_array(X, "X")
+    check_unconverted(X, "X", text="words")
+    X, y = (X.tocsr() if hasattr(X, "tocsr") else as_array(X, "X")).copy(), y.copy()  # the caller's to change
     if X.ndim != 2:
         raise ValueError(must_be("X", "a 2-D array", f"shape {X.shape}"))
     _check_fitted(fitted, X, y)

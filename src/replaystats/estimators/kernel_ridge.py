@@ -279,12 +279,12 @@ class ReplayKernelRidge(ReplayedRegression):
             y_numeric=True,
             ensure_min_samples=fewest,
         )
-        self.X_fit_ = check_magnitude(X, "X")
-        self.y_fit_ = check_magnitude(np.asarray(y, dtype=np.float64), "y")
+        X = check_magnitude(X, "X").copy()  # the caller may overwrite the arrays
+        self.X_fit_, self.y_fit_ = X, check_magnitude(np.array(y, dtype=np.float64), "y")
         if isinstance(self.method, str) and self.method == "subsets":
             self._check_oob(plan)
         if sample_weight is not None:
-            sample_weight = check_array(sample_weight, "sample_weight", ndim=(0, 1))
+            sample_weight = check_array(sample_weight, "sample_weight", ndim=(0, 1)).copy()
             if sample_weight.ndim == 0:
                 sample_weight = np.full(len(X), sample_weight)
         self._weight: FloatArray | None = sample_weight

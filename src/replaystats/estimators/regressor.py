@@ -170,7 +170,8 @@ class ReplayRegressor(ReplayedRegression):
             raise TypeError(must_be("estimator", "a scikit-learn regressor", repr(self.estimator)))
         self._check_parameters()
         self._forget()
-        self.X_fit_, self.y_fit_ = self._check_training(on_host(X), on_host(y))
+        X, y = self._check_training(on_host(X), on_host(y))
+        self.X_fit_, self.y_fit_ = X.copy(), y.copy()  # the caller may overwrite them
         if plan is not None:
             check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
         self._check_oob(plan)
@@ -257,16 +258,21 @@ class ReplayRegressor(ReplayedRegression):
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, Any]:
         check_unconverted(y, "y")
+        check_unconverted(X, "X", text=self._text(), dates=True)
         if hasattr(X, "iloc"):  # a frame stays one: the members may select its columns by name
             y = validate_data(self, y=y, multi_output=True)
             validate_data(self, X, skip_check_array=True)  # last: it sets the names of the columns
             check_length(len(y), len(X), "y", "X")
             return X, _of_known_size(y, "y")
-        check_unconverted(X, "X", text=True)
         X, y = validate_data(self, X, y, multi_output=True, **self._array_checks())
         return _of_known_size(X, "X"), _of_known_size(y, "y")
 
+    def _text(self) -> str:
+        """Return what text the members may get: pipelines encode it, others would take "1.5" for 1.5."""
+        return "any" if _has_pipeline(self.estimator) else "words"
+
     def _check_points(self, X: Any) -> Any:
+        check_unconverted(X, "X", text=self._text(), dates=True)
         if hasattr(X, "iloc"):
             validate_data(self, X, reset=False, skip_check_array=True)
             known = date_columns(self.X_fit_)
@@ -274,7 +280,6 @@ class ReplayRegressor(ReplayedRegression):
                 if column not in known:
                     raise TypeError(must_be(f"X[{column!r}]", "as it was in `fit`", f"dates (dtype {dtype})"))
             return X
-        check_unconverted(X, "X", text=True)
         return validate_data(self, X, reset=False, ensure_min_samples=0, **self._array_checks())
 
     def _array_checks(self) -> dict[str, Any]:

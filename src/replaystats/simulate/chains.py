@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 
+from .._core.arrays import frozen
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray, RandomLike
@@ -68,7 +69,7 @@ class FiniteChain:
             raise ValueError(must_be("start", rule, start.tolist()))
         _check_probabilities(start, "start")
         for name, array in (("transition", P), ("rewards", rewards), ("start", start)):
-            object.__setattr__(self, name, array)
+            object.__setattr__(self, name, frozen(array))
         if self.discount == 1.0 and not self._always_absorbed():
             raise ValueError(must_be("discount", "below 1 unless every state leads to absorption", 1.0))
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 
+from .._core.arrays import frozen
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array
@@ -71,7 +72,7 @@ class LinearQuadratic(Diffusion):
             rule = "a matrix whose eigenvalues have real parts below discount_rate / 2"
             raise ValueError(must_be("drift", rule, f"largest real part {growth:g}", hint))
         for name, matrix in (("drift", A), ("diffusion", S), ("cost", Q)):
-            object.__setattr__(self, name, matrix)
+            object.__setattr__(self, name, frozen(matrix))
 
     @property
     def dimension(self) -> int:
