@@ -195,3 +195,10 @@ class TestOwnArrays:
         np.testing.assert_array_equal(one.rows, other.rows)
         one, other = self.answers_after(lambda i: rs.plan_from_indices(i, 3), np.array([[0, 1], [1, 2]]))
         np.testing.assert_array_equal(one.indices(), other.indices())
+
+
+@pytest.mark.parametrize("gamma", [0, 0.0, [0.0, 0.0]])
+def test_a_kernel_for_which_all_rows_look_alike_is_refused(rng, gamma):
+    X = rng.normal(size=(20, 2))
+    with pytest.raises(ValueError, match="`gamma` must be .*got"):
+        rs.ReplayKernelRidge(gamma=gamma).fit(X, X[:, 0])

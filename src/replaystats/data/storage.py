@@ -66,7 +66,7 @@ def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
     table = read_parquet(parquet.read_table, path)
     missing = {"states", *FLAG_COLUMNS} - set(table.column_names)
     if missing:
-        got = f"a file without {', '.join(sorted(missing))}"
+        got = f'"{path}" without {", ".join(sorted(missing))}'
         raise ValueError(must_be("path", "a file that Trajectories.to_parquet wrote", got, DAMAGED))
     states, lengths = explode_lists(table.column("states"), "states", names=True)
     fields: dict[str, Any] = {"states": states, "offsets": offsets_of(lengths), "dt": about["dt"]}

@@ -164,7 +164,8 @@ def measure_overlap(
 class NeverLogged:
     """What a log cannot tell because the policy takes actions that are not in it.
 
-    Ratios and models that are linear in features then count what follows such an action as 0, with no error.
+    Models that are linear in features count what follows such an action as 0, with no error; where values are
+    kept within what is possible, as what is nearest to 0 there.
 
     Attributes
     ----------
@@ -195,15 +196,19 @@ class NeverLogged:
             f"{self.low:.4g} and {self.high:.4g}."
         )
 
-    def value(self, counted: float) -> float:
-        """Return the middle of what is possible, where it has one."""
-        middle = 0.5 * (self.low + self.high)
-        return counted + self.share * middle if np.isfinite(middle) else counted
+    def value(self, counted: float, taken_as: float) -> float:
+        """Return the middle of what is possible, where it has one; `taken_as` as in `interval`."""
+        moved = self.share * (0.5 * (self.low + self.high) - taken_as)
+        return counted + moved if np.isfinite(moved) else counted
 
-    def interval(self, low: float, high: float) -> Bounds:
-        """Return an interval of what was counted with all that may follow."""
-        ends = low + self.share * self.low, high + self.share * self.high
-        return Bounds(max(ends[0], self.low), min(ends[1], self.high))
+    def interval(self, low: float, high: float, taken_as: float) -> Bounds:
+        """Return an interval of what was counted with all that may follow.
+
+        What follows was counted as worth `taken_as`, and `share` is a bound: each end moves outwards only.
+        """
+        down, up = min(self.low - taken_as, 0.0), max(self.high - taken_as, 0.0)
+        ends = low + self.share * down, high + self.share * up
+        return Bounds(*(float(np.clip(end, self.low, self.high)) for end in ends))
 
 
 def never_logged(problem: Problem) -> NeverLogged | None:

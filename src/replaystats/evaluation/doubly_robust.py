@@ -13,7 +13,7 @@ from .counts import returns_to_go
 from .intervals import LeftOut
 from .linear import td_errors
 from .problem import Problem
-from .weighting import Weights, self_normalised
+from .weighting import Weights, per_decision, self_normalised
 
 # A share of the headline that comes from what no episode showed, beyond which it is said.
 MUCH_COMPLETED = 0.05
@@ -57,13 +57,21 @@ def start_value(problem: Problem, model: ValueModel) -> tuple[FloatArray, LeftOu
     return each, LeftOut(float(each.mean()), left)
 
 
-def doubly_robust(problem: Problem, weights: Weights, model: ValueModel) -> LeftOut:
+def doubly_robust(
+    problem: Problem, weights: Weights, model: ValueModel, *, all_logged: bool = True
+) -> LeftOut:
     """Return mean V(s_0) + sum_t discount^t (weighted mean of TD errors at time t).
 
     Right on average where the ratios are, whatever the model; and close where the model is, whatever they do.
+    Ratios have mean 1 where all actions of the policy are logged, and weighted means make use of it;
+    otherwise their mean is the chance that logged actions only were taken, and the means are plain.
     """
     _, base = start_value(problem, model)
-    return self_normalised(weights, weights.sums(problem, errors_of(problem, model)), base)
+    sums = weights.sums(problem, errors_of(problem, model))
+    if all_logged:
+        return self_normalised(weights, sums, base)
+    found = per_decision(weights, sums)
+    return LeftOut(base.value + found.value, base.replicates + found.replicates)
 
 
 def episode_influence(problem: Problem, weights: Weights, model: ValueModel) -> FloatArray:

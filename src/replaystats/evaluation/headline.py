@@ -83,10 +83,15 @@ def choose_headline(heard: Hearing) -> Headline:
     if blind is None:
         return found
     heard.notes.append(blind.sentence)
+    counted, taken_as = found.witness.interval, float(np.clip(0.0, blind.low, blind.high))
+    if found.witness.name == WEIGHTED:  # few episodes, and ratios that take all of the future for logged
+        counted = Bounds(blind.low, blind.high)
+    elif found.witness.name == heard.model.name:
+        counted, taken_as = found.found.interval(heard.level), 0.0
     witness = replace(
         found.witness,
-        value=blind.value(found.witness.value),
-        interval=blind.interval(*found.witness.interval),
+        value=blind.value(found.witness.value, taken_as),
+        interval=blind.interval(*counted, taken_as),
     )
     rests_on = f"{found.rests_on}, and on the range of the rewards"
     return replace(found, witness=witness, rests_on=rests_on, slack=found.slack + blind.width, bounded=True)

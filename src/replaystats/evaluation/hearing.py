@@ -12,7 +12,7 @@ from .._core.choice import Choice
 from .._core.typing import FloatArray
 from ..basis import Basis
 from ..moments.lstd_q import action_rows
-from .behavior import Behavior
+from .behavior import Behavior, never_logged
 from .counts import CountModel, fit_counts, is_discrete, plausible_range
 from .doubly_robust import Completed, completed_returns, doubly_robust
 from .families import BasisTest, choose_basis, judge, richer_than
@@ -166,7 +166,9 @@ class Hearing:
         self.weighted = self_normalised(self.weights, earned)
         self._add(WEIGHTED, self.weighted, began, self._weighted_interval())
         began = perf_counter()
-        self.robust = doubly_robust(problem, self.weights, self.model)
+        # Counts have bounds of their own for actions that were never tried.
+        all_logged = isinstance(self.model, CountModel) or never_logged(problem) is None
+        self.robust = doubly_robust(problem, self.weights, self.model, all_logged=all_logged)
         self._add(ROBUST, self.robust, began, self._robust_interval())
 
     def _only_ratios(self, ratio: FloatArray) -> None:

@@ -181,13 +181,15 @@ def make_kernel(
 
 def _check_gamma(gamma: Any, kernel: KernelLike, n_features: int) -> float | tuple[float, ...]:
     if as_array(gamma, "gamma").ndim == 0:
-        return check_real(gamma, "gamma", low=0.0, hint="None means 1 / n_features.")
+        hint = "With 0 all rows look alike. None means 1 / n_features."
+        return check_real(gamma, "gamma", low=0.0, closed="right", hint=hint)
     widths = check_array(gamma, "gamma", ndim=1)
     if kernel not in KERNELS_WITH_WIDTHS:
         raise ValueError(must_be("gamma", f"one number for kernel={kernel!r}", f"{widths.size} of them"))
-    if widths.size != n_features or widths.min() < 0:
-        got = f"{widths.size} numbers from {widths.min():g}"
-        raise ValueError(must_be("gamma", f"one number or {n_features} non-negative ones", got))
+    if widths.size != n_features or widths.min() < 0 or widths.max() == 0:
+        got = f"{widths.size} numbers from {widths.min():g} to {widths.max():g}"
+        rule = f"one number or {n_features} non-negative ones, not all of them 0"
+        raise ValueError(must_be("gamma", rule, got))
     return tuple(widths.tolist())
 
 

@@ -38,6 +38,23 @@ def test_the_interval_holds_whatever_the_action_is_worth(unknown, n_steps):
     assert found.interval.low <= found.value <= found.interval.high
 
 
+@pytest.mark.parametrize("lowest", [-2.0, 0.0, 1.0, 10.0])
+@pytest.mark.parametrize(("discount", "unknown"), [(0.5, 0.5), (0.9, 0.2), (0.5, 1.0)])
+def test_zero_is_no_special_reward(lowest, discount, unknown):
+    """By hand: the untried arm earns least or most at every step for ever, the other the mean of both."""
+    rng = np.random.default_rng(1)
+    data = rs.Trajectories(
+        rng.normal(size=(200, 5, 1)), lowest + rng.uniform(size=(200, 4)), np.zeros((200, 4), dtype=int)
+    )
+    found = rs.evaluate(data, mixed(1 - unknown, unknown), discount=discount, basis=BASIS)
+    least, most = ((lowest + (1 - unknown) * 0.5 + unknown * arm) / (1 - discount) for arm in (0.0, 1.0))
+    assert found.interval.low <= least + 0.01
+    assert found.interval.high >= most - 0.01
+    assert found.interval.low <= found.value <= found.interval.high
+    if unknown < 1.0:  # and it does not take to flight: some of what is possible at all is ruled out
+        assert found.interval.high - found.interval.low < 0.8 / (1 - discount)
+
+
 def test_logged_actions_have_the_interval_they_had():
     known = rs.evaluate(log(), mixed(0.5, 0.5), discount=0.9, basis=BASIS)
     more = rs.evaluate(log(), mixed(0.5, 0.5, 0.0), discount=0.9, basis=BASIS, n_actions=3)

@@ -50,7 +50,7 @@ def test_a_function_of_two_rows_with_parameters(rng):
     ("arguments", "message"),
     [
         ({"kernel": "rfb"}, r'`kernel` must be one of .*; got \'rfb\'\. Did you mean "rbf"\?'),
-        ({"gamma": -1.0}, r"`gamma` must be a finite number in \[0, inf\); got -1.0"),
+        ({"gamma": -1.0}, r"`gamma` must be a finite number in \(0, inf\); got -1.0"),
         ({"degree": float("nan")}, r"`degree` must be a finite number"),
         ({"kernel_params": {"power": 2}}, r"`kernel_params` must be None unless `kernel` is a function"),
     ],
