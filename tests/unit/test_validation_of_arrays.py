@@ -200,5 +200,5 @@ class TestOwnArrays:
 @pytest.mark.parametrize("gamma", [0, 0.0, [0.0, 0.0]])
 def test_a_kernel_for_which_all_rows_look_alike_is_refused(rng, gamma):
     X = rng.normal(size=(20, 2))
-    with pytest.raises(ValueError, match="`gamma` must be .*got"):
+    with pytest.raises(ValueError, match=r"`gamma` must be .*got"):
         rs.ReplayKernelRidge(gamma=gamma).fit(X, X[:, 0])
