@@ -360,9 +360,12 @@ class ReplayKernelRidge(ReplayedRegression):
         The bias is what the fitted smoother misses of 64 functions drawn from Gaussian processes that the
         data suggest (Wahba 1983), with widths around the kernel's, each as often as its marginal likelihood
         says. Where the function is rougher than elsewhere, as at a peak, intervals cover less often than on
-        average (Nychka 1988). ``estimate_.confidence_interval`` leaves the bias out. Far from all rows, or
-        where a few rows are missed by far more than the others, the interval may be wider than
-        `predict_interval`, whose level holds on average over points like the rows.
+        average (Nychka 1988). ``estimate_.confidence_interval`` leaves the bias out.
+
+        The interval may be wider than `predict_interval` where rows are sparse or noise is next to nothing.
+        This one is made for every point by itself; the level of the other holds on average over points like
+        the rows, which at such points is too few. Cutting this one, or widening the other, would make its
+        level wrong; take the wider one, or ``predict_interval(X, scale="local")``.
         """
         asked = self._question(X)
         with config_context(memory_budget=self.memory_budget):

@@ -50,17 +50,17 @@ class Predictions:
     def cautions(self) -> list[str]:
         """What is surprising about the two intervals side by side, in sentences.
 
-        Nothing is narrowed to hide it. The interval of the mean is right at every single point as far as
-        smoothing bias is known, that of a new case on average over rows like those of the fit.
+        Nothing is narrowed, or widened, to hide it: where the interval of the mean is the wider one, that of
+        a new case holds too few (docs/kernel_ridge.md), and wider ones would hold too many on average.
         """
         wider = int(np.count_nonzero(self.mean.high - self.mean.low > self.new.high - self.new.low))
         if not wider:
             return []
         return [
-            f"In {wider} of {len(self.value)} rows the interval of the mean is wider than that of a new case"
-            ": they are unlike the rows of the fit, or a few of those were missed by far. The first allows "
-            "at every row for what smoothing may miss; the level of the second holds on average over rows "
-            "like those of the fit. Trust the wider one there."
+            f"In {wider} of {len(self.value)} rows the interval of the mean is wider than that of a new "
+            "case. The level of the latter holds on average over rows like those of the fit, not for every "
+            "kind of row: where rows are sparse, or the function is hard to follow, it holds fewer. Trust "
+            "the wider one there."
         ]
 
     def row(self, i: int) -> dict[str, Any]:
