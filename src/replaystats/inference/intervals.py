@@ -169,7 +169,7 @@ _EXPLANATIONS = {
     "inverted": "weakly identified, so the studentised test is inverted; about {units:.0f} effective units",
     "unseen": "{share:.1%} of the policy's future is unseen, with values in {range}; the rest is noise",
     "traded": "{share:.1%} of the range is left open by the data, if the basis keeps values in {range} "
-    "at all logged states; the rest is noise",
+    "at all logged states but the outermost; the rest is noise",
     "unseen event": "the data show no noise at all; what happens to fewer than 3 units in n is allowed for, "
     "with values in {range}",
     "range": "the data do not narrow the range of values {range}",

@@ -23,7 +23,7 @@ from .degrees import bias_aware_quantile, skewed
 from .identification import invert_studentised
 from .intervals import ESTIMATORS_TARGET, Interval, Parts
 from .noise import Noise, question_noise
-from .trade import coefficients_of, thinned, trade_off
+from .trade import coefficients_of, inner, thinned, trade_off
 from .undetermined import ValueRange, unvisited_ends, visit_counts
 
 # A usual interval shorter than this share of the value range cannot gain from the range.
@@ -296,7 +296,7 @@ def _trade(
     ones = _ones(limits)
     asked = X[np.abs(X @ ones - 1.0) < _LIKE_A_VALUE]  # values that are asked for lie in the range, too
     assert limits.points is not None
-    everywhere = replace(limits, points=np.concatenate([thinned(limits.points), thinned(asked)]))
+    everywhere = replace(limits, points=np.concatenate([inner(thinned(limits.points)), thinned(asked)]))
     longest = _MUCH_SHORTER * length[chosen]
     traded = trade_off(moments, X[chosen], everywhere, level, longest=longest, sequential=setting.sequential)
     traded_length = traded.high - traded.low

@@ -44,6 +44,7 @@ _DESIGN_ROUNDS = 30
 N_FOLDS = 5
 # Points where the range is imposed: more of them change the bounds little and the time much.
 MAX_POINTS = 400
+OUTER_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -322,6 +323,19 @@ def coefficients_of(points: FloatArray, value: float) -> FloatArray:
 def thinned(points: FloatArray) -> FloatArray:
     """Return at most `MAX_POINTS` of the points, evenly spread over their order."""
     return points[:: max(1, -(-len(points) // MAX_POINTS))]
+
+
+def inner(points: FloatArray) -> FloatArray:
+    """Return the points without those that lie farthest out, the `OUTER_SHARE` of largest leverage.
+
+    Values keep to their range, but a basis is fitted where the data are, and what it tends to may leave the
+    range at the few states beyond (a parabola through a bounded value does).
+    """
+    root = inverse_root(points.T @ points)
+    leverage = np.square(points @ root.T).sum(axis=1)
+    kept = points[leverage <= np.quantile(leverage, 1.0 - OUTER_SHARE)]
+    # A rare state that alone has some direction stays.
+    return kept if np.linalg.matrix_rank(kept @ root.T) == np.linalg.matrix_rank(points @ root.T) else points
 
 
 def _reach(bias: FloatArray, noise: Noise, confidence_level: float) -> FloatArray:

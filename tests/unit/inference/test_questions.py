@@ -142,6 +142,16 @@ def test_simplex_against_a_solver(kind, monkeypatch):
     np.testing.assert_allclose(ours, support_interval(d, points, low, high), rtol=1e-6, atol=1e-9)
 
 
+def test_the_range_is_not_imposed_at_the_outermost_states_unless_nothing_else_has_their_direction():
+    s = np.linspace(-1.0, 1.0, 99) ** 3
+    points = np.stack([np.ones(99), s, s**2], axis=1)
+    kept = trade.inner(points)
+    assert 93 <= len(kept) <= 96
+    assert np.abs(kept[:, 1]).max() < 0.95
+    rare = np.repeat(np.eye(3), [60, 38, 1], axis=0)
+    np.testing.assert_array_equal(trade.inner(rare), rare)
+
+
 def test_trading_never_leaves_the_range_by_much_and_narrows_where_there_are_data():
     rng = np.random.default_rng(2)
     states = settings.ou_paths(rng, 400, start=0.5)
