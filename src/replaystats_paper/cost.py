@@ -37,6 +37,7 @@ from .measures import rmse
 
 LARGEST_FULL = 4000  # beyond, a full fit takes a minute
 FEWEST_LARGE = 3  # data sets beyond
+FEWEST, MOST = 6, 60  # data sets of the map
 GAMMA = 6.0  # 1 / p in units of the standard deviation of U[0, 1]
 N_TEST = 300
 
@@ -95,7 +96,7 @@ def run_scaling_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[s
     sets ("variance"), and with a new draw for each ("variance_redrawn"), which is what its user has.
     """
     method, n = cell["method"], cell["n"]
-    repetitions = repetitions if n <= LARGEST_FULL else min(repetitions, FEWEST_LARGE)
+    repetitions = data_sets(n, repetitions, "scaling")
     key = f"scaling n={n}"  # the same data for all methods
     X_test = cell_stream(settings.seed, "scaling test points").random((N_TEST, 2))
     draws = (True, False) if method in RANDOM_FEATURES else (True,)
@@ -113,6 +114,19 @@ def run_scaling_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[s
     variances = np.median(predictions.var(axis=1, ddof=1), axis=-1)
     results = {"seconds": min(seconds), "rmse": float(errors[-1]), "variance": float(variances[0])}
     return results | ({"variance_redrawn": float(variances[-1])} if len(draws) > 1 else {})
+
+
+def data_sets(n: int, repetitions: int, study: str) -> int:
+    """Return how many data sets a cell of the map or of the scaling study has: fewer the larger they are.
+
+    Examples
+    --------
+    >>> data_sets(500, 60, "map"), data_sets(16_000, 60, "map"), data_sets(16_000, 5, "scaling")
+    (60, 6, 3)
+    """
+    if study == "map":
+        return min(repetitions, max(FEWEST, round(MOST * (500 / n) ** 1.2)))
+    return repetitions if n <= LARGEST_FULL else min(repetitions, FEWEST_LARGE)
 
 
 def fitted_exponent(n: ArrayLike, seconds: ArrayLike) -> float:
@@ -223,7 +237,6 @@ _FITS: dict[str, Fit] = {
 SIZES = ((20, 50), (20, 200), (100, 50), (100, 200))  # (k, B)
 PLAIN = "full fit"
 LARGEST_TUNED = 1000
-FEWEST, MOST = 6, 60
 
 Predict = Callable[[FloatArray, FloatArray, FloatArray, np.random.Generator], FloatArray]
 
@@ -231,7 +244,7 @@ Predict = Callable[[FloatArray, FloatArray, FloatArray, np.random.Generator], Fl
 def run_map_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
     """Return time, variance, squared bias and RMSE of every method at one n."""
     n = cell["n"]
-    repetitions = min(repetitions, max(FEWEST, round(MOST * (500 / n) ** 1.2)))
+    repetitions = data_sets(n, repetitions, "map")
     source = simulated_source(cell_stream(settings.seed, "simulated test points"))
     truth = source.also["true"]
     methods = methods_at(n)

@@ -21,7 +21,7 @@ from replaystats.plots.style import (
 )
 
 from .cells import Cell, Experiment
-from .cost import LABELS, PLAIN
+from .cost import LABELS, PLAIN, data_sets, window
 from .journal import Journal
 from .measures import METHODS, REPLAYED, differences, published_record
 from .policy import GRID, zero_rmse
@@ -50,9 +50,9 @@ def draw_experiment(
     if experiment.view not in _DRAWERS:
         return None
     figure = _DRAWERS[experiment.view][0](experiment, cells, journal)
-    repetitions = journal.lines[cells[0].key]["repetitions"]
     figure.suptitle(
-        f"{experiment.title}  ({experiment.paper}; {_sizes(cells)}M = {repetitions})", fontsize=11
+        f"{experiment.title}  ({experiment.paper}; {_sizes(cells)}M = {_data_sets(cells, journal)})",
+        fontsize=11,
     )
     return save_figure(figure, folder / experiment.name)[0]
 
@@ -70,6 +70,15 @@ def _sizes(cells: Sequence[Cell]) -> str:
     return f"n = {cell['n']}, B = {cell['B']}, k/n = {cell['k'] / cell['n']:g}, "
 
 
+def _data_sets(cells: Sequence[Cell], journal: Journal) -> str:
+    """Return how many data sets are behind the points of a figure; fewer where each takes long."""
+    found = set()
+    for cell in cells:
+        asked = journal.lines[cell.key]["repetitions"]
+        found.add(data_sets(cell["n"], asked, cell.study) if cell.study in ("map", "scaling") else asked)
+    return str(max(found)) if len(found) == 1 else f"{max(found)} to {min(found)}"
+
+
 def _map(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
     """Time, variance, squared bias and error against n, one line per method."""
     figure, axes = new_figure(2, 2, size=(10.0, 7.0), sharex=True)
@@ -84,6 +93,10 @@ def _map(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any
             power_law(
                 ax, [n for n, _ in points], [v for _, v in points], label=name, colour=colour, marker="."
             )
+        for cell in cells if measure != "bias2" else ():
+            rows = journal.results(cell.key)["rows"]
+            for name in window(rows):
+                ax.plot(cell["n"], rows[name][measure], "o", markersize=9, mfc="none", mec="#333333")
         ax.set_title(title, fontsize=9)
         ax.grid(which="both", linewidth=0.3, alpha=0.6)
     for ax in axes[-1]:
@@ -231,15 +244,20 @@ def _value(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> A
 
 
 def _scaling(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
-    figure, axes = new_figure(1, 2, size=(10.0, 4.2))
+    figure, axes = new_figure(1, 3, size=(13.0, 4.4))
+    titles = {"seconds": "seconds for the fit", "rmse": "RMSE to the true function",
+              "variance": "variance; dotted: features redrawn"}  # fmt: skip
     for method, label in LABELS.items():
         chosen = [cell for cell in cells if cell["method"] == method]
         n = [cell["n"] for cell in chosen]
         colour, marker = _SCALING_STYLE[method]
-        for ax, name in zip(axes[0], ("seconds", "rmse"), strict=True):
+        for ax, name in zip(axes[0], titles, strict=True):
             values = [journal.results(cell.key)[name] for cell in chosen]
             power_law(ax, n, values, label=label, colour=colour, marker=marker)
-    for ax, title in zip(axes[0], ("seconds for the fit", "RMSE to the true function"), strict=True):
+        redrawn = [journal.results(cell.key).get("variance_redrawn") for cell in chosen]
+        if redrawn and None not in redrawn:
+            axes[0, -1].loglog(n, redrawn, color=colour, linestyle=":", linewidth=1.2)
+    for ax, title in zip(axes[0], titles.values(), strict=True):
         ax.set_title(title, fontsize=9)
         ax.set_xlabel("n")
         sizes = sorted({cell["n"] for cell in cells})
@@ -302,5 +320,9 @@ _DRAWERS: dict[str, tuple[Callable[[Experiment, Sequence[Cell], Journal], Any], 
         _features,
         "n = 200, k = 20, B = 50, the same subsets; root mean square distance of the predictions.",
     ),
-    "map": (_map, "Both axes are logarithmic; a squared bias below its own noise is not drawn."),
+    "map": (
+        _map,
+        "Both axes are logarithmic; a squared bias below its own noise is not drawn. A ring: replay is below "
+        "the full fit in time, variance and error at once.",
+    ),
 }

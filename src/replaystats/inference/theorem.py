@@ -212,5 +212,6 @@ def _assembled(parts: ReplayVariance, plug_in: FloatArray, functionals: FloatArr
         k_zeta_kk=k * of_question(parts.zeta_kk),
         plug_in_covariance=own,
         replay_covariance=total,
-        monte_carlo_share=float(np.trace(noise) / np.trace(total)) if np.trace(total) > 0 else 1.0,
+        # Where zeta_1k is estimated below 0 the noise is more than all of it.
+        monte_carlo_share=min(1.0, float(np.trace(noise) / np.trace(total))) if np.trace(total) > 0 else 1.0,
     )
