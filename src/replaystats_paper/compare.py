@@ -89,7 +89,7 @@ class Agreement:
         --------
         >>> names = {"algorithm": "lstd", "measure": "rmse", "quantity": "U", "ours": 0.0, "published": 0.0}
         >>> [round(Agreement(**names, n_cells=n, standard_error=0.1).limit, 2) for n in (6, 36, 1000)]
-        [5.51, 3.22, 3.01]
+        [5.51, 3.23, 3.01]
         """
         if self.n_cells < 2 or not self.standard_error > 0:
             return LIMIT

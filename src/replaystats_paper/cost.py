@@ -125,7 +125,8 @@ def data_sets(n: int, repetitions: int, study: str) -> int:
     (60, 6, 3)
     """
     if study == "map":
-        return min(repetitions, max(FEWEST, round(MOST * (500 / n) ** 1.2)))
+        affordable: int = round(MOST * (500 / n) ** 1.2)
+        return min(repetitions, max(FEWEST, affordable))
     return repetitions if n <= LARGEST_FULL else min(repetitions, FEWEST_LARGE)
 
 

@@ -79,7 +79,8 @@ def order_of_cost(evidence: Evidence) -> Verdict:
     """Judge "from O(n^3) to as low as O(n^2), with less variance", sizes growing as the paper says."""
     rule = (
         "With k and q growing as claimed, the measured exponent is below the full fit's, and at the largest "
-        "common n replay is faster, with no larger variance. In part: one of the paper's examples is."
+        "common n replay is faster, with no larger variance. In part: one of the paper's examples is. Times "
+        "are the shortest of all data sets; within a factor of 1.1 they decide nothing."
     )
     rows: dict[str, dict[int, dict[str, Any]]] = {}
     for cell in evidence.cells[evidence.first]:
@@ -87,7 +88,8 @@ def order_of_cost(evidence: Evidence) -> Verdict:
     common = max(rows["full"])
     full = rows["full"][common]
     exponent = {m: fitted_exponent(list(r), [x["seconds"] for x in r.values()]) for m, r in rows.items()}
-    parts, good = [], {}
+    parts: list[str] = []
+    good: dict[str, bool | None] = {}
     for method in ("claimed", "exact", "example1", "example2", "divide", "nystroem"):
         if method not in rows or common not in rows[method]:
             continue
@@ -101,6 +103,8 @@ def order_of_cost(evidence: Evidence) -> Verdict:
         )
         worst = max(variance, (redrawn or 0.0) / full["variance"])
         good[method] = exponent[method] < exponent["full"] and time < 1 / MARGIN and worst <= 1.0
+        if 1 / MARGIN <= time <= MARGIN and worst <= 1.0:
+            good[method] = None
     reason = (
         f"At n = {common} against the full fit (exponent {exponent['full']:.1f}): " + "; ".join(parts) + "."
     )
@@ -109,8 +113,10 @@ def order_of_cost(evidence: Evidence) -> Verdict:
         return Verdict(UNDECIDED, reason, rule)
     if good.get("claimed"):
         return Verdict(HOLDS, reason, rule)
-    examples = any(good.get(name, False) for name in ("example1", "example2", "exact"))
-    return Verdict(IN_PART if examples else FAILS, reason, rule)
+    claimed, *examples = (good.get(name, False) for name in ("claimed", "example1", "example2", "exact"))
+    if claimed is None or (None in examples and True not in examples):
+        return Verdict(UNDECIDED, reason, rule)
+    return Verdict(IN_PART if True in examples else FAILS, reason, rule)
 
 
 def three_hours(evidence: Evidence) -> Verdict:

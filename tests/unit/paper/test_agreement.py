@@ -216,6 +216,27 @@ def test_few_turns_on_a_loaded_machine_do_not_flip_a_verdict(rng):
     assert answers == {False}
 
 
+@pytest.mark.parametrize(
+    ("claimed", "example1", "label"),
+    [
+        ((0.5, 0.5), (2.0, 1.0), measures.HOLDS),
+        ((0.5, 1.2), (0.3, 0.8), measures.IN_PART),
+        ((0.5, 1.2), (1.0, 0.8), measures.UNDECIDED),
+        ((1.05, 0.5), (0.3, 0.8), measures.UNDECIDED),
+        ((2.0, 0.5), (1.0, 1.2), measures.FAILS),
+    ],
+)
+def test_the_order_of_cost_needs_clear_times_and_no_larger_variance(journal, claimed, example1, label):
+    """Time and variance at the largest n as multiples of the full fit's; all others are slow."""
+    ratios = {"full": (1.0, 1.0), "claimed": claimed, "example1": example1}
+    for cell in CATALOGUE["scaling"].cells:
+        n, (time, variance) = cell["n"], ratios.get(cell["method"], (3.0, 1.0))
+        exponent = 2.5 if cell["method"] == "full" else 2.0
+        seconds = time * (4000 / 1e4) ** (2.5 - exponent) * (n / 1e4) ** exponent
+        put(journal, cell, {"seconds": seconds, "rmse": 0.1, "variance": variance / n})
+    assert judged(journal, "scaling")["cost"].label == label
+
+
 def test_the_interval_of_a_median_covers_it(rng):
     """99 % nominal; of 2000 samples at least 98.2 % (four standard errors below)."""
     hits = 0
