@@ -8,7 +8,7 @@ from attack.targets import TARGETS
 
 VALUES = ("LSTD", "PhiBE", "LSTDQ", "LSPI", "MomentRatio")
 ASKED = ("predict", "predict_members", "plug_in_predict", "confidence_interval", "diagnose")
-INDICATORS = ("OneHot", "Tabular", "TileCoding", "FunctionBasis")
+INDICATORS = ("OneHot", "Tabular", "TileCoding", "FunctionBasis", "Torch")
 EVALUATED = ("__call__", "sparse", "fit", "active")
 PROCESSES = ("GeometricBrownian", "HermiteOU", "LinearQuadratic", "OrnsteinUhlenbeck", "TorusBrownian")
 CONFIG = ("set_config", "config_context")

@@ -40,7 +40,7 @@ REGRESSORS = {
 }
 
 
-def method(make: Callable[[], Any], name: str, **good: Any) -> Target:
+def method(make: Callable[[], Any], name: str, /, **good: Any) -> Target:
     """Return the target that calls a method of a fresh object."""
 
     def call(**arguments: Any) -> Any:
@@ -172,6 +172,7 @@ METHODS: dict[str, Target] = {
     "inference.ReplayVariance.n_resamples_for": method(
         lambda: ESTIMATE.variance(X[:3]), "n_resamples_for", share=0.1
     ),
+    "Trajectories.held": method(lambda: PATHS, "held", name="states"),
     "Trajectories.select": method(lambda: PATHS, "select", which=[0, 1]),
     "Trajectories.split": method(lambda: PATHS, "split", n_steps=2),
     "Trajectories.windows": method(lambda: PATHS, "windows", order=2),
@@ -206,6 +207,11 @@ METHODS: dict[str, Target] = {
             ("basis.TileCoding", rs.basis.TileCoding(2, 3, low=[-4.0] * 2, high=[4.0] * 2).fit(X), X),
             ("basis.FunctionBasis", rs.basis.FunctionBasis(lambda s: s, 2).fit(X), X),
             ("basis.Squashed", rs.basis.Squashed(rs.basis.Fourier(1, dimension=2)).fit(X), X),
+            *(
+                [("basis.Torch", TARGETS["basis.Torch"].call(**TARGETS["basis.Torch"].good).fit(X), X)]
+                if "basis.Torch" in TARGETS
+                else []
+            ),
         )
         for each in ("__call__", "sparse", "fit", *(("active",) if hasattr(basis, "active") else ()))
     },
@@ -246,6 +252,7 @@ INNER = {
         "within",
         "linear",
         "linear_part",
+        "with_steps",
         "mean",
         "values",
         "alternative",
@@ -258,10 +265,10 @@ INNER = {
 }
 # Without an object of their own: the class is the base of others, or made by hand nowhere.
 BASES = {"basis.Basis", "RowBlocks", "solvers.Solver", "inference.Diagnosis", "inference.Interval"}
-# Needs PyTorch: tests/unit/basis.
-BASES |= {"basis.Torch"}
+if "basis.Torch" not in TARGETS:  # PyTorch is not installed
+    BASES |= {"basis.Torch"}
 # Bases without derivatives refuse to be asked for them, whatever the states: tests/unit/basis.
-WITHOUT_DERIVATIVES = ("OneHot", "Tabular", "TileCoding", "FunctionBasis", "Squashed")
+WITHOUT_DERIVATIVES = ("OneHot", "Tabular", "TileCoding", "FunctionBasis", "Squashed", "Torch")
 DERIVATIVES = ("gradient", "hessian", "laplacian", "directional", "second_order")
 REFUSED = {f"basis.{name}.{each}" for name in WITHOUT_DERIVATIVES for each in DERIVATIVES}
 

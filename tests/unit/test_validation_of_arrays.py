@@ -202,3 +202,48 @@ def test_a_kernel_for_which_all_rows_look_alike_is_refused(rng, gamma):
     X = rng.normal(size=(20, 2))
     with pytest.raises(ValueError, match=r"`gamma` must be .*got"):
         rs.ReplayKernelRidge(gamma=gamma).fit(X, X[:, 0])
+
+
+class TestMagnitudes:
+    """Squares of moments and fourth powers of answers are numbers, or they are refused."""
+
+    G = np.full((40, 1, 1), 1.0)
+
+    def interval(self, g, f):
+        plan = rs.make_plan(len(g), n_resamples=20, rng=0)
+        return rs.average(rs.replicate(rs.Moments(g, f), plan)).confidence_interval()
+
+    @pytest.mark.parametrize("unit", [1e-140, 1e-100, 1e100, 1e140])
+    def test_the_unit_of_both_does_not_matter(self, rng, unit):
+        f = rng.normal(size=(40, 1))
+        once, again = self.interval(self.G, f), self.interval(unit * self.G, unit * f)
+        np.testing.assert_allclose([again.low, again.high], [once.low, once.high], rtol=1e-9)
+
+    @pytest.mark.parametrize("unit", [1e100, 1e-100])
+    def test_answers_without_fourth_powers_are_refused(self, rng, unit):
+        with pytest.raises(
+            ValueError, match=r"`moments` must be of a magnitude between .*what f over g comes"
+        ):
+            self.interval(self.G, unit * rng.normal(size=(40, 1)))
+
+    def test_moments_without_squares_are_refused(self):
+        huge = 1e160 * self.G
+        with pytest.raises(ValueError, match=r"`g` must be of a magnitude up to 1e\+150; got 1e\+160"):
+            rs.Moments(huge, np.ones(40))
+        buffer = rs.ReplayBuffer(10)
+        buffer.add(np.eye(1), np.ones(1))
+        with pytest.raises(ValueError, match="It was not added"):
+            buffer.add(huge[0], np.ones(1))
+        assert len(buffer) == 1
+        stream = rs.StreamedMoments(rs.ArrayBlocks(huge), lambda g: rs.Moments(g, g[:, 0], symmetric=True))
+        with pytest.raises(rs.PartitionError, match=r"rows 0 to 39 .* `g` must be of a magnitude"):
+            stream.total()
+
+    def test_rows_whose_products_overflow_are_refused(self, rng):
+        X, y = 1e100 * rng.normal(size=(20, 1)), rng.normal(size=20)
+        for make in (rs.ridge_moments, rs.ols_moments, lambda X, y: rs.iv_moments(X, y, X)):
+            with pytest.raises(ValueError, match=r"`X` must be of a magnitude up to 1e\+75"):
+                make(X, y)
+        block = {"states": X, "next_states": X, "rewards": y}
+        with pytest.raises(ValueError, match=r"`states` must be of a magnitude up to 1e\+75"):
+            rs.transition_moments(block, rs.basis.Polynomial(1), discount=0.9)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from .arrays import as_array, to_numpy
 from .errors import must_be
@@ -256,7 +257,7 @@ def has_usual_magnitude(largest: float) -> bool:
     return not (_LARGEST < largest < math.inf or 0 < largest < _SMALLEST)
 
 
-def check_magnitude(array: FloatArray, name: str) -> FloatArray:
+def check_magnitude(array: FloatArray, name: str, *, hint: str = "Change its unit.") -> FloatArray:
     """Return `array` if the fourth power of its largest magnitude is a number; zeros throughout are fine.
 
     What is not finite is left to others.
@@ -267,10 +268,23 @@ def check_magnitude(array: FloatArray, name: str) -> FloatArray:
     Traceback (most recent call last):
     ValueError: `y` must be of a magnitude between 1e-75 and 1e+75, or zero; got 1e+99. Change its unit.
     """
-    largest = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
+    largest = float(np.abs(array).max(initial=0.0))
     if not has_usual_magnitude(largest):
         rule = f"of a magnitude between {_SMALLEST:g} and {_LARGEST:g}, or zero"
-        raise ValueError(must_be(name, rule, f"{largest:.3g}", "Change its unit."))
+        raise ValueError(must_be(name, rule, f"{largest:.3g}", hint))
+    return array
+
+
+def check_rows_magnitude(array: Any, name: str, *, degree: int = 1, hint: str = "Change its unit.") -> Any:
+    """Return rows, some of many perhaps, none of which is beyond what `check_magnitude` allows.
+
+    A row may be as small as it likes: others decide the unit. Of products of two numbers (`degree` 2) only
+    squares are needed.
+    """
+    xp, high = array_namespace(array), _LARGEST**degree
+    largest = float(xp.max(xp.abs(array))) if math.prod(array.shape) else 0.0
+    if high < largest < math.inf:
+        raise ValueError(must_be(name, f"of a magnitude up to {high:g}", f"{largest:.3g}", hint))
     return array
 
 

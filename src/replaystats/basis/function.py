@@ -12,8 +12,8 @@ from sklearn.exceptions import NotFittedError
 
 from .._core.errors import must_be, require_extra
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_bool, check_int
-from .base import Basis, check_n_functions, settle
+from .._core.validation import check_array, check_bool, check_int, check_text
+from .base import MAX_FUNCTIONS, Basis, check_n_functions, settle
 
 StateFunction: TypeAlias = Callable[[FloatArray], ArrayLike]
 
@@ -185,9 +185,11 @@ class Torch(Basis):
         if not isinstance(self.module, torch.nn.Module):
             raise TypeError(must_be("module", "a torch.nn.Module", type(self.module).__name__))
         names = [name for name, _ in self.module.named_modules() if name]
-        if self.layer is not None and self.layer not in names:
+        if self.layer is not None and check_text(self.layer, "layer") not in names:
             rule = "the name of one of the module's layers"
             raise ValueError(must_be("layer", rule, repr(self.layer), f"There are {', '.join(names)}."))
+        if self.n_outputs is not None:
+            check_int(self.n_outputs, "n_outputs", high=MAX_FUNCTIONS, hint="Leave it out: `fit` finds it.")
         settle(self, intercept=check_bool(self.intercept, "intercept"))
 
     @property
@@ -242,5 +244,8 @@ class Torch(Basis):
         if not caught or not isinstance(caught[0], torch.Tensor) or len(caught[0]) != len(x):
             got = f"{type(caught[0]).__name__}" if caught else "nothing"
             raise ValueError(must_be("layer", f"one whose output is a tensor of {len(x)} rows", got))
-        values = caught[0].detach().cpu().double().numpy()
-        return check_array(values.reshape(len(x), -1), "layer", ndim=2, allow_empty=True)
+        values = caught[0].detach().cpu().double().numpy().reshape(len(x), -1)
+        if len(x) and self.n_outputs not in (None, values.shape[1]):
+            rule = f"the number of outputs of the layer, {values.shape[1]}"
+            raise ValueError(must_be("n_outputs", rule, self.n_outputs, "Leave it out: `fit` finds it."))
+        return check_array(values, "layer", ndim=2, allow_empty=True)

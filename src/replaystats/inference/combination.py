@@ -19,7 +19,7 @@ from .._core.arrays import check_finite, is_foreign, like, to_numpy
 from .._core.errors import ReplayWarning, must_be
 from .._core.memory import in_blocks
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array
+from .._core.validation import check_array, check_magnitude
 from ..engine import Replicates
 from ..engine.linear import functionals, is_linear, linearise
 from ..engine.members import member_weights
@@ -149,12 +149,14 @@ class Combination:
 
     # The ratio of moments behind the members, where there is one
 
-    @property
+    @cached_property
     def _ratio(self) -> Any:
         ratio = getattr(self.members, "coefficients", None)
         if ratio is None:
             kind = type(self.members).__name__
             raise AttributeError(f"{kind} has no coefficients: ask for predictions at points.")
+        hint = "It is what f over g comes to: change the unit of one of them."
+        check_magnitude(ratio.theta[np.isfinite(ratio.theta)], "moments", hint=hint)
         return ratio
 
     @property

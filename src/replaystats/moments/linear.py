@@ -6,7 +6,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
-from .._core.validation import check_array, check_bool, check_known, check_length
+from .._core.validation import check_array, check_bool, check_known, check_length, check_rows_magnitude
 from .factored import FactoredMoments, HeldMoments, choose_form
 
 
@@ -118,7 +118,7 @@ def two_stages(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return all regressors (n, q), their projection on all instruments, and y."""
     X, y = _checked(X, y, "X")
-    Z = check_array(instruments, "instruments", ndim=2)
+    Z = check_rows_magnitude(check_array(instruments, "instruments", ndim=2), "instruments")
     check_length(len(Z), len(X), "instruments", "X")
     if Z.shape[1] < X.shape[1]:
         rule = f"at least as many columns as `X` ({X.shape[1]})"
@@ -136,6 +136,8 @@ def two_stages(
 
 def _checked(X: ArrayLike, y: ArrayLike, name: str) -> tuple[FloatArray, FloatArray]:
     X, y = check_array(X, name, ndim=2), check_array(y, "y", ndim=1)
+    check_rows_magnitude(X, name)
+    check_rows_magnitude(y, "y")
     check_length(len(y), len(X), "y", name)
     return X, y
 

@@ -8,10 +8,18 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import like, take_rows
+from .._core.arrays import as_array, like, take_rows
 from .._core.errors import must_be
-from .._core.typing import ArrayLike, FloatArray, IntArray
-from .._core.validation import check_array, check_bool, check_instance, check_length, check_real, check_rows
+from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from .._core.validation import (
+    check_array,
+    check_bool,
+    check_instance,
+    check_length,
+    check_real,
+    check_rows,
+    check_rows_magnitude,
+)
 from ..basis import Basis
 from ..data import Trajectories
 from ..data.views import transitions_of
@@ -188,14 +196,27 @@ def eligibility_traces(
     return traces
 
 
+def _absorbed(block: Mapping[str, ArrayLike], n: int) -> BoolArray:
+    """Return where the next state of a block is absorbing, under either of its names."""
+    given = [name for name in ("terminated", "terminal") if name in block]
+    if len(given) == 2:
+        raise ValueError(must_be("block", "one of terminated and terminal", "both"))
+    if not given:
+        return np.zeros(n, dtype=np.bool_)
+    flags = as_array(block[given[0]], given[0])
+    if flags.dtype != np.bool_ and not (flags.dtype.kind in "iuf" and np.isin(flags, (0, 1)).all()):
+        raise TypeError(must_be(given[0], "true or false (1 or 0) in every row", f"dtype {flags.dtype}"))
+    return np.asarray(flags, dtype=np.bool_)
+
+
 def transition_moments(block: Mapping[str, ArrayLike], basis: Basis, *, discount: float) -> HeldMoments:
     """Return the LSTD moments of every transition, g_i = phi (phi - discount phi')^T and f_i = r phi.
 
     Parameters
     ----------
     block : mapping of names to arrays with N rows
-        ``states`` and ``next_states`` of shape (N, d) or (N,), ``rewards`` (N,), and optionally ``terminal``
-        (N,): where it is true, the next state has the value 0.
+        ``states`` and ``next_states`` of shape (N, d) or (N,), ``rewards`` (N,), and optionally
+        ``terminated`` (N,), also known as ``terminal``: where it is true, the next state has the value 0.
     basis : Basis
         q feature functions.
     discount : float in [0, 1]
@@ -220,17 +241,17 @@ def transition_moments(block: Mapping[str, ArrayLike], basis: Basis, *, discount
     >>> A[0], b
     (array([1., 0.]), array([2., 0.]))
     """
-    check_instance(block, "block", Mapping, "Its keys are states, next_states, rewards and terminal.")
+    check_instance(block, "block", Mapping, "Its keys are states, next_states, rewards and terminated.")
     missing = {"states", "rewards", "next_states"} - set(block)
     if missing:
-        rule = "a mapping with states, rewards, next_states and, if any, terminal"
+        rule = "a mapping with states, rewards, next_states and, if any, terminated"
         raise ValueError(must_be("block", rule, f"none of {', '.join(sorted(missing))}"))
     discount = check_real(discount, "discount", low=0.0, high=1.0)
     check_instance(basis, "basis", Basis, "For example rs.basis.Fourier(4).")
-    states = check_rows(block["states"], "states")
-    next_states = check_rows(block["next_states"], "next_states")
-    rewards = check_array(block["rewards"], "rewards", ndim=1)
-    terminal = np.asarray(block.get("terminal", np.zeros(len(states), dtype=bool)), dtype=bool)
+    states = check_rows_magnitude(check_rows(block["states"], "states"), "states")
+    next_states = check_rows_magnitude(check_rows(block["next_states"], "next_states"), "next_states")
+    rewards = check_rows_magnitude(check_array(block["rewards"], "rewards", ndim=1), "rewards")
+    terminal = _absorbed(block, len(states))
     for rows, name in ((next_states, "next_states"), (rewards, "rewards"), (terminal, "terminal")):
         check_length(len(rows), len(states), name, "states")
     left = basis(states)

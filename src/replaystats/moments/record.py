@@ -15,7 +15,7 @@ from array_api_compat import array_namespace, device
 from .._core.arrays import LIBRARIES, check_finite, is_foreign, like, takes_arrays_of, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_bool
+from .._core.validation import check_array, check_bool, check_rows_magnitude
 
 
 @takes_arrays_of(*LIBRARIES, where="rows stay on their device")
@@ -155,6 +155,7 @@ def _checked(g: Any, f: Any) -> tuple[Any, Any]:
         g, f = check_finite(like(g, reference), "g"), check_finite(like(f, reference), "f")
     else:
         g, f = check_array(g, "g", ndim=(1, 3)), check_array(f, "f", ndim=(1, 2, 3))
+    g, f = check_rows_magnitude(g, "g", degree=2), check_rows_magnitude(f, "f", degree=2)
     g = g[:, None, None] if g.ndim == 1 else g
     f = f[:, None] if f.ndim == 1 else f
     n, q = g.shape[0], g.shape[1]

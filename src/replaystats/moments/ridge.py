@@ -9,7 +9,7 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
-from .._core.validation import check_array, check_instance, check_int, check_length
+from .._core.validation import check_array, check_instance, check_int, check_length, check_rows_magnitude
 from ..basis import Basis
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .record import Moments
@@ -44,10 +44,10 @@ def ridge_moments(
     >>> b[0] / A[0, 0]
     np.float64(2.0)
     """
-    X = check_array(X, "X", ndim=2)
+    X = check_rows_magnitude(check_array(X, "X", ndim=2), "X")
     if basis is not None:
         check_instance(basis, "basis", Basis, "For example rs.basis.Nystroem(100).")
-    y = check_array(y, "y", ndim=(1, 2))
+    y = check_rows_magnitude(check_array(y, "y", ndim=(1, 2)), "y")
     check_length(len(y), len(X), "y", "X")
     features = X if basis is None else basis(X)
     if sample_weight is not None:

@@ -13,6 +13,7 @@ from .._core.validation import (
     check_int,
     check_integers,
     check_memory,
+    check_rows_magnitude,
 )
 from .factored import FactoredMoments, HeldMoments
 from .record import Moments
@@ -190,7 +191,10 @@ class RollingMoments:
         if not np.isfinite(row).all():
             got = "NaN or infinity"
             raise ValueError(must_be("g` and `f", "finite numbers", got, "It was not added."))
-        return np.asarray(row, dtype=np.float64)
+        row = np.asarray(row, dtype=np.float64)
+        return np.asarray(
+            check_rows_magnitude(row, "g` and `f", degree=2, hint="It was not added. Change its unit.")
+        )
 
     def _next_slot(self) -> int | None:
         """Return where the next observation goes; None if it is not kept."""

@@ -250,5 +250,9 @@ class TestTorch:
             rs.basis.Torch(np.sin)
         with pytest.raises(ValueError, match=r"a module that takes states of shape \(N, 5\)"):
             rs.basis.Torch(network).fit(np.zeros((4, 5)))
+        with pytest.raises(
+            ValueError, match=r"`n_outputs` must be the number of outputs of the layer, 3; got 5"
+        ):
+            rs.basis.Torch(network, n_outputs=5)(np.zeros((4, 2)))
         with pytest.raises(TypeError, match="differentiable"):
             rs.basis.Torch(network).fit(np.zeros((4, 2))).gradient(np.zeros((4, 2)))

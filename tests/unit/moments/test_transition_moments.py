@@ -8,6 +8,8 @@ import pytest
 import replaystats as rs
 from replaystats.moments import transition_moments
 
+BASIS = rs.basis.Polynomial(1, dimension=2)
+
 
 @pytest.fixture
 def block(rng):
@@ -46,3 +48,19 @@ def test_columns_of_different_length_are_refused(block):
     block["rewards"] = block["rewards"][:-1]
     with pytest.raises(ValueError, match=r"`rewards` must be as long as `states` \(50\); got 49"):
         transition_moments(block, rs.basis.Polynomial(1, dimension=2), discount=0.8)
+
+
+def test_absorption_goes_by_either_of_its_names(block):
+    """As `Trajectories` has it; a name that was not known would be passed over without a word."""
+    expected = rs.transition_moments(block, BASIS, discount=0.9).total()
+    block["terminated"] = block.pop("terminal")
+    found = rs.transition_moments(block, BASIS, discount=0.9).total()
+    np.testing.assert_array_equal(found[0], expected[0])
+    with pytest.raises(ValueError, match="`block` must be one of terminated and terminal; got both"):
+        rs.transition_moments(block | {"terminal": block["terminated"]}, BASIS, discount=0.9)
+
+
+@pytest.mark.parametrize("flags", [np.full(50, "no"), np.full(50, 2.0), np.full(50, np.nan)])
+def test_flags_are_true_or_false(block, flags):
+    with pytest.raises(TypeError, match="`terminal` must be true or false"):
+        rs.transition_moments(block | {"terminal": flags}, BASIS, discount=0.9)
