@@ -172,7 +172,6 @@ METHODS: dict[str, Target] = {
     "inference.ReplayVariance.n_resamples_for": method(
         lambda: ESTIMATE.variance(X[:3]), "n_resamples_for", share=0.1
     ),
-    "Trajectories.held": method(lambda: PATHS, "held", name="states"),
     "Trajectories.select": method(lambda: PATHS, "select", which=[0, 1]),
     "Trajectories.split": method(lambda: PATHS, "split", n_steps=2),
     "Trajectories.windows": method(lambda: PATHS, "windows", order=2),
@@ -253,6 +252,7 @@ INNER = {
         "linear",
         "linear_part",
         "with_steps",
+        "held",
         "mean",
         "values",
         "alternative",

@@ -12,14 +12,7 @@ import numpy as np
 from .._core.arrays import as_array, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import (
-    as_columns,
-    check_choice,
-    check_int,
-    check_integers,
-    check_length,
-    check_magnitude,
-)
+from .._core.validation import as_columns, check_int, check_integers, check_length, check_magnitude
 from ._flat import (
     are_numbers,
     as_actions,
@@ -174,7 +167,6 @@ class Trajectories:
         >>> Trajectories([[0.0, 1.0]]).held("states").ravel()
         array([0., 1.])
         """
-        check_choice(name, "name", ("states", "rewards", "actions"))
         return self.home[name] if name in self.home else getattr(self, name)
 
     @classmethod
