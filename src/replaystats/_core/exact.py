@@ -8,7 +8,7 @@ order, grouping or number of workers gives the same bits. A column is split into
 
 with |z| < 2^e and p = 53 - ceil(log2(N + 1)) bits for at most N terms. The rest, at most 2^(e-2p-2), is
 dropped: nothing at all in ordinary columns of n <= 10^6 terms, and up to n = 10^8 less than the last bit of
-the largest number of the column.
+the bound 2^e, which the largest number of the column is near to, or for streams within a factor of 16 or so.
 """
 
 from __future__ import annotations
@@ -74,6 +74,10 @@ class ExactGrid:
             below += fine
             below -= fine
         return high, low
+
+    def holds(self, high: FloatArray) -> bool:
+        """Whether the numbers of a first slice are finite and within the bounds of the grid."""
+        return bool(high.max(initial=0.0) <= 1.0 and high.min(initial=0.0) >= -1.0)
 
     def _to_units(self, rows: FloatArray, out: FloatArray) -> None:
         """Divide by ``2 ** exponent``: by a product, where that power is a normal number."""

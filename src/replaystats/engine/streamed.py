@@ -67,14 +67,17 @@ class SumTask:
         sums = np.zeros((2, columns, plan.n_resamples - first_subset + 1))
         sparse = gather_is_cheaper(plan, 16 * self.step * columns)
         for first, rows in self.moments.pieces(group.blocks, self.step):
-            slices = self.grid.split(rows)
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is named by the survey
+                slices = self.grid.split(rows)
+            if not self.grid.holds(slices[0]):
+                return np.full_like(sums, np.nan)  # for the caller to look through all rows first
             block, offset = divmod(first, TILE_ROWS)
             part = slice(offset, offset + len(rows))
             for tile in self.tiles:
                 subsets = plan.tile_subsets(tile)
                 target = sums[:, :, subsets.start - first_subset : subsets.stop - first_subset]
                 add_products(target, slices, plan.draw(tile, block), part, sparse=sparse)
-            sums[:, :, -1] += [part_of.sum(axis=0) for part_of in slices]
+            sums[:, :, -1] += [np.ones(len(rows)) @ part_of for part_of in slices]
         return sums
 
 
@@ -86,33 +89,48 @@ def streamed_sums(
 ) -> FloatArray:
     """Sum streamed moments over the subsets of some tiles, shape (subsets, columns).
 
-    1. Find the largest number of every column, which decides the grid of the exact sums.
+    1. Bound the largest number of every column by the first rows, which decides the grid of the exact sums.
     2. Sum every group of blocks over all subsets, adding up what comes back.
-    3. Round once.
+    3. Where some number exceeded its bound, find the largest of all rows, and sum again.
+    4. Round once.
     """
     executor = JoblibExecutor() if executor is None else executor
+    rounded = None
+    if moments.maxima is None:
+        rounded = _exact_sums(moments, plan, tiles, executor, moments.likely_maxima)
+    if rounded is None:
+        if moments.maxima is None:
+            moments.remember(maxima=_survey(moments, executor))
+        assert moments.maxima is not None
+        rounded = _exact_sums(moments, plan, tiles, executor, moments.maxima)
+    if rounded is None:
+        raise PartitionError("Some partition has changed since its largest numbers were looked up.")
+    if plan.subsample_size <= plan.n_observations:  # else the grid is not the one `total` would take
+        moments.remember(total=rounded[-1].copy())
+    return rounded[:-1]
+
+
+def _exact_sums(
+    moments: StreamedMoments, plan: ResamplingPlan, tiles: range, executor: Executor, bounds: FloatArray
+) -> FloatArray | None:
+    """Return sums over the subsets and, last, over all rows; None where a number exceeds its bound."""
     n_subsets = plan.n_resamples - tiles.start * TILE_SUBSETS
     step = _rows_at_a_time(moments, plan, tiles, n_subsets)
-    if moments.maxima is None:
-        moments.remember(maxima=_survey(moments, executor))
-    assert moments.maxima is not None
-    grid = ExactGrid.from_maxima(moments.maxima, max(plan.n_observations, plan.subsample_size))
+    grid = ExactGrid.from_maxima(bounds, max(plan.n_observations, plan.subsample_size))
     identity = data_identity(moments) | plan_identity(plan, tiles.start)
-    identity["maxima"] = describe(moments.maxima)
+    identity["maxima"] = describe(bounds)
     sums = np.zeros((2, moments.n_columns, n_subsets + 1))
+    name = f"sums-{tiles.start}-{tiles.stop}" + ("" if moments.maxima is None else "-surveyed")
     _reduce(
         moments,
         SumTask(moments, plan, tiles, grid, step),
         sums,
         np.add,
         executor=executor,
-        checkpoint=Checkpoint(moments.checkpoint, f"sums-{tiles.start}-{tiles.stop}", identity),
+        checkpoint=Checkpoint(moments.checkpoint, name, identity),
         description="summing",
     )
-    rounded = grid.join(*sums.swapaxes(1, 2))
-    if plan.subsample_size <= plan.n_observations:  # else the grid is not the one `total` would take
-        moments.remember(total=rounded[-1].copy())
-    return rounded[:-1]
+    return None if np.isnan(sums).any() else grid.join(*sums.swapaxes(1, 2))
 
 
 def _survey(moments: StreamedMoments, executor: Executor) -> FloatArray:
@@ -155,6 +173,8 @@ def _reduce(
     """Combine the task's answers for all groups of blocks into `values`, going on where a run stopped."""
     done = np.zeros(moments.n_blocks, dtype=bool)
     checkpoint.load(done, values)
+    if np.isnan(values).any():  # a bound was exceeded: the rest would not help
+        return
     groups = list(_groups(moments, done, executor.n_workers))
     answers = track(executor.stream(task, groups), total=len(groups), description=description)
     try:

@@ -19,6 +19,9 @@ from .record import Moments
 
 # Rows turned into moments at a time where no tile says otherwise.
 _PIECE_ROWS = 16384
+# How far the entries of all rows may exceed those of the first ones, before all rows are surveyed; and what
+# an entry of a column may be that was zero there: nothing.
+_MARGIN, _ZERO = 16.0, 2.0**-900
 # What may be held of every observation where no budget is given.
 _HELD_BYTES = 2**32
 
@@ -190,6 +193,17 @@ class StreamedMoments:
                 msg = f"Partition {label} must have finite moments; got NaN or infinity in observation {bad}."
                 raise PartitionError(msg)
         return largest
+
+    @cached_property
+    def likely_maxima(self) -> FloatArray:
+        """Bounds of the columns that the first rows make likely: 16 times their largest entries.
+
+        A column of zeros is expected to stay so. Who relies on it must look at every number, and survey all
+        rows where one exceeds its bound.
+        """
+        blocks = range(int(np.searchsorted(self.starts, min(_PIECE_ROWS, self.n_observations), side="left")))
+        largest = column_maxima(next(self.pieces(blocks))[1])
+        return np.maximum(_MARGIN * np.where(np.isfinite(largest), largest, 0.0), _ZERO)
 
     @property
     def maxima(self) -> FloatArray | None:

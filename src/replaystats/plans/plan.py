@@ -27,10 +27,13 @@ from .tiles import (
     TileDraw,
     draw_with_replacement,
     draw_without_replacement,
+    mark_rows,
 )
 
 # Tiles use spawn keys (tile, block); this key, far above any tile number, derives other plans.
 _ALTERNATIVE_KEY = 2**40
+# From so many observations on a tile is drawn in quarters, as far as there are subsets.
+QUARTERED_FROM = 2**21
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,10 +194,19 @@ class SubsetPlan(ResamplingPlan):
         few = max(SPARSE_SHARE * self.n_observations, math.sqrt(2 * self.n_observations))
         dense = self.subsample_size > few
         n_rows, sizes = _share_of_block(self, tile, block)
-        # The subsets of a tile share one stream in rounds, so a short last tile is drawn whole and cut:
-        # only then do more subsets leave the first ones as they were.
-        drawn = draw_without_replacement(stream(self.seed, tile, block), n_rows, sizes, dense=dense)
-        return drawn.first(self.tile_subsets(tile).stop - self.tile_subsets(tile).start)
+        n_subsets = self.tile_subsets(tile).stop - self.tile_subsets(tile).start
+        # Subsets share one stream in rounds, so a short last tile is drawn whole and cut: only then do more
+        # subsets leave the first ones as they were. Of many rows a quarter of the tile is whole enough.
+        if not dense or self.n_observations <= QUARTERED_FROM:
+            drawn = draw_without_replacement(stream(self.seed, tile, block), n_rows, sizes, dense=dense)
+            return drawn.first(n_subsets)
+        size = TILE_SUBSETS // 4
+        masks = [
+            mark_rows(stream(self.seed, tile, block, first), n_rows, sizes[first : first + size])
+            for first in range(0, n_subsets, size)
+        ]
+        mask = masks[0] if len(masks) == 1 else np.concatenate(masks)
+        return TileDraw(n_rows, mask=mask[:n_subsets])
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -98,12 +98,12 @@ def draw_without_replacement(
         identity: the two forms consume the stream differently.
     """
     if dense:
-        return TileDraw(n_rows, mask=_mark_rows(rng, n_rows, sizes))
+        return TileDraw(n_rows, mask=mark_rows(rng, n_rows, sizes))
     rows = _list_rows(rng, n_rows, sizes)
     return TileDraw(n_rows, rows=rows, starts=np.concatenate([[0], np.cumsum(sizes)]))
 
 
-def _mark_rows(rng: np.random.Generator, n_rows: int, sizes: IntArray) -> BoolArray:
+def mark_rows(rng: np.random.Generator, n_rows: int, sizes: IntArray) -> BoolArray:
     """Mark each row by one random byte, then flip random rows until every count is exact.
 
     About sqrt(n) rows per subset need the second step, so the cost is close to one byte per row.

@@ -179,3 +179,30 @@ def test_more_bad_input():
         plan_from_indices([0.5, 1.0], 3)
     with pytest.raises(ValueError, match="`extend` must be called on a drawn plan"):
         plan_from_indices([[0, 1]], 3).extend(2)
+
+
+class TestManyRows:
+    """Beyond two million observations a tile is drawn in quarters, as far as there are subsets."""
+
+    N, K = 2**21 + 5, 700_000
+
+    def drawn(self, n_resamples, block):
+        plan = make_plan(self.N, subsample_size=self.K, n_resamples=n_resamples, rng=3)
+        return plan, plan.draw(0, block).counts()
+
+    @pytest.mark.parametrize("block", [0, 77, 128])  # the last has five rows
+    def test_more_subsets_leave_the_first_ones_as_they_were(self, block):
+        _, most = self.drawn(200, block)
+        for n_resamples in (1, 64, 65):
+            np.testing.assert_array_equal(self.drawn(n_resamples, block)[1], most[:n_resamples])
+
+    def test_subsets_have_their_size_and_rows_their_probability(self):
+        plan = make_plan(self.N, subsample_size=self.K, n_resamples=2, rng=3)
+        sizes = sum(plan.draw(0, block).counts().sum(axis=1) for block in range(len(plan.row_blocks)))
+        np.testing.assert_array_equal(sizes, self.K)
+        _, counts = self.drawn(256, 5)
+        share, n_rows = self.K / self.N, counts.shape[1]
+        deviation = (counts.mean(axis=0) - share) / np.sqrt(share * (1 - share) / 256)
+        assert abs(np.square(deviation).mean() - 1) < 5 * np.sqrt(2 / n_rows)  # as of a binomial, to 5 errors
+        apart = np.corrcoef(counts[:64].mean(axis=0), counts[64:128].mean(axis=0))[0, 1]
+        assert abs(apart) < 5 / np.sqrt(n_rows)  # quarters have streams of their own
