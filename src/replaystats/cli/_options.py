@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,9 +31,22 @@ def _file(text: str, panel: str) -> Any:
 
 # -- the table of `evaluate` ---------------------------------------------------------------------------
 
+
+def _some_file(path: Path) -> Path:
+    """Refuse what is neither there nor a pattern that some file fits."""
+    if not path.exists() and not (glob.has_magic(str(path)) and glob.glob(str(path), recursive=True)):
+        raise typer.BadParameter(f"path '{path}' does not exist.")
+    return path
+
+
 Log = Annotated[
     Path,
-    typer.Argument(exists=True, metavar="DATA", help="A Parquet, CSV or .npz file with one row per state."),
+    typer.Argument(
+        callback=_some_file,
+        metavar="DATA",
+        help="A Parquet, CSV, JSON lines or .npz file with one row per state, or a pattern of such files in "
+        "quotes: 'logs/*.csv'.",
+    ),
 ]
 States = Annotated[list[str] | None, _column("Columns of the state: x,v or obs_* (repeatable).")]
 Reward = Annotated[str, _column("Reward of the step that starts in the row.")]

@@ -14,6 +14,7 @@ from ..data.storage import METADATA_KEY
 from ..readers import from_table, read_npz
 from ..readers._columns import TableView, as_floats, open_table
 from ..readers.files import open_npz
+from ..readers.tables import files_like
 from ._common import ExitCode, refusing
 from ._policies import TablePolicy
 
@@ -111,7 +112,7 @@ def _read_table(path: Path, columns: LogColumns, beside: list[str]) -> tuple[Tra
                 data = Trajectories.from_parquet(path)
                 return data, _variables(["s"], data)
     with refusing(ExitCode.DATA, path, "DATA"):
-        view = open_table(path)
+        view = open_table(path if path.exists() else files_like(str(path))[0])
     with refusing(ExitCode.USAGE, path, "DATA"):
         states = _check_names(view, columns)
         states = [

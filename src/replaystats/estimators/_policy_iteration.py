@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -159,11 +160,32 @@ class PolicyProblem:
         self.features, self.settings = features, settings
         self.next_states = steps.next_states
         self.going_on = ~steps.terminal  # after the others no action is taken
-        self.weight = gamma * self.going_on
+        self.gamma, self.weight = gamma, gamma * self.going_on
         self.here = features.at(steps.states, action_rows(data))  # (N, n_actions q)
         self.ahead = features.basis(steps.next_states)  # (N, q)
         self.rewards = step_rewards(settings.reward, steps.rewards, steps.states)
         self.offsets = data.step_offsets
+        self.starts = features.basis(data.states[data.offsets[:-1]])  # (n, q)
+
+    def value_range(self) -> tuple[float, float]:
+        """Return the smallest and largest value that the rewards can add up to."""
+        gamma = float(np.max(self.gamma))
+        forever = 1.0 / (1.0 - gamma) if gamma < 1.0 else np.inf
+        with np.errstate(invalid="ignore"):
+            ends = np.array([self.rewards.min(), self.rewards.max()]) * [[1.0], [forever]]
+        return float(np.nanmin(np.append(ends, 0.0))), float(np.nanmax(np.append(ends, 0.0)))
+
+    def start_values(self, history: FloatArray) -> FloatArray:
+        """Return the value, where episodes start, of every policy that was evaluated, shape (n_iterations,).
+
+        The first is taken to do all actions alike; the others are greedy for the coefficients before.
+        """
+        n_actions = self.features.n_actions or 1
+        values = self.starts @ history.reshape(len(history), n_actions, -1).swapaxes(1, 2)  # (i, m, a)
+        out = [values[0].mean()]
+        for before, after in pairwise(values):
+            out.append(np.take_along_axis(after, before.argmax(axis=1)[:, None], axis=1).mean())
+        return np.array(out)
 
     def start(self, policy: PolicyLike | None) -> FloatArray:
         """Return the mean features of the next step under the first policy, shape (N, n_actions q)."""

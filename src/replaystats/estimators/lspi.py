@@ -224,8 +224,9 @@ class LSPI(Replayed):
             self.iterations_: PolicyIteration = iterate_policies(
                 first, problem.evaluate, problem.improve, max_iter=max_iter, tol=tol
             )
-            self._warn_unless_converged()
-            self.policy_ = GreedyPolicy(basis, self.iterations_.history[-1].reshape(n_actions, -1))
+            kept = self._kept(problem)
+            self._warn_unless_converged(kept)
+            self.policy_ = GreedyPolicy(basis, self.iterations_.history[kept].reshape(n_actions, -1))
             self.evaluation_ = self._final(basis, n_actions).fit(data, plan=problem.plan)
             estimate = self.evaluation_.estimate_
             if is_auto(self.n_resamples) and plan is None:
@@ -251,13 +252,27 @@ class LSPI(Replayed):
         self.plug_in_ = self.evaluation_.plug_in_
         return super()._settle(estimate)
 
-    def _warn_unless_converged(self) -> None:
+    def _kept(self, problem: PolicyProblem) -> int:
+        """Return the iteration whose greedy policy is kept: the last one, where it converged.
+
+        Where not, evaluations break down on the way, and with them what is greedy for them: CartPole falls
+        after 9 steps, for a value of -25,000. Then it is the best of those that rewards can add up to.
+        """
+        found, (low, high) = self.iterations_, problem.value_range()
+        last = found.n_iterations - 1
+        values = problem.start_values(found.history)
+        possible = np.flatnonzero((values >= low) & (values <= high))
+        return last if found.converged or not len(possible) else int(possible[np.argmax(values[possible])])
+
+    def _warn_unless_converged(self, kept: int) -> None:
         found = self.iterations_
         if not found.converged:
             share = found.policy_changes[-1] / max(1, found.n_states)
+            which = "the last" if kept == found.n_iterations - 1 else "the best with a possible value"
             warnings.warn(
                 f"LSPI did not converge: {found}; the last step changed the action at {share:.1%} of the "
-                "states. The last policy is kept. Look at iterations_.policy_changes; a penalty "
+                f"states. The policy of iteration {kept + 1} is kept, {which}. Look at "
+                "iterations_.policy_changes; a smaller discount, a penalty "
                 "(solver=Ridge(alpha)), another basis or more data usually help, more iterations only "
                 "where it did not oscillate.",
                 ReplayWarning,

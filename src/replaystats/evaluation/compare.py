@@ -131,7 +131,10 @@ def compare(
     paired = first.left_out.minus(second.left_out)
     error, freedom = paired.standard_error, paired.degrees_of_freedom
     reach = half_width(error, freedom, level) + first.slack + second.slack
-    better = float(stats.t.cdf(paired.value / error, freedom)) if error > 0 else float(paired.value > 0)
+    # Without any spread, as for a policy beside itself: certain, or even.
+    better = float(
+        stats.t.cdf(paired.value / error, freedom) if error > 0 else 0.5 + 0.5 * np.sign(paired.value)
+    )
     return Comparison(
         difference=paired.value,
         interval=Bounds(paired.value - reach, paired.value + reach),

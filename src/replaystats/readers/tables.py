@@ -111,7 +111,7 @@ def from_table(
     """
     if isinstance(table, (str, Path)) and glob.has_magic(str(table)):
         options = {name: value for name, value in locals().items() if name != "table"}
-        return Trajectories.concatenate([from_table(file, **options) for file in _files_like(str(table))])
+        return Trajectories.concatenate([from_table(file, **options) for file in files_like(str(table))])
     check_choice(final_states, "final_states", FINAL_STATES)
     check_choice(gaps, "gaps", GAPS)
     if dt is not None:
@@ -148,7 +148,8 @@ def from_table(
     return settle_time_limit(data, time_limit, told=truncated is not None)
 
 
-def _files_like(pattern: str) -> list[Path]:
+def files_like(pattern: str) -> list[Path]:
+    """Return the files that fit a pattern, sorted by name."""
     files = sorted(Path(name) for name in glob.glob(pattern, recursive=True))
     if not files:
         raise FileNotFoundError(must_be("table", "a pattern that some file fits", f'"{pattern}"'))

@@ -303,6 +303,18 @@ def test_two_policies_are_compared(ask, run, grid):
     assert "The first policy is" in shown.stdout
 
 
+def test_many_files_by_a_pattern(ask, run, grid, tmp_path):
+    frame = pd.read_csv(grid / "grid.csv")
+    for part in range(3):
+        frame[frame.episode % 3 == part].to_csv(tmp_path / f"part{part}.csv", index=False)
+    one, many = (ask(path, *COMMON) for path in (grid / "grid.csv", tmp_path / "part*.csv"))
+    assert many["episodes"] == one["episodes"]
+    assert many["value"] == pytest.approx(one["value"], rel=1e-3)  # episodes fall into other groups
+    result = run(tmp_path / "nothing*.csv", *COMMON)
+    assert result.exit_code == 2
+    assert "does not exist" in result.stderr
+
+
 def test_an_archive_is_refused_with_the_way_out(run, grid):
     result = run(grid / "grid.csv", *COMMON, "--policy", "ppo.zip")
     assert result.exit_code == 2

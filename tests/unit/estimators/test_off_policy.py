@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from sklearn.base import clone
 import replaystats as rs
 from oracles import decisions
 from replaystats.estimators import LSPI, LSTDQ
-from replaystats.estimators._policy_iteration import iterate_policies
+from replaystats.estimators._policy_iteration import GreedyPolicy, iterate_policies
 
 DISCOUNT = 0.8
 
@@ -304,15 +305,47 @@ def test_lspi_stops_when_a_policy_comes_back_and_at_the_cap():
     assert found.cycle_length >= 2
     assert not found.converged
     assert f"oscillation of period {found.cycle_length}" in repr(found)
-    # The cycle is real: the same coefficients one period before.
-    period = found.cycle_length
-    np.testing.assert_allclose(
-        model.evaluation_.plug_in_.theta, found.history[found.n_iterations - period], rtol=1e-6
-    )
+    # The cycle is real: the policy after the last coefficients has those of one period before.
+    period, last = found.cycle_length, GreedyPolicy(model.policy_.basis, found.history[-1].reshape(2, -1))
+    again = LSTDQ(rs.basis.Polynomial(3), last, discount=0.99, n_resamples=20, random_state=0).fit(data)
+    np.testing.assert_allclose(again.plug_in_.theta, found.history[found.n_iterations - period], rtol=1e-6)
     with pytest.warns(rs.ReplayWarning, match="not converged after 2 iterations"):
         capped = LSPI(rs.basis.Polynomial(3), max_iter=2, **options).fit(data)
     assert capped.iterations_.stopped == "max_iter"
     assert capped.iterations_.n_iterations == 2
+
+
+def test_lspi_that_oscillates_keeps_the_best_policy_with_a_possible_value():
+    data = oscillating()
+    with pytest.warns(rs.ReplayWarning, match="the best with a possible value"):
+        model = LSPI(
+            rs.basis.Polynomial(3), discount=0.99, evaluation="plug_in", n_resamples=20, random_state=0
+        ).fit(data)
+    history, basis = model.iterations_.history.reshape(-1, 2, 4), model.policy_.basis
+    starts = basis(data.states[data.offsets[:-1]])
+    values = [np.mean(starts @ history[0].T)]
+    for before, after in itertools.pairwise(history):
+        chosen = np.argmax(starts @ before.T, axis=1)
+        values.append(np.mean([row @ after[a] for row, a in zip(starts, chosen, strict=True)]))
+    bounds = data.rewards.min() / 0.01, data.rewards.max() / 0.01
+    possible = [i for i, v in enumerate(values) if bounds[0] <= v <= bounds[1]]
+    np.testing.assert_array_equal(model.policy_.theta, history[max(possible, key=lambda i: values[i])])
+
+
+@pytest.mark.parametrize(
+    ("stopped", "values", "kept"),
+    [
+        ("oscillation", [20.0, 89520.0, -24721.0, 5.6], 0),  # values of CartPole, where 100 is the most
+        ("max_iter", [20.0, 189.0, 30.0, 5.6], 2),
+        ("oscillation", [-3.0, 189.0], 1),  # none is possible: the last
+        ("converged", [20.0, 19.0], 1),
+    ],
+)
+def test_which_policy_lspi_keeps(stopped, values, kept):
+    model = LSPI(rs.basis.Polynomial(1), discount=0.99)
+    model.iterations_ = SimpleNamespace(converged=stopped == "converged", n_iterations=len(values), history=0)
+    problem = SimpleNamespace(value_range=lambda: (0.0, 100.0), start_values=lambda _: np.array(values))
+    assert model._kept(problem) == kept
 
 
 def test_actions_of_equal_worth_may_change_forever_and_have_converged_all_the_same():

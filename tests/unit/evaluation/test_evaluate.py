@@ -194,6 +194,7 @@ def test_compare_is_paired():
     same = rs.compare(data, target, target, **settings)
     assert same.difference == 0.0
     assert same.interval.low <= 0.0 <= same.interval.high
+    assert same.probability_better == 0.5
     lazy = rs.compare(data, target, lambda s: np.zeros(len(s), int), **settings)
     assert lazy.difference > 0
     assert lazy.probability_better > 0.9
