@@ -31,6 +31,11 @@ def ols_moments(
     Moments or FactoredMoments
         With q = p + 1 (or p) coefficients, the intercept first.
 
+    Raises
+    ------
+    ValueError
+        If X has a constant column already, and `intercept` is not False.
+
     See Also
     --------
     iv_moments : Where regressors are moved by what moves y.
@@ -44,7 +49,7 @@ def ols_moments(
     array([1., 2.])
     """
     X, y = _checked(X, y, "X")
-    design = _with_ones(X) if check_bool(intercept, "intercept") else X
+    design = _with_ones(X, "X") if check_bool(intercept, "intercept") else X
     order, offsets = _clusters(clusters, len(X))
     return choose_form(FactoredMoments(design[order], design[order], y[order], offsets))
 
@@ -88,7 +93,8 @@ def iv_moments(
     Raises
     ------
     ValueError
-        With fewer instruments than endogenous regressors.
+        With fewer instruments than endogenous regressors, or a constant among the exogenous ones unless
+        `intercept` is False.
 
     See Also
     --------
@@ -128,7 +134,7 @@ def two_stages(
     own = np.empty((len(X), 0)) if exogenous is None else check_array(exogenous, "exogenous", ndim=2)
     check_length(len(own), len(X), "exogenous", "X")
     if check_bool(intercept, "intercept"):
-        own = _with_ones(own)
+        own = _with_ones(own, "exogenous")
     design, all_instruments = np.hstack([own, X]), np.hstack([own, Z])
     coefficients, *_ = np.linalg.lstsq(all_instruments, design, rcond=None)
     return design, all_instruments @ coefficients, y
@@ -142,7 +148,12 @@ def _checked(X: ArrayLike, y: ArrayLike, name: str) -> tuple[FloatArray, FloatAr
     return X, y
 
 
-def _with_ones(X: FloatArray) -> FloatArray:
+def _with_ones(X: FloatArray, name: str) -> FloatArray:
+    """Put a column of ones before X; where X has one, their coefficients would share the intercept."""
+    constant = np.flatnonzero((np.ptp(X, axis=0) == 0) & (X[0] != 0)) if len(X) > 1 else np.empty(0)
+    if constant.size:
+        got = f"True, and column {int(constant[0])} of `{name}` is the same in every row"
+        raise ValueError(must_be("intercept", f"False where `{name}` has a constant", got))
     return np.hstack([np.ones((len(X), 1)), X])
 
 

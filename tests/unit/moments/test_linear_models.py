@@ -108,3 +108,15 @@ def test_what_cannot_be_used(data):
         rs.summary(rs.plug_in(rs.ols_moments(x, y)), ["x"])
     with pytest.raises(TypeError, match="`fitted` must be an Estimate"):
         rs.summary(np.ones(3))
+
+
+def test_a_second_intercept_is_refused(rng):
+    """Two constants would share one intercept, half of it each, without a word."""
+    X, y = np.column_stack([np.ones(20), rng.normal(size=20)]), rng.normal(size=20)
+    with pytest.raises(ValueError, match="`intercept` must be False where `X` has a constant; got True"):
+        rs.ols_moments(X, y)
+    assert_allclose(
+        rs.plug_in(rs.ols_moments(X, y, intercept=False)).theta, np.linalg.lstsq(X, y, rcond=None)[0]
+    )
+    with pytest.raises(ValueError, match="where `exogenous` has a constant"):
+        rs.iv_moments(X[:, 1:], y, rng.normal(size=(20, 1)), exogenous=X[:, :1])
