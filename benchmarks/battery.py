@@ -30,6 +30,7 @@ import sys
 import time
 import warnings
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -41,12 +42,16 @@ from sklearn.tree import DecisionTreeRegressor
 
 import replaystats as rs
 from replaystats._core.errors import ReplayWarning
+from replaystats.engine.linear import linearise
+from replaystats.inference.noise import question_noise
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 from oracles import settings as oracle  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "battery.json"
+# Questions of which the matrix is four standard errors away from none, squared, count as estimable.
+CONCENTRATED = 16
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class Setting:
     truth: np.ndarray | Callable  # or a function that finds it, once, by a large simulation
     n: int
     q: int
-    estimable: bool = True
+    estimable: bool | Callable = True  # or a function that says so
 
 
 REGISTRY: dict[str, Setting] = {}
@@ -135,7 +140,8 @@ def add_moments():
             hows = ("plug-in", "U", "V", "median") if rho == 0.5 and strength in (16, 64) else ("plug-in",)
             for how in hows:
                 run = from_moments(iv(strength, rho), 200, np.eye(1), how)
-                add(f"iv mu2={strength} rho={rho} {how}", run, [1.0], 200, 1, estimable=strength >= 64)
+                identified = strength >= CONCENTRATED
+                add(f"iv mu2={strength} rho={rho} {how}", run, [1.0], 200, 1, estimable=identified)
     for n in (20, 50, 200):
         add(f"ratio exponential n={n}", from_moments(exponential_ratio, n, np.eye(1)), [2.0], n, 1)
     for n in (3, 5, 10):
@@ -151,7 +157,25 @@ def add_moments():
         for n in (60, 200, 1000):
             for how in ("plug-in", "U", "V", "median") if n == 200 else ("plug-in",):
                 run = from_moments(setting.draw, n, setting.X, how)
-                add(f"{name} ou uniform n={n} {how}", run, setting.X @ setting.target, n, 9)
+                identified = estimable(lambda rng, s=setting: rs.Moments(*s.draw(rng, 20_000)), setting.X, n)
+                truth = setting.X @ setting.target
+                add(f"{name} ou uniform n={n} {how}", run, truth, n, 9, estimable=identified)
+
+
+def estimable(moments, X, n):
+    """Return a function that says whether n units tell the matrix of every question from a singular one.
+
+    The concentration is the squared ratio of that matrix to its own standard error, for one instrument the
+    first-stage F; an interval that covers where it is small has to be unbounded now and then (Dufour 1997).
+    """
+
+    @cache
+    def found():
+        large = moments(np.random.default_rng([12345, 99]))
+        noise = question_noise(large, linearise(large), X)
+        return bool((n / large.n_observations / noise.matrix_variance).min() >= CONCENTRATED)
+
+    return found
 
 
 # Chains
@@ -166,11 +190,14 @@ def random_chain(states, seed, actions=None):
 
 def walk(rng, P, start, steps):
     """States (n, steps + 1) of chains with transition matrix P."""
-    cumulative = P.cumsum(axis=1)
+    cumulative, draws = P.cumsum(axis=1), rng.uniform(size=(steps, len(start)))
     states = [np.asarray(start)]
-    for _ in range(steps):
-        draws = rng.uniform(size=len(states[-1]))[:, None]
-        states.append((draws > cumulative[states[-1]]).sum(axis=1).clip(max=len(P) - 1))
+    if len(start) == 1:  # a long chain: plain numbers are faster than arrays of one
+        table, state = [row[:-1].tolist() for row in cumulative], int(start[0])
+        path = [state := bisect_left(table[state], draw) for draw in draws[:, 0].tolist()]
+        return np.array([[int(start[0]), *path]])
+    for row in draws:
+        states.append((row[:, None] > cumulative[states[-1]]).sum(axis=1).clip(max=len(P) - 1))
     return np.stack(states, axis=1)
 
 
@@ -429,7 +456,8 @@ def add_diffusions():
             truth = limit(lambda rng, m=moments: m(rng, 20_000), X)
             for n in (200, 1000):
                 run = from_sampled_moments(lambda rng, n=n, m=moments: m(rng, n), X)
-                add(f"{kind} {name} smooth n={n}", run, truth, n, basis.n_basis)
+                identified = estimable(lambda rng, m=moments: m(rng, 20_000), X, n)
+                add(f"{kind} {name} smooth n={n}", run, truth, n, basis.n_basis, estimable=identified)
                 if name == "geometric brownian":  # estimators bound values by the rewards, moments cannot
                     run = from_model(make, lambda rng, n=n, draw=sample: draw(rng, n), value)
                     add(f"{kind} {name} smooth n={n} range of rewards", run, truth, n, basis.n_basis)
@@ -525,7 +553,7 @@ def measure(name, setting, repetitions, first_seed, *, most=0, seconds=0.0):
         "width_se": error if np.isfinite(error) else None,
         "n": setting.n,
         "q": setting.q,
-        "estimable": setting.estimable,
+        "estimable": setting.estimable() if callable(setting.estimable) else setting.estimable,
         "repetitions": len(sets),
         "seed": first_seed,
         "sources": sources(),
