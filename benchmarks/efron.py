@@ -1,11 +1,15 @@
 """Efron's cholesterol table (2014): the order of a polynomial by C_p, smoothed by the bootstrap.
 
-    OMP_NUM_THREADS=1 python benchmarks/efron.py  # 20 seeds of 4000 replicates, and a million
+    OMP_NUM_THREADS=1 python benchmarks/efron.py  # 20 seeds of 4000 and of 16000 replicates, and a million
 
 164 men, sigma = 22, polynomials of degree 1 to 6; the value of subject 1 (compliance -2.251). All degrees of
 a replicate come from one triangular factor. Standard errors are the infinitesimal jackknife's with its
 correction for Monte-Carlo noise, from sums, a block of replicates at a time; on one plan `replay_variance`
 stands beside them. Results go to benchmarks/results/efron.json.
+
+How well B replicates can know this standard error: it is the length of the slopes of the values in the
+counts, and no linear estimate of them beats least squares, whose relative error is (residual sd) / (sd
+sqrt(B)) at best. Least squares stand beside the infinitesimal jackknife to show that floor.
 """
 
 from __future__ import annotations
@@ -68,6 +72,25 @@ class Table:
         return values[np.arange(len(best)), best], best + 1
 
 
+def draw(rng, size, n):
+    """Return how often each of n men is in each of `size` bootstrap samples."""
+    men = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
+    return np.bincount(men.ravel(), minlength=n * size).reshape(size, n).astype(float)
+
+
+def by_least_squares(table, n_replicates, seed, clip=np.inf):
+    """Return the standard error from slopes by least squares, their noise taken off, and the residual sd."""
+    counts = draw(np.random.default_rng(seed), n_replicates, len(table.y))
+    values = np.clip(table.chosen(counts)[0], -clip, clip)
+    away, regressors = values - values.mean(), counts - counts.mean(axis=0)
+    lengths, directions = np.linalg.eigh(regressors.T @ regressors)
+    lengths, directions = lengths[1:], directions[:, 1:]  # counts sum to n: one direction is empty
+    slopes = (directions / lengths) @ (directions.T @ (regressors.T @ away))
+    residual = np.square(away - regressors @ slopes).sum() / (n_replicates - len(lengths) - 1)
+    variance = np.square(slopes).sum() - residual * (1 / lengths).sum()
+    return float(np.sqrt(max(variance, 0.0))), float(np.sqrt(residual))
+
+
 def smoothed(table, n_replicates, seed, clip=np.inf):
     """Return the mean, the standard error and what exploded, a block of replicates at a time."""
     rng, n = np.random.default_rng(seed), len(table.y)
@@ -77,8 +100,7 @@ def smoothed(table, n_replicates, seed, clip=np.inf):
     shift = table.chosen(np.ones((1, n)))[0][0]
     for first in range(0, n_replicates, BLOCK):
         size = min(BLOCK, n_replicates - first)
-        men = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
-        counts = np.bincount(men.ravel(), minlength=n * size).reshape(size, n).astype(float)
+        counts = draw(rng, size, n)
         values, degree = table.chosen(counts)
         largest = max(largest, np.abs(values).max())
         exploded += np.bincount(degree[np.abs(values) > 40], minlength=DEGREE + 1)
@@ -117,8 +139,6 @@ def main():
         np.sqrt(replay_variance(members[:, None], plan).variance[0])
     )
     for name, clip in (("as they are", np.inf), ("clipped at 40", 40.0)):
-        runs = [smoothed(table, 4000, [1, seed], clip) for seed in range(arguments.seeds)]
-        sds = [run["sd"] for run in runs]
         began, clock = time.process_time(), time.perf_counter()
         large = smoothed(table, arguments.replicates, 2, clip)
         found[name] = {
@@ -126,10 +146,22 @@ def main():
             **large,
             "processor seconds": round(time.process_time() - began, 1),
             "seconds": round(time.perf_counter() - clock, 1),
-            "sd at 4000, lowest and highest seed": [min(sds), max(sds)],
-            "largest deviation from the large run": float(np.abs(np.array(sds) / large["sd"] - 1).max()),
-            "mean absolute deviation": float(np.abs(np.array(sds) / large["sd"] - 1).mean()),
         }
+        for size in (4000, 16_000):
+            seeds = [[1, seed] for seed in range(arguments.seeds)]
+            squares = [by_least_squares(table, size, seed, clip) for seed in seeds]
+            errors = {
+                "jackknife": np.array([smoothed(table, size, seed, clip)["sd"] for seed in seeds]),
+                "least squares": np.array([sd for sd, _ in squares]),
+            }
+            found[name][f"at {size}"] = {
+                how: {
+                    "lowest and highest seed": [float(sds.min()), float(sds.max())],
+                    "largest deviation from the large run": float(np.abs(sds / large["sd"] - 1).max()),
+                    "root mean square deviation": float(np.sqrt(np.square(sds / large["sd"] - 1).mean())),
+                }
+                for how, sds in errors.items()
+            } | {"residual sd": float(np.mean([residual for _, residual in squares]))}
     arguments.out.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 
