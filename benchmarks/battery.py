@@ -655,7 +655,7 @@ def main():
             seconds=arguments.seconds_per_cell,
         )
         shown = {key: round(value, 3) for key, value in cell.items() if isinstance(value, float)}
-        print(f"{name:45s} {shown} {cell['repetitions']} {time.process_time() - clock:.1f} s", flush=True)
+        print(f"{name:45s} {shown} {cell['repetitions']} {time.process_time() - clock:.2f} s", flush=True)
         write(arguments.out, name, cell)
     print(json.dumps(summary(read(arguments.out)), indent=1))
 

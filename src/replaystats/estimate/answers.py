@@ -17,7 +17,7 @@ from ..inference.bands import simultaneous_level
 from ..inference.combination import Combination
 from ..inference.comparison import paired_difference
 from ..inference.diagnosis import Diagnosis, diagnose, diagnose_members
-from ..inference.intervals import Interval
+from ..inference.intervals import Interval, variance_of_members
 from ..inference.questions import Centre, Setting, answer_questions
 from ..inference.sparse_questions import answer_sparse_questions
 
@@ -106,6 +106,9 @@ class Answers(Combination):
             check_bool(insist, "insist")
             message = "`insist` has no effect any more: every row has its own interval. It will be removed."
             warnings.warn(message, DeprecationWarning, stacklevel=2)
+        confidence_level = check_real(
+            confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither"
+        )
         points = None if X is None else self._checked(X)
         if not self._is_linear_in_theta:
             if value_range is not None:
@@ -127,7 +130,7 @@ class Answers(Combination):
             self.moments,
             questions,
             solver=self.solver,
-            centre=self._centre(questions),
+            centre=self._centre(questions, confidence_level),
             setting=setting,
             confidence_level=confidence_level,
         )
@@ -221,11 +224,16 @@ class Answers(Combination):
             sequential=self.setting is not None and self.setting.sequential,
         )
 
-    def _centre(self, X: FloatArray) -> Centre | None:
+    def _centre(self, X: FloatArray, confidence_level: float) -> Centre | None:
         """Return the answers and variances of the average; None where it is no better than the plug-in."""
         if self.replicates is None or self._validity is None or not self._validity.averages_well(self.method):
             return None
-        return Centre(answers=self._combined(X), variance=self._variance(X).total)
+        parts = self._variance(X)
+        if self._validity.control is not None:
+            return Centre(answers=self._combined(X), variance=parts.total)
+        # Where the linear part is not known, as after a crossing, members have to say all.
+        variance, degrees = variance_of_members(parts, confidence_level)
+        return Centre(answers=self._combined(X), variance=variance, degrees=degrees)
 
     def doubts(self) -> tuple[str, ...]:
         """Return why a normal interval around the average would be wrong; nothing where it would not."""

@@ -221,7 +221,7 @@ class Combination:
         if self._pooled is not None:  # many points share what is known of their variances
             used = int(np.count_nonzero(~self.members.failed))
             return student_interval(centre, error, confidence_level, used - 1.0)
-        return interval_of_members(centre, self._variance(points), to_numpy(error), confidence_level)
+        return interval_of_members(centre, self._variance(points), confidence_level)
 
     def _shifts(self, X: FloatArray, output: int = 0) -> FloatArray:
         """Return what leaving each unit out takes from the plug-in's answers, shape (n, m)."""

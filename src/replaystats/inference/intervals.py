@@ -206,23 +206,30 @@ def student_interval(
     return Interval(centre - half, centre + half)
 
 
-def interval_of_members(centre: Any, parts: ReplayVariance, error: FloatArray, level: float) -> Interval:
+def interval_of_members(centre: Any, parts: ReplayVariance, level: float) -> Interval:
     """Return the interval of an average without known influence: Student's, as far as members carry.
 
     Parameters
     ----------
     centre : array
     parts : ReplayVariance
-    error : ndarray
-        The standard error that is used.
     level : float in (0, 1)
+    """
+    variance, degrees = variance_of_members(parts, level)
+    half = like(student_interval(np.zeros_like(variance), np.sqrt(variance), level, degrees).high, centre)
+    return Interval(centre - half, centre + half)
+
+
+def variance_of_members(parts: ReplayVariance, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return the variance that gives the shorter interval, and its degrees of freedom.
+
+    The infinitesimal jackknife of few members is mostly noise, which its degrees of freedom know. The spread
+    of members bounds the variance from above with little noise: with few it is the better.
     """
     variance, correction = to_numpy(parts.variance), to_numpy(parts.raw - parts.sampling)
     degrees = monte_carlo_degrees(variance, correction, parts.plan.n_observations, parts.n_used)
-    # The spread of members bounds the variance from above with little noise: with few it is the better.
-    bound = np.sqrt(np.maximum(to_numpy(parts.delete_d + parts.monte_carlo), 0.0))
-    zero = np.zeros_like(bound)
-    few = student_interval(zero, error, level, degrees).high
-    many = student_interval(zero, bound, level, parts.n_used - 1.0).high
-    half = like(np.minimum(few, many), centre)
-    return Interval(centre - half, centre + half)
+    bound = np.maximum(to_numpy(parts.delete_d + parts.monte_carlo), 0.0)
+    zero, most = np.zeros_like(bound), parts.n_used - 1.0
+    few = student_interval(zero, np.sqrt(bound), level, most).high
+    many = student_interval(zero, np.sqrt(variance), level, degrees).high
+    return np.where(few < many, bound, variance), np.where(few < many, most, degrees)

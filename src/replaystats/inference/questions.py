@@ -80,10 +80,18 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Centre:
-    """An average in the place of the plug-in: answers and their variances, (m,) or (m, n_outputs)."""
+    """An average in the place of the plug-in, arrays of shape (m,) or (m, n_outputs).
+
+    Attributes
+    ----------
+    answers, variance : ndarray
+    degrees : ndarray or None
+        Degrees of freedom of the variance, where few members know it worse than the units do.
+    """
 
     answers: FloatArray
     variance: FloatArray
+    degrees: FloatArray | None = None
 
 
 def answer_questions(
@@ -222,6 +230,9 @@ def _usual(
         usable = np.isfinite(variance) & (variance > 0)
         answers = np.where(usable, centre.answers.reshape(len(X), -1)[:, output], answers)
         noise = noise.with_variance(np.where(usable, variance, noise.variance))
+        if centre.degrees is not None:
+            degrees = np.where(usable, centre.degrees.reshape(len(X), -1)[:, output], np.inf)
+            noise = replace(noise, degrees=np.minimum(noise.degrees, degrees))
     below, above, inverted = _offsets(noise, level, symmetric=moments.symmetric)
     found = _Rows(
         low=answers + below,
