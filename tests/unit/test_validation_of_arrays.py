@@ -247,3 +247,54 @@ class TestMagnitudes:
         block = {"states": X, "next_states": X, "rewards": y}
         with pytest.raises(ValueError, match=r"`states` must be of a magnitude up to 1e\+75"):
             rs.transition_moments(block, rs.basis.Polynomial(1), discount=0.9)
+
+
+class TestStrangeRows:
+    def fit(self, X, y, **more):
+        return rs.ReplayRegressor(LinearRegression(), n_resamples=4, random_state=0).fit(X, y, **more)
+
+    def test_two_columns_of_one_name(self, rng):
+        X = pd.DataFrame(rng.normal(size=(20, 2)), columns=["a", "a"])
+        with pytest.raises(ValueError, match="`X` must be a frame without two columns of one name; got 'a'"):
+            self.fit(X, np.arange(20.0))
+
+    def test_times_of_several_zones(self, rng):
+        stamps = [pd.Timestamp("2026", tz=zone) for zone in ("UTC", "Asia/Tokyo")]
+        X = pd.DataFrame({"a": stamps * 10, "b": rng.normal(size=20)}, dtype=object)
+        with pytest.raises(TypeError, match=r"`X\['a'\]` must be numbers; got dates among its entries"):
+            self.fit(X, np.arange(20.0))
+        aware = pd.DataFrame({"a": pd.date_range("2026", periods=20, tz="UTC")})
+        with pytest.raises(TypeError, match=r"`X\['a'\]` must be numbers; got dates"):
+            rs.ReplayKernelRidge().fit(aware, np.arange(20.0))
+
+    @pytest.mark.parametrize("weight", [-1.0, 0.0, np.nan])
+    def test_weights(self, rng, weight):
+        with pytest.raises(ValueError, match="`sample_weight` must be"):
+            self.fit(rng.normal(size=(20, 2)), np.arange(20.0), sample_weight=np.full(20, weight))
+
+
+class TestStrangePolicies:
+    LOG = rs.Trajectories(
+        np.random.default_rng(0).normal(size=(30, 3, 1)), np.ones((30, 2)), np.tile([0, 1], (30, 1))
+    )
+
+    @pytest.mark.parametrize(
+        ("decides", "got"),
+        [
+            (lambda s: None, "NoneType"),
+            (lambda s: np.full(len(s), "left"), "an array of dtype <U4"),
+            (lambda s: [[1], [0, 1]], "list"),
+            (lambda s: 1, "int"),
+        ],
+    )
+    def test_what_is_no_array_of_numbers_is_named(self, decides, got):
+        match = f"`policy` must be a function that returns .*; got {got} from it"
+        basis = rs.basis.Polynomial(1)
+        with pytest.raises(TypeError, match=match):
+            rs.LSTDQ(basis, policy=decides, discount=0.5, n_resamples=4).fit(self.LOG)
+        with pytest.raises(TypeError, match=match):
+            rs.evaluate(self.LOG, decides, discount=0.5, basis=basis)
+
+    def test_sums_without_end_are_refused(self):
+        with pytest.raises(ValueError, match="`discount` must be below 1 where no episode"):
+            rs.evaluate(self.LOG, discount=1.0)

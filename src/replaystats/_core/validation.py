@@ -7,6 +7,7 @@ import math
 import numbers
 import os
 from collections.abc import Sequence
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -316,6 +317,9 @@ def check_unconverted(value: Any, name: str, *, text: str = "refused", dates: bo
         hint = "Fill or drop them first."
         raise TypeError(must_be(name, "an array without masked entries", "some", hint))
     if hasattr(value, "iloc") and getattr(value, "ndim", 1) == 2:
+        twice = list(value.columns[value.columns.duplicated()])
+        if twice:
+            raise ValueError(must_be(name, "a frame without two columns of one name", repr(twice[0])))
         left_out = date_columns(value) if dates else {}
         for i, column in enumerate(value.columns):
             if column not in left_out:
@@ -336,6 +340,8 @@ def check_unconverted(value: Any, name: str, *, text: str = "refused", dates: bo
         raise ValueError(must_be(name, "real numbers", "complex ones", "Complex data not supported."))
     if kind in "MmV" or (kind in "US" and text == "refused"):
         raise TypeError(must_be(name, "numbers", f"{_KINDS[kind]} (dtype {array.dtype})"))
+    if kind == "O" and any(isinstance(entry, (date, timedelta)) for entry in array.ravel()):
+        raise TypeError(must_be(name, "numbers", "dates among its entries"))
     if kind in "OUS" and text != "any":
         _check_text_entries(array, name, words=text == "words")
 
@@ -408,6 +414,16 @@ def check_length(actual: int, expected: int, name: str, other: str) -> None:
     """Raise unless `name` has as many rows as `other`."""
     if actual != expected:
         raise ValueError(must_be(name, f"as long as `{other}` ({expected})", actual))
+
+
+def check_weights(sample_weight: ArrayLike, n: int) -> FloatArray:
+    """Return the weights (n,) of rows: finite, none below 0, not all of them 0."""
+    weight = check_array(sample_weight, "sample_weight", ndim=1)
+    check_length(len(weight), n, "sample_weight", "X")
+    if weight.min() < 0 or not weight.any():
+        got = f"a minimum of {weight.min():g} and a sum of {weight.sum():g}"
+        raise ValueError(must_be("sample_weight", "non-negative and not all zero", got))
+    return weight
 
 
 def resolve_subsample_size(value: Any, n_observations: int) -> int:

@@ -22,6 +22,7 @@ from .._core.validation import (
     check_length,
     check_magnitude,
     check_unconverted,
+    check_weights,
     date_columns,
     resolve_subsample_size,
 )
@@ -175,6 +176,8 @@ class ReplayRegressor(ReplayedRegression):
         if plan is not None:
             check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
         self._check_oob(plan)
+        if fit_params.get("sample_weight") is not None:
+            fit_params["sample_weight"] = check_weights(fit_params["sample_weight"], X.shape[0]).copy()
         self._fit_params, self._plug_in = fit_params, None
         if len(date_columns(self.X_fit_)) == self.X_fit_.shape[1] and not _has_pipeline(self.estimator):
             self._refuse_dates("Nothing but dates would become numbers without a word.")

@@ -111,6 +111,9 @@ def evaluate(
     problem = make_problem(
         data, policy, discount=discount, start=start, n_actions=n_actions, reward_range=reward_range
     )
+    if problem.discount == 1.0 and not problem.terminal.any():
+        hint = "The sum of rewards has no end. Pass `terminated`, or a discount."
+        raise ValueError(must_be("discount", "below 1 where no episode of the log terminates", 1.0, hint))
     if problem.logged_only and (regressor is not None or not problem.own_starts or len(data) < 2):
         hint = "Its probabilities of the logged actions allow for ratios along several episodes only."
         raise ValueError(

@@ -14,7 +14,7 @@ from .._core.validation import check_array, check_int, check_length, check_memor
 from ..data import Trajectories
 from ..data._flat import are_numbers
 from ..data.views import Transitions
-from ..moments.lstd_q import action_rows, check_labels, check_probabilities
+from ..moments.lstd_q import action_rows, check_labels, check_probabilities, decisions_of
 
 PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike] | FloatArray
 # Groups that are left out in turn; with more, the quantile of t hardly changes and the work grows.
@@ -230,7 +230,7 @@ def _what_the_policy_does(
         dense = densities_of(policy, data, steps.states)
         chance = np.full(n_rows, np.nan) if dense is None else dense
         return np.zeros(n_rows, dtype=np.intp), ones[0], chance, ones[1], True
-    chosen = np.asarray(policy(steps.states))
+    chosen = np.asarray(decisions_of(policy, steps.states))
     count = _count_actions(actions, chosen) if n_actions is None else n_actions
     check_memory(float(n_rows) * count, "n_actions", count)
     labels = check_labels(actions, "actions", count)
@@ -253,7 +253,7 @@ def probabilities_of(
     """Return what a policy does in states as probabilities (N, n_actions), also where it names actions."""
     if not len(states):
         return np.zeros((0, n_actions))
-    return as_probabilities(np.asarray(policy(states)), len(states), n_actions)
+    return as_probabilities(np.asarray(decisions_of(policy, states)), len(states), n_actions)
 
 
 def as_probabilities(chosen: np.ndarray, n_states: int, n_actions: int) -> FloatArray:

@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dposv
 from .._core.config import memory_budget
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_array, check_choice, check_length, check_real
+from .._core.validation import check_array, check_choice, check_length, check_real, check_weights
 from ..plans import ResamplingPlan
 from .kernels import Kernel
 from .scaling import STANDARDIZE, Scaling
@@ -65,7 +65,7 @@ class KernelProblem:
             _check_standardize(standardize, kernel, plan)
         if kernel.is_precomputed and X.shape[0] != X.shape[1]:
             raise ValueError(must_be("X", 'square when kernel="precomputed"', f"shape {X.shape}"))
-        weight = None if sample_weight is None else _check_weight(sample_weight, len(X))
+        weight = None if sample_weight is None else check_weights(sample_weight, len(X))
         y = y.reshape(len(y), -1)
         share = standardize == "global"
         scaling = Scaling.of(X) if share else None
@@ -240,12 +240,3 @@ def _check_standardize(standardize: str, kernel: Kernel, plan: ResamplingPlan | 
     if plan.subsample_size < 2:
         rule = 'at least 2 when standardize="subset"'
         raise ValueError(must_be("subsample_size", rule, plan.subsample_size))
-
-
-def _check_weight(sample_weight: ArrayLike, n: int) -> FloatArray:
-    weight = check_array(sample_weight, "sample_weight", ndim=1)
-    check_length(len(weight), n, "sample_weight", "X")
-    if weight.min() < 0 or not weight.any():
-        got = f"a minimum of {weight.min():g} and a sum of {weight.sum():g}"
-        raise ValueError(must_be("sample_weight", "non-negative and not all zero", got))
-    return weight

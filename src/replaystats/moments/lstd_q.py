@@ -82,8 +82,7 @@ class ActionFeatures:
     def under(self, policy: PolicyLike, states: Any) -> FloatArray:
         """Return the mean of phi(s, a) over the actions of a policy, shape (N, q)."""
         states = checked_states(states)
-        chosen: Any = policy(states)
-        chosen = chosen if is_foreign(chosen) else np.asarray(chosen)
+        chosen = decisions_of(policy, states)
         if self.n_actions is None:
             return self._mean_over_samples(states, chosen)
         features = self.basis(states)
@@ -205,6 +204,22 @@ def warn_never_logged(labels: IntArray, taken: BoolArray) -> None:
         warnings.warn(msg, ReplayWarning, stacklevel=3)
 
 
+def decisions_of(policy: PolicyLike, states: Any) -> Any:
+    """Return what a policy does in states: an array of numbers, of the kind that it returns."""
+    chosen: Any = policy(states)
+    if is_foreign(chosen):
+        return chosen
+    try:
+        array = np.asarray(chosen)
+    except (TypeError, ValueError):  # ragged
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf" or array.ndim == 0:
+        rule = "a function that returns actions (N,) as numbers, or probabilities (N, n_actions)"
+        got = type(chosen).__name__ if array.ndim == 0 else f"an array of dtype {array.dtype}"
+        raise TypeError(must_be("policy", rule, f"{got} from it"))
+    return array
+
+
 def discrete_actions(data: Trajectories, policy: PolicyLike | None, n_actions: int | None) -> int | None:
     """Return the number of discrete actions of the data; None for continuous ones."""
     actions = action_rows(data)
@@ -219,8 +234,7 @@ def discrete_actions(data: Trajectories, policy: PolicyLike | None, n_actions: i
         return n_actions
     largest = int(actions.max())
     if policy is not None:
-        chosen: Any = policy(data.held("states"))
-        chosen = chosen if is_foreign(chosen) else np.asarray(chosen)
+        chosen = decisions_of(policy, data.held("states"))
         if chosen.ndim == 2:
             return int(chosen.shape[1])
         largest = max(largest, int(chosen.max()))

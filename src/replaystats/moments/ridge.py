@@ -9,7 +9,14 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
-from .._core.validation import check_array, check_instance, check_int, check_length, check_rows_magnitude
+from .._core.validation import (
+    check_array,
+    check_instance,
+    check_int,
+    check_length,
+    check_rows_magnitude,
+    check_weights,
+)
 from ..basis import Basis
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .record import Moments
@@ -51,12 +58,7 @@ def ridge_moments(
     check_length(len(y), len(X), "y", "X")
     features = X if basis is None else basis(X)
     if sample_weight is not None:
-        weight = check_array(sample_weight, "sample_weight", ndim=1)
-        check_length(len(weight), len(X), "sample_weight", "X")
-        if weight.min() < 0 or not weight.any():
-            got = f"a minimum of {weight.min():g} and a sum of {weight.sum():g}"
-            raise ValueError(must_be("sample_weight", "non-negative and not all zero", got))
-        root = np.sqrt(weight)  # once on each side of the product
+        root = np.sqrt(check_weights(sample_weight, len(X)))  # once on each side of the product
         features = features * root[:, None]
         y = y * (root if y.ndim == 1 else root[:, None])
     return choose_form(FactoredMoments(features, features, y, np.arange(len(X) + 1)))

@@ -15,7 +15,14 @@ from scipy import sparse
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from ..data import Trajectories
-from .lstd_q import PolicyLike, action_rows, check_labels, check_probabilities, warn_never_logged
+from .lstd_q import (
+    PolicyLike,
+    action_rows,
+    check_labels,
+    check_probabilities,
+    decisions_of,
+    warn_never_logged,
+)
 from .steps import DiscountLike, ImportanceLike, RewardLike, step_discounts, step_ratios, step_rewards
 
 
@@ -168,7 +175,7 @@ def sparse_lstd_q_moments(
 def _under(policy: PolicyLike, basis: Basis, states: FloatArray, n_actions: int) -> sparse.csr_array:
     """Return the mean of phi(s, a) over the actions of the policy, sparse."""
     features = basis.sparse(states)
-    decided = np.asarray(policy(states))
+    decided = np.asarray(decisions_of(policy, states))
     if decided.ndim == 1:
         return _chosen(features, check_labels(decided, "policy", n_actions), n_actions)
     probabilities = check_probabilities(decided, len(states), n_actions)
