@@ -214,10 +214,10 @@ def test_share_of_what_was_never_logged(first, later):
     found = never_logged(make_problem(data, policy, discount=DISCOUNT, reward_range=(-1, 1)))
     assert found.actions == (2,)
     assert found.share == pytest.approx(oracle.first_unlogged(first, later, DISCOUNT))
-    low, high = found.interval(3.0, 4.0)
+    low, high = found.interval(3.0, 4.0, taken_as=0.0)
     assert low == pytest.approx(max(3.0 - 10 * found.share, -10.0))
     assert high == pytest.approx(min(4.0 + 10 * found.share, 10.0))
-    assert found.value(3.0) == 3.0  # the middle of -10 and 10 adds nothing
+    assert found.value(3.0, taken_as=0.0) == 3.0  # the middle of -10 and 10 adds nothing
     assert found.width == pytest.approx(20 * found.share)
 
 
