@@ -19,6 +19,7 @@ MUCH_UNSEEN = 0.02
 MUCH_WIDER = 1.5
 # A model may miss the robust value by this share of its standard error, and by rounding.
 IMMATERIAL, ROUNDING = 1e-3, 1e-9
+ALL_ALIKE = "every logged step earned the same and no episode ended: all policies look alike in this log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -121,10 +122,7 @@ def _mean_return(heard: Hearing) -> Headline:
     completed, n, objections = heard.completed, heard.problem.n_episodes, []
     assert completed is not None
     if np.ptp(completed.values) == 0.0:
-        objections.append(
-            f"all {n} episodes returned the same, so that the interval knows only of what happened; what "
-            f"happens in fewer than {unseen_share(n):.1%} of all episodes may be missing"
-        )
+        objections.append(_all_the_same(heard))
     rests_on, slack = "episodes being independent", 0.0
     if may_be_skewed(completed.values):
         rests_on += (
@@ -152,6 +150,18 @@ def _mean_return(heard: Hearing) -> Headline:
         rests_on=rests_on,
         objections=objections,
         slack=slack,
+    )
+
+
+def _all_the_same(heard: Hearing) -> str:
+    """Say that the log has seen one outcome only, which makes an interval of width 0 no certainty."""
+    n = heard.problem.n_episodes
+    what = f"all {n} episodes returned the same"
+    if not heard.problem.rewards.any():
+        what = f"none of the {n} episodes earned or cost anything"
+    return (
+        f"{what}, so that the log has not seen what could be gained or lost, and what happens in fewer than "
+        f"{unseen_share(n):.1%} of all episodes may be missing; log more, or such that reach a goal"
     )
 
 
@@ -190,11 +200,10 @@ def _counted(heard: Hearing, model: CountModel) -> Headline:
             f"them to be worth between {untried.worst:.4g} and {untried.best:.4g}, the worst and best return "
             "in the log. Probabilities of the logged actions would tell more."
         )
-    if (
-        np.ptp(problem.rewards) == 0.0
-        or np.ptp(returns_to_go(problem)[problem.data.step_offsets[:-1]]) == 0.0
-    ):
-        objections.append("all episodes returned the same: the log has not seen what could be gained or lost")
+    if np.ptp(returns_to_go(problem)[problem.data.step_offsets[:-1]]) == 0.0:
+        objections.append(_all_the_same(heard))
+    elif _same_everywhere(heard):
+        objections.append(ALL_ALIKE)
     return Headline(
         witness=heard.witnesses[COUNTS],
         found=model.at_start,
@@ -279,9 +288,7 @@ def _model_alone(heard: Hearing) -> Headline:
     if witness.objection:
         objections.append(f"it is the model's value, and {witness.objection}")
     if _same_everywhere(heard) and not heard.problem.on_policy:
-        objections.append(
-            "every logged step earned the same and no episode ended: all policies look alike in this log"
-        )
+        objections.append(ALL_ALIKE)
     if heard.hopeless:
         heard.notes.append("Products of ratios say nothing over so many steps; the value is the model's.")
     if heard.problem.n_episodes == 1:

@@ -94,7 +94,29 @@ def test_nothing_varies_is_not_certainty():
     data = rs.Trajectories(np.zeros((20, 3)), np.zeros((20, 2)), terminated=np.ones(20, bool))
     found = rs.evaluate(data, discount=0.9)
     assert not found.holds
-    assert "returned the same" in found.sentence
+    assert "none of the 20 episodes earned or cost anything" in found.sentence
+    paid = rs.Trajectories(np.zeros((20, 3)), np.ones((20, 2)), terminated=np.ones(20, bool))
+    assert "all 20 episodes returned the same" in rs.evaluate(paid, discount=0.9).sentence
+
+
+def test_steps_that_cost_the_same_until_the_goal_are_no_reason_to_doubt():
+    """Each step costs 1 and right leads to the goal: returns differ by how long it takes."""
+    rng, states, actions = np.random.default_rng(0), [], []
+    for _ in range(60):
+        path, taken = [0], []
+        while path[-1] < 3:
+            taken.append(int(rng.random() < 0.5))
+            path.append(path[-1] + 1 if taken[-1] else max(0, path[-1] - 1))
+        states.append(path)
+        actions.append(taken)
+    costs = [-np.ones(len(taken)) for taken in actions]
+    data = rs.Trajectories(states, costs, actions, terminated=np.ones(60, bool))
+    found = rs.evaluate(data, lambda s: np.ones(len(s), int), discount=0.9)
+    assert found.value == pytest.approx(-(1 + 0.9 + 0.81))
+    assert found.holds
+    endless = rs.Trajectories(states, costs, actions, terminated=np.zeros(60, bool))
+    alike = rs.evaluate(endless, lambda s: np.ones(len(s), int), discount=0.9)
+    assert "all policies look alike" in alike.sentence
 
 
 def test_few_successes_get_a_lopsided_interval():
