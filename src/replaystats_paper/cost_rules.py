@@ -87,7 +87,10 @@ def order_of_cost(evidence: Evidence) -> Verdict:
         rows.setdefault(cell["method"], {})[cell["n"]] = evidence.journal.results(cell.key)
     common = max(rows["full"])
     full = rows["full"][common]
-    exponent = {m: fitted_exponent(list(r), [x["seconds"] for x in r.values()]) for m, r in rows.items()}
+    exponent = {}
+    for method, by_size in rows.items():
+        shared = [n for n in by_size if n <= common]
+        exponent[method] = fitted_exponent(shared, [by_size[n]["seconds"] for n in shared])
     parts: list[str] = []
     good: dict[str, bool | None] = {}
     for method in ("claimed", "exact", "example1", "example2", "divide", "nystroem"):
