@@ -181,11 +181,17 @@ def _usual(validity: Validity | None) -> Choice:
 
 
 def _median(validity: Validity) -> Choice:
-    told = f"{validity.crossing_share:.1%} of the subsets cross singularity"
-    if validity.controllable:
-        told = f"the answers of the subsets have heavy tails (index {validity.tail_index:.1f})"
-    elif not validity.crossed.any():
+    replicates = validity.replicates
+    if (
+        replicates.failed.any() or replicates.truncated.any()
+    ):  # seen at once; eigenvalues cost more than the fit
         told = "subsets fail or lose directions"
+    elif validity.singular:
+        told = validity.singular
+    elif validity.controllable:
+        told = f"the answers of the subsets have heavy tails (index {validity.tail_index:.1f})"
+    else:
+        told = f"{validity.crossing_share:.1%} of the subsets cross singularity"
     return Choice("median", f"{told}, which ruins their mean and leaves their median alone")
 
 
