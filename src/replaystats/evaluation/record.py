@@ -242,10 +242,12 @@ def _number(value: float, width: float = float("nan")) -> str:
     --------
     >>> _number(92.3456, 3.2), _number(0.0078123, 0.004), _number(-71.4)
     ('92.3', '0.0078', '-71.4')
+    >>> _number(0.9, 1e-16)
+    '0.9'
     """
     if not np.isfinite(value):
         return "-"
-    if not (np.isfinite(width) and width > 0.0):
+    if not (np.isfinite(width) and width > 1e-9 * abs(value)):  # none, or rounding
         return f"{value:.4g}"
     digits = max(0, 1 - int(np.floor(np.log10(width))))
     return f"{value:.{min(digits, 10)}f}"
