@@ -220,7 +220,8 @@ class Combination:
             return student_interval(centre, error, confidence_level)
         if self._pooled is not None:  # many points share what is known of their variances
             used = int(np.count_nonzero(~self.members.failed))
-            return student_interval(centre, error, confidence_level, used - 1.0)
+            degrees = 1 / (1 / (used - 1) + 1 / self._pooled.degrees)
+            return student_interval(centre, error, confidence_level, degrees)
         return interval_of_members(centre, self._variance(points), confidence_level)
 
     def _shifts(self, X: FloatArray, output: int = 0) -> FloatArray:

@@ -20,6 +20,7 @@ from .variance import replay_variance
 
 # With fewer members there are not two halves to compare.
 FEWEST_POOLED = 20
+FEWEST_DEGREES = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,17 @@ class PooledShare:
     def error_noise(self) -> float:
         """How far other subsets would move a point's own standard error, relative to it, before pooling."""
         return self.noise / (2 * self.share) if self.share > 0 else float(self.noise > 0)
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of a pooled variance: noise of the ratios that pulling them together leaves.
+
+        A ratio with noise s^2 that keeps its own with the weight `trust` has the posterior variance
+        trust s^2, as for a normal mean under a normal prior; matched to a chi-square of the same relative
+        variance. Below a hundred members trust itself is mostly noise, hence the floor.
+        """
+        left = self.trust * self.noise**2
+        return max(FEWEST_DEGREES, 2 * self.share**2 / left) if left > 0 else float("inf")
 
     def variance(self, found: ReplayVariance) -> FloatArray:
         """Return the variance of the average, Monte-Carlo part included, with ratios pulled together."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import stats
+from sklearn.tree import DecisionTreeRegressor
 from tests.oracles import inference as variances
 from tests.oracles import small_parts as oracle
 
@@ -50,6 +52,30 @@ def test_ratios_are_pulled_together_by_as_much_as_they_are_not_trusted(rng, trus
         own = found.sampling[j] / found.replicate[j]
         pulled = max(0.0, trust * own + (1 - trust) * 0.2)
         assert variance[j] == pytest.approx(pulled * found.replicate[j] + found.monte_carlo[j])
+
+
+def test_degrees_of_a_pooled_variance_are_those_of_its_posterior(rng):
+    """A normal prior and normal noise: the spread of the truth around the pulled ratio, simulated."""
+    share, spread, noise = 0.2, 0.03, 0.05
+    truth = share + spread * rng.normal(size=200_000)
+    own = truth + noise * rng.normal(size=len(truth))
+    trust = spread**2 / (spread**2 + noise**2)
+    pooled = PooledShare(share, trust, noise)
+    left = np.var(truth - (share + trust * (own - share))) / share**2  # relative variance of what is left
+    assert pooled.degrees == pytest.approx(2 / left, rel=0.02)
+    assert PooledShare(0.2, 0.0, 0.1).degrees == np.inf
+    assert PooledShare(0.01, 0.5, 0.1).degrees == 5.0
+
+
+def test_intervals_of_learners_have_these_degrees(rng):
+    X = rng.uniform(size=(80, 2))
+    y = X[:, 0] + rng.normal(size=80)
+    model = rs.ReplayRegressor(DecisionTreeRegressor(), n_resamples=60, random_state=0).fit(X, y)
+    mean, error = model.predict(X[:4] + 0.01, return_std=True)
+    degrees = 1 / (1 / 59 + 1 / model.estimate_._pooled.degrees)
+    low, high = model.confidence_interval(X[:4] + 0.01, 0.9)
+    assert_allclose(high - mean, stats.t.ppf(0.95, degrees) * error)
+    assert_allclose(mean - low, high - mean)
 
 
 @pytest.mark.parametrize("n", [20, 45, 1200])
