@@ -7,10 +7,10 @@
 writes benchmarks/results/reproduction.json: agreement, verdicts, the cells beside the paper's grids without
 their lists, and the studies' tables.
 
-    python benchmarks/reproduction.py compare results/one results/another
+    python benchmarks/reproduction.py compare results/one results/another --name quick
 
-writes benchmarks/results/reproduction_twice.json: the verdicts of two runs of the same experiments side by
-side, how busy the machine was in each, and the times that they rest on.
+adds to benchmarks/results/reproduction_twice.json, under that name, the verdicts of two runs of the same
+experiments side by side, how busy the machine was in each, and the times that they rest on.
 """
 
 from __future__ import annotations
@@ -22,8 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from replaystats_paper import Settings, load_catalogue
+from replaystats_paper.claims import judge_claims
+from replaystats_paper.journal import Journal
+
 RESULTS = Path(__file__).parent / "results"
 # Their results are lists over points and repetitions, which agreement and verdicts sum up.
+TIMED = ("timing", "scaling", "map", "twin")
 GRIDS = ("policy", "kernel", "boston", "ablation", "testsets")
 
 
@@ -53,6 +58,11 @@ def cells_of(folder: Path) -> dict[str, dict[str, Any]]:
     return {line["key"]: line for line in lines if "key" in line}
 
 
+def timed_seconds(run: Path) -> float:
+    """Return the processor time of the cells whose results are times."""
+    return sum(c["seconds"] for key, c in cells_of(run).items() if key.partition(" ")[0] in TIMED)
+
+
 def gather(run: Path, studies: list[Path]) -> dict[str, Any]:
     manifest, summary = read(run / "manifest.json"), read(run / "summary.json")
     cells = cells_of(run)
@@ -75,32 +85,39 @@ def gather(run: Path, studies: list[Path]) -> dict[str, Any]:
     }
 
 
-def compare(runs: list[Path]) -> dict[str, Any]:
-    summaries = [read(run / "summary.json")["verdicts"] for run in runs]
-    labels = {name: [verdicts[name]["label"] for verdicts in summaries] for name in summaries[0]}
-    by_time = {name: labels[name] for name in labels if name.startswith(("time", "cost", "three"))}
+def verdicts_of(run: Path, *, quick: bool) -> dict[str, str]:
+    """Judge what the journal of a run holds, by the present rules."""
+    with Journal(run, Settings()) as journal:
+        chosen = {
+            name: [cell for cell in experiment.chosen_cells(quick) if cell.key in journal.lines]
+            for name, experiment in load_catalogue().items()
+        }
+        found = {name: cells for name, cells in chosen.items() if cells}
+        judged = judge_claims(found, {name: load_catalogue()[name].whose for name in found}, journal)
+    return {name: verdict.label for name, (_, verdict) in judged.items()}
+
+
+def compare(runs: list[Path], *, quick: bool) -> dict[str, Any]:
+    labels = [verdicts_of(run, quick=quick) for run in runs]
+    pairs = {name: [one[name] for one in labels] for name in labels[0] if all(name in one for one in labels)}
     ratios: dict[str, list[Any]] = {}
     for run in runs:
         for key, line in cells_of(run).items():
             if key.startswith("timing "):
                 medians = {m: float(np.median(r)) for m, r in line["results"]["ratios"].items()}
                 ratios.setdefault(key, []).append(rounded(medians))
-    manifests = [read(run / "manifest.json") for run in runs]
     return {
         "runs": [
             {
-                "command": one["command"],
-                "started": one["started"],
-                "seconds": one["seconds"],
-                "processor_seconds": one["cell_seconds"],
-                "load_average": one["machine"]["load_average"],
-                "cores": one["machine"]["cores"],
+                "timed_processor_seconds": round(timed_seconds(run), 1),
+                "load_average": read(run / "manifest.json")["machine"].get("load_average")
+                if (run / "manifest.json").exists()
+                else None,
             }
-            for one in manifests
+            for run in runs
         ],
-        "same_verdicts": all(len(set(pair)) == 1 for pair in labels.values()),
-        "verdicts": labels,
-        "verdicts_by_time": by_time,
+        "same_verdicts": all(len(set(pair)) == 1 for pair in pairs.values()),
+        "verdicts": pairs,
         "replayed_over_plain_time": ratios,
     }
 
@@ -109,12 +126,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("what", choices=("gather", "compare"))
     parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--name", choices=("quick", "full"), default="quick", help="the grid of the runs")
     options = parser.parse_args()
     first, *others = options.folders
-    found = gather(first, others) if options.what == "gather" else compare(options.folders)
-    name = "reproduction.json" if options.what == "gather" else "reproduction_twice.json"
-    path = options.out or RESULTS / name
+    if options.what == "gather":
+        path, found = RESULTS / "reproduction.json", gather(first, others)
+    else:
+        path = RESULTS / "reproduction_twice.json"
+        found = (read(path) if path.exists() else {}) | {
+            options.name: compare(options.folders, quick=options.name == "quick")
+        }
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(path)
 
