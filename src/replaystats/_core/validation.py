@@ -276,7 +276,9 @@ def check_magnitude(array: FloatArray, name: str, *, hint: str = "Change its uni
     return array
 
 
-def check_rows_magnitude(array: Any, name: str, *, degree: int = 1, hint: str = "Change its unit.") -> Any:
+def check_rows_magnitude(
+    array: Any, name: str, *, degree: int = 1, hint: str = "Change its unit."
+) -> FloatArray:
     """Return rows, some of many perhaps, none of which is beyond what `check_magnitude` allows.
 
     A row may be as small as it likes: others decide the unit. Of products of two numbers (`degree` 2) only
@@ -286,7 +288,8 @@ def check_rows_magnitude(array: Any, name: str, *, degree: int = 1, hint: str = 
     largest = float(xp.max(xp.abs(array))) if math.prod(array.shape) else 0.0
     if high < largest < math.inf:
         raise ValueError(must_be(name, f"of a magnitude up to {high:g}", f"{largest:.3g}", hint))
-    return array
+    checked: FloatArray = array
+    return checked
 
 
 def check_integers(value: ArrayLike, name: str, *, hint: str = "") -> IntArray:
