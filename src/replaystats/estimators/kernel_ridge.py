@@ -365,7 +365,7 @@ class ReplayKernelRidge(ReplayedRegression):
         The interval may be wider than `predict_interval` where rows are sparse or noise is next to nothing.
         This one is made for every point by itself; the level of the other holds on average over points like
         the rows, which at such points is too few. Cutting this one, or widening the other, would make its
-        level wrong; take the wider one, or ``predict_interval(X, scale="local")``.
+        level wrong; take the wider one.
         """
         asked = self._question(X)
         with config_context(memory_budget=self.memory_budget):
