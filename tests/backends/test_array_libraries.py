@@ -113,8 +113,9 @@ def test_estimators_answer_in_the_kind_they_are_asked(xp):
     data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", rng=0)
     states, rewards = data.states.reshape(200, 3, 1), data.rewards.reshape(200, 2)
     foreign = rs.Trajectories(xp.asarray(states), xp.asarray(rewards), dt=0.1)
-    model = rs.LSTD(rs.basis.Fourier(3), discount=0.9, n_resamples=50, random_state=0).fit(foreign)
-    same = rs.LSTD(rs.basis.Fourier(3), discount=0.9, n_resamples=50, random_state=0).fit(data)
+    plan = rs.make_plan(200, subsample_size=0.5, n_resamples=50, rng=0)  # accelerators draw others for a seed
+    model = rs.LSTD(rs.basis.Fourier(3), discount=0.9, random_state=0).fit(foreign, plan=plan)
+    same = rs.LSTD(rs.basis.Fourier(3), discount=0.9, random_state=0).fit(data, plan=plan)
     grid = np.linspace(-2, 2, 5)[:, None]
     values = model.predict(xp.asarray(grid))
     assert type(values) is xp.kind
