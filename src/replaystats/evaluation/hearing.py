@@ -161,7 +161,10 @@ class Hearing:
             self._only_ratios(ratio)
         self.weights = make_weights(problem, ratio)
         earned = self.weights.sums(problem, problem.rewards)
-        self._add(PER_DECISION, per_decision(self.weights, earned), began)
+        few = ""
+        if self.hopeless:
+            few = f"ratios leave {self.weights.final:.2g} effective episodes of {problem.n_episodes}"
+        self._add(PER_DECISION, per_decision(self.weights, earned), began, doubt=few)
         began = perf_counter()
         self.weighted = self_normalised(self.weights, earned)
         self._add(WEIGHTED, self.weighted, began, self._weighted_interval())
@@ -169,7 +172,7 @@ class Hearing:
         # Counts have bounds of their own for actions that were never tried.
         all_logged = isinstance(self.model, CountModel) or never_logged(problem) is None
         self.robust = doubly_robust(problem, self.weights, self.model, all_logged=all_logged)
-        self._add(ROBUST, self.robust, began, self._robust_interval())
+        self._add(ROBUST, self.robust, began, self._robust_interval(), few)
 
     def _only_ratios(self, ratio: FloatArray) -> None:
         """Take back the model's value, which is that of the log's policy, and test the mean ratio."""

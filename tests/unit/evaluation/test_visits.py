@@ -77,7 +77,11 @@ def test_the_value_lies_within_the_interval_where_products_are_hopeless():
     assert found.method == "doubly robust, ratios of visits"
     truth = true_value(homeward)
     assert found.interval.low <= truth <= found.interval.high
-    weighted = next(w for w in found.witnesses if w.name == "importance sampling, weighted")
+    named = {w.name: w for w in found.witnesses}
+    for name in ("importance sampling, per decision", "doubly robust"):  # their intervals trust the products
+        assert "effective episodes of 60" in named[name].objection
+    weighted = named["importance sampling, weighted"]
+    assert weighted.objection == ""
     assert found.interval.high - found.interval.low < weighted.interval.high - weighted.interval.low
     assert any("allows for a bias" in note for note in found.notes)
 
