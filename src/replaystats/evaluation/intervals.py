@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from .._core.typing import FloatArray
+from ..inference.degrees import skewed
 
 # The error of a t interval's coverage is of the order of skewness / sqrt(n); beyond this it is not used.
 SKEWED = 0.25
@@ -140,22 +141,11 @@ def mean_interval(values: FloatArray, found: LeftOut, level: float) -> Bounds:
     freedom = most if abs(skewness) > SKEWED else found.degrees_of_freedom
     quantile = float(stats.t.ppf(0.5 + level / 2.0, freedom))
     error, middle = found.standard_error, found.value
-    low, high = (middle - error * _without_skewness(q, skewness) for q in (quantile, -quantile))
+    low, high = (middle - error * float(skewed(np.asarray(q), skewness)) for q in (quantile, -quantile))
     if may_be_skewed(values):
         safe = skewed_mean_interval(values, level)
         low, high = min(low, safe.low), max(high, safe.high)
     return Bounds(low, high)
-
-
-def _without_skewness(quantile: float, skewness: float) -> float:
-    """Return what (mean - truth) / error is where Hall's transform of it is `quantile`.
-
-    The transform t + a t^2 / 3 + a^2 t^3 / 27 + a / 6, with a = skewness / sqrt(n), grows throughout
-    (P. Hall, On the removal of skewness by transformation, 1992).
-    """
-    if abs(skewness) < 1e-6:
-        return quantile
-    return 3.0 / skewness * (float(np.cbrt(1.0 + skewness * (quantile - skewness / 6.0))) - 1.0)
 
 
 def skewed_mean_interval(values: FloatArray, level: float) -> Bounds:
