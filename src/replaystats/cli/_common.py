@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
 
 EXIT_CODES = (
     "Exit codes: 0 done; 2 the command is wrong (an option, a column name, a missing package); 3 the data "
-    "cannot be used or do not determine an answer; 4 an interval is withheld and --strict was given."
+    "cannot be used or do not determine an answer"
 )
 
 # What the library calls its arguments, and what they are called here.

@@ -55,7 +55,7 @@ replaystats evaluate log.csv --state s --action a --policy greedy:q.csv --compar
 replaystats evaluate log.parquet --state x --dt 0.05 --method phibe --order 2 --discount-rate 0.5
 --basis fourier:4
 
-{EXIT_CODES}
+{EXIT_CODES}; 4 an interval is withheld or objected to and --strict was given.
 """
 
 

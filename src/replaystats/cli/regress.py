@@ -48,7 +48,7 @@ replaystats regress train.parquet --target y --id key --predict new.parquet --pr
 
 replaystats regress train.csv --target y --method subsets -k 200 -B 1000 --alpha 0.1 --out report.html
 
-{EXIT_CODES}
+{EXIT_CODES}.
 """
 METHODS = ("auto", "subsets", "features", "local")
 # Nothing can be learnt, and no interval drawn, from fewer.
