@@ -291,7 +291,9 @@ class LSTDQ(PolicyEvaluation):
         states = as_columns(check_states(X, "X", (1, 2)))
         if self.features_.n_actions is not None:
             return states
-        taken = to_numpy(self.policy(self._brought(X)) if actions is None else actions).astype(np.float64)
+        taken = to_numpy(self.policy(self._brought(states)) if actions is None else actions).astype(
+            np.float64
+        )
         if taken.ndim == 3:  # several draws for each state
             taken = taken.mean(axis=1)
         return np.concatenate([states, taken.reshape(len(states), -1)], axis=1)

@@ -40,13 +40,18 @@ def support_interval(
     >>> support_interval(np.array([[1.0, -2.0]]), square, np.zeros(2), np.ones(2))
     (array([-2.]), array([1.]))
     """
-    scale = np.maximum(np.abs(points).max(axis=0), np.finfo(float).tiny)  # tolerances are absolute
-    points, d = points / scale, d / scale
+    d, points = _in_one_unit(d, points)
     if bool((np.abs(low + high) <= _TOLERANCE * np.abs(high).max(initial=0.0)).all()):
         largest = _largest(d, points, low, high)  # the range is symmetric: so are the ends
         return -largest, largest
     both = _largest(np.concatenate([d, -d]), points, low, high)
     return -both[len(d) :], both[: len(d)]
+
+
+def _in_one_unit(d: FloatArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bring every feature to a largest value of one: tolerances and floors are absolute."""
+    scale = np.maximum(np.abs(points).max(axis=0), np.finfo(float).tiny)
+    return d / scale, points / scale
 
 
 def _largest(d: FloatArray, points: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
@@ -139,6 +144,7 @@ def cheap_bounds(
     weights : ndarray of shape (P,)
         Of a design that spreads over the points, for questions that are too many for weights of their own.
     """
+    d, points = _in_one_unit(d, points)
     q = points.shape[1]
     if float(len(d)) * len(points) * q**2 * _REWEIGHTINGS <= _SUPPORT_WORK:
         u = cheap_support(d, points)
@@ -158,7 +164,7 @@ def cheap_support(d: FloatArray, points: FloatArray) -> FloatArray:
 
     Least squares with weights |u|, again and again; every round is feasible.
     """
-    q = points.shape[1]
+    (d, points), q = _in_one_unit(d, points), points.shape[1]
     u = np.empty((len(d), len(points)))
     step = max(1, memory_budget() // (32 * q * (len(points) + q)))
     for rows in (slice(first, first + step) for first in range(0, len(d), step)):
