@@ -419,13 +419,13 @@ def check_length(actual: int, expected: int, name: str, other: str) -> None:
         raise ValueError(must_be(name, f"as long as `{other}` ({expected})", actual))
 
 
-def check_weights(sample_weight: ArrayLike, n: int) -> FloatArray:
+def check_weights(weights: ArrayLike, n: int, name: str = "sample_weight", rows: str = "X") -> FloatArray:
     """Return the weights (n,) of rows: finite, none below 0, not all of them 0."""
-    weight = check_array(sample_weight, "sample_weight", ndim=1)
-    check_length(len(weight), n, "sample_weight", "X")
+    weight = check_array(weights, name, ndim=1)
+    check_length(len(weight), n, name, rows)
     if weight.min() < 0 or not weight.any():
         got = f"a minimum of {weight.min():g} and a sum of {weight.sum():g}"
-        raise ValueError(must_be("sample_weight", "non-negative and not all zero", got))
+        raise ValueError(must_be(name, "non-negative and not all zero", got))
     return weight
 
 

@@ -15,7 +15,7 @@ from .._core.arrays import like, to_numpy
 from .._core.choice import AUTO
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
-from .._core.validation import check_array, check_length
+from .._core.validation import check_weights
 from ..basis import Basis, OneHot, Scaled, Tabular
 from ..basis.indicators import Indicators
 from ..data import Trajectories
@@ -293,10 +293,6 @@ def mean_features(features: FloatArray, weights: ArrayLike | None) -> FloatArray
     if len(features) == 0:
         raise ValueError(must_be("start_states", "non-empty", "none"))
     if weights is not None:
-        weights = check_array(weights, "weights", ndim=1)
-        check_length(len(weights), len(features), "weights", "start_states")
-        if weights.min() < 0.0 or not weights.any():
-            got = f"a minimum of {weights.min():g} and a sum of {weights.sum():g}"
-            raise ValueError(must_be("weights", "non-negative and not all zero", got))
+        weights = check_weights(weights, len(features), "weights", "start_states")
     mean: FloatArray = np.average(features, axis=0, weights=weights)
     return mean[None]
