@@ -168,7 +168,14 @@ def _stream_from_dask(
     )
     try:
         while futures:
-            yield futures.popleft().result()
+            yield futures[0].result()
+            futures.popleft()
+    except Exception as error:
+        # Dask holds the death of a worker against all tasks that the worker had: the cause is among them.
+        for future in futures:
+            if future.status == "error":
+                error.add_note(str(future.key))
+        raise
     finally:
         client.cancel(list(futures))
 

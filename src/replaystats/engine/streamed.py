@@ -206,10 +206,11 @@ def _groups(moments: StreamedMoments, done: BoolArray, n_workers: int) -> Iterat
 def _blame(moments: StreamedMoments, groups: list[BlockGroup], done: BoolArray, error: Exception) -> str:
     """Say which partitions were being worked on when the workers failed.
 
-    Engines that say which task a dead worker had, name it as the group does.
+    Engines that say which tasks a dead worker had, name them as the groups do, in the error or its notes.
     """
     open_groups = [group for group in groups if not done[group.first]]
-    suspects = [group for group in open_groups if str(group) in str(error)] or open_groups
+    told = " ".join([str(error), *getattr(error, "__notes__", ())])
+    suspects = [group for group in open_groups if str(group) in told] or open_groups
     labels = [moments.source.label(block) for group in suspects for block in group.blocks]
     named = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
     return (
