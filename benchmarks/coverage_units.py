@@ -22,7 +22,7 @@ from replaystats.inference import (
     newey_west_covariance,
     unit_moments,
 )
-from replaystats.inference.covariance import variance_at
+from replaystats.inference.components import variance_at
 from replaystats.inference.intervals import student_interval
 
 BASIS = rs.basis.Fourier(1, period=16)

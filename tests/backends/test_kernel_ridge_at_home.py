@@ -8,16 +8,13 @@ import pytest
 import replaystats as rs
 from replaystats._core.arrays import to_numpy
 from replaystats._core.device_linalg import cholesky, inverse_diagonal, is_accelerator, kth_smallest
-from replaystats.choosing.device import choose_on_device, exact_fits, sampled_rows
-from replaystats.choosing.device_widths import average_on_device
+from replaystats.choosing.device import average_on_device, choose_on_device, exact_fits, sampled_rows
 from replaystats.choosing.widths import leave_one_out_error, negative_log_likelihood
-from replaystats.kernel.device_home import DeviceHome
-from replaystats.kernel.device_influence import sampled_errors
-from replaystats.kernel.device_landmarks import random_landmarks
 from replaystats.kernel.kernels import Kernel
+from replaystats.kernel.landmarks import random_landmarks
 from replaystats.kernel.local import fit_local
-from replaystats.kernel.local_influence import leave_one_out
-from replaystats.kernel.problem import KernelProblem
+from replaystats.kernel.local_influence import leave_one_out, sampled_errors
+from replaystats.kernel.problem import DeviceHome, KernelProblem
 
 ROUNDING = {"rtol": 1e-10, "atol": 1e-10}
 

@@ -13,9 +13,8 @@ from .._core.random import stream
 from .._core.typing import FloatArray
 from ..kernel.kernels import Kernel
 from ..kernel.landmarks import Landmarks, choose_landmarks
-from ..kernel.local import column_widths, grow_trees
+from ..kernel.local import PartitionTree, column_widths, grow_trees
 from ..kernel.local_influence import leave_one_out_residuals
-from ..kernel.partition_trees import PartitionTree
 from ..kernel.problem import KernelProblem
 from ..plans import make_plan
 from .ensembles import best_candidate, choose_penalty, choose_size, penalty_errors, penalty_path, pilot_rows

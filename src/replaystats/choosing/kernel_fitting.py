@@ -15,14 +15,12 @@ from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_real, resolve_subsample_size
 from ..basis import Basis, Nystroem
 from ..engine import make_executor
-from ..kernel.device_home import DeviceHome
-from ..kernel.device_landmarks import random_landmarks
 from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
 from ..kernel.features import FeatureRidge, FeatureUnits, block_moments, replay_blocks
 from ..kernel.kernels import PRECOMPUTED, Kernel, make_kernel
-from ..kernel.landmarks import Landmarks
+from ..kernel.landmarks import Landmarks, random_landmarks
 from ..kernel.local import DEFAULT_LEAF_SIZE, DEFAULT_TREES, LocalKernelRidge, fit_local
-from ..kernel.problem import KernelProblem
+from ..kernel.problem import DeviceHome, KernelProblem
 from ..moments import Moments
 from ..plans import ResamplingPlan
 from .device import (
@@ -43,8 +41,7 @@ from .kernel import (
     choose_width_and_penalty,
     find_landmarks,
 )
-from .moment_penalties import choose_moment_penalty
-from .penalties import KERNELS_WITH_GAMMA
+from .penalties import KERNELS_WITH_GAMMA, choose_moment_penalty
 from .sizes import FIRST_RESAMPLES
 
 METHODS = ("subsets", "features", "local", AUTO)

@@ -28,8 +28,8 @@ from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
 from .._core.validation import check_array, check_length
 from ..kernel.kernels import Kernel
-from ..kernel.partition_trees import PartitionTree
-from .device_widths import Average, average_on_device
+from ..kernel.local import PartitionTree
+from .device import Average, average_on_device
 
 # Rows of the likelihood: half a second at most.
 LIKELIHOOD_ROWS = 500

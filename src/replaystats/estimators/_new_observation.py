@@ -15,8 +15,8 @@ from .._core.config import config_context
 from .._core.errors import must_be
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_int
+from ..inference.held_out import LocalNoise
 from ..inference.intervals import Interval
-from ..inference.local_noise import LocalNoise
 from ..inference.new_observation import (
     Changes,
     Coverage,

@@ -14,7 +14,7 @@ from .._core.errors import must_be, require_extra
 from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_length, check_names, check_real
 from ..estimate import Estimate
-from ..inference.covariance import gram
+from ..inference.components import gram
 from ..inference.influence import delete_one, influence_values
 
 COVARIANCES = ("own", "HC0", "HC1", "HC3")

@@ -28,20 +28,17 @@ from .._core.validation import check_array, check_choice, check_instance, check_
 from ..choosing.kernel_fitting import KernelFitting
 from ..engine.members import Members
 from ..estimate import Estimate, plug_in
+from ..inference.held_out import OutOfBag, ridge_leave_one_out
 from ..inference.intervals import Interval, student_interval
-from ..inference.leave_one_out import ridge_leave_one_out
-from ..inference.out_of_bag import OutOfBag
 from ..kernel.device import DeviceKernelRidge, fit_device_subsets
-from ..kernel.device_home import DeviceHome
-from ..kernel.device_influence import DeviceChanges
 from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
 from ..kernel.features import FeatureRidge
 from ..kernel.fits import KernelRidgeReplicates, replicate_kernel_ridge
 from ..kernel.function_error import Roughness, roughness, smoothing_bias
 from ..kernel.kernels import PRECOMPUTED, Kernel, KernelLike
 from ..kernel.local import LocalKernelRidge
-from ..kernel.local_influence import LocalChanges, leave_one_out
-from ..kernel.problem import KernelProblem
+from ..kernel.local_influence import DeviceChanges, LocalChanges, leave_one_out
+from ..kernel.problem import DeviceHome, KernelProblem
 from ..kernel.scaling import STANDARDIZE
 from ..plans import ResamplingPlan, plan_from_indices
 from ..solvers import Ridge

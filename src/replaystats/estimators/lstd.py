@@ -13,7 +13,7 @@ from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_real
 from ..basis import Basis, Fourier
-from ..choosing.bases import choose_basis
+from ..choosing.sizes import choose_basis
 from ..data import Trajectories
 from ..inference import automatic_block_length, influence_values, unit_moments
 from ..inference.dependent import block_labels

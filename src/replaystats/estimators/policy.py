@@ -21,9 +21,9 @@ from ..basis.indicators import Indicators
 from ..data import Trajectories
 from ..estimate import Estimate
 from ..inference import Interval
-from ..inference.bellman import kernel_bellman_loss
 from ..inference.dependent import unit_moments
 from ..inference.questions import Setting
+from ..inference.specification import kernel_bellman_loss
 from ..inference.support import MAX_OBSERVED
 from ..inference.trade import MAX_POINTS
 from ..inference.undetermined import ValueRange

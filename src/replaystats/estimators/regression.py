@@ -26,9 +26,9 @@ from ..choosing.sizes import grow_resamples
 from ..engine.members import Members
 from ..estimate import Estimate, average
 from ..inference.components import ReplayVariance
+from ..inference.held_out import OutOfBag, out_of_bag
 from ..inference.intervals import Interval
 from ..inference.location import CONTROLLED_METHODS
-from ..inference.out_of_bag import OutOfBag, out_of_bag
 from ..inference.support import MAX_OBSERVED
 from ..plans import ResamplingPlan, make_plan
 from ._new_observation import PredictsNewObservations

@@ -12,7 +12,7 @@ from .counts import returns_to_go
 from .families import n_distinct
 from .intervals import Bounds, LeftOut, half_width
 from .linear import start_values
-from .neighbors import fit_neighbors, pull
+from .nonparametric import fit_neighbors, pull
 from .problem import Problem
 
 # Steps that are looked at: neighbours are searched for each. Parts of the log that fit values for the others.

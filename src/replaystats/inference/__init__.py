@@ -14,7 +14,7 @@ from .influence import (
     sandwich_covariance,
 )
 from .intervals import Interval
-from .overidentification import overidentification_test
+from .specification import overidentification_test
 from .support import outside_support
 from .theorem import Theorem, theorem
 from .variance import replay_variance

@@ -30,8 +30,7 @@ from ..moments import AnyMoments, held_rows
 from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
-from .components import ReplayVariance
-from .covariance import variance_at
+from .components import ReplayVariance, variance_at
 from .influence import jackknife_covariance, leverage_covariance, sandwich_covariance
 from .intervals import Interval, interval_of_members, student_interval
 from .location import CONTROLLED_METHODS, ROBUST_METHODS, locate

@@ -23,7 +23,7 @@ from .._core.errors import ReplayWarning
 from .._core.typing import FloatArray
 from ..engine.linear import is_linear
 from ..plans import ResamplingPlan
-from .covariance import variance_at
+from .components import variance_at
 from .influence import jackknife_covariance
 from .measures import bias_members, replay_bias, theta_variance
 from .validity import HEAVY_TAIL, Validity

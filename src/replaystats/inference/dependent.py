@@ -23,7 +23,7 @@ from ..moments.factored import choose_form
 from ..moments.groups import group_observations, one_step_each
 from ..solvers import Solver
 from ..solvers.base import check_solver
-from .covariance import gram
+from .components import gram
 from .influence import influence_values
 
 UNITS = ("auto", "trajectory", "block", "window")

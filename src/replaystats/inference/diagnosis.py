@@ -12,10 +12,10 @@ from .._core.linalg import ROUNDING, scaled_singular_values
 from .._core.typing import ArrayLike, FloatArray
 from ..plans import ResamplingPlan
 from . import diagnosis_view
-from .advice import Condition, paper_conditions, recommend, recommend_members
 from .components import ReplayVariance
 from .crossing import smallest_eigenvalues
 from .debias import bias_law
+from .diagnosis_view import Condition, paper_conditions, recommend, recommend_members
 from .intervals import Interval
 from .measures import MONTE_CARLO_TARGET, plug_in_bias, predicted_gain, replay_bias
 from .support import outside_support

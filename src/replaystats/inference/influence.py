@@ -21,7 +21,7 @@ from ..engine.linear import Linearisation, linearise
 from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments, held_rows
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
-from .covariance import gram
+from .components import gram
 
 # Rows of small systems solved at a time: 8192 matrices of 9 x 9 are 5 MB.
 _BLOCK_NUMBERS = 2**20

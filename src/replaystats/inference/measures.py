@@ -14,8 +14,7 @@ from ..engine.linear import LinearPart, linearise
 from ..engine.members import member_weights
 from ..moments import held_rows
 from ..plans import make_plan
-from .components import ReplayVariance
-from .covariance import variance_at
+from .components import ReplayVariance, variance_at
 from .influence import jackknife_bias, jackknife_covariance, leverage_covariance
 from .location import CONTROLLED_METHODS
 from .noise import question_shifts

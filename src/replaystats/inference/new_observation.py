@@ -27,10 +27,10 @@ from .._core.device_linalg import kth_smallest
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_real
 from ..engine.executors import make_executor
-from ..kernel.device_influence import DeviceChanges
+from ..kernel.local_influence import DeviceChanges
 from ..plans import ResamplingPlan
+from .held_out import left_out_of
 from .intervals import Interval
-from .out_of_bag import left_out_of
 
 # Points that share what leaving out rows changes: enough to pay for finding the leaves of the rows.
 _POINTS_AT_ONCE = 256

@@ -2,7 +2,7 @@
 
 A question is a row c of X, and its answer c'theta. Leaving unit i out moves it by J_i = c'(theta -
 theta_(-i)); the squares of J are the delete-one jackknife, its third and fourth powers say how far from
-normal it is, and m_i = w'g_i v says how much of the question's matrix it carries (see `identification`).
+normal it is, and m_i = w'g_i v says how much of the question's matrix it carries (`invert_studentised`).
 """
 
 from __future__ import annotations

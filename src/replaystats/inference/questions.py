@@ -20,8 +20,7 @@ from ..engine.linear import Linearisation, is_linear, linearise
 from ..moments import AnyMoments, HeldMoments, StreamedMoments
 from ..solvers import Auto, Solver
 from .degrees import bias_aware_quantile, skewed
-from .identification import invert_studentised
-from .intervals import ESTIMATORS_TARGET, Interval, Parts
+from .intervals import ESTIMATORS_TARGET, Interval, Parts, invert_studentised
 from .noise import Noise, question_noise
 from .trade import coefficients_of, inner, thinned, trade_off
 from .undetermined import ValueRange, unvisited_ends, visit_counts

@@ -25,8 +25,8 @@ from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_instance, check_length, check_real
 from ..engine.members import member_weights, report_failures
 from ..plans import ResamplingPlan
-from .device_home import DeviceHome
 from .fits import explain_failures
+from .problem import DeviceHome
 
 # Kernel matrix, its exponent, the factorisation and a spare live at the same time.
 _COPIES = 4

@@ -24,10 +24,8 @@ from .._core.device_linalg import (
 from .._core.random import stream
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int
-from .device_home import DeviceHome, half_square_kernel
-from .local import column_widths
-from .partition_trees import PartitionTree
-from .problem import KernelProblem
+from .local import PartitionTree, column_widths
+from .problem import DeviceHome, KernelProblem, half_square_kernel
 
 # Kernel matrix, factor, what they are made from and a right side live at the same time.
 COPIES = 4

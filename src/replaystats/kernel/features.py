@@ -18,8 +18,8 @@ from ..engine.linear import LinearPart
 from ..moments import Moments, random_blocks, ridge_block_moments
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Ridge
-from .device_home import DeviceHome, half_square_kernel
 from .device_leaves import on_device
+from .problem import DeviceHome, half_square_kernel
 from .scaling import Scaling
 
 # Units of replay: with fewer the variance is rough (a chi-square of so many degrees), more only cost.

@@ -1,12 +1,11 @@
 """Stage 2: data to moments, the pairs (g_i, f_i) with theta = E[g]^-1 E[f]."""
 
 from .factored import FactoredMoments, HeldMoments, held_rows
-from .linear import iv_moments, ols_moments
+from .linear import iv_moments, ols_moments, random_blocks, ridge_block_moments, ridge_moments
 from .lstd import lstd_moments, transition_moments
 from .lstd_q import ActionFeatures, lstd_q_moments
 from .phibe import phibe_coefficients, phibe_moments
 from .record import Moments, SubsetSums
-from .ridge import random_blocks, ridge_block_moments, ridge_moments
 from .streamed import AnyMoments, StreamedMoments, check_moments
 
 __all__ = [

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from replaystats.choosing.bases import (
+from replaystats.choosing.sizes import (
     HIGHEST_ORDER,
     MOST_FUNCTIONS,
     MOST_TARGETS,

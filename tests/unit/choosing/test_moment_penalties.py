@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from replaystats.choosing.moment_penalties import choose_moment_penalty
+from replaystats.choosing.penalties import choose_moment_penalty
 
 
 def error(X, y, alpha):

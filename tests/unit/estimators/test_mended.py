@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator, RegressorMixin
 
 import replaystats as rs
-from replaystats.inference.advice import Advice
+from replaystats.inference.diagnosis_view import Advice
 from replaystats.kernel.fits import replicate_kernel_ridge
 from replaystats.kernel.kernels import make_kernel
 

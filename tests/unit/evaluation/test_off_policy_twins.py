@@ -13,14 +13,14 @@ from tests.unit.evaluation.test_witnesses import chain, rows_of, target
 
 import replaystats as rs
 from replaystats.basis import RBF, Polynomial, Squashed
-from replaystats.evaluation import linear, marginal, neighbors
+from replaystats.evaluation import linear, marginal, nonparametric
 from replaystats.evaluation.behavior import find_behavior, measure_overlap, never_logged
 from replaystats.evaluation.counts import fit_counts
 from replaystats.evaluation.doubly_robust import completed_returns, doubly_robust, episode_influence
 from replaystats.evaluation.families import choose_basis, family, judge, richer_than
-from replaystats.evaluation.fitted_q import N_PARTS, fitted_q
 from replaystats.evaluation.intervals import LeftOut, relative_skewness
 from replaystats.evaluation.linear import N_INSTRUMENTS, fit_linear, hotelling_p_value, score_test
+from replaystats.evaluation.nonparametric import N_PARTS, fitted_q
 from replaystats.evaluation.problem import make_problem, value_range
 from replaystats.evaluation.weighting import bounded_by_rewards, make_weights
 
@@ -424,7 +424,7 @@ def test_the_first_basis_without_objection_is_chosen():
 
 @pytest.fixture
 def exact_visits(monkeypatch):
-    monkeypatch.setattr(neighbors, "_ACCURACY", 1e-10)
+    monkeypatch.setattr(nonparametric, "_ACCURACY", 1e-10)
     monkeypatch.setattr(linear, "JITTER", 1e-15)
     data, _ = walk(24, 12, seed=3)
     return data, make_problem(data, homeward, discount=DISCOUNT)
@@ -433,9 +433,9 @@ def exact_visits(monkeypatch):
 def test_pull_against_loops(exact_visits):
     _, problem = exact_visits
     rows, scale = np.flatnonzero(problem.group % 2 == 0), problem.states.std(axis=0)
-    model = neighbors.fit_neighbors(problem, rows, scale)
+    model = nonparametric.fit_neighbors(problem, rows, scale)
     starts = np.arange(1, 24, 2)
-    first = neighbors._neighbors(
+    first = nonparametric._neighbors(
         model.trees, scale, problem.start_states[starts], problem.start_chances[starts], len(rows)
     )
     visits = oracle.visits_of_neighbors(model.onward.toarray(), np.asarray(first.sum(axis=0)).ravel())
@@ -446,7 +446,7 @@ def test_pull_against_loops(exact_visits):
         visits, problem.states[rows], problem.next_states[rows], problem.start_states[starts],
         problem.following[rows].sum(axis=1), scale,
     )  # fmt: skip
-    assert neighbors.pull(problem, rows, model, starts) == pytest.approx(expected, rel=1e-6)
+    assert nonparametric.pull(problem, rows, model, starts) == pytest.approx(expected, rel=1e-6)
 
 
 def test_ratio_of_visits_times_errors_is_what_the_regression_gives(exact_visits):
@@ -487,7 +487,7 @@ def test_errors_of_neighbors_are_of_the_other_half(exact_visits):
     for fold in (0, 1):
         own = problem.group % 2 == fold
         fitted = np.flatnonzero(~own)
-        model = neighbors.fit_neighbors(problem, fitted, scale)
+        model = nonparametric.fit_neighbors(problem, fitted, scale)
         for row in np.flatnonzero(own)[:20]:
 
             def value(s, a, model=model):

@@ -14,7 +14,7 @@ from replaystats.evaluation.marginal import (
     completed_by_neighbors,
     marginal_robust,
 )
-from replaystats.evaluation.neighbors import N_NEIGHBORS, fit_neighbors, pull
+from replaystats.evaluation.nonparametric import N_NEIGHBORS, fit_neighbors, pull
 from replaystats.evaluation.problem import make_problem
 
 DISCOUNT = 0.9

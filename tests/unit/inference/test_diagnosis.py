@@ -11,7 +11,7 @@ import pytest
 import replaystats as rs
 from oracles import settings
 from replaystats.inference import Diagnosis, outside_support
-from replaystats.inference.advice import paper_conditions, recommend
+from replaystats.inference.diagnosis_view import paper_conditions, recommend
 
 GOOD = {
     "singular": "",

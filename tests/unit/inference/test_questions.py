@@ -10,8 +10,7 @@ import replaystats as rs
 from oracles import questions as oracle
 from oracles import settings
 from replaystats.inference import trade, value_bounds
-from replaystats.inference.bands import simultaneous_level
-from replaystats.inference.comparison import paired_difference
+from replaystats.inference.joint import paired_difference, simultaneous_level
 from replaystats.inference.noise import noise_of
 from replaystats.inference.questions import Setting, answer_questions
 from replaystats.inference.trade import trade_off

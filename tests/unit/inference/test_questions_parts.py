@@ -18,7 +18,7 @@ from replaystats.inference.degrees import (
     skewed,
     skewed_quantiles,
 )
-from replaystats.inference.identification import invert_studentised
+from replaystats.inference.intervals import invert_studentised
 from replaystats.inference.noise import noise_of, question_noise
 from replaystats.inference.undetermined import ValueRange, unvisited_ends
 from replaystats.moments import FactoredMoments

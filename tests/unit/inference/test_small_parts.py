@@ -13,11 +13,11 @@ from tests.oracles import small_parts as oracle
 import replaystats as rs
 from replaystats import make_plan
 from replaystats.inference import subset_overlaps
-from replaystats.inference.bands import simultaneous_level
-from replaystats.inference.local_noise import FEWEST_NEIGHBOURS, SMALLEST_SHARE, LocalNoise
+from replaystats.inference.held_out import FEWEST_NEIGHBOURS, SMALLEST_SHARE, LocalNoise
+from replaystats.inference.joint import simultaneous_level
 from replaystats.inference.new_observation import measured_coverage
-from replaystats.inference.overidentification import overidentification_test
 from replaystats.inference.pooled_variance import PooledShare, pooled_share
+from replaystats.inference.specification import overidentification_test
 from replaystats.inference.support import INNER_SHARE, outside_support
 from replaystats.inference.variance import replay_variance
 

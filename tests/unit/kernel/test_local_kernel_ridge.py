@@ -11,9 +11,8 @@ from sklearn.kernel_ridge import KernelRidge
 
 import replaystats as rs
 from replaystats.kernel.kernels import make_kernel
-from replaystats.kernel.local import fit_local
+from replaystats.kernel.local import PartitionTree, fit_local
 from replaystats.kernel.local_influence import jackknife_variance, leave_one_out
-from replaystats.kernel.partition_trees import PartitionTree
 from replaystats.kernel.problem import KernelProblem
 
 

@@ -11,7 +11,7 @@ import replaystats as rs
 from replaystats.basis import Polynomial
 from replaystats.engine.executors import SerialExecutor
 from replaystats.kernel.features import FeatureUnits, block_moments, replay_blocks
-from replaystats.kernel.partition_trees import PartitionTree
+from replaystats.kernel.local import PartitionTree
 from replaystats.kernel.scaling import Scaling, redraw_constant
 from replaystats.moments import random_blocks
 
