@@ -1,11 +1,10 @@
 """Replayed estimators: estimate on many random subsets, combine, and know what you got."""
 
-from ._core import moved
-from ._core.lazy import front_door
+from ._core.names import front_door, install
 
 # Public names stand in __init__.pyi, each with its room, and are imported at their first use.
 __getattr__, __all__ = front_door(__name__, __file__)
-moved.install()
+install()
 
 
 def __dir__() -> list[str]:

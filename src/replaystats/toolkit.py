@@ -11,8 +11,7 @@ from ._core.random import as_generator, stream
 from ._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from ._core.validation import check_choice, check_int, check_length, check_memory, check_real
 from .engine.checkpoint import describe
-from .report.html import embed_json, embed_picture, render
-from .report.tables import duration, markdown_table, percent, significant
+from .report.pages import duration, embed_json, embed_picture, markdown_table, percent, render, significant
 
 __all__ = [
     "ArrayLike",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import replaystats as rs
-from replaystats._core import moved, version
+from replaystats._core import names, version
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("numpy", "scipy", "sklearn", "joblib", "pandas", "pyarrow", "matplotlib", "jinja2", "typer", "rich")
@@ -129,7 +129,7 @@ def test_the_help_of_a_command_loads_no_pictures_and_no_experiments(command):
     assert loaded_after(run_command(command, "--help"), ("matplotlib", "jinja2", "replaystats_paper")) == []
 
 
-@pytest.mark.parametrize(("old", "new"), moved.MOVED.items())
+@pytest.mark.parametrize(("old", "new"), names.MOVED.items())
 def test_modules_of_the_last_version_are_found_with_a_warning(old, new):
     sys.modules.pop(old, None)
     spec = importlib.import_module(new).__spec__

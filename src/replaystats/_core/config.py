@@ -6,6 +6,7 @@ of an executor get the settings of the thread that gave them their work.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import warnings
@@ -14,6 +15,9 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
+from .arrays import is_foreign, take_rows
 from .errors import must_be
 from .validation import check_int
 
@@ -27,6 +31,7 @@ _DEFAULTS: dict[str, Any] = {
     "progress": True,
 }
 _thread = threading.local()
+Item = TypeVar("Item")
 
 
 def get_config() -> dict[str, Any]:
@@ -229,9 +234,6 @@ def _check_n_jobs(n_jobs: Any) -> int:
     return number
 
 
-Item = TypeVar("Item")
-
-
 def track(items: Iterable[Item], *, total: int, description: str) -> Iterator[Item]:
     """Yield from `items`, drawing a bar with the remaining time when standard error is a terminal."""
     if total < 2 or not get_config()["progress"] or not sys.stderr.isatty():
@@ -246,3 +248,24 @@ def track(items: Iterable[Item], *, total: int, description: str) -> Iterator[It
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         yield from progress.track(items, total=total, description=description)
+
+
+def physical_memory() -> int | None:
+    """Return the bytes of memory of this machine; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def in_blocks(points: Any, numbers_per_point: int, function: Callable[[Any], Any]) -> Any:
+    """Apply a function to blocks of points that fit into memory, and join what it returns."""
+    if points is None or is_foreign(points):
+        return function(points)
+    step, m = max(1, memory_budget() // (8 * numbers_per_point)), points.shape[0]
+    if step >= m:
+        return function(points)
+    parts = [function(take_rows(points, slice(first, first + step))) for first in range(0, m, step)]
+    if isinstance(parts[0], list):
+        return [item for part in parts for item in part]
+    return np.concatenate(parts)

@@ -29,8 +29,7 @@ from .._core.validation import check_instance, check_int
 from ..engine import Executor, replicate
 from ..engine.executors import check_executor
 from ..estimate import Estimate, average, plug_in
-from ..inference.crossing import smallest_eigenvalues
-from ..inference.validity import Validity, pilot_replicates
+from ..inference.validity import Validity, pilot_replicates, smallest_eigenvalues
 from ..moments import AnyMoments, check_moments
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Auto, Lepski

@@ -15,8 +15,8 @@ from ..readers import from_table, read_npz
 from ..readers._columns import TableView, as_floats, open_table
 from ..readers.files import open_npz
 from ..readers.tables import files_like
-from ._common import ExitCode, refusing
-from ._policies import TablePolicy
+from ._words import TablePolicy
+from .console import ExitCode, refusing
 
 # Quantiles of a single variable, and how many visited states stand for several.
 QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)

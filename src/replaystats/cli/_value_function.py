@@ -15,8 +15,8 @@ from ..basis import Basis
 from ..data import Trajectories
 from ..estimate import METHODS
 from ..estimators import LSTD, LSTDQ, PhiBE
-from ._common import ExitCode, as_options, noting, refusing
-from ._names import check_basis_name, solver_named
+from ._words import check_basis_name, solver_named
+from .console import ExitCode, as_options, noting, refusing
 
 _METHODS = ("lstd", "phibe")
 

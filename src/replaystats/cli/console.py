@@ -1,15 +1,77 @@
-"""What all commands share: where they write, and how they refuse."""
+"""What the commands share: where they write, exit codes, how they refuse, what they note."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import math
+import os
+import re
+import shlex
+import sys
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+
+from .._core.errors import (
+    IntervalWithheldError,
+    ReplayWarning,
+    SingularReplicateError,
+    must_be,
+    require_extra,
+)
+from .._core.files import write_text
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+EXIT_CODES = (
+    "Exit codes: 0 done; 2 the command is wrong (an option, a column name, a missing package); 3 the data "
+    "cannot be used or do not determine an answer"
+)
+# What the library calls its arguments, and what they are called here.
+_OPTIONS = {
+    "states": "--state",
+    "rewards": "--reward",
+    "next_states": "--next-state",
+    "behavior_probability": "--probability",
+    "behavior": "--probability",
+    "policy": "--policy",
+    "actions": "--action",
+    "episode": "--episode",
+    "step": "--step",
+    "time": "--time",
+    "terminated": "--terminated",
+    "truncated": "--truncated",
+    "final_states": "--final-states",
+    "gaps": "--gaps",
+    "time_limit": "--time-limit",
+    "dt": "--dt",
+    "order": "--order",
+    "discount": "--discount",
+    "discount_rate": "--discount-rate",
+    "basis": "--basis",
+    "solver": "--solver",
+    "statistic": "--statistic",
+    "subsample_size": "-k",
+    "n_resamples": "-B",
+    "average": "--average",
+    "confidence_level": "--confidence",
+    "method": "--method",
+    "alpha": "--alpha",
+    "gamma": "--gamma",
+    "seed": "--seed",
+    "rng": "--seed",
+}
+_ASSIGNED = re.compile(r"\b(\w+)=(\"?)([\w.]+)\2")
+_FILES = re.compile("`(table|path|data)`")  # what the library calls what is read
+_QUOTED = re.compile(r"`(\w+)(:[^`]*)?`")
 
 
 def watched() -> bool:
@@ -26,3 +88,200 @@ def plain_errors() -> Iterator[None]:
         err.print("Error:", style="bold red", end=" ")
         err.print(str(error), markup=False)
         raise typer.Exit(2) from error
+
+
+class ExitCode(IntEnum):
+    """How a command ended, for scripts."""
+
+    DONE = 0
+    USAGE = 2
+    DATA = 3
+    WITHHELD = 4
+
+
+def as_options(message: str) -> str:
+    """Return a message of the library in the words of the command line.
+
+    Examples
+    --------
+    >>> as_options('`rewards` must be missing; got 1.0. Pass final_states="repeat", or terminated=None.')
+    '`--reward` must be missing; got 1.0. Pass --final-states repeat, or --terminated none.'
+    """
+
+    def assigned(match: re.Match[str]) -> str:
+        name, _, value = match.groups()
+        if name not in _OPTIONS:
+            return match[0]
+        return _OPTIONS[name] if value == "True" else f"{_OPTIONS[name]} {value.lower()}"
+
+    message = _ASSIGNED.sub(assigned, message)
+    return _QUOTED.sub(lambda match: f"`{_OPTIONS.get(match[1], match[1])}{match[2] or ''}`", message)
+
+
+@contextmanager
+def refusing(code: ExitCode, file: Path | None = None, called: str = "") -> Iterator[None]:
+    """Turn what the library raises into one sentence and an exit code; a missing package is wrong usage.
+
+    What is wrong with a `file` begins with its name: a script may have given many of them. `called` is the
+    argument or option by which it was given, as ``--help`` writes it.
+    """
+    try:
+        yield
+    except ImportError as error:
+        _refuse(str(error), ExitCode.USAGE, error)
+    except (
+        ValueError,
+        TypeError,
+        OSError,
+        zipfile.BadZipFile,
+        SingularReplicateError,
+        IntervalWithheldError,
+    ) as error:
+        message = as_options(str(error))
+        if called:
+            message = _FILES.sub(f"`{called}`", message)
+        if file is not None and file.name not in message:
+            message = f"{file.name}: {message}"
+        _refuse(message, code, error)
+
+
+@contextmanager
+def refusing_at_the_end() -> Iterator[Callable[[Path, str], bool]]:
+    """Yield a writer of files whose failures are told when the block ends: by then the numbers are shown.
+
+    It returns whether the file is there.
+    """
+    failures: list[tuple[Path, OSError]] = []
+
+    def write(path: Path, text: str) -> bool:
+        try:
+            write_text(path, text)
+        except OSError as error:
+            failures.append((path, error))
+            return False
+        return True
+
+    yield write
+    for path, error in failures:
+        _refuse(f"{path} could not be written: {error.strerror or error}.", ExitCode.USAGE, error)
+
+
+def _refuse(message: str, code: ExitCode, error: Exception) -> None:
+    err.print(f"[bold red]Error:[/] {escape(message)}")
+    raise typer.Exit(int(code)) from error
+
+
+@contextmanager
+def noting(notes: list[str]) -> Iterator[None]:
+    """Collect the library's warnings as notes, each once; other packages' warnings stay warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ReplayWarning)
+        yield
+    for warning in caught:
+        if not issubclass(warning.category, ReplayWarning):
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        elif (note := as_options(str(warning.message))) not in notes:
+            notes.append(note)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show that something goes on, when standard error is a terminal."""
+    if not watched():
+        yield
+        return
+    with err.status(what):
+        yield
+
+
+def split_names(given: list[str] | None) -> list[str]:
+    """Return column names from a repeated option whose values may hold several, separated by commas.
+
+    Examples
+    --------
+    >>> split_names(["x,v", "angle"])
+    ['x', 'v', 'angle']
+    """
+    return [name.strip() for part in given or () for name in part.split(",") if name.strip()]
+
+
+def or_none(name: str | None) -> str | None:
+    """Return a column name, or None where the user said "none"."""
+    return None if name is None or name.lower() == "none" else name
+
+
+def parse_limit(text: str) -> int | str | None:
+    """Return a time limit: a number of steps, None for "none", or "ask".
+
+    Examples
+    --------
+    >>> parse_limit("500"), parse_limit("none"), parse_limit("ask")
+    (500, None, 'ask')
+    """
+    limit = or_none(text)
+    return int(limit) if limit is not None and limit.isdecimal() else limit
+
+
+def parse_size(text: str, option: str = "-k") -> int | float:
+    """Return a subset size: a number of observations (20) or a share of them (0.5).
+
+    Examples
+    --------
+    >>> parse_size("20"), parse_size("0.5")
+    (20, 0.5)
+    """
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        hint = f"For example {option} 0.5 or {option} 200."
+        raise ValueError(
+            must_be(option, "a number of observations or a share of them", repr(text), hint)
+        ) from None
+
+
+def check_target(path: Path | None, option: str, *endings: str) -> None:
+    """Refuse a file that cannot be written, before the work and not after it."""
+    if path is None:
+        return
+    if not path.parent.is_dir():
+        raise ValueError(must_be(option, "a file in an existing folder", f'"{path}"'))
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        got = f'"{path}", a folder' if path.is_dir() else f'"{path}", in a folder that cannot be written'
+        raise ValueError(must_be(option, "a file that can be written", got))
+    if path.suffix.lower() not in endings:
+        raise ValueError(must_be(option, f"a name that ends in {' or '.join(endings)}", f'"{path.name}"'))
+
+
+def check_report(path: Path | None) -> None:
+    """Refuse a report that could not be drawn or written, before the work and not after it."""
+    check_target(path, "--out", ".html", ".htm")
+    if path is not None:
+        require_extra("jinja2", extra="experiments", purpose="The HTML report")
+        require_extra("matplotlib", extra="plot", purpose="The HTML report")
+
+
+def as_json(value: Any) -> str:
+    """Return JSON with every digit; what is no finite number becomes null, because JSON has none."""
+    return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy's arrays and numbers
+        return _finite(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def own_command() -> str:
+    """Return the command as it was typed, for the report; ``python -m replaystats`` under its own name."""
+    name = Path(sys.argv[0]).name
+    return shlex.join(["replaystats" if name == "__main__.py" else name, *sys.argv[1:]])

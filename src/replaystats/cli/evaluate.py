@@ -17,15 +17,19 @@ from ..evaluation import compare as compare_policies
 from ..evaluation import evaluate as evaluate_policy
 from ..readers._rows import FINAL_STATES
 from ..readers.transitions import GAPS
-from ..report.tables import percent, significant
+from ..report.pages import percent, significant
 from . import _options as opt
-from ._common import (
+from ._trajectory_files import Log, LogColumns, read_log, read_points, typical_states
+from ._value_function import Settings, ValueFunction, build, fit_value_function
+from ._words import basis_named, logged_column, policy_columns, read_policy
+from .console import (
     EXIT_CODES,
     ExitCode,
     as_json,
     check_report,
     noting,
     or_none,
+    out,
     own_command,
     parse_limit,
     parse_size,
@@ -34,11 +38,6 @@ from ._common import (
     split_names,
     working,
 )
-from ._names import basis_named
-from ._policies import logged_column, policy_columns, read_policy
-from ._trajectory_files import Log, LogColumns, read_log, read_points, typical_states
-from ._value_function import Settings, ValueFunction, build, fit_value_function
-from .console import out
 
 EPILOG = f"""
 Examples:

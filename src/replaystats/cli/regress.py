@@ -17,17 +17,20 @@ from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_int, check_real
 from ..estimators import ReplayKernelRidge
 from ..inference.intervals import Interval
+from ..report.pages import percent, significant
 from ..report.regression import SHOWN_ROWS, Effect, Predictions, Regression, Score, regression_page
 from ..report.regression_checks import COMPARED_ROWS
-from ..report.tables import percent, significant
 from . import _options as opt
-from ._common import (
+from ._design import MISSING, UNKNOWN, Design, Matrix
+from ._table_files import Frame, check_columns, read_frame, target_of
+from .console import (
     EXIT_CODES,
     ExitCode,
     as_json,
     check_report,
     check_target,
     noting,
+    out,
     own_command,
     parse_size,
     refusing,
@@ -35,9 +38,6 @@ from ._common import (
     split_names,
     working,
 )
-from ._design import MISSING, UNKNOWN, Design, Matrix
-from ._table_files import Frame, check_columns, read_frame, target_of
-from .console import out
 
 EPILOG = f"""
 Examples:

@@ -26,11 +26,11 @@ from ._flat import (
     flatten_states,
     flatten_steps,
     gather,
+    home_of,
     is_scalar,
     offsets_of,
     own,
 )
-from ._home import home_of
 from .storage import read_fields, write_parquet
 from .views import Transitions, Windows, dt_per_step, transitions_of, windows_of
 

@@ -15,9 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.arrays import LIBRARIES, is_foreign, takes_arrays_of, to_numpy
-from .._core.config import deprecated_memory_budget, memory_budget
+from .._core.config import deprecated_memory_budget, memory_budget, physical_memory
 from .._core.errors import must_be
-from .._core.memory import physical_memory
 from .._core.typing import FloatArray
 from .._core.validation import check_bool, check_instance, check_int, check_memory
 from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments, SubsetSums, check_moments

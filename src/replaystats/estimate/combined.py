@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from .._core.arrays import LIBRARIES, takes_arrays_of
 from .._core.choice import Choice
 from .._core.errors import SingularReplicateError, must_be
-from .._core.moved import renamed_parameter
+from .._core.names import renamed_parameter
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_bool, check_choice, check_real
 from ..engine import Replicates

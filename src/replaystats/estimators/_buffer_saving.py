@@ -18,8 +18,7 @@ from .._core.typing import IntArray
 from .._core.validation import check_bool, check_path, check_real
 from ..moments import HeldMoments, Moments
 from ..moments.rolling import RollingMoments
-from ..plans.sum_tree import SumTree
-from ._buffer_data import FollowedPolicy, RunningEpisode
+from ._buffer_data import FollowedPolicy, RunningEpisode, SumTree
 from ._journal import DRAW, PRIORITIES, ROWS, SMALLEST_COMPACTED, STATE, Journal, pack, read_journal, unpack
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._core.arrays import as_array
 from .._core.errors import must_be
-from .._core.moved import renamed_parameter
+from .._core.names import renamed_parameter
 from .._core.random import as_generator, draw_seed
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray, RandomLike
 from .._core.validation import (
@@ -37,10 +37,9 @@ from ..estimate import Estimate, average
 from ..moments import FactoredMoments, HeldMoments, Moments
 from ..moments.rolling import RollingMoments
 from ..plans import make_plan, proportional_probabilities
-from ..plans.sum_tree import SumTree
 from ..solvers import Auto, Solver
 from ..solvers.base import check_solver
-from ._buffer_data import FollowedPolicy, RunningEpisode
+from ._buffer_data import FollowedPolicy, RunningEpisode, SumTree
 from ._buffer_saving import SavedBuffer, check_function
 from ._journal import DRAW, PRIORITIES, STEPS, Journal, pack
 

@@ -42,8 +42,7 @@ from ..kernel.problem import DeviceHome, KernelProblem
 from ..kernel.scaling import STANDARDIZE
 from ..plans import ResamplingPlan, plan_from_indices
 from ..solvers import Ridge
-from ._function_interval import with_bias, without_bias
-from ._new_observation import Calibration
+from ._regression_intervals import Calibration, with_bias, without_bias
 from .regression import ReplayedRegression
 
 _NO_BIAS = (

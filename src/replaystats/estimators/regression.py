@@ -31,7 +31,7 @@ from ..inference.intervals import Interval
 from ..inference.location import CONTROLLED_METHODS
 from ..inference.support import MAX_OBSERVED
 from ..plans import ResamplingPlan, make_plan
-from ._new_observation import PredictsNewObservations
+from ._regression_intervals import PredictsNewObservations
 from .base import Replayed
 
 # n_resamples="auto": the most subsets, the most rows that all of them may have together, and the points at

@@ -13,9 +13,9 @@ from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_length
 from ..basis import Polynomial, Squashed
 from .counts import is_discrete
+from .importance import Weights
 from .intervals import Bounds
 from .problem import Problem, densities_of, probabilities_of
-from .weighting import Weights
 
 # Most logged steps that a logistic regression of the action is fitted to; it has few coefficients.
 _MAX_ROWS = 50_000

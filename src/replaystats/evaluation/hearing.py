@@ -14,15 +14,23 @@ from ..basis import Basis
 from ..moments.lstd_q import action_rows
 from .behavior import Behavior, never_logged
 from .counts import CountModel, fit_counts, is_discrete, plausible_range
-from .doubly_robust import Completed, completed_returns, doubly_robust
 from .families import BasisTest, choose_basis, judge, richer_than
+from .importance import (
+    Completed,
+    Weights,
+    bounded_by_rewards,
+    completed_returns,
+    doubly_robust,
+    make_weights,
+    per_decision,
+    self_normalised,
+)
 from .intervals import Bounds, LeftOut, half_width, mean_interval
 from .linear import LinearModel, fit_linear
 from .marginal import MarginalRobust, completed_by_neighbors, marginal_robust
 from .nonparametric import fitted_q
 from .problem import Problem
 from .record import Witness
-from .weighting import Weights, bounded_by_rewards, make_weights, per_decision, self_normalised
 
 Model = LinearModel | CountModel
 RETURNS, COUNTS, ROBUST = "mean logged return", "count model", "doubly robust"

@@ -16,8 +16,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from .._core.arrays import check_finite, is_foreign, like, to_numpy
+from .._core.config import in_blocks
 from .._core.errors import ReplayWarning, must_be
-from .._core.memory import in_blocks
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_magnitude
 from ..engine import Replicates

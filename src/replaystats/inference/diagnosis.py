@@ -13,13 +13,12 @@ from .._core.typing import ArrayLike, FloatArray
 from ..plans import ResamplingPlan
 from . import diagnosis_view
 from .components import ReplayVariance
-from .crossing import smallest_eigenvalues
 from .debias import bias_law
 from .diagnosis_view import Condition, paper_conditions, recommend, recommend_members
 from .intervals import Interval
 from .measures import MONTE_CARLO_TARGET, plug_in_bias, predicted_gain, replay_bias
 from .support import outside_support
-from .validity import Validity
+from .validity import Validity, smallest_eigenvalues
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,6 +13,11 @@ from .._core.errors import must_be, require_extra
 from ..plans import ResamplingPlan
 from .validity import HEAVY_TAIL, ROBUST_CROSSING, WEAK_SEPARATION
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .diagnosis import Diagnosis
+
 # A predicted mean squared error within 3 % of the plug-in's is no gain worth the computation.
 WORTHWHILE = 0.97
 # With more prediction points than this outside the data, no estimator helps.
@@ -163,12 +168,6 @@ def recommend_members(
     if variance_ratio < WORTHWHILE:
         return Advice(action="replay", why=f"{told}; whether smaller subsets add bias, errors have to tell.")
     return Advice(action="keep the plug-in", why=f"{told}: no gain worth having.")
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from .diagnosis import Diagnosis
 
 
 def rows(diagnosis: Diagnosis) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..plans import ResamplingPlan
-from ..plans.given import GivenPlan
+from ..plans.listed import GivenPlan
 
 STANDARDIZE = ("subset", "global")
 # A column that is constant on nearly every subset would be drawn again for ever.

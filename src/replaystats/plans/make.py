@@ -18,10 +18,8 @@ from .._core.validation import (
     check_memory,
     resolve_subsample_size,
 )
-from .balanced import BalancedPlan
-from .blocks import BLOCK_SCHEMES, BlockPlan
 from .counter import MAX_OBSERVATIONS, CounterPlan
-from .given import CompletePlan, GivenPlan, PartitionPlan
+from .listed import BLOCK_SCHEMES, BalancedPlan, BlockPlan, CompletePlan, GivenPlan, PartitionPlan
 from .plan import BootstrapPlan, ResamplingPlan, SubsetPlan
 from .tiles import TILE_ROWS, TILE_SUBSETS
 from .weighted import WEIGHTINGS, ConditionalPoissonPlan, ImportancePlan, WeightedPlan, check_probabilities

@@ -19,7 +19,7 @@ from .._core.random import stream
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_int, check_memory
 from .design import Design
-from .hypergeometric import LARGEST_POPULATION, split_without_replacement
+from .distributions import LARGEST_POPULATION, split_without_replacement
 from .tiles import (
     SPARSE_SHARE,
     TILE_ROWS,

@@ -21,8 +21,8 @@ from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_length, check_real
-from .conditional_poisson import inclusion_table, log_symmetric_polynomial, remaining_inclusion
 from .design import Design
+from .distributions import inclusion_table, log_symmetric_polynomial, remaining_inclusion
 from .plan import ResamplingPlan
 from .tiles import TILE_SUBSETS, TileDraw
 

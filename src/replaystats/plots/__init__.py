@@ -8,8 +8,7 @@ from .estimate import (
     plot_replicates,
     plot_variance,
 )
-from .evaluation import plot_returns, plot_witnesses
-from .levels import plot_levels
+from .intervals import plot_levels, plot_returns, plot_witnesses
 
 __all__ = [
     "plot_band",

@@ -10,8 +10,7 @@ import numpy as np
 from ..evaluation import Comparison, Evaluation
 from ..plots import plot_influence, plot_returns, plot_witnesses
 from ..plots.estimate import embed_figure
-from .html import render
-from .tables import percent, significant
+from .pages import percent, render, significant
 
 _INFLUENTIAL = 5
 # An episode that moves the headline by more than this share of the interval deserves a look.

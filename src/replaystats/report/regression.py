@@ -14,10 +14,9 @@ from ..estimators import ReplayKernelRidge
 from ..estimators.regression import OutOfBagCurve
 from ..inference import Interval
 from ..inference.new_observation import Coverage
-from .html import render
+from .pages import percent, render, significant
 from .regression_checks import Rival, rivals
 from .regression_figures import effect_figures, fit_figures
-from .tables import percent, significant
 
 SHOWN_ROWS = 10
 MAX_WIDTHS = 8

@@ -9,7 +9,7 @@ import numpy as np
 from .._core.typing import FloatArray
 from ..plots import plot_band, plot_convergence, plot_fit
 from ..plots.estimate import embed_figure
-from ..plots.levels import plot_levels
+from ..plots.intervals import plot_levels
 from .regression_checks import permutation_importance
 
 if TYPE_CHECKING:

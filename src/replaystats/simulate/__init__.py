@@ -9,7 +9,6 @@ from .brownian import GeometricBrownian, TorusBrownian
 from .chains import FiniteChain
 from .lq import LinearQuadratic
 from .ou import HermiteOU, OrnsteinUhlenbeck
-from .regression import two_bumps, two_bumps_function
 from .short import (
     boyan_chain,
     geometric_brownian,
@@ -18,6 +17,8 @@ from .short import (
     ornstein_uhlenbeck,
     ring_chain,
     torus_brownian,
+    two_bumps,
+    two_bumps_function,
 )
 
 __all__ = [

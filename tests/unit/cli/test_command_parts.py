@@ -11,13 +11,13 @@ import typer
 
 import replaystats as rs
 from replaystats._core.errors import ReplayWarning
-from replaystats.cli import _common
-from replaystats.cli._names import basis_named, solver_named
+from replaystats.cli import console
+from replaystats.cli._words import basis_named, solver_named
 
 
 def test_json_has_every_digit_and_no_nan():
     value = {"a": np.float64(1 / 3), "b": [np.nan, np.inf, np.int64(3)], "c": np.array([0.1, 0.2]), "d": None}
-    assert json.loads(_common.as_json(value)) == {
+    assert json.loads(console.as_json(value)) == {
         "a": 1 / 3,
         "b": [None, None, 3],
         "c": [0.1, 0.2],
@@ -26,7 +26,7 @@ def test_json_has_every_digit_and_no_nan():
 
 
 def warn_of_everything(notes):
-    with _common.noting(notes):
+    with console.noting(notes):
         for _ in range(2):
             warnings.warn("`n_resamples` is small", ReplayWarning, stacklevel=1)
         with warnings.catch_warnings():
@@ -43,25 +43,25 @@ def test_notes_are_the_library_s_warnings_once_and_no_others():
 
 @pytest.mark.parametrize("error", [ImportError("needs pandas"), rs.MissingExtraError("needs pandas")])
 def test_a_missing_package_is_wrong_usage_whatever_the_phase(error, capsys):
-    with pytest.raises(typer.Exit) as stopped, _common.refusing(_common.ExitCode.DATA):
+    with pytest.raises(typer.Exit) as stopped, console.refusing(console.ExitCode.DATA):
         raise error
     assert stopped.value.exit_code == 2
     assert "needs pandas" in capsys.readouterr().err
 
 
 def test_a_bug_is_not_disguised():
-    with pytest.raises(ZeroDivisionError), _common.refusing(_common.ExitCode.DATA):
+    with pytest.raises(ZeroDivisionError), console.refusing(console.ExitCode.DATA):
         raise ZeroDivisionError
 
 
 def test_markup_in_a_message_is_shown_as_it_is(capsys):
-    with pytest.raises(typer.Exit), _common.refusing(_common.ExitCode.USAGE):
+    with pytest.raises(typer.Exit), console.refusing(console.ExitCode.USAGE):
         raise ValueError("got [bold]x[/bold]")
     assert "got [bold]x[/bold]" in capsys.readouterr().err
 
 
 def test_an_argument_without_an_option_keeps_its_name():
-    assert _common.as_options("`rcond` must be small, or x=3") == "`rcond` must be small, or x=3"
+    assert console.as_options("`rcond` must be small, or x=3") == "`rcond` must be small, or x=3"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from replaystats.cli._common import parse_limit
 from replaystats.cli.app import app
+from replaystats.cli.console import parse_limit
 
 
 @pytest.fixture

@@ -16,13 +16,18 @@ from replaystats.basis import RBF, Polynomial, Squashed
 from replaystats.evaluation import linear, marginal, nonparametric
 from replaystats.evaluation.behavior import find_behavior, measure_overlap, never_logged
 from replaystats.evaluation.counts import fit_counts
-from replaystats.evaluation.doubly_robust import completed_returns, doubly_robust, episode_influence
 from replaystats.evaluation.families import choose_basis, family, judge, richer_than
+from replaystats.evaluation.importance import (
+    bounded_by_rewards,
+    completed_returns,
+    doubly_robust,
+    episode_influence,
+    make_weights,
+)
 from replaystats.evaluation.intervals import LeftOut, relative_skewness
 from replaystats.evaluation.linear import N_INSTRUMENTS, fit_linear, hotelling_p_value, score_test
 from replaystats.evaluation.nonparametric import N_PARTS, fitted_q
 from replaystats.evaluation.problem import make_problem, value_range
-from replaystats.evaluation.weighting import bounded_by_rewards, make_weights
 
 DISCOUNT = 0.9
 

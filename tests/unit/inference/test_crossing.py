@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import replaystats as rs
-from replaystats.inference.crossing import crossed, separation, smallest_eigenvalues
+from replaystats.inference.validity import crossed, separation, smallest_eigenvalues
 
 
 def unstable(rng, n=60, q=3, symmetric=False, noise=1.5):

@@ -8,7 +8,7 @@ import pytest
 import replaystats as rs
 from replaystats.inference import jackknife_covariance, replay_variance
 from replaystats.plans.design import Design
-from replaystats.plans.given import GivenPlan
+from replaystats.plans.listed import GivenPlan
 
 
 @pytest.fixture(scope="module")

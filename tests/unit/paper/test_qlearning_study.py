@@ -10,7 +10,7 @@ import pytest
 from joblib import parallel_config
 
 import replaystats as rs
-from replaystats.report.tables import significant
+from replaystats.report.pages import significant
 from replaystats_paper.qlearning import compare_cells, html_section, run_qlearning
 from replaystats_paper.qlearning import results as results_module
 from replaystats_paper.qlearning import study as study_module

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from replaystats.plans.sum_tree import SumTree
+from replaystats.estimators._buffer_data import SumTree
 
 
 @given(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from replaystats import plots
-from replaystats.plots.levels import plot_levels
+from replaystats.plots.intervals import plot_levels
 from replaystats.plots.style import difference_panel, new_figure, summary_box
 
 

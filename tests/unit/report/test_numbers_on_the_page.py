@@ -16,8 +16,8 @@ import replaystats as rs
 from replaystats.inference import Interval
 from replaystats.report import regression_checks
 from replaystats.report.evaluation_page import evaluation_page, log_facts, what_to_collect
+from replaystats.report.pages import markdown_table, percent, significant
 from replaystats.report.regression import Predictions, Score
-from replaystats.report.tables import markdown_table, percent, significant
 from support.pages import number, tables_of, text_of
 
 FOUR_DIGITS = {"rel": 6e-4, "abs": 1e-12}

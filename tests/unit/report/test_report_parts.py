@@ -15,8 +15,7 @@ from replaystats.plots.style import (
     new_figure,
     save_figure,
 )
-from replaystats.report.html import embed_json, render
-from replaystats.report.tables import duration, percent, significant
+from replaystats.report.pages import duration, embed_json, percent, render, significant
 
 SUMMARY = {"min": -3.0, "q25": 0.0, "median": 1.0, "q75": 2.0, "max": 40.0}
 GROUP = {

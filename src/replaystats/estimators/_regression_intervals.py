@@ -1,22 +1,23 @@
-"""Intervals for a new observation, for every regressor that averages members."""
+"""Intervals of a regression beyond its expected prediction: for the function, and for a new observation."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.arrays import like, on_host, take_rows
+from .._core.arrays import like, on_host, take_rows, to_numpy
 from .._core.config import config_context
 from .._core.errors import must_be
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_int
+from ..estimate import Estimate
 from ..inference.held_out import LocalNoise
-from ..inference.intervals import Interval
+from ..inference.intervals import THE_EXPECTED_PREDICTION, THE_FUNCTION, FunctionParts, Interval
 from ..inference.new_observation import (
     Changes,
     Coverage,
@@ -28,8 +29,44 @@ from ..inference.new_observation import (
 )
 
 GROUPS_HINT = "It is a function of the rows, or the name or the number of a column."
-
 Grouping = Callable[[Any], Any] | str | int | None
+
+
+def with_bias(estimate: Estimate, points: Any, expected: Interval, bias: FloatArray) -> Interval:
+    """Widen an interval by the half width that smoothing bias alone would have; their squares add up.
+
+    Parameters
+    ----------
+    estimate : Estimate
+    points : array
+        Where it was asked.
+    expected : Interval
+        Of the expected prediction, on the host or a device.
+    bias : ndarray
+        Of the shape of its ends.
+    """
+    low, high = (to_numpy(end) for end in expected)
+    centre, noise = (low + high) / 2, (high - low) / 2
+    half = np.hypot(noise, bias)
+    drawn = _monte_carlo(estimate, points, noise)
+    parts = FunctionParts(noise=noise, bias=bias, monte_carlo=drawn, covers=THE_FUNCTION)
+    return Interval(centre - half, centre + half, parts)
+
+
+def without_bias(estimate: Estimate, points: Any, expected: Interval) -> Interval:
+    """Return the interval with its parts and what it covers."""
+    low, high = (to_numpy(end) for end in expected)
+    noise = (high - low) / 2
+    drawn, bias = _monte_carlo(estimate, points, noise), np.zeros_like(noise)
+    parts = FunctionParts(noise=noise, bias=bias, monte_carlo=drawn, covers=THE_EXPECTED_PREDICTION)
+    return replace(expected, parts=parts)
+
+
+def _monte_carlo(estimate: Estimate, points: Any, noise: FloatArray) -> FloatArray:
+    """Return the standard error because members are finitely many; 0 where they are not drawn."""
+    if estimate.members.plan is None:
+        return np.zeros_like(noise)
+    return np.asarray(np.sqrt(np.maximum(to_numpy(estimate.variance(points).monte_carlo), 0.0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,12 @@
-"""Names of version 0.1, of modules and of parameters: they work for one release, with a warning."""
+"""How names are found: public ones at their first use, those of 0.1 for one release, with a warning.
+
+scikit-learn alone takes a second to import. A program that asks for the version, or a shell that asks for
+help, should not wait for it.
+"""
 
 from __future__ import annotations
 
+import ast
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -9,14 +14,14 @@ from functools import wraps
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from .errors import must_be
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
-
 MOVED = {
     "replaystats.replicates": "replaystats.engine",
     "replaystats.resampling": "replaystats.plans",
@@ -26,6 +31,45 @@ MOVED = {
     "replaystats.report.estimate_plots": "replaystats.plots",
     "replaystats.experiments": "replaystats_paper",
 }
+
+# scikit-learn alone takes a second to import. A program that asks for the version, or a shell that asks for
+# help, should not wait for it.
+
+
+def front_door(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]:
+    """Return `__getattr__` and the public names of a package, read from the stub beside its `file`.
+
+    The stub is what type checkers and editors read, so that names stand in one place only.
+
+    Parameters
+    ----------
+    package : str
+        Its `__name__`.
+    file : str
+        Its `__file__`; ``__init__.pyi`` with lines ``from .room import Name as Name`` lies beside it.
+    """
+    homes = _homes(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+        home = homes[name]
+        room = import_module(home or f".{name}", package)
+        value = room if home is None else getattr(room, name)
+        setattr(sys.modules[package], name, value)  # the next look-up finds it without coming here
+        return value
+
+    return get, sorted(name for name in homes if not name.startswith("_"))
+
+
+def _homes(stub: str) -> dict[str, str | None]:
+    """Return the relative module of every name of a stub; None where the name is a module itself."""
+    return {
+        alias.name: None if node.module is None else f".{node.module}"
+        for node in ast.parse(stub).body
+        if isinstance(node, ast.ImportFrom) and node.level == 1
+        for alias in node.names
+    }
 
 
 class MovedModules(MetaPathFinder, Loader):

@@ -1,4 +1,4 @@
-"""Plans that list their subsets: given by the user, complete enumerations, random partitions."""
+"""Plans that list their subsets: given, enumerated, partitions, balanced, and runs of a dependent series."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Self
 
 import numpy as np
@@ -15,10 +16,11 @@ from .._core.random import stream
 from .._core.typing import FloatArray, IntArray
 from .design import Design
 from .plan import ResamplingPlan
-from .tiles import TileDraw
+from .tiles import TILE_SUBSETS, TileDraw
 
 # More subsets than this cannot be what a user wants to enumerate.
 MAX_COMPLETE = 2_000_000
+BLOCK_SCHEMES = ("moving", "circular", "stationary")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -171,3 +173,124 @@ def _check_size(n_subsets: int, n: int, k: int) -> int:
             )
         )
     return n_subsets
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BalancedPlan(TileListedPlan):
+    """Subset b is the b-th piece of k out of random permutations of all observations, laid end to end.
+
+    Within a tile of 256 subsets, the counts of two observations never differ by more than one; the next tile
+    starts afresh, so that it can be drawn without the ones before. A piece that reaches into the next
+    permutation could repeat an observation: that permutation is drawn so that it does not. Every single
+    subset is uniform over all subsets of k, because the procedure treats observations alike.
+    """
+
+    seed: int
+    statistic: str = "balanced"
+
+    @property
+    def subset_groups(self) -> IntArray:
+        """See the base class: the permutation in which each subset starts."""
+        number = np.arange(self.n_resamples)
+        tile, inside = number // TILE_SUBSETS, number % TILE_SUBSETS
+        passes_per_tile = -(-TILE_SUBSETS * self.subsample_size // self.n_observations)
+        return tile * passes_per_tile + inside * self.subsample_size // self.n_observations
+
+    @property
+    def design(self) -> Design:
+        """See the base class: pieces that end in the permutation in which they start share nothing."""
+        inside = np.arange(self.n_resamples) % TILE_SUBSETS
+        room = self.n_observations - inside * self.subsample_size % self.n_observations
+        return Design.of(self, "groups", groups=self.subset_groups, disjoint=room >= self.subsample_size)
+
+    def _tile_indices(self, tile: int) -> IntArray:
+        return _draw_balanced(self, tile)
+
+
+@lru_cache(maxsize=2)
+def _draw_balanced(plan: BalancedPlan, tile: int) -> IntArray:
+    """Return 256 consecutive pieces of the tile's stream of permutations, shape (256, k)."""
+    n, k = plan.n_observations, plan.subsample_size
+    rng = stream(plan.seed, tile)
+    laid = np.empty(TILE_SUBSETS * k, dtype=np.intp)
+    for first in range(0, laid.size, n):
+        begun = first % k  # observations of an unfinished piece at the end of the stream so far
+        order = _avoid(rng.permutation(n), laid[first - begun : first], k - begun if begun else 0)
+        laid[first : first + n] = order[: laid.size - first]
+    return laid.reshape(TILE_SUBSETS, k)
+
+
+def _avoid(order: IntArray, used: IntArray, n_head: int) -> IntArray:
+    """Reorder a random permutation so that its first `n_head` entries are not among `used`.
+
+    The unused observations keep their random order; the first of them make the head, all others the rest.
+    """
+    if used.size == 0:
+        return order
+    head = order[~np.isin(order, used)][:n_head]
+    return np.concatenate([head, order[~np.isin(order, head)]])
+
+
+# Disjoint blocks need no plan of their own: they are sums of moments (`unit_moments`), drawn like
+# trajectories. Overlapping ones are drawn here, observation by observation.
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BlockPlan(TileListedPlan):
+    """Subsets of k observations in runs of about `block_length`, drawn with replacement.
+
+    moving      runs of exactly that length that start anywhere they fit
+    circular    the same on the series closed to a ring, so that every observation is equally likely
+    stationary  on the ring, with lengths geometric of that mean
+
+    The last run of a subset is cut so that it has k observations.
+    """
+
+    seed: int
+    block_length: int
+
+    @property
+    def with_replacement(self) -> bool:
+        """See the base class."""
+        return True
+
+    @property
+    def design(self) -> Design:
+        """See the base class."""
+        return Design.of(self, "runs")
+
+    @cached_property
+    def observation_weights(self) -> FloatArray | None:
+        """See the base class: moving runs reach the two ends less often, which the weights make good."""
+        if self.statistic != "moving":
+            return None
+        n, k, length = self.n_observations, self.subsample_size, self.block_length
+        expected = np.zeros(n)
+        n_starts = n - length + 1
+        for size, n_runs in ((length, k // length), (k % length, 1)):
+            # A run that starts at s covers s, ..., s + size - 1: add one there for every s, by differences.
+            edges = np.zeros(n + 1)
+            edges[:n_starts] += n_runs / n_starts
+            edges[size : size + n_starts] -= n_runs / n_starts
+            expected += np.cumsum(edges)[:n]
+        return np.divide(k / n, expected, where=expected > 0, out=np.ones(n))
+
+    def _tile_indices(self, tile: int) -> IntArray:
+        return _draw_runs(self, tile)
+
+
+@lru_cache(maxsize=2)
+def _draw_runs(plan: BlockPlan, tile: int) -> IntArray:
+    """Return the observations of all 256 subsets of the tile, shape (256, k)."""
+    n, k, length = plan.n_observations, plan.subsample_size, plan.block_length
+    rng = stream(plan.seed, tile)
+    position = np.arange(k)
+    if plan.statistic == "stationary":
+        begins = rng.random((TILE_SUBSETS, k)) * length < 1.0
+        begins[:, 0] = True
+        run_start = np.maximum.accumulate(np.where(begins, position, 0), axis=1)
+        origin = np.take_along_axis(rng.integers(0, n, (TILE_SUBSETS, k)), run_start, axis=1)
+        return (origin + position - run_start) % n
+    n_starts = n if plan.statistic == "circular" else n - length + 1
+    starts = rng.integers(0, n_starts, (TILE_SUBSETS, -(-k // length)))
+    return (starts[:, position // length] + position % length) % n
