@@ -54,9 +54,10 @@ def renamed(inner: str, given: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        if inner == given or not str(error).startswith(f"`{inner}` must"):
+        # a part of it may be named, as in `states: "x"`
+        if inner == given or not str(error).startswith((f"`{inner}` must", f"`{inner}: ")):
             raise
-        raise type(error)(str(error).replace(f"`{inner}`", f"`{given}`", 1)) from error
+        raise type(error)(str(error).replace(f"`{inner}", f"`{given}", 1)) from error
 
 
 def require_extra(module: str, *, extra: str, purpose: str) -> ModuleType:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from .._core.errors import must_be, require_extra
+from .._core.errors import must_be, renamed, require_extra
 from .._core.typing import FloatArray
 from ..data import Trajectories
 from ..data.storage import METADATA_KEY
 from ..readers import from_table, read_npz
-from ..readers._columns import TableView, as_floats, open_table
+from ..readers._columns import TableView, as_states, check_states, open_table
 from ..readers.files import open_npz
 from ..readers.tables import files_like
-from ._words import TablePolicy
+from ._words import TablePolicy, by_action
 from .console import ExitCode, refusing
 
 # Quantiles of a single variable, and how many visited states stand for several.
@@ -80,32 +80,40 @@ def _read_episodes(path: Path, columns: LogColumns) -> Log:
     """Return the episodes of a file and the names of the state's variables.
 
     A wrong name is wrong usage, and found before any row is read; what the rows hold is a matter of data.
-    Columns of a policy's probabilities are read as if they were part of the state, so that they are sorted
-    and cut with it.
+    Columns of a policy's probabilities are read as if they were the state, so that they are sorted and cut as
+    it is.
     """
-    beside = [*columns.policy, *columns.compare]
-    if beside and (columns.next_states or path.suffix.lower() == ".npz"):
+    beside = {"--policy": columns.policy, "--compare": columns.compare}
+    if any(beside.values()) and (columns.next_states or path.suffix.lower() == ".npz"):
         with refusing(ExitCode.USAGE):
             rule = "a table or module:function for this kind of log"
-            raise ValueError(must_be("--policy", rule, ", ".join(beside)))
+            got = ", ".join([*columns.policy, *columns.compare])
+            raise ValueError(must_be("--policy", rule, got))
     if path.suffix.lower() == ".npz":
         data, names = _read_npz(path, columns)
         return Log(data=data, names=names)
-    data, names = _read_table(path, columns, beside)
-    if not beside:
-        return Log(data=data, names=names)
-    d, cut = data.dimension - len(beside), data.dimension - len(columns.compare)
-    states = np.ascontiguousarray(data.states[:, :d])
+    data, names = _read_table(path, columns)
+    policies = {option: _policy_beside(path, columns, option, data) for option, own in beside.items() if own}
+    return Log(data=data, names=names, policy=policies.get("--policy"), compare=policies.get("--compare"))
+
+
+def _policy_beside(path: Path, columns: LogColumns, option: str, data: Trajectories) -> TablePolicy:
+    """Return the policy whose probabilities stand in columns of the log."""
+    names = columns.policy if option == "--policy" else columns.compare
+    found, resolved = _read_table(path, replace(columns, states=names), option)
+    with refusing(ExitCode.USAGE, path, "DATA"):
+        order = by_action(resolved, data.action_labels, option)
     with refusing(ExitCode.DATA, path, "DATA"):
-        policy, compare = (
-            TablePolicy.of(states, part, option) if part.shape[1] else None
-            for part, option in ((data.states[:, d:cut], "--policy"), (data.states[:, cut:], "--compare"))
-        )
-    kept = {field.name: getattr(data, field.name) for field in fields(data)} | {"states": states}
-    return Log(data=Trajectories._from_fields(**kept), names=names[:d], policy=policy, compare=compare)
+        if found.states.dtype.kind == "U":
+            got = f"{str(found.states[0, 0])!r} in row 0"
+            raise TypeError(must_be(option, "columns of probabilities", got))
+        return TablePolicy.of(data.states, found.states[:, order], option)
 
 
-def _read_table(path: Path, columns: LogColumns, beside: list[str]) -> tuple[Trajectories, tuple[str, ...]]:
+def _read_table(
+    path: Path, columns: LogColumns, option: str = "states"
+) -> tuple[Trajectories, tuple[str, ...]]:
+    """Return episodes and the names of their variables; `option` is what refusals of these speak of."""
     if not columns.states and path.is_file() and path.suffix.lower() in (".parquet", ".pq"):
         with refusing(ExitCode.DATA, path, "DATA"):
             if _wrote_it_ourselves(path):
@@ -115,12 +123,7 @@ def _read_table(path: Path, columns: LogColumns, beside: list[str]) -> tuple[Tra
         view = open_table(path if path.exists() else files_like(str(path))[0])
     with refusing(ExitCode.USAGE, path, "DATA"):
         states = _check_names(view, columns)
-        states = [
-            *states,
-            *view.resolve(columns.policy, "--policy"),
-            *view.resolve(columns.compare, "--compare"),
-        ]
-    with refusing(ExitCode.DATA, path, "DATA"):
+    with refusing(ExitCode.DATA, path, "DATA"), renamed("states", option):
         data = from_table(
             path,
             states=states,
@@ -138,9 +141,6 @@ def _read_table(path: Path, columns: LogColumns, beside: list[str]) -> tuple[Tra
             gaps=columns.gaps,
             time_limit=columns.time_limit,
         )
-        if data.states.dtype.kind == "U":
-            got = f"{str(data.states[0, 0])!r} in row 0"
-            raise TypeError(must_be("states", "a column of numbers", got, "Number the states first."))
     return data, _variables(states, data)
 
 
@@ -198,6 +198,8 @@ def _check_names(view: TableView, columns: LogColumns) -> list[str]:
     view.resolve(columns.actions, "--action")
     view.resolve(columns.next_states, "--next-state")
     view.resolve(columns.probability, "--probability")
+    view.resolve(columns.policy, "--policy")
+    view.resolve(columns.compare, "--compare")
     view.resolve(columns.policy_of_logged, "--policy")
     view.resolve(columns.compare_of_logged, "--compare")
     if columns.probability is None and (columns.policy_of_logged or columns.compare_of_logged):
@@ -223,21 +225,23 @@ def read_points(path: Path, names: tuple[str, ...]) -> FloatArray:
         found = view.resolve(list(names), "--at", f"The file needs the columns {', '.join(names)}.")
     with refusing(ExitCode.DATA, path, "--at"):
         loaded = view.load(found)
-        points = np.stack([as_floats(loaded[name], f'--at: "{name}"') for name in found], axis=1)
-        if not len(points) or not np.isfinite(points).all():
-            got = f"{np.count_nonzero(~np.isfinite(points))} missing values in {len(points)} rows"
-            raise ValueError(must_be("--at", "a file of states without missing values", got))
-    return points
+        points = as_states({name: loaded[name] for name in found}, "--at")
+        if not len(points):
+            raise ValueError(must_be("--at", "a file with states", "no rows"))
+        return check_states(points, found, "--at")
 
 
 def typical_states(data: Trajectories, seed: int) -> FloatArray:
-    """Return quantiles of a single variable, or a sample of the visited states of several.
+    """Return quantiles of a single variable, a sample of the states of several, or the commonest names.
 
     Examples
     --------
     >>> typical_states(Trajectories([np.arange(101.0)]), seed=0).ravel()
     array([ 5., 10., 25., 50., 75., 90., 95.])
     """
+    if data.states.dtype.kind == "U":
+        names, counts = np.unique(data.states[data.departed], axis=0, return_counts=True)
+        return names[np.sort(np.argsort(-counts, kind="stable")[:N_SAMPLED])]
     if data.dimension == 1:
         return np.asarray(np.quantile(data.states, QUANTILES, axis=0))
     rows = np.random.default_rng(seed).choice(

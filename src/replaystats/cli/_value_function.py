@@ -104,6 +104,8 @@ def build(settings: Settings, data: Trajectories, basis: Basis, policy: Any) -> 
     if settings.method == "phibe":
         if policy is not None:
             raise ValueError(must_be("--policy", "left out beside --method phibe", "both"))
+        if data.states.dtype.kind == "U":
+            raise ValueError(must_be("--method", "lstd where states are names", "phibe"))
         dt, rate = _time_step(data, "--method phibe"), settings.discount_rate
         if rate is None:
             assert settings.discount is not None

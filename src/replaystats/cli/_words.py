@@ -7,7 +7,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from .._core.errors import must_be, renamed
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_choice
 from ..basis import RBF, Basis, Fourier, OneHot, Polynomial, RandomFourier, Standardized, TileCoding
-from ..readers._columns import as_floats, open_table
+from ..readers._columns import as_floats, as_states, check_states, open_table
 from ..solvers import Lepski, Solver, parse_solver
 
 SOLVERS = ("auto", "pinv", "lu", "ridge", "lepski")
@@ -71,6 +71,8 @@ def basis_named(text: str, states: FloatArray) -> Basis:
     Fourier(order=4)
     """
     name, numbers = _split(text)
+    if states.dtype.kind == "U" and name != "tabular":
+        raise ValueError(must_be("basis", "auto or tabular where states are names", repr(text)))
     return _MAKERS[name](numbers, text, states)
 
 
@@ -155,26 +157,26 @@ class TablePolicy:
            [0.5, 0.5]])
     """
 
-    rows: dict[bytes, int]
+    rows: dict[Hashable, int]
     probabilities: FloatArray
     option: str
 
     @classmethod
-    def of(cls, states: FloatArray, probabilities: FloatArray, option: str) -> TablePolicy:
+    def of(cls, states: np.ndarray, probabilities: FloatArray, option: str) -> TablePolicy:
         """Remember states (m, d); the same state twice must have the same probabilities."""
-        rows: dict[bytes, int] = {}
-        for i, state in enumerate(np.ascontiguousarray(states + 0.0)):  # -0.0 is 0.0
-            first = rows.setdefault(state.tobytes(), i)
+        rows: dict[Hashable, int] = {}
+        for i, state in enumerate(_keys(states)):
+            first = rows.setdefault(state, i)
             if first != i and not np.allclose(probabilities[first], probabilities[i]):
                 both = [probabilities[k].tolist() for k in (first, i)]
-                got = f"{both[0]} and {both[1]} in state {state.tolist()}"
+                got = f"{both[0]} and {both[1]} in state {states[i].tolist()}"
                 raise ValueError(must_be(option, "one set of probabilities per state", got))
         return cls(rows, probabilities, option)
 
     def __call__(self, states: ArrayLike) -> FloatArray:
         """Return probabilities (N, n_actions) for states (N, d)."""
-        wanted = np.ascontiguousarray(np.asarray(states, dtype=np.float64) + 0.0)
-        found = [self.rows.get(state.tobytes(), -1) for state in wanted]
+        wanted = np.asarray(states)
+        found = [self.rows.get(state, -1) for state in _keys(wanted)]
         if -1 in found:
             missing = wanted[found.index(-1)].tolist()
             hint = "Add a row for it."
@@ -182,6 +184,38 @@ class TablePolicy:
                 must_be(self.option, "a table with every logged state", f"none for {missing}", hint)
             )
         return np.asarray(self.probabilities[found])
+
+
+def _keys(states: np.ndarray) -> Iterable[Hashable]:
+    """Return something to look every state (N, d) up by."""
+    if states.dtype.kind == "U":
+        return map(tuple, states.tolist())
+    return (state.tobytes() for state in np.ascontiguousarray(states.astype(np.float64) + 0.0))  # -0.0 is 0.0
+
+
+def by_action(columns: Sequence[str], labels: Sequence[str] | None, option: str) -> list[int]:
+    """Return the places of a policy's columns in the order of the log's actions, those never logged last.
+
+    Where actions are names, so are columns, or end in them; numbers follow the order of the columns.
+
+    Examples
+    --------
+    >>> by_action(["p_right", "p_left"], ("left", "right"), "--policy")
+    [1, 0]
+    """
+    if labels is None:
+        return list(range(len(columns)))
+    found = []
+    for label in labels:
+        ending = re.compile(rf"(^|.*[\W_]){re.escape(label)}$")
+        own = [i for i, name in enumerate(columns) if name == label] or [
+            i for i, name in enumerate(columns) if ending.match(name)
+        ]
+        if len(own) != 1:
+            rule = f'one column per action, named as the log names it; for "{label}"'
+            raise ValueError(must_be(option, rule, ", ".join(columns)))
+        found += own
+    return [*found, *(i for i in range(len(columns)) if i not in found)]
 
 
 def policy_columns(text: str | None) -> list[str]:
@@ -202,8 +236,13 @@ def logged_column(text: str | None) -> str | None:
     return text.removeprefix("column:") if text is not None and text.startswith("column:") else None
 
 
-def read_policy(text: str, names: tuple[str, ...], option: str) -> Callable[[FloatArray], Any]:
-    """Return the policy that `text` names, for states with these variables; columns are read with the log."""
+def read_policy(
+    text: str, names: tuple[str, ...], option: str, labels: Sequence[str] | None = None
+) -> Callable[[FloatArray], Any]:
+    """Return the policy that `text` names, for states with these variables; columns are read with the log.
+
+    `labels` are what the log calls its actions, where these have names.
+    """
     if Path(text).suffix.lower() == ".zip":
         hint = (
             "Loading such an archive runs code that is inside it. Where you trust it, write a module with "
@@ -212,18 +251,20 @@ def read_policy(text: str, names: tuple[str, ...], option: str) -> Callable[[Flo
         )
         raise ValueError(must_be(option, "no archive of a trained agent", text, hint))
     if text.startswith("greedy:"):
-        states, values = _table(Path(text.removeprefix("greedy:")), names, option)
+        states, values = _table(Path(text.removeprefix("greedy:")), names, option, labels)
         return TablePolicy.of(states, np.eye(values.shape[1])[np.argmax(values, axis=1)], option)
     if Path(text).suffix.lower() in _TABLES:
-        states, chances = _table(Path(text), names, option)
+        states, chances = _table(Path(text), names, option, labels)
         return TablePolicy.of(states, chances, option)
     if _FUNCTION.match(text):
         return _function(text, option)
     raise ValueError(must_be(option, "a policy", repr(text), _FORMS))
 
 
-def _table(path: Path, names: tuple[str, ...], option: str) -> tuple[FloatArray, FloatArray]:
-    """Return states (m, d) and what stands in the other columns (m, n_actions)."""
+def _table(
+    path: Path, names: tuple[str, ...], option: str, labels: Sequence[str] | None
+) -> tuple[np.ndarray, FloatArray]:
+    """Return states (m, d) and what stands in the other columns (m, n_actions), in the order of actions."""
     if not path.exists():
         raise ValueError(must_be(option, "a file that exists", f'"{path}"', _FORMS))
     with renamed("table", option), renamed("path", option):
@@ -233,17 +274,14 @@ def _table(path: Path, names: tuple[str, ...], option: str) -> tuple[FloatArray,
     if len(others) < 2:
         got = f"{len(others)} besides the state"
         raise ValueError(must_be(option, "a table with one column per action", got))
+    others = [others[i] for i in by_action(others, labels, option)]
     with renamed("table", option), renamed("path", option):
         loaded = view.load([*states, *others])
-    columns = [
-        np.stack([as_floats(loaded[n], f'{option}: "{n}"') for n in part], axis=1)
-        for part in (states, others)
-    ]
-    both = np.concatenate(columns, axis=1)
-    if not len(both) or not np.isfinite(both).all():
-        got = f"{np.count_nonzero(~np.isfinite(both))} missing or infinite values in {len(both)} rows"
-        raise ValueError(must_be(option, "a table of states without missing values", got))
-    return columns[0], columns[1]
+    numbers = np.stack([as_floats(loaded[n], f'{option}: "{n}"') for n in others], axis=1)
+    if not len(numbers):
+        raise ValueError(must_be(option, "a table of states", "no rows"))
+    check_states(numbers, others, option)
+    return check_states(as_states({n: loaded[n] for n in states}, option), states, option), numbers
 
 
 def _function(text: str, option: str) -> Callable[[FloatArray], Any]:

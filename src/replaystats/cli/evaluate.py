@@ -162,11 +162,11 @@ def _with_policies(log: Log, policy: str | None, compare: str | None) -> Log:
     changed: dict[str, Any] = {}
     if policy is not None and log.policy is None:
         with refusing(ExitCode.USAGE, Path(policy.removeprefix("greedy:"))):
-            changed["policy"] = read_policy(policy, log.names, "--policy")
+            changed["policy"] = read_policy(policy, log.names, "--policy", log.data.action_labels)
     if compare not in (None, "log") and log.compare is None:
         assert compare is not None
         with refusing(ExitCode.USAGE, Path(compare.removeprefix("greedy:"))):
-            changed["compare"] = read_policy(compare, log.names, "--compare")
+            changed["compare"] = read_policy(compare, log.names, "--compare", log.data.action_labels)
     return replace(log, **changed)
 
 
@@ -220,7 +220,8 @@ def value_rows(function: ValueFunction) -> tuple[list[str], list[list[str]]]:
     rows = [["start", *[""] * (len(function.names) - 1), *(significant(x, 4) for x in function.start)]]
     for i, point in enumerate(function.points):
         numbers = (function.values[i], function.low[i], function.high[i])
-        rows.append([*(significant(float(x)) for x in point), *(significant(float(x), 4) for x in numbers)])
+        state = [x if isinstance(x, str) else significant(x) for x in point.tolist()]
+        rows.append([*state, *(significant(float(x), 4) for x in numbers)])
     return [*function.names, "value", "low", "high"], rows
 
 

@@ -49,7 +49,8 @@ def is_ragged(value: Any) -> bool:
 def are_names(value: Any) -> bool:
     """Tell whether `value` is an array, or a list, of names of states or actions.
 
-    Names are texts none of which reads as a number: "1.5" is a number somebody forgot to convert.
+    Names are texts none of which reads as a number: "1.5" is a number somebody forgot to convert. In rows of
+    them some columns may be whole numbers: ("hall", 2).
     """
     try:
         array = np.asarray(value) if isinstance(value, (list, tuple)) else value
@@ -57,8 +58,13 @@ def are_names(value: Any) -> bool:
         return False
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "OUT":
         return False
-    texts = dict.fromkeys(array.ravel().tolist())
-    return bool(texts) and all(isinstance(text, str) and not reads_as_number(text) for text in texts)
+    rows = array.reshape(-1, array.shape[-1]) if array.ndim > 1 else array.reshape(-1, 1)
+    columns = [dict.fromkeys(column) for column in rows.T.tolist()]
+    if not all(isinstance(text, str) for column in columns for text in column):
+        return False
+    named = [not any(map(reads_as_number, column)) for column in columns]
+    whole = [all(text.lstrip("-").isdecimal() for text in column) for column in columns]
+    return array.size > 0 and any(named) and all(np.logical_or(named, whole))
 
 
 def reads_as_number(text: str) -> bool:

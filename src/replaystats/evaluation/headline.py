@@ -131,7 +131,7 @@ def _mean_return(heard: Hearing) -> Headline:
         )
     if heard.second_opinion is not None:
         slack = abs(heard.second_opinion - completed.mean.value)
-        rests_on += f", and on one of two models for the {completed.share:.0%} of it that lies after cuts"
+        rests_on += f", and on one of two models for the {_part(completed.share)} after cuts"
         heard.notes.append(
             f"With values of neighbours after the cuts, in place of {heard.model.name}'s, the value would be "
             f"{heard.second_opinion:.4g}; the interval holds for both."
@@ -139,11 +139,9 @@ def _mean_return(heard: Hearing) -> Headline:
     elif completed.leans_on_model(heard.problem, _width(completed.mean.interval(heard.level))):
         model = heard.model
         doubt = "" if isinstance(model, CountModel) else heard.witnesses[model.name].objection
-        rests_on += f", and on the model for the {completed.share:.0%} of it that lies after cuts"
+        rests_on += f", and on the model for the {_part(completed.share)} after cuts"
         if doubt:
-            objections.append(
-                f"{completed.share:.0%} of it lies after cuts, where the model is used: {doubt}"
-            )
+            objections.append(f"for the {_part(completed.share)} after cuts the model is used: {doubt}")
     return Headline(
         witness=heard.witnesses[RETURNS],
         found=completed.mean,
@@ -151,6 +149,17 @@ def _mean_return(heard: Hearing) -> Headline:
         objections=objections,
         slack=slack,
     )
+
+
+def _part(share: float) -> str:
+    """Return a share of the future in words.
+
+    Examples
+    --------
+    >>> _part(0.37), _part(0.004)
+    ('37% of the future', 'part of the future (under 1%)')
+    """
+    return f"{share:.0%} of the future" if share >= 0.01 else "part of the future (under 1%)"
 
 
 def _all_the_same(heard: Hearing) -> str:

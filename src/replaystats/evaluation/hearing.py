@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.choice import Choice
 from .._core.typing import FloatArray
-from ..basis import Basis
+from ..basis import Basis, Tabular
 from ..moments.lstd_q import action_rows
 from .behavior import Behavior, never_logged
 from .counts import CountModel, fit_counts, is_discrete, plausible_range
@@ -102,13 +102,16 @@ class Hearing:
     def hear_model(self, basis: Basis | str, rng: np.random.Generator) -> None:
         """Hear the count model of discrete states, or least-squares temporal differences."""
         began, problem = perf_counter(), self.problem
-        if isinstance(basis, str) and not problem.continuous and is_discrete(problem.states):
+        table = isinstance(basis, Tabular)  # a value for every state: what counts solve for
+        if (table or (isinstance(basis, str) and is_discrete(problem.states))) and not problem.continuous:
             known = self.behavior is not None and not self.behavior.estimated
             counted = fit_counts(
                 problem, self.behavior.probability if known and self.behavior is not None else None
             )
             self.model = counted
             reason = f"states are whole numbers that come back: {counted.n_states} of them, counted"
+            if table or problem.states.dtype.kind == "U":
+                reason = f"a value for every state: {counted.n_states} of them, counted"
             self.choices["basis"] = Choice("counts", reason)
             self._add(COUNTS, counted.at_start, began, self.between(counted.lowest, counted.highest))
             return

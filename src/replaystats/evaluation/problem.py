@@ -122,6 +122,8 @@ def make_problem(
     discount = check_real(discount, "discount", low=0.0, high=1.0)
     check_policy(policy, "policy")
     policy = policy if policy is None or callable(policy) else np.asarray(policy)
+    if callable(policy) and isinstance(data, Trajectories):
+        policy = by_number(policy, data, "policy")
     if n_actions is not None:
         check_int(n_actions, "n_actions")
     if not isinstance(data, Trajectories):
@@ -178,6 +180,27 @@ def check_policy(policy: Any, name: str) -> None:
         got = f"an array of {policy.dtype}"
     rule = "a function of the states, an array of probabilities of the logged actions, or None"
     raise TypeError(must_be(name, rule, got))
+
+
+def by_number(policy: Callable[..., Any], data: Trajectories, name: str) -> Callable[..., Any]:
+    """Return a policy that says numbers where it says names, as the log does; others stay as they are."""
+    labels = data.action_labels
+    if labels is None:
+        return policy
+
+    def act(states: FloatArray) -> Any:
+        chosen = policy(states)
+        names = np.asarray(chosen)
+        if names.dtype.kind not in "UT":
+            return chosen
+        place = np.minimum(np.searchsorted(labels, names), len(labels) - 1)
+        unknown = np.asarray(labels)[place] != names
+        if unknown.any():
+            rule = f"a function that returns actions of the log ({', '.join(labels)})"
+            raise ValueError(must_be(name, rule, f"{str(names[unknown][0])!r} from it"))
+        return place
+
+    return act
 
 
 def _chances_of_logged(values: ArrayLike, data: Trajectories) -> FloatArray:

@@ -110,6 +110,10 @@ def phibe_moments(
         hint = "Pass `dt` to Trajectories: PhiBE works in continuous time."
         raise ValueError(must_be("dt", "known for every step", None, hint))
     start = windows.states[:, 0, :]  # (N, d)
+    if isinstance(start, np.ndarray) and start.dtype.kind == "U":
+        raise TypeError(
+            must_be("data", "trajectories whose states are numbers", "names", "They have no drift.")
+        )
     xp, dt = array_namespace(start), like(windows.dt, start)
     logged = None if windows.rewards is None else like(windows.rewards, start) / dt
     rewards = step_rewards(reward, logged, start)

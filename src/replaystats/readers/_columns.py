@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import must_be, require_extra
-from .._core.typing import BoolArray, FloatArray
+from .._core.typing import BoolArray, FloatArray, IntArray
 from ..data._flat import are_names, reads_as_number
 from ..data.storage import read_parquet
 
@@ -182,6 +182,46 @@ def as_numbers_or_names(column: Column, name: str) -> np.ndarray:
     if are_names(np.array(texts, dtype=object)):
         return array
     return as_floats(column, name)
+
+
+def as_states(columns: Mapping[str, Column], role: str) -> np.ndarray:
+    """Return columns side by side (R, d): numbers, or names, which whole numbers beside names become, too.
+
+    Examples
+    --------
+    >>> as_states({"room": np.array(["hall", "roof"]), "floor": np.array([0, 3])}, "states").tolist()
+    [['hall', '0'], ['roof', '3']]
+    """
+    parts = [as_numbers_or_names(column, f'{role}: "{name}"') for name, column in columns.items()]
+    named = [part.dtype.kind in "OUT" for part in parts]
+    if not any(named):
+        return np.stack(parts, axis=1)
+    whole = [is_integer(column) for column in columns.values()]
+    if not np.logical_or(named, whole).all():  # text among numbers is a mistake: say which
+        return np.stack([as_floats(column, f'{role}: "{name}"') for name, column in columns.items()], axis=1)
+    texts = [
+        part if is_name else [None if np.isnan(x) else str(int(x)) for x in part]
+        for part, is_name in zip(parts, named, strict=True)
+    ]
+    return np.array(texts, dtype=object).T
+
+
+def check_states(
+    matrix: np.ndarray, names: Sequence[str], role: str, rows: IntArray | None = None
+) -> np.ndarray:
+    """Return states (R, d) as floats or texts; one that is missing is named by its column and its row."""
+    if matrix.dtype.kind in "OUT":
+        wrong = np.argwhere([[not isinstance(name, str) for name in row] for row in matrix.tolist()])
+    else:
+        wrong = np.argwhere(~np.isfinite(matrix))
+    if not len(wrong):
+        return matrix if matrix.dtype.kind == "f" else matrix.astype(str)
+    at, column = (int(i) for i in wrong[0])
+    value, row = matrix[at, column], at if rows is None else rows[at]
+    if matrix.dtype.kind == "O":
+        raise TypeError(must_be(role, "a name in every row", f"{value!r} in row {row}"))
+    got = f'{value:g} in column "{names[column]}", row {row} ({len(wrong)} such)'
+    raise ValueError(must_be(role, "finite in every row", got, "Remove or impute those rows first."))
 
 
 def as_booleans(flags: FloatArray, name: str) -> BoolArray:

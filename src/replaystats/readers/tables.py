@@ -14,7 +14,16 @@ from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice, check_real
 from ..data.trajectories import Trajectories
-from ._columns import Column, as_booleans, as_floats, as_numbers_or_names, is_integer, open_table
+from ._columns import (
+    Column,
+    as_booleans,
+    as_floats,
+    as_numbers_or_names,
+    as_states,
+    check_states,
+    is_integer,
+    open_table,
+)
 from ._list_columns import from_list_columns, holds_lists, spread_vectors
 from ._ordering import Order, order_rows
 from ._rows import FINAL_STATES, Rows, as_labels, close_episodes, flags_of_episodes
@@ -57,8 +66,8 @@ def from_table(
         the order of their names; each holds whole episodes, whose ids count in that file only.
     states : str or list of str
         Columns of the state. A ``*`` stands for anything: ``"obs_*"`` takes all that match, in their order.
-        Names (text that is no number) are taken as they are, for `basis.Tabular`. A column may hold one
-        vector per row, for states as for actions.
+        Names (text that is no number) are taken as they are, for `basis.Tabular`, and so are whole numbers
+        beside them. A column may hold one vector per row, for states as for actions.
     rewards : str or None, default="reward"
         Column of the reward of the step that starts in the row's state.
     episode : str or None, default="episode"
@@ -171,34 +180,14 @@ class _Columns:
         return None
 
     def matrix(self, role: str, rows: IntArray) -> np.ndarray:
-        """Return the columns side by side (R, d); a value that is not finite is named by column and row."""
-        names = list(self.by_role[role])
-        parts = self.values(role, rows)
-        named = [part.dtype.kind in "OUT" for part in parts]
-        if all(named):
-            return self._known_names(np.stack(parts, axis=1), role, rows)
-        if any(named):  # one column of text among numbers is a mistake: say which
-            parts = [as_floats(column, f'{role}: "{name}"') for name, column in self.by_role[role].items()]
-        matrix = np.stack(parts, axis=1)
-        wrong = np.argwhere(~np.isfinite(matrix))
-        if len(wrong):
-            row, column = (int(i) for i in wrong[0])
-            got = f'{matrix[row, column]:g} in column "{names[column]}", row {rows[row]} ({len(wrong)} such)'
-            raise ValueError(must_be(role, "finite in every row", got, "Remove or impute those rows first."))
-        return matrix
+        """Return the columns side by side (R, d); a value that is missing is named by column and row."""
+        columns = self.by_role[role]
+        return check_states(as_states(columns, role)[rows], list(columns), role, rows)
 
     def values(self, role: str, rows: IntArray) -> list[np.ndarray]:
         """Return each column of a role as numbers or names."""
         items = self.by_role[role].items()
         return [as_numbers_or_names(column, f'{role}: "{name}"')[rows] for name, column in items]
-
-    @staticmethod
-    def _known_names(matrix: np.ndarray, role: str, rows: IntArray) -> np.ndarray:
-        for i, name in enumerate(matrix.ravel().tolist()):
-            if not isinstance(name, str):
-                row = rows[i // matrix.shape[1]]
-                raise TypeError(must_be(role, "a name in every row", f"{name!r} in row {row}"))
-        return matrix.astype(str)
 
     @property
     def n_rows(self) -> int:

@@ -164,13 +164,14 @@ class TestPolicyValues:
         inner = slice(1, 6)
         return np.linalg.solve(np.eye(5) - discount * (P[inner, inner] / n[inner, None]), r[inner] / n[inner])
 
-    @pytest.mark.parametrize("kind", ["numbers", "names", "rows"])
+    @pytest.mark.parametrize("kind", ["numbers", "names", "rows", "names and numbers"])
     def test_the_plug_in_is_the_count_model(self, data, kind):
         states, rewards = data
         write = {
             "numbers": lambda walk: walk,
             "names": lambda walk: ["abcdefg"[i] for i in walk],
             "rows": lambda walk: [(i // 3, i % 3) for i in walk],
+            "names and numbers": lambda walk: [("low" if i < 4 else "high", -i) for i in walk],
         }[kind]
         log = Trajectories([write(walk) for walk in states], rewards, terminated=True)
         basis = Tabular().fit(log.states, departed=log.departed)
@@ -206,6 +207,11 @@ class TestPolicyValues:
             v.diagnose(at)
             answers.append([q.predict(at, [0, 1, 0]), v.predict(at)])
         assert np.allclose(answers[0], answers[1], rtol=1e-12)
+
+    def test_names_have_no_drift(self):
+        log = Trajectories([["a", "b", "a"]], [[1.0, 0.0]], dt=0.1, terminated=False)
+        with pytest.raises(TypeError, match="trajectories whose states are numbers; got names"):
+            rs.PhiBE(Tabular(), discount_rate=0.5).fit(log)
 
     def test_inside_scaled(self):
         basis = Scaled(Tabular()).fit(["a", "a", "b", "end"], departed=[True, True, True, False])

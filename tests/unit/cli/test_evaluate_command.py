@@ -345,6 +345,123 @@ def test_a_state_without_a_policy_is_named(run, grid, tmp_path):
     assert "none for [2.0]" in result.stderr
 
 
+# -- names of states and actions -----------------------------------------------------------------------
+
+
+ROOMS, MOVES = np.array(["street", "hall", "attic", "roof"]), np.array(["up", "down"])
+
+
+@pytest.fixture(scope="module")
+def house(grid, tmp_path_factory):
+    """The same walk with names: states out of their alphabetical order, actions the other way round."""
+    folder = tmp_path_factory.mktemp("house")
+    frame = pd.read_csv(grid / "grid.csv")
+    steps = frame.a.notna()
+    moves = pd.Series(None, index=frame.index, dtype=object)
+    moves[steps] = MOVES[(1 - frame.a[steps]).astype(int)]  # 1, to the right, is "up": second of the alphabet
+    frame["room"], frame["move"] = ROOMS[frame.s], moves
+    frame["floor"] = 1 - frame.s % 2
+    frame["wing"] = np.where(frame.s < 2, "old", "new")
+    frame = frame.rename(columns={"p_left": "p_down", "p_right": "p_up"})
+    frame.to_csv(folder / "house.csv", index=False)
+    frame.to_parquet(folder / "house.parquet")
+    table = pd.DataFrame({"room": ROOMS, "up": 0.8, "down": 0.2})
+    table.to_csv(folder / "policy.csv", index=False)
+    table.assign(wing=["old", "old", "new", "new"], floor=[1, 0, 1, 0]).drop(columns="room").to_csv(
+        folder / "rooms.csv", index=False
+    )
+    pd.DataFrame({"room": ROOMS, "q_up": 1.0, "q_down": 0.0}).to_csv(folder / "q.csv", index=False)
+    (folder / "movers.py").write_text(
+        "import numpy as np\n"
+        "def mixed(states):\n    return np.tile([0.2, 0.8], (len(states), 1))\n"
+        "def up(states):\n    return np.full(len(states), 'up')\n"
+        "def sideways(states):\n    return np.full(len(states), 'sideways')\n"
+    )
+    return folder
+
+
+NAMED = ("--step", "step", "--action", "move", "--discount", 0.9)
+
+
+@pytest.mark.parametrize("file", ["house.csv", "house.parquet"])
+@pytest.mark.parametrize(
+    ("state", "policy"),
+    [
+        ("room", "policy.csv"),
+        ("room", "p_up,p_down"),
+        ("room", "movers:mixed"),
+        ("wing,floor", "rooms.csv"),
+    ],
+)
+def test_names_give_what_numbers_give(ask, grid, house, monkeypatch, file, state, policy):
+    monkeypatch.chdir(house)
+    named = ask(house / file, "--state", state, *NAMED, "--probability", "p", "--policy", policy)
+    numbered = ask(grid / "grid.csv", *COMMON, "--probability", "p", "--policy", grid / "policy.csv")
+    for number in ("value", "low", "high"):
+        assert named[number] == pytest.approx(numbered[number], rel=1e-12)
+
+
+@pytest.mark.parametrize("policy", ["greedy:q.csv", "movers:up"])
+def test_the_greedy_choice_among_names(ask, grid, house, monkeypatch, policy):
+    monkeypatch.chdir(house)
+    named = ask(house / "house.csv", "--state", "room", *NAMED, "--policy", policy, "--basis", "tabular")
+    numbered = ask(grid / "grid.csv", *COMMON, "--policy", f"greedy:{grid / 'q.csv'}")
+    assert named["value"] == pytest.approx(numbered["value"], rel=1e-12)
+    assert "a value for every state" in named["choices"]["basis"]
+
+
+def test_names_on_policy_and_the_values_of_states(ask, run, grid, house, tmp_path):
+    named = ask(house / "house.csv", "--state", "room", *NAMED)
+    numbered = ask(grid / "grid.csv", *COMMON)
+    assert named["value"] == numbered["value"]
+    given = (house / "house.csv", "--state", "room", *NAMED, "--method", "lstd")
+    rooms = [point["state"]["room"] for point in ask(*given)["value_function"]["points"]]
+    assert rooms == ["attic", "hall"]  # those that were left
+    (tmp_path / "at.csv").write_text("room\nhall\n")
+    (tmp_path / "at_numbers.csv").write_text("s\n1\n")
+    (asked,) = ask(*given, "--at", tmp_path / "at.csv")["value_function"]["points"]
+    at = (grid / "grid.csv", *COMMON, "--method", "lstd", "--basis", "tabular", "--at")
+    (expected,) = ask(*at, tmp_path / "at_numbers.csv")["value_function"]["points"]
+    assert asked["value"] == pytest.approx(expected["value"], rel=1e-9)
+    result = run(*given, "--out", tmp_path / "page.html")
+    assert result.exit_code == 0
+    assert "attic" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        (("--policy", "others.csv"), 2, 'one column per action, named as the log names it; for "down"'),
+        (("--policy", "p_down,s"), 2, 'one column per action, named as the log names it; for "up"'),
+        (("--policy", "part.csv"), 3, "none for ['attic']"),
+        (("--policy", "movers:sideways"), 3, "actions of the log (down, up); got 'sideways' from it"),
+        (("--basis", "rbf:5"), 2, "`--basis` must be auto or tabular where states are names; got 'rbf:5'"),
+        (("--method", "phibe", "--dt", 1), 2, "`--method` must be lstd where states are names; got phibe"),
+    ],
+)
+def test_what_names_cannot_be_asked(run, house, monkeypatch, options, code, sentence):
+    monkeypatch.chdir(house)
+    pd.DataFrame({"room": ROOMS, "left": 0.2, "right": 0.8}).to_csv("others.csv", index=False)
+    pd.DataFrame({"room": ROOMS[:2], "up": 0.2, "down": 0.8}).to_csv("part.csv", index=False)
+    result = run(house / "house.csv", "--state", "room", *NAMED, *options)
+    assert result.exit_code == code, result.stderr
+    assert sentence in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("policy", "sentence"),
+    [
+        ("wing,p_up", '`--policy: "wing"` must be a column of numbers'),
+        ("wing,room", "`--policy` must be columns of probabilities; got 'old'"),
+        ("p,p_up", '`--policy` must be finite in every row; got nan in column "p"'),
+    ],
+)
+def test_columns_that_are_no_probabilities_are_named(run, house, policy, sentence):
+    result = run(house / "house.csv", *COMMON, "--policy", policy)
+    assert result.exit_code == 3, result.stderr
+    assert sentence in result.stderr
+
+
 # -- what a person sees --------------------------------------------------------------------------------
 
 
@@ -445,7 +562,7 @@ def test_a_missing_file_is_wrong_usage(run, tmp_path):
         (lambda f: f.assign(reward=f["reward"].fillna(0.0)), "--final-states repeat"),
         (lambda f: f.drop(index=2), "--gaps cut"),
         (lambda f: f.iloc[:0], "`DATA` must be a table with rows"),
-        (lambda f: f.assign(position="here"), "a column of numbers; got 'here' in row 0."),
+        (lambda f: f.assign(reward="much"), "a column of numbers; got 'much' in row 0."),
     ],
     ids=["nan", "no final states", "gap", "empty", "text"],
 )

@@ -59,6 +59,52 @@ def test_probabilities_are_counted_where_none_were_logged_and_that_is_said():
     assert found.overlap.behavior == "counted"
 
 
+def named(data):
+    """The same episodes with names for states and for actions, these in another order."""
+    words = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
+    states = [words[part[:, 0].astype(int)] for part in np.split(data.states, data.offsets[1:-1])]
+    moves = np.array(["b stay", "a go"])[data.actions.ravel()]
+    return rs.Trajectories(
+        states, np.split(data.rewards, data.step_offsets[1:-1]), np.split(moves, data.step_offsets[1:-1]),
+        terminated=data.terminated, truncated=~data.terminated,
+    )  # fmt: skip
+
+
+def test_names_of_states_and_actions_give_what_numbers_give():
+    data, chances = chain(100, seed=1)
+    words = named(data)
+    assert words.action_labels == ("a go", "b stay")
+    stay = lambda s: np.zeros(len(s), dtype=int)  # noqa: E731
+    numbers = rs.evaluate(data, stay, discount=0.9, behavior=chances)
+    for policy in (lambda s: np.full(len(s), "b stay"), lambda s: np.tile([0.0, 1.0], (len(s), 1))):
+        for basis in ("auto", rs.basis.Tabular()):
+            found = rs.evaluate(words, policy, discount=0.9, behavior=chances, basis=basis)
+            assert found.method == numbers.method
+            assert (found.value, *found.interval) == pytest.approx(
+                (numbers.value, *numbers.interval), rel=1e-9
+            )
+    with pytest.raises(ValueError, match=r"returns actions of the log \(a go, b stay\); got 'c' from it"):
+        rs.evaluate(words, lambda s: np.full(len(s), "c"), discount=0.9)
+    with pytest.raises(ValueError, match=r"`behavior` must be .* actions of the log"):
+        rs.evaluate(words, policy, discount=0.9, behavior=lambda s: np.full(len(s), "c"))
+
+
+@pytest.mark.parametrize("policy", [None, target])
+def test_a_table_as_the_basis_is_the_count_model(policy):
+    data, _ = chain(100, seed=2, cut=6)
+    counted = rs.evaluate(data, policy, discount=0.9)
+    table = rs.evaluate(data, policy, discount=0.9, basis=rs.basis.Tabular())
+    assert (table.value, *table.interval) == (counted.value, *counted.interval)
+    assert "a value for every state" in table.choices_["basis"].reason
+
+
+def test_what_lies_after_cuts_is_said_in_words():
+    data, _ = chain(60, cut=8)
+    assert not data.terminated.all()
+    said = rs.evaluate(data, discount=0.9).sentence
+    assert "of the future after cuts" in said or "part of the future (under 1%) after cuts" in said
+
+
 def test_logistic_probabilities_for_continuous_states():
     data = pole(20)
     found = rs.evaluate(data, balance(0.4), discount=0.9)
