@@ -423,10 +423,16 @@ def check_weights(weights: ArrayLike, n: int, name: str = "sample_weight", rows:
     """Return the weights (n,) of rows: finite, none below 0, not all of them 0."""
     weight = check_array(weights, name, ndim=1)
     check_length(len(weight), n, name, rows)
-    if weight.min() < 0 or not weight.any():
-        got = f"a minimum of {weight.min():g} and a sum of {weight.sum():g}"
-        raise ValueError(must_be(name, "non-negative and not all zero", got))
+    check_nonnegative(weight, name)
     return weight
+
+
+def check_nonnegative(weight: Any, name: str) -> None:
+    """Raise if one of the weights is below 0, or all are 0; they may be of any array library."""
+    low, total = float(weight.min()), float(weight.sum())
+    if low < 0.0 or total == 0.0:
+        got = f"a minimum of {low:g} and a sum of {total:g}"
+        raise ValueError(must_be(name, "non-negative and not all zero", got))
 
 
 def resolve_subsample_size(value: Any, n_observations: int) -> int:

@@ -17,7 +17,7 @@ from ..estimate import average, plug_in
 from ..moments import ActionFeatures, FactoredMoments
 from ..moments.factored import choose_form
 from ..moments.lstd_q import PolicyLike, action_rows, in_blocks
-from ..moments.steps import step_discounts, step_rewards
+from ..moments.steps import horizon, step_discounts, step_rewards, value_limits
 from ..plans import ResamplingPlan
 
 
@@ -169,11 +169,7 @@ class PolicyProblem:
 
     def value_range(self) -> tuple[float, float]:
         """Return the smallest and largest value that the rewards can add up to."""
-        gamma = float(np.max(self.gamma))
-        forever = 1.0 / (1.0 - gamma) if gamma < 1.0 else np.inf
-        with np.errstate(invalid="ignore"):
-            ends = np.array([self.rewards.min(), self.rewards.max()]) * [[1.0], [forever]]
-        return float(np.nanmin(np.append(ends, 0.0))), float(np.nanmax(np.append(ends, 0.0)))
+        return value_limits(float(self.rewards.min()), float(self.rewards.max()), 0.0, horizon(self.gamma))
 
     def start_values(self, history: FloatArray) -> FloatArray:
         """Return the value, where episodes start, of every policy that was evaluated, shape (n_iterations,).

@@ -17,14 +17,13 @@ from ..choosing.sizes import choose_basis
 from ..data import Trajectories
 from ..inference import automatic_block_length, influence_values, unit_moments
 from ..inference.dependent import block_labels
-from ..inference.trade import MAX_POINTS
 from ..moments import FactoredMoments, HeldMoments, lstd_moments
 from ..moments.groups import one_step_each
 from ..moments.sparse import SparseMoments, sparse_lstd_moments
 from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, check_log, reward_unit, step_ratios
 from ..solvers import Solver
 from .moments import AT_HOME
-from .policy import PolicyEvaluation, discount_horizon
+from .policy import PolicyEvaluation
 
 
 @takes_arrays_of(*LIBRARIES, where=AT_HOME)
@@ -254,21 +253,9 @@ class LSTD(PolicyEvaluation):
         self._look_at(steps, data)
         return unit_moments(steps, unit, parent=data.parent)
 
-    def _horizon(self, data: Trajectories) -> float:
-        return discount_horizon(data, self._discount, self.discount_rate)
-
-    def _value_points(self) -> FloatArray | None:
-        if not self.center_rewards:
-            return super()._value_points()
-        return to_numpy(self._features(self._visited[:: max(1, len(self._visited) // MAX_POINTS)]))
-
     def _block_length(self, steps: HeldMoments) -> int:
         influence = influence_values(one_step_each(steps), self.solver)
         return automatic_block_length(influence[0::2] + influence[1::2])
-
-    @property
-    def _discount(self) -> DiscountLike:
-        return self.discount if self.discount_rate is None else None
 
     def _features(self, X: ArrayLike) -> FloatArray:
         features = super()._features(X)

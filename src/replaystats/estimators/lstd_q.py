@@ -12,19 +12,18 @@ from .._core.arrays import LIBRARIES, like, take_rows, takes_arrays_of, to_numpy
 from .._core.errors import renamed
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import as_columns, check_bool
-from ..basis import Basis, OneHot
+from ..basis import Basis
 from ..data import Trajectories
 from ..data._flat import check_states
 from ..data.views import transitions_of
 from ..inference import Diagnosis, Interval
-from ..inference.trade import MAX_POINTS
 from ..moments import ActionFeatures, FactoredMoments, lstd_q_moments
 from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions
 from ..moments.sparse import SparseMoments, sparse_lstd_q_moments
 from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, step_ratios
 from ..solvers import Solver
 from .moments import AT_HOME
-from .policy import PolicyEvaluation, discount_horizon
+from .policy import PolicyEvaluation
 
 
 @takes_arrays_of(*LIBRARIES, where=AT_HOME)
@@ -301,17 +300,11 @@ class LSTDQ(PolicyEvaluation):
     def _features(self, X: ArrayLike) -> FloatArray:
         return self.features_.under(self.policy, X)
 
-    def _horizon(self, data: Trajectories) -> float:
-        discount = self.discount if self.discount_rate is None else None
-        return discount_horizon(data, discount, self.discount_rate)
-
-    def _value_points(self) -> FloatArray | None:
-        if isinstance(self.basis_, OneHot):
-            return None
-        if self.features_.n_actions is None:
-            return to_numpy(self.basis_(self._visited[:: max(1, len(self._visited) // MAX_POINTS)]))
+    def _value_points(self) -> FloatArray:
         n_actions = self.features_.n_actions
-        places = self._visited[:: max(1, len(self._visited) * n_actions // MAX_POINTS)]
+        if n_actions is None:
+            return to_numpy(self.basis_(self._some_visited()))
+        places = self._some_visited(n_actions)
         actions = np.repeat(np.arange(n_actions), len(places))
         everywhere = take_rows(places, np.tile(np.arange(len(places)), n_actions))
         return to_numpy(self.features_.at(everywhere, actions))
@@ -352,7 +345,7 @@ class LSTDQ(PolicyEvaluation):
             unit,
             policy=self.policy,
             n_actions=n_actions,
-            discount=self.discount if self.discount_rate is None else None,
+            discount=self._discount,
             discount_rate=self.discount_rate,
             importance=self.importance,
             reward=self.reward,
@@ -363,7 +356,7 @@ class LSTDQ(PolicyEvaluation):
             data,
             self.basis_,
             policy=self.policy,
-            discount=self.discount if self.discount_rate is None else None,
+            discount=self._discount,
             discount_rate=self.discount_rate,
             n_actions=self.features_.n_actions,
             importance=self.importance,

@@ -30,7 +30,7 @@ from ..inference.undetermined import ValueRange
 from ..moments import FactoredMoments, HeldMoments
 from ..moments.groups import MOST_GROUPS, deal
 from ..moments.sparse import SparseMoments
-from ..moments.steps import DiscountLike, check_log, step_discounts, step_rewards
+from ..moments.steps import DiscountLike, check_log, horizon, step_discounts, step_rewards, value_limits
 from .moments import ReplayedMoments
 
 # Visited states at which Monte-Carlo noise is looked at.
@@ -47,6 +47,8 @@ class PolicyEvaluation(ReplayedMoments):
     block_length: int | None
     scale_features: bool
     reward: Any
+    discount: Any
+    discount_rate: Any
     _visited: FloatArray
 
     @abstractmethod
@@ -187,19 +189,24 @@ class PolicyEvaluation(ReplayedMoments):
         one_series = self.unit == "auto" and len(data) == 1 if isinstance(self.unit, str) else False
         self._sequential = one_series or (isinstance(self.unit, str) and self.unit in ("block", "window"))
         rewards = getattr(steps, "response", None)
-        horizon = self._horizon(data)
-        if rewards is None or rewards.ndim > 1 or not np.isfinite(horizon):
+        forever = self._horizon(data)
+        if rewards is None or rewards.ndim > 1 or not np.isfinite(forever):
             self._rewards_seen = None
             return
         # After an end nothing more is earned: values lie between nothing and everything.
-        ends = [0.0] if data.terminated.any() else []
-        ends += [] if self._rewards_seen is None else list(self._rewards_seen)
-        seen = [float(rewards.min()) * horizon, float(rewards.max()) * horizon, *ends]
-        self._rewards_seen = min(seen), max(seen)
+        shortest = 0.0 if data.terminated.any() else forever
+        low, high = value_limits(float(rewards.min()), float(rewards.max()), shortest, forever)
+        before = (low, high) if self._rewards_seen is None else self._rewards_seen
+        self._rewards_seen = min(low, before[0]), max(high, before[1])
 
-    @abstractmethod
     def _horizon(self, data: Trajectories) -> float:
         """Return what a reward of one at every step is worth: 1 / (1 - discount)."""
+        return horizon(step_discounts(data, self._discount, self.discount_rate))
+
+    @property
+    def _discount(self) -> DiscountLike:
+        """The discount where no rate takes its place."""
+        return self.discount if self.discount_rate is None else None
 
     def _setting(self) -> Setting:
         limits = getattr(self, "_rewards_seen", None)
@@ -214,11 +221,13 @@ class PolicyEvaluation(ReplayedMoments):
             )
         return Setting(value_range=value_range, sequential=getattr(self, "_sequential", False))
 
-    def _value_points(self) -> FloatArray | None:
-        """Return features of points where values are bounded; None where coefficients are values."""
-        if isinstance(self.basis_, OneHot):
-            return None
-        return to_numpy(self._features(self._visited[:: max(1, len(self._visited) // MAX_POINTS)]))
+    def _value_points(self) -> FloatArray:
+        """Return features of points where values are bounded; asked where coefficients are no values."""
+        return to_numpy(self._features(self._some_visited()))
+
+    def _some_visited(self, times: int = 1) -> Any:
+        """Return so many of the visited states that, `times` over, they are about `MAX_POINTS`."""
+        return self._visited[:: max(1, len(self._visited) * times // MAX_POINTS)]
 
     def _features(self, X: ArrayLike) -> FloatArray:
         return self.basis_(X)
@@ -280,12 +289,6 @@ class PolicyValue:
     def __repr__(self) -> str:
         low, high = self.confidence_interval()
         return f"PolicyValue({self.value:.4g} ({self.method}), 95 % interval {low:.4g} to {high:.4g})"
-
-
-def discount_horizon(data: Trajectories, discount: DiscountLike, discount_rate: float | None) -> float:
-    """Return 1 / (1 - discount) with the largest discount factor of a step, infinite without discounting."""
-    largest = float(np.max(step_discounts(data, discount, discount_rate)))
-    return 1.0 / (1.0 - largest) if largest < 1.0 else np.inf
 
 
 def mean_features(features: FloatArray, weights: ArrayLike | None) -> FloatArray:

@@ -15,6 +15,7 @@ from ..data import Trajectories
 from ..data._flat import are_numbers
 from ..data.views import Transitions
 from ..moments.lstd_q import action_rows, check_labels, check_probabilities, decisions_of
+from ..moments.steps import horizon, value_limits
 
 PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike] | FloatArray
 # Groups that are left out in turn; with more, the quantile of t hardly changes and the work grows.
@@ -306,9 +307,7 @@ def value_range(
         low, high = float(pair[0]), float(pair[1])
     else:
         low, high = float(rewards.min()), float(rewards.max())
+    longest = horizon(discount)
     if discount == 1.0:
-        return -np.inf if low < 0 else 0.0, np.inf if high > 0 else 0.0
-    forever = 1.0 / (1.0 - discount)
-    if not data.terminated.any():
-        return low * forever, high * forever
-    return min(low, low * forever), max(high, high * forever)
+        return value_limits(low, high, 0.0, longest)
+    return value_limits(low, high, 1.0 if data.terminated.any() else longest, longest)

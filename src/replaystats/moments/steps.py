@@ -10,7 +10,7 @@ import numpy as np
 from .._core.arrays import as_array, check_finite, in_double, is_foreign, like
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_instance, check_length, check_real
+from .._core.validation import check_array, check_instance, check_length, check_nonnegative, check_real
 from ..basis import Basis
 from ..data import Trajectories
 from ..data.views import transitions_of
@@ -67,6 +67,40 @@ def step_discounts(
     return factors
 
 
+def horizon(discounts: FloatArray | float) -> float:
+    """Return 1 / (1 - discount) for the largest of them, what rewards of 1 are worth; infinite for 1.
+
+    Examples
+    --------
+    >>> horizon(np.array([0.5, 0.75]))
+    4.0
+    """
+    largest = float(np.max(discounts))
+    return 1.0 / (1.0 - largest) if largest < 1.0 else np.inf
+
+
+def value_limits(low: float, high: float, shortest: float, longest: float) -> tuple[float, float]:
+    """Return what rewards in [low, high] can add up to, if the weights of an episode's sum lie in a range.
+
+    Parameters
+    ----------
+    low, high : float
+        Smallest and largest reward.
+    shortest, longest : float
+        Least and largest sum of the discounts of an episode: 0 or 1 where it may end early, `horizon` where
+        it goes on forever.
+
+    Examples
+    --------
+    >>> value_limits(-1.0, 2.0, 0.0, 10.0), value_limits(0.0, 2.0, 0.0, np.inf)
+    ((-10.0, 20.0), (0.0, inf))
+    """
+    with np.errstate(invalid="ignore"):
+        ends = np.array([low, high])[:, None] * [shortest, longest]
+    ends = np.where(np.isnan(ends), 0.0, ends) + 0.0  # nothing, forever, is nothing; and -0 is 0
+    return float(ends.min()), float(ends.max())
+
+
 def reward_unit(discount: DiscountLike, discount_rate: float | None = None) -> float:
     """Return u such that a mean reward m, forever, is worth m / u.
 
@@ -96,10 +130,7 @@ def step_ratios(importance: ImportanceLike, data: Trajectories) -> FloatArray | 
     if callable(importance):
         values = importance(transitions_of(data, held=True).states, data.held("actions"))
     ratios: FloatArray = _one_a_step(values, "importance", data.n_transitions)
-    low, total = float(ratios.min()), float(ratios.sum())
-    if low < 0.0 or total == 0.0:
-        got = f"a minimum of {low:g} and a sum of {total:g}"
-        raise ValueError(must_be("importance", "non-negative and not all zero", got))
+    check_nonnegative(ratios, "importance")
     return ratios
 
 

@@ -13,6 +13,7 @@ whose solution stays within kappa times the noise of every solution with a small
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -60,8 +61,67 @@ class BalancedPath:
         return f"BalancedPath({len(self.penalties)} penalties, chosen {self.penalties[self.chosen]:.2g})"
 
 
+class Balancing(Solver):
+    """Solvers that balance bias and noise on each subset anew: they look at its observations.
+
+    Attributes
+    ----------
+    kappa : float
+        How many units of noise two solutions may differ by.
+    targets : array-like of shape (m, q) or None
+        Features of the points where noise and differences are measured.
+    """
+
+    kappa: float
+    targets: ArrayLike | None
+
+    @abstractmethod
+    def _solve_each(self, A: FloatArray, b: FloatArray, moments: HeldMoments, subsets: IntArray) -> Solution:
+        """Balance the systems A (m, q, q), b (m, q[, n_outputs]) of `subsets` (m, k), one by one."""
+
+    def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
+        """Refuse: sums alone do not say how noisy they are."""
+        raise TypeError(
+            f"{type(self).__name__} must be given the observations, not their sums alone; use "
+            "rs.plug_in(moments, solver) or rs.replicate(moments, plan, solver=solver)."
+        )
+
+    def solve_full(self, moments: AnyMoments) -> Solution:
+        """See the base class."""
+        A, b = moments.total()
+        everything = np.arange(moments.n_observations)
+        return self._solve_each(A[None], b[None], self._held(moments), everything[None])
+
+    def solve_subsets(
+        self, sums: SubsetSums, moments: AnyMoments, plan: ResamplingPlan, start: int
+    ) -> Solution:
+        """See the base class."""
+        return self._solve_each(sums.A, sums.b, self._held(moments), plan.indices(start))
+
+    def _held(self, moments: AnyMoments) -> HeldMoments:
+        """Return moments whose single observations can be looked at again and again."""
+        if isinstance(moments, StreamedMoments):
+            hint = "Use Ridge(alpha), or load the data."
+            rule = f"in memory for {type(self).__name__}"
+            raise ValueError(must_be("moments", rule, "StreamedMoments", hint))
+        return moments
+
+    def _check_rule(self) -> None:
+        check_real(self.kappa, "kappa", low=0.0, closed="neither")
+        if self.targets is not None:
+            object.__setattr__(self, "targets", check_array(self.targets, "targets", ndim=2))
+
+    def _check_targets(self, n_basis: int) -> None:
+        if self.targets is not None and np.shape(self.targets)[1] != n_basis:
+            rule = f"of shape (m, q) with q={n_basis}"
+            raise ValueError(must_be("targets", rule, np.shape(self.targets)))
+
+    def _targets_in_words(self) -> str:
+        return "" if self.targets is None else f", {np.shape(self.targets)[0]} targets"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Lepski(Solver):
+class Lepski(Balancing):
     """Tikhonov regularisation with the penalty that balances bias and noise, chosen on each subset anew.
 
     Parameters
@@ -106,32 +166,11 @@ class Lepski(Solver):
     targets: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        check_real(self.kappa, "kappa", low=0.0, closed="neither")
+        self._check_rule()
         path = check_array(self.path, "path", ndim=1)
         if path[0] < 0 or (np.diff(path) <= 0).any():
             raise ValueError(must_be("path", "non-negative and increasing", self.path))
         object.__setattr__(self, "path", tuple(path.tolist()))
-        if self.targets is not None:
-            object.__setattr__(self, "targets", check_array(self.targets, "targets", ndim=2))
-
-    def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
-        """Refuse: sums alone do not say how noisy they are."""
-        raise TypeError(
-            "Lepski must be given the observations, not their sums alone; use rs.plug_in(moments, solver) or "
-            "rs.replicate(moments, plan, solver=solver)."
-        )
-
-    def solve_full(self, moments: AnyMoments) -> Solution:
-        """See the base class."""
-        A, b = moments.total()
-        everything = np.arange(moments.n_observations)
-        return self._solve_each(A[None], b[None], held_moments(moments, "Lepski"), everything[None])
-
-    def solve_subsets(
-        self, sums: SubsetSums, moments: AnyMoments, plan: ResamplingPlan, start: int
-    ) -> Solution:
-        """See the base class."""
-        return self._solve_each(sums.A, sums.b, held_moments(moments, "Lepski"), plan.indices(start))
 
     def trace(self, moments: AnyMoments) -> BalancedPath:
         """Return the whole path on all observations, for a look or a plot (single output only)."""
@@ -140,7 +179,7 @@ class Lepski(Solver):
         A, b = moments.total()
         system = np.linalg.svd(A)
         everything = np.arange(moments.n_observations)
-        return self._balance(system, system[1][0], b, held_moments(moments, "Lepski"), everything, None)
+        return self._balance(system, system[1][0], b, self._held(moments), everything, None)
 
     def _solve_each(self, A: FloatArray, b: FloatArray, moments: HeldMoments, subsets: IntArray) -> Solution:
         """Balance the systems A (m, q, q), b (m, q[, n_outputs]) of `subsets` (m, k), one by one."""
@@ -194,14 +233,8 @@ class Lepski(Solver):
             chosen=largest_within(coordinates @ root.T, self.kappa * noise),
         )
 
-    def _check_targets(self, n_basis: int) -> None:
-        if self.targets is not None and np.shape(self.targets)[1] != n_basis:
-            rule = f"of shape (m, q) with q={n_basis}"
-            raise ValueError(must_be("targets", rule, np.shape(self.targets)))
-
     def __repr__(self) -> str:
-        targets = "" if self.targets is None else f", {np.shape(self.targets)[0]} targets"
-        return f"Lepski(kappa={self.kappa:g}, {len(self.path)} penalties{targets})"
+        return f"Lepski(kappa={self.kappa:g}, {len(self.path)} penalties{self._targets_in_words()})"
 
 
 def _tikhonov(s: FloatArray, penalties: FloatArray) -> FloatArray:
@@ -276,14 +309,6 @@ def _factored_residuals(
     products = moments.left[steps][:, :, None] * errors[:, None, :]
     lengths = np.diff(moments.offsets)[observations]
     return np.add.reduceat(products, np.cumsum(lengths) - lengths, axis=0)
-
-
-def held_moments(moments: AnyMoments, solver: str) -> HeldMoments:
-    """Return moments whose single observations can be looked at again and again."""
-    if isinstance(moments, StreamedMoments):
-        hint = "Use Ridge(alpha), or load the data."
-        raise ValueError(must_be("moments", f"in memory for {solver}", "StreamedMoments", hint))
-    return moments
 
 
 def largest_within(points: FloatArray, radius: FloatArray) -> int:

@@ -14,16 +14,14 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.linalg import ROUNDING
 from .._core.typing import ArrayLike, FloatArray, IntArray
-from .._core.validation import check_array, check_real
-from ..moments import AnyMoments, HeldMoments
-from ..moments.record import SubsetSums
-from ..plans import ResamplingPlan
-from .base import Solution, Solver, finish
-from .lepski import held_moments, largest_within, summed_variance
+from .._core.validation import check_array
+from ..moments import HeldMoments
+from .base import Solution, finish
+from .lepski import Balancing, largest_within, summed_variance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nested(Solver):
+class Nested(Balancing):
     """Use as many functions as the data support: the choice is made on each subset anew.
 
     Parameters
@@ -64,30 +62,9 @@ class Nested(Solver):
     targets: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        check_real(self.kappa, "kappa", low=0.0, closed="neither")
+        self._check_rule()
         levels = check_array(self.levels, "levels", ndim=1)
         object.__setattr__(self, "levels", tuple(levels.tolist()))
-        if self.targets is not None:
-            object.__setattr__(self, "targets", check_array(self.targets, "targets", ndim=2))
-
-    def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
-        """Refuse: sums alone do not say how noisy they are."""
-        raise TypeError(
-            "Nested must be given the observations, not their sums alone; use rs.plug_in(moments, solver) or "
-            "rs.replicate(moments, plan, solver=solver)."
-        )
-
-    def solve_full(self, moments: AnyMoments) -> Solution:
-        """See the base class."""
-        A, b = moments.total()
-        everything = np.arange(moments.n_observations)
-        return self._solve_each(A[None], b[None], held_moments(moments, "Nested"), everything[None])
-
-    def solve_subsets(
-        self, sums: SubsetSums, moments: AnyMoments, plan: ResamplingPlan, start: int
-    ) -> Solution:
-        """See the base class."""
-        return self._solve_each(sums.A, sums.b, held_moments(moments, "Nested"), plan.indices(start))
 
     def _solve_each(self, A: FloatArray, b: FloatArray, moments: HeldMoments, subsets: IntArray) -> Solution:
         """Choose and solve for the systems A (m, q, q), b (m, q[, n_outputs]) of `subsets` (m, k)."""
@@ -119,12 +96,11 @@ class Nested(Solver):
     def _check_sizes(self, n_basis: int) -> None:
         if len(np.asarray(self.levels)) != n_basis:
             raise ValueError(must_be("levels", f"one level for each of {n_basis} functions", self.levels))
-        if self.targets is not None and np.shape(self.targets)[1] != n_basis:
-            raise ValueError(must_be("targets", f"of shape (m, q) with q={n_basis}", np.shape(self.targets)))
+        self._check_targets(n_basis)
 
     def __repr__(self) -> str:
-        targets = "" if self.targets is None else f", {np.shape(self.targets)[0]} targets"
-        return f"Nested({len(np.unique(np.asarray(self.levels)))} levels, kappa={self.kappa:g}{targets})"
+        n_levels = len(np.unique(np.asarray(self.levels)))
+        return f"Nested({n_levels} levels, kappa={self.kappa:g}{self._targets_in_words()})"
 
 
 def _inverse_of_block(A: FloatArray, used: np.ndarray) -> FloatArray:
