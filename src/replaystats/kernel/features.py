@@ -28,6 +28,8 @@ MIN_BLOCKS = 20
 # Replays, and the q^2 B up to which there are so many: the control variate needs few where q is large.
 DEFAULT_RESAMPLES, FEWEST_RESAMPLES = 200, 20
 REPLAYED_NUMBERS = 8_000_000
+# Features of so many blocks are computed before they are summed: enough that calls cost nothing.
+_HELD_BYTES = 2**26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -145,12 +147,15 @@ def block_moments(
         raise ValueError(must_be("memory_budget", f"at least {needed} bytes for {q} features", budget))
     if features.home is not None:
         return _device_block_moments(features, y, sample_weight, n_blocks, rng)
-    points = features.points(X)
-    blocks = (
-        (points[rows], y[rows], *(() if sample_weight is None else (sample_weight[rows],)))
-        for rows in random_blocks(len(X), n_blocks, rng=rng)
-    )
-    return ridge_block_moments(blocks, features.basis)
+    points, blocks = features.points(X), list(random_blocks(len(X), n_blocks, rng=rng))
+    at_once = max(1, min(_HELD_BYTES, budget // 4) // (8 * q * len(blocks[0])))
+    parts: list[Moments] = []
+    for first in range(0, n_blocks, at_once):
+        some = blocks[first : first + at_once]
+        phi = [features.basis(points[rows]) for rows in some]
+        weights = [() if sample_weight is None else (sample_weight[rows],) for rows in some]
+        parts.append(ridge_block_moments([(f, y[r], *w) for f, r, w in zip(phi, some, weights, strict=True)]))
+    return parts[0] if len(parts) == 1 else parts[0].wrap(np.concatenate([part.rows for part in parts]))
 
 
 def _device_block_moments(
