@@ -181,7 +181,11 @@ def linearise(moments: AnyMoments, solver: Solver | None = None, *, share: float
     """
     check_moments(moments)
     solver = check_solver(solver) or Auto()
-    share = check_real(share, "share", low=0.0, high=1.0, closed="right")
+    return solve_share(moments, solver, check_real(share, "share", low=0.0, high=1.0, closed="right"))
+
+
+def solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisation:
+    """Do what `linearise` says, for arguments that are known to be right."""
     if not is_linear(solver):
         rule = "a solver whose penalty does not depend on the data"
         raise ValueError(must_be("solver", rule, repr(solver), "Use the replicates' own variance."))

@@ -23,7 +23,7 @@ from ..plans.plan import SubsetPlan
 from ..solvers import Auto, Solver, warn_left_out
 from ..solvers.base import check_solver
 from .executors import Executor
-from .linear import Linearisation, LinearPart, functionals, is_linear, linearise
+from .linear import Linearisation, LinearPart, functionals, is_linear, solve_share
 from .members import ON_FAILURE, member_weights, report_failures
 from .sums import as_drawn, subset_sums
 
@@ -97,7 +97,7 @@ class Replicates:
             return None
         try:
             share = self.plan.subsample_size / self.plan.n_observations
-            return linearise(self.moments, self.solver, share=share)
+            return solve_share(self.moments, self.solver, share)
         except SingularReplicateError:
             return None
 

@@ -76,12 +76,13 @@ def subset_sums(
     array([3., 4.])
     """
     check_moments(moments)
+    n = moments.n_observations
     check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
     check_executor(executor)
     exact = check_bool(exact, "exact")
     start = check_int(start, "start", low=0, high=plan.n_resamples - 1)
-    if plan.n_observations != moments.n_observations:
-        rule = f"made for the {moments.n_observations} observations of the moments"
+    if plan.n_observations != n:
+        rule = f"made for the {n} observations of the moments"
         raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
     _check_memory(moments, plan.n_resamples - start)
     moments = as_drawn(moments, plan)

@@ -203,7 +203,7 @@ class LSTD(PolicyEvaluation):
 
     def _sparse_moments(self, data: Trajectories, rng: np.random.Generator | None) -> SparseMoments | None:
         plain = check_real(self.trace, "trace", low=0.0, high=1.0) == 0.0 and not self.center_rewards
-        unit = self._table_units(data, self.basis_.n_basis, rng) if plain else None
+        unit = self._table_units(data, self.basis_, rng) if plain else None
         if unit is None:
             return None
         return sparse_lstd_moments(

@@ -336,7 +336,7 @@ class LSTDQ(PolicyEvaluation):
 
     def _sparse_moments(self, data: Trajectories, rng: np.random.Generator | None) -> SparseMoments | None:
         n_actions = self.features_.n_actions
-        unit = None if n_actions is None else self._table_units(data, self.features_.n_basis, rng)
+        unit = None if n_actions is None else self._table_units(data, self.features_, rng)
         if unit is None or n_actions is None:
             return None
         return sparse_lstd_q_moments(

@@ -233,13 +233,14 @@ class ReplayedMoments(Replayed):
             size = size if self.grouping_ is None else self.grouping_.subsample_size(size)
         first = FIRST_RESAMPLES if self.grouping_ is None else GROUPED_PILOT
         exhaustive = self.statistic.startswith("complete")  # takes every subset, and needs no number
+        sampler = self._sampler(moments)
         return make_plan(
             moments.n_observations,
             statistic=self.statistic,
             subsample_size=size,
             n_resamples=None if exhaustive else first if is_auto(self.n_resamples) else self.n_resamples,
             rng=rng,
-            **self._sampler(moments),
+            **sampler,
         )
 
     def _sampler(self, moments: HeldMoments) -> dict[str, Any]:

@@ -169,16 +169,16 @@ class PolicyEvaluation(ReplayedMoments):
         )
 
     def _table_units(
-        self, data: Trajectories, n_basis: int, rng: np.random.Generator | None
+        self, data: Trajectories, features: Any, rng: np.random.Generator | None
     ) -> IntArray | None:
         """Return the unit of every trajectory where a sparse system takes the place of a dense one."""
+        if rng is None or not (isinstance(self.basis_, Indicators) and features.n_basis >= SPARSE_FROM):
+            return None
         # Extrapolation needs the moments of the subsets, which sparse members do not keep.
         usual = self.solver is None and self.method == "replay" and self.average not in ("debiased", "best")
         drawn = self.statistic in ("U", "V") and isinstance(self.subsample_size, float)
         whole = isinstance(self.unit, str) and self.unit in ("auto", "trajectory") and len(data) > 1
-        if not (isinstance(self.basis_, Indicators) and n_basis >= SPARSE_FROM):
-            return None
-        if rng is None or not (usual and drawn and whole):
+        if not (usual and drawn and whole):
             return None
         n, steps = len(data), data.transitions()
         self._look_at(SimpleNamespace(response=step_rewards(self.reward, steps.rewards, steps.states)), data)
