@@ -35,7 +35,10 @@ afterwards; their truths come from large simulations.
 What an interval is made of, row by row:
 
 - **noise**: delete-one-unit jackknife, Student's quantile with the degrees of freedom of the effective sample,
-  and Hall's correction for skewness; for consecutive blocks of one chain, the correlation of neighbours;
+  and Hall's correction for skewness, as far as signs by chance do not explain the skewness and the correction can
+  bear it (what is left stays in the degrees of freedom); in regressions, less what pairs of units make of the variance,
+  which a jackknife counts twice (Efron and Stein 1981); for consecutive blocks of one chain, the correlation of
+  neighbours, and the range of values where that leaves fewer than two effective units;
 - **weak identification**: the studentised moment test inverted (Fieller, Anderson-Rubin), where the noise of an
   answer goes with that of its own matrix;
 - **what the data leave open**: unvisited states take the lowest and the highest possible value, and the

@@ -30,6 +30,48 @@ def cheapest_direction(g, f, c):
     return np.linalg.solve(bordered, np.append(np.zeros(q), 1.0))[:q]
 
 
+def pairs(g, f, X):
+    """What pairs of units make of the variance of X theta, pair by pair: residuals have mean zero given g."""
+    A, centre = g.sum(axis=0), g.mean(axis=0)
+    theta = np.linalg.solve(A, f.sum(axis=0))
+    moved = [np.linalg.solve(A, f_i - g_i @ theta) for g_i, f_i in zip(g, f, strict=True)]
+    total = np.zeros(len(X))
+    for row, c in enumerate(X):
+        w = np.linalg.solve(A.T, c)
+        for i in range(len(g)):
+            for j in range(len(g)):
+                if i != j:
+                    total[row] += (w @ (g[i] - centre) @ moved[j]) ** 2
+    return total
+
+
+def pairs_by_refits(g, f, c, i, j):
+    """What units i and j do together to c'theta, beyond what each does alone, from fits without them."""
+    n = len(g)
+
+    def answer(left_out):
+        rest = [k for k in range(n) if k not in left_out]
+        return c @ np.linalg.solve(g[rest].mean(axis=0), f[rest].mean(axis=0))
+
+    return n * answer(()) - (n - 1) * (answer((i,)) + answer((j,))) + (n - 2) * answer((i, j))
+
+
+def skewness_less_chance(values):
+    """Skewness of a sum of n values, shrunk by what chance signs would show, and the excess of kurtosis."""
+    n, z = len(values), (values - values.mean()) / values.std()
+    third, fourth, sixth = (np.mean(z**k) for k in (3, 4, 6))
+    excess = max(0.0, fourth - third**2 - 1)
+    share = min(1.0, excess)
+    chance = (share * sixth * 6 / 15 + (1 - share) * 6) / n  # variance of the third moment by chance
+    return third / np.sqrt(n) * third**2 / (third**2 + chance), excess
+
+
+def steepest_skewness(level):
+    """The skewness at which Hall's cube root has an infinite slope at the lower normal quantile."""
+    t = stats.norm.ppf((1 - level) / 2)
+    return optimize.brentq(lambda s: 1 + s * (t - s / 6), 1e-6, 3)
+
+
 def fieller_by_search(s_LL, s_Lm, s_mm, low, high):
     """The end points of {delta : low <= -delta / s(delta) <= high} by root search, or None if unbounded."""
 

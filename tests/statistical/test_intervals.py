@@ -65,6 +65,39 @@ def test_coverage(setting, n, share, n_resamples, n_datasets, statistic, seed):
     assert given > 0.9
 
 
+def plug_in_coverage(draw, X, truth, n, n_datasets, seed):
+    """Return mean coverage of the plug-in's intervals, its standard error, and their median width."""
+    covered, widths = [], []
+    for number in range(n_datasets):
+        moments = rs.Moments(*draw(np.random.default_rng([n, number, seed]), n))
+        low, high = rs.plug_in(moments).confidence_interval(X)
+        covered.append(np.mean((low <= truth) & (truth <= high)))
+        widths.append(np.median(high - low))
+    return np.mean(covered), np.std(covered, ddof=1) / np.sqrt(n_datasets), np.median(widths)
+
+
+@pytest.mark.parametrize("setting", [settings.OLS, settings.OLS_LEVERAGE, settings.OLS_QUIET])
+def test_coverage_of_small_regressions(setting, seed):
+    """Thirty rows and five coefficients: neither leverage nor pairs that a jackknife counts twice matter."""
+    mean, error, _ = plug_in_coverage(setting.draw, setting.X, setting.target, 30, 600, seed)
+    assert 0.93 - 3 * error <= mean <= 0.97 + 3 * error
+
+
+def square_over_mean(rng, n):
+    x = rng.exponential(size=n)
+    return x[:, None, None], (x**2)[:, None]
+
+
+def test_ratios_of_skewness_ten_are_covered_by_intervals_of_a_sane_length(seed):
+    """E x^2 / E x of an exponential x: the influence has the skewness 10.6, and n is 50."""
+    mean, error, width = plug_in_coverage(square_over_mean, np.eye(1), np.array([2.0]), 50, 600, seed)
+    x = np.random.default_rng([50, seed]).exponential(size=(4000, 50))
+    estimates = (x**2).sum(axis=1) / x.sum(axis=1)
+    oracle = np.subtract(*np.quantile(estimates, [0.975, 0.025]))
+    assert mean >= 0.93 - 3 * error
+    assert width <= 1.4 * oracle  # 1.7 with all of the sample's skewness taken out
+
+
 @pytest.mark.parametrize("method", ["median", "trimmed"])
 @pytest.mark.parametrize("statistic", ["U", "V"])
 def test_coverage_of_robust_averages(method, statistic, seed):
@@ -149,3 +182,24 @@ def test_blom_on_real_estimates(seed):
         predicted.append(mean.replay_covariance.components(settings.LSTD.X).total)
     ratio = np.mean(predicted, axis=0).mean() / np.var(estimates, axis=0).mean()
     assert 0.8 < ratio < 1.3  # a variance from 150 estimates of 6 related functionals has an error of 6-12 %
+
+
+def slow_chain(rng, p, n_steps):
+    """Return states (n_steps + 1,) of a chain on two states that changes with probability p."""
+    return (rng.integers(2) + np.cumsum(np.append(0, rng.uniform(size=n_steps) < p))) % 2
+
+
+def test_a_chain_that_hardly_changes_is_covered_or_said_to_be_slow(seed):
+    """About five changes in 500 steps: the mean reward of one half, hence the value five, is inside."""
+    constant = rs.basis.FunctionBasis(lambda s: np.ones((len(s), 1)), 1)
+    covered, how = [], []
+    for number in range(250):
+        states = slow_chain(np.random.default_rng([number, seed]), 0.01, 500)
+        data = rs.Trajectories(states[None], rewards=states[None, :-1].astype(float))
+        model = rs.LSTD(constant, discount=0.9, n_resamples=30, random_state=0).fit(data)
+        interval = model.confidence_interval(np.zeros((1, 1)))
+        if not np.isnan(interval.low[0]):  # one reward only was ever seen
+            covered.append(interval.low[0] <= 5.0 <= interval.high[0])
+            how.append(interval.parts.how[0])
+    assert np.mean(covered) >= 0.93 - 3 * np.std(covered) / np.sqrt(len(covered))
+    assert "slow" in how

@@ -28,6 +28,8 @@ _EXPLANATIONS = {
     "unseen event": "the data show no noise at all; what happens to fewer than 3 units in n is allowed for, "
     "with values in {range}",
     "range": "the data do not narrow the range of values {range}",
+    "slow": "the series is short for its memory: its variance still grows with the length of blocks, and "
+    "about {units:.1f} effective units carry this answer",
     "withheld": "nothing bounds this answer: {reason}",
 }
 
@@ -51,7 +53,7 @@ class Parts:
     how : ndarray of str
         "noise" (the usual interval), "inverted" (weakly identified), "unseen" (noise and unvisited states),
         "traded" (noise against what the basis leaves open), "unseen event" (no noise was seen), "range" (only
-        the value range bounds it), or "withheld".
+        the value range bounds it), "slow" (so it is, as a series hardly changed), or "withheld".
     value_range : str
         The range of values that was used, in words; empty without one.
     covers : str
@@ -159,7 +161,7 @@ class Interval:
         """Which rows the data say nothing about: without a finite interval, or with the whole value range."""
         if not isinstance(self.parts, Parts):
             return self.withheld
-        return np.asarray(self.withheld | (self.parts.how == "range"))
+        return np.asarray(self.withheld | np.isin(self.parts.how, ("range", "slow")))
 
     @property
     def sentences(self) -> list[str]:

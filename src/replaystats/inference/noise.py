@@ -7,6 +7,7 @@ normal it is, and m_i = w'g_i v says how much of the question's matrix it carrie
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,11 +20,20 @@ from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments, HeldMoments
 from ..moments.factored import sum_units
-from .degrees import degrees_of_freedom, effective_sample, skewed_quantiles
+from .degrees import (
+    bounded_skewness,
+    degrees_of_freedom,
+    effective_sample,
+    shrunken_skewness,
+    skewed_quantiles,
+)
 from .influence import delete_one_shifts, unit_blocks
+from .interactions import influence_of, interactions, pairs_matter
 
 # Beyond this correlation of neighbours a series says nothing about its own mean.
 _LARGEST_CORRELATION = 0.9
+# Powers of what a unit moves an answer by that are summed.
+_POWERS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,6 +59,8 @@ class Noise:
         What correlation of neighbouring units multiplied the variance by.
     one_sign : ndarray of bool or bool
         Whether every unit adds to the question's matrix, which then cannot vanish.
+    counted_twice : ndarray or float
+        Share of the variance that the jackknife counts twice, where that is known (see `interactions`).
     """
 
     variance: FloatArray
@@ -62,6 +74,17 @@ class Noise:
     n_parameters: int = 1
     growth: FloatArray | float = 1.0
     one_sign: BoolArray | bool = False
+    counted_twice: FloatArray | float = 0.0
+
+    def at_level(self, confidence_level: float) -> Noise:
+        """Return the noise with the skewness that intervals of this level take out, and the degrees left."""
+        degrees, skewness = bounded_skewness(confidence_level, self.degrees, self.skewness, self.excess)
+        return replace(self, degrees=degrees, skewness=skewness)
+
+    def symmetric(self) -> Noise:
+        """Return the noise for intervals that take no skewness out: it stays in the degrees of freedom."""
+        degrees = np.maximum(2.0 / (2.0 / self.degrees + np.square(self.skewness)), 1.0)
+        return replace(self, degrees=degrees, skewness=np.zeros_like(self.skewness))
 
     def critical_values(self, confidence_level: float) -> tuple[FloatArray, FloatArray]:
         """Return between which numbers of standard errors the studentised answer lies."""
@@ -73,6 +96,11 @@ class Noise:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(self.variance > 0, np.sqrt(variance / self.variance), 1.0)
         return replace(self, variance=variance, covariance=self.covariance * ratio)
+
+    def counted_once(self) -> Noise:
+        """Return the noise less what the jackknife counts twice, as every average of subsets does, too."""
+        share = 1.0 - self.counted_twice
+        return replace(self, variance=self.variance * share, counted_twice=0.0)
 
     def correlated(self, shifts: FloatArray) -> Noise:
         """Return the noise of units that are consecutive pieces of a series.
@@ -145,7 +173,8 @@ def question_noise(
     """
     n = moments.n_observations
     dual = X @ linear.inverse  # (m, q): rows w
-    direction = _directions(moments, linear, X, output)
+    first_order = _first_order(moments, linear, output)
+    direction = _directions(X, first_order)
     sums = _Sums(n, len(X))
     in_order = np.empty((n, len(X))) if sequential else None
     for observations, shifts, part in _shifts(moments, linear, output):
@@ -154,6 +183,13 @@ def question_noise(
         if in_order is not None:
             in_order[observations] = to_numpy(moved)
     noise = replace(sums.noise(with_matrix=True), n_parameters=moments.n_basis)
+    if pairs_matter(moments):
+        least = n / (n - 1) * ((X @ first_order) * X).sum(axis=1)
+        twice = interactions(moments, linear, first_order, output)
+        most = np.minimum(((dual @ twice) * dual).sum(axis=1), noise.variance - least)
+        positive = noise.variance > 0
+        share = np.maximum(most, 0.0) / np.where(positive, noise.variance, 1.0)
+        noise = replace(noise, counted_twice=np.where(positive, share, 0.0))
     return noise if in_order is None else noise.correlated(in_order)
 
 
@@ -170,14 +206,15 @@ class _Sums:
 
     def __init__(self, n: int, m: int) -> None:
         self.n = n
-        self.powers = np.zeros((4, m))
+        self.powers = np.zeros((_POWERS + 1, m))
+        self.powers[0] = n
         self.matrix, self.product, self.matrix_square = np.zeros((3, m))
         self.smallest = np.full(m, np.inf)
 
     def add(self, shifts: Any, matrix: Any) -> None:
         xp = array_namespace(shifts, matrix)
         power = xp.ones_like(shifts)
-        for k in range(4):
+        for k in range(1, _POWERS + 1):
             power = power * shifts
             self.powers[k] += to_numpy(xp.sum(power, axis=0))
         self.matrix += to_numpy(xp.sum(matrix, axis=0))
@@ -185,18 +222,18 @@ class _Sums:
         self.matrix_square += to_numpy(xp.sum(matrix * matrix, axis=0))
         self.smallest = np.minimum(self.smallest, to_numpy(xp.min(matrix, axis=0)))
 
+    def _central(self, k: int, mean: FloatArray) -> FloatArray:
+        """Return the sum of k-th powers about the mean; rounding makes no even one negative."""
+        terms = [math.comb(k, j) * (-mean) ** (k - j) * self.powers[j] for j in range(k + 1)]
+        total = np.sum(terms, axis=0)
+        return np.asarray(total if k % 2 else np.maximum(total, 0.0))
+
     def noise(self, *, with_matrix: bool) -> Noise:
-        n, (first, second, third, fourth) = self.n, self.powers
-        mean = first / n
-        square = np.maximum(second - n * mean**2, 0.0)
-        cube = third - 3 * mean * second + 2 * n * mean**3
-        tesseract = np.maximum(fourth - 4 * mean * third + 6 * mean**2 * second - 3 * n * mean**4, 0.0)
-        effective = effective_sample(square, tesseract)
+        n, mean = self.n, self.powers[1] / self.n
+        square, cube, fourth, sixth = (self._central(k, mean) for k in (2, 3, 4, 6))
+        effective = effective_sample(square, fourth)
+        skewness, excess = shrunken_skewness(square, cube, fourth, sixth, n)
         with np.errstate(divide="ignore", invalid="ignore"):
-            raw = np.where(square > 0, cube / square**1.5, 0.0)
-            # Skewness of n normal values has the variance 6 / n: what may be that alone is shrunk away.
-            skewness = raw * raw**2 / (raw**2 + 6.0 / n**2)
-            excess = np.where(square > 0, n * (tesseract / square**2 - raw**2) - 1.0, 0.0)
             # m sums to one: its deviations are relative to the question's matrix.
             total = self.matrix if with_matrix else np.ones_like(mean)
             covariance = (self.product - mean * self.matrix) / total
@@ -206,7 +243,7 @@ class _Sums:
             covariance=covariance,
             matrix_variance=n / (n - 1) * np.maximum(relative, 0.0),
             skewness=skewness,
-            excess=np.maximum(excess, 0.0),
+            excess=excess,
             effective=effective,
             degrees=degrees_of_freedom(effective, n, skewness),
             n_units=n,
@@ -214,12 +251,17 @@ class _Sums:
         )
 
 
-def _directions(moments: AnyMoments, linear: Linearisation, X: FloatArray, output: int) -> FloatArray:
-    """Return v for every question, (m, q): where theta goes when the answer is moved at the least cost."""
+def _first_order(moments: AnyMoments, linear: Linearisation, output: int) -> FloatArray:
+    """Return sum L_i L_i^T over the influence values of theta, shape (q, q)."""
     covariance = np.zeros((moments.n_basis, moments.n_basis))
     for _, part in unit_blocks(moments):
-        influence = _influence(part, linear, output)
+        influence = influence_of(part, linear, output)
         covariance += to_numpy(influence.T @ influence)
+    return covariance
+
+
+def _directions(X: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Return v for every question, (m, q): where theta goes when the answer is moved at the least cost."""
     direction: FloatArray = X @ covariance
     cost = (direction * X).sum(axis=1, keepdims=True)
     # An answer without any noise moves along itself.
@@ -239,18 +281,11 @@ def _shifts(
             known = xp.all(xp.isfinite(chosen), axis=1)
             # Without a lone unit some direction is undetermined: there is no leave-one-out, only influence.
             if not bool(xp.all(known)):
-                chosen = xp.where(known[:, None], chosen, _influence(part, linear, output))
+                chosen = xp.where(known[:, None], chosen, influence_of(part, linear, output))
             yield observations, chosen, part
         return
     for observations, part in unit_blocks(moments):
-        yield observations, _influence(part, linear, output) * (n / (n - 1)), part
-
-
-def _influence(part: HeldMoments, linear: Linearisation, output: int) -> Any:
-    residuals = part.residuals(linear.theta)
-    xp = array_namespace(residuals)
-    chosen = xp.reshape(residuals, (len(part), part.n_basis, -1))[:, :, output]
-    return chosen @ like(linear.inverse.T, chosen)
+        yield observations, influence_of(part, linear, output) * (n / (n - 1)), part
 
 
 def _matrix_shares(part: HeldMoments, dual: FloatArray, direction: FloatArray) -> Any:

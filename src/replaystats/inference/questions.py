@@ -36,6 +36,9 @@ _MUCH_SHORTER = 0.9
 _INVERT_FROM, _INVERT_FULLY = 0.2, 0.6
 # What is left of a question outside the equations, relative to the question: above this it is undetermined.
 _ESTIMABLE = 1e-6
+# A series that leaves fewer units than this, and whose neighbours are correlated beyond so many standard
+# errors of no correlation, changed about once while it was watched.
+_FEWEST_UNITS, _CORRELATED = 2.0, 2.0
 _NO_NOISE = 1e-10
 _LIKE_A_VALUE = 0.1
 
@@ -128,7 +131,7 @@ def answer_questions(
     >>> moments = ridge_moments(X, X @ [1.0, -1.0] + rng.normal(size=200))
     >>> interval = answer_questions(moments, np.eye(2))
     >>> print(interval.sentences[0][:44])
-    0.8105 to 1.1: noise of about 34 effective u
+    0.8099 to 1.099: noise of about 34 effective
     """
     level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
     setting = setting or Setting()
@@ -232,6 +235,7 @@ def _usual(
         if centre.degrees is not None:
             degrees = np.where(usable, centre.degrees.reshape(len(X), -1)[:, output], np.inf)
             noise = replace(noise, degrees=np.minimum(noise.degrees, degrees))
+    noise = noise.counted_once().at_level(level)
     below, above, inverted = _offsets(noise, level, symmetric=moments.symmetric)
     found = _Rows(
         low=answers + below,
@@ -245,8 +249,16 @@ def _usual(
         how=np.where(inverted, "inverted", "noise").astype("<U12"),
     )
     found.how[~np.isfinite(found.low)] = "withheld"
+    slow = _still_grows(noise) & (noise.effective < _FEWEST_UNITS)
+    found.low[slow], found.high[slow], found.how[slow] = -np.inf, np.inf, "slow"
     rows.put(_estimable(moments, linear, X), found)
     return rows
+
+
+def _still_grows(noise: Noise) -> BoolArray:
+    """Return whether the variance grows with the length of blocks: neighbours are clearly correlated."""
+    chance = min(_CORRELATED / np.sqrt(noise.n_units), 0.5)
+    return np.asarray(noise.growth > (1 + chance) / (1 - chance))
 
 
 def _offsets(noise: Noise, level: float, *, symmetric: bool) -> tuple[FloatArray, FloatArray, BoolArray]:
@@ -272,13 +284,14 @@ def _unseen(moments: HeldMoments, X: FloatArray, limits: ValueRange, setting: Se
     ends = unvisited_ends(moments, X, limits, sequential=setting.sequential)
     error_low, error_high = np.sqrt(ends.noise_low.variance), np.sqrt(ends.noise_high.variance)
     error = np.maximum(error_low, error_high)
-    degrees = np.minimum(ends.noise_low.degrees, ends.noise_high.degrees)
+    noise_low, noise_high = ends.noise_low.at_level(level), ends.noise_high.at_level(level)
+    degrees = np.minimum(noise_low.degrees, noise_high.degrees)
     bias = (ends.high - ends.low) / 2
     ratio = np.where(error > 0, bias / np.where(error > 0, error, 1.0), 0.0)
     # Of two ends far apart only one can be wrong (Imbens and Manski 2004).
     critical = bias_aware_quantile(ratio, degrees, level) - ratio
-    below = skewed(critical, ends.noise_low.skewness, ends.noise_low.excess)
-    above = skewed(-critical, ends.noise_high.skewness, ends.noise_high.excess)
+    below = skewed(critical, noise_low.skewness, noise_low.excess)
+    above = skewed(-critical, noise_high.skewness, noise_high.excess)
     rows = _Rows(
         low=ends.low - below * error_low,
         high=ends.high - above * error_high,
@@ -299,7 +312,7 @@ def _trade(
 ) -> None:
     """Put bounded intervals where the usual ones are missing, or long compared to the range of values."""
     length = rows.high - rows.low
-    hard = ~(length < _SHORT * limits.width)
+    hard = ~(length < _SHORT * limits.width) & (rows.how != "slow")
     if not hard.any() or not limits.width**2 > 0 or moments.n_observations < _FEWEST_TRADED:
         return
     chosen = np.flatnonzero(hard)
@@ -355,7 +368,7 @@ def _inside(rows: _Rows, limits: ValueRange, X: FloatArray) -> _Rows:
     low = np.where(bounded, np.clip(np.where(nothing, lowest, rows.low), lowest, highest), rows.low)
     high = np.where(bounded, np.clip(np.where(nothing, highest, rows.high), lowest, highest), rows.high)
     whole = bounded & (low <= lowest) & (high >= highest)
-    rows.how[whole] = "range"
+    rows.how[whole & (rows.how != "slow")] = "range"
     rows.bias = np.where(nothing, limits.width / 2, rows.bias)
     rows.low, rows.high = low, high
     return rows

@@ -29,7 +29,7 @@ from .degrees import bias_aware_quantile
 from .influence import unit_blocks
 from .noise import Noise, noise_of
 from .undetermined import ValueRange, sum_of
-from .value_bounds import cheap_bounds, cheap_support, inverse_root, support_interval
+from .value_bounds import ROUGHLY, cheap_bounds, cheap_support, inverse_root, support_interval
 
 # Penalties of the path, in units of 1 / (n h^2) with h half the value range: there both parts are equal.
 _PATH = 10.0 ** np.arange(-4.0, 3.5, 0.5)
@@ -186,7 +186,7 @@ def _refined(
     near, shortest = penalty.copy(), np.full(len(X), np.inf)
     nearby = np.clip(penalty * _NEARBY[:, None], _PATH[0], _PATH[-1])
     for candidates, d, noise in problem.along(X, nearby):
-        bias = half * np.abs(cheap_support(d, points)).sum(axis=1)
+        bias = half * np.abs(cheap_support(d, points, rounds=ROUGHLY)).sum(axis=1)
         _keep_shortest(near, shortest, candidates, _reach(bias, noise, confidence_level))
     return near
 
@@ -269,7 +269,8 @@ class _Problem:
             centre, d = centre + fold.b @ z, d - (fold.A @ z).T
             shifts.append(fold.shifts @ like(z, fold.shifts))  # folds follow each other, as their units do
         joined = array_namespace(shifts[0]).concat(shifts)
-        return centre, d, noise_of(joined, sequential=self.sequential)
+        # The centre may be off to either side: intervals are symmetric.
+        return centre, d, noise_of(joined, sequential=self.sequential).symmetric()
 
     def along(self, X: FloatArray, penalties: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, Noise]]:
         """Yield blocks of the penalties (K, m), with d and the noise of the questions at each, one by one."""

@@ -22,7 +22,9 @@ _TOLERANCE = 1e-9
 _AGREE = 1e-7
 # Beyond so many multiplications the cheap bounds have the same weights for all questions.
 _SUPPORT_WORK = 2e10
+# Rounds of the cheap bounds: half of them tell which of several bounds is the smallest.
 _REWEIGHTINGS = 6
+ROUGHLY = 3
 _FLOOR = 1e-12
 _SPANNED = 1e-6
 
@@ -82,42 +84,50 @@ def _simplex(
     diagonal = np.abs(np.diag(triangle))
     if not diagonal[-1] > _SPANNED * diagonal[0]:
         return ends, solved
-    basis = np.tile(order[:q], (m, 1))
+    bases = np.tile(order[:q], (m, 1))
+    # Of the questions that are not yet answered: which they are, d, the basis, its inverse and signs of u.
+    rows, left, basis = np.arange(m), d, bases.copy()
     inverse = np.tile(np.linalg.inv(points[order[:q]]), (m, 1, 1))
-    sign = np.where(np.einsum("mq,mqi->mi", d, inverse) < 0, -1.0, 1.0)
+    sign = np.where(_times(left, inverse) < 0, -1.0, 1.0)
     tolerance = _TOLERANCE * max(np.abs(low).max(), np.abs(high).max())
-    rows = np.arange(m)  # of the questions that are not yet answered
     for _ in range(_PIVOTS * q):
-        values = np.where(sign[rows] > 0, high[basis[rows]], low[basis[rows]])
-        theta = (inverse[rows] @ values[:, :, None])[:, :, 0]
+        values = np.where(sign > 0, high[basis], low[basis])
+        theta = (inverse @ values[:, :, None])[:, :, 0]
         at = theta @ points.T
         above, below = at - high, low - at
         beyond = np.maximum(above, below)
         worst = beyond.argmax(axis=1)
         here = np.arange(len(rows))
         found = beyond[here, worst] <= tolerance
-        ends[rows[found]], solved[rows[found]] = (d[rows[found]] * theta[found]).sum(axis=1), True
-        rows, worst, here = rows[~found], worst[~found], np.arange(np.count_nonzero(~found))
-        if rows.size == 0:
-            break
-        enters = np.where((above > below)[~found][here, worst], 1.0, -1.0)
-        u = np.einsum("mq,mqi->mi", d[rows], inverse[rows]) * sign[rows]  # not negative, up to rounding
-        share = np.einsum("mq,mqi->mi", points[worst], inverse[rows])
-        moved = share * sign[rows] * enters[:, None]
+        ends[rows[found]], solved[rows[found]] = (left[found] * theta[found]).sum(axis=1), True
+        bases[rows[found]] = basis[found]
+        enters = np.where(above[here, worst] > below[here, worst], 1.0, -1.0)
+        u = _times(left, inverse) * sign  # not negative, up to rounding
+        share = _times(points[worst], inverse)
+        moved = share * sign * enters[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             step = np.where(moved > _TOLERANCE, np.maximum(u, 0.0) / moved, np.inf)
         leaves = step.argmin(axis=1)
-        bounded = np.isfinite(step[here, leaves])
-        rows, worst, enters, leaves = rows[bounded], worst[bounded], enters[bounded], leaves[bounded]
-        here, share = np.arange(rows.size), share[bounded]
+        going = ~found & np.isfinite(step[here, leaves])
+        if not going.all():
+            if not going.any():
+                break
+            rows, left, basis, inverse, sign = (part[going] for part in (rows, left, basis, inverse, sign))
+            worst, enters, leaves, share = (part[going] for part in (worst, enters, leaves, share))
+        here = np.arange(len(rows))
         pivot = share[here, leaves]
         share[here, leaves] -= 1.0
-        column = inverse[rows, :, leaves]
-        inverse[rows] -= column[:, :, None] * (share / pivot[:, None])[:, None, :]
-        basis[rows, leaves], sign[rows, leaves] = worst, enters
-    bound = _bound_of(basis[solved], d[solved], points, low, high)
+        column = inverse[here, :, leaves]
+        inverse -= column[:, :, None] * (share / pivot[:, None])[:, None, :]
+        basis[here, leaves], sign[here, leaves] = worst, enters
+    bound = _bound_of(bases[solved], d[solved], points, low, high)
     solved[solved] = np.abs(bound - ends[solved]) <= _AGREE * np.maximum(np.abs(bound), tolerance)
     return ends, solved
+
+
+def _times(rows: FloatArray, matrices: FloatArray) -> FloatArray:
+    """Return every row times its own matrix, shape (m, q)."""
+    return np.asarray((rows[:, None, :] @ matrices)[:, 0, :])
 
 
 def _bound_of(
@@ -159,25 +169,30 @@ def cheap_bounds(
     return np.where(spanned, bounds[0], -np.inf), np.where(spanned, bounds[1], np.inf)
 
 
-def cheap_support(d: FloatArray, points: FloatArray) -> FloatArray:
+def cheap_support(d: FloatArray, points: FloatArray, *, rounds: int = _REWEIGHTINGS) -> FloatArray:
     """Return u with points'u = d and a small sum |u|, (m, P): an upper bound of the linear programme.
 
-    Least squares with weights |u|, again and again; every round is feasible.
+    Least squares with weights |u|, again and again; every round is feasible. The first has equal weights, and
+    one matrix for all questions.
     """
     (d, points), q = _in_one_unit(d, points), points.shape[1]
-    u = np.empty((len(d), len(points)))
+    u = np.linalg.solve(_lifted((points.T @ points)[None])[0], d.T).T @ points.T
     step = max(1, memory_budget() // (32 * q * (len(points) + q)))
     for rows in (slice(first, first + step) for first in range(0, len(d), step)):
-        weights = np.ones_like(u[rows])
-        for _ in range(_REWEIGHTINGS):
-            gram = (points.T * weights[:, None, :]) @ points  # (rows, q, q)
-            scale = np.trace(gram, axis1=1, axis2=2) / q
-            gram += _FLOOR * scale[:, None, None] * np.eye(q)
-            u[rows] = weights * (np.linalg.solve(gram, d[rows, :, None])[:, :, 0] @ points.T)
+        for _ in range(rounds - 1):
             largest = np.abs(u[rows]).max(axis=1, keepdims=True)
             weights = np.abs(u[rows]) + 1e-6 * np.maximum(largest, np.finfo(float).tiny)
             weights /= weights.max(axis=1, keepdims=True)
+            gram = _lifted((points.T * weights[:, None, :]) @ points)  # (rows, q, q)
+            u[rows] = weights * (np.linalg.solve(gram, d[rows, :, None])[:, :, 0] @ points.T)
     return u
+
+
+def _lifted(gram: FloatArray) -> FloatArray:
+    """Return matrices (rows, q, q) with a floor under their eigenvalues, at rounding level."""
+    q = gram.shape[1]
+    scale = np.trace(gram, axis1=1, axis2=2) / q
+    return np.asarray(gram + _FLOOR * scale[:, None, None] * np.eye(q))
 
 
 def inverse_root(gram: FloatArray) -> FloatArray:

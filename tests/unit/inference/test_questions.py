@@ -54,6 +54,28 @@ def test_series_with_memory_have_wider_intervals():
     assert series.parts.degrees_of_freedom[0] < alone.parts.degrees_of_freedom[0]
 
 
+def one_change(n_blocks=12):
+    """Return the moments of a mean of blocks of a series that changed once."""
+    return rs.Moments(np.ones((n_blocks, 1, 1)), (np.arange(n_blocks) >= n_blocks // 2)[:, None] * 1.0)
+
+
+def test_a_series_that_changed_once_is_not_answered_and_says_why():
+    interval = answer_questions(one_change(), np.eye(1), setting=Setting(sequential=True))
+    assert interval.parts.how[0] == "slow"
+    assert (interval.low[0], interval.high[0]) == (-np.inf, np.inf)
+    assert interval.undecided[0]
+    assert "variance still grows with the length of blocks" in interval.sentences[0]
+    assert answer_questions(one_change(), np.eye(1)).parts.how[0] == "noise"  # independent units
+
+
+def test_a_slow_series_has_the_range_of_values():
+    limits = ValueRange(low=-1.0, high=2.0, points=np.ones((1, 1)))
+    setting = Setting(sequential=True, value_range=limits)
+    interval = answer_questions(one_change(), np.eye(1), setting=setting)
+    assert interval.parts.how[0] == "slow"
+    assert (interval.low[0], interval.high[0]) == (-1.0, 2.0)
+
+
 def test_unseen_events_leave_no_interval_of_width_zero():
     states = np.tile(np.arange(3), (50, 1))
     data = rs.Trajectories(states, rewards=np.zeros((50, 2)), terminated=np.ones(50, dtype=bool))

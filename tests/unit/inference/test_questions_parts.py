@@ -12,12 +12,14 @@ from oracles import settings
 from replaystats.engine.linear import linearise
 from replaystats.inference.degrees import (
     bias_aware_quantile,
+    bounded_skewness,
     degrees_of_freedom,
     effective_sample,
     monte_carlo_degrees,
     skewed,
     skewed_quantiles,
 )
+from replaystats.inference.influence import sandwich_covariance
 from replaystats.inference.intervals import invert_studentised
 from replaystats.inference.noise import noise_of, question_noise
 from replaystats.inference.undetermined import ValueRange, unvisited_ends
@@ -32,11 +34,89 @@ def test_bias_aware_quantile_against_root_search(ratio, degrees):
 
 
 def test_skewed_quantiles_undo_halls_transformation():
-    skewness = np.array([-0.4, 0.05, 0.3])
+    skewness = np.array([-0.38, 0.05, 0.3])
     low, high = skewed_quantiles(0.95, np.full(3, 12.0), skewness)
     for critical, wanted in ((low, stats.t.ppf(0.025, 12)), (high, stats.t.ppf(0.975, 12))):
         transformed = critical + skewness * (critical**2 / 3 + 1 / 6) + skewness**2 * critical**3 / 27
         np.testing.assert_allclose(transformed, wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("level", [0.8, 0.9, 0.95, 0.999])
+def test_skewness_is_taken_out_up_to_a_share_of_where_the_cube_root_is_steepest(level):
+    most = 0.8 * oracle.steepest_skewness(level)
+    size = most * np.array([-1.5, -0.5, 0.5, 1.5])
+    degrees, skewness = bounded_skewness(level, np.full(4, 30.0), size)
+    np.testing.assert_allclose(skewness, np.clip(size, -most, most))
+    # What is left of the square is variance of the variance: 2 / degrees.
+    np.testing.assert_allclose(2 / degrees, 2 / 30 + size**2 - skewness**2)
+
+
+def test_intervals_of_any_skewness_grow_with_their_level():
+    skewness = np.linspace(-1, 1, 41)
+    ends = [skewed_quantiles(level, np.full(41, 25.0), skewness) for level in np.linspace(0.05, 0.999, 60)]
+    low, high = np.diff([low for low, _ in ends], axis=0), np.diff([high for _, high in ends], axis=0)
+    assert low.max() < 0 < high.min()
+
+
+def test_two_values_have_all_of_their_skewness_taken_out():
+    degrees, skewness = bounded_skewness(0.95, np.array([30.0]), np.array([0.9]), np.array([0.0]))
+    assert skewness[0] == 0.9
+    assert degrees[0] == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize("law", ["normal", "exponential", "t", "coin"])
+def test_skewness_is_shrunk_by_what_signs_alone_would_show(law):
+    rng = np.random.default_rng(4)
+    draw = {
+        "normal": lambda: rng.normal(size=40),
+        "exponential": lambda: rng.exponential(size=40),
+        "t": lambda: rng.standard_t(3, size=40),
+        "coin": lambda: (rng.uniform(size=40) < 0.1) * 1.0,
+    }[law]
+    for _ in range(5):
+        values = draw() + 0.3
+        noise = noise_of(values[:, None])
+        expected = oracle.skewness_less_chance(values)
+        np.testing.assert_allclose((noise.skewness[0], noise.excess[0]), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_rows_without_noise_have_no_skewness():
+    noise = noise_of(np.zeros((6, 1)))
+    assert noise.skewness[0] == noise.excess[0] == noise.variance[0] == 0.0
+
+
+@pytest.mark.parametrize("form", ["dense", "one step", "steps", "streamed"])
+def test_pairs_of_units_against_a_double_loop(form):
+    rng = np.random.default_rng(9)
+    x, y, X = rng.normal(size=(24, 3)), rng.normal(size=24), rng.normal(size=(4, 3))
+    offsets = np.arange(25) if form != "steps" else np.arange(0, 25, 2)
+    factored = FactoredMoments(x, x, y, offsets)
+    dense = factored.multiply_out()
+    moments = dense if form == "dense" else factored
+    if form == "streamed":
+        source = rs.ArrayBlocks({"X": x, "y": y}, block_rows=7)
+        moments = rs.StreamedMoments(source, lambda block: rs.ridge_moments(block["X"], block["y"]))
+    noise = question_noise(moments, linearise(dense), X)
+    expected = oracle.pairs(dense.g, dense.f, X)
+    least = X @ sandwich_covariance(dense) @ X.T
+    np.testing.assert_allclose(
+        noise.counted_twice * noise.variance, np.minimum(expected, noise.variance - np.diag(least)), rtol=1e-8
+    )
+    np.testing.assert_allclose(noise.counted_once().variance, noise.variance * (1 - noise.counted_twice))
+
+
+def test_pairs_of_units_are_what_fits_without_both_of_them_show():
+    """The formula is the limit of differences of refits as units become many."""
+    rng = np.random.default_rng(1)
+    x = np.column_stack([np.ones(400), rng.normal(size=400)])
+    y, c = rng.normal(size=400), np.array([0.0, 1.0])
+    g, f = x[:, :, None] * x[:, None, :], x * y[:, None]
+    A, theta = g.mean(axis=0), np.linalg.lstsq(x, y, rcond=None)[0]
+    w = np.linalg.solve(A, c)
+    for i, j in ((0, 1), (5, 17), (200, 399)):
+        a = [np.linalg.solve(A, f[k] - g[k] @ theta) for k in (i, j)]
+        first_terms = -(w @ (g[i] - A) @ a[1] + w @ (g[j] - A) @ a[0]) / 400
+        assert oracle.pairs_by_refits(g, f, c, i, j) == pytest.approx(first_terms, rel=0.1, abs=2e-4)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 10, 30])
