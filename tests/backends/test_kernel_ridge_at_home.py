@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import replaystats as rs
-from replaystats._core.arrays import to_numpy
-from replaystats._core.device_linalg import cholesky, inverse_diagonal, is_accelerator, kth_smallest
+from replaystats._core.arrays import is_accelerator, to_numpy
+from replaystats._core.linalg import cholesky, inverse_diagonal, kth_smallest
 from replaystats.choosing.device import average_on_device, choose_on_device, exact_fits, sampled_rows
 from replaystats.choosing.widths import leave_one_out_error, negative_log_likelihood
 from replaystats.kernel.kernels import Kernel

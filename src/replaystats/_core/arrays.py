@@ -170,3 +170,36 @@ def capability_table() -> str:
         marks = " | ".join("yes" if library in capability.libraries else "-" for library in LIBRARIES)
         lines.append(f"| `{capability.name}` | {marks} | {capability.where} |")
     return "\n".join(lines)
+
+
+def is_accelerator(array: Any) -> bool:
+    """Whether the array lives on a GPU or the like, where large dense systems are cheap.
+
+    Examples
+    --------
+    >>> is_accelerator(np.zeros(2))
+    False
+    """
+    if is_torch_array(array):
+        return str(array.device.type) != "cpu"
+    if is_jax_array(array):
+        return str(next(iter(array.devices())).platform) != "cpu"
+    return bool(is_cupy_array(array))
+
+
+def item_size(array: Any) -> int:
+    """Return the bytes of one number."""
+    return int(array_namespace(array).finfo(array.dtype).bits) // 8
+
+
+def free_memory(array: Any) -> int | None:
+    """Return the bytes that are free on the accelerator of `array`; None where nobody says."""
+    if is_torch_array(array) and array.device.type == "cuda":
+        import torch
+
+        free, _ = torch.cuda.mem_get_info(array.device)
+        held = torch.cuda.memory_reserved(array.device) - torch.cuda.memory_allocated(array.device)
+        return int(free + held)
+    if is_cupy_array(array):
+        return int(array.device.mem_info[0])
+    return None

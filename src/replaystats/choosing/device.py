@@ -13,7 +13,7 @@ from array_api_compat import array_namespace, device
 
 from .._core.arrays import like, to_numpy
 from .._core.choice import Choice
-from .._core.device_linalg import add_to_diagonal, cholesky, solve_factored
+from .._core.linalg import add_to_diagonal, cholesky, solve_factored
 from .._core.typing import FloatArray, IntArray
 from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
 from ..kernel.local_influence import sampled_errors

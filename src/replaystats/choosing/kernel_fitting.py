@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .._core.arrays import is_accelerator
 from .._core.choice import AUTO, Choice, is_auto
-from .._core.device_linalg import is_accelerator
 from .._core.errors import must_be
 from .._core.random import draw_seed
 from .._core.typing import FloatArray

@@ -8,10 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import as_array, in_double, is_foreign, like, on_host
+from .._core.arrays import as_array, in_double, is_accelerator, is_foreign, like, on_host
 from .._core.choice import Choice, is_auto
 from .._core.config import budget_of_estimator
-from .._core.device_linalg import is_accelerator
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray

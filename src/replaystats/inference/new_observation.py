@@ -23,7 +23,7 @@ from array_api_compat import array_namespace
 
 from .._core.arrays import computes_like_numpy, is_foreign, like, to_numpy
 from .._core.config import device_memory_budget, memory_budget
-from .._core.device_linalg import kth_smallest
+from .._core.linalg import kth_smallest
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_real
 from ..engine.executors import make_executor

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .._core.arrays import check_finite, is_foreign, like, on_host
+from .._core.arrays import check_finite, is_foreign, item_size, like, on_host
 from .._core.config import deprecated_memory_budget, device_memory_budget
-from .._core.device_linalg import add_to_diagonal, cholesky, item_size, solve_factored
 from .._core.errors import ReplayWarning, must_be
+from .._core.linalg import add_to_diagonal, cholesky, solve_factored
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_instance, check_length, check_real
 from ..engine.members import member_weights, report_failures

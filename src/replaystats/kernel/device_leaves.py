@@ -16,7 +16,7 @@ from array_api_compat import array_namespace, device
 
 from .._core.arrays import like, to_numpy
 from .._core.config import device_memory_budget
-from .._core.device_linalg import (
+from .._core.linalg import (
     add_to_diagonal,
     cholesky,
     solve_factored,

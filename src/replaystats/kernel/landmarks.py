@@ -15,7 +15,7 @@ from array_api_compat import array_namespace
 from scipy.linalg.lapack import dpstrf
 
 from .._core.arrays import like, to_numpy
-from .._core.device_linalg import solve_lower
+from .._core.linalg import solve_lower
 from .._core.random import as_generator
 from .._core.typing import FloatArray, IntArray, RandomLike
 from .device_leaves import on_device

@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dpotri
 
 from .._core.arrays import like, to_numpy
 from .._core.config import device_memory_budget, memory_budget
-from .._core.device_linalg import inverse_diagonal, kth_smallest, solve_lower
+from .._core.linalg import inverse_diagonal, kth_smallest, solve_lower
 from .._core.typing import FloatArray, IntArray
 from ..engine.executors import make_executor
 from .device_leaves import COPIES, DeviceLeaves, gathered, on_device, padded

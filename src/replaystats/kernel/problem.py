@@ -9,10 +9,10 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.linalg.lapack import dposv
 
-from .._core.arrays import like
+from .._core.arrays import free_memory, is_accelerator, item_size, like
 from .._core.config import device_memory_budget, memory_budget
-from .._core.device_linalg import exponential, free_memory, is_accelerator, item_size
 from .._core.errors import must_be
+from .._core.linalg import exponential
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_choice, check_length, check_real, check_weights
 from ..plans import ResamplingPlan

@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import is_foreign, like, take_rows, to_numpy
+from .._core.arrays import free_memory, is_accelerator, is_foreign, like, take_rows, to_numpy
 from .._core.config import device_memory_budget, memory_budget
-from .._core.device_linalg import free_memory, is_accelerator
 from .._core.typing import FloatArray, IntArray
 from .record import Moments
 

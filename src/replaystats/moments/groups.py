@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import is_foreign, like, take_rows
+from .._core.arrays import is_accelerator, is_foreign, like, take_rows
 from .._core.config import get_config
-from .._core.device_linalg import is_accelerator
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import IntArray, RandomLike

@@ -3,8 +3,7 @@
 from .files import read_hdf5, read_npz
 from .flat import from_flat
 from .libraries import from_d3rlpy, from_minari, from_sb3, from_torchrl
-from .policies import policy_of
-from .rollouts import find_dt, rollout
+from .rollouts import find_dt, policy_of, rollout
 from .tables import from_table
 from .transitions import from_transitions, from_vector
 

@@ -10,8 +10,7 @@ from ..data._flat import offsets_of
 from ..data.storage import explode_lists
 from ..data.trajectories import Trajectories
 from ._columns import Column, as_booleans, as_floats, as_numpy
-from ._ordering import as_times, even_or_each
-from ._rows import Rows, close_episodes, flags_of_episodes
+from ._rows import Rows, as_times, close_episodes, even_or_each, flags_of_episodes
 
 LIST_TYPES = ("list", "large_list", "fixed_size_list", "array(")
 

@@ -25,8 +25,7 @@ from ._columns import (
     open_table,
 )
 from ._list_columns import from_list_columns, holds_lists, spread_vectors
-from ._ordering import Order, order_rows
-from ._rows import FINAL_STATES, Rows, as_labels, close_episodes, flags_of_episodes
+from ._rows import FINAL_STATES, Order, Rows, as_labels, close_episodes, flags_of_episodes, order_rows
 from .flat import settle_time_limit
 from .transitions import GAPS, from_transitions
 

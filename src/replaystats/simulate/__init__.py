@@ -7,8 +7,7 @@ data in one call.
 
 from .brownian import GeometricBrownian, TorusBrownian
 from .chains import FiniteChain
-from .lq import LinearQuadratic
-from .ou import HermiteOU, OrnsteinUhlenbeck
+from .linear import HermiteOU, LinearQuadratic, OrnsteinUhlenbeck
 from .short import (
     boyan_chain,
     geometric_brownian,

@@ -17,8 +17,7 @@ from ..data.trajectories import Trajectories
 from ._diffusion import Start
 from .brownian import GeometricBrownian, TorusBrownian
 from .chains import FiniteChain
-from .lq import LinearQuadratic
-from .ou import HermiteOU, OrnsteinUhlenbeck
+from .linear import HermiteOU, LinearQuadratic, OrnsteinUhlenbeck
 
 # The classes of the same names hold the truth that belongs to the data:
 # ``OrnsteinUhlenbeck().value(grid)``.

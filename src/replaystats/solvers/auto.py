@@ -10,9 +10,8 @@ import numpy as np
 from .._core.linalg import ROUNDING, equilibrate, solve_stack
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_real
-from .base import Solution, Solver, as_columns, finish
+from .base import Solution, Solver, Structure, as_columns, common_null_space, finish, takes_part
 from .direct import robust_svd
-from .structure import Structure, common_null_space, takes_part
 
 # Right-hand sides that measure the inverse. The chance that all of them miss its largest direction by a
 # factor of 100 is about 1e-8.

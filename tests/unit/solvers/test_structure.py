@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import null_space, subspace_angles
 
-from replaystats.solvers.structure import Structure, common_null_space, name_features, takes_part
+from replaystats.solvers.base import Structure, common_null_space, name_features, takes_part
 
 
 def matrix_without(rng, null, q, *, left=None):
