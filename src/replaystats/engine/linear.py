@@ -36,6 +36,8 @@ class Linearisation:
         R: the solver's inverse of ``share * sum_i g_i``, penalty included.
     share : float
         1 for all data, k / n for what subsets of k observations see on average.
+    sums : (ndarray of shape (q, q), ndarray of shape (q,) or (q, n_outputs))
+        A and b, summed over all observations: a pass over the data that nobody need repeat.
     truncated : int
         Directions a truncating solver left out. Then R says how theta moves inside the kept directions
         only: that these turn with the data is not seen, and a variance built on R is too small.
@@ -49,6 +51,7 @@ class Linearisation:
     theta: FloatArray
     inverse: FloatArray
     share: float
+    sums: tuple[FloatArray, FloatArray]
     truncated: int
     set_aside: int = 0
     condition: float = 1.0
@@ -78,18 +81,18 @@ class Linearisation:
             values = self.influence(moments)
             yield from (values[rows, ...] for rows in row_blocks)
             return
-        A, b = moments.total()
+        A, b = self.sums
         centre = (b - A @ self.theta) / n
         for _, rows in moments.pieces(range(moments.n_blocks), TILE_ROWS):
             residuals = moments.example.wrap(rows).residuals(self.theta) - centre
             yield np.moveaxis(np.moveaxis(residuals, 1, -1) @ self.inverse.T, -1, 1) * (self.share * n)
 
-    def linear_part(self, A: FloatArray, b: FloatArray, moments: AnyMoments) -> FloatArray:
+    def linear_part(self, A: FloatArray, b: FloatArray) -> FloatArray:
         """Return the linear part of subset answers, mean zero, from their sums A (B, q, q) and b (B, q).
 
         It equals W_b H / k, but needs no pass over the data: the sums hold it already.
         """
-        A_all, b_all = moments.total()
+        A_all, b_all = self.sums
         expected = self.share * (b_all - A_all @ self.theta)
         residuals = b - A @ self.theta - expected
         product: FloatArray = np.moveaxis(np.moveaxis(residuals, 1, -1) @ self.inverse.T, -1, 1)
@@ -203,6 +206,7 @@ def solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisat
         theta=theta.reshape(b.shape),
         inverse=inverse,
         share=share,
+        sums=(A, b),
         truncated=int(solution.truncated[0]),
         set_aside=solution.structure.n_directions,
         condition=float(solution.condition[0]),

@@ -103,7 +103,7 @@ class Replicates:
 
     def linear_part(self, linear: Linearisation) -> LinearPart:
         """Return the linear part of theta, known from the sums, for the solution `linearised`."""
-        values = linear.linear_part(self.sums.A, self.sums.b, self.moments)
+        values = linear.linear_part(self.sums.A, self.sums.b)
         return LinearPart(values=values, solution=linear, moments=self.moments)
 
     def same_subsets(self, other: Replicates) -> bool:

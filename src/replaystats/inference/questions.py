@@ -251,7 +251,7 @@ def _usual(
     found.how[~np.isfinite(found.low)] = "withheld"
     slow = _still_grows(noise) & (noise.effective < _FEWEST_UNITS)
     found.low[slow], found.high[slow], found.how[slow] = -np.inf, np.inf, "slow"
-    rows.put(_estimable(moments, linear, X), found)
+    rows.put(_estimable(linear, X), found)
     return rows
 
 
@@ -393,11 +393,11 @@ def _ones(limits: ValueRange) -> FloatArray:
     return coefficients_of(limits.points, 1.0)
 
 
-def _estimable(moments: AnyMoments, linear: Linearisation, X: FloatArray) -> BoolArray:
+def _estimable(linear: Linearisation, X: FloatArray) -> BoolArray:
     """Return which questions the equations determine: c = A'w for w = R'c."""
     if linear.truncated == 0:
         return np.ones(len(X), dtype=bool)
-    A, _ = moments.total()
+    A, _ = linear.sums
     left = X - X @ linear.inverse @ A
     return np.asarray(np.abs(left).max(axis=1) <= _ESTIMABLE * np.abs(X).max(axis=1))
 

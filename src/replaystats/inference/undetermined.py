@@ -205,7 +205,7 @@ def _leave_out(
         except np.linalg.LinAlgError:
             out[:, rows] = np.nan
             continue
-        linear = Linearisation(theta=inverse @ b, inverse=inverse, share=1.0, truncated=0)
+        linear = Linearisation(theta=inverse @ b, inverse=inverse, share=1.0, sums=(A, b), truncated=0)
         for observations, _, shifts in delete_one_shifts(reduced, linear):
             block = np.arange(len(out))[observations]
             out[np.ix_(block, rows)] = to_numpy(shifts) @ X[np.ix_(rows, visited)].T

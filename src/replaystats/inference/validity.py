@@ -63,7 +63,7 @@ def crossed(replicates: Replicates, linear: Linearisation) -> BoolArray:
     A = replicates.sums.A
     crossing = np.zeros(len(A), dtype=bool)
     unclear = np.ones(len(A), dtype=bool)
-    A_all, _ = replicates.moments.total()
+    A_all, _ = linear.sums
     if linear.truncated == 0 and not cholesky_stack((A_all + A_all.T)[None])[1][0]:
         unclear = cholesky_stack(A + A.swapaxes(1, 2))[1]
     if unclear.any():
@@ -118,7 +118,7 @@ def _by_arnoldi(replicates: Replicates, linear: Linearisation, count: int) -> Fl
 
     q^2 operations per step instead of 25 q^3 for all eigenvalues.
     """
-    A_all, _ = replicates.moments.total()
+    A_all, _ = linear.sums
     q = len(A_all)
     start = np.random.default_rng(0).normal(size=q)
     smallest = np.empty(count)
@@ -146,7 +146,7 @@ def _relative_matrices(
     With S = L L^T the symmetric part of R^-1, the similar L^T (.) L^-T is exactly symmetric where the moments
     are, which makes the Cholesky test sharp.
     """
-    A_all, _ = replicates.moments.total()
+    A_all, _ = linear.sums
     left, right = linear.inverse, np.eye(len(A_all))
     if linear.truncated == 0 and linear.set_aside == 0:
         expected = np.linalg.inv(linear.inverse)
