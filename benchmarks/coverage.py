@@ -202,7 +202,7 @@ def main():
         "## What intervals cost\n",
         "`python benchmarks/interval_cost.py`\n",
         "Processor seconds of one thread, default settings, median of three data sets. Rows that the data leave open are a linear",
-        "programme each; all of them are solved together. In the last line about thirty of 900 rows with 98 functions take most of the time.\n",
+        "programme each; all of them are solved together, but for those whose bounds provably contain the whole range of values.\n",
         "| question | fit | intervals | ratio |",
         "|---|---|---|---|",
     ]

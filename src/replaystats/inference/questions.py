@@ -321,7 +321,15 @@ def _trade(
     assert limits.points is not None
     everywhere = replace(limits, points=np.concatenate([inner(thinned(limits.points)), thinned(asked)]))
     longest = _MUCH_SHORTER * length[chosen]
-    traded = trade_off(moments, X[chosen], everywhere, level, longest=longest, sequential=setting.sequential)
+    traded = trade_off(
+        moments,
+        X[chosen],
+        everywhere,
+        level,
+        longest=longest,
+        cut=np.isfinite(_bounds(limits, X[chosen])[0]),
+        sequential=setting.sequential,
+    )
     traded_length = traded.high - traded.low
     gains = np.isfinite(traded_length) & ~(traded_length > longest)
     chosen, gained = chosen[gains], gains

@@ -23,7 +23,7 @@ from scipy import special
 
 from .._core.arrays import like, take_rows, to_numpy
 from .._core.config import memory_budget
-from .._core.typing import FloatArray
+from .._core.typing import BoolArray, FloatArray
 from ..moments import FactoredMoments, HeldMoments
 from .degrees import bias_aware_quantile
 from .influence import unit_blocks
@@ -41,6 +41,8 @@ _NEARBY = 10.0 ** np.arange(-1.0, 2.5, 0.5)
 _EXACT_ROWS = 64
 _EXACT_WORK = 2e8
 _DESIGN_ROUNDS = 30
+# The middle of the range may be so far, relative to half of it, from a constant of the basis.
+_CENTRED = 1e-9
 N_FOLDS = 5
 # Points where the range is imposed: more of them change the bounds little and the time much.
 MAX_POINTS = 400
@@ -95,6 +97,7 @@ def trade_off(
     confidence_level: float,
     *,
     longest: FloatArray | None = None,
+    cut: BoolArray | None = None,
     sequential: bool = False,
 ) -> Traded:
     """Return the shortest bounded interval of every question.
@@ -109,6 +112,8 @@ def trade_off(
     confidence_level : float
     longest : ndarray of shape (m,), optional
         Lengths that are of use; questions that provably have none so short keep infinite ends.
+    cut : ndarray of bool, shape (m,), optional
+        Which intervals will be cut at the range: those that provably contain all of it keep infinite ends.
     sequential : bool
         Whether neighbouring units may be correlated.
     """
@@ -119,8 +124,12 @@ def trade_off(
     # Values are measured from the middle of the range, which is exact where constants are in the span.
     limits = (value_range.low - points @ middle, value_range.high - points @ middle)
     problem = replace(_Problem.of(moments, points, middle, half), sequential=sequential)
-    penalty, least = _shortest_by_ellipsoid(problem, X, points, half, confidence_level)
+    penalty, least, inside = _shortest_by_ellipsoid(problem, X, points, half, confidence_level)
     useful = np.ones(len(X), dtype=bool) if longest is None else ~(2 * least > longest)
+    # What is not determined is centred where the range is so at every point, and only there.
+    if cut is not None and bool((np.abs(limits[0] + limits[1]) <= _CENTRED * half).all()):
+        offset = X @ middle
+        useful &= ~cut | (inside[0] + offset > value_range.low) | (inside[1] + offset < value_range.high)
     found = Traded.unbounded(len(X), half)
     if not useful.any():
         return found
@@ -155,8 +164,10 @@ def trade_off(
 
 def _shortest_by_ellipsoid(
     problem: _Problem, X: FloatArray, points: FloatArray, half: float, confidence_level: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return the penalty with the shortest interval for every question, and a lower bound of all reaches.
+) -> tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray]]:
+    """Return the penalty with the shortest interval for every question, and what none is shorter than.
+
+    That is a lower bound of all reaches, and two ends that the intervals of all penalties contain.
 
     Values within h of the middle at all points have theta'G theta <= h^2, so |d'theta| <= h sqrt(d'G^-1 d).
     The other way round, theta'G theta <= h^2 / max phi'G^-1 phi implies such values: no bound is smaller than
@@ -164,14 +175,16 @@ def _shortest_by_ellipsoid(
     """
     leverage = np.square(points @ problem.value_root.T).sum(axis=1).max()
     best, shortest = np.empty(len(X)), np.full(len(X), np.inf)
-    least = np.full(len(X), np.inf)
-    for candidates, d, noise in problem.along(X, np.tile(_PATH[:, None], len(X))):
+    least, low, high = np.full(len(X), np.inf), np.full(len(X), -np.inf), np.full(len(X), np.inf)
+    for candidates, centre, d, noise in problem.along(X, np.tile(_PATH[:, None], len(X))):
         bias = half * np.sqrt(np.square(d @ problem.value_root.T).sum(axis=1))
         one_tail = special.stdtrit(noise.degrees, confidence_level) * np.sqrt(noise.variance)
         reaches = bias / np.sqrt(max(leverage, 1.0)) + one_tail
         least = np.minimum(reaches.reshape(candidates.shape).min(axis=0), least)
+        low = np.maximum((centre - reaches).reshape(candidates.shape).max(axis=0), low)
+        high = np.minimum((centre + reaches).reshape(candidates.shape).min(axis=0), high)
         _keep_shortest(best, shortest, candidates, _reach(bias, noise, confidence_level))
-    return best, least
+    return best, least, (low, high)
 
 
 def _refined(
@@ -185,7 +198,7 @@ def _refined(
     """Return the best penalty near the ellipsoid's, whose bound is too wide by up to sqrt(q)."""
     near, shortest = penalty.copy(), np.full(len(X), np.inf)
     nearby = np.clip(penalty * _NEARBY[:, None], _PATH[0], _PATH[-1])
-    for candidates, d, noise in problem.along(X, nearby):
+    for candidates, _, d, noise in problem.along(X, nearby):
         bias = half * np.abs(cheap_support(d, points, rounds=ROUGHLY)).sum(axis=1)
         _keep_shortest(near, shortest, candidates, _reach(bias, noise, confidence_level))
     return near
@@ -272,13 +285,14 @@ class _Problem:
         # The centre may be off to either side: intervals are symmetric.
         return centre, d, noise_of(joined, sequential=self.sequential).symmetric()
 
-    def along(self, X: FloatArray, penalties: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, Noise]]:
-        """Yield blocks of the penalties (K, m), with d and the noise of the questions at each, one by one."""
+    def along(
+        self, X: FloatArray, penalties: FloatArray
+    ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, Noise]]:
+        """Yield blocks of the penalties (K, m), with what `answer` says of the questions at each."""
         step = max(1, memory_budget() // (64 * self.n * max(1, len(X))))
         for first in range(0, len(penalties), step):
             block = penalties[first : first + step]
-            _, d, noise = self.answer(np.tile(X, (len(block), 1)), block.ravel())
-            yield block, d, noise
+            yield block, *self.answer(np.tile(X, (len(block), 1)), block.ravel())
 
 
 def _design(points: FloatArray) -> FloatArray:

@@ -268,6 +268,24 @@ def test_questions_that_cannot_gain_are_not_bounded_and_the_others_do_not_notice
     assert np.isinf(nothing.high - nothing.low).all()
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_questions_that_have_the_whole_range_are_not_bounded_and_lose_nothing(seed):
+    data, basis = rs.simulate.ornstein_uhlenbeck(500, start=0.3, rng=seed), rs.basis.Fourier(4)
+    moments = rs.lstd_moments(data, basis, discount=np.exp(-0.1))
+    points = basis(np.linspace(-3, 3, 60)[:, None])
+    X, limits = points[::3], ValueRange(low=-1.0, high=2.0, points=points)
+    whole, cut = (
+        trade_off(moments, X, limits, 0.95, cut=which) for which in (None, np.ones(len(X), dtype=bool))
+    )
+    skipped = np.isinf(cut.high)
+    assert 0 < np.count_nonzero(skipped) < len(X)
+    assert (whole.low[skipped] <= limits.low).all()
+    assert (whole.high[skipped] >= limits.high).all()
+    np.testing.assert_allclose(cut.low[~skipped], whole.low[~skipped])
+    kept = trade_off(moments, X, limits, 0.95, cut=np.zeros(len(X), dtype=bool))
+    assert np.isfinite(kept.high).all()
+
+
 @pytest.mark.parametrize("method", ["mean", "controlled"])
 def test_subsets_in_common_leave_no_noise_in_a_difference(rng, method):
     moments = rs.Moments(np.eye(2) + 0.2 * rng.normal(size=(60, 2, 2)), rng.normal(size=(60, 2)))
