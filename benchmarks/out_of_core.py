@@ -1,9 +1,11 @@
 """Time and memory of a run over data that are never held, and how it scales over worker processes.
 
     python benchmarks/out_of_core.py --observations 100000000 --resamples 256
+    python benchmarks/out_of_core.py --observations 100000000 --resamples 64 --rows-per-unit 64
     python benchmarks/out_of_core.py --observations 2000000 --resamples 256 --workers 1 2
 
-The first form measures one process, the second a cluster of processes. Both add to results/out_of_core.json.
+The first form measures one process that draws rows, the second one that draws units of 64 consecutive rows, the
+third a cluster of processes. Beside the times stands that of the two matrix products of the rows' exact sums alone. All add to results/out_of_core.json.
 """
 
 from __future__ import annotations
@@ -50,24 +52,36 @@ class RandomWalk(RowBlocks):
         }
 
 
-def streamed(n, checkpoint=None):
-    return rs.StreamedMoments(
-        RandomWalk(n), transition_moments, basis=BASIS, discount=DISCOUNT, checkpoint=checkpoint
-    )
+def streamed(n, checkpoint=None, rows_per_unit=1):
+    options = {"basis": BASIS, "discount": DISCOUNT, "rows_per_unit": rows_per_unit}
+    return rs.StreamedMoments(RandomWalk(n), transition_moments, checkpoint=checkpoint, **options)
 
 
-def run(n, n_resamples, share, memory_budget, checkpoint=None):
+def products_alone(n_resamples, repetitions=400):
+    """Return processor seconds of counts times both slices per 10^8 rows, from the cache."""
+    rng = np.random.default_rng(0)
+    rows, counts = rng.random((512, BASIS.n_basis * (BASIS.n_basis + 1))), rng.random((n_resamples, 512))
+    start = time.process_time()
+    for _ in range(2 * repetitions):
+        rows.T @ counts.T
+    return (time.process_time() - start) / (512 * repetitions) * 1e8
+
+
+def run(n, n_resamples, share, memory_budget, checkpoint=None, rows_per_unit=1):
     """Return times, peak memory and how far the answer is from the known value."""
-    plan = rs.make_plan(n, subsample_size=share, n_resamples=n_resamples, rng=0)
+    moments = streamed(n, checkpoint, rows_per_unit)
+    plan = rs.make_plan(len(moments), subsample_size=share, n_resamples=n_resamples, rng=0)
+    alone = products_alone(n_resamples)
     wall, cpu = time.perf_counter(), time.process_time()
     with rs.config_context(memory_budget=memory_budget):
-        replicates = rs.replicate(streamed(n, checkpoint), plan)
+        replicates = rs.replicate(moments, plan)
     estimate = rs.average(replicates, "controlled")
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     grid = np.linspace(-np.pi, np.pi, 50)[:, None]
     error = np.abs(BASIS(grid) @ estimate.theta - np.cos(grid[:, 0])).max()
     return {
-        "observations": n,
+        "rows": n,
+        "rows_per_unit": rows_per_unit,
         "q": BASIS.n_basis,
         "resamples": n_resamples,
         "share": share,
@@ -75,7 +89,8 @@ def run(n, n_resamples, share, memory_budget, checkpoint=None):
         "wall_s": round(wall, 1),
         "cpu_s": round(cpu, 1),
         "peak_rss_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-        "gflop_s_of_cpu_time": round(4 * n * n_resamples * 90 / cpu / 1e9, 1),
+        "cpu_s_per_1e8_rows": round(cpu / n * 1e8),
+        "cpu_s_of_products_alone_per_1e8_rows": [round(alone), round(products_alone(n_resamples))],
         "largest_error_of_value": float(f"{error:.2g}"),
     }
 
@@ -128,6 +143,7 @@ def main():
     parser.add_argument("--resamples", type=int, default=256)
     parser.add_argument("--share", type=float, default=0.3)
     parser.add_argument("--memory-budget", type=int, default=2**28, help="bytes")
+    parser.add_argument("--rows-per-unit", type=int, default=1)
     parser.add_argument("--workers", type=int, nargs="*", help="numbers of worker processes")
     parser.add_argument("--checkpoint", help="directory of partial sums, to go on after an interruption")
     given = parser.parse_args()
@@ -135,7 +151,8 @@ def main():
     if given.workers:
         name, result = "workers", run_on_workers(*shape, given.workers)
     else:
-        name, result = "one_process", run(*shape, given.checkpoint)
+        name = "one_process" if given.rows_per_unit == 1 else "one_process_units"
+        result = run(*shape, given.checkpoint, given.rows_per_unit)
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     kept[name] = {**result, "machine": machine()}
     RESULTS.parent.mkdir(exist_ok=True)

@@ -12,13 +12,15 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.exact import ExactGrid, column_maxima
 from .._core.typing import FloatArray, IntArray
-from .._core.validation import check_instance, check_path
+from .._core.validation import check_instance, check_int, check_path
 from ..data.blocks import Block, PartitionError, RowBlocks, block_size, take_rows
-from .factored import FactoredMoments, HeldMoments
+from .factored import FactoredMoments, HeldMoments, sum_units
 from .record import Moments
 
 # Rows turned into moments at a time where no tile says otherwise.
 _PIECE_ROWS = 16384
+# Rows whose moments are made and summed at a time where units have several: they stay in the cache.
+_SUMMED_ROWS = 4096
 # How far the entries of all rows may exceed those of the first ones, before all rows are surveyed; and what
 # an entry of a column may be that was zero there: nothing.
 _MARGIN, _ZERO = 16.0, 2.0**-900
@@ -32,12 +34,17 @@ class StreamedMoments:
     Parameters
     ----------
     source : RowBlocks
-        Blocks of rows, for example `ParquetBlocks` or `ArrayBlocks`. One row is one observation.
+        Blocks of rows, for example `ParquetBlocks` or `ArrayBlocks`. One row is one observation, unless
+        `rows_per_unit` says otherwise.
     function : callable
         ``function(block, **options)`` returns the `Moments` of the rows of a block, or of any consecutive
         part of them: row i alone decides g_i and f_i.
     checkpoint : path, optional
         Directory for partial sums. A run that was stopped goes on from there, to the same bits.
+    rows_per_unit : int from 1 to 16384
+        Consecutive rows of a block that are summed and drawn together, as one observation; the last unit of
+        a block may have fewer. Plans are made for ``len(moments)`` units, and drawing them costs so many
+        times less.
     **options
         Passed to `function`.
 
@@ -45,6 +52,11 @@ class StreamedMoments:
     -----
     `replicate` sums streamed moments exactly (see `subset_sums`), so results do not depend on blocks, order,
     workers or interruptions.
+
+    Units of several rows change no estimate on all the data. Subsets of them are subsets of rows that stay
+    together: of independent rows the variance of a replayed estimate is the same to first order, with as many
+    degrees of freedom as there are units; of rows that depend on their neighbours it is the better one, for
+    dependence inside a unit is counted. What is a unit depends on where blocks end.
 
     Examples
     --------
@@ -56,6 +68,9 @@ class StreamedMoments:
     StreamedMoments(n=10, q=1, symmetric, 3 blocks)
     >>> moments.total()
     (array([[10.]]), array([45.]))
+    >>> pairs = StreamedMoments(source, lambda block: ridge_moments(block["X"], block["y"]), rows_per_unit=2)
+    >>> len(pairs), pairs.total()
+    (5, (array([[10.]]), array([45.])))
     """
 
     def __init__(
@@ -64,6 +79,7 @@ class StreamedMoments:
         function: Callable[..., HeldMoments],
         *,
         checkpoint: str | os.PathLike[str] | None = None,
+        rows_per_unit: int = 1,
         **options: Any,
     ) -> None:
         if isinstance(source, type) or not all(
@@ -77,11 +93,14 @@ class StreamedMoments:
         self.function = function
         self.options = options
         self.checkpoint = None if checkpoint is None else check_path(checkpoint, "checkpoint", kind="folder")
-        self.starts: IntArray = np.concatenate([[0], np.cumsum(source.lengths, dtype=np.int64)])
+        self.rows_per_unit = check_int(rows_per_unit, "rows_per_unit", high=_PIECE_ROWS)
+        self._lengths: IntArray = np.array(source.lengths, dtype=np.int64)
+        units = -(-self._lengths // self.rows_per_unit)
+        self.starts: IntArray = np.concatenate([[0], np.cumsum(units)])
         self.weights: FloatArray | None = None
         self._maxima: FloatArray | None = None
         self._total: FloatArray | None = None
-        if self.n_blocks == 0 or min(source.lengths) < 1:
+        if self.n_blocks == 0 or self._lengths.min() < 1:
             raise ValueError(must_be("source", "blocks of at least one row", repr(source)))
 
     @property
@@ -102,7 +121,7 @@ class StreamedMoments:
     @property
     def largest_block_bytes(self) -> int:
         """Bytes of the largest block as loaded, judged by the first one."""
-        return self._first_row[1] * max(self.source.lengths)
+        return self._first_row[1] * int(self._lengths.max())
 
     @cached_property
     def _first_row(self) -> tuple[Moments, int]:
@@ -135,7 +154,13 @@ class StreamedMoments:
         """Return the moments with g_i and f_i multiplied by ``weights[i]``."""
         # Other weights have other sums: they must not share the checkpoint.
         directory = None if self.checkpoint is None else self.checkpoint / "weighted"
-        scaled = StreamedMoments(self.source, self.function, checkpoint=directory, **self.options)
+        scaled = StreamedMoments(
+            self.source,
+            self.function,
+            checkpoint=directory,
+            rows_per_unit=self.rows_per_unit,
+            **self.options,
+        )
         scaled.weights = weights
         return scaled
 
@@ -147,7 +172,7 @@ class StreamedMoments:
             n_rows, _ = block_size(loaded)
         except Exception as error:
             raise PartitionError(f"Partition {label} cannot be read: {_one_line(error)}") from error
-        expected = self.starts[block + 1] - self.starts[block]
+        expected = int(self._lengths[block])
         if n_rows != expected:
             raise PartitionError(f"Partition {label} must have {expected} rows, as announced; got {n_rows}.")
         return loaded
@@ -201,8 +226,9 @@ class StreamedMoments:
         A column of zeros is expected to stay so. Who relies on it must look at every number, and survey all
         rows where one exceeds its bound.
         """
-        blocks = range(int(np.searchsorted(self.starts, min(_PIECE_ROWS, self.n_observations), side="left")))
-        largest = column_maxima(next(self.pieces(blocks))[1])
+        size = _PIECE_ROWS // self.rows_per_unit
+        blocks = range(int(np.searchsorted(self.starts, min(size, self.n_observations), side="left")))
+        largest = column_maxima(next(self.pieces(blocks, size))[1])
         return np.maximum(_MARGIN * np.where(np.isfinite(largest), largest, 0.0), _ZERO)
 
     @property
@@ -244,7 +270,21 @@ class StreamedMoments:
         return np.concatenate([self.example.wrap(rows).residuals(theta) for _, rows in pieces])
 
     def rows_of(self, loaded: Block, part: slice, block: int) -> FloatArray:
-        """Return the stacked moments of some rows of a block that was loaded."""
+        """Return the stacked moments of some units of a block that was loaded."""
+        each, n_rows = self.rows_per_unit, int(self._lengths[block])
+        if each == 1:
+            rows = self._checked_rows(loaded, part, block)
+        else:  # as many units at a time as make a piece
+            size, last = max(1, _SUMMED_ROWS // each) * each, min(part.stop * each, n_rows)
+            pieces = (slice(first, min(first + size, last)) for first in range(part.start * each, last, size))
+            rows = np.concatenate([_summed(self._checked_rows(loaded, p, block), each) for p in pieces])
+        if self.weights is None:
+            return rows
+        start = int(self.starts[block])
+        return rows * self.weights[start + part.start : start + part.stop, None]
+
+    def _checked_rows(self, loaded: Block, part: slice, block: int) -> FloatArray:
+        """Return the stacked moments of some rows of a block, which must look like those of the first."""
         moments = self._moments(loaded, part, block)
         n_rows = part.stop - part.start
         if len(moments) != n_rows or _kind(moments) != _kind(self.example):
@@ -252,10 +292,7 @@ class StreamedMoments:
             got = f"{len(moments)} rows with {_kind(moments)} for partition {self.source.label(block)}"
             hint = "Pass symmetric=True or False to Moments, instead of having it looked up in every block."
             raise PartitionError(must_be("function", rule, got, hint))
-        if self.weights is None:
-            return moments.rows
-        start = int(self.starts[block])
-        return moments.rows * self.weights[start + part.start : start + part.stop, None]
+        return moments.rows
 
     def _moments(self, loaded: Block, part: slice, block: int) -> Moments:
         try:
@@ -274,7 +311,8 @@ class StreamedMoments:
 
     def __repr__(self) -> str:
         kind = ", symmetric" if self.symmetric else ""
-        return f"StreamedMoments(n={len(self)}, q={self.n_basis}{kind}, {self.n_blocks} blocks)"
+        units = "" if self.rows_per_unit == 1 else f", units of {self.rows_per_unit} rows"
+        return f"StreamedMoments(n={len(self)}, q={self.n_basis}{kind}, {self.n_blocks} blocks{units})"
 
 
 AnyMoments: TypeAlias = HeldMoments | StreamedMoments
@@ -289,6 +327,11 @@ def check_moments(moments: Any) -> None:
 def _kind(moments: Moments) -> str:
     outputs = "one output" if moments.n_outputs is None else f"{moments.n_outputs} outputs"
     return f"q={moments.n_basis}, {outputs}, {'symmetric' if moments.symmetric else 'not symmetric'}"
+
+
+def _summed(rows: FloatArray, each: int) -> FloatArray:
+    """Sum every `each` consecutive rows; the last sum may have fewer."""
+    return sum_units(rows, np.minimum(np.arange(0, len(rows) + each, each), len(rows)))
 
 
 def _joined(pieces: list[FloatArray]) -> FloatArray:
