@@ -4,8 +4,9 @@
     python benchmarks/out_of_core.py --observations 100000000 --resamples 64 --rows-per-unit 64
     python benchmarks/out_of_core.py --observations 2000000 --resamples 256 --workers 1 2
 
-The first form measures one process that draws rows, the second one that draws units of 64 consecutive rows, the
-third a cluster of processes. Beside the times stands that of the two matrix products of the rows' exact sums alone. All add to results/out_of_core.json.
+The first form measures one process that draws rows, the second one that draws units of 64 consecutive rows,
+the third a cluster of processes. Beside the times stands that of the two matrix products of the rows' exact
+sums alone. All add to results/out_of_core.json.
 """
 
 from __future__ import annotations
