@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_cupy_array, is_jax_array, is_torch_array
+from scipy.linalg import lapack
 
 from .arrays import free_memory, is_foreign, item_size, to_numpy
 from .typing import BoolArray, FloatArray
 
 # Times q, as a share of the largest: singular values of sums below this are rounding noise.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
+# From this size on, matrices one after the other in place are faster than a stack of copies.
+_LARGE = 64
 
 
 def solve_stack(A: Any, b: Any) -> tuple[Any, Any]:
@@ -79,6 +82,21 @@ def cholesky_stack(A: FloatArray) -> tuple[FloatArray, BoolArray]:
         except np.linalg.LinAlgError:
             failed[i] = True
     return lower, failed
+
+
+def indefinite_stack(A: FloatArray) -> BoolArray:
+    """Return where the symmetric part of A[i] is not positive definite, shape (m,).
+
+    Examples
+    --------
+    >>> indefinite_stack(np.array([[[1.0, 5.0], [-5.0, 1.0]], [[1.0, 0.0], [0.0, -1.0]]]))
+    array([False,  True])
+    """
+    if A.shape[-1] < _LARGE:
+        return cholesky_stack(A + A.swapaxes(1, 2))[1]
+    # One after the other in the cache, and in place; LAPACK finds NaN not positive, but not infinity.
+    found = (lapack.dpotrf(each + each.T, overwrite_a=True, clean=False)[1] != 0 for each in A)
+    return np.fromiter(found, np.bool_, len(A)) | ~_finite(A)
 
 
 def condition_stack(A: FloatArray, failed: BoolArray) -> FloatArray:

@@ -120,16 +120,21 @@ def as_drawn(moments: AnyMoments, plan: ResamplingPlan) -> AnyMoments:
 def _by_product(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:
     """Multiply counts by rows, a block of rows at a time, shape (subsets in the tile, columns)."""
     subsets = plan.tile_subsets(tile)
-    sums = np.zeros((moments.rows.shape[1], subsets.stop - subsets.start))
+    n_subsets, columns = subsets.stop - subsets.start, moments.rows.shape[1]
+    # BLAS is faster with the long side of the product as its columns; the number of subsets has no say, so
+    # that more of them leave the first ones as they are.
+    wide = columns > TILE_SUBSETS
+    sums = np.zeros((n_subsets, columns) if wide else (columns, n_subsets))
     # A count matrix and the draw behind it take at most 8 + 4 bytes per cell.
-    width = max(1, memory_budget() // (12 * sums.shape[1]))
+    width = max(1, memory_budget() // (12 * n_subsets))
     for block, rows in enumerate(plan.row_blocks):
         draw = plan.draw(tile, block)
         for first in range(0, draw.n_rows, width):
             part = slice(first, min(first + width, draw.n_rows))
-            # Transposed, because BLAS is faster with the long side of the product as its columns.
-            sums += moments.rows[rows][part].T @ draw.counts(part).T
-    return sums.T
+            some, counts = moments.rows[rows][part], draw.counts(part)
+            sums += counts @ some if wide else some.T @ counts.T
+    # Whoever takes up one subset after the other finds its numbers side by side.
+    return sums if wide else np.ascontiguousarray(sums.T)
 
 
 def _on_device(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:
@@ -141,7 +146,7 @@ def _on_device(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:
     total = next(blocks)
     for sums in blocks:
         total = total + sums
-    return to_numpy(total).T.astype(np.float64)
+    return np.ascontiguousarray(to_numpy(total).T, dtype=np.float64)
 
 
 def _by_gather(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:

@@ -25,6 +25,9 @@ from .components import gram
 
 # Rows of small systems solved at a time: 8192 matrices of 9 x 9 are 5 MB.
 _BLOCK_NUMBERS = 2**20
+# From this many functions on the product R g_i is worth saving, and up to this condition number A - g_i
+# may be solved as it stands.
+_PLAIN_BASIS, _PLAIN_CONDITION = 32, 1e6
 # On a device a block is a few calls whatever its size: 800,000 matrices of 9 x 9 are 530 MB.
 _DEVICE_NUMBERS = 2**26
 
@@ -200,12 +203,27 @@ def delete_one_shifts(
     if linear.truncated:
         rule = "one that keeps every direction (what is left out changes with each observation)"
         raise ValueError(must_be("solver", rule, f"{linear.truncated} left out", "Use Ridge(alpha)."))
+    matrix = None if isinstance(moments, FactoredMoments) else _inverted_matrix(moments, linear)
     for observations, part in unit_blocks(moments):
         if isinstance(part, FactoredMoments) and len(part.left) <= part.n_basis * len(part):
             yield observations, part, _factored_shifts(part, linear)
         else:  # more steps than basis functions: the written-out matrix is the smaller one
             dense = part.multiply_out() if isinstance(part, FactoredMoments) else part
-            yield observations, part, _dense_shifts(dense, linear)
+            yield observations, part, _dense_shifts(dense, linear, matrix)
+
+
+def _inverted_matrix(moments: AnyMoments, linear: Linearisation) -> FloatArray | None:
+    """Return the matrix that R inverts, on the host, where it is the plain sum of g and far from singular.
+
+    A penalty, directions set aside and rounding show in R A, which is not the identity then.
+    """
+    if moments.n_basis < _PLAIN_BASIS or is_foreign(held_rows(moments)):
+        return None
+    if linear.set_aside or linear.condition_number > _PLAIN_CONDITION:
+        return None
+    matrix = linear.share * linear.sums[0]
+    plain = np.allclose(linear.inverse @ matrix, np.eye(len(matrix)), rtol=0.0, atol=1e-9)
+    return matrix if plain else None
 
 
 def unit_blocks(moments: AnyMoments) -> Iterator[tuple[IntArray | slice, HeldMoments]]:
@@ -226,13 +244,19 @@ def unit_blocks(moments: AnyMoments) -> Iterator[tuple[IntArray | slice, HeldMom
             yield block, moments.wrap(moments.rows[block, ...])
 
 
-def _dense_shifts(moments: Moments, linear: Linearisation) -> Any:
-    """Return (I - R g_i)^-1 R (f_i - g_i theta) from written-out g, shape (n, q[, n_outputs]), where g is."""
+def _dense_shifts(moments: Moments, linear: Linearisation, matrix: FloatArray | None) -> Any:
+    """Return (I - R g_i)^-1 R (f_i - g_i theta) from written-out g, shape (n, q[, n_outputs]), where g is.
+
+    With the matrix A that R inverts it is (A - g_i)^-1 (f_i - g_i theta), without a product for every unit.
+    """
     g, f = moments.unstack(moments.rows)
     xp, q = array_namespace(g), moments.n_basis
     inverse, theta = like(linear.inverse, g), like(linear.theta, g)
     residuals = f - g @ theta
     columns = xp.reshape(residuals, (residuals.shape[0], q, -1))  # (n, q, n_outputs)
+    if matrix is not None:
+        shifts, _ = solve_stack(matrix - g, columns)
+        return xp.reshape(shifts, residuals.shape)
     # One product for [g | residuals] saves a call per observation; on a device, one for all observations.
     both = xp.concat([g, columns], axis=2)
     if is_foreign(g):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
-from .._core.linalg import cholesky_stack
+from .._core.linalg import cholesky_stack, indefinite_stack
 from .._core.typing import BoolArray, FloatArray
 from ..engine import Replicates, replicate
 from ..engine.linear import Linearisation, LinearPart, is_linear
@@ -64,11 +64,11 @@ def crossed(replicates: Replicates, linear: Linearisation) -> BoolArray:
     crossing = np.zeros(len(A), dtype=bool)
     unclear = np.ones(len(A), dtype=bool)
     A_all, _ = linear.sums
-    if linear.truncated == 0 and not cholesky_stack((A_all + A_all.T)[None])[1][0]:
-        unclear = cholesky_stack(A + A.swapaxes(1, 2))[1]
+    if linear.truncated == 0 and not indefinite_stack(A_all[None])[0]:
+        unclear = indefinite_stack(A)
     if unclear.any():
         relative = _relative_matrices(replicates, linear, unclear)
-        doubtful = cholesky_stack(relative + relative.swapaxes(1, 2))[1]
+        doubtful = indefinite_stack(relative)
         left = np.flatnonzero(unclear)[doubtful]
         crossing[left] = _smallest_real_parts(relative[doubtful]) <= 0
     return crossing

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.linalg import lapack
 
 from .._core.linalg import ROUNDING, equilibrate, solve_stack
 from .._core.typing import BoolArray, FloatArray, IntArray
@@ -20,6 +21,8 @@ _N_PROBES, _PROBE_MARGIN = 4, 100.0
 _REFINE_FROM = 1e6
 # Numbers in the matrices solved at a time: 8 MB.
 _BLOCK_NUMBERS = 2**20
+# From this size on systems are factored one by one, so that a factor serves its refinement, too.
+_LARGE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,8 @@ def refined_solve(A: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
     """
     m, q = A.shape[:2]
     probes = np.random.default_rng(0).normal(size=(q, _N_PROBES))
+    if q >= _LARGE:
+        return _refined_one_by_one(A, b, probes)
     x, failed = solve_stack(A, np.concatenate([b, np.broadcast_to(probes, (m, q, _N_PROBES))], axis=2))
     answers, measured = x[:, :, : b.shape[2]], x[:, :, b.shape[2] :]
     inverse = np.sqrt(np.einsum("mqp,mqp->m", measured, measured) / _N_PROBES)
@@ -184,6 +189,22 @@ def refined_solve(A: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
         step, again = solve_stack(A[rough], b[rough] - A[rough] @ answers[rough])
         answers[rough[~again]] += step[~again]
     return answers, condition
+
+
+def _refined_one_by_one(A: FloatArray, b: FloatArray, probes: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Do the same for large systems: each is factored once, and refined while it is in the cache."""
+    x, condition = np.full(b.shape, np.nan), np.full(len(A), np.inf)
+    for i, (matrix, right) in enumerate(zip(A, b, strict=True)):
+        factors, pivots, singular = lapack.dgetrf(matrix)
+        if singular:
+            continue
+        found = lapack.dgetrs(factors, pivots, np.concatenate([right, probes], axis=1))[0]
+        answer, measured = found[:, : right.shape[1]], found[:, right.shape[1] :]
+        condition[i] = np.linalg.norm(matrix) * np.linalg.norm(measured) / np.sqrt(_N_PROBES)
+        if condition[i] > _REFINE_FROM:
+            answer += lapack.dgetrs(factors, pivots, right - matrix @ answer)[0]
+        x[i] = answer
+    return x, condition
 
 
 def _truncated(

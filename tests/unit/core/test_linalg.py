@@ -10,6 +10,7 @@ from replaystats._core.linalg import (
     cholesky_stack,
     condition_stack,
     equilibrate,
+    indefinite_stack,
     scaled_condition,
     solve_stack,
 )
@@ -108,3 +109,19 @@ def test_conditions_hardly_depend_on_units(stack):
     assert_allclose(scaled_condition(units[:, None] * A * units), scaled_condition(A), rtol=0.1)
     assert scaled_condition(np.diag([1.0, 1e-30])) == pytest.approx(1.0)
     assert scaled_condition(SINGULAR - SINGULAR) == np.inf
+
+
+@pytest.mark.parametrize("q", [3, 80])  # as one stack, and one by one
+def test_where_a_symmetric_part_is_not_definite(rng, q):
+    A = rng.normal(size=(6, q, q)) + 4 * q * np.eye(q)
+    A[1, 0, 0] = -1.0
+    A[2] -= 4.1 * q * np.eye(q)
+    A[3, 1, 2] = np.nan
+    A[4, 0, 0] = np.inf
+    with np.errstate(invalid="ignore"):
+        finite = [0, 1, 2, 5]
+        smallest = np.linalg.eigvalsh((A + A.swapaxes(1, 2))[finite])[:, 0]
+    expected = np.ones(6, dtype=bool)
+    expected[finite] = smallest <= 0
+    np.testing.assert_array_equal(indefinite_stack(A), expected)
+    assert expected.tolist() == [False, True, True, True, True, False]

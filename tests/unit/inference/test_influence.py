@@ -81,6 +81,17 @@ def test_delete_one_is_a_refit(rng, n_outputs, alpha):
     np.testing.assert_allclose(fitted, oracle.delete_one(g, f, alpha), rtol=1e-9)
 
 
+@pytest.mark.parametrize("alpha", [0.0, 3.0])
+@pytest.mark.parametrize("unit", [1.0, 1e5])  # beside a condition number that is trusted, one that is not
+def test_delete_one_of_many_functions_is_a_refit(rng, alpha, unit):
+    n, q = 6, 40
+    g = np.eye(q) + 0.05 * rng.normal(size=(n, q, q))
+    g[:, :, 0] = g[:, :, 1] + g[:, :, 0] / unit
+    f = rng.normal(size=(n, q))
+    fitted = delete_one(rs.Moments(g, f), rs.solvers.Ridge(alpha) if alpha else None)
+    np.testing.assert_allclose(fitted, oracle.delete_one(g, f, alpha), rtol=1e-9 * unit, atol=1e-9)
+
+
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("n_outputs", [None, 2])
 @pytest.mark.parametrize("lengths", [[1] * 25, [2, 1, 3, 5, 2, 4, 7, 1, 6, 3]])

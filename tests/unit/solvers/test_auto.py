@@ -11,6 +11,7 @@ import replaystats as rs
 from oracles.linear_systems import exact_solve, least_norm_solve
 from replaystats._core.linalg import equilibrate, scaled_condition
 from replaystats.solvers import LU, Auto, direct, warn_left_out
+from replaystats.solvers.auto import refined_solve
 
 EXPONENTS = st.lists(st.floats(-8, 8), min_size=4, max_size=4)
 
@@ -222,3 +223,20 @@ def test_an_svd_that_does_not_converge_is_done_otherwise(rng, monkeypatch):
 def test_well_conditioned_stacks_equal_plain_lu(rng):
     A, b = rng.normal(size=(50, 9, 9)) + 5 * np.eye(9), rng.normal(size=(50, 9, 2))
     np.testing.assert_allclose(Auto().solve(A, b).theta, LU().solve(A, b).theta, rtol=1e-11)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-9])
+def test_large_systems_are_solved_as_well_as_small_ones(rng, scale):
+    """One by one or as a stack, refined or not: answers and condition numbers are the same."""
+    q = 70
+    A = rng.normal(size=(4, q, q)) + 20 * np.eye(q)
+    A[:, :, 0] = A[:, :, 1] + scale * A[:, :, 0]  # with 1e-9 above the condition from which it refines
+    A[3] = 0.0
+    truth = rng.normal(size=(4, q, 2))
+    x, condition = refined_solve(A, A @ truth)
+    np.testing.assert_allclose(x[:3], truth[:3], rtol=0, atol=1e-12 / scale**0.8)
+    # The estimate is random, and right within a factor of a few.
+    exact = np.linalg.norm(A[:3], axis=(1, 2)) * np.linalg.norm(np.linalg.inv(A[:3]), axis=(1, 2))
+    assert (np.abs(np.log(condition[:3] / exact)) < np.log(5)).all()
+    assert np.isnan(x[3]).all()
+    assert condition[3] == np.inf
