@@ -194,7 +194,7 @@ def _ratios_know_more(heard: Hearing, model: CountModel) -> bool:
 
 
 def _counted(heard: Hearing, model: CountModel) -> Headline:
-    problem, untried, objections = heard.problem, model.untried, []
+    untried = model.untried
     rests_on = "the logged states being all that matters for what comes next"
     if model.unseen > MUCH_UNSEEN and untried.by_chance:
         rests_on += ", and on actions never tried being like those that chance took"
@@ -209,15 +209,11 @@ def _counted(heard: Hearing, model: CountModel) -> Headline:
             f"them to be worth between {untried.worst:.4g} and {untried.best:.4g}, the worst and best return "
             "in the log. Probabilities of the logged actions would tell more."
         )
-    if np.ptp(returns_to_go(problem)[problem.data.step_offsets[:-1]]) == 0.0:
-        objections.append(_all_the_same(heard))
-    elif _same_everywhere(heard):
-        objections.append(ALL_ALIKE)
     return Headline(
         witness=heard.witnesses[COUNTS],
         found=model.at_start,
         rests_on=rests_on,
-        objections=objections,
+        objections=_one_outcome(heard),
         slack=model.highest.value - model.lowest.value,
     )
 
@@ -225,7 +221,7 @@ def _counted(heard: Hearing, model: CountModel) -> Headline:
 def _products(heard: Hearing) -> Headline:
     assert heard.robust is not None
     assert heard.behavior is not None
-    rests_on, objections = f"the {heard.problem.measure} of the logged actions", []
+    rests_on, objections = f"the {heard.problem.measure} of the logged actions", _one_outcome(heard)
     if heard.behavior.estimated:
         how = {"counted": "counts", "logistic": "a logistic regression"}[heard.behavior.source]
         rests_on += f", which were estimated by {how}"
@@ -263,6 +259,14 @@ def _visits(heard: Hearing) -> Headline:
     )
 
 
+def _one_outcome(heard: Hearing) -> list[str]:
+    """Object where the log has seen one outcome only."""
+    problem = heard.problem
+    if problem.n_episodes > 1 and np.ptp(returns_to_go(problem)[problem.data.step_offsets[:-1]]) == 0.0:
+        return [_all_the_same(heard)]
+    return [ALL_ALIKE] if _same_everywhere(heard) else []
+
+
 def _same_everywhere(heard: Hearing) -> bool:
     """Tell whether every step earned the same and nothing ended: then all policies look alike."""
     return np.ptp(heard.problem.rewards) == 0.0 and not heard.problem.terminal.any()
@@ -285,10 +289,16 @@ def _bounds(heard: Hearing) -> Headline:
     )
     rests_on = f"the {problem.measure} of the logged actions, and the range of the rewards, "
     rests_on += f"after {heard.lasting} steps that the log tells of"
+    if not problem.terminal.any():
+        rests_on += ", and on episodes not ending, as none of the log's did"
     value = float(np.clip(witness.value, *witness.interval))
     found = LeftOut(value, heard.weighted.replicates)
     return Headline(
-        witness=replace(witness, value=value), found=found, rests_on=rests_on, objections=[], bounded=True
+        witness=replace(witness, value=value),
+        found=found,
+        rests_on=rests_on,
+        objections=[] if problem.range_known else _one_outcome(heard),
+        bounded=True,
     )
 
 
@@ -296,8 +306,10 @@ def _model_alone(heard: Hearing) -> Headline:
     witness, objections = heard.witnesses[heard.model.name], []
     if witness.objection:
         objections.append(f"it is the model's value, and {witness.objection}")
-    if _same_everywhere(heard) and not heard.problem.on_policy:
-        objections.append(ALL_ALIKE)
+    if not heard.problem.on_policy:
+        objections += _one_outcome(heard)
+    if heard.tests and np.isnan(heard.tests[-1].p_value):
+        objections.append(f"{heard.problem.n_episodes} episodes are too few to test its basis")
     if heard.hopeless:
         heard.notes.append("Products of ratios say nothing over so many steps; the value is the model's.")
     if heard.problem.n_episodes == 1:

@@ -27,8 +27,8 @@ from .importance import (
 )
 from .intervals import Bounds, LeftOut, half_width, mean_interval
 from .linear import LinearModel, fit_linear
-from .marginal import MarginalRobust, completed_by_neighbors, marginal_robust
-from .nonparametric import fitted_q
+from .marginal import MarginalRobust, completed_by_neighbors, marginal_robust, some_episodes
+from .nonparametric import fitted_q, still_going
 from .problem import Problem
 from .record import Witness
 
@@ -38,6 +38,8 @@ MARGINAL = "doubly robust, ratios of visits"
 WEIGHTED, PER_DECISION = "importance sampling, weighted", "importance sampling, per decision"
 # Fewer effective episodes than this at the end of the ratios carry the answer alone.
 FEW_EFFECTIVE = 10.0
+# A share of the policy's future after the longest episode, beyond which a model is not believed alone.
+MUCH_BEYOND = 0.1
 # Standard errors from 1 at which a mean ratio is not what it should be.
 UNLIKE_ONE = 4.0
 
@@ -234,18 +236,30 @@ class Hearing:
         ):
             return
         self.marginal = marginal_robust(problem, rng)
-        if self.marginal is not None:
-            doubt = ""
-            if self.marginal.leaves:
-                doubt = (
-                    "the policy goes where nothing was logged: its nearest logged steps hold it back by "
-                    f"{self.marginal.held_back:.2g} standard deviations a step"
-                )
-            low, high = self.marginal.interval(self.level)
-            found = self.marginal.found
-            if low <= problem.high and high >= problem.low:  # what is impossible of it is cut off
-                found = replace(found, value=float(np.clip(found.value, problem.low, problem.high)))
-            self._add(MARGINAL, found, began, Bounds(low, high), doubt)
+        if self.marginal is None:
+            self._doubt_long_paths()
+            return
+        doubt = ""
+        if self.marginal.leaves:
+            doubt = (
+                "the policy goes where nothing was logged: its nearest logged steps hold it back by "
+                f"{self.marginal.held_back:.2g} standard deviations a step"
+            )
+        low, high = self.marginal.interval(self.level)
+        found = self.marginal.found
+        if low <= problem.high and high >= problem.low:  # what is impossible of it is cut off
+            found = replace(found, value=float(np.clip(found.value, problem.low, problem.high)))
+        self._add(MARGINAL, found, began, Bounds(low, high), doubt)
+
+    def _doubt_long_paths(self) -> None:
+        """Object to the model, which then stands alone, where much of it is about what no episode showed."""
+        longest = int(self.problem.data.n_steps.max())
+        share = still_going(some_episodes(self.problem), longest)
+        if share > MUCH_BEYOND:
+            told = f"{share:.0%} of the policy's future comes after the longest episode ({longest} steps)"
+            old = self.witnesses[self.model.name]
+            told = "; ".join(filter(None, [old.objection, told]))
+            self.witnesses[self.model.name] = replace(old, objection=told)
 
     def hear_regressor(self, regressor: Any) -> None:
         """Hear fitted Q evaluation."""

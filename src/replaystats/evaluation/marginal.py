@@ -101,7 +101,7 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
     rewards. The bias is the product of the errors of V and of w. None where the log is too short, where
     nothing is discounted, or where actions of the policy were never logged.
     """
-    small = _some_episodes(problem)
+    small = some_episodes(problem)
     most = len(small.states) / STEPS_PER_COEFFICIENT / small.n_actions
     if most < SIZES[-1][0] + 1 or not problem.discount < 1.0 or _never_logged(problem):
         return None
@@ -155,7 +155,7 @@ def completed_by_neighbors(problem: Problem) -> float | None:
     """
     if len(problem.states) < STEPS_PER_COEFFICIENT * (SIZES[-1][0] + 1) or not problem.discount < 1.0:
         return None
-    small = _some_episodes(problem)
+    small = some_episodes(problem)
     last = np.flatnonzero(np.append(np.diff(small.episode) != 0, True))
     last = last[~small.terminal[last]]
     after = replace(
@@ -199,7 +199,7 @@ def _never_logged(problem: Problem) -> bool:
     return bool(np.any((wanted > 0.0) & (np.bincount(problem.actions, minlength=problem.n_actions) == 0)))
 
 
-def _some_episodes(problem: Problem) -> Problem:
+def some_episodes(problem: Problem) -> Problem:
     """Return episodes of about `MOST_STEPS` steps from all over the log, as many of every group, but two."""
     share = MOST_STEPS / len(problem.states)
     if share >= 1.0:

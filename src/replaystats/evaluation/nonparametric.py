@@ -123,10 +123,7 @@ class NeighborModel:
 def fit_neighbors(problem: Problem, rows: IntArray, scale: FloatArray) -> NeighborModel:
     """Solve Q = reward + discount sum_a pi Q(next state, a) on some logged steps; the discount is below 1."""
     places, labels = problem.states[rows] / scale, problem.actions[rows]
-    trees: list[tuple[IntArray, Any]] = []
-    for action in range(problem.n_actions):
-        own = np.flatnonzero(labels == action)
-        trees.append((own, cKDTree(places[own]) if len(own) else None))
+    trees = _plant(places, labels, problem.n_actions)
     onward = _neighbors(trees, scale, problem.next_states[rows], problem.following[rows], len(rows))
     rewards, low, high = problem.rewards[rows], problem.low, problem.high
     enough = _ACCURACY * (1.0 - problem.discount) * (high - low)
@@ -136,6 +133,12 @@ def fit_neighbors(problem: Problem, rows: IntArray, scale: FloatArray) -> Neighb
         if np.abs(values - former).max() <= enough:
             break
     return NeighborModel(trees, scale, onward, np.clip(values, low, high))
+
+
+def _plant(places: FloatArray, labels: IntArray, n_actions: int) -> list[tuple[IntArray, Any]]:
+    """Return for every action its rows and the tree of their places; no tree where it was never logged."""
+    own = [np.flatnonzero(labels == action) for action in range(n_actions)]
+    return [(rows, cKDTree(places[rows]) if len(rows) else None) for rows in own]
 
 
 def _neighbors(
@@ -156,6 +159,23 @@ def _neighbors(
         return csr_matrix((len(states), size))
     weights, rows, columns = (np.concatenate(column) for column in zip(*parts, strict=True))
     return csr_matrix((weights, (rows, columns)), shape=(len(states), size))
+
+
+def still_going(problem: Problem, n_steps: int) -> float:
+    """Return the discounted share of the policy's paths that go on after so many steps.
+
+    Paths lead from logged step to logged step, as for `NeighborModel`.
+    """
+    spread = problem.states.std(axis=0)
+    scale = np.where(spread > 0.0, spread, 1.0)
+    trees = _plant(problem.states / scale, problem.actions, problem.n_actions)
+    n = len(problem.states)
+    now = np.asarray(_neighbors(trees, scale, problem.start_states, problem.start_chances, n).sum(axis=0))
+    back = _neighbors(trees, scale, problem.next_states, problem.following, n).T.tocsr()
+    now, begun = now.ravel(), float(now.sum())
+    for _ in range(n_steps):
+        now = back @ now
+    return float(now.sum()) / max(begun, 1e-300)
 
 
 def pull(problem: Problem, rows: IntArray, model: NeighborModel, starts: IntArray) -> float:

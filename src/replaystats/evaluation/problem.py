@@ -46,6 +46,8 @@ class Problem:
     n_groups : int
     low, high : float
         Between them lies every value that the logged rewards allow.
+    range_known : bool
+        Whether the range of the rewards was given, not taken from the log.
     on_policy : bool
     policy : callable, ndarray of shape (N,) or None
     continuous : bool
@@ -70,6 +72,7 @@ class Problem:
     n_groups: int
     low: float
     high: float
+    range_known: bool
     on_policy: bool
     policy: PolicyLike | None
     continuous: bool
@@ -166,6 +169,7 @@ def make_problem(
         n_groups=n_groups,
         low=low,
         high=high,
+        range_known=reward_range is not None,
         on_policy=policy is None,
         policy=policy,
         continuous=continuous,

@@ -38,6 +38,8 @@ from .steps import (
 )
 
 PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike]
+# Sums of probabilities that were computed in single precision are off by no more than this.
+SINGLE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +289,11 @@ def check_probabilities(values: ArrayLike, n_states: int, n_actions: int) -> Flo
         raise ValueError(must_be("policy", rule, f"shape {tuple(array.shape)}"))
     sums = array.sum(axis=1)
     low, least, most = (float(number) for number in (array.min(), sums.min(), sums.max()))
-    if low < 0.0 or max(most - 1.0, 1.0 - least) > 1e-8:
-        got = f"a minimum of {low:g} and sums from {least:g} to {most:g}"
+    off = max(most - 1.0, 1.0 - least)
+    if low >= 0.0 and 1e-8 < off <= SINGLE:  # rounded in single precision, as networks compute
+        array, off = array / sums[:, None], 0.0
+    if low < 0.0 or off > 1e-8:
+        got = f"a minimum of {low:g} and sums from {least:.9g} to {most:.9g}"
         raise ValueError(must_be("policy", "a function that returns probabilities which sum to 1", got))
     probabilities: FloatArray = array
     return probabilities

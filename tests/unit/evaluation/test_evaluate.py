@@ -145,6 +145,41 @@ def test_nothing_varies_is_not_certainty():
     assert "all 20 episodes returned the same" in rs.evaluate(paid, discount=0.9).sentence
 
 
+@pytest.mark.parametrize("n_steps", [[30, 30, 30, 30], [30, 28, 30, 25]])
+def test_a_log_that_never_reached_the_goal_says_nothing_of_another_policy(n_steps):
+    """Bounds of -10 to -10 held, though another policy may come to an end."""
+    rng = np.random.default_rng(0)
+    n_steps = 3 * n_steps
+    data = rs.Trajectories(
+        [rng.normal(size=(n + 1, 2)).cumsum(axis=0) for n in n_steps],
+        [-np.ones(n) for n in n_steps],
+        actions=[rng.integers(2, size=n) for n in n_steps],
+        terminated=False,
+        truncated=True,
+    )
+    for policy in (lambda s: np.ones(len(s), dtype=int), np.ones(data.n_transitions)):
+        found = rs.evaluate(data, policy, discount=0.9, behavior=np.full(data.n_transitions, 0.5))
+        assert not found.holds
+        assert "Do not rely on it" in found.sentence
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_probabilities_in_single_precision(kind):
+    """1/3 + 2/3 is 1.00000003 in single precision, and was refused as not 1."""
+    data, chances = chain(60, seed=1)
+    third = np.array([1 / 3, 2 / 3])
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        single = lambda s: torch.tensor(third, dtype=torch.float32).expand(len(s), 2)  # noqa: E731
+    else:
+        single = lambda s: np.tile(third.astype(np.float32), (len(s), 1))  # noqa: E731
+    found = rs.evaluate(data, single, discount=0.9, behavior=chances)
+    exact = rs.evaluate(data, lambda s: np.tile(third, (len(s), 1)), discount=0.9, behavior=chances)
+    assert found.value == pytest.approx(exact.value, rel=1e-6)
+    with pytest.raises(ValueError, match=r"sum to 1; got a minimum of 0.333 and sums from 0.999 to 0.999"):
+        rs.evaluate(data, lambda s: np.tile([0.333, 0.666], (len(s), 1)), discount=0.9)
+
+
 def test_steps_that_cost_the_same_until_the_goal_are_no_reason_to_doubt():
     """Each step costs 1 and right leads to the goal: returns differ by how long it takes."""
     rng, states, actions = np.random.default_rng(0), [], []

@@ -14,7 +14,7 @@ from replaystats.evaluation.marginal import (
     completed_by_neighbors,
     marginal_robust,
 )
-from replaystats.evaluation.nonparametric import N_NEIGHBORS, fit_neighbors, pull
+from replaystats.evaluation.nonparametric import N_NEIGHBORS, fit_neighbors, pull, still_going
 from replaystats.evaluation.problem import make_problem
 
 DISCOUNT = 0.9
@@ -127,7 +127,73 @@ def test_a_log_in_which_all_steps_are_alike_gives_bounds():
     )
     found = rs.evaluate(same, homeward, discount=DISCOUNT, behavior=chances, reward_range=(-1, 0))
     assert found.bounded
+    assert found.holds  # the user knows what a step can earn
+    assert found.interval.high > found.interval.low + 1.0
     assert "all policies look alike" in " ".join(found.notes)
+    unknown = rs.evaluate(same, homeward, discount=DISCOUNT, behavior=chances)
+    assert unknown.bounds == pytest.approx((-10.0, -10.0))
+    assert not unknown.holds
+
+
+def test_paths_that_go_on_against_loops():
+    data, _ = walk(5, 6)
+    problem = make_problem(data, homeward, discount=DISCOUNT)
+    scale = problem.states.std(axis=0)
+    first, moves = (
+        np.array([_weights_of(problem, x / scale, chance) for x, chance in zip(*asked, strict=True)])
+        for asked in (
+            (problem.start_states, problem.start_chances), (problem.next_states, problem.following)
+        )
+    )  # fmt: skip
+    expected = first.sum(axis=0)
+    for _ in range(3):
+        expected = expected @ moves
+    assert still_going(problem, 3) == pytest.approx(expected.sum() / first.sum(), rel=1e-9)
+    assert still_going(problem, 3) == pytest.approx(DISCOUNT**3, rel=1e-9)  # here no path ends
+
+
+def _weights_of(problem, place, chances):
+    """Weights on all logged steps of the four nearest with each action, as the module's docstring says."""
+    scale, out = problem.states.std(axis=0), np.zeros(len(problem.states))
+    for action, chance in enumerate(chances):
+        rows = np.flatnonzero(problem.actions == action)
+        far = np.array([np.sqrt(np.sum((problem.states[i] / scale - place) ** 2)) for i in rows])
+        near = np.argsort(far, kind="stable")[:N_NEIGHBORS]
+        weight = 1.0 / (far[near] + 0.05 * far[near].max() + 1e-12)
+        out[rows[near]] += chance * weight / weight.sum()
+    return out
+
+
+def pushed_at_random(n, seed):
+    """CartPole under random pushes: about 22 steps, after which the pole has fallen."""
+    gymnasium = pytest.importorskip("gymnasium")
+    rng = np.random.default_rng(seed)
+    pole = gymnasium.make("CartPole-v1")
+    return rs.readers.rollout(pole, lambda s: int(rng.integers(2)), n_episodes=n, seed=seed)
+
+
+def balance(states):
+    best = (states @ np.array([1.0, 1.5, 18.0, 3.0]) > 0).astype(int)
+    return 0.8 * np.eye(2)[best] + 0.1
+
+
+@pytest.mark.parametrize("n", [5, 10])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_short_log_does_not_tell_of_a_long_future(n, seed):
+    """Straight lines made of 10 episodes were silent about a pole that stands for ever, worth 99.7."""
+    found = rs.evaluate(pushed_at_random(n, seed), balance, discount=0.99)
+    low, high = found.interval
+    assert not found.holds or low <= 99.7 <= high
+    model = next(w for w in found.witnesses if w.name == "LSTDQ")
+    assert "comes after the longest episode" in model.objection
+
+
+def test_too_few_episodes_to_test_the_basis_is_said():
+    data, _ = walk(4, 5)
+    found = rs.evaluate(data, homeward, discount=0.3)
+    assert found.method == "LSTDQ"
+    assert not found.holds
+    assert "4 episodes are too few to test its basis" in found.sentence
 
 
 def test_weighted_importance_sampling_is_honest_when_three_episodes_are_left():
@@ -162,7 +228,7 @@ def test_steps_come_from_all_over_the_log(monkeypatch):
     states, actions = data.states.reshape(160, 21), data.actions.reshape(160, 20)
     problem = make_problem(rs.Trajectories(states, rewards, actions=actions), homeward, discount=DISCOUNT)
     monkeypatch.setattr(marginal, "MOST_STEPS", 1600)
-    some = marginal._some_episodes(problem)
+    some = marginal.some_episodes(problem)
     assert len(some.states) == 1600
     assert len(np.unique(some.group)) == problem.n_groups
     assert np.mean(some.episode >= 80) == pytest.approx(0.5)
