@@ -13,10 +13,10 @@ from sklearn.base import clone
 
 from .._core.arrays import take_rows
 from .._core.config import chosen_n_jobs
-from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..plans import ResamplingPlan
+from ..plans.plan import check_made_for
 from .members import member_weights, report_failures
 
 # A few tasks per worker even out models of unequal cost; one per subset would ship the data B times.
@@ -154,9 +154,7 @@ def replicate_learner(
     >>> replicate_learner(LinearRegression(), X, 2 * X[:, 0], plan, seed=0)
     LearnerReplicates(5 x LinearRegression, U, k=6 of n=12)
     """
-    if plan.n_observations != len(y):
-        rule = f"made for the {len(y)} rows of `X`"
-        raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
+    check_made_for(plan, len(y), "rows of `X`")
     fit_params = {} if fit_params is None else fit_params
     models = _kept(_fit_all(estimator, X, y, plan.indices(), 0, seed, fit_params, n_jobs), on_failure)
     return LearnerReplicates(

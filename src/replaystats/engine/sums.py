@@ -21,6 +21,7 @@ from .._core.typing import FloatArray
 from .._core.validation import check_bool, check_instance, check_int, check_memory
 from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments, SubsetSums, check_moments
 from ..plans import ResamplingPlan
+from ..plans.plan import check_made_for
 from ..plans.tiles import TILE_SUBSETS
 from .exact import exact_sums, gather_is_cheaper
 from .executors import Executor, SerialExecutor, check_executor
@@ -81,9 +82,7 @@ def subset_sums(
     check_executor(executor)
     exact = check_bool(exact, "exact")
     start = check_int(start, "start", low=0, high=plan.n_resamples - 1)
-    if plan.n_observations != n:
-        rule = f"made for the {n} observations of the moments"
-        raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
+    check_made_for(plan, n, "observations of the moments")
     _check_memory(moments, plan.n_resamples - start)
     moments = as_drawn(moments, plan)
     size = moments.n_basis * (moments.n_basis + (moments.n_outputs or 1))

@@ -35,7 +35,7 @@ from ..data._flat import check_flags
 from ..engine import replicate
 from ..estimate import Estimate, average
 from ..moments import FactoredMoments, HeldMoments, Moments
-from ..moments.rolling import RollingMoments
+from ..moments.rolling import RollingMoments, written_out
 from ..plans import make_plan, proportional_probabilities
 from ..solvers import Auto, Solver
 from ..solvers.base import check_solver
@@ -188,9 +188,7 @@ class ReplayBuffer(SavedBuffer):
         self, moments: HeldMoments, priorities: ArrayLike | None, *, ends_episode: bool = False
     ) -> tuple[IntArray, IntArray]:
         """Add; return which of the observations are kept, and their slots."""
-        if isinstance(moments, FactoredMoments):
-            moments = moments.multiply_out()
-        check_instance(moments, "moments", Moments, "It is what rs.lstd_moments and its like make of data.")
+        moments = written_out(moments)
         values = None if priorities is None else self._check_priorities(priorities, len(moments))
         kept, slots = self._held.extend_known(moments)
         if values is not None:

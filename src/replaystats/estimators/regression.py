@@ -31,6 +31,7 @@ from ..inference.intervals import Interval
 from ..inference.location import CONTROLLED_METHODS
 from ..inference.support import MAX_OBSERVED
 from ..plans import ResamplingPlan, make_plan
+from ..plans.plan import check_made_for
 from ._regression_intervals import PredictsNewObservations
 from .base import Replayed
 
@@ -234,9 +235,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
                 n, statistic=statistic, subsample_size=subsample_size, n_resamples=n_resamples, rng=rng
             )
         check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
-        if plan.n_observations != n:
-            rule = f"made for the {n} rows of `X`"
-            raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
+        check_made_for(plan, n, "rows of `X`")
         if plan.observation_weights is not None:
             hint = "Models that are fitted on rows cannot weigh them back; ratios of moments can."
             raise ValueError(must_be("plan", "drawn with equal probabilities", repr(plan), hint))

@@ -17,6 +17,7 @@ from ..engine import Executor, Replicates, replicate
 from ..engine.linear import LinearPart
 from ..moments import Moments, random_blocks, ridge_block_moments
 from ..plans import ResamplingPlan, make_plan
+from ..plans.plan import check_made_for
 from ..solvers import Ridge
 from .device_leaves import on_device
 from .problem import DeviceHome, half_square_kernel
@@ -205,9 +206,7 @@ def replay_blocks(
         plan = make_plan(
             n, statistic=statistic, subsample_size=subsample_size, n_resamples=n_resamples, rng=rng
         )
-    elif plan.n_observations != n:
-        rule = f"made for the {n} blocks of rows"
-        raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
+    check_made_for(plan, n, "blocks of rows")
     solver = Ridge(alpha * plan.subsample_size / n)
     replicates = replicate(moments, plan, solver=solver, executor=executor, on_failure=on_failure)
     return FeatureRidge(features=features, offset=offset, coefficients=replicates, alpha=alpha)

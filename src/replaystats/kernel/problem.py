@@ -16,6 +16,7 @@ from .._core.linalg import exponential
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_choice, check_length, check_real, check_weights
 from ..plans import ResamplingPlan
+from ..plans.plan import check_made_for
 from .kernels import Kernel
 from .scaling import STANDARDIZE, Scaling
 
@@ -220,9 +221,7 @@ def _solve(K: FloatArray, y: FloatArray, alpha: float) -> tuple[FloatArray, Bool
 
 
 def _check_plan(plan: ResamplingPlan, n: int) -> None:
-    if plan.n_observations != n:
-        rule = f"made for the {n} rows of `X`"
-        raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
+    check_made_for(plan, n, "rows of `X`")
     needed = 24 * plan.subsample_size**2
     if needed > memory_budget():
         rule = f"at least {needed} bytes for subsets of k={plan.subsample_size}"

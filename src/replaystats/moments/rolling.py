@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .._core.errors import must_be
@@ -103,9 +105,7 @@ class RollingMoments:
 
     def extend_known(self, moments: HeldMoments) -> tuple[IntArray, IntArray]:
         """Add observations in order; return which of them are kept, and their slots."""
-        if isinstance(moments, FactoredMoments):
-            moments = moments.multiply_out()
-        check_instance(moments, "moments", Moments, "It is what rs.lstd_moments and its like make of data.")
+        moments = written_out(moments)
         self._check_layout(moments)
         if not np.isfinite(moments.rows).all():
             first = int(np.flatnonzero(~np.isfinite(moments.rows).all(axis=1))[0])
@@ -224,3 +224,13 @@ def _plain(part: FloatArray, name: str) -> FloatArray:
     if type(part) is np.ndarray and part.dtype == np.float64:
         return part
     return check_array(part, name, ndim=(1, 2))
+
+
+def written_out(moments: Any) -> Moments:
+    """Return moments with a matrix for every observation, as a buffer holds them."""
+    if isinstance(moments, FactoredMoments):
+        return moments.multiply_out()
+    found: Moments = check_instance(
+        moments, "moments", Moments, "It is what rs.lstd_moments and its like make of data."
+    )
+    return found

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._core.arrays import like
+from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_int, check_memory
@@ -114,6 +115,10 @@ class ResamplingPlan(ABC):
         """Return the numbers of the subsets in `tile`, as a slice."""
         return slice(tile * TILE_SUBSETS, min((tile + 1) * TILE_SUBSETS, self.n_resamples))
 
+    def _tile_size(self, tile: int) -> int:
+        """Return how many subsets there are in `tile`: 256, or fewer in the last one."""
+        return min(TILE_SUBSETS, self.n_resamples - tile * TILE_SUBSETS)
+
     def tiles(self) -> Iterator[tuple[int, slice]]:
         """Yield every tile with the slice of its subsets."""
         for tile in range(self.n_tiles):
@@ -194,7 +199,7 @@ class SubsetPlan(ResamplingPlan):
         few = max(SPARSE_SHARE * self.n_observations, math.sqrt(2 * self.n_observations))
         dense = self.subsample_size > few
         n_rows, sizes = _share_of_block(self, tile, block)
-        n_subsets = self.tile_subsets(tile).stop - self.tile_subsets(tile).start
+        n_subsets = self._tile_size(tile)
         # Subsets share one stream in rounds, so a short last tile is drawn whole and cut: only then do more
         # subsets leave the first ones as they were. Of many rows a quarter of the tile is whole enough.
         if not dense or self.n_observations <= QUARTERED_FROM:
@@ -224,8 +229,15 @@ class BootstrapPlan(ResamplingPlan):
     def draw(self, tile: int, block: int) -> TileDraw:
         """See the base class."""
         n_rows, sizes = _share_of_block(self, tile, block)
-        n_subsets = self.tile_subsets(tile).stop - self.tile_subsets(tile).start
+        n_subsets = self._tile_size(tile)
         return draw_with_replacement(stream(self.seed, tile, block), n_rows, sizes[:n_subsets])
+
+
+def check_made_for(plan: ResamplingPlan, n: int, units: str) -> None:
+    """Raise unless the plan draws from so many `units`, such as "rows of `X`"."""
+    if plan.n_observations != n:
+        rule = f"made for the {n} {units}"
+        raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
 
 
 def _share_of_block(plan: SubsetPlan | BootstrapPlan, tile: int, block: int) -> tuple[int, IntArray]:

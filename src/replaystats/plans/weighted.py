@@ -153,7 +153,7 @@ class ImportancePlan(WeightedPlan):
     def draw(self, tile: int, block: int) -> TileDraw:
         """See the base class."""
         rows = self.row_blocks[block]
-        n_subsets = self.tile_subsets(tile).stop - self.tile_subsets(tile).start
+        n_subsets = self._tile_size(tile)
         sizes = self._share_of_block(tile, block)[:n_subsets]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         cumulated = np.cumsum(self.probabilities[rows])
@@ -196,7 +196,7 @@ class ConditionalPoissonPlan(WeightedPlan):
     def draw(self, tile: int, block: int) -> TileDraw:
         """See the base class."""
         rows = self.row_blocks[block]
-        n_subsets = self.tile_subsets(tile).stop - self.tile_subsets(tile).start
+        n_subsets = self._tile_size(tile)
         return TileDraw(rows.stop - rows.start, mask=_draw_tile(self, tile)[:n_subsets, rows])
 
     def _log_ratio(self) -> FloatArray:

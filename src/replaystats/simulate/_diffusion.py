@@ -103,10 +103,7 @@ class Diffusion(ABC):
         Trajectories
             Truncated, since the process goes on.
         """
-        n, n_steps = check_int(n, "n"), check_int(n_steps, "n_steps")
-        check_memory(
-            float(n) * (n_steps + 1), "n", f"{n} trajectories of {n_steps} steps", "Simulate in parts."
-        )
+        n, n_steps = check_size(n, n_steps)
         generator = as_generator(rng)
         states = np.empty((n, n_steps + 1, self.dimension))
         states[:, 0] = self._start(start, n, generator)
@@ -139,3 +136,11 @@ class Diffusion(ABC):
             rule = f"of shape (m, d) with d = {self.dimension}"
             raise ValueError(must_be("states", rule, f"shape {points.shape}"))
         return points
+
+
+def check_size(n: int, n_steps: int) -> tuple[int, int]:
+    """Return how many trajectories of how many steps; refuse what no memory can hold."""
+    n, n_steps = check_int(n, "n"), check_int(n_steps, "n_steps")
+    told = f"{n} trajectories of {n_steps} steps"
+    check_memory(float(n) * (n_steps + 1), "n", told, "Simulate in parts.")
+    return n, n_steps

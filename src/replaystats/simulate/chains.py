@@ -13,6 +13,7 @@ from .._core.random import as_generator
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray, RandomLike
 from .._core.validation import check_array, check_choice, check_int, check_memory, check_real
 from ..data.trajectories import Trajectories
+from ._diffusion import check_size
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,10 +110,7 @@ class FiniteChain:
 
     def sample(self, n: int, n_steps: int, *, rng: RandomLike = None) -> Trajectories:
         """Draw `n` trajectories of at most `n_steps` steps; those absorbed earlier end there, terminated."""
-        n, n_steps = check_int(n, "n"), check_int(n_steps, "n_steps")
-        check_memory(
-            float(n) * (n_steps + 1), "n", f"{n} trajectories of {n_steps} steps", "Simulate in parts."
-        )
+        n, n_steps = check_size(n, n_steps)
         generator = as_generator(rng)
         path = np.empty((n, n_steps + 1), dtype=np.int64)
         path[:, 0] = generator.choice(self.n_states, size=n, p=np.asarray(self.start))
