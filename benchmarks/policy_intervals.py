@@ -3,7 +3,8 @@ bands.
 
     OMP_NUM_THREADS=1 python benchmarks/policy_intervals.py tabular circle save bands --repetitions 200
 
-Results go to benchmarks/results/policy_intervals.json, one entry per cell, written after every cell.
+Results go to benchmarks/results/policy_intervals.json, one entry per cell, written after every cell, with a
+checksum of the sources it was measured with.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from battery import sources
 from scipy import stats
 from scipy.interpolate import BSpline
 
@@ -317,6 +319,7 @@ def measure(once, truth, name, repetitions):
         "withheld": float(np.mean(~np.isfinite(high - low))),
         "repetitions": repetitions,
         "seed": FIRST_SEED,
+        "sources": sources(),
         "seconds": round(time.perf_counter() - clock, 1),
     }
     if np.isfinite(reference).all():

@@ -227,11 +227,9 @@ class Answers(Combination):
         """Return the answers and variances of the average; None where it is no better than the plug-in."""
         if self.replicates is None or self._validity is None or not self._validity.averages_well(self.method):
             return None
-        parts = self._variance(X)
-        if self._validity.control is not None:
-            return Centre(answers=self._combined(X), variance=parts.total)
         # Where the linear part is not known, as after a crossing, members have to say all.
-        variance, degrees = variance_of_members(parts, confidence_level)
+        controlled = self._validity.control is not None
+        variance, degrees = variance_of_members(self._variance(X), confidence_level, controlled=controlled)
         return Centre(answers=self._combined(X), variance=variance, degrees=degrees)
 
     def doubts(self) -> tuple[str, ...]:

@@ -257,12 +257,15 @@ def bias_aware_quantile(ratio: FloatArray, degrees: FloatArray, confidence_level
     return np.where(known, found, np.inf)
 
 
-def monte_carlo_degrees(variance: Any, correction: Any, n_units: int, n_members: int) -> FloatArray:
+def monte_carlo_degrees(
+    variance: Any, correction: Any, n_units: int, n_members: int, *, controlled: bool = False
+) -> FloatArray:
     """Return the degrees of freedom of a corrected infinitesimal jackknife variance from B members.
 
     Its Monte-Carlo variance is about 8 / B of its square, and 2 / n of the square of the correction that was
     taken off: few members leave few degrees of freedom, most of all where the correction was nearly
-    everything.
+    everything. With a control variate slopes are known but for those of the rest: each has the noise
+    correction / n, and the sum of their squares 4 variance correction / n in place of the first part.
 
     Parameters
     ----------
@@ -272,14 +275,20 @@ def monte_carlo_degrees(variance: Any, correction: Any, n_units: int, n_members:
         What was taken off for Monte-Carlo noise.
     n_units, n_members : int
         n and B.
+    controlled : bool
+        Whether the linear part of the members is known.
 
     Examples
     --------
     >>> monte_carlo_degrees(1.0, 1.0, 200, 50).round(1)
     np.float64(11.8)
+    >>> monte_carlo_degrees(1.0, 1.0, 200, 50, controlled=True).round(1)
+    np.float64(66.7)
     """
-    size = np.square(np.asarray(variance, dtype=np.float64))
-    wobble = 8.0 / n_members * size + 2.0 / n_units * np.square(np.asarray(correction, dtype=np.float64))
+    used, noise = np.asarray(variance, dtype=np.float64), np.abs(np.asarray(correction, dtype=np.float64))
+    size = np.square(used)
+    slopes = 4.0 / n_units * used * noise if controlled else 8.0 / n_members * size
+    wobble = slopes + 2.0 / n_units * np.square(noise)
     with np.errstate(divide="ignore", invalid="ignore"):
         degrees = np.where(wobble > 0, 2.0 * size / wobble, np.inf)
     return np.asarray(np.clip(degrees, _FEWEST, max(n_units - 1.0, _FEWEST)))[()]

@@ -220,19 +220,24 @@ def interval_of_members(centre: Any, parts: ReplayVariance, level: float) -> Int
     return Interval(centre - half, centre + half)
 
 
-def variance_of_members(parts: ReplayVariance, level: float) -> tuple[FloatArray, FloatArray]:
+def variance_of_members(
+    parts: ReplayVariance, level: float, *, controlled: bool = False
+) -> tuple[FloatArray, FloatArray]:
     """Return the variance that gives the shorter interval, and its degrees of freedom.
 
     The infinitesimal jackknife of few members is mostly noise, which its degrees of freedom know. The spread
-    of members bounds the variance from above with little noise: with few it is the better.
+    of members bounds the variance from above with little noise: with few it is the better. With a control
+    variate (`controlled`) it is looked at only where more noise was taken off than variance is left.
     """
     variance, correction = to_numpy(parts.variance), to_numpy(parts.raw - parts.sampling)
-    degrees = monte_carlo_degrees(variance, correction, parts.plan.n_observations, parts.n_used)
+    n, most = parts.plan.n_observations, parts.n_used - 1.0
+    degrees = monte_carlo_degrees(variance, correction, n, parts.n_used, controlled=controlled)
     bound = np.maximum(to_numpy(parts.delete_d + parts.monte_carlo), 0.0)
-    zero, most = np.zeros_like(bound), parts.n_used - 1.0
+    zero = np.zeros_like(bound)
     few = student_interval(zero, np.sqrt(bound), level, most).high
     many = student_interval(zero, np.sqrt(variance), level, degrees).high
-    return np.where(few < many, bound, variance), np.where(few < many, most, degrees)
+    bounded = (few < many) & (correction > variance if controlled else True)
+    return np.where(bounded, bound, variance), np.where(bounded, most, degrees)
 
 
 # An interval that knows how well its question is identified: the studentised moment test, inverted.

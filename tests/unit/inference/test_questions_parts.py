@@ -10,6 +10,7 @@ import replaystats as rs
 from oracles import questions as oracle
 from oracles import settings
 from replaystats.engine.linear import linearise
+from replaystats.inference.components import ReplayVariance
 from replaystats.inference.degrees import (
     bias_aware_quantile,
     bounded_skewness,
@@ -20,7 +21,7 @@ from replaystats.inference.degrees import (
     skewed_quantiles,
 )
 from replaystats.inference.influence import sandwich_covariance
-from replaystats.inference.intervals import invert_studentised
+from replaystats.inference.intervals import invert_studentised, variance_of_members
 from replaystats.inference.noise import noise_of, question_noise
 from replaystats.inference.undetermined import ValueRange, unvisited_ends
 from replaystats.moments import FactoredMoments
@@ -257,3 +258,28 @@ def test_few_members_leave_few_degrees_of_freedom():
     assert few < 2
     assert many > 100
     assert monte_carlo_degrees(0.0, 0.0, 200, 50) == 199  # nothing varies
+
+
+@pytest.mark.parametrize("correction", [0.1, 1.0, 10.0])
+def test_degrees_of_a_controlled_variance_are_those_of_squares_of_noisy_slopes(correction):
+    """Slopes are known but for noise of the variance correction / n each; its squares are taken off."""
+    rng, n = np.random.default_rng(2), 60
+    slopes = rng.normal(size=n)
+    slopes /= np.sqrt((slopes**2).sum())  # the variance is one
+    noisy = slopes + np.sqrt(correction / n) * rng.normal(size=(40_000, n))
+    found = (noisy**2).sum(axis=1) - correction
+    expected = np.clip(2.0 / found.var(), 1.0, n - 1.0)
+    assert monte_carlo_degrees(1.0, correction, n, 20, controlled=True) == pytest.approx(expected, rel=0.05)
+
+
+def test_a_controlled_variance_that_is_mostly_noise_gives_way_to_its_bound():
+    plan = rs.make_plan(50, n_resamples=20, rng=0)
+    sampling, raw = np.array([1.0, 0.01]), np.array([1.1, 0.9])
+    parts = ReplayVariance(
+        sampling=sampling, monte_carlo=np.zeros(2), raw=raw, replicate=np.ones(2),
+        delete_d=np.array([0.9, 1.2]), plan=plan, n_used=20,
+    )  # fmt: skip
+    variance, degrees = variance_of_members(parts, 0.999, controlled=True)
+    np.testing.assert_allclose(variance, [1.0, 1.2])
+    assert degrees[0] == 49.0  # known as well as the units allow
+    assert degrees[1] == 19.0
