@@ -19,6 +19,7 @@ MUCH_UNSEEN = 0.02
 MUCH_WIDER = 1.5
 # A model may miss the robust value by this share of its standard error, and by rounding.
 IMMATERIAL, ROUNDING = 1e-3, 1e-9
+NO_BOUND = "without a discount there is no bound for what the log does not tell of"
 ALL_ALIKE = "every logged step earned the same and no episode ended: all policies look alike in this log"
 
 
@@ -79,6 +80,13 @@ def object_to_model(heard: Hearing, p_value: float) -> None:
 
 def choose_headline(heard: Hearing) -> Headline:
     """Return the witness that rests on least, with room for what nobody can know."""
+    found = _with_room(heard)
+    if np.isfinite(sum(found.witness.interval)):
+        return found
+    return replace(found, objections=[*found.objections, NO_BOUND])
+
+
+def _with_room(heard: Hearing) -> Headline:
     found = _resting_on_least(heard)
     blind = None if isinstance(heard.model, CountModel) else never_logged(heard.problem)
     if blind is None:
@@ -102,8 +110,7 @@ def _resting_on_least(heard: Hearing) -> Headline:
     if heard.completed is not None:
         return _mean_return(heard)
     if heard.problem.logged_only:
-        found = _bounds(heard) if heard.hopeless else _products(heard)
-        return replace(found, objections=[*found.objections, *filter(None, [heard.ratio_doubt])])
+        return _bounds(heard) if heard.hopeless else _products(heard)
     if isinstance(heard.model, CountModel):
         if _ratios_know_more(heard, heard.model):
             return _products(heard)
@@ -222,6 +229,7 @@ def _products(heard: Hearing) -> Headline:
     assert heard.robust is not None
     assert heard.behavior is not None
     rests_on, objections = f"the {heard.problem.measure} of the logged actions", _one_outcome(heard)
+    objections += filter(None, [heard.ratio_doubt])
     if heard.behavior.estimated:
         how = {"counted": "counts", "logistic": "a logistic regression"}[heard.behavior.source]
         rests_on += f", which were estimated by {how}"
@@ -297,7 +305,10 @@ def _bounds(heard: Hearing) -> Headline:
         witness=replace(witness, value=value),
         found=found,
         rests_on=rests_on,
-        objections=[] if problem.range_known else _one_outcome(heard),
+        objections=[
+            *([] if problem.range_known else _one_outcome(heard)),
+            *filter(None, [heard.ratio_doubt]),
+        ],
         bounded=True,
     )
 

@@ -59,7 +59,7 @@ class Hearing:
     second_opinion : float or None
         The mean return with values of neighbours after the cuts, where much lies there.
     ratio_doubt : str
-        What speaks against the ratios where nothing else is known of the policy; empty if nothing does.
+        What speaks against the ratios; empty if nothing does.
     weights : Weights or None
         Off policy, where the logging policy is known or estimated.
     robust : LeftOut or None
@@ -136,7 +136,10 @@ class Hearing:
     def between(self, lowest: LeftOut, highest: LeftOut) -> Bounds:
         """Return bounds that hold both end points, each with its own error."""
         reach = [
-            half_width(end.standard_error, end.degrees_of_freedom, self.level) for end in (lowest, highest)
+            half_width(end.standard_error, end.degrees_of_freedom, self.level)
+            if np.isfinite(end.value)
+            else 0.0
+            for end in (lowest, highest)
         ]
         return Bounds(lowest.value - reach[0], highest.value + reach[1])
 
@@ -166,12 +169,14 @@ class Hearing:
             self.notes.append(
                 "Actions are numbers, and no ratios are formed: that takes the density of the logged actions "
                 "under both policies (`behavior_probability`, and a policy with a method `density`)."
+                + _labels_perhaps(problem)
             )
         if self.behavior is None or unknown or not self.several:
             return
         ratio = problem.chance / self.behavior.probability
+        self._test_ratios(ratio)
         if problem.logged_only:
-            self._only_ratios(ratio)
+            self._only_ratios()
         self.weights = make_weights(problem, ratio)
         earned = self.weights.sums(problem, problem.rewards)
         few = ""
@@ -187,21 +192,25 @@ class Hearing:
         self.robust = doubly_robust(problem, self.weights, self.model, all_logged=all_logged)
         self._add(ROBUST, self.robust, began, self._robust_interval(), few)
 
-    def _only_ratios(self, ratio: FloatArray) -> None:
-        """Take back the model's value, which is that of the log's policy, and test the mean ratio."""
+    def _only_ratios(self) -> None:
+        """Take back the model's value, which is that of the log's policy."""
         del self.witnesses[self.model.name]
         self.notes.append(
             "Of the policy only the probabilities of logged actions are known: LSTDQ, counts and ratios of "
             "visits, which ask what it does elsewhere, are not heard. The doubly robust value has a model "
             "of the log's own policy in it."
         )
-        # In every state ratios have mean 1, unless the policy takes actions that the log never does.
+
+    def _test_ratios(self, ratio: FloatArray) -> None:
+        """In every state ratios have mean 1, unless the policy takes actions that the log never does."""
+        if not self.problem.logged_only and never_logged(self.problem) is not None:
+            return  # then they have not, and the interval has room for it
         excess = ratio - 1.0
         spread = float(np.sqrt(np.sum(excess**2)))
         if spread > 0.0 and abs(excess.sum()) > UNLIKE_ONE * spread:
             self.ratio_doubt = (
                 f"ratios have the mean {ratio.mean():.3g}, not 1: the policy takes actions that the log "
-                "never does, or the probabilities are of something else"
+                f"never does, or the {self.problem.measure} are of something else"
             )
 
     def _weighted_interval(self) -> Bounds:
@@ -284,6 +293,14 @@ class Hearing:
             seconds=perf_counter() - began,
             objection=doubt,
         )
+
+
+def _labels_perhaps(problem: Problem) -> str:
+    """Return a hint where continuous actions look like labels."""
+    actions = action_rows(problem.data)
+    few = len(np.unique(actions[:1000])) <= 20
+    whole = bool(few and (actions == np.floor(actions)).all())
+    return " They are whole numbers: where they are labels, pass them as integers (N,)." if whole else ""
 
 
 def _share_after(weights: Weights, problem: Problem) -> float:

@@ -188,15 +188,25 @@ def check_policy(policy: Any, name: str) -> None:
 
 
 def by_number(policy: Callable[..., Any], data: Trajectories, name: str) -> Callable[..., Any]:
-    """Return a policy that says numbers where it says names, as the log does; others stay as they are."""
+    """Return a policy that says numbers where it says names, and what it was asked where it fails.
+
+    Policies of continuous actions, which may have a method `density`, stay as they are.
+    """
     labels = data.action_labels
-    if labels is None:
+    if data.actions is None or are_numbers(data.actions):
         return policy
 
     def act(states: FloatArray) -> Any:
-        chosen = policy(states)
-        names = np.asarray(chosen)
-        if names.dtype.kind not in "UT":
+        try:
+            chosen = policy(states)
+        except Exception as error:
+            if str(error).startswith("`"):  # says itself what is wrong
+                raise
+            rule = f"a function of all states at once, a NumPy array {states.shape}"
+            got = f"{type(error).__name__} from it ({error})"
+            raise TypeError(must_be(name, rule, got)) from error
+        names = np.asarray(chosen) if isinstance(chosen, (np.ndarray, list, tuple)) else None
+        if labels is None or names is None or names.dtype.kind not in "UT":
             return chosen
         place = np.minimum(np.searchsorted(labels, names), len(labels) - 1)
         unknown = np.asarray(labels)[place] != names
@@ -255,6 +265,7 @@ def _what_the_policy_does(
         return np.zeros(n_rows, dtype=np.intp), ones[0], _chances_of_logged(policy, data), ones[1], False
     actions = action_rows(data)
     if not np.issubdtype(actions.dtype, np.integer):
+        _check_like_logged(decisions_of(policy, steps.states[:2]), actions)
         dense = densities_of(policy, data, steps.states)
         chance = np.full(n_rows, np.nan) if dense is None else dense
         return np.zeros(n_rows, dtype=np.intp), ones[0], chance, ones[1], True
@@ -267,6 +278,17 @@ def _what_the_policy_does(
     goes_on = ~steps.terminal  # a policy is not asked what it does after the end
     following[goes_on] = probabilities_of(policy, steps.next_states[goes_on], count)
     return labels, following, chance, probabilities_of(policy, starts, count), False
+
+
+def _check_like_logged(chosen: np.ndarray, actions: FloatArray) -> None:
+    """Raise unless a policy returns actions like those that were logged, which are numbers."""
+    width = 1 if chosen.ndim == 1 else chosen.shape[-1]
+    if width == actions.shape[1]:
+        return
+    one_hot = np.isin(actions, (0.0, 1.0)).all() and (actions.sum(axis=1) == 1.0).all()
+    hint = "They look like one-hot rows: pass labels, actions.argmax(axis=-1)." if one_hot else ""
+    rule = f"a function that returns actions of {actions.shape[1]} numbers, as were logged"
+    raise ValueError(must_be("policy", rule, f"shape {chosen.shape} for {len(chosen)} states", hint))
 
 
 def _count_actions(actions: IntArray, chosen: np.ndarray) -> int:

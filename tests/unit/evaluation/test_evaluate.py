@@ -180,6 +180,74 @@ def test_probabilities_in_single_precision(kind):
         rs.evaluate(data, lambda s: np.tile([0.333, 0.666], (len(s), 1)), discount=0.9)
 
 
+def bandit(n=300, seed=0):
+    """Visitors with two numbers each; arm 1 is taken with probability logistic(x0), and earns about x0."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    chance = 1 / (1 + np.exp(-x[:, 0]))
+    arm = (rng.random(n) < chance).astype(int)
+    states, rewards = np.stack([x, x], axis=1), (arm * x[:, 0] + 0.3 * rng.normal(size=n))[:, None]
+    return states, rewards, arm, np.where(arm == 1, chance, 1 - chance)
+
+
+def where_positive(states):
+    return (states[:, 0] > 0).astype(int)
+
+
+@pytest.mark.parametrize("discount", [0.9, 1.0])
+@pytest.mark.parametrize("wrong", [lambda p: p / 2, lambda p: 1 - p, lambda p: np.full(len(p), 0.9)])
+def test_probabilities_of_something_else_are_objected_to(wrong, discount):
+    states, rewards, arm, chance = bandit()
+    data = rs.Trajectories(states, rewards, actions=arm[:, None], terminated=True)
+    right = rs.evaluate(data, where_positive, discount=discount, behavior=chance)
+    assert right.holds
+    found = rs.evaluate(data, where_positive, discount=discount, behavior=wrong(chance))
+    assert "ratios have the mean" in " ".join(found.objections)
+    assert "the probabilities are of something else" in found.sentence
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_bound_is_no_reason_to_rely_on_a_value():
+    """Without a discount nothing bounds an action that was never logged: worth about 0, and it held."""
+    states, rewards, arm, chance = bandit()
+    data = rs.Trajectories(states, rewards, actions=arm[:, None], terminated=True)
+    for policy in (lambda s: np.full(len(s), 5), lambda s: np.full((len(s), 3), 1 / 3)):
+        found = rs.evaluate(data, policy, discount=1.0, behavior=chance)
+        assert not np.isfinite(sum(found.interval))
+        assert not found.holds
+        assert (
+            "the log gives no interval. Do not rely on it: without a discount there is no bound"
+            in found.sentence
+        )
+        assert rs.evaluate(data, policy, discount=0.9, behavior=chance).holds  # bounded, and said
+
+
+@pytest.mark.parametrize(
+    ("policy", "sentence"),
+    [
+        (lambda s: int(s[0] > 0), r"all states at once, a NumPy array \(300, 2\); got TypeError from it"),
+        (lambda s: s["x"], "all states at once, .*; got IndexError from it"),
+        (lambda s: 1, "got int from it"),
+    ],
+)
+def test_a_policy_that_fails_says_what_it_was_asked(policy, sentence):
+    states, rewards, arm, _ = bandit()
+    data = rs.Trajectories(states, rewards, actions=arm[:, None], terminated=True)
+    with pytest.raises(TypeError, match=f"`policy` must be a function .*{sentence}"):
+        rs.evaluate(data, policy, discount=0.9)
+
+
+def test_labels_in_disguise_are_asked_about():
+    """One-hot rows and floats are numbers to `Trajectories`; an error in `states` was no help."""
+    states, rewards, arm, _ = bandit()
+    rows = rs.Trajectories(states, rewards, actions=np.eye(2)[arm][:, None], terminated=True)
+    with pytest.raises(ValueError, match=r"`policy` must be .* 2 numbers, as were logged.*pass labels"):
+        rs.evaluate(rows, where_positive, discount=0.9)
+    floats = rs.Trajectories(states, rewards, actions=arm[:, None].astype(float), terminated=True)
+    found = rs.evaluate(floats, where_positive, discount=0.9)
+    assert "where they are labels, pass them as integers" in " ".join(found.notes)
+
+
 def test_steps_that_cost_the_same_until_the_goal_are_no_reason_to_doubt():
     """Each step costs 1 and right leads to the goal: returns differ by how long it takes."""
     rng, states, actions = np.random.default_rng(0), [], []

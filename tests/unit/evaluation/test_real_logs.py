@@ -3,8 +3,10 @@
 Where each of the others is tested:
 
 - a value that the basis cannot express under a green badge, impossible values: test_evaluate
-- products of ratios that leave three episodes, logs without a goal: test_visits
-- actions as floats, one-hot or names; time limits taken for ends: readers/test_ends
+- products of ratios that leave three episodes, logs without a goal, logs that are too short: test_visits
+- actions as floats, one-hot or names; time limits taken for ends: readers/test_ends, test_evaluate
+- missing end flags: readers/test_ends; the logged mean return, how episodes ended and what was seen of the
+  policy's actions, in the answer and on the page: test_evaluate, cli/test_evaluate_command
 - a vector per step, JSON lines, many files, vector loops with reset rows, HDF5, policies of Stable-Baselines3
   and d3rlpy: readers/test_other_layouts
 - tables of states without their terminal ones, bases from torch modules: basis/test_tabular
