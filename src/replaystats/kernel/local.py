@@ -8,7 +8,7 @@ leave-one-out predictions and jackknife.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -127,6 +127,8 @@ class LocalKernelRidge:
         Tree t is drawn from (seed, t) alone.
     n_jobs : int or None
         Workers for predictions and further fits.
+    kept_residuals : list of ndarray
+        Leave-one-out residuals of the leaves, empty until `local_influence.residuals_of_leaves` is asked.
     plan : None
         Leaves are not random subsets, so their spread has no variance in it; `local_influence` has one.
     """
@@ -138,6 +140,7 @@ class LocalKernelRidge:
     n_failed: int
     seed: int
     n_jobs: int | None = None
+    kept_residuals: list[FloatArray] = field(default_factory=list, init=False, repr=False)
 
     plan: ClassVar[None] = None
 

@@ -45,7 +45,7 @@ def leave_one_out(model: LocalKernelRidge | DeviceLeaves) -> FloatArray:
     if isinstance(model, DeviceLeaves):
         return device_leave_one_out(model)
     problem = model.problem
-    residuals = leave_one_out_residuals(problem, model.trees, n_jobs=model.n_jobs)
+    residuals = _averaged(problem, model.trees, residuals_of_leaves(model))
     return problem.y + problem.shared_intercept - residuals
 
 
@@ -53,11 +53,18 @@ def leave_one_out_residuals(
     problem: KernelProblem, trees: list[PartitionTree], *, n_jobs: int | None = None
 ) -> FloatArray:
     """Return y less the prediction by the leaves without the row, averaged over trees: no fit is needed."""
-    total = np.zeros_like(problem.y)
-    leaves = [rows for tree in trees for rows in tree.leaves]
-    for rows, residuals in zip(leaves, _leaf_residuals(problem, trees, n_jobs), strict=True):
-        total[rows] += residuals
-    return np.asarray(total / len(trees))
+    return _averaged(problem, trees, _leaf_residuals(problem, trees, n_jobs))
+
+
+def residuals_of_leaves(model: LocalKernelRidge) -> list[FloatArray]:
+    """Return the leave-one-out residuals (k, n_outputs) of every leaf, tree after tree, computed once.
+
+    They take as long as the fit or longer and do not depend on the points that are asked about, so the model
+    keeps them: one number per row, tree and output, like its coefficients.
+    """
+    if not model.kept_residuals:
+        model.kept_residuals.extend(_leaf_residuals(model.problem, model.trees, model.n_jobs))
+    return model.kept_residuals
 
 
 def jackknife_variance(model: LocalKernelRidge | DeviceLeaves, X: FloatArray) -> FloatArray:
@@ -69,8 +76,7 @@ def jackknife_variance(model: LocalKernelRidge | DeviceLeaves, X: FloatArray) ->
     if isinstance(model, DeviceLeaves):
         return device_jackknife_variance(model, X)
     step = max(1, memory_budget() // (64 * len(model.trees) * model.leaf_size))
-    residuals = _leaf_residuals(model.problem, model.trees, model.n_jobs)
-    parts = [_variance(model, X[first : first + step], residuals) for first in range(0, len(X), step)]
+    parts = [_variance(model, X[first : first + step]) for first in range(0, len(X), step)]
     return np.concatenate(parts) if parts else np.empty((0, model.problem.y.shape[1]))
 
 
@@ -81,7 +87,6 @@ class LocalChanges:
     model: LocalKernelRidge
     X: FloatArray
     _chunk: tuple[int, list[sparse.csr_array]] | None = None
-    _residuals: list[FloatArray] | None = None  # of every leaf; they do not depend on the points
 
     def reach(self, points: slice, output: int) -> FloatArray:
         """Return the largest |change| over all rows, shape (t,)."""
@@ -94,14 +99,11 @@ class LocalChanges:
 
     def _at(self, points: slice) -> list[sparse.csr_array]:
         """Return the changes at some points; many are computed at once, so that leaves are factored once."""
-        if self._residuals is None:
-            model = self.model
-            self._residuals = _leaf_residuals(model.problem, model.trees, model.n_jobs)
         numbers = len(self.model.trees) * self.model.leaf_size  # changed rows of a point
         size = max(points.stop - points.start, memory_budget() // (64 * numbers))
         if self._chunk is None or not self._chunk[0] <= points.start <= points.stop <= self._chunk[0] + size:
             part = self.X[points.start : points.start + size]
-            self._chunk = points.start, changes_without_rows(self.model, part, self._residuals)
+            self._chunk = points.start, changes_without_rows(self.model, part)
         first, changes = self._chunk
         return [change[points.start - first : points.stop - first] for change in changes]
 
@@ -114,11 +116,17 @@ def _leaf_residuals(
     return make_executor(n_jobs).map(lambda rows: _residuals(problem, rows), leaves)
 
 
-def changes_without_rows(
-    model: LocalKernelRidge, X: FloatArray, residuals: list[FloatArray]
-) -> list[sparse.csr_array]:
+def _averaged(problem: KernelProblem, trees: list[PartitionTree], residuals: list[FloatArray]) -> FloatArray:
+    total = np.zeros_like(problem.y)
+    for rows, part in zip((rows for tree in trees for rows in tree.leaves), residuals, strict=True):
+        total[rows] += part
+    return np.asarray(total / len(trees))
+
+
+def changes_without_rows(model: LocalKernelRidge, X: FloatArray) -> list[sparse.csr_array]:
     """Return, for every output, prediction at X (m, p) minus that without each row, sparse (m, n)."""
     problem, (n, n_outputs) = model.problem, model.problem.y.shape
+    residuals = residuals_of_leaves(model)
     points = X if problem.shared_scaling is None else problem.shared_scaling(X)
     tasks = list(_arrivals(model, points))
 
@@ -141,9 +149,9 @@ def changes_without_rows(
     ]
 
 
-def _variance(model: LocalKernelRidge, X: FloatArray, residuals: list[FloatArray]) -> FloatArray:
+def _variance(model: LocalKernelRidge, X: FloatArray) -> FloatArray:
     n = len(model.problem.y)
-    changes = changes_without_rows(model, X, residuals)
+    changes = changes_without_rows(model, X)
     squares = [np.asarray((change**2).sum(axis=1)).ravel() for change in changes]
     return np.asarray((n - 1) / n * np.column_stack(squares))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 
 import replaystats as rs
+from replaystats.kernel import local_influence
 from replaystats.kernel.kernels import make_kernel
 from replaystats.kernel.local import PartitionTree, fit_local
 from replaystats.kernel.local_influence import jackknife_variance, leave_one_out
@@ -133,3 +136,29 @@ def test_leave_one_out_and_jackknife_are_those_of_refits(data, weighted):
             variance = jackknife_variance(model, X)[:, 0]
         assert_allclose(variance, expected, rtol=1e-6)
     assert jackknife_variance(model, X[:0]).shape == (0, 1)
+
+
+def test_leaves_are_inverted_once_however_many_intervals_are_asked_for(data, monkeypatch):
+    X, y, X_new = data
+    inverted = []
+    plain = local_influence._residuals
+    monkeypatch.setattr(
+        local_influence, "_residuals", lambda problem, rows: inverted.append(rows) or plain(problem, rows)
+    )
+    model = rs.ReplayKernelRidge(0.1, gamma=2.0, method="local", subsample_size=25, random_state=0).fit(X, y)
+    first = model.predict_interval(X_new)
+    n_leaves = sum(len(tree.leaves) for tree in model.estimate_.members.trees)
+    again = pickle.loads(pickle.dumps(model))
+    for fitted in (model, again):
+        fitted.predict_interval(X_new, 0.8)
+        fitted.predict(X_new, return_std=True)
+        assert_array_equal(fitted.predict_interval(X_new), first)
+    assert len(inverted) == n_leaves
+
+
+def test_kept_residuals_do_not_outlive_the_targets(data):
+    X, y, _ = data
+    model = fit(X, y)
+    before = leave_one_out(model)
+    assert_allclose(leave_one_out(model.refit(3 * y[:, None])), 3 * before, rtol=1e-10)
+    assert not np.allclose(leave_one_out(model.extend(2)), before)
