@@ -42,6 +42,7 @@ class KernelChoice:
 
     gamma: Choice | None
     alpha: Choice | None
+    other_units: bool = False
 
 
 def choose_width_and_penalty(
@@ -52,6 +53,7 @@ def choose_width_and_penalty(
     gamma: bool,
     alpha: bool,
     rng: np.random.Generator,
+    other_points: FloatArray | None = None,
     home: Any = None,
 ) -> KernelChoice:
     """Choose gamma, alpha or both for one fit on all rows, from some hundreds or thousands of them.
@@ -67,17 +69,20 @@ def choose_width_and_penalty(
     gamma, alpha : bool
         What to choose.
     rng : Generator
+    other_points : ndarray of shape (n, p), optional
+        The points in other units, to be preferred where they predict better; for a Gaussian kernel.
     home : array, optional
         An array on an accelerator, where widths are learnt.
     """
     if gamma and kernel.name == "rbf":
-        learnt = learn_bandwidths(points, y, rng=rng, home=home)
+        learnt = learn_bandwidths(points, y, other_points=other_points, rng=rng, home=home)
         how = "marginal likelihood" if len(points) < FEWEST_ROWS else "leave-one-out error"
         reason = f"{how} on {learnt.n_rows} rows"
         widths = tuple(learnt.gamma.tolist())
         return KernelChoice(
             Choice(widths, f"one width per feature, by {reason}"),
             Choice(learnt.alpha, reason) if alpha else None,
+            learnt.other_units,
         )
     if gamma:
         if kernel.name not in KERNELS_WITH_GAMMA:

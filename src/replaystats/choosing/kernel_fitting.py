@@ -88,6 +88,7 @@ class KernelFitting:
     home: Any = None  # an array of another library: fits with a Gaussian kernel are made where it lives
     choices: dict[str, Choice] = field(default_factory=dict)
     landmarks: Landmarks | None = None
+    _problems: dict[str | None, KernelProblem] = field(default_factory=dict)
     _compared: DeviceChoice | None = None
     _prepared: tuple[FeatureUnits, Moments] | None = None
 
@@ -95,9 +96,11 @@ class KernelFitting:
     def standardize(self) -> str | None:
         """Units, with "auto" resolved."""
         given = self.parameters.standardize
-        if given == AUTO:
-            return None if self.parameters.kernel == PRECOMPUTED else "global"
-        return given
+        if given != AUTO:
+            return given
+        if "standardize" in self.choices:
+            return str(self.choices["standardize"].value)
+        return None if self.parameters.kernel == PRECOMPUTED else "global"
 
     def settle(self) -> tuple[str, Kernel, float | None]:
         """Choose what is "auto" about the kernel, the penalty of a fit on all rows, and the method.
@@ -119,6 +122,7 @@ class KernelFitting:
         alpha: float | None = None
         if learn_gamma or is_auto(parameters.alpha):
             problem = self.problem(kernel, 1.0, shared=True)
+            compressed = self._compressed(kernel) if learn_gamma and parameters.standardize == AUTO else None
             found = choose_width_and_penalty(
                 problem.points,
                 problem.y,
@@ -126,8 +130,11 @@ class KernelFitting:
                 gamma=learn_gamma,
                 alpha=is_auto(parameters.alpha),
                 rng=self.rng,
+                other_points=None if compressed is None else compressed.points,
                 home=self.home if self._on_accelerator else None,
             )
+            if compressed is not None:
+                self.choices["standardize"] = self._units_choice(found.other_units)
             if found.gamma is not None:
                 self.choices["gamma"] = found.gamma
                 kernel = replace(kernel, gamma=found.gamma.value)
@@ -239,8 +246,31 @@ class KernelFitting:
 
     def problem(self, kernel: Kernel, alpha: float, *, shared: bool = False) -> KernelProblem:
         """Return the data in shared units; `shared` takes those also for units of each subset's own."""
-        standardize = "global" if shared and self.standardize == "subset" else self.standardize
-        return KernelProblem.checked(self.X, self.y, None, alpha, kernel, standardize, self.sample_weight)
+        return self._problem(
+            "global" if shared and self.standardize == "subset" else self.standardize, kernel, alpha
+        )
+
+    def _problem(self, standardize: str | None, kernel: Kernel, alpha: float) -> KernelProblem:
+        """Return the data in given units, which are measured once."""
+        if standardize not in self._problems:
+            self._problems[standardize] = KernelProblem.checked(
+                self.X, self.y, None, alpha, kernel, standardize, self.sample_weight
+            )
+        check_real(alpha, "alpha", low=0.0)
+        return replace(self._problems[standardize], kernel=kernel, alpha=alpha)
+
+    def _compressed(self, kernel: Kernel) -> KernelProblem | None:
+        """Return the data with columns of long tails compressed; None where there are none."""
+        if kernel.name != "rbf":
+            return None
+        found = self._problem("arcsinh", kernel, 1.0)
+        return found if _n_compressed(found) else None
+
+    def _units_choice(self, compress: bool) -> Choice:
+        count = _n_compressed(self._problems["arcsinh"])
+        if compress:
+            return Choice("arcsinh", f"{count} column(s) with long tails predict better when compressed")
+        return Choice("global", f"{count} column(s) with long tails predict no better when compressed")
 
     def _kernel(self, gamma: Any) -> Kernel:
         parameters = self.parameters
@@ -393,3 +423,8 @@ class KernelFitting:
         return FeatureUnits(
             scaling=problem.shared_scaling, widths=widths, basis=basis.fit(problem.points * widths, self.rng)
         )
+
+
+def _n_compressed(problem: KernelProblem) -> int:
+    scaling = problem.shared_scaling
+    return 0 if scaling is None or scaling.tails is None else len(scaling.tails.columns)

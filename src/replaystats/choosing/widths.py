@@ -17,7 +17,8 @@ Both objectives f depend on C alone, so with G = df / dC the derivative in log g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,9 @@ from .device import Average, average_on_device
 LIKELIHOOD_ROWS = 500
 # Steps of the likelihood where it stands alone, and where errors follow.
 ITERATIONS, FIRST_ITERATIONS = 40, 12
+# More widths than this fit noise on so few rows unless the likelihood stops early, after half its steps; and
+# as every step costs in proportion to them, errors are taken on a leaf less.
+MANY_WIDTHS = 50
 # With fewer rows than this, blocks would repeat what the likelihood has seen.
 FEWEST_ROWS = 1200
 # Blocks of the leave-one-out error: rows of a random one and of a leaf, and leaves at every step.
@@ -65,12 +69,15 @@ class Bandwidths:
         Number of rows it was learnt on.
     n_evaluations : int
         Of the likelihood.
+    other_units : bool
+        Whether they are for the points in the other units that were tried.
     """
 
     gamma: FloatArray
     alpha: float
     n_rows: int
     n_evaluations: int
+    other_units: bool = False
 
     @classmethod
     def of(cls, log_parameters: FloatArray, n_rows: int, n_evaluations: int) -> Bandwidths:
@@ -84,7 +91,12 @@ class Bandwidths:
 
 
 def learn_bandwidths(
-    points: ArrayLike, y: ArrayLike, *, rng: RandomLike = None, home: Any = None
+    points: ArrayLike,
+    y: ArrayLike,
+    *,
+    other_points: FloatArray | None = None,
+    rng: RandomLike = None,
+    home: Any = None,
 ) -> Bandwidths:
     """Learn a width per feature, and the penalty, on random blocks and leaves of the data.
 
@@ -95,6 +107,9 @@ def learn_bandwidths(
     y : array-like of shape (n,) or (n, n_outputs)
         Centred, where the model has an intercept. Outputs share the widths, and count alike after division
         by their standard deviations.
+    other_points : ndarray of shape (n, p), optional
+        The same points in other units: taken where they are more likely, or from 1200 rows on, unless
+        leave-one-out errors on every one of four blocks speak against them.
     rng : None, int, Generator, RandomState or SeedSequence
     home : array, optional
         An array on an accelerator: blocks are factored where it lives, in its precision.
@@ -114,28 +129,65 @@ def learn_bandwidths(
     if targets.shape[1] == 0:
         return Bandwidths(gamma=np.full(p, 1.0 / p), alpha=1.0, n_rows=0, n_evaluations=0)
     targets = targets / np.sqrt(np.square(targets).mean(axis=0))
-    start, noisy = (np.append(np.full(p, np.log(0.5 / p)), np.log(alpha)) for alpha in (0.1, 10.0))
-    if n < FEWEST_ROWS:
-        rows = rng.permutation(n)[:LIKELIHOOD_ROWS]
-        # Where noise is most of y, a search that begins with little of it may end on a spurious ridge.
-        tried = [_most_likely(point, X[rows], targets[rows], ITERATIONS, home) for point in (start, noisy)]
-        found = min(tried, key=lambda one: float(one.fun))
-        return Bandwidths.of(found.x, len(rows), sum(one.nfev for one in tried))
+    units = [X] if other_points is None else [X, other_points]
+    learn = _learn_from_few if n < FEWEST_ROWS else _learn_from_many
+    learnt, chosen = learn(units, targets, rng, home)
+    return replace(learnt, other_units=chosen is other_points)
+
+
+def _start(p: int, alpha: float) -> FloatArray:
+    return np.append(np.full(p, np.log(0.5 / p)), np.log(alpha))
+
+
+def _learn_from_few(
+    units: list[FloatArray], y: FloatArray, rng: np.random.Generator, home: Any
+) -> tuple[Bandwidths, FloatArray]:
+    """Return the most likely widths, and the points in the units they are for."""
+    n, p = units[0].shape
+    rows = rng.permutation(n)[:LIKELIHOOD_ROWS]
+    # Where noise is most of y, a search that begins with little of it may end on a spurious ridge.
+    tried = [
+        (_most_likely(_start(p, alpha), X[rows], y[rows], ITERATIONS, home), X)
+        for X in units
+        for alpha in (0.1, 10.0)
+    ]
+    found, X = min(tried, key=lambda one: float(one[0].fun))
+    return Bandwidths.of(found.x, len(rows), sum(one.nfev for one, _ in tried)), X
+
+
+def _learn_from_many(
+    units: list[FloatArray], y: FloatArray, rng: np.random.Generator, home: Any
+) -> tuple[Bandwidths, FloatArray]:
+    """Return widths of small leave-one-out error, and the points in the units they are for."""
+    n, p = units[0].shape
     order = rng.permutation(n)
+    first, second = order[: 2 * LIKELIHOOD_ROWS].reshape(2, LIKELIHOOD_ROWS)
+    blocks = [rows.copy() for rows in order[: START_BLOCKS * RANDOM_ROWS].reshape(START_BLOCKS, -1)]
+    steps = FIRST_ITERATIONS if p <= MANY_WIDTHS else FIRST_ITERATIONS // 2
+
+    def search(rows: IntArray, X: FloatArray) -> tuple[FloatArray, Any, FloatArray]:
+        found = _most_likely(_start(p, 0.1), X[rows], y[rows], steps, home)
+        return _errors(found.x, X, y, blocks, home), found, X
+
+    tried = [search(first, X) for X in units]
+    # Long tails make errors noisy: the first units are kept only where they are better on every block.
+    kept = tried[0] if (tried[0][0] <= tried[-1][0]).all() else tried[-1]
     # Some hundred rows may miss a feature that only works together with others; two draws rarely do.
-    firsts = order[: 2 * LIKELIHOOD_ROWS].reshape(2, LIKELIHOOD_ROWS)
-    tried = [_most_likely(start, X[rows], targets[rows], FIRST_ITERATIONS, home) for rows in firsts]
-    blocks = order[: START_BLOCKS * RANDOM_ROWS].reshape(START_BLOCKS, RANDOM_ROWS)
-    better = min(tried, key=lambda one: _total_error(one.x, X, targets, list(blocks), home))
-    return Bandwidths.of(*_descend(better.x, X, targets, rng, home), sum(one.nfev for one in tried))
+    again = search(second, kept[2])
+    _, better, X = min(kept, again, key=lambda one: float(one[0].sum()))
+    learnt, n_seen = _descend(better.x, X, y, rng, home)
+    return Bandwidths.of(learnt, n_seen, sum(one.nfev for _, one, _ in (*tried, again))), X
 
 
-def _total_error(
+def _errors(
     log_parameters: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], home: Any
-) -> float:
+) -> FloatArray:
+    """Return the leave-one-out error of every block, shape (len(blocks),)."""
     if home is not None:
-        return average_on_device(X, y, blocks, home, likelihood=False)(log_parameters)[0]
-    return sum(leave_one_out_error(log_parameters, X[rows], y[rows])[0] for rows in blocks)
+        values = [average_on_device(X, y, [rows], home, likelihood=False) for rows in blocks]
+    else:
+        values = [_of_varying(leave_one_out_error, X[rows], y[rows]) for rows in blocks]
+    return np.array([value(log_parameters)[0] for value in values])
 
 
 def _descend(
@@ -181,10 +233,11 @@ class _Blocks:
         if len(self._order) < RANDOM_ROWS:
             self._order = self.rng.permutation(len(self.X))
         block, self._order = self._order[:RANDOM_ROWS], self._order[RANDOM_ROWS:]
-        if len(self._leaves) < LEAVES:  # neighbours in the widths as they are by now
+        n_leaves = LEAVES if len(log_parameters) - 1 <= MANY_WIDTHS else LEAVES - 1
+        if len(self._leaves) < n_leaves:  # neighbours in the widths as they are by now
             tree = PartitionTree.grow(self.X * np.exp(log_parameters[:-1] / 2), LEAF_ROWS, self.rng)
             self._leaves = [tree.leaves[number] for number in self.rng.permutation(len(tree.leaves))]
-        return [block, *(self._leaves.pop() for _ in range(LEAVES))]
+        return [block, *(self._leaves.pop() for _ in range(n_leaves))]
 
 
 def _mean_slope(
@@ -194,9 +247,28 @@ def _mean_slope(
     blocks = [rows for rows in blocks if np.ptp(y[rows])]  # where y is constant there is nothing to learn
     if home is not None and blocks:
         return average_on_device(X, y, blocks, home, likelihood=False)(log_parameters)[1]
-    found = [leave_one_out_error(log_parameters, X[rows], y[rows]) for rows in blocks]
+    found = [_of_varying(leave_one_out_error, X[rows], y[rows])(log_parameters) for rows in blocks]
     slopes = [slope for value, slope in found if np.isfinite(value)]
     return np.mean(slopes, axis=0) if slopes else np.zeros_like(log_parameters)
+
+
+def _of_varying(
+    objective: Callable[[FloatArray, FloatArray, FloatArray], tuple[float, FloatArray]],
+    X: FloatArray,
+    y: FloatArray,
+) -> Average:
+    """Return an objective of log parameters that looks only at columns that vary: others add nothing."""
+    vary = np.append((X[:1] != X).any(axis=0), True)
+    if vary.all():
+        return lambda log_parameters: objective(log_parameters, X, y)
+    Z = X[:, vary[:-1]]
+
+    def of_all(log_parameters: FloatArray) -> tuple[float, FloatArray]:
+        slope = np.zeros_like(log_parameters)
+        value, slope[vary] = objective(log_parameters[vary], Z, y)
+        return value, slope
+
+    return of_all
 
 
 def _bounds(n_parameters: int) -> list[tuple[float, float]]:
@@ -205,12 +277,9 @@ def _bounds(n_parameters: int) -> list[tuple[float, float]]:
 
 def _most_likely(start: FloatArray, X: FloatArray, y: FloatArray, steps: int, home: Any) -> Any:
     """Minimise the negative log likelihood, where `home` lives if there is one."""
-
-    def on_host(log_parameters: FloatArray) -> tuple[float, FloatArray]:
-        return negative_log_likelihood(log_parameters, X, y)
-
-    value: Average = on_host
-    if home is not None:
+    if home is None:
+        value = _of_varying(negative_log_likelihood, X, y)
+    else:
         value = average_on_device(X, y, [np.arange(len(X))], home, likelihood=True)
     bounds = _bounds(len(start))
     return minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
@@ -297,9 +366,10 @@ def _slope(log_parameters: FloatArray, S: FloatArray, K: FloatArray, G: FloatArr
 
 def _mirrored(lower: FloatArray, step: int = 64) -> FloatArray:
     """Write the lower triangle over the upper one (which may hold anything), in blocks for the cache."""
+    above = np.triu(np.ones((step, step), dtype=bool), 1)
     for first in range(0, len(lower), step):
         here, right = slice(first, first + step), slice(first + step, None)
-        block = np.tril(lower[here, here])
-        lower[here, here] = block + np.tril(block, -1).T
+        block = lower[here, here]
+        np.copyto(block, block.T.copy(), where=above[: len(block), : len(block)])
         lower[here, right] = lower[right, here].T
     return lower

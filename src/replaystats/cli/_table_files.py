@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import re
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,7 +42,8 @@ def read_frame(path: Path) -> Frame:
             separator = _separator(path)
             frame = _read_csv(path, separator)
         if separator != ",":  # where commas do not separate, they may be decimal points
-            frame = frame.apply(_with_points)
+            frame, spoilt = frame.apply(_with_points), spoilt_lines(frame)
+            frame.attrs["spoilt"] = spoilt
     else:
         raise ValueError(
             must_be("table", "a file that ends in .parquet, .pq, .csv, .tsv or .csv.gz", f'"{path.name}"')
@@ -124,31 +127,85 @@ def target_of(frame: Frame, name: str) -> FloatArray:
     return values
 
 
+class SpoiltLine(NamedTuple):
+    """A line with more fields than the header: nobody knows which of them is the one too many."""
+
+    row: int  # where it stands among the rows
+    line: int  # where it begins in the file, the header being line 1
+    fields: list[str]
+    n_columns: int
+
+    def key(self, column: int) -> str:
+        """Return the entry of a column where it can be told, at either end of the line; else nothing."""
+        if column not in (0, self.n_columns - 1):
+            return ""
+        return self.fields[0 if column == 0 else -1].strip()
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, in a few words."""
+        return f"line {self.line}: {len(self.fields)} fields, {self.n_columns} in the header"
+
+
+def spoilt_lines(frame: Frame) -> list[SpoiltLine]:
+    """Return the lines that `read_frame` had to leave out."""
+    return list(frame.attrs.get("spoilt", []))
+
+
 def _read_csv(path: Path, separator: str) -> Frame:
-    """Return the table without lines that have more fields than its header; a warning counts those."""
+    """Return the table without lines that have more fields than its header; a warning names those."""
     pandas = require_extra("pandas", extra="io", purpose="Reading a table")
     try:
-        return pandas.read_csv(path, sep=separator)
+        frame = pandas.read_csv(path, sep=separator)
+        if isinstance(frame.index, pandas.RangeIndex):
+            return frame  # else a first row with a field too many has been taken for one of row names
     except pandas.errors.ParserError as error:
         if "Expected" not in str(error):  # an open quote, for example, leaves no table to speak of
             raise
-    spoilt: list[list[str]] = []
-    # Only the slow reader hands such lines out.
-    frame = pandas.read_csv(path, sep=separator, engine="python", on_bad_lines=spoilt.append)
-    start = separator.join(spoilt[0])[:40]
+        frame = None
+    good, spoilt = _split_lines(path, separator)
+    if frame is not None and len(spoilt) == len(frame):
+        return frame  # all rows have such a field: names of rows it is
+    frame = pandas.read_csv(good, sep=separator)
+    frame.attrs["spoilt"] = spoilt
+    named = ", ".join(str(one.line) for one in spoilt[:5]) + (", ..." if len(spoilt) > 5 else "")
+    start = separator.join(spoilt[0].fields)[:40]
     warnings.warn(
         f"{path.name}: {len(spoilt)} of {len(frame) + len(spoilt)} lines left out: more fields than the "
-        f'header\'s {frame.shape[1]}. The first begins with "{start}".',
+        f'header\'s {frame.shape[1]} (line {named}). The first begins with "{start}".',
         ReplayWarning,
         stacklevel=3,
     )
     return frame
 
 
+def _split_lines(path: Path, separator: str) -> tuple[io.StringIO, list[SpoiltLine]]:
+    """Return the text of header and rows that fit it, and the lines that do not."""
+    good, spoilt = io.StringIO(), []
+    keep = csv.writer(good, delimiter=separator)
+    with _opened(path) as lines:
+        reader = csv.reader(lines, delimiter=separator)
+        header = next(reader)
+        keep.writerow(header)
+        row, line = 0, reader.line_num + 1
+        for fields in reader:
+            if len(fields) > len(header):
+                spoilt.append(SpoiltLine(row, line, fields, len(header)))
+            elif fields:
+                keep.writerow(fields)
+            row, line = row + bool(fields), reader.line_num + 1
+    good.seek(0)
+    return good, spoilt
+
+
+def _opened(path: Path) -> Any:
+    opening = gzip.open if path.suffix.lower() == ".gz" else open
+    return opening(path, "rt", encoding="utf-8-sig", newline="")
+
+
 def _separator(path: Path) -> str:
     """Return the separator that occurs most often in the header."""
-    opening = gzip.open if path.suffix.lower() == ".gz" else open
-    with opening(path, "rt", encoding="utf-8") as lines:
+    with _opened(path) as lines:
         header = lines.readline()
     return max(_SEPARATORS, key=header.count)  # the comma where there is none of them
 

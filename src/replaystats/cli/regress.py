@@ -22,7 +22,7 @@ from ..report.regression import SHOWN_ROWS, Effect, Predictions, Regression, Sco
 from ..report.regression_checks import COMPARED_ROWS
 from . import _options as opt
 from ._design import MISSING, UNKNOWN, Design, Matrix
-from ._table_files import Frame, check_columns, read_frame, target_of
+from ._table_files import Frame, check_columns, read_frame, spoilt_lines, target_of
 from .console import (
     EXIT_CODES,
     ExitCode,
@@ -183,12 +183,13 @@ def _regress(
         kept = None if new is None or asked is None else _predict(model, new, confidence, asked, columns[2])
     notes += [] if kept is None else kept.cautions
     truth = None if asked is None or target not in asked.columns else _known_target(asked, target)
+    shown = None if kept is None else _with_spoilt_lines(kept, asked)
     return Regression(
         source=train.name, command=own_command(), target=target, names=design.names,
         effects=tuple(_effects(design)), typical=design.typical_row(X),
         model=model, score=score, test_score=_test_score(truth, kept), coverage=coverage,
         test_coverage=_test_coverage(truth, kept), width=float(np.mean(high - low)),
-        curve=curve, predictions=kept, confidence_level=confidence, notes=tuple(dict.fromkeys(notes)),
+        curve=curve, predictions=shown, confidence_level=confidence, notes=tuple(dict.fromkeys(notes)),
     )  # fmt: skip
 
 
@@ -265,6 +266,33 @@ def _predict(
         mean=Interval(found[2], found[3]),
         new=Interval(found[4], found[5]),
         notes=[problem or remark for problem, remark in zip(rows.problems, rows.remarks, strict=True)],
+    )
+
+
+def _with_spoilt_lines(found: Predictions, asked: Frame) -> Predictions:
+    """Put lines that could not be read back in their places, without a prediction but with their keys."""
+    lines = spoilt_lines(asked)
+    if not lines:
+        return found
+    keys, notes = {name: list(values) for name, values in found.keys.items()}, list(found.notes)
+    for one in lines:  # from the first on, so that those before it stand where they belong
+        notes.insert(one.row, one.problem)
+        for name, values in keys.items():
+            values.insert(one.row, one.key(list(asked.columns).index(name)) if name in asked.columns else "")
+    if not set(keys) <= set(asked.columns):
+        keys = {"row": list(range(len(notes)))}
+    places = [one.row - before for before, one in enumerate(lines)]
+
+    def spread(values: FloatArray) -> FloatArray:
+        return np.insert(values, places, np.nan)
+
+    return Predictions(
+        keys=keys,
+        value=spread(found.value),
+        standard_error=spread(found.standard_error),
+        mean=found.mean.map(spread),
+        new=found.new.map(spread),
+        notes=notes,
     )
 
 

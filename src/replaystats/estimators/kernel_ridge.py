@@ -96,17 +96,21 @@ class ReplayKernelRidge(ReplayedRegression):
     features : Basis, optional
         Feature map of ``method="features"``, for example ``rs.basis.RandomFourier(500)``. A Gaussian basis
         without a gamma of its own takes the estimator's.
-    standardize : {"auto", "global", "subset", None}
+    standardize : {"auto", "global", "arcsinh", "subset", None}
         Units in which the kernel sees X, and what is taken off y.
 
         - "global": mean and standard deviation (divisor n - 1) of all rows, and the mean of y as intercept.
           One set of units makes the average prediction a single kernel expansion, whose cost does not depend
           on the number of subsets.
+        - "arcsinh": the same after columns with long tails, where a hundredth of the rows makes more than
+          half of the variance, have been compressed: arcsinh(x), with x the distance from the median in units
+          of its median over the rows that are not there.
         - "subset": the same on each subset, as R's KRLS 1.0-0 does. A subset with a constant column is
           drawn again and counted in `n_redrawn_`.
         - None: as given, without intercept, like `sklearn.kernel_ridge.KernelRidge`.
         - "auto" (default): "global", because ``gamma=None`` assumes columns of unit scale and a penalised
-          fit without intercept shrinks towards 0 rather than the mean of y; None for a precomputed kernel.
+          fit without intercept shrinks towards 0 rather than the mean of y; "arcsinh" where widths are
+          learnt and the rows that decide about them are predicted better so; None for a precomputed kernel.
     statistic : {"auto", "U", "V", "balanced", "partition", "complete", "complete_v"}
         Subsets without or with replacement, such that every row is used equally often, disjoint ones
         (divide and conquer), or all. "auto" is "balanced", which averages best, when the method is left to

@@ -149,9 +149,9 @@ def replicate_kernel_ridge(
         Ridge penalty, the same on every subset.
     kernel : Kernel
         From `make_kernel`.
-    standardize : {None, "global", "subset"}
-        Units: as given and no intercept; mean and standard deviation (divisor n - 1) of all data; or of
-        each subset, which equals R's KRLS 1.0-0.
+    standardize : {None, "global", "arcsinh", "subset"}
+        Units: as given and no intercept; mean and standard deviation (divisor n - 1) of all data; the same
+        after columns with long tails have been compressed; or of each subset, which equals R's KRLS 1.0-0.
     sample_weight : array-like of shape (n,), optional
         Weights of the squared errors.
     n_jobs : int, optional

@@ -18,7 +18,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.lapack import dpotri
+from scipy.linalg.lapack import dtrtri
 
 from .._core.arrays import like, to_numpy
 from .._core.config import device_memory_budget, memory_budget
@@ -167,8 +167,8 @@ def _arrivals(model: LocalKernelRidge, points: FloatArray) -> Iterator[tuple[int
 
 
 def _system(problem: KernelProblem, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return sqrt(w) K sqrt(w) + alpha I of a leaf, and sqrt(w) as a column."""
-    C = problem.kernel(problem.points[rows], problem.points[rows])
+    """Return sqrt(w) K sqrt(w) + alpha I of a leaf, right above the diagonal, and sqrt(w) as a column."""
+    C = problem.kernel.upper(problem.points[rows][None])[0]
     root = np.ones((len(rows), 1)) if problem.root_weight is None else problem.root_weight[rows, None]
     if problem.root_weight is not None:
         C *= root
@@ -189,7 +189,8 @@ def _residuals(problem: KernelProblem, rows: IntArray) -> FloatArray:
     except np.linalg.LinAlgError:
         return y
     dual = root * cho_solve(factor, root * y)
-    inverse = np.diag(dpotri(factor[0], lower=1, overwrite_c=1)[0])[:, None]
+    half, _ = dtrtri(factor[0], lower=1, overwrite_c=1)  # L^-1 below the diagonal, where C = L L^T
+    inverse = np.array([half[i:, i] @ half[i:, i] for i in range(len(rows))])[:, None]  # (C^-1)_ii
     used = root[:, 0] > 0
     residuals = np.empty_like(y)
     residuals[used] = dual[used] / inverse[used] / root[used] ** 2

@@ -74,8 +74,8 @@ class KernelProblem:
             raise ValueError(must_be("X", 'square when kernel="precomputed"', f"shape {X.shape}"))
         weight = None if sample_weight is None else check_weights(sample_weight, len(X))
         y = y.reshape(len(y), -1)
-        share = standardize == "global"
-        scaling = Scaling.of(X) if share else None
+        share = standardize in ("global", "arcsinh")
+        scaling = (Scaling.compressed(X) if standardize == "arcsinh" else Scaling.of(X)) if share else None
         if standardize is None and kernel.ignores_shifts:
             scaling = Scaling.shift_of(X)  # squared distances lose digits far from the origin
         intercept = np.average(y, axis=0, weights=weight) if share else np.zeros(y.shape[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,8 +10,9 @@ from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..plans import ResamplingPlan
 from ..plans.listed import GivenPlan
+from .tails import Compression
 
-STANDARDIZE = ("subset", "global")
+STANDARDIZE = ("subset", "global", "arcsinh")
 # A column that is constant on nearly every subset would be drawn again for ever.
 MAX_ATTEMPTS = 100
 _BLOCK_VALUES = 2**22
@@ -23,10 +24,14 @@ _CONSTANT_SCALE = 1e-7
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaling:
-    """Centre and scale of the columns, shape (1, p), or of every subset, shape (B, 1, p)."""
+    """Centre and scale of the columns, shape (1, p), or of every subset, shape (B, 1, p).
+
+    Columns with long tails may be compressed before that.
+    """
 
     centre: FloatArray
     scale: FloatArray
+    tails: Compression | None = None
 
     @classmethod
     def of(cls, points: FloatArray) -> Scaling:
@@ -44,6 +49,12 @@ class Scaling:
         return cls(centre, scale)
 
     @classmethod
+    def compressed(cls, points: FloatArray) -> Scaling:
+        """Measure the same of points (n, p) after columns with long tails have been compressed."""
+        tails = Compression.of(points)
+        return replace(cls.of(tails(points)), tails=tails)
+
+    @classmethod
     def shift_of(cls, points: FloatArray) -> Scaling:
         """Measure the mean alone: the points keep their units."""
         centre = points.mean(axis=-2, keepdims=True)
@@ -58,6 +69,8 @@ class Scaling:
 
     def __call__(self, points: FloatArray) -> FloatArray:
         """Return the points in these units."""
+        if self.tails is not None:
+            points = self.tails(points)
         return (points - self.centre) / self.scale
 
     def __getitem__(self, subsets: slice) -> Scaling:

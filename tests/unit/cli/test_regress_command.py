@@ -328,10 +328,16 @@ def test_a_line_with_too_many_fields_spoils_only_itself(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n3,4,5\n6,7\n")
     with pytest.warns(
-        rs.ReplayWarning, match=r't.csv: 1 of 3 lines left out.*header\'s 2.*begins with "3,4,5"'
+        rs.ReplayWarning, match=r't.csv: 1 of 3 lines left out.*header\'s 2 \(line 3\).*begins with "3,4,5"'
     ):
         frame = read_frame(path)
     assert_array_equal(frame, [[1, 2], [6, 7]])
+    path.write_text("a,b\n3,4,5\n\n1,2\n6,7\n")  # the first row decides nothing about the others
+    with pytest.warns(rs.ReplayWarning, match=r"1 of 3 lines left out.*\(line 2\)"):
+        frame = read_frame(path)
+    assert_array_equal(frame, [[1, 2], [6, 7]])
+    path.write_text("a,b\nx,3,4\ny,1,2\n")  # every row has a name
+    assert_array_equal(read_frame(path)[["a", "b"]], [[3, 4], [1, 2]])
     path.write_text('a,b\n1,"2\n3,4\n')  # an open quote
     with pytest.raises(ValueError, match="a readable file of CSV"):
         read_frame(path)
@@ -345,6 +351,31 @@ def test_lines_left_out_are_among_the_notes(tmp_path):
     result = CliRunner().invoke(app, ["regress", str(tmp_path / "t.csv"), *SMALL, "--json"])
     found = json.loads(result.stdout)
     assert any("t.csv: 1 of 60 lines left out" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize("key_first", [True, False])
+def test_a_line_that_cannot_be_read_joins_back_without_a_prediction(tmp_path, key_first):
+    frame = make_frame(60, 2)
+    frame.insert(0 if key_first else frame.shape[1], "key", [f"k{i}" for i in range(60)])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    text = frame[10:16].to_csv(index=False).splitlines()
+    for line in (1, 4):
+        fields = text[line].split(",")
+        text[line] = ",".join([*fields[:2], "more", *fields[2:]])
+    (tmp_path / "new.csv").write_text("\n".join(text))
+    out = tmp_path / "out.csv"
+    command = ["regress", str(tmp_path / "t.csv"), *SMALL, "--predict", str(tmp_path / "new.csv")]
+    for ids in (["--id", "key"], ["--exclude", "key"]):
+        result = CliRunner().invoke(app, [*command, *ids, "--predictions", str(out)])
+        assert result.exit_code == 0, result.output
+        found = pd.read_csv(out)
+        assert found["prediction"].isna().tolist() == [True, False, False, True, False, False]
+        assert found["note"][0] == f"line 2: {frame.shape[1] + 1} fields, {frame.shape[1]} in the header"
+        assert found["note"][3].startswith("line 5: ")
+        if ids[0] == "--id":
+            assert found["key"].tolist() == [f"k{i}" for i in range(10, 16)]
+        else:
+            assert found["row"].tolist() == list(range(6))
 
 
 def test_a_number_far_outside_is_remarked_on_and_predicted():
