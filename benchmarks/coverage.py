@@ -93,6 +93,13 @@ values there are off by less than twice their noise in nineteen data sets of twe
 twentieth of the logged states that lies farthest out (of largest leverage). With seed 41, 60 data sets, this took PhiBE-2 from .930 and .900
 (n=200 and 1000; the outermost row .78 and .73) to .970 and .950 (.90 and .93), LSTD and PhiBE-1 at n=200 from .943 to .963 and .967, for intervals up to a third
 longer in the outermost row; with seed 42, 80 data sets, PhiBE-2 covers .888 and .945 with it. In the paper's cell it changes widths by less than 1 %.
+
+Sparse rewards are earned once or never in an episode, so that their coverage is a sum over counts: .972 (2 %, n=50), .982 with the range
+given, .980 and .980 (n=200), .947 and .942 (10 %, n=50), .956 and .956 (n=200). What the table has beyond that is its own noise.
+
+E x^2 over E x of an exponential x (`ratio exponential`) has influence values of skewness 10.6: until n is a few hundred, the standard error goes
+with the answer, and nothing that covers is as short as the oracle's interval. With all of the sample's skewness taken out, intervals
+were 1.69 of it for n=50 and covered .933 of 6000 data sets; bounded, they are 1.21 of it and cover .933 of 3000.
 """
 
 
