@@ -20,6 +20,7 @@ from .._core.errors import must_be
 from .._core.typing import FloatArray
 from .._core.validation import check_bool, check_instance, check_int, check_memory
 from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments, SubsetSums, check_moments
+from ..moments.factored import written_out_for
 from ..plans import ResamplingPlan
 from ..plans.plan import check_made_for
 from ..plans.tiles import TILE_SUBSETS
@@ -96,6 +97,9 @@ def subset_sums(
     if exact:
         sums = exact_sums(moments, plan, tiles, executor)
         return _unstacked(moments.wrap(sums[skip:]))
+    if isinstance(moments, FactoredMoments):
+        share = plan.subsample_size / plan.n_observations
+        moments = written_out_for(moments, plan.n_resamples - start, share)
     if isinstance(moments, FactoredMoments):
         return _sums_of_factors(moments, plan, start, executor)
     if is_foreign(moments.rows):

@@ -18,8 +18,13 @@ from .._core.config import device_memory_budget, memory_budget
 from .._core.typing import FloatArray, IntArray
 from .record import Moments
 
-# Above this many basis functions one product per subset of short units beats counts times vec g (measured).
+# Up to this many basis functions matrices of single steps are written out before anybody knows what will be
+# drawn: sums over the usual 100 half-samples are then cheaper (see `form_costs`).
 DENSE_BASIS_LIMIT = 30
+# Nanoseconds on one core, measured for 8 to 64 functions and units of 1 to 40 steps; only ratios matter: to
+# write a number of vec g down, to draw a unit, to multiply and add in a large product, to fetch a step and
+# each of its features.
+_WRITE, _DRAW, _MULTIPLY, _FETCH_STEP, _FETCH_FEATURE = 4.5, 20.0, 0.065, 60.0, 10.0
 # Rows multiplied out at a time: a few tens of MB at q = 30.
 _BLOCK_ROWS = 8192
 
@@ -212,12 +217,11 @@ def sum_units(steps: Any, offsets: IntArray) -> FloatArray:
 
 
 def choose_form(moments: FactoredMoments) -> HeldMoments:
-    """Write matrices out where sums over subsets are cheaper so, and they fit; else keep their factors.
+    """Write matrices out where they will be cheaper to hold, and they fit; else keep their factors.
 
-    With T steps a unit, a subset costs n q^2 operations from written-out matrices and (k / n) n T (q^2 + 2 q)
-    from factors, whose rows are gathered. Small bases are always written out. Large ones are where units are
-    longer than the basis: then the matrix is also the smaller form, and for everything that is solved per
-    unit.
+    Small bases are always written out. Large ones are where units are longer than the basis: then the matrix
+    is also the smaller form, and for everything that is solved per unit. Sums over subsets are not bound to
+    the form that is held: see `written_out_for`.
     """
     q, n = moments.n_basis, moments.n_observations
     if is_accelerator(moments.left):  # which multiplies stacks of matrices at full speed
@@ -228,3 +232,43 @@ def choose_form(moments: FactoredMoments) -> HeldMoments:
     longer = len(moments.left) >= q * n
     fits = 8 * n * q * (q + (moments.n_outputs or 1)) <= memory_budget() // 2
     return moments.multiply_out() if longer and fits else moments
+
+
+def written_out_for(moments: FactoredMoments, n_resamples: int, share: float) -> HeldMoments:
+    """Write matrices out where the sums of so many subsets are cheaper so, and they fit; else as they are.
+
+    Parameters
+    ----------
+    moments : FactoredMoments
+    n_resamples : int
+        Number of subsets B.
+    share : float > 0
+        k / n of a subset.
+
+    Examples
+    --------
+    >>> steps = np.ones((600, 40))
+    >>> moments = FactoredMoments(steps, steps, steps[:, 0], np.arange(0, 601, 10))
+    >>> [type(written_out_for(moments, B, 0.5)).__name__ for B in (2, 200)]
+    ['FactoredMoments', 'Moments']
+    """
+    q, n = moments.n_basis, moments.n_observations
+    # Beside the matrices the sums, which are held twice while they are joined.
+    numbers = (n + n_resamples) * moments.n_columns
+    if is_foreign(moments.left) or 8 * numbers > memory_budget() // 2:
+        return moments
+    written, factored = form_costs(q, n, len(moments.left), n_resamples, share)
+    return moments.multiply_out() if written < factored else moments
+
+
+def form_costs(q: int, n: int, n_steps: int, n_resamples: int, share: float) -> tuple[float, float]:
+    """Return the nanoseconds of B subset sums from written-out matrices, their making included, and factors.
+
+    Written out, all n matrices enter a product with the counts of every subset; from factors every subset
+    fetches the steps of its units.
+    """
+    columns = q * (q + 1)
+    written = _WRITE * n_steps * columns + n_resamples * n * (_DRAW + _MULTIPLY * columns)
+    # Products of one subset after the other are twice as fast: its rows are in the cache already.
+    fetched = _FETCH_STEP + _FETCH_FEATURE * q + _MULTIPLY / 2 * q * q
+    return written, n_resamples * share * n_steps * fetched

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 import replaystats as rs
 from oracles import moment_ratio as oracle
+from replaystats.engine import subset_sums
 from replaystats.moments import phibe_coefficients
-from replaystats.moments.factored import choose_form
+from replaystats.moments.factored import choose_form, form_costs, written_out_for
 
 
 def ragged(rng, lengths, d=1):
@@ -117,6 +118,46 @@ def test_the_cheaper_form_is_chosen(rng, steps, budget, dense):
         chosen = choose_form(factored)
     assert isinstance(chosen, rs.Moments) == dense
     np.testing.assert_allclose(chosen.total()[0], factored.total()[0], atol=1e-10)
+
+
+@pytest.mark.parametrize("n_resamples", [1, 100, 2000])
+@pytest.mark.parametrize("steps", [1, 6])
+@pytest.mark.parametrize("q", [3, 33, 50])
+def test_subsets_are_summed_in_the_cheaper_form(rng, q, steps, n_resamples):
+    left, right = rng.normal(size=(2, 12 * steps, q))
+    offsets = np.arange(0, 12 * steps + 1, steps)
+    factored = rs.FactoredMoments(left, right, rng.normal(size=12 * steps), offsets)
+    written_ns, factored_ns = form_costs(q, 12, 12 * steps, n_resamples, 0.5)
+    chosen = written_out_for(factored, n_resamples, 0.5)
+    assert isinstance(chosen, rs.Moments) == (written_ns < factored_ns)
+    plan = rs.make_plan(12, subsample_size=0.5, n_resamples=5, rng=0)
+    for sums in (subset_sums(factored.multiply_out(), plan), subset_sums(factored, plan)):
+        for A, b, drawn in zip(sums.A, sums.b, plan.indices(), strict=True):
+            steps_of = (offsets[drawn][:, None] + np.arange(steps)).ravel()
+            np.testing.assert_allclose(A, left[steps_of].T @ right[steps_of], atol=1e-10)
+            np.testing.assert_allclose(b, left[steps_of].T @ factored.response[steps_of], atol=1e-10)
+
+
+def test_matrices_and_sums_beyond_the_budget_are_not_written_out(rng):
+    left = rng.normal(size=(600, 33))
+    factored = rs.FactoredMoments(left, left, left[:, 0], np.arange(0, 601, 6))
+    assert isinstance(written_out_for(factored, 500, 0.5), rs.Moments)
+    with rs.config_context(memory_budget=2**22):
+        assert isinstance(written_out_for(factored, 300, 0.5), rs.Moments)
+        assert written_out_for(factored, 500, 0.5) is factored
+
+
+def test_costs_of_forms_move_as_they_should():
+    """More subsets and longer units speak for matrices, more functions and smaller subsets for factors."""
+
+    def advantage(q=40, n_steps=2000, n_resamples=100, share=0.5):
+        written, factored = form_costs(q, 1000, n_steps, n_resamples, share)
+        return factored / written
+
+    assert advantage(n_resamples=25) < advantage() < advantage(n_resamples=400)
+    assert advantage(n_steps=1000) < advantage() < advantage(n_steps=8000)
+    assert advantage(q=80) < advantage() < advantage(q=20)
+    assert advantage(share=0.1) < advantage() < advantage(share=0.9)
 
 
 def test_large_bases_stay_factored():
