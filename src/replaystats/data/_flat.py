@@ -199,6 +199,24 @@ def as_actions(values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...] | None]:
     return codes.astype(np.int64), tuple(names.tolist())
 
 
+def join_actions(parts: list[tuple[np.ndarray | None, tuple[str, ...] | None]]) -> dict[str, Any]:
+    """Return the actions of several records and what they are called; a name may be missing in some.
+
+    Examples
+    --------
+    >>> join_actions([(np.array([0, 1]), ("go", "stop")), (np.array([0]), ("stop",))])
+    {'actions': array([0, 1, 1]), 'action_labels': ('go', 'stop')}
+    """
+    names = sorted({name for _, labels in parts for name in labels or ()})
+    actions = [
+        codes if labels is None else np.searchsorted(names, labels)[codes]
+        for codes, labels in parts
+        if codes is not None
+    ]
+    joined = np.concatenate(actions) if actions else None
+    return {"actions": joined, "action_labels": tuple(names) or None}
+
+
 def as_probabilities(values: np.ndarray, name: str, *, dense: bool = False) -> FloatArray:
     """Return probabilities of what was done, one a step: what happened cannot have had probability 0.
 

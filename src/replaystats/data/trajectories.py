@@ -28,6 +28,7 @@ from ._flat import (
     gather,
     home_of,
     is_scalar,
+    join_actions,
     offsets_of,
     own,
 )
@@ -400,9 +401,8 @@ class Trajectories:
             states=np.concatenate([p.states for p in parts]),
             offsets=offsets_of(np.concatenate([p.n_steps + 1 for p in parts])),
             rewards=_join([p.rewards for p in parts]),
-            actions=_join([p.actions for p in parts]),
+            **join_actions([(p.actions, p.action_labels) for p in parts]),
             behavior_probability=_join([p.behavior_probability for p in parts]),
-            action_labels=parts[0].action_labels,
             terminated=np.concatenate([p.terminated for p in parts]),
             truncated=np.concatenate([p.truncated for p in parts]),
             dt=parts[0].dt if same_dt else _join([dt_per_step(p) for p in parts]),
@@ -490,7 +490,7 @@ def _describe(part: Trajectories) -> tuple[str, ...]:
         "no actions" if part.actions is None else f"actions of shape {part.actions.shape[1:]}",
         "no dt" if part.dt is None else "dt",
         f"{'no ' * (part.behavior_probability is None)}behavior_probability",
-        "no action_labels" if part.action_labels is None else f"actions {', '.join(part.action_labels)}",
+        "numbers as actions" if part.action_labels is None else "names as actions",
     )
 
 

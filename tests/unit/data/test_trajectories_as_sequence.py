@@ -239,6 +239,18 @@ class TestNames:
         assert data[1].states.ravel().tolist() == ["B", "A"]
         assert data[1].action_labels == ("go", "stop")
 
+    def test_parts_that_lack_an_action_keep_its_name(self):
+        """Some of many files may lack an action: then 0 stands for another name there."""
+        parts = [
+            Trajectories([["A", "B"]], [[1.0]], [[name]], terminated=True) for name in ("stop", "go", "wait")
+        ]
+        data = Trajectories.concatenate(parts)
+        assert data.action_labels == ("go", "stop", "wait")
+        assert data.actions.tolist() == [1, 0, 2]
+        numbers = Trajectories([["A", "B"]], [[1.0]], [[0]], terminated=True)
+        with pytest.raises(ValueError, match=r"numbers as actions in parts.*names as actions"):
+            Trajectories.concatenate([parts[0], numbers])
+
     def test_numbers_somebody_forgot_to_convert_are_refused(self):
         with pytest.raises(TypeError, match="got text"):
             Trajectories([["1", "2"], ["3", "4"]])
