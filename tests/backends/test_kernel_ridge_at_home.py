@@ -8,10 +8,10 @@ import pytest
 import replaystats as rs
 from replaystats._core.arrays import is_accelerator, to_numpy
 from replaystats._core.linalg import cholesky, inverse_diagonal, kth_smallest
-from replaystats.choosing.device import average_on_device, choose_on_device, exact_fits, sampled_rows
-from replaystats.choosing.widths import leave_one_out_error, negative_log_likelihood
+from replaystats.choosing.device import choose_on_device, exact_fits, sampled_rows
 from replaystats.kernel.kernels import Kernel
 from replaystats.kernel.landmarks import random_landmarks
+from replaystats.kernel.likelihood import average_on_device, leave_one_out_error, negative_log_likelihood
 from replaystats.kernel.local import fit_local
 from replaystats.kernel.local_influence import leave_one_out, sampled_errors
 from replaystats.kernel.problem import DeviceHome, KernelProblem

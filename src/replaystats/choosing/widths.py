@@ -10,27 +10,21 @@ slope of the mean squared leave-one-out error on blocks drawn afresh, a random o
 function coarsely, and leaves of neighbours, which see a part of it as densely as the data allow. The average
 of the last steps has seen all rows (or tens of thousands) and depends little on which came when. Errors are
 what predictions are judged by, and they trust the model less than the likelihood does.
-
-Both objectives f depend on C alone, so with G = df / dC the derivative in log gamma_j is
--gamma_j sum_il (G o K)_il (x_ij - x_lj)^2, which two products give for all features together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
 from .._core.validation import check_array, check_length
-from ..kernel.kernels import Kernel
+from ..kernel.likelihood import average_on_device, leave_one_out_error, negative_log_likelihood, of_varying
 from ..kernel.local import PartitionTree
-from .device import Average, average_on_device
 
 # Rows of the likelihood: half a second at most.
 LIKELIHOOD_ROWS = 500
@@ -162,7 +156,9 @@ def _learn_from_many(
     n, p = units[0].shape
     order = rng.permutation(n)
     first, second = order[: 2 * LIKELIHOOD_ROWS].reshape(2, LIKELIHOOD_ROWS)
-    blocks = [rows.copy() for rows in order[: START_BLOCKS * RANDOM_ROWS].reshape(START_BLOCKS, -1)]
+    blocks: list[IntArray] = [
+        rows.copy() for rows in order[: START_BLOCKS * RANDOM_ROWS].reshape(START_BLOCKS, -1)
+    ]
     steps = FIRST_ITERATIONS if p <= MANY_WIDTHS else FIRST_ITERATIONS // 2
 
     def search(rows: IntArray, X: FloatArray) -> tuple[FloatArray, Any, FloatArray]:
@@ -186,7 +182,7 @@ def _errors(
     if home is not None:
         values = [average_on_device(X, y, [rows], home, likelihood=False) for rows in blocks]
     else:
-        values = [_of_varying(leave_one_out_error, X[rows], y[rows]) for rows in blocks]
+        values = [of_varying(leave_one_out_error, X[rows], y[rows]) for rows in blocks]
     return np.array([value(log_parameters)[0] for value in values])
 
 
@@ -247,28 +243,9 @@ def _mean_slope(
     blocks = [rows for rows in blocks if np.ptp(y[rows])]  # where y is constant there is nothing to learn
     if home is not None and blocks:
         return average_on_device(X, y, blocks, home, likelihood=False)(log_parameters)[1]
-    found = [_of_varying(leave_one_out_error, X[rows], y[rows])(log_parameters) for rows in blocks]
+    found = [of_varying(leave_one_out_error, X[rows], y[rows])(log_parameters) for rows in blocks]
     slopes = [slope for value, slope in found if np.isfinite(value)]
     return np.mean(slopes, axis=0) if slopes else np.zeros_like(log_parameters)
-
-
-def _of_varying(
-    objective: Callable[[FloatArray, FloatArray, FloatArray], tuple[float, FloatArray]],
-    X: FloatArray,
-    y: FloatArray,
-) -> Average:
-    """Return an objective of log parameters that looks only at columns that vary: others add nothing."""
-    vary = np.append((X[:1] != X).any(axis=0), True)
-    if vary.all():
-        return lambda log_parameters: objective(log_parameters, X, y)
-    Z = X[:, vary[:-1]]
-
-    def of_all(log_parameters: FloatArray) -> tuple[float, FloatArray]:
-        slope = np.zeros_like(log_parameters)
-        value, slope[vary] = objective(log_parameters[vary], Z, y)
-        return value, slope
-
-    return of_all
 
 
 def _bounds(n_parameters: int) -> list[tuple[float, float]]:
@@ -278,98 +255,8 @@ def _bounds(n_parameters: int) -> list[tuple[float, float]]:
 def _most_likely(start: FloatArray, X: FloatArray, y: FloatArray, steps: int, home: Any) -> Any:
     """Minimise the negative log likelihood, where `home` lives if there is one."""
     if home is None:
-        value = _of_varying(negative_log_likelihood, X, y)
+        value = of_varying(negative_log_likelihood, X, y)
     else:
         value = average_on_device(X, y, [np.arange(len(X))], home, likelihood=True)
     bounds = _bounds(len(start))
     return minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
-
-
-def negative_log_likelihood(
-    log_parameters: FloatArray, X: FloatArray, y: FloatArray
-) -> tuple[float, FloatArray]:
-    """Return minus the log marginal likelihood, less constants, and its gradient.
-
-    Parameters
-    ----------
-    log_parameters : ndarray of shape (p + 1,)
-        log gamma_1, ..., log gamma_p, log alpha.
-    X : ndarray of shape (m, p)
-    y : ndarray of shape (m, n_outputs)
-        None of them all zero.
-    """
-    m, n_outputs = y.shape
-    found = _inverse(log_parameters, X)
-    if found is None:
-        return np.inf, np.zeros_like(log_parameters)
-    S, K, inverse, log_det = found
-    a = inverse @ y  # (m, n_outputs)
-    square = float(np.einsum("io,io->", y, a))  # y^T C^-1 y, over outputs
-    value = 0.5 * n_outputs * (m * np.log(square) + log_det)
-    inverse -= ((m / square) * a) @ a.T  # twice df / dC, for one output
-    return float(value), 0.5 * n_outputs * _slope(log_parameters, S, K, inverse)
-
-
-def leave_one_out_error(log_parameters: FloatArray, X: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
-    """Return (m / 2) log of the sum of squared leave-one-out residuals, and its gradient.
-
-    With c = C^-1 y and d the diagonal of C^-1 the residuals are c / d.
-
-    Parameters
-    ----------
-    log_parameters, X, y
-        As in `negative_log_likelihood`.
-    """
-    m = len(y)
-    found = _inverse(log_parameters, X)
-    if found is None:
-        return np.inf, np.zeros_like(log_parameters)
-    S, K, inverse, _ = found
-    c, d = inverse @ y, np.diag(inverse)[:, None]
-    residuals = c / d
-    square = float((residuals**2).sum())
-    by_c = m * residuals / square / d
-    by_d = (by_c * residuals).sum(axis=1)  # minus the derivative, so that it has a root
-    half = inverse * np.sqrt(by_d)[:, None]
-    G = half.T @ half
-    G -= c @ (inverse @ by_c).T
-    return 0.5 * m * float(np.log(square)), _slope(log_parameters, S, K, G)
-
-
-def _inverse(
-    log_parameters: FloatArray, X: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, float] | None:
-    """Return the scaled points, K, C^-1 and log det C; None a step too far towards alpha = 0."""
-    S = X * np.exp(log_parameters[:-1] / 2)
-    K = Kernel("rbf")(S, S)
-    C = K.copy()
-    C.ravel()[:: len(C) + 1] += np.exp(log_parameters[-1])
-    lower, info = dpotrf(C.T, lower=1, overwrite_a=1)
-    if info != 0:
-        return None
-    log_det = 2 * float(np.log(np.diag(lower)).sum())
-    return S, K, _mirrored(dpotri(lower, lower=1, overwrite_c=1)[0]), log_det
-
-
-def _slope(log_parameters: FloatArray, S: FloatArray, K: FloatArray, G: FloatArray) -> FloatArray:
-    """Return the derivatives in log gamma and log alpha from G = df / dC, destroying G.
-
-    G need not be symmetric: it only ever meets symmetric matrices.
-    """
-    by_alpha = np.exp(log_parameters[-1]) * np.trace(G)
-    G *= K
-    # sum_il G_il (s_ij - s_lj)^2 = sum_i s_ij^2 (G_i. + G_.i) - 2 s_j^T G s_j
-    both = 0.5 * (G.sum(axis=0) + G.sum(axis=1))
-    by_gamma = -2 * np.einsum("ij,ij->j", S, S * both[:, None] - G @ S)
-    return np.append(by_gamma, by_alpha)
-
-
-def _mirrored(lower: FloatArray, step: int = 64) -> FloatArray:
-    """Write the lower triangle over the upper one (which may hold anything), in blocks for the cache."""
-    above = np.triu(np.ones((step, step), dtype=bool), 1)
-    for first in range(0, len(lower), step):
-        here, right = slice(first, first + step), slice(first + step, None)
-        block = lower[here, here]
-        np.copyto(block, block.T.copy(), where=above[: len(block), : len(block)])
-        lower[here, right] = lower[right, here].T
-    return lower
