@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
+from scipy.linalg import lapack
 
 from .._core.arrays import is_foreign, like, to_numpy
 from .._core.errors import must_be
@@ -255,8 +256,7 @@ def _dense_shifts(moments: Moments, linear: Linearisation, matrix: FloatArray | 
     residuals = f - g @ theta
     columns = xp.reshape(residuals, (residuals.shape[0], q, -1))  # (n, q, n_outputs)
     if matrix is not None:
-        shifts, _ = solve_stack(matrix - g, columns)
-        return xp.reshape(shifts, residuals.shape)
+        return _solved_without(matrix, g, columns).reshape(residuals.shape)
     # One product for [g | residuals] saves a call per observation; on a device, one for all observations.
     both = xp.concat([g, columns], axis=2)
     if is_foreign(g):
@@ -266,6 +266,18 @@ def _dense_shifts(moments: Moments, linear: Linearisation, matrix: FloatArray | 
     matrix = xp.eye(q, dtype=g.dtype, device=device(g)) - moved[:, :, :q]
     shifts, _ = solve_stack(matrix, moved[:, :, q:])
     return xp.reshape(shifts, residuals.shape)
+
+
+def _solved_without(matrix: FloatArray, g: FloatArray, right: FloatArray) -> FloatArray:
+    """Return (A - g_i)^-1 right_i, NaN where there is none: one unit after the other, in one place."""
+    found, rest = np.full(right.shape, np.nan), np.empty(matrix.shape)
+    for i, unit in enumerate(g):
+        np.subtract(matrix, unit, out=rest)
+        # The transpose is what LAPACK takes without a copy.
+        factors, pivots, singular = lapack.dgetrf(rest.T, overwrite_a=True)
+        if not singular:
+            found[i] = lapack.dgetrs(factors, pivots, right[i], trans=1)[0]
+    return found
 
 
 def _units_by_length(moments: FactoredMoments, numbers: int) -> Iterator[tuple[IntArray, FactoredMoments]]:
