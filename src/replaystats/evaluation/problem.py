@@ -12,7 +12,7 @@ from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_length, check_memory, check_real
 from ..data import Trajectories
-from ..data._flat import are_numbers
+from ..data._flat import are_names, are_numbers
 from ..data.views import Transitions
 from ..moments.lstd_q import action_rows, check_labels, check_probabilities, decisions_of
 from ..moments.steps import horizon, value_limits
@@ -205,9 +205,9 @@ def by_number(policy: Callable[..., Any], data: Trajectories, name: str) -> Call
             rule = f"a function of all states at once, a NumPy array {states.shape}"
             got = f"{type(error).__name__} from it ({error})"
             raise TypeError(must_be(name, rule, got)) from error
-        names = np.asarray(chosen) if isinstance(chosen, (np.ndarray, list, tuple)) else None
-        if labels is None or names is None or names.dtype.kind not in "UT":
+        if labels is None or not are_names(chosen):
             return chosen
+        names = np.asarray(chosen)
         place = np.minimum(np.searchsorted(labels, names), len(labels) - 1)
         unknown = np.asarray(labels)[place] != names
         if unknown.any():

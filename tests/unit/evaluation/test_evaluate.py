@@ -228,6 +228,7 @@ def test_no_bound_is_no_reason_to_rely_on_a_value():
         (lambda s: int(s[0] > 0), r"all states at once, a NumPy array \(300, 2\); got TypeError from it"),
         (lambda s: s["x"], "all states at once, .*; got IndexError from it"),
         (lambda s: 1, "got int from it"),
+        (lambda s: (np.ones(len(s), dtype=int), None), "got tuple from it"),  # as model.predict returns
     ],
 )
 def test_a_policy_that_fails_says_what_it_was_asked(policy, sentence):
