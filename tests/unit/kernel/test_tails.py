@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import kurtosis
 
 import replaystats as rs
-from replaystats.kernel.scaling import Scaling
-from replaystats.kernel.tails import Compression, long_tailed
+from replaystats.kernel.scaling import Compression, Scaling, long_tailed
 
 
 def skewed(rng, n, p=3):
