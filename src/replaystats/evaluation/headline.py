@@ -290,13 +290,14 @@ def _bounds(heard: Hearing) -> Headline:
         doubt = heard.witnesses[named].objection
     if _same_everywhere(heard):
         doubt = "every logged step earned the same and no episode ended, so that all policies look alike"
+    lasting = f"{heard.lasting} step{'s' * (heard.lasting != 1)}"
     heard.notes.append(
-        f"Products of ratios leave too few effective episodes after {heard.lasting} steps, and nothing can "
+        f"Products of ratios leave too few effective episodes after {lasting}, and nothing can "
         f"stand in: {doubt}. The bounds take what comes later to be worth {problem.low:.4g} to "
         f"{problem.high:.4g}. Log episodes of a policy nearer to this one."
     )
     rests_on = f"the {problem.measure} of the logged actions, and the range of the rewards, "
-    rests_on += f"after {heard.lasting} steps that the log tells of"
+    rests_on += f"after {lasting} that the log tells of"
     if not problem.terminal.any():
         rests_on += ", and on episodes not ending, as none of the log's did"
     value = float(np.clip(witness.value, *witness.interval))
