@@ -355,7 +355,7 @@ def _check_text_entries(array: np.ndarray, name: str, *, words: bool) -> None:
     first = next(found, None)
     if first is None or (words and not (_is_numeral(first) and all(map(_is_numeral, found)))):
         return
-    hint = "Convert it, or encode it in a pipeline." if words else ""
+    hint = "Convert it, or encode it in a pipeline."
     raise TypeError(must_be(name, "numbers", f"{first!r} among its entries", hint))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, on_host, take_rows, to_numpy
 from .._core.config import config_context
-from .._core.errors import must_be
+from .._core.errors import ReplayWarning, must_be
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_int
 from ..estimate import Estimate
@@ -28,6 +30,10 @@ from ..inference.new_observation import (
     measured_coverage,
 )
 
+# Copies of rows are worth a warning above this share of all rows, where rows with equal features mostly have
+# equal targets, and where the values in the columns could make more than n^1.5 different rows: in a table of
+# few values rows come twice by chance.
+COPIED_SHARE, MOSTLY, FEW_VALUES = 0.05, 0.9, 1.5
 GROUPS_HINT = "It is a function of the rows, or the name or the number of a column."
 Grouping = Callable[[Any], Any] | str | int | None
 
@@ -199,6 +205,14 @@ class PredictsNewObservations(ABC):
             if len(rows) and len(asked):
                 part = self._bounds(points, confidence_level, noise, at_points, rows, asked)
                 low[asked], high[asked] = part
+        n, needed = len(self._targets), math.ceil(round(confidence_level / (1 - confidence_level), 9))
+        if groups is None and n < needed:
+            warnings.warn(
+                f"A {confidence_level:.4g} interval for a new observation takes {needed} rows; with {n} it "
+                "is infinite. Ask for a lower `confidence_level`.",
+                ReplayWarning,
+                stacklevel=3,
+            )
         return Interval(low, high)
 
     def _bounds(
@@ -240,6 +254,7 @@ class PredictsNewObservations(ABC):
         if self._calibrated is None:
             with config_context(memory_budget=self.memory_budget):
                 self._calibrated = self._calibrate()
+            _warn_of_copies(self.X_fit_, self._targets)
         if not np.isfinite(self._calibrated.residuals).any():
             hint = "Use a smaller `subsample_size`, or more subsets."
             got = "subsets that all hold every row"
@@ -299,3 +314,32 @@ def _labels(X: Any, groups: Callable[[Any], Any] | str | int, n_rows: int) -> An
     if labels.shape != (n_rows,):
         raise ValueError(must_be("groups", f"one label for each of {n_rows} rows", f"shape {labels.shape}"))
     return labels
+
+
+def _warn_of_copies(X: Any, y: FloatArray) -> None:
+    """Say so where rows come several times, target and all, and not because the table has few values."""
+    try:
+        points = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):  # text, dates, sparse rows
+        return
+    if points.ndim != 2:
+        return
+    # One number for every row, summed in the same order, so that equal rows have equal ones.
+    key = np.einsum("ij,j->i", points, np.random.default_rng(0).uniform(1, 2, points.shape[1]))
+    order = np.lexsort((*y.T, key))
+    alike = np.flatnonzero(key[order[1:]] == key[order[:-1]])
+    one, other = order[alike], order[alike + 1]
+    copied = (points[one] == points[other]).all(axis=1) & (y[one] == y[other]).all(axis=1)
+    copies = other[copied]
+    if len(copies) <= COPIED_SHARE * len(y) or copied.mean() < MOSTLY:
+        return
+    values = [len(np.unique(column)) for column in (*points.T, *y.T)]
+    if np.log(values).sum() <= FEW_VALUES * np.log(len(y)):
+        return
+    warnings.warn(
+        f"{len(copies)} of {len(y)} rows are copies of others, target and all. A copy predicts its twin, so "
+        "scores and intervals are those of rows that are known already, not of new ones. Give every row "
+        "once, if need be with a `sample_weight`.",
+        ReplayWarning,
+        stacklevel=4,
+    )

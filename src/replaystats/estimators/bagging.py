@@ -83,6 +83,8 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     template = fitted.estimator_ if hasattr(fitted, "estimator_") else fitted.estimator
     model = ReplayRegressor(template, n_resamples=plan.n_resamples, subsample_size=plan.subsample_size)
     model.X_fit_, model.y_fit_, model.n_features_in_ = X, y, X.shape[1]
+    if hasattr(fitted, "feature_names_in_"):
+        model.feature_names_in_ = fitted.feature_names_in_
     model.choices_ = {}
     model._fit_params, model._plug_in = {}, None
     models = _models_of(fitted, X.shape[1])

@@ -431,9 +431,9 @@ class ReplayKernelRidge(ReplayedRegression):
             n_jobs=self.n_jobs,
         )
 
-    def _asked(self, X: Any) -> Any:
+    def _at_home(self, points: Any) -> Any:
         """Return checked points, on the device of the members where variances are computed there."""
-        points, members = self._check_points(X), self.estimate_.members
+        members = self.estimate_.members
         return like(points, members.X) if isinstance(members, DeviceKernelRidge) else points
 
     def _check_points(self, X: Any) -> FloatArray:

@@ -154,7 +154,11 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         return OutOfBagCurve(found.n_resamples, found.scores(self._targets), found.share_predicted)
 
     def _asked(self, X: Any) -> Any:
-        return self._check_points(X)
+        return self._at_home(self._check_points(X))
+
+    def _at_home(self, points: Any) -> Any:
+        """Return checked points where the members live."""
+        return points
 
     # No points have no answers, of the shape that answers have: those of one training row, without it
 
@@ -174,7 +178,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
 
     def _some(self, asked: Any) -> Any:
         """Return the points, or one training row in place of none."""
-        return asked if asked.shape[0] else self._asked(take_rows(self.X_fit_, slice(0, 1)))
+        return asked if asked.shape[0] else self._at_home(take_rows(self.X_fit_, slice(0, 1)))
 
     def _default_question(self) -> Any:
         """Return some training rows."""

@@ -282,7 +282,7 @@ class ReplayRegressor(ReplayedRegression):
             for column, dtype in date_columns(X).items():
                 if column not in known:
                     raise TypeError(must_be(f"X[{column!r}]", "as it was in `fit`", f"dates (dtype {dtype})"))
-            return X
+            return X if hasattr(self.X_fit_, "iloc") else X.to_numpy()
         return validate_data(self, X, reset=False, ensure_min_samples=0, **self._array_checks())
 
     def _array_checks(self) -> dict[str, Any]:

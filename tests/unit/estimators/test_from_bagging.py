@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor, ExtraTreesRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
@@ -38,6 +40,17 @@ def test_predictions_are_those_of_the_ensemble_and_intervals_those_of_the_twin(d
     )
     assert_allclose((low, high), expected, rtol=1e-9)
     assert (model.predict(X_new, return_std=True)[1] > 0).all()
+
+
+@pytest.mark.parametrize("ensemble", ENSEMBLES, ids=lambda e: type(e).__name__)
+def test_data_frames_are_read_as_the_ensemble_reads_them(data, ensemble):
+    X, y, new = data
+    frame, asked = (pd.DataFrame(rows, columns=list("abcd")) for rows in (X, new))
+    model, plain = (rs.from_bagging(clone(ensemble).fit(rows, y), rows, y) for rows in (frame, X))
+    assert_allclose(model.predict(asked), plain.predict(new))
+    assert_allclose(model.predict_interval(asked), plain.predict_interval(new))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(asked[list("bacd")])
 
 
 def test_out_of_bag_score_is_that_of_scikit_learn(data):

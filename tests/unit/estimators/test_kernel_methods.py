@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -357,3 +358,36 @@ def test_rows_of_weight_zero_and_sparse_rows(data, method):
     assert np.isfinite(weighted.predict(X_new)).all()
     dense = model.fit(X, y).predict(X_new)
     assert_allclose(model.fit(sparse.csr_array(X), y).predict(sparse.csr_array(X_new)), dense)
+
+
+@pytest.mark.parametrize("n_values", [None, 4])
+def test_copies_of_rows_are_told_and_tables_of_few_values_are_not(rng, n_values):
+    X = rng.normal(size=(40, 2)) if n_values is None else rng.integers(n_values, size=(160, 2)).astype(float)
+    y = X[:, 0] + 0.3 * rng.normal(size=len(X)) if n_values is None else X.sum(axis=1)
+    X, y = (np.repeat(values, 4, axis=0) if n_values is None else values for values in (X, y))
+    model = rs.ReplayKernelRidge(0.1, gamma=0.5, method="local", subsample_size=160, random_state=0).fit(X, y)
+    if n_values is not None:
+        model.predict_interval(X[:2])
+        return
+    with pytest.warns(rs.ReplayWarning, match="120 of 160 rows are copies of others, target and all"):
+        model.predict_interval(X[:2])
+    model.predict_interval(X[:2])  # once
+
+
+def test_too_few_rows_for_the_level_are_told(data):
+    X, y = data[0][:18], data[1][:18]
+    model = rs.ReplayKernelRidge(0.1, gamma=0.5, random_state=0).fit(X, y)
+    with pytest.warns(rs.ReplayWarning, match=r"A 0.95 interval .* takes 19 rows; with 18 it is infinite"):
+        low, high = model.predict_interval(X[:2])
+    assert np.isinf(low).all()
+    assert np.isinf(high).all()
+    assert np.isfinite(model.predict_interval(X[:2], 0.9)).all()
+
+
+def test_no_rows_of_a_frame_are_no_rows(data):
+    X, y = data[0], data[1]
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+    model = rs.ReplayKernelRidge(0.1, gamma=0.5, random_state=0).fit(frame, y)
+    mean, error, low, high = model.predict(frame[:0], return_std=True, return_interval=True)
+    assert mean.shape == error.shape == low.shape == high.shape == (0,)
+    assert model.confidence_interval(frame[:0]).low.shape == (0,)
