@@ -14,7 +14,10 @@ Where each of the others is tested:
 - singular values that do not converge: solvers/test_auto
 - buffers whose policy changes, pickled buffers: estimators/test_buffer_survival
 - every question from the shell: cli/test_evaluate_command
-- a pole that LSPI balances: estimators/test_lspi_goal
+- a pole that LSPI balances, and a log without a goal: estimators/test_lspi_goal
+- a limit on the size of a basis that is blind to the length of episodes: moments/test_moments
+- trajectories of several lengths that do not say how they ended: data/test_trajectories_as_sequence
+- a first page that starts from Gymnasium's logs: docs/start.md, which test_docs runs
 """
 
 import numpy as np
