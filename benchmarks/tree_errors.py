@@ -13,6 +13,7 @@ import argparse
 import json
 import time
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 from sklearn.datasets import make_friedman1
@@ -44,6 +45,8 @@ def measure(members, arguments):
         "data_sets": len(values),
         "rows": arguments.rows,
         "coverage": float(held.mean()),
+        # the mean of the other data sets is off the expectation itself, by one over their number of a variance
+        "a_right_interval_covers": 2 * NormalDist().cdf(1.96 / np.sqrt(1 + 1 / (len(values) - 1))) - 1,
         "standard_error": float(held.std(ddof=1) / np.sqrt(len(held))),
         "width_over_the_right_one": float(((high - low).mean(axis=0) / right).mean()),
         "members": [int(count.min()), float(count.mean()), int(count.max())],
