@@ -45,7 +45,7 @@ def measure(members, arguments):
         "data_sets": len(values),
         "rows": arguments.rows,
         "coverage": float(held.mean()),
-        # the mean of the other data sets is off the expectation itself, by one over their number of a variance
+        # the mean of the other data sets is off the expectation itself
         "a_right_interval_covers": 2 * NormalDist().cdf(1.96 / np.sqrt(1 + 1 / (len(values) - 1))) - 1,
         "standard_error": float(held.std(ddof=1) / np.sqrt(len(held))),
         "width_over_the_right_one": float(((high - low).mean(axis=0) / right).mean()),
