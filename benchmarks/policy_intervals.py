@@ -297,6 +297,7 @@ def paper(start, n, repetitions):
     cell = measure(once, 1.0, f"paper start={start} n={n}", repetitions)
     return cell | {
         "coverage": float(np.mean(covered)),
+        "se": float(np.std(np.mean(covered, axis=1), ddof=1) / np.sqrt(repetitions)),
         "worst_row": float(np.mean(covered, axis=0).min()),
         "width_by_state": dict(zip(map(str, grid), np.median(widths, axis=0).round(3).tolist(), strict=True)),
     }
