@@ -12,7 +12,7 @@ from .._core.choice import Choice, is_auto
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_real
-from ..basis import Basis, Fourier
+from ..basis import Basis, Fourier, OneHot
 from ..choosing.sizes import choose_basis
 from ..data import Trajectories
 from ..inference import automatic_block_length, influence_values, unit_moments
@@ -256,6 +256,15 @@ class LSTD(PolicyEvaluation):
     def _block_length(self, steps: HeldMoments) -> int:
         influence = influence_values(one_step_each(steps), self.solver)
         return automatic_block_length(influence[0::2] + influence[1::2])
+
+    def _coefficients_are_values(self) -> bool:
+        # Centred, a value is a coefficient plus the worth of the mean reward.
+        return not self.center_rewards and super()._coefficients_are_values()
+
+    def _value_points(self) -> FloatArray:
+        if isinstance(self.basis_, OneHot):  # of every state, seen or not
+            return to_numpy(self._features(np.arange(self.basis_.n_states)[:, None]))
+        return super()._value_points()
 
     def _features(self, X: ArrayLike) -> FloatArray:
         features = super()._features(X)

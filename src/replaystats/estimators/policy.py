@@ -212,14 +212,16 @@ class PolicyEvaluation(ReplayedMoments):
         limits = getattr(self, "_rewards_seen", None)
         value_range = None
         if limits is not None:
-            table = isinstance(self.basis_, OneHot | Tabular)
             value_range = ValueRange(
                 low=limits[0],
                 high=limits[1],
-                points=None if table else self._value_points(),
+                points=None if self._coefficients_are_values() else self._value_points(),
                 source="rewards",
             )
         return Setting(value_range=value_range, sequential=getattr(self, "_sequential", False))
+
+    def _coefficients_are_values(self) -> bool:
+        return isinstance(self.basis_, OneHot | Tabular)
 
     def _value_points(self) -> FloatArray:
         """Return features of points where values are bounded; asked where coefficients are no values."""

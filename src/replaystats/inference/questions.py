@@ -403,7 +403,7 @@ def _ones(limits: ValueRange) -> FloatArray:
 
 def _estimable(linear: Linearisation, X: FloatArray) -> BoolArray:
     """Return which questions the equations determine: c = A'w for w = R'c."""
-    if linear.truncated == 0:
+    if linear.truncated == 0 and linear.set_aside == 0:
         return np.ones(len(X), dtype=bool)
     A, _ = linear.sums
     left = X - X @ linear.inverse @ A

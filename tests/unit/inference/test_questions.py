@@ -126,6 +126,33 @@ def test_one_row_does_not_silence_another():
     assert not interval.withheld.any()
 
 
+def test_a_function_that_is_zero_in_the_log_leaves_its_states_open():
+    """Its coefficient is set aside as zero, which is no answer about the states where it is not."""
+    rng = np.random.default_rng(0)
+    data = rs.Trajectories(rng.integers(3, size=(40, 6, 1)).astype(float), rewards=rng.uniform(size=(40, 5)))
+    basis = rs.basis.FunctionBasis(lambda s: np.c_[np.ones(len(s)), s[:, 0], s[:, 0] > 2.5], 3)
+    model = rs.LSTD(basis, discount=0.5, n_resamples=10, random_state=0).fit(data)
+    interval = model.confidence_interval([[1.0], [3.0]], value_range=(0.0, 2.0))
+    assert interval.high[0] - interval.low[0] < 0.5
+    np.testing.assert_allclose((interval.low[1], interval.high[1]), (0, 2), atol=1e-9)
+
+
+def test_centred_rewards_over_a_table_keep_the_intervals_of_the_table():
+    """A coefficient is then no value but its distance from the worth of the mean reward."""
+    rng = np.random.default_rng(0)
+    data = rs.Trajectories(rng.integers(3, size=(40, 6)), rewards=rng.uniform(0.8, 1.0, size=(40, 5)))
+    plain, centred = (
+        rs.LSTD(rs.basis.OneHot(4), discount=0.9, center_rewards=center, n_resamples=10, random_state=0)
+        .fit(data)
+        .confidence_interval(np.arange(4.0)[:, None])
+        for center in (False, True)
+    )
+    np.testing.assert_allclose(
+        centred, plain, atol=5e-3
+    )  # the table has ends of its own where states are unseen
+    assert centred.high[3] - centred.low[3] > 1  # never visited: the range of values
+
+
 def test_value_range_is_checked():
     with pytest.raises(ValueError, match="`value_range` must be None here"):
         rs.plug_in(rs.Moments([1.0, 2.0], [1.0, 2.0])).confidence_interval(np.eye(1), value_range=(0.0, 1.0))
