@@ -1,8 +1,10 @@
 """What replay and its interval cost beside the plug-in, for 60 to 500 features.
 
-python benchmarks/bench_groups.py --out benchmarks/results/groups.json
+python benchmarks/bench_groups.py --widths 0.7 1.0 --out benchmarks/results/groups.json
 
-One thread. Data: a random walk on the unit square in episodes of five steps, Gaussian bumps on a grid.
+One thread. Data: a random walk on the unit square in episodes of five steps, Gaussian bumps on a grid, as
+wide as 0.7 of its spacing (well conditioned) or 1.0 (ill conditioned: subsets are then combined by their
+median, which has no control variate and takes 175 of them).
 The plug-in is features, moments and one solve in NumPy; the fit is `LSTD.fit` with its defaults, then
 `confidence_interval` at 50 states. Times are the smallest of some rounds, measured in turns in one process;
 peak memory is what `tracemalloc` sees during one more fit.
@@ -11,6 +13,7 @@ peak memory is what `tracemalloc` sees during one more fit.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 import tracemalloc
@@ -34,12 +37,12 @@ def log(n_transitions: int, seed: int = 0, n_steps: int = 5) -> rs.Trajectories:
     return rs.Trajectories(states, rewards, truncated=np.ones(n, dtype=bool))
 
 
-def bumps(q: int) -> rs.basis.Basis:
-    """Return q Gaussian bumps on a grid, as wide as 0.7 of its spacing."""
+def bumps(q: int, width: float = 0.7) -> rs.basis.Basis:
+    """Return q Gaussian bumps on a grid, as wide as `width` of its spacing."""
     across = max(m for m in range(1, int(np.sqrt(q)) + 1) if q % m == 0)
     x, y = ((np.arange(m) + 0.5) / m for m in (q // across, across))
     centers = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    return rs.basis.RBF(centers, bandwidth=0.7 / np.sqrt(q))
+    return rs.basis.RBF(centers, bandwidth=width / np.sqrt(q))
 
 
 def plug_in(data: rs.Trajectories, basis: rs.basis.Basis) -> np.ndarray:
@@ -57,10 +60,10 @@ def bounds(model: rs.LSTD, points: np.ndarray) -> bool:
     return bool(np.isfinite(high - low).all())
 
 
-def measure(q: int, n_transitions: int, rounds: int) -> dict[str, float]:
+def measure(q: int, n_transitions: int, rounds: int, width: float = 0.7) -> dict[str, float]:
     """Return seconds, their ratio and peak memory at q features."""
     data = log(n_transitions)
-    basis = bumps(q)
+    basis = bumps(q, width)
     points = np.random.default_rng(1).random(size=(50, 2))
     plain, fit, interval = [], [], []
     model = rs.LSTD(basis, discount=DISCOUNT, random_state=0)
@@ -80,6 +83,8 @@ def measure(q: int, n_transitions: int, rounds: int) -> dict[str, float]:
     tracemalloc.stop()
     return {
         "q": q,
+        "width": width,
+        "condition": float(f"{np.linalg.cond(model.estimate_.moments.total()[0]):.2g}"),
         "transitions": n_transitions,
         "n_resamples": len(model.estimate_.replicates),
         "groups": model.estimate_.moments.n_observations,
@@ -95,14 +100,16 @@ def measure(q: int, n_transitions: int, rounds: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--widths", type=float, nargs="*", default=[0.7])
     parser.add_argument("--largest", type=int, default=500, help="largest number of features")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     found = []
     warnings.simplefilter("ignore", rs.ReplayWarning)
-    for q, n in ((60, 10_000), (120, 10_000), (240, 10_000), (500, 20_000)):
+    sizes = ((60, 10_000), (120, 10_000), (240, 10_000), (500, 20_000))
+    for width, (q, n) in itertools.product(arguments.widths, sizes):
         if q <= arguments.largest:
-            found.append(measure(q, n, arguments.rounds))
+            found.append(measure(q, n, arguments.rounds, width))
             print({k: round(v, 4) for k, v in found[-1].items()}, flush=True)
     if arguments.out is not None:
         arguments.out.write_text(json.dumps(found, indent=1) + "\n")
