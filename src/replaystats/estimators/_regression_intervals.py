@@ -338,8 +338,8 @@ def _warn_of_copies(X: Any, y: FloatArray) -> None:
         return
     warnings.warn(
         f"{len(copies)} of {len(y)} rows are copies of others, target and all. A copy predicts its twin, so "
-        "scores and intervals are those of rows that are known already, not of new ones. Give every row "
-        "once, if need be with a `sample_weight`.",
+        "scores and intervals hold for new rows only if these are copies of known ones as often. Otherwise "
+        "give every row once, if need be with a `sample_weight`.",
         ReplayWarning,
         stacklevel=4,
     )

@@ -144,7 +144,7 @@ def noise_of(shifts: FloatArray, matrix: FloatArray | None = None, *, sequential
     >>> noise_of(shifts[:, None]).variance, values.var(ddof=1) / 4
     (array([3.16666667]), np.float64(3.1666666666666665))
     """
-    sums = _Sums(len(shifts), shifts.shape[1])
+    sums = _Sums(len(shifts), np.abs(to_numpy(shifts)).max(axis=0))
     sums.add(shifts, shifts * 0 if matrix is None else matrix)
     noise = sums.noise(with_matrix=matrix is not None)
     return noise.correlated(to_numpy(shifts)) if sequential else noise
@@ -175,7 +175,8 @@ def question_noise(
     dual = X @ linear.inverse  # (m, q): rows w
     first_order = _first_order(moments, linear, output)
     direction = _directions(X, first_order)
-    sums = _Sums(n, len(X))
+    squares = ((X @ first_order) * X).sum(axis=1)  # of what units move the answers by, to first order
+    sums = _Sums(n, np.sqrt(np.maximum(squares, 0.0)))
     in_order = np.empty((n, len(X))) if sequential else None
     for observations, shifts, part in _shifts(moments, linear, output):
         moved = shifts @ like(X.T, shifts)
@@ -184,7 +185,7 @@ def question_noise(
             in_order[observations] = to_numpy(moved)
     noise = replace(sums.noise(with_matrix=True), n_parameters=moments.n_basis)
     if pairs_matter(moments):
-        least = n / (n - 1) * ((X @ first_order) * X).sum(axis=1)
+        least = n / (n - 1) * squares
         twice = interactions(moments, linear, first_order, output)
         most = np.minimum(((dual @ twice) * dual).sum(axis=1), noise.variance - least)
         positive = noise.variance > 0
@@ -202,10 +203,17 @@ def question_shifts(moments: AnyMoments, linear: Linearisation, X: FloatArray, o
 
 
 class _Sums:
-    """Power sums of shifts and of matrix shares, a block of units at a time."""
+    """Power sums of shifts and of matrix shares, a block of units at a time.
 
-    def __init__(self, n: int, m: int) -> None:
+    Shifts are divided by a power of two near their `size`: their sixth powers would overflow from 10^51 on,
+    and no digit is lost.
+    """
+
+    def __init__(self, n: int, size: FloatArray) -> None:
+        m = len(size)
         self.n = n
+        usable = np.isfinite(size) & (size > 0)
+        self.unit = np.exp2(np.round(np.log2(size, where=usable, out=np.zeros(m))))
         self.powers = np.zeros((_POWERS + 1, m))
         self.powers[0] = n
         self.matrix, self.product, self.matrix_square = np.zeros((3, m))
@@ -213,6 +221,7 @@ class _Sums:
 
     def add(self, shifts: Any, matrix: Any) -> None:
         xp = array_namespace(shifts, matrix)
+        shifts = shifts / like(self.unit, shifts)
         power = xp.ones_like(shifts)
         for k in range(1, _POWERS + 1):
             power = power * shifts
@@ -239,8 +248,8 @@ class _Sums:
             covariance = (self.product - mean * self.matrix) / total
             relative = (self.matrix_square - self.matrix**2 / n) / total**2
         return Noise(
-            variance=(n - 1) / n * square,
-            covariance=covariance,
+            variance=(n - 1) / n * square * self.unit**2,
+            covariance=covariance * self.unit,
             matrix_variance=n / (n - 1) * np.maximum(relative, 0.0),
             skewness=skewness,
             excess=excess,
