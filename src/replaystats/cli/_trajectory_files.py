@@ -12,10 +12,10 @@ from .._core.typing import FloatArray
 from ..data import Trajectories
 from ..data.storage import METADATA_KEY
 from ..readers import from_table, read_npz
-from ..readers._columns import TableView, as_states, check_states, open_table
+from ..readers._columns import TableView, open_table
 from ..readers.files import open_npz
 from ..readers.tables import files_like
-from ._words import TablePolicy, by_action
+from ._words import TablePolicy, by_action, states_of
 from .console import ExitCode, refusing
 
 # Quantiles of a single variable, and how many visited states stand for several.
@@ -217,18 +217,17 @@ def _variables(columns: list[str], data: Trajectories) -> tuple[str, ...]:
     return tuple(f"{columns[0]}{i}" for i in range(data.dimension))
 
 
-def read_points(path: Path, names: tuple[str, ...]) -> FloatArray:
-    """Return states (m, d) from the columns of that name."""
+def read_points(path: Path, names: tuple[str, ...], *, of_names: bool) -> FloatArray:
+    """Return states (m, d) from the columns of that name, which hold names or numbers as the log does."""
     with refusing(ExitCode.DATA, path, "--at"):
         view = open_table(path)
     with refusing(ExitCode.USAGE, path, "--at"):
         found = view.resolve(list(names), "--at", f"The file needs the columns {', '.join(names)}.")
     with refusing(ExitCode.DATA, path, "--at"):
         loaded = view.load(found)
-        points = as_states({name: loaded[name] for name in found}, "--at")
-        if not len(points):
+        if not len(loaded[found[0]]):
             raise ValueError(must_be("--at", "a file with states", "no rows"))
-        return check_states(points, found, "--at")
+        return states_of({name: loaded[name] for name in found}, "--at", of_names=of_names)
 
 
 def typical_states(data: Trajectories, seed: int) -> FloatArray:

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from .._core.errors import must_be, renamed
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_choice
 from ..basis import RBF, Basis, Fourier, OneHot, Polynomial, RandomFourier, Standardized, TileCoding
-from ..readers._columns import as_floats, as_states, check_states, open_table
+from ..readers._columns import Column, as_floats, as_states, check_states, open_table
 from ..solvers import Lepski, Solver, parse_solver
 
 SOLVERS = ("auto", "pinv", "lu", "ridge", "lepski")
@@ -237,11 +237,16 @@ def logged_column(text: str | None) -> str | None:
 
 
 def read_policy(
-    text: str, names: tuple[str, ...], option: str, labels: Sequence[str] | None = None
+    text: str,
+    names: tuple[str, ...],
+    option: str,
+    labels: Sequence[str] | None = None,
+    *,
+    of_names: bool = False,
 ) -> Callable[[FloatArray], Any]:
     """Return the policy that `text` names, for states with these variables; columns are read with the log.
 
-    `labels` are what the log calls its actions, where these have names.
+    `labels` are what the log calls its actions, where these have names; `of_names`: its states have names.
     """
     if Path(text).suffix.lower() == ".zip":
         hint = (
@@ -251,10 +256,10 @@ def read_policy(
         )
         raise ValueError(must_be(option, "no archive of a trained agent", text, hint))
     if text.startswith("greedy:"):
-        states, values = _table(Path(text.removeprefix("greedy:")), names, option, labels)
+        states, values = _table(Path(text.removeprefix("greedy:")), names, option, labels, of_names)
         return TablePolicy.of(states, np.eye(values.shape[1])[np.argmax(values, axis=1)], option)
     if Path(text).suffix.lower() in _TABLES:
-        states, chances = _table(Path(text), names, option, labels)
+        states, chances = _table(Path(text), names, option, labels, of_names)
         return TablePolicy.of(states, chances, option)
     if _FUNCTION.match(text):
         return _function(text, option)
@@ -262,7 +267,7 @@ def read_policy(
 
 
 def _table(
-    path: Path, names: tuple[str, ...], option: str, labels: Sequence[str] | None
+    path: Path, names: tuple[str, ...], option: str, labels: Sequence[str] | None, of_names: bool
 ) -> tuple[np.ndarray, FloatArray]:
     """Return states (m, d) and what stands in the other columns (m, n_actions), in the order of actions."""
     if not path.exists():
@@ -281,7 +286,16 @@ def _table(
     if not len(numbers):
         raise ValueError(must_be(option, "a table of states", "no rows"))
     check_states(numbers, others, option)
-    return check_states(as_states({n: loaded[n] for n in states}, option), states, option), numbers
+    return states_of({n: loaded[n] for n in states}, option, of_names=of_names), numbers
+
+
+def states_of(columns: Mapping[str, Column], option: str, *, of_names: bool) -> np.ndarray:
+    """Return states (m, d) from columns, names where the states of the log have names, numbers elsewhere."""
+    states = check_states(as_states(columns, option), list(columns), option)
+    if (states.dtype.kind == "U") != of_names:
+        kinds = ("names", "numbers") if of_names else ("numbers", "names")
+        raise ValueError(must_be(option, f"states that are {kinds[0]}, as in the log", kinds[1]))
+    return states
 
 
 def _function(text: str, option: str) -> Callable[[FloatArray], Any]:

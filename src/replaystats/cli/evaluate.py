@@ -122,7 +122,7 @@ def evaluate(
         check_report(report)
     with working("Reading the episodes"):
         log = _with_policies(read_log(data, columns), policy, compare)
-        points = None if at is None else read_points(at, log.names)
+        points = None if at is None else read_points(at, log.names, of_names=_of_names(log))
         if logged_column(policy) and (at is not None or settings.asks_for_a_function):
             with refusing(ExitCode.USAGE):
                 hint = "LSTDQ asks what the policy does in every state: give columns, a table or a function."
@@ -160,14 +160,19 @@ def evaluate(
 def _with_policies(log: Log, policy: str | None, compare: str | None) -> Log:
     """Read the policies that did not stand in the log itself."""
     changed: dict[str, Any] = {}
+    kinds: dict[str, Any] = {"labels": log.data.action_labels, "of_names": _of_names(log)}
     if policy is not None and log.policy is None:
         with refusing(ExitCode.USAGE, Path(policy.removeprefix("greedy:"))):
-            changed["policy"] = read_policy(policy, log.names, "--policy", log.data.action_labels)
+            changed["policy"] = read_policy(policy, log.names, "--policy", **kinds)
     if compare not in (None, "log") and log.compare is None:
         assert compare is not None
         with refusing(ExitCode.USAGE, Path(compare.removeprefix("greedy:"))):
-            changed["compare"] = read_policy(compare, log.names, "--compare", log.data.action_labels)
+            changed["compare"] = read_policy(compare, log.names, "--compare", **kinds)
     return replace(log, **changed)
+
+
+def _of_names(log: Log) -> bool:
+    return bool(log.data.states.dtype.kind == "U")
 
 
 def _evaluate(
