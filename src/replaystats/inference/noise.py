@@ -144,7 +144,8 @@ def noise_of(shifts: FloatArray, matrix: FloatArray | None = None, *, sequential
     >>> noise_of(shifts[:, None]).variance, values.var(ddof=1) / 4
     (array([3.16666667]), np.float64(3.1666666666666665))
     """
-    sums = _Sums(len(shifts), np.abs(to_numpy(shifts)).max(axis=0))
+    xp = array_namespace(shifts)
+    sums = _Sums(len(shifts), to_numpy(xp.max(xp.abs(shifts), axis=0)))
     sums.add(shifts, shifts * 0 if matrix is None else matrix)
     noise = sums.noise(with_matrix=matrix is not None)
     return noise.correlated(to_numpy(shifts)) if sequential else noise
