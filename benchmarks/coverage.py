@@ -109,9 +109,10 @@ def dated(cells):
     now = sum(cell.get("sources") == sources() for cell in cells.values())
     if now == len(cells):
         return "All settings were measured with this version of the library.\n"
+    versions = len({cell.get("sources") for cell in cells.values()})
     return (
-        f"{now} of the {len(cells)} settings were measured with exactly this version of the library; most cells\n"
-        "come from one run at an earlier commit, before the last changes to intervals that the range of values bounds.\n"
+        f"{now} of the {len(cells)} settings were measured with the sources as they are now, and all of them with\n"
+        f"{versions} version(s) of the sources.\n"
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from .._core.errors import must_be, renamed, require_extra
 from .._core.typing import FloatArray
 from ..data import Trajectories
+from ..data._flat import holds_names
 from ..data.storage import METADATA_KEY
 from ..readers import from_table, read_npz
 from ..readers._columns import TableView, open_table
@@ -104,7 +105,7 @@ def _policy_beside(path: Path, columns: LogColumns, option: str, data: Trajector
     with refusing(ExitCode.USAGE, path, "DATA"):
         order = by_action(resolved, data.action_labels, option)
     with refusing(ExitCode.DATA, path, "DATA"):
-        if found.states.dtype.kind == "U":
+        if holds_names(found.states):
             got = f"{str(found.states[0, 0])!r} in row 0"
             raise TypeError(must_be(option, "columns of probabilities", got))
         return TablePolicy.of(data.states, found.states[:, order], option)
@@ -238,7 +239,7 @@ def typical_states(data: Trajectories, seed: int) -> FloatArray:
     >>> typical_states(Trajectories([np.arange(101.0)]), seed=0).ravel()
     array([ 5., 10., 25., 50., 75., 90., 95.])
     """
-    if data.states.dtype.kind == "U":
+    if holds_names(data.states):
         names, counts = np.unique(data.states[data.departed], axis=0, return_counts=True)
         return names[np.sort(np.argsort(-counts, kind="stable")[:N_SAMPLED])]
     if data.dimension == 1:

@@ -13,6 +13,7 @@ from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
+from ..data._flat import holds_names
 from ..estimate import METHODS
 from ..estimators import LSTD, LSTDQ, PhiBE
 from ._words import check_basis_name, solver_named
@@ -104,7 +105,7 @@ def build(settings: Settings, data: Trajectories, basis: Basis, policy: Any) -> 
     if settings.method == "phibe":
         if policy is not None:
             raise ValueError(must_be("--policy", "left out beside --method phibe", "both"))
-        if data.states.dtype.kind == "U":
+        if holds_names(data.states):
             raise ValueError(must_be("--method", "lstd where states are names", "phibe"))
         dt, rate = _time_step(data, "--method phibe"), settings.discount_rate
         if rate is None:

@@ -18,6 +18,7 @@ from .._core.errors import must_be, renamed
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_choice
 from ..basis import RBF, Basis, Fourier, OneHot, Polynomial, RandomFourier, Standardized, TileCoding
+from ..data._flat import holds_names
 from ..readers._columns import Column, as_floats, as_states, check_states, open_table
 from ..solvers import Lepski, Solver, parse_solver
 
@@ -71,7 +72,7 @@ def basis_named(text: str, states: FloatArray) -> Basis:
     Fourier(order=4)
     """
     name, numbers = _split(text)
-    if states.dtype.kind == "U" and name != "tabular":
+    if holds_names(states) and name != "tabular":
         raise ValueError(must_be("basis", "auto or tabular where states are names", repr(text)))
     return _MAKERS[name](numbers, text, states)
 
@@ -188,7 +189,7 @@ class TablePolicy:
 
 def _keys(states: np.ndarray) -> Iterable[Hashable]:
     """Return something to look every state (N, d) up by."""
-    if states.dtype.kind == "U":
+    if holds_names(states):
         return map(tuple, states.tolist())
     return (state.tobytes() for state in np.ascontiguousarray(states.astype(np.float64) + 0.0))  # -0.0 is 0.0
 
@@ -292,7 +293,7 @@ def _table(
 def states_of(columns: Mapping[str, Column], option: str, *, of_names: bool) -> np.ndarray:
     """Return states (m, d) from columns, names where the states of the log have names, numbers elsewhere."""
     states = check_states(as_states(columns, option), list(columns), option)
-    if (states.dtype.kind == "U") != of_names:
+    if holds_names(states) != of_names:
         kinds = ("names", "numbers") if of_names else ("numbers", "names")
         raise ValueError(must_be(option, f"states that are {kinds[0]}, as in the log", kinds[1]))
     return states

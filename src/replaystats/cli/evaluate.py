@@ -12,6 +12,7 @@ from rich.table import Table
 
 from .._core.errors import must_be, visible
 from .._core.validation import check_choice, check_real
+from ..data._flat import holds_names
 from ..evaluation import Comparison, Evaluation
 from ..evaluation import compare as compare_policies
 from ..evaluation import evaluate as evaluate_policy
@@ -122,7 +123,7 @@ def evaluate(
         check_report(report)
     with working("Reading the episodes"):
         log = _with_policies(read_log(data, columns), policy, compare)
-        points = None if at is None else read_points(at, log.names, of_names=_of_names(log))
+        points = None if at is None else read_points(at, log.names, of_names=holds_names(log.data.states))
         if logged_column(policy) and (at is not None or settings.asks_for_a_function):
             with refusing(ExitCode.USAGE):
                 hint = "LSTDQ asks what the policy does in every state: give columns, a table or a function."
@@ -160,7 +161,7 @@ def evaluate(
 def _with_policies(log: Log, policy: str | None, compare: str | None) -> Log:
     """Read the policies that did not stand in the log itself."""
     changed: dict[str, Any] = {}
-    kinds: dict[str, Any] = {"labels": log.data.action_labels, "of_names": _of_names(log)}
+    kinds: dict[str, Any] = {"labels": log.data.action_labels, "of_names": holds_names(log.data.states)}
     if policy is not None and log.policy is None:
         with refusing(ExitCode.USAGE, Path(policy.removeprefix("greedy:"))):
             changed["policy"] = read_policy(policy, log.names, "--policy", **kinds)
@@ -169,10 +170,6 @@ def _with_policies(log: Log, policy: str | None, compare: str | None) -> Log:
         with refusing(ExitCode.USAGE, Path(compare.removeprefix("greedy:"))):
             changed["compare"] = read_policy(compare, log.names, "--compare", **kinds)
     return replace(log, **changed)
-
-
-def _of_names(log: Log) -> bool:
-    return bool(log.data.states.dtype.kind == "U")
 
 
 def _evaluate(

@@ -46,6 +46,11 @@ def is_ragged(value: Any) -> bool:
     )
 
 
+def holds_names(array: Any) -> bool:
+    """Tell whether a checked array of states or actions holds names, which are kept as texts."""
+    return isinstance(array, np.ndarray) and array.dtype.kind == "U"
+
+
 def are_names(value: Any) -> bool:
     """Tell whether `value` is an array, or a list, of names of states or actions.
 
@@ -119,7 +124,7 @@ def flatten_states(states: Any) -> tuple[np.ndarray, IntArray]:
         if piece.shape[1] != d:
             rule = f"of one state dimension (states[0] has d = {d})"
             raise ValueError(must_be("states", rule, f"d = {piece.shape[1]} in states[{i}]"))
-        if (piece.dtype.kind == "U") != (pieces[0].dtype.kind == "U"):
+        if holds_names(piece) != holds_names(pieces[0]):
             rule = "numbers in all trajectories, or names in all"
             raise TypeError(must_be("states", rule, f"both, the second kind in states[{i}]"))
     lengths = np.array([len(piece) for piece in pieces])
@@ -191,7 +196,7 @@ def as_actions(values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Return actions as numbers, and, where they are names, the names 0, 1, ... stand for."""
     if values.dtype.kind == "b":
         return values.astype(np.int64), None
-    if values.dtype.kind != "U":
+    if not holds_names(values):
         return values, None
     if values.ndim != 1:
         raise ValueError(must_be("actions", "one name per step", f"shape {values.shape}"))

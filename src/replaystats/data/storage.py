@@ -20,7 +20,7 @@ from .._core.errors import must_be, require_extra
 from .._core.files import replacing
 from .._core.typing import IntArray
 from .._core.validation import check_path
-from ._flat import offsets_of
+from ._flat import holds_names, offsets_of
 
 if TYPE_CHECKING:
     from .trajectories import Trajectories
@@ -147,7 +147,7 @@ def _checksum(values: Any) -> int | None:
     """Return a checksum of the bytes of an array, in an order and width that do not depend on the machine."""
     if not isinstance(values, np.ndarray):
         return None
-    if values.dtype.kind == "U":
+    if holds_names(values):
         return zlib.crc32("\0".join(values.ravel().tolist()).encode())
     width = "i8" if values.dtype.kind in "iu" else values.dtype.str[1:]
     return zlib.crc32(np.ascontiguousarray(values, dtype=f"<{width}" if width != "b1" else "b1").tobytes())

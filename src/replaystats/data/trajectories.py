@@ -26,6 +26,7 @@ from ._flat import (
     flatten_states,
     flatten_steps,
     gather,
+    holds_names,
     home_of,
     is_scalar,
     join_actions,
@@ -457,7 +458,7 @@ def _clean_fields(
     chance = steps.get(name)
     dense = are_numbers(home.get("actions", actions))
     fields = {
-        "states": states if states is None or states.dtype.kind == "U" else check_magnitude(states, "states"),
+        "states": states if states is None or holds_names(states) else check_magnitude(states, "states"),
         "offsets": offsets,
         "rewards": None if rewards is None else check_magnitude(as_numbers(rewards, "rewards"), "rewards"),
         "actions": actions,
@@ -485,7 +486,7 @@ def _check_alike(parts: Sequence[Trajectories]) -> None:
 def _describe(part: Trajectories) -> tuple[str, ...]:
     return (
         f"d = {part.dimension}",
-        "names as states" if part.states.dtype.kind == "U" else "numbers as states",
+        "names as states" if holds_names(part.states) else "numbers as states",
         "no rewards" if part.rewards is None else "rewards",
         "no actions" if part.actions is None else f"actions of shape {part.actions.shape[1:]}",
         "no dt" if part.dt is None else "dt",

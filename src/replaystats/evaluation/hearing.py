@@ -11,6 +11,7 @@ import numpy as np
 from .._core.choice import Choice
 from .._core.typing import FloatArray
 from ..basis import Basis, Tabular
+from ..data._flat import holds_names
 from ..moments.lstd_q import action_rows
 from .behavior import Behavior, never_logged
 from .counts import CountModel, fit_counts, is_discrete, plausible_range
@@ -112,7 +113,7 @@ class Hearing:
             )
             self.model = counted
             reason = f"states are whole numbers that come back: {counted.n_states} of them, counted"
-            if table or problem.states.dtype.kind == "U":
+            if table or holds_names(problem.states):
                 reason = f"a value for every state: {counted.n_states} of them, counted"
             self.choices["basis"] = Choice("counts", reason)
             self._add(COUNTS, counted.at_start, began, self.between(counted.lowest, counted.highest))

@@ -175,8 +175,9 @@ def question_noise(
     n = moments.n_observations
     dual = X @ linear.inverse  # (m, q): rows w
     first_order = _first_order(moments, linear, output)
-    direction = _directions(X, first_order)
-    squares = ((X @ first_order) * X).sum(axis=1)  # of what units move the answers by, to first order
+    along = X @ first_order
+    squares = (along * X).sum(axis=1)  # of what units move the answers by, to first order
+    direction = _directions(X, along, squares[:, None])
     sums = _Sums(n, np.sqrt(np.maximum(squares, 0.0)))
     in_order = np.empty((n, len(X))) if sequential else None
     for observations, shifts, part in _shifts(moments, linear, output):
@@ -270,13 +271,14 @@ def _first_order(moments: AnyMoments, linear: Linearisation, output: int) -> Flo
     return covariance
 
 
-def _directions(X: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return v for every question, (m, q): where theta goes when the answer is moved at the least cost."""
-    direction: FloatArray = X @ covariance
-    cost = (direction * X).sum(axis=1, keepdims=True)
+def _directions(X: FloatArray, along: FloatArray, cost: FloatArray) -> FloatArray:
+    """Return v for every question, (m, q): where theta goes when the answer is moved at the least cost.
+
+    `along` (m, q) is X times the sums of squared influence, and `cost` (m, 1) its product with X.
+    """
     # An answer without any noise moves along itself.
     own = X / np.maximum((X * X).sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    return np.where(cost > 0, direction / np.where(cost > 0, cost, 1.0), own)
+    return np.where(cost > 0, along / np.where(cost > 0, cost, 1.0), own)
 
 
 def _shifts(

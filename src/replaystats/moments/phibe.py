@@ -17,6 +17,7 @@ from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_bool, check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
+from ..data._flat import holds_names
 from ..data.views import Windows, windows_of
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .steps import RewardLike, check_log, step_rewards
@@ -110,7 +111,7 @@ def phibe_moments(
         hint = "Pass `dt` to Trajectories: PhiBE works in continuous time."
         raise ValueError(must_be("dt", "known for every step", None, hint))
     start = windows.states[:, 0, :]  # (N, d)
-    if isinstance(start, np.ndarray) and start.dtype.kind == "U":
+    if holds_names(start):
         raise TypeError(
             must_be("data", "trajectories whose states are numbers", "names", "They have no drift.")
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Sized
 from typing import Any
 
 import numpy as np
@@ -327,7 +328,7 @@ def _axes(ax: Axes | None) -> Any:
     return ax
 
 
-def _curve(values: ArrayLike, name: str, x: FloatArray, other: str = "x") -> FloatArray:
+def _curve(values: ArrayLike, name: str, x: Sized, other: str = "x") -> FloatArray:
     """Return one value for each point of `x`."""
     curve = check_array(values, name, ndim=1)
     check_length(len(curve), len(x), name, other)

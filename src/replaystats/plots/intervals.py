@@ -8,8 +8,8 @@ import numpy as np
 
 from .._core.errors import visible
 from .._core.typing import ArrayLike
-from .._core.validation import check_array, check_choice, check_length, check_names, check_real
-from .estimate import ESTIMATE, PLUG_IN, _axes, _tidy
+from .._core.validation import check_array, check_choice, check_names, check_real
+from .estimate import ESTIMATE, PLUG_IN, _axes, _curve, _tidy
 from .style import COLOURS, Axes, new_figure
 
 
@@ -40,9 +40,8 @@ def plot_levels(
     """
     names = check_names(names, "names")
     value, low, high = (
-        check_array(part, name, ndim=1) for part, name in ((value, "value"), (low, "low"), (high, "high"))
+        _curve(part, name, names, "names") for part, name in ((value, "value"), (low, "low"), (high, "high"))
     )
-    check_length(len(value), len(names), "value", "names")
     if ax is None:
         ax = new_figure(size=(5.0, max(2.0, 0.9 + 0.28 * len(names))))[1][0, 0]
     ax = _axes(ax)
@@ -51,9 +50,8 @@ def plot_levels(
     ax.errorbar(value, rows, xerr=ends, fmt="o", color=COLOURS["U"], markersize=4, linewidth=1.2)
     ax.set_yticks(rows, [visible(name)[:30] for name in names])
     ax.invert_yaxis()
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="x", linewidth=0.3, alpha=0.6)
-    return ax
+    drawn: Axes = _tidy(ax, grid="x")
+    return drawn
 
 
 def plot_witnesses(
@@ -94,11 +92,11 @@ def plot_witnesses(
     ['mean return', 'LSTD']
     """
     ax = _axes(ax)
-    values, low, high = (
-        check_array(x, n, ndim=1) for x, n in ((values, "values"), (low, "low"), (high, "high"))
-    )
     names = check_names(names, "names")
-    check_length(len(values), len(names), "values", "names")
+    values, low, high = (
+        _curve(part, name, names, "names")
+        for part, name in ((values, "values"), (low, "low"), (high, "high"))
+    )
     if headline is not None:
         check_choice(headline, "headline", names)
     for place, (name, value, a, b) in enumerate(zip(names, values, low, high, strict=True)):
