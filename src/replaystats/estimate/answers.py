@@ -16,7 +16,7 @@ from ..data._flat import check_states
 from ..inference.combination import Combination
 from ..inference.diagnosis import Diagnosis, diagnose, diagnose_members
 from ..inference.intervals import Interval, variance_of_members
-from ..inference.joint import paired_difference, simultaneous_level
+from ..inference.joint import apart_where_open, paired_difference, simultaneous_level
 from ..inference.questions import Centre, Setting, answer_questions
 from ..inference.sparse_questions import answer_sparse_questions
 
@@ -184,6 +184,9 @@ class Answers(Combination):
     ) -> Interval:
         """Return the interval of X theta minus that of another estimate from the same units, paired.
 
+        Rows that the data leave open or weakly identified, for either estimate, have what the intervals of
+        both allow: pairing knows of noise alone.
+
         Parameters
         ----------
         other : Estimate
@@ -214,14 +217,27 @@ class Answers(Combination):
         rows = self._ratio_questions(X), of_other
         level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
         check_length(len(rows[1]), len(rows[0]), "X_other", "X")
-        return paired_difference(
+        if other.moments.n_outputs != self.moments.n_outputs:
+            rule = f"an estimate with {self.moments.n_outputs or 1} output(s), as this one"
+            raise ValueError(must_be("other", rule, other.moments.n_outputs or 1))
+        paired = paired_difference(
             to_numpy(self.predict(rows[0])) - to_numpy(other.predict(rows[1])),
-            self._shifts(rows[0]),
-            other._shifts(rows[1]),
+            self._shifts_of_all(rows[0]),
+            other._shifts_of_all(rows[1]),
             level,
             monte_carlo=self._common_noise(other, rows),
             sequential=self.setting is not None and self.setting.sequential,
         )
+        # Both intervals hold with the level asked for where each misses half as often.
+        half = 0.5 + level / 2
+        own, others = (fit.confidence_interval(of, half) for fit, of in zip((self, other), rows, strict=True))
+        return apart_where_open(paired, own.map(to_numpy), others.map(to_numpy))
+
+    def _shifts_of_all(self, X: FloatArray) -> FloatArray:
+        """Return what each unit moves the answers by, shape (n, m) or (n, m, n_outputs)."""
+        if self.moments.n_outputs is None:
+            return self._shifts(X)
+        return np.stack([self._shifts(X, output) for output in range(self.moments.n_outputs)], axis=-1)
 
     def _centre(self, X: FloatArray, confidence_level: float) -> Centre | None:
         """Return the answers and variances of the average; None where it is no better than the plug-in."""

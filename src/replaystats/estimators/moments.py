@@ -317,7 +317,8 @@ class ReplayedMoments(Replayed):
         ----------
         other : estimator of this kind
             Fitted on the same data with the same `unit`: another basis, policy or solver. What both have in
-            common cancels, so that differences are often far better known than either value.
+            common cancels, so that differences are often far better known than either value. Where the data
+            leave one of the two open, the difference has what the intervals of both allow.
         X : array-like of shape (m, d)
         confidence_level : float in (0, 1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import stats
 
@@ -66,12 +68,12 @@ def paired_difference(
 
     Parameters
     ----------
-    difference : ndarray of shape (m,)
+    difference : ndarray of shape (m,) or (m, n_outputs)
         First answers minus second.
-    shifts, other_shifts : ndarray of shape (n, m)
+    shifts, other_shifts : ndarray of shape (n, m) or (n, m, n_outputs)
         What unit i moves each of the two answers by.
     confidence_level : float in (0, 1)
-    monte_carlo : ndarray of shape (m,) or float
+    monte_carlo : ndarray of the shape of `difference`, or float
         Variance because averages have finitely many members.
     sequential : bool
         Whether neighbouring units may be correlated.
@@ -90,18 +92,58 @@ def paired_difference(
         hint = "Fit both on the same data with the same `unit`."
         rule = f"fitted on the same {len(shifts)} units"
         raise ValueError(must_be("other", rule, f"{len(other_shifts)} units", hint))
-    noise = noise_of(shifts - other_shifts, sequential=sequential)
-    low, high = noise.critical_values(confidence_level)
-    error = np.sqrt(noise.variance + monte_carlo)
+    noise = noise_of((shifts - other_shifts).reshape(len(shifts), -1), sequential=sequential)
+    shape = difference.shape
+    low, high = (value.reshape(shape) for value in noise.critical_values(confidence_level))
+    error = np.sqrt(noise.variance.reshape(shape) + monte_carlo)
     parts = Parts(
         centre=difference,
         standard_error=error,
-        degrees_of_freedom=noise.degrees,
+        degrees_of_freedom=noise.degrees.reshape(shape),
         bias=np.zeros_like(error),
         undetermined_share=np.zeros_like(error),
-        effective_units=noise.effective,
+        effective_units=noise.effective.reshape(shape),
         how=np.full(error.shape, "noise"),
         value_range="",
         covers="the difference of the estimators' own targets",
     )
     return Interval(difference - high * error, difference - low * error, parts)
+
+
+def apart_where_open(paired: Interval, own: Interval, others: Interval) -> Interval:
+    """Return differences with rows that are more than noise taken from both intervals, not from the pairs.
+
+    What units move an answer by says nothing of states that no unit visited, and little of a matrix near a
+    singular one. There the difference lies between the ends of both intervals, each with half of the error.
+
+    Parameters
+    ----------
+    paired : Interval
+        Of m differences, from `paired_difference`.
+    own, others : Interval
+        Of the two answers in every row, at the level whose errors are half of those allowed.
+
+    Examples
+    --------
+    >>> from replaystats import LSTD, Trajectories
+    >>> from replaystats.basis import OneHot
+    >>> paths, rewards = [[0, 1, 0, 1, 0]] * 9, [[1.0, 0, 1, 0]] * 9
+    >>> data = Trajectories([*paths, [0, 0, 1, 1, 0]], [*rewards, [1.0, 1, 0, 0]])
+    >>> far, near = (LSTD(OneHot(3), discount=discount).fit(data) for discount in (0.9, 0.5))
+    >>> low, high = far.compare(near, [[2]])  # a state that was never visited
+    >>> bool(low[0] < -1 and high[0] > 1)
+    True
+    """
+    if not isinstance(paired.parts, Parts):
+        return paired
+    is_noise = np.logical_and(*(_how(interval) == "noise" for interval in (own, others)))
+    low = np.where(is_noise, paired.low, own.low - others.high)
+    high = np.where(is_noise, paired.high, own.high - others.low)
+    how = np.where(is_noise, "noise", np.where(np.isnan(low) | np.isnan(high), "withheld", "apart"))
+    return Interval(low, high, replace(paired.parts, how=how))
+
+
+def _how(interval: Interval) -> np.ndarray:
+    """Return what every row of an interval rests on."""
+    assert isinstance(interval.parts, Parts)
+    return interval.parts.how

@@ -250,6 +250,39 @@ def test_models_compare_at_the_same_states():
     assert (band.high >= single.high).all()
 
 
+def test_a_difference_where_nothing_was_seen_is_not_known_exactly(rng):
+    """No unit moves the answer at a state that no unit visited, and pairs said: exactly zero."""
+    paths = [rng.integers(0, 4, size=9).astype(float) for _ in range(60)]
+    data = rs.Trajectories(paths, [path[:-1] + rng.normal(size=8) for path in paths])
+    far, near = (
+        rs.LSTD(rs.basis.OneHot(5), discount=gamma, random_state=0).fit(data) for gamma in (0.9, 0.8)
+    )
+    X = np.arange(5.0)[:, None]
+    found = far.compare(near, X)
+    half = far.confidence_interval(X, 0.975), near.confidence_interval(X, 0.975)
+    assert found.parts.how.tolist() == ["noise"] * 4 + ["apart"]
+    assert found.low[4] == half[0].low[4] - half[1].high[4]
+    assert found.high[4] == half[0].high[4] - half[1].low[4]
+    assert (found.high[:4] < half[0].high[:4] - half[1].low[:4]).all()  # pairs know more, where they know
+    assert "leave one of the two answers open" in found.sentences[4]
+
+
+def test_a_difference_has_every_outputs_own_noise(rng):
+    X = rng.normal(size=(200, 2))
+    Y = X @ rng.normal(size=(2, 3)) + rng.normal(size=(200, 3)) * [1.0, 10.0, 100.0]
+    both, first = rs.plug_in(rs.ridge_moments(X, Y)), rs.plug_in(rs.ridge_moments(X[:, :1], Y))
+    found = both.compare(first, X[:3], X[:3, :1])
+    assert found.low.shape == (3, 3)
+    for output in range(3):
+        alone = [rs.plug_in(rs.ridge_moments(x, Y[:, output])) for x in (X, X[:, :1])]
+        expected = alone[0].compare(alone[1], X[:3], X[:3, :1])
+        np.testing.assert_allclose(found.low[:, output], expected.low, rtol=1e-10)
+        np.testing.assert_allclose(found.high[:, output], expected.high, rtol=1e-10)
+    assert len(found.sentences) == 9
+    with pytest.raises(ValueError, match="`other` must be an estimate with 3 output"):
+        both.compare(alone[1], X[:3], X[:3, :1])
+
+
 def test_many_questions_have_bounds_that_contain_those_of_few(monkeypatch):
     """Without linear programmes intervals are a little longer, and bounds contain those of the programme."""
     data = rs.simulate.ornstein_uhlenbeck(500, start=0.1, rng=0)
