@@ -10,7 +10,7 @@ from scipy import stats
 
 from ..data import Trajectories
 from .evaluate import evaluate
-from .intervals import Bounds, half_width
+from .intervals import Bounds, LeftOut, half_width
 from .problem import PolicyLike, check_policy
 from .record import Evaluation
 
@@ -26,8 +26,8 @@ class Comparison:
         Two floats; episodes left out are the same for both, so that common luck cancels.
     confidence_level : float
     probability_better : float
-        Of the first policy being better, given the data: the share of t's distribution above 0. NaN where
-        only bounds are known.
+        Of the first policy being better, given the data: the share of t's distribution above 0, at the end
+        nearest to 0 of what the log leaves open. NaN where only bounds are known, or where these hold 0.
     first, second : Evaluation
     """
 
@@ -130,16 +130,33 @@ def compare(
         )
     paired = first.left_out.minus(second.left_out)
     error, freedom = paired.standard_error, paired.degrees_of_freedom
-    reach = half_width(error, freedom, level) + first.slack + second.slack
-    # Without any spread, as for a policy beside itself: certain, or even.
-    better = float(
-        stats.t.cdf(paired.value / error, freedom) if error > 0 else 0.5 + 0.5 * np.sign(paired.value)
-    )
+    slack = first.slack + second.slack
+    reach = half_width(error, freedom, level) + slack
     return Comparison(
         difference=paired.value,
         interval=Bounds(paired.value - reach, paired.value + reach),
         confidence_level=level,
-        probability_better=better,
+        probability_better=_probability_better(paired, slack),
         first=first,
         second=second,
     )
+
+
+def _probability_better(paired: LeftOut, slack: float) -> float:
+    """Return the share of t's distribution above 0, with a difference `slack` nearer to 0.
+
+    Examples
+    --------
+    >>> from replaystats.evaluation.intervals import LeftOut
+    >>> paired = LeftOut(1.0, np.array([0.9, 1.1, 1.0, 1.0]))
+    >>> _probability_better(paired, 0.0) > _probability_better(paired, 0.9) > 0.5
+    True
+    >>> _probability_better(paired, 1.1)  # what the log leaves open decides
+    nan
+    """
+    if slack > abs(paired.value):
+        return float("nan")
+    nearest, error = paired.value - slack * np.sign(paired.value), paired.standard_error
+    if error > 0:
+        return float(stats.t.cdf(nearest / error, paired.degrees_of_freedom))
+    return float(0.5 + 0.5 * np.sign(nearest))  # a policy beside itself: even; else certain

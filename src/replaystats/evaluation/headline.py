@@ -9,12 +9,10 @@ import numpy as np
 from .behavior import never_logged
 from .counts import CountModel, returns_to_go
 from .families import OBJECTION
-from .hearing import COUNTS, FEW_EFFECTIVE, MARGINAL, RETURNS, ROBUST, WEIGHTED, Hearing
+from .hearing import COUNTS, FEW_EFFECTIVE, MARGINAL, MUCH_UNSEEN, RETURNS, ROBUST, WEIGHTED, Hearing
 from .intervals import Bounds, LeftOut, may_be_skewed, unseen_share
 from .record import Witness
 
-# A share of the policy's future that leads to what was never tried, beyond which it is said.
-MUCH_UNSEEN = 0.02
 # Bounds for what was never tried give way to usable ratios where they are so much wider.
 MUCH_WIDER = 1.5
 # A model may miss the robust value by this share of its standard error, and by rounding.

@@ -41,6 +41,8 @@ WEIGHTED, PER_DECISION = "importance sampling, weighted", "importance sampling, 
 FEW_EFFECTIVE = 10.0
 # A share of the policy's future after the longest episode, beyond which a model is not believed alone.
 MUCH_BEYOND = 0.1
+# A share of the policy's future that leads to what was never tried, beyond which it is said.
+MUCH_UNSEEN = 0.02
 # Standard errors from 1 at which a mean ratio is not what it should be.
 UNLIKE_ONE = 4.0
 
@@ -180,18 +182,31 @@ class Hearing:
             self._only_ratios()
         self.weights = make_weights(problem, ratio)
         earned = self.weights.sums(problem, problem.rewards)
-        few = ""
+        untried = self._untried()
+        few = untried
         if self.hopeless:
             few = f"ratios leave {self.weights.final:.2g} effective episodes of {problem.n_episodes}"
+            few = "; ".join(filter(None, [untried, few]))
         self._add(PER_DECISION, per_decision(self.weights, earned), began, doubt=few)
         began = perf_counter()
         self.weighted = self_normalised(self.weights, earned)
-        self._add(WEIGHTED, self.weighted, began, self._weighted_interval())
+        self._add(WEIGHTED, self.weighted, began, self._weighted_interval(), untried)
         began = perf_counter()
         # Counts have bounds of their own for actions that were never tried.
         all_logged = isinstance(self.model, CountModel) or never_logged(problem) is None
         self.robust = doubly_robust(problem, self.weights, self.model, all_logged=all_logged)
         self._add(ROBUST, self.robust, began, self._robust_interval(), few)
+
+    def _untried(self) -> str:
+        """Say what share of the policy's future no episode tried: ratios do not see it, regressors guess."""
+        if self.problem.logged_only:
+            return ""
+        if isinstance(self.model, CountModel):
+            share = 0.0 if self.model.untried.by_chance else self.model.unseen
+        else:
+            blind = never_logged(self.problem)
+            share = 0.0 if blind is None else blind.share
+        return f"{share:.1%} of the policy's future was never tried" if share > MUCH_UNSEEN else ""
 
     def _only_ratios(self) -> None:
         """Take back the model's value, which is that of the log's policy."""
@@ -274,7 +289,8 @@ class Hearing:
     def hear_regressor(self, regressor: Any) -> None:
         """Hear fitted Q evaluation."""
         began = perf_counter()
-        self._add("fitted Q", fitted_q(self.problem, regressor), began)
+        doubt = "" if self.problem.on_policy else self._untried()
+        self._add("fitted Q", fitted_q(self.problem, regressor), began, doubt=doubt)
 
     def _add(
         self, name: str, found: LeftOut, began: float, interval: Bounds | None = None, doubt: str = ""
