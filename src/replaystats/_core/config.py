@@ -19,11 +19,13 @@ import numpy as np
 
 from .arrays import is_foreign, take_rows
 from .errors import must_be
-from .validation import check_int
+from .validation import check_int, is_whole
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
+# More workers than any machine has.
+MOST_JOBS = 10_000
 _DEFAULTS: dict[str, Any] = {
     "memory_budget": 2**30,
     "device_memory_budget": 2**32,
@@ -222,6 +224,14 @@ def _settings() -> dict[str, Any]:
         _thread.settings = dict(_DEFAULTS)
     settings: dict[str, Any] = _thread.settings
     return settings
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """Return `n_jobs` if scikit-learn would understand it: None, or a whole number other than 0."""
+    if n_jobs is None or (is_whole(n_jobs) and 0 < abs(n_jobs) <= MOST_JOBS):
+        return n_jobs  # type: ignore[no-any-return]
+    hint = "-1 means all cores."
+    raise ValueError(must_be("n_jobs", f"None or an int from 1 to {MOST_JOBS}", repr(n_jobs), hint))
 
 
 def _check_n_jobs(n_jobs: Any) -> int:

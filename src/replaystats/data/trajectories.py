@@ -39,6 +39,8 @@ from .views import Transitions, Windows, dt_per_step, transitions_of, windows_of
 # One value a step, or (dt) one for all of them.
 STEP_FIELDS = ("rewards", "actions", "dt", "behavior_probability")
 OPTIONAL_FIELDS: dict[str, Any] = {"behavior_probability": None, "action_labels": None, "home": {}}
+# What follows from the offsets.
+SIZES = ("n_trajectories", "n_transitions", "n_steps", "step_offsets")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
@@ -82,7 +84,11 @@ class Trajectories:
     parent : ndarray of int, shape (n,)
         The trajectory each one was cut or selected from: 0..n-1 for new data. Pieces of one parent are
         dependent; inference should treat them as one cluster.
-
+    n_trajectories, n_transitions : int
+        n, the number of resampling units, and N, that of the steps of all together.
+    n_steps : ndarray of int, shape (n,)
+    step_offsets : ndarray of int, shape (n + 1,)
+        Where each trajectory starts among the N steps (`rewards`, `actions`, `dt`).
     home : dict of str to arrays
         States, rewards and actions that came as arrays of PyTorch, CuPy or JAX, flat and in double precision,
         where they live: LSTD, LSTDQ and PhiBE compute there. The attributes of these names are NumPy
@@ -119,6 +125,10 @@ class Trajectories:
     action_labels: tuple[str, ...] | None
     parent: IntArray
     home: dict[str, Any]
+    n_trajectories: int
+    n_transitions: int
+    n_steps: IntArray
+    step_offsets: IntArray
 
     def __init__(
         self,
@@ -147,7 +157,10 @@ class Trajectories:
         self._store(_clean_fields(flat, offsets, steps, ends, dt, home))
 
     def _store(self, fields: dict[str, Any]) -> None:
-        for name, value in (OPTIONAL_FIELDS | fields).items():
+        offsets = fields["offsets"]
+        n = len(offsets) - 1
+        sizes = (n, int(offsets[-1]) - n, np.diff(offsets) - 1, offsets - np.arange(n + 1))
+        for name, value in (OPTIONAL_FIELDS | fields | dict(zip(SIZES, sizes, strict=True))).items():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
             object.__setattr__(self, name, value)
@@ -211,7 +224,7 @@ class Trajectories:
     # ------------------------------------------------------------------ sizes
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return self.n_trajectories
 
     @property
     def shape(self) -> tuple[int]:
@@ -238,24 +251,9 @@ class Trajectories:
         )
 
     @property
-    def n_trajectories(self) -> int:
-        """Number of trajectories n, the resampling unit."""
-        return len(self)
-
-    @property
-    def n_transitions(self) -> int:
-        """Number of steps N in all trajectories together."""
-        return int(self.offsets[-1]) - len(self)
-
-    @property
     def dimension(self) -> int:
         """Dimension d of a state."""
         return int(self.held("states").shape[1])
-
-    @property
-    def n_steps(self) -> IntArray:
-        """Steps of each trajectory, shape (n,)."""
-        return np.diff(self.offsets) - 1
 
     @property
     def departed(self) -> BoolArray:
@@ -263,11 +261,6 @@ class Trajectories:
         departed = np.ones(int(self.offsets[-1]), dtype=np.bool_)
         departed[self.offsets[1:] - 1] = False
         return departed
-
-    @property
-    def step_offsets(self) -> IntArray:
-        """Where each trajectory starts among the N steps (`rewards`, `actions`, `dt`), shape (n+1,)."""
-        return self.offsets - np.arange(len(self.offsets))
 
     def __repr__(self) -> str:
         low, high = int(self.n_steps.min()), int(self.n_steps.max())
@@ -441,7 +434,7 @@ class Trajectories:
         return data if labels["action_labels"] is None else cls._from_fields(**data._fields() | labels)
 
     def _fields(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in type(self).__slots__}
+        return {name: getattr(self, name) for name in type(self).__slots__ if name not in SIZES}
 
 
 def _clean_fields(

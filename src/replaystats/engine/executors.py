@@ -11,9 +11,9 @@ from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_limits
 
-from .._core.config import chosen_n_jobs, get_config, run_with
+from .._core.config import check_jobs, chosen_n_jobs, get_config, run_with
 from .._core.errors import must_be, require_extra
-from .._core.validation import check_int, is_whole
+from .._core.validation import check_int
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -178,18 +178,6 @@ def _stream_from_dask(
         raise
     finally:
         client.cancel(list(futures))
-
-
-# More workers than any machine has.
-MOST_JOBS = 10_000
-
-
-def check_jobs(n_jobs: Any) -> int | None:
-    """Return `n_jobs` if scikit-learn would understand it: None, or a whole number other than 0."""
-    if n_jobs is None or (is_whole(n_jobs) and 0 < abs(n_jobs) <= MOST_JOBS):
-        return n_jobs  # type: ignore[no-any-return]
-    hint = "-1 means all cores."
-    raise ValueError(must_be("n_jobs", f"None or an int from 1 to {MOST_JOBS}", repr(n_jobs), hint))
 
 
 def check_executor(executor: Any) -> None:

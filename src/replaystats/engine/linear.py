@@ -20,7 +20,8 @@ from .._core.typing import FloatArray
 from .._core.validation import check_real
 from ..moments import AnyMoments, StreamedMoments, check_moments
 from ..plans.tiles import TILE_ROWS
-from ..solvers import Auto, Solver
+from ..solvers import Solver
+from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
 
 
@@ -148,11 +149,6 @@ def functionals(X: FloatArray, theta: Any) -> Any:
     return xp.moveaxis(xp.moveaxis(theta, 1, -1) @ like(X.T, theta), -1, 1)
 
 
-def is_linear(solver: Solver) -> bool:
-    """Whether the solver's answer is linear in b given A: it does not look at single observations."""
-    return type(solver).solve_subsets is Solver.solve_subsets and type(solver).solve_full is Solver.solve_full
-
-
 def linearise(moments: AnyMoments, solver: Solver | None = None, *, share: float = 1.0) -> Linearisation:
     """Solve the moment equation on a share of the sums, keeping the inverse.
 
@@ -183,13 +179,13 @@ def linearise(moments: AnyMoments, solver: Solver | None = None, *, share: float
     array([[0.25]])
     """
     check_moments(moments)
-    solver = check_solver(solver) or Auto()
+    solver = check_solver(solver) or DEFAULT_SOLVER
     return solve_share(moments, solver, check_real(share, "share", low=0.0, high=1.0, closed="right"))
 
 
 def solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisation:
     """Do what `linearise` says, for arguments that are known to be right."""
-    if not is_linear(solver):
+    if not solver.is_linear:
         rule = "a solver whose penalty does not depend on the data"
         raise ValueError(must_be("solver", rule, repr(solver), "Use the replicates' own variance."))
     A, b = moments.total()

@@ -20,10 +20,11 @@ from .._core.validation import check_choice
 from ..moments import AnyMoments, StreamedMoments, SubsetSums
 from ..plans import ResamplingPlan
 from ..plans.plan import SubsetPlan
-from ..solvers import Auto, Solver, warn_left_out
+from ..solvers import Solver, warn_left_out
+from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
 from .executors import Executor
-from .linear import Linearisation, LinearPart, functionals, is_linear, solve_share
+from .linear import Linearisation, LinearPart, functionals, solve_share
 from .members import ON_FAILURE, member_weights, report_failures
 from .sums import as_drawn, subset_sums
 
@@ -93,7 +94,7 @@ class Replicates:
 
     def linearised(self) -> Linearisation | None:
         """Return the solution at the scale of the subsets, about which they scatter; None as `linear`."""
-        if not is_linear(self.solver):
+        if not self.solver.is_linear:
             return None
         try:
             share = self.plan.subsample_size / self.plan.n_observations
@@ -254,7 +255,7 @@ def replicate(
     """
     check_choice(on_failure, "on_failure", ON_FAILURE)
     check_solver(solver)
-    replicates = _solve_from(0, moments, plan, solver or Auto(), executor, exact)
+    replicates = _solve_from(0, moments, plan, solver or DEFAULT_SOLVER, executor, exact)
     if on_failure != "drop":
         warn_left_out(replicates, stacklevel=3)
     report_failures(replicates.failed, on_failure, _explain_failures(replicates))

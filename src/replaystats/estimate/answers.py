@@ -13,12 +13,12 @@ from .._core.errors import must_be, renamed
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_bool, check_instance, check_length, check_real
 from ..data._flat import check_states
-from ..inference.combination import Combination
 from ..inference.diagnosis import Diagnosis, diagnose, diagnose_members
 from ..inference.intervals import Interval, variance_of_members
 from ..inference.joint import apart_where_open, paired_difference, simultaneous_level
 from ..inference.questions import Centre, Setting, answer_questions
 from ..inference.sparse_questions import answer_sparse_questions
+from .combination import Combination
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

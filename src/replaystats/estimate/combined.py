@@ -20,7 +20,8 @@ from ..inference.location import CONTROLLED_METHODS, ROBUST_METHODS
 from ..inference.questions import Setting
 from ..inference.validity import Validity
 from ..moments import AnyMoments, check_moments
-from ..solvers import Auto, Solver, warn_left_out
+from ..solvers import Solver, warn_left_out
+from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
 from .answers import Answers
 
@@ -140,7 +141,7 @@ def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
     array([2.])
     """
     check_moments(moments)
-    solver = check_solver(solver) or Auto()
+    solver = check_solver(solver) or DEFAULT_SOLVER
     solution = solver.solve_full(moments)
     if solution.failed[0]:
         msg = (

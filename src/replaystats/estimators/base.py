@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, on_host
 from .._core.choice import AUTO, Choice, is_auto
-from .._core.config import config_context
+from .._core.config import check_jobs, config_context
 from .._core.errors import must_be, renamed
 from .._core.random import as_generator
 from .._core.typing import FloatArray
@@ -24,7 +24,6 @@ from .._core.validation import (
     is_whole,
     resolve_subsample_size,
 )
-from ..engine.executors import check_jobs
 from ..engine.members import ON_FAILURE
 from ..estimate import METHODS as AVERAGES
 from ..estimate import Estimate

@@ -1,8 +1,8 @@
 """Stage 5: how sure an answer is, and whether replay helped."""
 
 from ..engine.linear import linearise
+from ..plans.products import subset_overlaps
 from .components import ReplayVariance, blom_variance, hoeffding_variance
-from .counts import subset_overlaps
 from .dependent import automatic_block_length, newey_west_covariance, unit_moments
 from .diagnosis import Diagnosis
 from .importance import ReweightedAverage, influence_probabilities, reweighted_average

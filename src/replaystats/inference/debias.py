@@ -21,7 +21,6 @@ import numpy as np
 from .._core.choice import Choice
 from .._core.errors import ReplayWarning
 from .._core.typing import FloatArray
-from ..engine.linear import is_linear
 from ..plans import ResamplingPlan
 from .components import variance_at
 from .influence import jackknife_covariance
@@ -170,7 +169,7 @@ def settle_method(validity: Validity | None, method: str, X: FloatArray | None) 
 
 def _usual(validity: Validity | None) -> Choice:
     """Return the mean, less its linear noise where that is known, or the median where means explode."""
-    if validity is None or not is_linear(validity.replicates.solver):
+    if validity is None or not validity.replicates.solver.is_linear:
         return Choice("mean", "nothing is known about single subsets")
     heavy = validity.tail_index < HEAVY_TAIL
     if validity.controllable and not heavy:

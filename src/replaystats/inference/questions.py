@@ -16,7 +16,7 @@ import numpy as np
 from .._core.errors import SingularReplicateError, must_be
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_real
-from ..engine.linear import Linearisation, is_linear, linearise
+from ..engine.linear import Linearisation, linearise
 from ..moments import AnyMoments, HeldMoments, StreamedMoments
 from ..solvers import Auto, Solver
 from .degrees import bias_aware_quantile, skewed
@@ -412,7 +412,7 @@ def _estimable(linear: Linearisation, X: FloatArray) -> BoolArray:
 
 def _linearise(moments: AnyMoments, solver: Solver | None) -> Linearisation | None:
     # A solver that balances a penalty has no influence values; the question is answered without it.
-    plain = solver if solver is not None and is_linear(solver) else Auto()
+    plain = solver if solver is not None and solver.is_linear else Auto()
     try:
         return linearise(moments, plain)
     except SingularReplicateError:

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from .._core.linalg import cholesky_stack, indefinite_stack
 from .._core.typing import BoolArray, FloatArray
 from ..engine import Replicates, replicate
-from ..engine.linear import Linearisation, LinearPart, is_linear
+from ..engine.linear import Linearisation, LinearPart
 from ..moments import AnyMoments
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Solver
@@ -238,7 +238,7 @@ class Validity:
     @cached_property
     def singular(self) -> str:
         """Why the matrix of all data counts as singular; empty where it does not."""
-        if not is_linear(self.replicates.solver):
+        if not self.replicates.solver.is_linear:
             return ""
         if self.linear is None:
             return "the moment matrix of all observations is numerically singular"
@@ -261,7 +261,7 @@ class Validity:
 
     def averages_well(self, method: str) -> bool:
         """Whether the average has a variance of its own; else an interval rests on the plug-in."""
-        if self.replicates.plan.design.doubt or not is_linear(self.replicates.solver):
+        if self.replicates.plan.design.doubt or not self.replicates.solver.is_linear:
             return False
         if method in ROBUST_METHODS:
             whole = not (self.replicates.failed.any() or self.replicates.truncated.any())
@@ -272,7 +272,7 @@ class Validity:
         """Return the reasons why an interval around `method` would be wrong; none means it may be given."""
         replicates = self.replicates
         found = [self.singular] if self.singular else []
-        if not is_linear(replicates.solver):
+        if not replicates.solver.is_linear:
             found.append(
                 "the solver chooses its penalty from the data, and no interval accounts for that choice"
             )

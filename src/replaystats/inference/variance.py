@@ -39,8 +39,8 @@ from ..engine.linear import LinearPart
 from ..engine.members import member_weights
 from ..plans import ResamplingPlan
 from ..plans.design import Design
+from ..plans.products import count_products, subset_overlaps
 from .components import ReplayVariance, gram, squares
-from .counts import count_products, subset_overlaps
 from .location import ROBUST_METHODS, location_scores
 
 Square = Callable[..., Any]

@@ -7,7 +7,7 @@ long observations, are multiplied out (`Moments`), others stay factored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,6 +41,14 @@ class FactoredMoments:
     response : array of shape (N,) or (N, n_outputs)
     offsets : ndarray of int, shape (n + 1,)
         Observation i owns the steps ``offsets[i]:offsets[i + 1]``.
+    n_observations, n_basis : int
+        n, the number of resampling units, and q.
+    n_outputs : int or None
+        None for a single one.
+    symmetric, one_step_each : bool
+        Whether every g_i is symmetric, and whether every observation is one step.
+    n_columns : int
+        Of [vec g_i | f_i], written down.
     """
 
     left: FloatArray
@@ -48,36 +56,27 @@ class FactoredMoments:
     response: FloatArray
     offsets: IntArray
 
-    @property
-    def n_observations(self) -> int:
-        """Number of observations n: the resampling units."""
-        return self.offsets.size - 1
+    n_observations: int = field(init=False)
+    n_basis: int = field(init=False)
+    n_outputs: int | None = field(init=False)
+    symmetric: bool = field(init=False)
+    n_columns: int = field(init=False)
+    one_step_each: bool = field(init=False)
 
-    @property
-    def n_basis(self) -> int:
-        """Number of basis functions q."""
-        return int(self.left.shape[1])
-
-    @property
-    def n_outputs(self) -> int | None:
-        """Number of outputs, None for a single one."""
-        return self.response.shape[1] if self.response.ndim == 2 else None
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether every g_i is symmetric."""
-        return self.right is self.left
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns of [vec g_i | f_i], written down."""
-        q = self.n_basis
-        return (q * (q + 1) // 2 if self.symmetric else q * q) + q * (self.n_outputs or 1)
-
-    @property
-    def one_step_each(self) -> bool:
-        """Whether every observation has exactly one step."""
-        return len(self.left) == self.n_observations
+    def __post_init__(self) -> None:
+        n, q = self.offsets.size - 1, int(self.left.shape[1])
+        n_outputs = self.response.shape[1] if self.response.ndim == 2 else None
+        symmetric = self.right is self.left
+        sizes = {
+            "n_observations": n,
+            "n_basis": q,
+            "n_outputs": n_outputs,
+            "symmetric": symmetric,
+            "n_columns": (q * (q + 1) // 2 if symmetric else q * q) + q * (n_outputs or 1),
+            "one_step_each": len(self.left) == n,
+        }
+        for name, value in sizes.items():
+            object.__setattr__(self, name, value)
 
     def steps_of(self, observations: IntArray) -> IntArray:
         """Return the steps of `observations` (which may repeat), one after the other."""

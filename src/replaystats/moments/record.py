@@ -44,12 +44,23 @@ class Moments:
     array([1.9929])
     """
 
-    __slots__ = ("n_basis", "n_outputs", "rows", "symmetric")
+    __slots__ = (
+        "n_basis",
+        "n_columns",
+        "n_matrix_columns",
+        "n_observations",
+        "n_outputs",
+        "rows",
+        "symmetric",
+    )
 
     rows: FloatArray  # (n, number of stored columns)
     n_basis: int
     n_outputs: int | None
     symmetric: bool
+    n_observations: int  # the resampling units
+    n_columns: int
+    n_matrix_columns: int  # those that belong to g
 
     def __init__(self, g: ArrayLike, f: ArrayLike, *, symmetric: bool | None = None) -> None:
         matrices, vectors = _checked(g, f)
@@ -64,33 +75,20 @@ class Moments:
         if symmetric:
             upper, lower = np.triu_indices(q)
             kept = xp.take(kept, xp.asarray(upper * q + lower, device=device(matrices)), axis=1)
-        self.rows = xp.concat([kept, xp.reshape(vectors, (n, -1))], axis=1)
-        self.n_basis = q
-        self.n_outputs = vectors.shape[2] if vectors.ndim == 3 else None
-        self.symmetric = symmetric
+        rows = xp.concat([kept, xp.reshape(vectors, (n, -1))], axis=1)
+        self._store(rows, q, vectors.shape[2] if vectors.ndim == 3 else None, symmetric)
+
+    def _store(self, rows: FloatArray, n_basis: int, n_outputs: int | None, symmetric: bool) -> None:
+        self.rows, self.n_basis, self.n_outputs, self.symmetric = rows, n_basis, n_outputs, symmetric
+        self.n_observations, self.n_columns = int(rows.shape[0]), int(rows.shape[1])
+        self.n_matrix_columns = n_basis * (n_basis + 1) // 2 if symmetric else n_basis * n_basis
 
     @classmethod
     def from_rows(cls, rows: FloatArray, n_basis: int, n_outputs: int | None, *, symmetric: bool) -> Self:
         """Wrap rows that are stacked already; nothing is copied or checked."""
         self = cls.__new__(cls)
-        self.rows, self.n_basis, self.n_outputs, self.symmetric = rows, n_basis, n_outputs, symmetric
+        self._store(rows, n_basis, n_outputs, symmetric)
         return self
-
-    @property
-    def n_observations(self) -> int:
-        """Number of observations n: the resampling units."""
-        return int(self.rows.shape[0])
-
-    @property
-    def n_columns(self) -> int:
-        """Number of stored columns."""
-        return int(self.rows.shape[1])
-
-    @property
-    def n_matrix_columns(self) -> int:
-        """Number of stored columns that belong to g."""
-        q = self.n_basis
-        return q * (q + 1) // 2 if self.symmetric else q * q
 
     @property
     def g(self) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -318,10 +318,13 @@ class StreamedMoments:
 AnyMoments: TypeAlias = HeldMoments | StreamedMoments
 
 
-def check_moments(moments: Any) -> None:
-    """Raise unless `moments` are moments."""
-    hint = "Make them with rs.lstd_moments, rs.ridge_moments, ... or rs.Moments(g, f)."
-    check_instance(moments, "moments", (Moments, FactoredMoments, StreamedMoments), hint)
+# Raises unless it is given moments.
+check_moments: Callable[[Any], Any] = partial(
+    check_instance,
+    name="moments",
+    kinds=(Moments, FactoredMoments, StreamedMoments),
+    hint="Make them with rs.lstd_moments, rs.ridge_moments, ... or rs.Moments(g, f).",
+)
 
 
 def _kind(moments: Moments) -> str:

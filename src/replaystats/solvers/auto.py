@@ -98,6 +98,10 @@ class Auto(Solver):
         )
 
 
+# What None stands for.
+DEFAULT_SOLVER = Auto()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Careful:
     """What the second look at ill-conditioned systems found, in the kept features."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Protocol, Self, TypeGuard
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from .._core.arrays import is_foreign
 from .._core.errors import ReplayWarning
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_instance
+from .._core.validation import check_optional
 from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments
 from ..moments.record import SubsetSums
 from ..plans import ResamplingPlan
@@ -186,6 +187,8 @@ class Solver(ABC):
     plain : bool
         Whether the answer solves the equations as they are: without a penalty, and without a truncation that
         is meant as one.
+    is_linear : bool
+        Whether the answer is linear in b given A: it does not look at single observations.
 
     Examples
     --------
@@ -199,6 +202,11 @@ class Solver(ABC):
     """
 
     plain: ClassVar[bool] = False
+    is_linear: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.is_linear = cls.solve_subsets is Solver.solve_subsets and cls.solve_full is Solver.solve_full
 
     @abstractmethod
     def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
@@ -237,14 +245,13 @@ class Solver(ABC):
         return replace(solution, theta=solution.theta + step.theta)
 
 
-def check_solver(solver: Any) -> Solver | None:
-    """Return `solver` if it is one, or None; a name or a class is not."""
-    if solver is None:
-        return None
-    found: Solver = check_instance(
-        solver, "solver", Solver, "For example solvers.Ridge(0.1); leave it out for the default."
-    )
-    return found
+# Returns what it is given if that is a solver, or None; a name or a class is not.
+check_solver: Callable[[Any], Solver | None] = partial(
+    check_optional,
+    name="solver",
+    kinds=Solver,
+    hint="For example solvers.Ridge(0.1); leave it out for the default.",
+)
 
 
 def as_columns(b: FloatArray) -> FloatArray:

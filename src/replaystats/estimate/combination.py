@@ -21,25 +21,25 @@ from .._core.errors import ReplayWarning, must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_magnitude
 from ..engine import Replicates
-from ..engine.linear import functionals, is_linear, linearise
+from ..engine.linear import functionals, linearise
 from ..engine.members import member_weights
 from ..engine.replicate import WholeData
 from ..engine.sparse import SparseReplicates
+from ..inference.components import ReplayVariance, variance_at
+from ..inference.influence import jackknife_covariance, leverage_covariance, sandwich_covariance
+from ..inference.intervals import Interval, interval_of_members, student_interval
+from ..inference.location import CONTROLLED_METHODS, ROBUST_METHODS, locate
+from ..inference.measures import debiased_members, theta_variance
+from ..inference.noise import noise_of, question_shifts
+from ..inference.pooled_variance import FEWEST_POOLED, PooledShare, pooled_share
+from ..inference.sparse_questions import sparse_shifts
+from ..inference.validity import Validity, pilot_replicates
+from ..inference.variance import replay_variance
 from ..kernel.local_influence import jackknife_variance
 from ..moments import AnyMoments, held_rows
 from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
-from .components import ReplayVariance, variance_at
-from .influence import jackknife_covariance, leverage_covariance, sandwich_covariance
-from .intervals import Interval, interval_of_members, student_interval
-from .location import CONTROLLED_METHODS, ROBUST_METHODS, locate
-from .measures import debiased_members, theta_variance
-from .noise import noise_of, question_shifts
-from .pooled_variance import FEWEST_POOLED, PooledShare, pooled_share
-from .sparse_questions import sparse_shifts
-from .validity import Validity, pilot_replicates
-from .variance import replay_variance
 
 MOST = 0.5
 
@@ -227,7 +227,7 @@ class Combination:
         """Return what leaving each unit out takes from the plug-in's answers, shape (n, m)."""
         if self._is_sparse:
             return sparse_shifts(self.members, X)
-        linear = linearise(self.moments, self.solver if is_linear(self.solver) else None)
+        linear = linearise(self.moments, self.solver if self.solver.is_linear else None)
         return question_shifts(self.moments, linear, X, output)
 
     @property

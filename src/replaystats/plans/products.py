@@ -11,8 +11,8 @@ from scipy import sparse
 from .._core.arrays import is_foreign, like
 from .._core.typing import FloatArray
 from .._core.validation import check_instance
-from ..plans import ResamplingPlan
-from ..plans.tiles import TileDraw
+from .plan import ResamplingPlan
+from .tiles import TileDraw
 
 # 256 subsets by so many rows of counts take 2 MB: they are read from cache right after they are written.
 _CACHED_ROWS = 1024
