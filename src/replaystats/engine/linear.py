@@ -16,6 +16,7 @@ from array_api_compat import array_namespace
 
 from .._core.arrays import like
 from .._core.errors import SingularReplicateError, must_be
+from .._core.linalg import inverted_condition
 from .._core.typing import FloatArray
 from .._core.validation import check_real
 from ..moments import AnyMoments, StreamedMoments, check_moments
@@ -23,6 +24,10 @@ from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
+
+# Solvers estimate condition numbers in norms that grow with q, up to q times the ratio of singular values.
+# From here on, where something may be decided by them, the ratio itself is looked up.
+_CLOSER_LOOK = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,7 +51,9 @@ class Linearisation:
         Directions that no data of this kind contain (states never visited, features that depend on others);
         R is zero along them.
     condition : float
-        Condition number of what was inverted, as the solver judges it.
+        Condition number of what was inverted: a bound below 1e6, the ratio of singular values above.
+    plain : bool
+        Whether R is the inverse of the sum as it is: no penalty, nothing left out or set aside.
     """
 
     theta: FloatArray
@@ -56,6 +63,7 @@ class Linearisation:
     truncated: int
     set_aside: int = 0
     condition: float = 1.0
+    plain: bool = False
 
     @property
     def condition_number(self) -> float:
@@ -198,12 +206,17 @@ def solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisat
             "use fewer basis functions, more data, or solver=Ridge(alpha)."
         )
     theta, inverse = solution.theta[0][:, :-q], solution.theta[0][:, -q:]
+    condition = float(solution.condition[0])
+    if condition > _CLOSER_LOOK:
+        condition = min(condition, inverted_condition(share * A, inverse))
+    truncated, set_aside = int(solution.truncated[0]), solution.structure.n_directions
     return Linearisation(
         theta=theta.reshape(b.shape),
         inverse=inverse,
         share=share,
         sums=(A, b),
-        truncated=int(solution.truncated[0]),
-        set_aside=solution.structure.n_directions,
-        condition=float(solution.condition[0]),
+        truncated=truncated,
+        set_aside=set_aside,
+        condition=condition,
+        plain=solver.plain and truncated == 0 and set_aside == 0,
     )

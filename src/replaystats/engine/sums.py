@@ -103,11 +103,16 @@ def subset_sums(
     if isinstance(moments, FactoredMoments):
         return _sums_of_factors(moments, plan, start, executor)
     if is_foreign(moments.rows):
-        sums = np.concatenate([_on_device(moments, plan, tile) for tile in tiles])
+        sums = _joined([_on_device(moments, plan, tile) for tile in tiles])
         return _unstacked(moments.wrap(sums[skip:]))
     by_rows = _by_gather if gather_is_cheaper(plan, moments.rows.nbytes) else _by_product
-    sums = np.concatenate(executor.map(lambda tile: by_rows(moments, plan, tile), tiles))
+    sums = _joined(executor.map(lambda tile: by_rows(moments, plan, tile), tiles))
     return _unstacked(moments.wrap(sums[skip:]))
+
+
+def _joined(tiles: list[FloatArray]) -> FloatArray:
+    """Return the sums of all tiles, without a copy of a single one."""
+    return tiles[0] if len(tiles) == 1 else np.concatenate(tiles)
 
 
 def _unstacked(sums: Moments) -> SubsetSums:
@@ -127,7 +132,7 @@ def _by_product(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray
     # BLAS is faster with the long side of the product as its columns; the number of subsets has no say, so
     # that more of them leave the first ones as they are.
     wide = columns > TILE_SUBSETS
-    sums = np.zeros((n_subsets, columns) if wide else (columns, n_subsets))
+    sums: FloatArray | None = None
     # A count matrix and the draw behind it take at most 8 + 4 bytes per cell.
     width = max(1, memory_budget() // (12 * n_subsets))
     for block, rows in enumerate(plan.row_blocks):
@@ -135,7 +140,9 @@ def _by_product(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray
         for first in range(0, draw.n_rows, width):
             part = slice(first, min(first + width, draw.n_rows))
             some, counts = moments.rows[rows][part], draw.counts(part)
-            sums += counts @ some if wide else some.T @ counts.T
+            product = counts @ some if wide else some.T @ counts.T
+            sums = product if sums is None else np.add(sums, product, out=sums)
+    assert sums is not None  # there is at least one row
     # Whoever takes up one subset after the other finds its numbers side by side.
     return sums if wide else np.ascontiguousarray(sums.T)
 

@@ -163,9 +163,9 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
     rows = np.empty((grouping.n_groups, moments.n_columns))
     upper = np.triu_indices(q) if moments.symmetric else None
     n_matrix = q * q if upper is None else upper[0].size
-    for row, first, last in zip(rows, starts[:-1], starts[1:], strict=True):
+    every = np.split(moments.steps_of(order), _ends(moments, order)[starts[1:-1]])
+    for row, steps in zip(rows, every, strict=True):
         # One group at a time stays in the cache, and its product goes straight to its place.
-        steps = moments.steps_of(order[first:last])
         left = moments.left[steps]
         if upper is None:
             np.matmul(left.T, moments.right[steps], out=row[:n_matrix].reshape(q, q))
@@ -177,8 +177,12 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
 
 def _reordered(moments: FactoredMoments, order: IntArray, starts: IntArray) -> FactoredMoments:
     """Return the steps of every group side by side, as one observation."""
-    ends = np.concatenate([[0], np.cumsum(np.diff(moments.offsets)[order])])
-    return moments.with_steps(moments.steps_of(order), ends[starts])
+    return moments.with_steps(moments.steps_of(order), _ends(moments, order)[starts])
+
+
+def _ends(moments: FactoredMoments, order: IntArray) -> IntArray:
+    """Return where each observation would begin, and the last one end, if they came in that order."""
+    return np.concatenate([[0], np.cumsum(np.diff(moments.offsets)[order])])
 
 
 def _work(moments: HeldMoments, n_resamples: int) -> tuple[float, float]:

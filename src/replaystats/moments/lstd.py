@@ -110,7 +110,9 @@ def lstd_moments(
     features = basis(data.held("states"))  # (N + n, q): every state once, not twice
     start = np.arange(len(steps)) + steps.trajectory  # (N,) each trajectory has one state more than steps
     here = take_rows(features, start)
-    right = here - take_rows(features, start + 1) * like(gamma * ~steps.terminal, here)[:, None]
+    right = take_rows(features, start + 1)  # a copy, and the one that there is
+    right *= like(-gamma * ~steps.terminal, here)[:, None]
+    right += here
     left = here
     if trace > 0.0 or ratios is not None:
         left = eligibility_traces(here, trace * gamma, data.step_offsets, ratios)

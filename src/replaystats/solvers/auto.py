@@ -128,12 +128,12 @@ class _Stack:
         everything = len(self.seen) == self.A.shape[-1]
         A = self.A[which] if everything else self.A[np.ix_(which, self.seen, self.seen)]
         b = self.b[which] if everything else self.b[np.ix_(which, self.seen)]
-        return A * self.rows[:, None] * self.columns, b * self.rows[:, None]
+        A *= self.rows[:, None] * self.columns  # a copy, and powers of two
+        return A, b * self.rows[:, None]
 
     def solve_plainly(self, which: IntArray) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return answers, condition numbers, and which of them deserve a second look."""
-        A, b = self.scaled(which)
-        x, condition = refined_solve(A, b)
+        x, condition = refined_solve(*self.scaled(which))
         doubtful = condition * _PROBE_MARGIN >= 1 / self.rcond
         return x * self.columns[:, None], condition, doubtful
 

@@ -11,6 +11,7 @@ from replaystats._core.linalg import (
     condition_stack,
     equilibrate,
     indefinite_stack,
+    inverted_condition,
     scaled_condition,
     solve_stack,
 )
@@ -96,6 +97,31 @@ def test_equilibrated_matrices_have_rows_and_columns_of_size_1(stack):
         assert (scaled.max(axis=axis) >= 0.25).all()
     assert_array_equal(np.frexp(r)[0], 0.5)  # powers of two
     assert_array_equal(np.frexp(c)[0], 0.5)
+
+
+def test_large_matrices_are_equilibrated_as_small_ones_are(rng):
+    """Those have their scales in single precision."""
+    units = 10.0 ** rng.uniform(-150, 150, size=100)
+    A = rng.normal(size=(100, 100)) * units[:, None] * units[::-1]
+    r, c = equilibrate(A)
+    largest = np.abs(r[:, None] * A * c).max(axis=0)
+    assert (largest <= 2).all()
+    assert (largest >= 0.25).all()
+
+
+@pytest.mark.parametrize("q", [3, 80])
+def test_the_condition_from_an_inverse_is_the_ratio_of_singular_values(rng, q):
+    U, V = (np.linalg.qr(rng.normal(size=(q, q))).Q for _ in range(2))
+    A = U * np.geomspace(1.0, 1e-7, q) @ V
+    exact = scaled_condition(A)
+    assert 0.9 * exact <= inverted_condition(A, np.linalg.inv(A)) <= 1.1 * exact
+    units = np.exp2(np.round(rng.uniform(-30, 30, size=q)))
+    moved = units[:, None] * A * units[::-1]
+    assert_allclose(inverted_condition(moved, np.linalg.inv(moved)), exact, rtol=0.3)
+
+
+def test_the_condition_of_nothing_is_nothing():
+    assert inverted_condition(np.zeros((2, 2)), np.zeros((2, 2))) == 0.0
 
 
 def test_an_empty_row_keeps_its_scale():
