@@ -7,8 +7,10 @@ ones for the median and the trimmed mean, which is why these have a variance whe
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from .._core.typing import FloatArray
 
@@ -49,13 +51,15 @@ def location_scores(
 
 
 def _sparsity(theta: FloatArray) -> FloatArray:
-    """Estimate 1 / density at the median by a difference quotient of the quantile function.
+    """Estimate 1 / density at the median from two quantiles, 0.97 B^(-1/3) to either side of it.
 
-    The half width 0.97 B^(-1/3) is the one of Hall and Sheather (1988) for a normal law at 95 %.
+    This half width is the one of Hall and Sheather (1988) for a normal law at 95 %. Their difference quotient
+    is too large by what the quantile function bends: 5 % for a hundred normal replicates, and twice that in a
+    variance. Divided by the quantiles of the normal law it is right for that law, and the same as B grows.
     """
     half = min(0.25, 0.97 * len(theta) ** (-1 / 3))
     low, high = np.quantile(theta, [0.5 - half, 0.5 + half], axis=0)
-    return np.asarray((high - low) / (2 * half))
+    return np.asarray((high - low) * math.sqrt(math.pi / 2) / special.ndtri(0.5 + half))
 
 
 def tail_index(theta: FloatArray) -> float:
