@@ -29,7 +29,7 @@ from .degrees import bias_aware_quantile
 from .influence import unit_blocks
 from .noise import Noise, noise_of
 from .undetermined import ValueRange, sum_of
-from .value_bounds import ROUGHLY, cheap_bounds, cheap_support, inverse_root, support_interval
+from .value_bounds import cheap_bounds, inverse_root, rough_support, support_interval
 
 # Penalties of the path, in units of 1 / (n h^2) with h half the value range: there both parts are equal.
 _PATH = 10.0 ** np.arange(-4.0, 3.5, 0.5)
@@ -199,7 +199,7 @@ def _refined(
     near, shortest = penalty.copy(), np.full(len(X), np.inf)
     nearby = np.clip(penalty * _NEARBY[:, None], _PATH[0], _PATH[-1])
     for candidates, _, d, noise in problem.along(X, nearby):
-        bias = half * np.abs(cheap_support(d, points, rounds=ROUGHLY)).sum(axis=1)
+        bias = half * rough_support(d, points)
         _keep_shortest(near, shortest, candidates, _reach(bias, noise, confidence_level))
     return near
 

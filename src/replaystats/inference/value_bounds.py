@@ -24,7 +24,7 @@ _AGREE = 1e-7
 _SUPPORT_WORK = 2e10
 # Rounds of the cheap bounds: half of them tell which of several bounds is the smallest.
 _REWEIGHTINGS = 6
-ROUGHLY = 3
+_ROUGHLY = 3
 _FLOOR = 1e-12
 _SPANNED = 1e-6
 
@@ -42,12 +42,14 @@ def support_interval(
     >>> support_interval(np.array([[1.0, -2.0]]), square, np.zeros(2), np.ones(2))
     (array([-2.]), array([1.]))
     """
-    d, points = _in_one_unit(d, points)
+    ends = np.full((2, len(d)), np.inf)
+    d, points, spanned = _whitened(d, points)
     if bool((np.abs(low + high) <= _TOLERANCE * np.abs(high).max(initial=0.0)).all()):
-        largest = _largest(d, points, low, high)  # the range is symmetric: so are the ends
-        return -largest, largest
-    both = _largest(np.concatenate([d, -d]), points, low, high)
-    return -both[len(d) :], both[: len(d)]
+        ends[:, spanned] = _largest(d[spanned], points, low, high)  # the range is symmetric: so are the ends
+    else:
+        both = np.concatenate([-d[spanned], d[spanned]])
+        ends[:, spanned] = _largest(both, points, low, high).reshape(2, -1)
+    return -ends[0], ends[1]
 
 
 def _in_one_unit(d: FloatArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -56,12 +58,26 @@ def _in_one_unit(d: FloatArray, points: FloatArray) -> tuple[FloatArray, FloatAr
     return d / scale, points / scale
 
 
+def _whitened(d: FloatArray, points: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return both in coordinates in which the points have orthonormal columns, and which d the points span.
+
+    A programme is the same in any coordinates, but in those of functions that overlap, all its bases are
+    nearly singular. Directions at rounding level are none.
+    """
+    d, points = _in_one_unit(d, points)
+    orthonormal, size, axes = np.linalg.svd(points, full_matrices=False)
+    kept = size > _FLOOR * size[0]
+    known: BoolArray = np.asarray(np.isfinite(d).all(axis=1))
+    d = np.where(known[:, None], d, 0.0)
+    along = d @ axes[kept].T
+    outside = np.abs(d - along @ axes[kept]).max(axis=1)
+    return along / size[kept], orthonormal[:, kept], known & (outside <= _SPANNED * np.abs(d).max(axis=1))
+
+
 def _largest(d: FloatArray, points: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    known = np.isfinite(d).all(axis=1)
-    ends = np.full(len(d), np.inf)
-    ends[known], solved = _simplex(d[known], points, low, high)
+    ends, solved = _simplex(d, points, low, high)
     rows, price = np.concatenate([points.T, -points.T], axis=1), np.concatenate([high, -low])
-    for row in np.flatnonzero(known)[~solved]:
+    for row in np.flatnonzero(~solved):
         # The dual has q equations in place of P inequalities, and needs no feasible start.
         found = optimize.linprog(price, A_eq=rows, b_eq=d[row], bounds=(0, None), method="highs")
         ends[row] = found.fun if found.status == 0 else np.inf
@@ -73,17 +89,15 @@ def _simplex(
 ) -> tuple[FloatArray, BoolArray]:
     """Return the largest d'theta of every question and whether it was found, shapes (m,).
 
-    A basis is q points; theta has the values there that the signs of u ask for, and is the answer if
-    it keeps to the range at all others. Any basis is feasible, since u may have either sign.
+    The points have orthonormal columns. A basis is q of them; theta has the values there that the signs of u
+    ask for, and is the answer if it keeps to the range at all others. Any basis is feasible, since u may have
+    either sign.
     """
     m, q = d.shape
+    if d.size == 0:  # no questions, or points that are all zero, and so are questions that they span
+        return np.zeros(m), np.ones(m, dtype=bool)
     ends, solved = np.full(m, np.inf), np.zeros(m, dtype=bool)
-    if len(points) < q or m == 0:
-        return ends, solved
-    _, triangle, order = linalg.qr(points.T, mode="economic", pivoting=True)
-    diagonal = np.abs(np.diag(triangle))
-    if not diagonal[-1] > _SPANNED * diagonal[0]:
-        return ends, solved
+    order = linalg.qr(points.T, mode="r", pivoting=True)[1]
     bases = np.tile(order[:q], (m, 1))
     # Of the questions that are not yet answered: which they are, d, the basis, its inverse and signs of u.
     rows, left, basis = np.arange(m), d, bases.copy()
@@ -154,30 +168,44 @@ def cheap_bounds(
     weights : ndarray of shape (P,)
         Of a design that spreads over the points, for questions that are too many for weights of their own.
     """
-    d, points = _in_one_unit(d, points)
+    d, points, spanned = _whitened(d, points)
     q = points.shape[1]
     if float(len(d)) * len(points) * q**2 * _REWEIGHTINGS <= _SUPPORT_WORK:
-        u = cheap_support(d, points)
+        u = _reweighted(d, points, _REWEIGHTINGS)
     else:
         root = inverse_root((points.T * weights) @ points)
-        with np.errstate(over="ignore", invalid="ignore"):  # a direction that no point has
-            u = weights * (d @ root.T @ root @ points.T)
+        u = weights * (d @ root.T @ root @ points.T)
     up, down = np.maximum(u, 0.0), np.maximum(-u, 0.0)
     bounds = up @ low - down @ high, up @ high - down @ low
     # What the points do not span they do not bound.
-    spanned = np.abs(u @ points - d).max(axis=1) <= _SPANNED * np.abs(d).max(axis=1)
+    spanned &= _solves(u, points, d)
     return np.where(spanned, bounds[0], -np.inf), np.where(spanned, bounds[1], np.inf)
 
 
-def cheap_support(d: FloatArray, points: FloatArray, *, rounds: int = _REWEIGHTINGS) -> FloatArray:
+def rough_support(d: FloatArray, points: FloatArray) -> FloatArray:
+    """Return a small sum |u| with points'u = d, shape (m,): which of several bounds is the smallest.
+
+    Infinite where the points do not span d, or where u misses it.
+    """
+    d, points, spanned = _whitened(d, points)
+    u = _reweighted(d, points, _ROUGHLY)
+    return np.where(spanned & _solves(u, points, d), np.abs(u).sum(axis=1), np.inf)
+
+
+def _solves(u: FloatArray, points: FloatArray, d: FloatArray) -> BoolArray:
+    missed = np.abs(u @ points - d).max(axis=1, initial=0.0)
+    return np.asarray(missed <= _SPANNED * np.abs(d).max(axis=1, initial=0.0))
+
+
+def _reweighted(d: FloatArray, points: FloatArray, rounds: int) -> FloatArray:
     """Return u with points'u = d and a small sum |u|, (m, P): an upper bound of the linear programme.
 
     Least squares with weights |u|, again and again; every round is feasible. The first has equal weights, and
-    one matrix for all questions.
+    orthonormal points one solution for all questions.
     """
-    (d, points), q = _in_one_unit(d, points), points.shape[1]
-    u = np.linalg.solve(_lifted((points.T @ points)[None])[0], d.T).T @ points.T
-    step = max(1, memory_budget() // (32 * q * (len(points) + q)))
+    q = points.shape[1]
+    u = d @ points.T
+    step = max(1, memory_budget() // (32 * max(q, 1) * (len(points) + q)))
     for rows in (slice(first, first + step) for first in range(0, len(d), step)):
         for _ in range(rounds - 1):
             largest = np.abs(u[rows]).max(axis=1, keepdims=True)

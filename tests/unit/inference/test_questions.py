@@ -171,7 +171,35 @@ def test_support_against_the_primal_programme():
             np.testing.assert_allclose((low[row], high[row]), expected, rtol=1e-7)
 
 
-@pytest.mark.parametrize("kind", ["polynomial", "waves", "repeated"])
+def test_support_does_not_depend_on_the_coordinates():
+    """Bumps that overlap to 1e-9 of each other bound the same functions as an orthonormal basis of theirs."""
+    s = np.random.default_rng(0).uniform(-2, 2, size=60)
+    bumps = np.exp(-np.square(s[:, None] - np.linspace(-2, 2, 12)) / 2)
+    plain, triangle = np.linalg.qr(bumps)
+    d = plain[:5] - 0.5 * plain[5:10]
+    ends = np.full(60, -1.0), np.full(60, 2.0)
+    ours = support_interval(d @ triangle, bumps, *ends)
+    for row in range(5):
+        expected = oracle.support(d[row], plain, -1.0, 2.0)
+        np.testing.assert_allclose((ours[0][row], ours[1][row]), expected, rtol=1e-6)
+
+
+def test_support_of_functions_that_are_there_twice():
+    points, ends = np.random.default_rng(0).normal(size=(30, 2)), (np.full(30, -1.0), np.full(30, 1.0))
+    twice = np.concatenate([points, points[:, :1]], axis=1)
+    d = np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])  # the second asks for a difference that nothing shows
+    single = support_interval(np.array([[1.0, 1.0]]), points, *ends)[1][0]
+    for bounds in (support_interval(d, twice, *ends), cheap_bounds(d, twice, *ends, trade._design(twice))):
+        assert single - 1e-9 <= bounds[1][0] <= 1.3 * single
+        assert bounds[1][1] == np.inf
+    rough = value_bounds.rough_support(d, twice)
+    assert single - 1e-9 <= rough[0] <= 1.3 * single
+    assert rough[1] == np.inf
+    nothing = support_interval(d * [[0.0], [1.0]], np.zeros((4, 3)), -np.ones(4), np.ones(4))[1]
+    np.testing.assert_array_equal(nothing, [0.0, np.inf])
+
+
+@pytest.mark.parametrize("kind", ["polynomial", "waves", "repeated", "overlapping"])
 def test_simplex_against_a_solver(kind, monkeypatch):
     """Crowded points, many at the same place: bases that are nearly singular, and ties."""
     rng = np.random.default_rng(1)
@@ -180,12 +208,15 @@ def test_simplex_against_a_solver(kind, monkeypatch):
         "polynomial": np.vander(s, 5),
         "waves": np.stack([f(k * s) for k in range(1, 4) for f in (np.cos, np.sin)], axis=1),
         "repeated": np.stack([np.round(s), np.round(s) ** 2, np.ones(150)], axis=1),
+        "overlapping": np.exp(-np.square(s[:, None] - np.linspace(-2, 2, 12)) / 2),  # condition number 2e9
     }
     points = features[kind]
     low, high = -1.0 - (s > 0), np.full(150, 1.5)
     d = points[rng.integers(150, size=8)] * rng.uniform(0.1, 1.0, size=(8, 1)) - 0.2 * points[:8]
     ours = support_interval(d, points, low, high)
-    assert value_bounds._simplex(d, points, low, high)[1].all()
+    white_d, white, spanned = value_bounds._whitened(d, points)
+    assert spanned.all()
+    assert value_bounds._simplex(white_d, white, low, high)[1].all()
     monkeypatch.setattr(value_bounds, "_PIVOTS", 0)  # nothing is found: the solver has to do it
     np.testing.assert_allclose(ours, support_interval(d, points, low, high), rtol=1e-6, atol=1e-9)
 
