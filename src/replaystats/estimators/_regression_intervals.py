@@ -38,7 +38,9 @@ GROUPS_HINT = "It is a function of the rows, or the name or the number of a colu
 Grouping = Callable[[Any], Any] | str | int | None
 
 
-def with_bias(estimate: Estimate, points: Any, expected: Interval, bias: FloatArray) -> Interval:
+def with_bias(
+    estimate: Estimate, points: Any, expected: Interval, bias: FloatArray, least: FloatArray | float = 0.0
+) -> Interval:
     """Widen an interval by the half width that smoothing bias alone would have; their squares add up.
 
     Parameters
@@ -50,9 +52,12 @@ def with_bias(estimate: Estimate, points: Any, expected: Interval, bias: FloatAr
         Of the expected prediction, on the host or a device.
     bias : ndarray
         Of the shape of its ends.
+    least : ndarray of shape (n_outputs,) or float
+        Half width that noise has at least: a fit with an intercept is a weighted mean of the targets, whose
+        noise is that of the plain mean or more, and subsets that share the intercept do not show all of it.
     """
     low, high = (to_numpy(end) for end in expected)
-    centre, noise = (low + high) / 2, (high - low) / 2
+    centre, noise = (low + high) / 2, np.maximum((high - low) / 2, least)
     half = np.hypot(noise, bias)
     drawn = _monte_carlo(estimate, points, noise)
     parts = FunctionParts(noise=noise, bias=bias, monte_carlo=drawn, covers=THE_FUNCTION)

@@ -391,7 +391,11 @@ class ReplayKernelRidge(ReplayedRegression):
         variance = smoothing_bias(self.estimate_.members, problem, on_host(asked), self._rough)
         deviation = self._shaped(np.sqrt(variance))
         bias = student_interval(0.0, deviation, confidence_level, self._rough.dimension).high
-        return with_bias(self.estimate_, asked, expected, bias)
+        error = (
+            self._rough.mean_error if self._standardize is not None else np.zeros_like(self._rough.mean_error)
+        )
+        least = student_interval(0.0, self._shaped(error[None])[0], confidence_level).high
+        return with_bias(self.estimate_, asked, expected, bias, least)
 
     @property
     def plug_in_(self) -> KernelRidgeReplicates | DeviceLeaves | Estimate:

@@ -10,6 +10,7 @@ made of it cover the function on average over points (Nychka 1988).
 How rough the function is, is itself uncertain: widths and penalty that were chosen may be too smooth by the
 luck of the draw. The draws therefore come from several processes, whose widths are multiples of the kernel's
 and whose noise is from next to nothing to next to everything, each as often as its marginal likelihood says.
+In a small table processes with equal widths join them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from scipy.linalg import eigh
 from .._core.arrays import to_numpy
 from .._core.config import memory_budget
 from .._core.random import stream
-from .._core.typing import FloatArray
+from .._core.typing import FloatArray, IntArray
 from .device import DeviceKernelRidge
 from .device_leaves import DeviceLeaves
 from .features import FeatureRidge
@@ -37,6 +38,8 @@ ROUGHNESS_ROWS = 500
 # Multiples of gamma, and ratios of noise to signal in quarter decades relative to the mean eigenvalue.
 _FACTORS = 2.0 ** np.arange(-2, 3)
 _RATIOS = 10.0 ** (np.arange(-28, 17) / 4)
+# Rows up to which processes with equal widths are weighed, too: many rows tell which of both are right.
+SMALL_TABLE = 100
 # Functions to draw, and the cosines that they are made of.
 DRAWS, WAVES = 64, 400
 _SEED = 0
@@ -50,26 +53,29 @@ class Roughness:
 
     Attributes
     ----------
-    factors : ndarray of shape (c,)
-        Multiples of the kernel's gamma.
+    gammas : ndarray of shape (c, p)
+        Inverse squared widths along every feature.
     scales : ndarray of shape (c, n_outputs)
         Variances of the function where there are no data.
     weights : ndarray of shape (c,)
         Posterior probabilities.
     dimension : float
         Number of coefficients that the data determine: scales are known like variances of so many degrees.
+    mean_error : ndarray of shape (n_outputs,)
+        Standard error of the mean of all rows, from the noise around the processes.
     """
 
-    factors: FloatArray
+    gammas: FloatArray
     scales: FloatArray
     weights: FloatArray
     dimension: float
+    mean_error: FloatArray
 
     def draw(self, n_draws: int) -> tuple[FloatArray, FloatArray]:
-        """Return factor and scale of functions, each process as often as it is probable."""
+        """Return gammas and scale of functions, each process as often as it is probable."""
         places = (np.arange(n_draws) + 0.5) / n_draws
         chosen = np.minimum(np.searchsorted(np.cumsum(self.weights), places), len(self.weights) - 1)
-        return self.factors[chosen], self.scales[chosen]
+        return self.gammas[chosen], self.scales[chosen]
 
 
 def roughness(problem: KernelProblem) -> Roughness:
@@ -94,26 +100,45 @@ def roughness(problem: KernelProblem) -> Roughness:
     root = np.ones((len(rows), 1)) if problem.root_weight is None else problem.root_weight[rows, None]
     points, y = problem.points[rows], root * problem.y[rows]
     tiny = float(np.finfo(np.float64).tiny)
-    scales, evidence, dimensions = [], [], []
-    for factor in _FACTORS:
-        kernel = Kernel("rbf", tuple(factor * np.broadcast_to(problem.kernel.gamma, points.shape[1])))
+    scales, noises, evidence, dimensions = [], [], [], []
+    gammas = _gammas(problem, used)
+    for gamma in gammas:
+        kernel = Kernel("rbf", tuple(gamma))
         values, vectors = eigh(root * kernel(points, points) * root.T)
         values = np.maximum(values, 0.0)
-        system = values + _RATIOS[:, None] * max(values.mean(), tiny)  # (ratios, rows)
+        noise = _RATIOS[:, None] * max(values.mean(), tiny)
+        system = values + noise  # (ratios, rows)
         scale = np.maximum((1 / system) @ (vectors.T @ y) ** 2 / len(rows), tiny)
         likelihood = len(rows) * np.log(scale) + np.log(system).sum(axis=1)[:, None]
         scales.append(scale)
+        noises.append(noise * scale)
         evidence.append(-0.5 * likelihood.sum(axis=1))
         dimensions.append((values / system).sum(axis=1))
     flat = np.concatenate(evidence)
     weights = np.exp(flat - flat.max())
     weights /= weights.sum()
+    size = float(len(used) if problem.root_weight is None else np.square(problem.root_weight).sum())
     return Roughness(
-        factors=np.repeat(_FACTORS, len(_RATIOS)),
+        gammas=np.repeat(gammas, len(_RATIOS), axis=0),
         scales=np.concatenate(scales),
         weights=weights,
         dimension=float(max(1.0, weights @ np.concatenate(dimensions))),
+        mean_error=np.sqrt(weights @ np.concatenate(noises) / size),
     )
+
+
+def _gammas(problem: KernelProblem, rows: IntArray) -> FloatArray:
+    """Return the gammas (c, p) of processes: around those chosen, and for few rows around equal widths.
+
+    That a feature seems to play no role may be the luck of the draw, too, until rows are many.
+    """
+    points = problem.points[rows]
+    chosen = np.broadcast_to(np.asarray(problem.kernel.gamma, dtype=np.float64), points.shape[1])
+    if len(rows) > SMALL_TABLE or points.shape[1] == 1:
+        return _FACTORS[:, None] * chosen
+    spread = points.var(axis=0)
+    equal = np.divide(0.5 / points.shape[1], spread, out=np.zeros_like(spread), where=spread > 0.0)
+    return np.concatenate([_FACTORS[:, None] * chosen, _FACTORS[:, None] * equal])
 
 
 def smoothing_bias(
@@ -134,9 +159,9 @@ def smoothing_bias(
         Points, in the units of the data.
     rough : Roughness
     """
-    factors, scales = rough.draw(DRAWS)
+    gammas, scales = rough.draw(DRAWS)
     points = X if problem.shared_scaling is None else problem.shared_scaling(X)
-    known, truth = _functions(problem, (problem.points, points), factors)
+    known, truth = _functions(problem, (problem.points, points), gammas)
     if isinstance(members, FeatureRidge):
         answers = members.smooth(_raw(problem), known, X, problem.root_weight)
     else:
@@ -150,19 +175,18 @@ def _raw(problem: KernelProblem) -> FloatArray:
 
 
 def _functions(
-    problem: KernelProblem, places: tuple[FloatArray, ...], factors: FloatArray
+    problem: KernelProblem, places: tuple[FloatArray, ...], gammas: FloatArray
 ) -> list[FloatArray]:
-    """Return the values of one function of unit scale for every factor at several sets of points."""
+    """Return the values of one function of unit scale for every row of gammas at several sets of points."""
     p, rng = problem.points.shape[1], stream(_SEED, 1)
-    widths = np.sqrt(2 * np.broadcast_to(problem.kernel.gamma, p))[:, None]
-    frequencies, phases = widths * rng.standard_normal((p, WAVES)), rng.uniform(0, 2 * np.pi, WAVES)
-    heights = np.sqrt(2 / WAVES) * rng.standard_normal((WAVES, len(factors)))
+    frequencies, phases = rng.standard_normal((p, WAVES)), rng.uniform(0, 2 * np.pi, WAVES)
+    heights = np.sqrt(2 / WAVES) * rng.standard_normal((WAVES, len(gammas)))
     step = max(1, memory_budget() // (32 * WAVES))
-    values = [np.empty((len(points), len(factors))) for points in places]
-    for (points, found), factor in product(zip(places, values, strict=True), np.unique(factors)):
-        drawn = factors == factor
+    values = [np.empty((len(points), len(gammas))) for points in places]
+    for (points, found), gamma in product(zip(places, values, strict=True), np.unique(gammas, axis=0)):
+        drawn = (gammas == gamma).all(axis=1)
         for first in range(0, len(points), step):
             part = slice(first, first + step)
-            waves = np.cos(np.sqrt(factor) * (points[part] @ frequencies) + phases)
+            waves = np.cos(points[part] @ (np.sqrt(2 * gamma)[:, None] * frequencies) + phases)
             found[part, drawn] = waves @ heights[:, drawn]
     return values

@@ -48,7 +48,13 @@ def test_bias_of_one_process_is_that_of_the_closed_form(data, method, monkeypatc
     model = rs.ReplayKernelRidge(ALPHA, gamma=GAMMA, standardize=None, random_state=0, **METHODS[method])
     model.fit(X, y)
     problem = KernelProblem.checked(X, y, None, ALPHA, Kernel("rbf", GAMMA), None, None)
-    one = Roughness(factors=np.ones(1), scales=np.ones((1, 1)), weights=np.ones(1), dimension=1.0)
+    one = Roughness(
+        gammas=np.full((1, 2), GAMMA),
+        scales=np.ones((1, 1)),
+        weights=np.ones(1),
+        dimension=1.0,
+        mean_error=np.zeros(1),
+    )
     found = smoothing_bias(model.estimate_.members, problem, points, one)[:, 0]
     expected = closed_form(X, points)
     assert_allclose(found.mean(), expected.mean(), rtol=0.1)
@@ -63,8 +69,7 @@ def test_processes_are_weighed_by_their_likelihood(data):
     cells = [len(function_error._RATIOS) * 2 + 24, len(function_error._RATIOS) * 3 + 26]
     logs = []
     for cell in cells:
-        factor = found.factors[cell]
-        K = np.exp(-factor * GAMMA * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+        K = np.exp(-found.gammas[cell, 0] * ((X[:, None] - X[None]) ** 2).sum(axis=2))
         ratio = function_error._RATIOS[cell % len(function_error._RATIOS)]  # of the mean eigenvalue, one
         covariance = found.scales[cell, 0] * (K + ratio * np.eye(len(X)))
         logs.append(stats.multivariate_normal(cov=covariance).logpdf(y))
@@ -83,9 +88,15 @@ def test_rows_of_weight_zero_say_nothing_about_the_function(data):
 
 def test_draws_follow_the_weights():
     weights, scales = np.array([0.25, 0.75]), np.array([[1.0], [4.0]])
-    rough = Roughness(factors=np.array([1.0, 2.0]), scales=scales, weights=weights, dimension=3.0)
-    factors, scales = rough.draw(8)
-    assert factors.tolist() == [1.0] * 2 + [2.0] * 6
+    rough = Roughness(
+        gammas=np.array([[1.0, 5.0], [2.0, 6.0]]),
+        scales=scales,
+        weights=weights,
+        dimension=3.0,
+        mean_error=np.zeros(1),
+    )
+    gammas, scales = rough.draw(8)
+    assert gammas.tolist() == [[1.0, 5.0]] * 2 + [[2.0, 6.0]] * 6
     assert scales[:, 0].tolist() == [1.0] * 2 + [4.0] * 6
 
 
@@ -100,6 +111,28 @@ def test_the_interval_has_its_parts(data):
     assert_allclose(parts.noise, (short.high - short.low) / 2)
     assert "covers the function itself" in interval.sentences[0]
     assert "smoothing bias +-" in interval.sentences[0]
+
+
+def test_processes_of_equal_widths_join_those_chosen_in_a_small_table(data):
+    """That a feature plays no role may be luck, until rows are many."""
+    X, y, _ = data
+    for rows, joined in ((80, True), (320, False)):
+        many = np.resize(X, (rows, 2)), np.resize(y, rows)
+        chosen = Kernel("rbf", (1.0, 1e-6))
+        found = roughness(KernelProblem.checked(*many, None, 1.0, chosen, None, None))
+        equal = 0.25 / many[0].var(axis=0)
+        assert np.isclose(found.gammas, equal).all(axis=1).any() == joined
+        assert (found.gammas == [1.0, 1e-6]).all(axis=1).any()
+
+
+@pytest.mark.parametrize("method", ["features", "subsets", "local"])
+def test_a_fit_with_an_intercept_has_the_noise_of_a_mean_at_least(rng, method):
+    """Features that never vary leave the mean of the targets; its interval was a tenth of Student's."""
+    y = rng.normal(size=50)
+    model = rs.ReplayKernelRidge(method=method, random_state=0).fit(np.ones((50, 2)), y)
+    low, high = model.confidence_interval(np.ones((1, 2)))
+    expected = stats.t.interval(0.95, 49, y.mean(), y.std(ddof=1) / np.sqrt(50))
+    assert_allclose((low[0], high[0]), expected, atol=0.03)
 
 
 def test_far_from_the_data_the_interval_is_as_wide_as_the_function_may_vary(data):
