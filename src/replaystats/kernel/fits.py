@@ -22,6 +22,7 @@ from ..engine.members import ON_FAILURE, member_weights, report_failures
 from ..plans import ResamplingPlan
 from .kernels import Kernel
 from .problem import CACHED_BYTES, KernelProblem
+from .repeats import Distinct
 from .scaling import Scaling, redraw_constant
 
 # Kernel values that one task of a parallel run computes: enough to pay for starting it.
@@ -322,16 +323,22 @@ def _coefficient_matrix(dual: FloatArray, compact: IntArray, n_used: int) -> spa
 def _own_members(replicates: KernelRidgeReplicates, X: FloatArray, subsets: slice) -> FloatArray:
     """Return predictions of some subsets, each in the units of its own, shape (b, m, n_outputs)."""
     assert replicates.subset_scaling is not None
-    n_subsets, (k, n_outputs) = subsets.stop - subsets.start, replicates.dual.shape[1:]
+    indices, dual = replicates.indices[subsets], replicates.dual[subsets]
+    scaling, (distinct, sizes) = replicates.subset_scaling[subsets], (Distinct.of(indices), None)
+    if distinct is not None:
+        indices, dual, sizes = distinct.rows, distinct.added_up(dual), distinct.sizes
+    (n_subsets, k, n_outputs), p = dual.shape, X.shape[1]
     members = np.empty((n_subsets, len(X), n_outputs))
     values = min(CACHED_BYTES, memory_budget() // 3) // 8
-    n_rows = max(1, min(len(X), values // (k + X.shape[1])))
-    for part in _steps(n_subsets, max(1, values // (n_rows * (k + X.shape[1])))):
-        numbers = slice(subsets.start + part.start, subsets.start + part.stop)
-        units, dual = replicates.subset_scaling[numbers], replicates.dual[numbers]
-        points = units(replicates.problem.points[replicates.indices[numbers]])
+    n_rows = max(1, min(len(X), values // (k + p)))
+    step = min(n_subsets, max(1, values // (n_rows * (k + p))))
+    kernel, work = replicates.problem.kernel, np.empty(step * n_rows * k)
+    for part in _steps(n_subsets, step):
+        size = k if sizes is None else int(sizes[part].max())
+        units = scaling[part]
+        points = units(replicates.problem.points[indices[part, :size]])
         for rows in _steps(len(X), n_rows):
-            members[part, rows] = replicates.problem.kernel(units(X[rows]), points) @ dual
+            np.matmul(kernel(units(X[rows]), points, work=work), dual[part, :size], out=members[part, rows])
     members += replicates.intercept[subsets, None, :]
     return members
 

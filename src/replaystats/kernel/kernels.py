@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,7 +57,7 @@ class Kernel:
         """Whether kernel values are given in place of points."""
         return self.name == PRECOMPUTED
 
-    def __call__(self, left: FloatArray, right: FloatArray) -> FloatArray:
+    def __call__(self, left: FloatArray, right: FloatArray, *, work: FloatArray | None = None) -> FloatArray:
         """Evaluate every pair of points.
 
         Parameters
@@ -64,6 +65,9 @@ class Kernel:
         left : ndarray of shape (..., a, p)
         right : ndarray of shape (..., b, p)
             With the same leading axes as `left`.
+        work : ndarray of shape (size,), optional
+            Memory for the answer, at least as long, where the kernel can use it: one block after the other
+            in the same place stays in the cache.
 
         Returns
         -------
@@ -76,7 +80,7 @@ class Kernel:
         (7, 2, 4)
         """
         if self.name == "rbf":
-            return _rbf(left, right, np.sqrt(2.0 * np.asarray(self.gamma)))
+            return _rbf(left, right, np.sqrt(2.0 * np.asarray(self.gamma)), work)
         if self.name == "linear":
             return left @ right.swapaxes(-1, -2)
         if self.name in ("poly", "polynomial"):
@@ -89,28 +93,31 @@ class Kernel:
             return np.exp(np.negative(distance, out=distance), out=distance)
         return np.asarray(pairwise_kernels(left, right, metric=self.name, **self._pairwise_arguments()))
 
-    def upper(self, points: FloatArray) -> FloatArray:
+    def upper(self, points: FloatArray, *, work: FloatArray | None = None) -> FloatArray:
         """Evaluate every pair of a stack's points once: what lies on and above the diagonal is right.
 
         Parameters
         ----------
         points : ndarray of shape (b, k, p)
+        work : ndarray of shape (size,), optional
+            As in a call; finite numbers.
 
         Returns
         -------
         ndarray of shape (b, k, k)
-            Below the diagonal it may be 0.
+            Below the diagonal it may be 0, or what was in `work`.
         """
         k = points.shape[-2]
         if self.name != "rbf" or k <= _PANEL_ROWS:
-            return self(points, points)
+            return self(points, points, work=work)
         scale = np.sqrt(2.0 * np.asarray(self.gamma))
         left, right = (_with_norms(points, scale, first=first) for first in (True, False))
-        values = np.zeros((*points.shape[:-1], k))
+        shape = (*points.shape[:-1], k)
+        values = np.zeros(shape) if work is None else _shaped(work, shape)
         for start in range(0, k, _PANEL_ROWS):
             panel = values[..., start : start + _PANEL_ROWS, start:]
-            rows, columns = left[..., start : start + _PANEL_ROWS, :], right[..., start:, :]
-            np.exp(np.matmul(rows, columns.swapaxes(-1, -2), out=panel), out=panel)
+            rows, columns = left[..., start : start + _PANEL_ROWS], right[..., start:]
+            np.exp(np.matmul(rows.swapaxes(-1, -2), columns, out=panel), out=panel)
         return values
 
     def cost(self, n_features: int) -> float:
@@ -193,22 +200,35 @@ def _check_gamma(gamma: Any, kernel: KernelLike, n_features: int) -> float | tup
     return tuple(widths.tolist())
 
 
-def _rbf(left: FloatArray, right: FloatArray, scale: FloatArray) -> FloatArray:
+def _shaped(work: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Return the first part of some memory as an array of that shape."""
+    return work[: math.prod(shape)].reshape(shape)
+
+
+def _rbf(left: FloatArray, right: FloatArray, scale: FloatArray, work: FloatArray | None) -> FloatArray:
     """exp(-|scale a - scale b|^2 / 2), the exponent as one product.
 
-    Two more columns carry the squared norms: the matrix is written once instead of four times. Rounding may
+    Two more rows carry the squared norms: the matrix is written once instead of four times. Rounding may
     leave 1 + 1e-15 for equal points; clipping that would cost as much as half of the exp.
     """
-    exponent = _with_norms(left, scale, first=True) @ _with_norms(right, scale, first=False).swapaxes(-1, -2)
+    rows = _with_norms(left, scale, first=True).swapaxes(-1, -2)
+    out = None if work is None else _shaped(work, (*left.shape[:-1], right.shape[-2]))
+    exponent = np.matmul(rows, _with_norms(right, scale, first=False), out=out)
     return np.exp(exponent, out=exponent)
 
 
 def _with_norms(points: FloatArray, scale: FloatArray, *, first: bool) -> FloatArray:
-    """Return [scale x, -|scale x|^2 / 2, 1], the last two exchanged unless `first`."""
-    p = points.shape[-1]
-    extended = np.empty((*points.shape[:-1], p + 2))
-    scaled = np.multiply(points, scale, out=extended[..., :p])
+    """Return the rows scale x, -|scale x|^2 / 2 and 1, shape (..., p + 2, k).
+
+    The last two are exchanged unless `first`. In memory one feature follows the other: their squares are
+    summed by long vectors, and BLAS multiplies two such stacks at twice the speed.
+    """
+    p, stack = points.shape[-1], points.ndim - 1
+    extended = np.empty((p + 2, *points.shape[:-1]))
+    scaled = extended[:p]
+    np.multiply(points.transpose(stack, *range(stack)), scale.reshape(-1, *[1] * stack), out=scaled)
     norm, one = (p, p + 1) if first else (p + 1, p)
-    extended[..., norm] = -0.5 * np.einsum("...i,...i->...", scaled, scaled)
-    extended[..., one] = 1.0
-    return extended
+    np.einsum("i...,i...->...", scaled, scaled, out=extended[norm])
+    extended[norm] *= -0.5
+    extended[one] = 1.0
+    return extended.transpose(*range(1, stack), 0, stack)

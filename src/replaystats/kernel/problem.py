@@ -18,7 +18,8 @@ from .._core.validation import check_array, check_choice, check_length, check_re
 from ..plans import ResamplingPlan
 from ..plans.plan import check_made_for
 from .kernels import Kernel
-from .scaling import STANDARDIZE, Scaling
+from .repeats import Distinct
+from .scaling import STANDARDIZE, Scaling, features_first
 
 # Kernel matrices of about this size stay in a core's cache between the product, exp and the factorisation.
 CACHED_BYTES = 2**20
@@ -35,6 +36,21 @@ class SubsetFits:
     intercept: FloatArray
     failed: BoolArray
     scaling: Scaling | None
+
+    @classmethod
+    def joined(cls, fits: list[SubsetFits]) -> SubsetFits:
+        """Return the fits of consecutive blocks of subsets as one."""
+        return cls(
+            np.concatenate([fit.dual for fit in fits]),
+            np.concatenate([fit.intercept for fit in fits]),
+            np.concatenate([fit.failed for fit in fits]),
+            Scaling.joined([fit.scaling for fit in fits if fit.scaling is not None]),
+        )
+
+    def reordered(self, order: IntArray) -> SubsetFits:
+        """Return the fits of the subsets in another order."""
+        scaling = None if self.scaling is None else self.scaling[order]
+        return SubsetFits(self.dual[order], self.intercept[order], self.failed[order], scaling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +135,31 @@ class KernelProblem:
         return replace(self, gram=self.kernel(self.points, self.points))
 
     def fit(self, indices: IntArray) -> SubsetFits:
-        """Fit subsets (b, k), as many at a time as the cache and the budget allow."""
+        """Fit subsets (b, k), as many at a time as the cache and the budget allow; what repeats, once."""
         n_subsets, k = indices.shape
         # kernel matrices, what they are computed from and the copy LAPACK may need: three times their size
-        step = max(1, min(CACHED_BYTES, memory_budget() // 3) // (8 * k * k))
-        fits = [self._fit(indices[start : start + step]) for start in range(0, n_subsets, step)]
-        return SubsetFits(
-            np.concatenate([fit.dual for fit in fits]),
-            np.concatenate([fit.intercept for fit in fits]),
-            np.concatenate([fit.failed for fit in fits]),
-            Scaling.joined([fit.scaling for fit in fits if fit.scaling is not None]),
-        )
+        n_values = min(CACHED_BYTES, memory_budget() // 3) // 8
+        # Without a penalty a point that comes twice has no unique coefficients, and the subset fails.
+        distinct = Distinct.of(indices) if self.alpha > 0 else None
+        if distinct is not None:
+            return self._fit_distinct(distinct, n_values)
+        step = max(1, n_values // (k * k))
+        work = np.zeros(min(step, n_subsets) * k * k)
+        blocks = (indices[start : start + step] for start in range(0, n_subsets, step))
+        return SubsetFits.joined([self._fit(block, None, work) for block in blocks])
+
+    def _fit_distinct(self, distinct: Distinct, n_values: int) -> SubsetFits:
+        """Fit the distinct observations of every subset, and share their coefficients out to the draws."""
+        numbers, fits = [], []
+        work = np.zeros(max(n_values, distinct.rows.shape[1] ** 2))
+        for some, size in distinct.blocks(n_values):
+            fit = self._fit(distinct.rows[some, :size], distinct.counts[some, :size], work)
+            padded = np.zeros((len(some), distinct.rows.shape[1], self.y.shape[1]))
+            padded[:, :size] = fit.dual
+            numbers.append(some)
+            fits.append(replace(fit, dual=padded))
+        found = SubsetFits.joined(fits).reordered(np.argsort(np.concatenate(numbers)))
+        return replace(found, dual=distinct.shared_out(found.dual))
 
     def fit_path(self, indices: IntArray, alphas: FloatArray) -> FloatArray:
         """Fit subsets (b, k) at several penalties on the same kernel matrices.
@@ -145,60 +175,70 @@ class KernelProblem:
         eigendecomposition per subset.
         """
         y, K, _, _ = self._systems(indices)
-        K, y, root = self._weighted(K, y, indices)
+        K, y, root = self._weighted(K, y, indices, None)
         duals = np.empty((len(alphas), *y.shape))
         for dual, alpha in zip(duals, alphas, strict=True):
             dual[:], failed = _solve(K.copy(), y, alpha)
             dual[failed] = np.nan
         return duals if root is None else duals * root
 
-    def _fit(self, indices: IntArray) -> SubsetFits:
-        y, K, intercept, scaling = self._systems(indices)
-        K, y, root = self._weighted(K, y, indices)
+    def _fit(self, indices: IntArray, counts: IntArray | None, work: FloatArray) -> SubsetFits:
+        y, K, intercept, scaling = self._systems(indices, counts, work)
+        K, y, root = self._weighted(K, y, indices, counts)
         dual, failed = _solve(K, y, self.alpha)
         if root is None:
             return SubsetFits(dual, intercept, failed, scaling)
         return SubsetFits(dual * root, intercept, failed | ~root.any(axis=(1, 2)), scaling)
 
     def _weighted(
-        self, K: FloatArray, y: FloatArray, indices: IntArray
+        self, K: FloatArray, y: FloatArray, indices: IntArray, counts: IntArray | None
     ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         """Return sqrt(w) K sqrt(w), sqrt(w) y and sqrt(w) (b, k, 1): a weighted problem is a plain one there.
 
         K is changed in place.
         """
-        if self.root_weight is None:
+        weight = self._weights(indices, counts)
+        if weight is None:
             return K, y, None
-        root = self.root_weight[indices][:, :, None]
+        root = np.sqrt(weight)[:, :, None]
         K *= root
         K *= root.swapaxes(1, 2)
         return K, y * root, root
 
-    def _systems(self, indices: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, Scaling | None]:
+    def _weights(self, indices: IntArray, counts: IntArray | None) -> FloatArray | None:
+        """Return the weight of every observation in its subset, (b, k); None where all weigh the same."""
+        if self.root_weight is None:
+            return None if counts is None else counts.astype(np.float64)
+        weight = self.root_weight[indices] ** 2
+        return weight if counts is None else weight * counts
+
+    def _systems(
+        self, indices: IntArray, counts: IntArray | None = None, work: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray, Scaling | None]:
         """Return y (b, k, n_outputs), K (b, k, k), the intercepts (b, n_outputs) and the subsets' units.
 
-        Of K, the part on and above the diagonal.
+        Of K, the part on and above the diagonal. Units and intercepts are those of the draws: what came
+        several times, `counts`, counts as often. K may lie in `work`.
         """
         y = self.y[indices]
         intercept: FloatArray = np.broadcast_to(self.shared_intercept, (len(y), y.shape[2]))
         if self.gram is not None:
             cells = indices[:, :, None] * len(self.gram) + indices[:, None, :]
             return y, self.gram.ravel().take(cells), intercept, None
-        points = self.points[indices]  # (b, k, p)
+        points = features_first((*indices.shape, self.points.shape[1]))
+        points[:] = self.points[indices]
         if not self.per_subset:
-            return y, self.kernel.upper(points), intercept, None
-        scaling = Scaling.of(points)
+            return y, self.kernel.upper(points, work=work), intercept, None
+        scaling = Scaling.of(points, counts)
         points = scaling(points)
-        intercept = self._subset_means(y, indices)
-        return y - intercept[:, None, :], self.kernel.upper(points), intercept, scaling
+        intercept = self._subset_means(y, self._weights(indices, counts))
+        return y - intercept[:, None, :], self.kernel.upper(points, work=work), intercept, scaling
 
-    def _subset_means(self, y: FloatArray, indices: IntArray) -> FloatArray:
+    def _subset_means(self, y: FloatArray, weight: FloatArray | None) -> FloatArray:
         """Return the (weighted) mean of y (b, k, n_outputs) on every subset."""
-        if self.root_weight is None:
+        if weight is None:
             return np.asarray(y.mean(axis=1))
-        weight = self.root_weight[indices] ** 2
-        total = weight.sum(axis=1)
-        weight[total == 0] = 1.0  # such a subset counts as failed, but must not divide by zero here
+        weight[weight.sum(axis=1) == 0] = 1.0  # such a subset counts as failed, but must not divide by zero
         return np.asarray(np.einsum("bk,bko->bo", weight, y) / weight.sum(axis=1)[:, None])
 
 

@@ -50,6 +50,14 @@ def long_tailed(points: FloatArray) -> BoolArray:
     return found
 
 
+def features_first(shape: tuple[int, ...]) -> FloatArray:
+    """Return an empty stack of points (..., k, p) that has one feature after the other in memory.
+
+    Sums over rows and over features then run along long vectors, which for a dozen features is twice as fast.
+    """
+    return np.moveaxis(np.empty((shape[-1], *shape[:-1])), 0, -1)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Compression:
     """arcsinh((x - centre) / scale) of some columns, all of shape (r,)."""
@@ -90,15 +98,22 @@ class Scaling:
     tails: Compression | None = None
 
     @classmethod
-    def of(cls, points: FloatArray) -> Scaling:
+    def of(cls, points: FloatArray, counts: IntArray | None = None) -> Scaling:
         """Measure mean and standard deviation (divisor k - 1) over the last but one axis.
 
-        A constant column keeps its unit.
+        A constant column keeps its unit. Where a point stands for several equal ones, `counts` (b, d) says
+        for how many; they add up to the same k in every subset.
         """
-        centre = points.mean(axis=-2, keepdims=True)
-        deviation = points - centre
+        if counts is None:
+            k, centre = points.shape[-2], points.mean(axis=-2, keepdims=True)
+            deviation = points - centre
+        else:
+            k = int(counts[0].sum())
+            centre = np.einsum("bi,bij->bj", counts / k, points)[:, None, :]
+            deviation = points - centre
+            deviation *= np.sqrt(counts)[:, :, None]
         squares = np.einsum("...ij,...ij->...j", deviation, deviation)[..., None, :]
-        scale = np.sqrt(squares / max(1, points.shape[-2] - 1))
+        scale = np.sqrt(squares / max(1, k - 1))
         # Rounding of the mean leaves a constant column a scale above 0; whoever is that near is looked at.
         if not (scale > _CONSTANT_SCALE * np.abs(centre)).all():
             scale[points.max(axis=-2, keepdims=True) == points.min(axis=-2, keepdims=True)] = 1.0
@@ -127,9 +142,14 @@ class Scaling:
         """Return the points in these units."""
         if self.tails is not None:
             points = self.tails(points)
-        return (points - self.centre) / self.scale
+        if self.centre.ndim == 2:
+            return (points - self.centre) / self.scale
+        found = features_first((len(self.centre), *points.shape[-2:]))
+        np.subtract(points, self.centre, out=found)
+        found *= 1.0 / self.scale  # a division takes four times as long
+        return found
 
-    def __getitem__(self, subsets: slice) -> Scaling:
+    def __getitem__(self, subsets: slice | IntArray) -> Scaling:
         return Scaling(self.centre[subsets], self.scale[subsets])
 
 
