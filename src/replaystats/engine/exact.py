@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -20,44 +21,70 @@ from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_ROWS, TILE_SUBSETS, TileDraw
 from .executors import Executor
 
+# Rows split and multiplied at a time: with 90 columns, three times 360 kB stay in the cache of a core.
+_CACHED_ROWS = 512
+
 
 def bytes_per_row(n_columns: int) -> int:
     """Return the working memory of one row: moments, their making, scaled copy and slices, and counts."""
     return 8 * 6 * n_columns + 12 * TILE_SUBSETS
 
 
-def add_products(
-    sums: FloatArray,
-    slices: tuple[FloatArray, FloatArray],
-    draw: TileDraw,
-    part: slice,
-    *,
-    sparse: bool,
-) -> None:
-    """Add counts times both slices to sums of shape (2, columns, subsets).
+def counts_of(draw: TileDraw, part: slice, *, sparse: bool) -> Any:
+    """Return how often the rows of a `part` of the draw's block are in every subset, (subsets, rows)."""
+    if not sparse:
+        return draw.small_counts(part)
+    counts = draw.sparse_counts()
+    return counts if part == slice(0, draw.n_rows) else counts[:, part]
+
+
+def add_products(sums: FloatArray, slices: tuple[FloatArray, FloatArray], counts: Any) -> None:
+    """Add counts times both slices to sums.
 
     Parameters
     ----------
     sums : ndarray of shape (2, columns, subsets)
     slices : two ndarrays of shape (rows, columns)
-    draw : TileDraw
-        Of the tile and block that hold the rows.
-    part : slice
-        The rows' place inside the block.
-    sparse : bool
-        By a sparse product.
+    counts : ndarray or sparse array of shape (subsets, rows)
+        From `counts_of`.
     """
-    if sparse:
-        counts = draw.sparse_counts()
-        if part != slice(0, draw.n_rows):
-            counts = counts[:, part]
-        for total, rows in zip(sums, slices, strict=True):
-            total += (counts @ rows).T
-        return
-    dense = draw.counts(part).T
+    dense = counts.astype(np.float64).T if isinstance(counts, np.ndarray) else None
     for total, rows in zip(sums, slices, strict=True):
         # Transposed, because BLAS is faster with the long side of the product as its columns.
-        total += rows.T @ dense
+        total += (counts @ rows).T if dense is None else rows.T @ dense
+
+
+def add_rows(
+    sums: FloatArray, rows: FloatArray, grid: ExactGrid, counts: Any, everything: FloatArray | None
+) -> bool:
+    """Split rows and add counts times both slices, as many at a time as stay in the cache.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (2, columns, subsets)
+    rows : ndarray of shape (rows, columns)
+    grid : ExactGrid
+    counts : ndarray or sparse array of shape (subsets, rows)
+        From `counts_of`.
+    everything : ndarray of shape (2, columns), optional
+        To which the slices of all rows are added.
+
+    Returns
+    -------
+    bool
+        Whether all numbers were within the bounds of the grid; the sums mean nothing else.
+    """
+    size = _CACHED_ROWS if isinstance(counts, np.ndarray) else len(rows)
+    for first in range(0, len(rows), size):
+        part = slice(first, first + size)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is named by the survey
+            slices = grid.split(rows[part])
+        if not grid.holds(slices[0]):
+            return False
+        add_products(sums, slices, counts if size == len(rows) else counts[:, part])
+        if everything is not None:
+            everything += [np.ones(len(each)) @ each for each in slices]
+    return True
 
 
 def exact_sums(
@@ -89,7 +116,8 @@ def exact_sums(
             draw, start = plan.draw(tile, block), plan.row_blocks[block].start
             for _, first, last in of_block:
                 slices = held[first] if fits else grid.split(moments.stacked_rows(first, last))
-                add_products(sums, slices, draw, slice(first - start, last - start), sparse=sparse)
+                part = slice(first - start, last - start)
+                add_products(sums, slices, counts_of(draw, part, sparse=sparse))
         return grid.join(*sums.swapaxes(1, 2))
 
     return np.concatenate(executor.map(one_tile, tiles))

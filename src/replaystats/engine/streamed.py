@@ -21,7 +21,7 @@ from ..moments import StreamedMoments
 from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_ROWS, TILE_SUBSETS
 from .checkpoint import Checkpoint, CheckpointError, data_identity, describe, plan_identity
-from .exact import add_products, bytes_per_row, gather_is_cheaper
+from .exact import add_rows, bytes_per_row, counts_of, gather_is_cheaper
 from .executors import Executor, JoblibExecutor
 
 TASKS_PER_WORKER = 4
@@ -67,17 +67,15 @@ class SumTask:
         sums = np.zeros((2, columns, plan.n_resamples - first_subset + 1))
         sparse = gather_is_cheaper(plan, 16 * self.step * columns)
         for first, rows in self.moments.pieces(group.blocks, self.step):
-            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is named by the survey
-                slices = self.grid.split(rows)
-            if not self.grid.holds(slices[0]):
-                return np.full_like(sums, np.nan)  # for the caller to look through all rows first
             block, offset = divmod(first, TILE_ROWS)
             part = slice(offset, offset + len(rows))
             for tile in self.tiles:
                 subsets = plan.tile_subsets(tile)
                 target = sums[:, :, subsets.start - first_subset : subsets.stop - first_subset]
-                add_products(target, slices, plan.draw(tile, block), part, sparse=sparse)
-            sums[:, :, -1] += [np.ones(len(rows)) @ part_of for part_of in slices]
+                counts = counts_of(plan.draw(tile, block), part, sparse=sparse)
+                everything = sums[:, :, -1] if tile == self.tiles.start else None
+                if not add_rows(target, rows, self.grid, counts, everything):
+                    return np.full_like(sums, np.nan)  # for the caller to look through all rows first
         return sums
 
 

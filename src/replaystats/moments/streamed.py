@@ -14,13 +14,13 @@ from .._core.exact import ExactGrid, column_maxima
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_instance, check_int, check_path
 from ..data.blocks import Block, PartitionError, RowBlocks, block_size, take_rows
-from .factored import FactoredMoments, HeldMoments, sum_units
+from .factored import FactoredMoments, HeldMoments, sum_units, sums_follow
 from .record import Moments
 
 # Rows turned into moments at a time where no tile says otherwise.
 _PIECE_ROWS = 16384
 # Rows whose moments are made and summed at a time where units have several: they stay in the cache.
-_SUMMED_ROWS = 4096
+_SUMMED_ROWS = 8192
 # How far the entries of all rows may exceed those of the first ones, before all rows are surveyed; and what
 # an entry of a column may be that was zero there: nothing.
 _MARGIN, _ZERO = 16.0, 2.0**-900
@@ -124,11 +124,20 @@ class StreamedMoments:
         return self._first_row[1] * int(self._lengths.max())
 
     @cached_property
-    def _first_row(self) -> tuple[Moments, int]:
-        """The first row's moments, and its bytes as loaded."""
+    def _first_row(self) -> tuple[Moments, int, bool]:
+        """The first row's moments, its bytes as loaded, and whether rows may come as factors."""
         loaded = self.load(0)
         n_rows, n_bytes = block_size(loaded)
-        return self._moments(loaded, slice(0, 1), 0), -(-n_bytes // n_rows)
+        row = slice(0, 1)
+        return _written_out(self._moments(loaded, row, 0)), -(-n_bytes // n_rows), self._factors(loaded, row)
+
+    def _factors(self, loaded: Block, part: slice) -> bool:
+        """Whether the function also works where moments keep factors: some may need them written out."""
+        try:
+            with sums_follow():
+                return isinstance(self._moments(loaded, part, 0), FactoredMoments)
+        except Exception:
+            return False
 
     @property
     def n_basis(self) -> int:
@@ -273,18 +282,19 @@ class StreamedMoments:
         """Return the stacked moments of some units of a block that was loaded."""
         each, n_rows = self.rows_per_unit, int(self._lengths[block])
         if each == 1:
-            rows = self._checked_rows(loaded, part, block)
+            rows = _written_out(self._checked(loaded, part, block)).rows
         else:  # as many units at a time as make a piece
             size, last = max(1, _SUMMED_ROWS // each) * each, min(part.stop * each, n_rows)
             pieces = (slice(first, min(first + size, last)) for first in range(part.start * each, last, size))
-            rows = np.concatenate([_summed(self._checked_rows(loaded, p, block), each) for p in pieces])
+            with sums_follow(self._first_row[2]):
+                rows = np.concatenate([_summed(self._checked(loaded, p, block), each) for p in pieces])
         if self.weights is None:
             return rows
         start = int(self.starts[block])
         return rows * self.weights[start + part.start : start + part.stop, None]
 
-    def _checked_rows(self, loaded: Block, part: slice, block: int) -> FloatArray:
-        """Return the stacked moments of some rows of a block, which must look like those of the first."""
+    def _checked(self, loaded: Block, part: slice, block: int) -> HeldMoments:
+        """Return the moments of some rows of a block, which must look like those of the first."""
         moments = self._moments(loaded, part, block)
         n_rows = part.stop - part.start
         if len(moments) != n_rows or _kind(moments) != _kind(self.example):
@@ -292,9 +302,9 @@ class StreamedMoments:
             got = f"{len(moments)} rows with {_kind(moments)} for partition {self.source.label(block)}"
             hint = "Pass symmetric=True or False to Moments, instead of having it looked up in every block."
             raise PartitionError(must_be("function", rule, got, hint))
-        return moments.rows
+        return moments
 
-    def _moments(self, loaded: Block, part: slice, block: int) -> Moments:
+    def _moments(self, loaded: Block, part: slice, block: int) -> HeldMoments:
         try:
             moments: Any = self.function(take_rows(loaded, part), **self.options)
         except Exception as error:
@@ -303,8 +313,7 @@ class StreamedMoments:
         if not isinstance(moments, (Moments, FactoredMoments)):
             rule = "a function of a block that returns moments"
             raise TypeError(must_be("function", rule, f"{type(moments).__name__} from it"))
-        held: Moments = moments.multiply_out() if isinstance(moments, FactoredMoments) else moments
-        return held
+        return moments
 
     def __len__(self) -> int:
         return self.n_observations
@@ -327,14 +336,25 @@ check_moments: Callable[[Any], Any] = partial(
 )
 
 
-def _kind(moments: Moments) -> str:
+def _kind(moments: HeldMoments) -> str:
     outputs = "one output" if moments.n_outputs is None else f"{moments.n_outputs} outputs"
     return f"q={moments.n_basis}, {outputs}, {'symmetric' if moments.symmetric else 'not symmetric'}"
 
 
-def _summed(rows: FloatArray, each: int) -> FloatArray:
-    """Sum every `each` consecutive rows; the last sum may have fewer."""
-    return sum_units(rows, np.minimum(np.arange(0, len(rows) + each, each), len(rows)))
+def _written_out(moments: HeldMoments) -> Moments:
+    return moments.multiply_out() if isinstance(moments, FactoredMoments) else moments
+
+
+def _summed(moments: HeldMoments, each: int) -> FloatArray:
+    """Sum every `each` consecutive rows, stacked; the last sum may have fewer."""
+    n = len(moments)
+    ends = np.minimum(np.arange(0, n + each, each), n)
+    if isinstance(moments, FactoredMoments) and moments.one_step_each:
+        units = FactoredMoments(moments.left, moments.right, moments.response, ends)
+        whole = n // each  # of one length, so that they are one product
+        parts = [units.some(0, whole), units.some(whole, len(units))]
+        return np.concatenate([part.multiplied_rows() for part in parts if len(part)])
+    return sum_units(_written_out(moments).rows, ends)
 
 
 def _joined(pieces: list[FloatArray]) -> FloatArray:

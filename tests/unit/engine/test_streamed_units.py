@@ -95,3 +95,27 @@ def test_variances_of_independent_rows_do_not_depend_on_units(data):
         plan = rs.make_plan(len(moments), subsample_size=0.3, n_resamples=400, rng=5)
         found.append(rs.average(rs.replicate(moments, plan)).variance(question).sampling)
     np.testing.assert_allclose(found[0] / found[1], 1.0, atol=0.32)
+
+
+def test_functions_that_need_matrices_have_them(data, units):
+    """Rows come as factors where the function lets them; one that takes g apart is given g."""
+
+    def doubled(block):
+        moments = transition_moments(block, BASIS, discount=0.9)
+        return Moments(2.0 * moments.g, 2.0 * moments.f, symmetric=False)
+
+    moments = rs.StreamedMoments(ArrayBlocks(data, block_rows=BLOCK_ROWS), doubled, rows_per_unit=EACH)
+    found = np.concatenate([rows for _, rows in moments.pieces(range(moments.n_blocks))])
+    np.testing.assert_allclose(found, 2.0 * units.rows, rtol=1e-12, atol=1e-12)
+
+
+def test_symmetric_units_keep_their_upper_triangle(data):
+    def squares(block):
+        return rs.ridge_moments(block["states"], block["rewards"], BASIS)
+
+    moments = rs.StreamedMoments(ArrayBlocks(data, block_rows=BLOCK_ROWS), squares, rows_per_unit=EACH)
+    found = np.concatenate([rows for _, rows in moments.pieces(range(moments.n_blocks))])
+    assert moments.symmetric
+    rows = squares(data)
+    A, b = summed_by_group(rows.g[:EACH], rows.f[:EACH], np.zeros(EACH, dtype=int))
+    np.testing.assert_allclose(found[0], Moments(A, b).rows[0], rtol=1e-12)
