@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from copy import copy
+from functools import cache
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator
@@ -233,9 +234,8 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         """Refuse what no data could make right, by the name that the user gave it."""
-        for name, parameter in inspect.signature(type(self)).parameters.items():
-            if parameter.annotation == "bool":
-                check_bool(getattr(self, name), name)
+        for name in _switches(type(self)):
+            check_bool(getattr(self, name), name)
         as_generator(copy(self.random_state), "random_state")
         check_jobs(self.n_jobs)
         check_choice(self.statistic, "statistic", (AUTO, *STATISTICS))
@@ -267,3 +267,10 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
             if given is not None:
                 check_int(given, name)
                 check_memory(given, name, given)
+
+
+@cache
+def _switches(estimator: type) -> tuple[str, ...]:
+    """Return the parameters that are true or false; reading a signature takes as long as a small fit."""
+    parameters = inspect.signature(estimator).parameters.items()
+    return tuple(name for name, parameter in parameters if parameter.annotation == "bool")
