@@ -17,7 +17,7 @@ from .._core.random import stream
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..plans import ResamplingPlan
 from ..plans.plan import check_made_for
-from .members import member_weights, report_failures
+from .members import report_failures
 
 # A few tasks per worker even out models of unequal cost; one per subset would ship the data B times.
 _TASKS_PER_WORKER = 4
@@ -70,7 +70,7 @@ class LearnerReplicates:
 
     def mean(self, X: Any) -> FloatArray:
         """Return the average prediction at the rows of X, shape (m, n_outputs)."""
-        return np.asarray(np.average(self.values(X), axis=0, weights=member_weights(self.plan, self.failed)))
+        return np.asarray(np.average(self.values(X), axis=0, weights=self.plan.member_weights(self.failed)))
 
     def linear(self, X: Any) -> None:
         """Return None: of a learner that may be anything, no linear part is known."""

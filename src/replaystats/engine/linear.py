@@ -7,7 +7,7 @@ over the subset: it follows from the sums of the subset without a pass over the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -50,8 +50,9 @@ class Linearisation:
     set_aside : int
         Directions that no data of this kind contain (states never visited, features that depend on others);
         R is zero along them.
-    condition : float
-        Condition number of what was inverted: a bound below 1e6, the ratio of singular values above.
+    condition_number : float
+        Of what was inverted: a bound below 1e6, the ratio of singular values above; infinite where directions
+        were left out.
     plain : bool
         Whether R is the inverse of the sum as it is: no penalty, nothing left out or set aside.
     """
@@ -62,13 +63,8 @@ class Linearisation:
     sums: tuple[FloatArray, FloatArray]
     truncated: int
     set_aside: int = 0
-    condition: float = 1.0
+    condition_number: float = 1.0
     plain: bool = False
-
-    @property
-    def condition_number(self) -> float:
-        """Condition number of what was inverted, infinite where directions were left out."""
-        return self.condition if self.truncated == 0 else float("inf")
 
     def influence(self, moments: AnyMoments) -> FloatArray:
         """Return H_i = n share R (f_i - g_i theta), centred, shape (n, q) or (n, q, n_outputs)."""
@@ -80,17 +76,18 @@ class Linearisation:
         centred: FloatArray = values - xp.mean(values, axis=0)
         return centred
 
-    def influence_by_block(self, moments: AnyMoments, row_blocks: list[slice]) -> Iterator[FloatArray]:
-        """Yield the same values for one block of rows after the other.
+    def influence_by_block(self, moments: AnyMoments, row_blocks: list[slice]) -> Iterable[FloatArray]:
+        """Return the same values for one block of rows after the other.
 
         Of streamed moments, whose plans all have blocks of 16384 rows, only one block is ever held.
         """
-        n = moments.n_observations
-        if not isinstance(moments, StreamedMoments):
-            values = self.influence(moments)
-            yield from (values[rows, ...] for rows in row_blocks)
-            return
-        A, b = self.sums
+        if isinstance(moments, StreamedMoments):
+            return self._streamed_influence(moments)
+        values = self.influence(moments)
+        return [values[rows, ...] for rows in row_blocks]
+
+    def _streamed_influence(self, moments: StreamedMoments) -> Iterator[FloatArray]:
+        n, (A, b) = moments.n_observations, self.sums
         centre = (b - A @ self.theta) / n
         for _, rows in moments.pieces(range(moments.n_blocks), TILE_ROWS):
             residuals = moments.example.wrap(rows).residuals(self.theta) - centre
@@ -111,8 +108,8 @@ class Linearisation:
 class Solved(Protocol):
     """A solution about which subsets scatter, dense or sparse."""
 
-    def influence_by_block(self, moments: Any, row_blocks: list[slice]) -> Iterator[FloatArray]:
-        """Yield how the observations of every block move theta, shape (rows, q[, n_outputs])."""
+    def influence_by_block(self, moments: Any, row_blocks: list[slice]) -> Iterable[FloatArray]:
+        """Return how the observations of every block move theta, shape (rows, q[, n_outputs])."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -134,10 +131,10 @@ class LinearPart:
     moments: Any
     X: FloatArray | None = None
 
-    def influence(self, row_blocks: list[slice]) -> Iterator[Any]:
-        """Yield how the observations of every block move the answers, shape (rows, m[, n_outputs])."""
-        for moves in self.solution.influence_by_block(self.moments, row_blocks):
-            yield moves if self.X is None else functionals(self.X, moves)
+    def influence(self, row_blocks: list[slice]) -> Iterable[Any]:
+        """Return how the observations of every block move the answers, shape (rows, m[, n_outputs])."""
+        moves, X = self.solution.influence_by_block(self.moments, row_blocks), self.X
+        return moves if X is None else (functionals(X, block) for block in moves)
 
     def at(self, X: FloatArray) -> LinearPart:
         """Return the linear part of X theta, from that of theta."""
@@ -217,6 +214,6 @@ def solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisat
         sums=(A, b),
         truncated=truncated,
         set_aside=set_aside,
-        condition=condition,
+        condition_number=condition if truncated == 0 else float("inf"),
         plain=solver.plain and truncated == 0 and set_aside == 0,
     )

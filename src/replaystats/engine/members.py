@@ -13,9 +13,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from .._core.errors import ReplayWarning, SingularReplicateError, must_be
+from .._core.errors import ReplayWarning, SingularReplicateError
 from .._core.typing import BoolArray, FloatArray
-from .._core.validation import check_length
 from ..plans import ResamplingPlan
 from .linear import LinearPart
 
@@ -25,8 +24,8 @@ ON_FAILURE = ("raise", "warn", "drop")
 class Members(Protocol):
     """B answers to any question, and the subsets behind them.
 
-    Members that are a ratio of moments, directly or behind features of the points, say so by an attribute
-    `coefficients`; then `features` takes points to rows of X and `offset` is added to X theta.
+    Members with a ratio of moments behind features of the points say so by an attribute `coefficients`; then
+    `features` takes points to rows of X and `offset` is added to X theta.
     """
 
     @property
@@ -48,24 +47,6 @@ class Members(Protocol):
 
     def extend(self, n_more: int) -> Self:
         """Return the members with `n_more` further subsets; the first ones are not computed again."""
-
-
-def member_weights(plan: ResamplingPlan, failed: BoolArray | None = None) -> FloatArray:
-    """Return the weights of the members in an average, zero for failed ones and summing to one, shape (B,).
-
-    Examples
-    --------
-    >>> from replaystats.plans import make_plan
-    >>> member_weights(make_plan(8, n_resamples=4, rng=0), np.array([False, True, False, True]))
-    array([0.5, 0. , 0.5, 0. ])
-    """
-    weights = np.ones(plan.n_resamples) if plan.subset_weights is None else plan.subset_weights
-    if failed is not None:
-        check_length(len(failed), plan.n_resamples, "failed", "plan")
-        weights = np.where(failed, 0.0, weights)
-    if not weights.any():
-        raise ValueError(must_be("failed", "False for at least one member", "no member left"))
-    return np.asarray(weights / weights.sum())
 
 
 def report_failures(failed: BoolArray, on_failure: str, explain: Callable[[int, int], str]) -> None:

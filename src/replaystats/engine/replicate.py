@@ -24,9 +24,9 @@ from ..solvers import Solver, warn_left_out
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
 from .executors import Executor
-from .linear import Linearisation, LinearPart, functionals, solve_share
-from .members import ON_FAILURE, member_weights, report_failures
-from .sums import as_drawn, subset_sums
+from .linear import LinearPart, functionals, solve_share
+from .members import ON_FAILURE, report_failures
+from .sums import drawn_sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,11 +67,6 @@ class Replicates:
         """Number of subsets without an answer."""
         return int(np.count_nonzero(self.failed))
 
-    @property
-    def coefficients(self) -> Replicates:
-        """The ratio of moments behind the answers: this."""
-        return self
-
     def values(self, X: FloatArray | None = None) -> FloatArray:
         """Return X theta of every subset, shape (B, m, n_outputs); theta itself for None."""
         values = self.theta if X is None else functionals(X, self.theta)
@@ -79,33 +74,23 @@ class Replicates:
 
     def mean(self, X: FloatArray | None = None) -> FloatArray:
         """Return the mean of X theta over the subsets that did not fail, shape (m, n_outputs)."""
-        weights = member_weights(self.plan, self.failed)[~self.failed]
+        weights = self.plan.member_weights(self.failed)[~self.failed]
         theta = np.average(self.theta[~self.failed], axis=0, weights=weights)
         theta = theta.reshape(len(theta), -1)
         return theta if X is None else X @ theta
 
     def linear(self, X: FloatArray | None = None) -> LinearPart | None:
         """Return the linear part of the answers; None where the solver or the matrix allows none."""
-        linear = self.linearised()
-        if linear is None:
-            return None
-        part = self.linear_part(linear)
-        return part if X is None else part.at(X)
-
-    def linearised(self) -> Linearisation | None:
-        """Return the solution at the scale of the subsets, about which they scatter; None as `linear`."""
         if not self.solver.is_linear:
             return None
         try:
             share = self.plan.subsample_size / self.plan.n_observations
-            return solve_share(self.moments, self.solver, share)
+            about = solve_share(self.moments, self.solver, share)
         except SingularReplicateError:
             return None
-
-    def linear_part(self, linear: Linearisation) -> LinearPart:
-        """Return the linear part of theta, known from the sums, for the solution `linearised`."""
-        values = linear.linear_part(self.sums.A, self.sums.b)
-        return LinearPart(values=values, solution=linear, moments=self.moments)
+        values = about.linear_part(self.sums.A, self.sums.b)
+        part = LinearPart(values=values, solution=about, moments=self.moments)
+        return part if X is None else part.at(X)
 
     def same_subsets(self, other: Replicates) -> bool:
         """Whether both were made on the same independent draws, none of which failed."""
@@ -164,11 +149,6 @@ class WholeData:
     theta: FloatArray
     moments: AnyMoments
     solver: Solver
-
-    @property
-    def coefficients(self) -> WholeData:
-        """The ratio of moments behind the answer: this."""
-        return self
 
     @property
     def plan(self) -> ResamplingPlan:
@@ -276,8 +256,8 @@ def _solve_from(
         raise ValueError(
             must_be("solver", rule, repr(solver), "Use Auto(), LU(), PseudoInverse() or Ridge().")
         )
-    sums = subset_sums(moments, plan, start=start, executor=executor, exact=exact)
-    solution = solver.solve_subsets(sums, as_drawn(moments, plan), plan, start)
+    drawn, sums = drawn_sums(moments, plan, start, executor, exact)
+    solution = solver.solve_subsets(sums, drawn, plan, start)
     return Replicates(
         theta=solution.theta,
         failed=solution.failed,

@@ -22,7 +22,7 @@ from ..moments.sparse import SparseMoments
 from ..plans import ResamplingPlan
 from ..plans.plan import SubsetPlan
 from .linear import LinearPart, functionals
-from .members import ON_FAILURE, member_weights, report_failures
+from .members import ON_FAILURE, report_failures
 
 # Pivots below this share of their column mean that features depend on each other, as those of several tilings
 # do (each sums to one). This much of the diagonal then takes the place of what no data contain: predictions
@@ -159,7 +159,7 @@ class SparseReplicates:
 
     def mean(self, X: FloatArray | None = None) -> FloatArray:
         """Return the mean of X theta over the subsets that did not fail, shape (m, 1)."""
-        weights = member_weights(self.plan, self.failed)[~self.failed]
+        weights = self.plan.member_weights(self.failed)[~self.failed]
         theta = np.average(self.theta[~self.failed], axis=0, weights=weights)[:, None]
         return theta if X is None else X @ theta
 

@@ -77,26 +77,44 @@ def subset_sums(
     >>> sums.b.ravel()
     array([3., 4.])
     """
+    return drawn_sums(moments, plan, start, executor, exact)[1]
+
+
+def drawn_sums(
+    moments: AnyMoments, plan: ResamplingPlan, start: int, executor: Executor | None, exact: bool
+) -> tuple[AnyMoments, SubsetSums]:
+    """Return the moments as every draw of the plan counts them (times its observation weights), and sums."""
     check_moments(moments)
-    n = moments.n_observations
     check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
     check_executor(executor)
     exact = check_bool(exact, "exact")
     start = check_int(start, "start", low=0, high=plan.n_resamples - 1)
-    check_made_for(plan, n, "observations of the moments")
     _check_memory(moments, plan.n_resamples - start)
-    moments = as_drawn(moments, plan)
     size = moments.n_basis * (moments.n_basis + (moments.n_outputs or 1))
     check_memory(float(plan.n_resamples) * size, "n_resamples", plan.n_resamples, "Use fewer subsets.")
-    tiles = range(start // TILE_SUBSETS, plan.n_tiles)
+    check_made_for(plan, moments.n_observations, "observations of the moments")
+    weights, n_tiles = plan.observation_weights, plan.n_tiles
+    drawn = moments if weights is None else moments.scaled(weights)
+    tiles = range(start // TILE_SUBSETS, n_tiles)
+    return drawn, _sums(drawn, plan, start, tiles, executor, exact)
+
+
+def _sums(
+    moments: AnyMoments,
+    plan: ResamplingPlan,
+    start: int,
+    tiles: range,
+    executor: Executor | None,
+    exact: bool,
+) -> SubsetSums:
+    """Choose the route."""
     skip = start - tiles.start * TILE_SUBSETS
     if isinstance(moments, StreamedMoments):
-        sums = streamed_sums(moments, plan, tiles, executor)
-        return _unstacked(moments.example.wrap(sums[skip:]))
+        return _unstacked(moments.example, streamed_sums(moments, plan, tiles, executor)[skip:])
     executor = SerialExecutor() if executor is None else executor
     if exact:
-        sums = exact_sums(moments, plan, tiles, executor)
-        return _unstacked(moments.wrap(sums[skip:]))
+        sums = exact_sums(moments, plan, tiles, executor)[skip:]
+        return _unstacked(moments if isinstance(moments, Moments) else moments.wrap(sums), sums)
     if isinstance(moments, FactoredMoments):
         share = plan.subsample_size / plan.n_observations
         moments = written_out_for(moments, plan.n_resamples - start, share)
@@ -104,10 +122,10 @@ def subset_sums(
         return _sums_of_factors(moments, plan, start, executor)
     if is_foreign(moments.rows):
         sums = _joined([_on_device(moments, plan, tile) for tile in tiles])
-        return _unstacked(moments.wrap(sums[skip:]))
-    by_rows = _by_gather if gather_is_cheaper(plan, moments.rows.nbytes) else _by_product
-    sums = _joined(executor.map(lambda tile: by_rows(moments, plan, tile), tiles))
-    return _unstacked(moments.wrap(sums[skip:]))
+    else:
+        by_rows = _by_gather if gather_is_cheaper(plan, moments.rows.nbytes) else _by_product
+        sums = _joined(executor.map(lambda tile: by_rows(moments, plan, tile), tiles))
+    return _unstacked(moments, sums[skip:])
 
 
 def _joined(tiles: list[FloatArray]) -> FloatArray:
@@ -115,14 +133,8 @@ def _joined(tiles: list[FloatArray]) -> FloatArray:
     return tiles[0] if len(tiles) == 1 else np.concatenate(tiles)
 
 
-def _unstacked(sums: Moments) -> SubsetSums:
-    return SubsetSums(sums.g, sums.f, sums.symmetric)
-
-
-def as_drawn(moments: AnyMoments, plan: ResamplingPlan) -> AnyMoments:
-    """Return the moments as every draw of the plan counts them: times its observation weights."""
-    weights = plan.observation_weights
-    return moments if weights is None else moments.scaled(weights)
+def _unstacked(moments: Moments, sums: FloatArray) -> SubsetSums:
+    return SubsetSums(*moments.unstack(sums), moments.symmetric)
 
 
 def _by_product(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:

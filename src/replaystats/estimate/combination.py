@@ -22,7 +22,6 @@ from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_magnitude
 from ..engine import Replicates
 from ..engine.linear import functionals, linearise
-from ..engine.members import member_weights
 from ..engine.replicate import WholeData
 from ..engine.sparse import SparseReplicates
 from ..inference.components import ReplayVariance, variance_at
@@ -109,7 +108,7 @@ class Combination:
         theta = ratio.theta[0]
         if isinstance(ratio, Replicates):
             averaged = self._averaged_members()
-            weights = member_weights(ratio.plan, ratio.failed)[~ratio.failed]
+            weights = ratio.plan.member_weights(ratio.failed)[~ratio.failed]
             theta = locate(averaged[~ratio.failed], self.method, weights=weights, trim=self.trim)
         held = held_rows(ratio.moments)
         given: FloatArray = like(theta, theta if held is None else held)
@@ -150,7 +149,7 @@ class Combination:
 
     @cached_property
     def _ratio(self) -> Any:
-        ratio = getattr(self.members, "coefficients", None)
+        ratio = ratio_of(self.members)
         if ratio is None:
             kind = type(self.members).__name__
             raise AttributeError(f"{kind} has no coefficients: ask for predictions at points.")
@@ -160,7 +159,7 @@ class Combination:
 
     @property
     def _has_ratio(self) -> bool:
-        return hasattr(self.members, "coefficients")
+        return ratio_of(self.members) is not None
 
     @property
     def _is_sparse(self) -> bool:
@@ -268,7 +267,7 @@ class Combination:
         members = self.members
         kept = ~members.failed
         rest = members.values(points)[kept] - members.linear(points).values.reshape(len(kept), -1, 1)[kept]
-        return np.average(rest, axis=0, weights=member_weights(members.plan, members.failed)[kept])
+        return np.average(rest, axis=0, weights=members.plan.member_weights(members.failed)[kept])
 
     def _error(self, points: Any) -> Any:
         if self._is_sparse:
@@ -341,7 +340,8 @@ class Combination:
         else:
             width = 3 * (plan.n_resamples + min(plan.n_observations, TILE_ROWS))
             blocks = in_blocks(points, width, lambda rows: [self._variance_of_values(rows)])
-        return ReplayVariance.joined(blocks).each(self._shaped)
+        found = ReplayVariance.joined(blocks)
+        return found.squeezed() if self.scalar else found
 
     def _variance_of_values(self, points: Any) -> ReplayVariance:
         """Return the variance from the members' answers themselves."""
@@ -399,6 +399,13 @@ class Combination:
 
     def _as_given(self, values: Any) -> Any:
         return like(values, self.theta) if self._has_ratio else values
+
+
+def ratio_of(members: Any) -> Any:
+    """Return the ratio of moments that members are, or that is behind their features; None for others."""
+    if isinstance(members, (Replicates, WholeData)):
+        return members
+    return getattr(members, "coefficients", None)
 
 
 def _plug_in_covariance(moments: AnyMoments, solver: Solver) -> FloatArray:

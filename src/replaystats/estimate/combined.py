@@ -24,6 +24,7 @@ from ..solvers import Solver, warn_left_out
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
 from .answers import Answers
+from .combination import ratio_of
 
 METHODS = ("mean", "controlled", "median", "trimmed", "debiased", "auto", "best")
 
@@ -211,7 +212,7 @@ def average(
     if not (hasattr(members, "plan") and callable(getattr(members, "values", None))):
         hint = "Make them with rs.replicate(moments, plan)."
         raise TypeError(must_be("members", "answers of subsets", type(members).__name__, hint))
-    ratio = getattr(members, "coefficients", None)
+    ratio = ratio_of(members)
     validity, requested = None if ratio is None else Validity(replicates=ratio), method
     sparse = isinstance(members, SparseReplicates)
     unknown = method in CONTROLLED_METHODS and ratio is None and not (sparse and method == "controlled")

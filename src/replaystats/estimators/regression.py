@@ -25,6 +25,7 @@ from .._core.validation import (
 from ..choosing.sizes import grow_resamples
 from ..engine.members import Members
 from ..estimate import Estimate, average
+from ..estimate.combination import ratio_of
 from ..inference.components import ReplayVariance
 from ..inference.held_out import OutOfBag, out_of_bag
 from ..inference.intervals import Interval
@@ -247,7 +248,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
 
     def _combine(self, members: Members, *, grow: bool) -> Self:
         """Average the members; add subsets until Monte-Carlo noise at some rows is negligible, if asked."""
-        unknown = self.average in CONTROLLED_METHODS and not hasattr(members, "coefficients")
+        unknown = self.average in CONTROLLED_METHODS and ratio_of(members) is None
         if unknown or self.average == "best":
             rule = '"auto", "mean", "median" or "trimmed" for fits without known moments'
             raise ValueError(must_be("average", rule, repr(self.average)))

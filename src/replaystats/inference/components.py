@@ -194,6 +194,10 @@ class ReplayVariance:
             delete_d=function(self.delete_d),
         )
 
+    def squeezed(self) -> ReplayVariance:
+        """Return the same without the axis of a single output, (m, 1)."""
+        return self.each(lambda values: values[:, 0] if values.ndim == 2 else values)
+
     def _sums(self) -> tuple[float, float]:
         # The sum is unbiased even where single parts are negative; only the sum is kept from below 0.
         return float(self.monte_carlo.sum()), max(0.0, float(self.sampling.sum()))

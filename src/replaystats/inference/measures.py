@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,6 @@ from .._core.arrays import to_numpy
 from .._core.typing import FloatArray
 from ..engine import replicate
 from ..engine.linear import LinearPart, linearise
-from ..engine.members import member_weights
 from ..moments import held_rows
 from ..plans import make_plan
 from .components import ReplayVariance, variance_at
@@ -72,7 +71,7 @@ def replay_bias(validity: Validity, X: FloatArray | None) -> FloatArray:
     theta, kept = replicates.theta, ~replicates.failed
     if validity.control is not None:
         theta = theta - validity.control.values
-    weights = member_weights(replicates.plan, replicates.failed)[kept]
+    weights = replicates.plan.member_weights(replicates.failed)[kept]
     centre = np.average(theta[kept], axis=0, weights=weights)
     plug_in = replicates.solver.solve_full(replicates.moments).theta[0]
     return _apply(X, (centre - plug_in) / (1 - replicates.plan.design.bias_share))
@@ -139,8 +138,8 @@ class _KnownInfluence(LinearPart):
 
     moves: FloatArray
 
-    def influence(self, row_blocks: list[slice]) -> Iterator[FloatArray]:
-        return (self.moves[rows] for rows in row_blocks)
+    def influence(self, row_blocks: list[slice]) -> Iterable[FloatArray]:
+        return [self.moves[rows] for rows in row_blocks]
 
 
 def _debiased_influence(validity: Validity) -> FloatArray:

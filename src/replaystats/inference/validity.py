@@ -184,12 +184,15 @@ class Validity:
     @cached_property
     def linear(self) -> Linearisation | None:
         """The solution at the subsets' scale; None where the solver or the matrix allows none."""
-        return self.replicates.linearised()
+        if self.linear_part is None:
+            return None
+        assert isinstance(self.linear_part.solution, Linearisation)  # of dense moments
+        return self.linear_part.solution
 
     @cached_property
     def linear_part(self) -> LinearPart | None:
         """The linear part of the replicates; None as `linear`."""
-        return None if self.linear is None else self.replicates.linear_part(self.linear)
+        return self.replicates.linear()
 
     @property
     def control(self) -> LinearPart | None:

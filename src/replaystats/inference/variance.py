@@ -36,10 +36,9 @@ from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_array, check_bool, check_choice, check_instance, check_length, check_real
 from ..engine.linear import LinearPart
-from ..engine.members import member_weights
 from ..plans import ResamplingPlan
 from ..plans.design import Design
-from ..plans.products import count_products, subset_overlaps
+from ..plans.products import count_product, subset_overlaps
 from .components import ReplayVariance, gram, squares
 from .location import ROBUST_METHODS, location_scores
 
@@ -168,9 +167,11 @@ def replay_variance(
     check_instance(plan, "plan", ResamplingPlan, "Use make_plan.")
     values, failed, overlaps = _checked_arrays(values, failed, overlaps, reference, plan.n_resamples)
     _check_options(method, trim, linear, plug_in)
-    design, square = plan.design, gram if check_bool(covariance, "covariance") else squares
-    _check(values, plan, design, plug_in)
-    spread = _spread(values, plan, failed, method, trim, linear, square)
+    square = gram if check_bool(covariance, "covariance") else squares
+    check_length(values.shape[0], plan.n_resamples, "values", "plan")
+    design, weights = plan.design, plan.member_weights(failed)
+    _check(plan, design, plug_in)
+    spread = _spread(values, plan, failed, weights, method, trim, linear, square)
     if spread.n_used < 2 and not design.exact and design.kind != "whole":
         raise ValueError(must_be("n_resamples", "at least 2 for a variance", spread.n_used))
     # Unbiased from draws; a complete plan is the whole population and its weights are probabilities.
@@ -239,8 +240,7 @@ def _check_options(method: str, trim: float, linear: LinearPart | None, plug_in:
         raise TypeError(must_be("plug_in", "a callable", type(plug_in).__name__))
 
 
-def _check(values: Any, plan: ResamplingPlan, design: Design, plug_in: Any) -> None:
-    check_length(values.shape[0], plan.n_resamples, "values", "plan")
+def _check(plan: ResamplingPlan, design: Design, plug_in: Any) -> None:
     n, k = plan.n_observations, plan.subsample_size
     if n < 2:
         raise ValueError(must_be("n_observations", "at least 2 for a variance", n))
@@ -258,13 +258,13 @@ def _spread(
     values: Any,
     plan: ResamplingPlan,
     failed: BoolArray | None,
+    weights: FloatArray,
     method: str,
     trim: float,
     linear: LinearPart | None,
     square: Square,
 ) -> _Spread:
     """Split what is averaged into its linear part and the rest, where the linear part is known."""
-    weights = member_weights(plan, failed)
     kept = np.ones(plan.n_resamples, dtype=bool) if failed is None else ~failed
     used, weights = values[kept] if failed is not None else values, weights[kept]
     deviations = used - _mean(used, weights)
@@ -321,7 +321,8 @@ def _squares_of_slopes(spread: _Spread, design: Design, weights: FloatArray, ref
     if spread.linear is not None:
         influence = spread.linear.influence(plan.row_blocks)
     total: Any = 0.0
-    for (_, product), moves in zip(count_products(plan, right, reference), influence, strict=False):
+    for block, moves in zip(range(len(plan.row_blocks)), influence, strict=False):
+        product = count_product(plan, block, right, reference)
         shaped = array_namespace(product).reshape(product, (-1, *shape))
         total = total + spread.square(shaped + design.slope * moves)
     return total

@@ -23,7 +23,7 @@ from .._core.errors import ReplayWarning, must_be
 from .._core.linalg import add_to_diagonal, cholesky, solve_factored
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_instance, check_length, check_real
-from ..engine.members import member_weights, report_failures
+from ..engine.members import report_failures
 from ..plans import ResamplingPlan
 from .fits import explain_failures
 from .problem import DeviceHome
@@ -73,7 +73,7 @@ class DeviceKernelRidge:
         drawn, place = np.unique(self.subsets.ravel(), return_inverse=True)
         place = xp.asarray(place, device=device(self.X))
         B, k, n_outputs = self.dual.shape
-        weights = like(member_weights(self.plan, self.failed), self.X)[:, None, None]
+        weights = like(self.plan.member_weights(self.failed), self.X)[:, None, None]
         flat = xp.reshape(self.dual * weights, (B * k, n_outputs))
         weights = xp.stack(
             [xp.bincount(place, weights=flat[:, j], minlength=drawn.size) for j in range(n_outputs)], axis=1

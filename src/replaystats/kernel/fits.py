@@ -18,7 +18,7 @@ from .._core.config import memory_budget
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
 from ..engine.executors import Executor, make_executor
-from ..engine.members import ON_FAILURE, member_weights, report_failures
+from ..engine.members import ON_FAILURE, report_failures
 from ..plans import ResamplingPlan
 from .kernels import Kernel
 from .problem import CACHED_BYTES, KernelProblem
@@ -76,7 +76,7 @@ class KernelRidgeReplicates:
     @property
     def averaging_weights(self) -> FloatArray:
         """Weights of the subsets in an average, shape (B,): the plan's, without the failed ones."""
-        return member_weights(self.plan, self.failed)
+        return self.plan.member_weights(self.failed)
 
     def values(self, X: FloatArray) -> FloatArray:
         """Return the prediction of every subset at X (m, p), shape (B, m, n_outputs)."""

@@ -231,6 +231,6 @@ def _listed(plan: ResamplingPlan, indices: IntArray) -> ResamplingPlan:
         n_resamples=plan.n_resamples,
         statistic=plan.statistic,
         subsets=indices,
-        repeats=plan.with_replacement,
+        with_replacement=plan.with_replacement,
         origin=plan,
     )

@@ -43,12 +43,6 @@ class CounterPlan(ResamplingPlan):
     """
 
     seed: int
-    repeats: bool
-
-    @property
-    def with_replacement(self) -> bool:
-        """See the base class."""
-        return self.repeats
 
     @cached_property
     def row_blocks(self) -> list[slice]:
@@ -58,7 +52,7 @@ class CounterPlan(ResamplingPlan):
     def draw(self, tile: int, block: int) -> TileDraw:
         """See the base class."""
         numpy = np.empty(0)
-        if self.repeats:
+        if self.with_replacement:
             rows = _draw_rows(self._keys(tile), self.n_observations, self.subsample_size, numpy)
             starts = np.arange(len(rows) + 1) * self.subsample_size
             return TileDraw(self.n_observations, rows=rows.ravel(), starts=starts)
@@ -69,10 +63,10 @@ class CounterPlan(ResamplingPlan):
         """See the base class; drawn where `reference` is."""
         xp = array_namespace(reference)
         n, keys = self.n_observations, self._keys(tile)
-        fused = _fused_counts(keys, n, self.subsample_size, self.repeats, reference)
+        fused = _fused_counts(keys, n, self.subsample_size, self.with_replacement, reference)
         if fused is not None:
             return fused
-        if not self.repeats:
+        if not self.with_replacement:
             return xp.astype(_draw_masks(keys, n, self.subsample_size, reference), reference.dtype)
         if not hasattr(
             xp, "bincount"

@@ -58,14 +58,8 @@ class GivenPlan(ListedPlan):
     """Subsets held in memory; `weights` are their weights in an average, `origin` the plan they come from."""
 
     subsets: IntArray  # (B, k)
-    repeats: bool
     weights: FloatArray | None = field(default=None)
     origin: ResamplingPlan | None = field(default=None)
-
-    @property
-    def with_replacement(self) -> bool:
-        """See the base class."""
-        return self.repeats
 
     @property
     def subset_weights(self) -> FloatArray | None:
@@ -144,7 +138,7 @@ class CompletePlan(GivenPlan):
         subsets = np.fromiter(itertools.combinations(range(n), k), dtype=(np.intp, k), count=n_subsets)
         return cls(
             n_observations=n, subsample_size=k, n_resamples=n_subsets, statistic="complete",
-            subsets=subsets, repeats=False,
+            subsets=subsets, with_replacement=False,
         )  # fmt: skip
 
     @classmethod
@@ -158,7 +152,7 @@ class CompletePlan(GivenPlan):
         weights = np.exp(log_factorial[k] - log_factorial[counts].sum(axis=1) - k * math.log(n))
         return cls(
             n_observations=n, subsample_size=k, n_resamples=n_subsets, statistic="complete_v",
-            subsets=subsets, repeats=True, weights=weights / weights.sum(),
+            subsets=subsets, with_replacement=True, weights=weights / weights.sum(),
         )  # fmt: skip
 
 
@@ -248,11 +242,7 @@ class BlockPlan(TileListedPlan):
 
     seed: int
     block_length: int
-
-    @property
-    def with_replacement(self) -> bool:
-        """See the base class."""
-        return True
+    with_replacement: bool = True
 
     @property
     def design(self) -> Design:

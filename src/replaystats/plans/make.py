@@ -113,7 +113,9 @@ def make_plan(
         p = check_probabilities(probabilities, n)
         return _WEIGHTED[statistic](**shape, probabilities=p, weighting=weighting, seed=draw_seed(rng))
     if sampler == "counter":
-        return CounterPlan(**shape, statistic=statistic, repeats=statistic == "V", seed=draw_seed(rng))
+        return CounterPlan(
+            **shape, statistic=statistic, with_replacement=statistic == "V", seed=draw_seed(rng)
+        )
     if block_length is not None:
         return BlockPlan(**shape, statistic=statistic, block_length=block_length, seed=draw_seed(rng))
     return _DRAWN[statistic](**shape, seed=draw_seed(rng))
@@ -190,7 +192,7 @@ def plan_from_indices(
         n_resamples=subsets.shape[0],
         statistic="V" if repeats else "U",
         subsets=subsets.astype(np.intp),
-        repeats=repeats,
+        with_replacement=repeats,
         weights=None if weights is None else _scaled_weights(weights, len(subsets)),
     )
 

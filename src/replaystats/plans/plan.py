@@ -17,8 +17,8 @@ import numpy as np
 from .._core.arrays import like
 from .._core.errors import must_be
 from .._core.random import stream
-from .._core.typing import FloatArray, IntArray
-from .._core.validation import check_int, check_memory
+from .._core.typing import BoolArray, FloatArray, IntArray
+from .._core.validation import check_int, check_length, check_memory
 from .design import Design
 from .distributions import LARGEST_POPULATION, split_without_replacement
 from .tiles import (
@@ -49,6 +49,8 @@ class ResamplingPlan(ABC):
         Name of the scheme.
     seed : int or None
         What the subsets are derived from; None when they were given.
+    with_replacement : bool
+        Whether an observation can enter a subset more than once.
     """
 
     n_observations: int
@@ -56,6 +58,7 @@ class ResamplingPlan(ABC):
     n_resamples: int
     statistic: str
     seed: int | None = None
+    with_replacement: bool = False
 
     @abstractmethod
     def draw(self, tile: int, block: int) -> TileDraw:
@@ -67,11 +70,6 @@ class ResamplingPlan(ABC):
         Drawn on the host and sent there; plans that can be drawn on a device override this.
         """
         return like(self.draw(tile, block).counts(), reference)
-
-    @property
-    def with_replacement(self) -> bool:
-        """Whether an observation can enter a subset more than once."""
-        return False
 
     @property
     def subset_weights(self) -> FloatArray | None:
@@ -99,6 +97,23 @@ class ResamplingPlan(ABC):
     def design(self) -> Design:
         """How the subsets depend on each other and how counts vary: what a variance asks of a plan."""
         return Design.of(self)
+
+    def member_weights(self, failed: BoolArray | None = None) -> FloatArray:
+        """Return the weights of the answers in an average, zero for failed ones and summing to one, (B,).
+
+        Examples
+        --------
+        >>> from replaystats.plans import make_plan
+        >>> make_plan(8, n_resamples=4, rng=0).member_weights(np.array([False, True, False, True]))
+        array([0.5, 0. , 0.5, 0. ])
+        """
+        weights = np.ones(self.n_resamples) if self.subset_weights is None else self.subset_weights
+        if failed is not None:
+            check_length(len(failed), self.n_resamples, "failed", "plan")
+            weights = np.where(failed, 0.0, weights)
+        if not weights.any():
+            raise ValueError(must_be("failed", "False for at least one member", "no member left"))
+        return np.asarray(weights / weights.sum())
 
     @property
     def n_tiles(self) -> int:
@@ -220,11 +235,7 @@ class BootstrapPlan(ResamplingPlan):
 
     seed: int
     statistic: str = "V"
-
-    @property
-    def with_replacement(self) -> bool:
-        """See the base class."""
-        return True
+    with_replacement: bool = True
 
     def draw(self, tile: int, block: int) -> TileDraw:
         """See the base class."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,37 +17,30 @@ from .tiles import TileDraw
 _CACHED_ROWS = 1024
 
 
-def count_products(
-    plan: ResamplingPlan, right: FloatArray, reference: Any = None
-) -> Iterator[tuple[slice, Any]]:
-    """Yield every block of observations with its rows of W^T right.
+def count_product(plan: ResamplingPlan, block: int, right: FloatArray, reference: Any = None) -> Any:
+    """Return the rows of W^T right that belong to one block of observations, shape (rows, m).
 
     Parameters
     ----------
     plan : ResamplingPlan
         B subsets; W[b, i] is how often observation i is in subset b.
+    block : int
+        Number of the block in ``plan.row_blocks``, of at most 16384 observations.
     right : ndarray of shape (B, m)
     reference : array, optional
-        Where to compute: the products come in its kind and on its device. Default: NumPy.
-
-    Yields
-    ------
-    rows : slice
-        At most 16384 observations.
-    product : ndarray of shape (len(rows), m)
+        Where to compute: the product comes in its kind and on its device. Default: NumPy.
 
     Notes
     -----
-    Costs O(B n m), or O(B k m) where the plan lists its rows, and one redraw of the plan.
+    All blocks cost O(B n m), or O(B k m) where the plan lists its rows, and one redraw of the plan.
     """
     if is_foreign(reference):
-        yield from _on_device(plan, like(right, reference), reference)
-        return
-    for block, rows in enumerate(plan.row_blocks):
-        product = np.zeros((rows.stop - rows.start, right.shape[1]))
-        for tile, subsets in plan.tiles():
-            product += _tile_product(plan.draw(tile, block), right[subsets])
-        yield rows, product
+        return _on_device(plan, block, like(right, reference), reference)
+    rows = plan.row_blocks[block]
+    product = np.zeros((rows.stop - rows.start, right.shape[1]))
+    for tile, subsets in plan.tiles():
+        product += _tile_product(plan.draw(tile, block), right[subsets])
+    return product
 
 
 def _tile_product(draw: TileDraw, right: FloatArray) -> FloatArray:
@@ -65,16 +57,14 @@ def _tile_product(draw: TileDraw, right: FloatArray) -> FloatArray:
     return product
 
 
-def _on_device(plan: ResamplingPlan, right: Any, reference: Any) -> Iterator[tuple[slice, Any]]:
-    for block, rows in enumerate(plan.row_blocks):
-        parts = (
-            (right[subsets, ...].T @ plan.counts_like(tile, block, reference)).T
-            for tile, subsets in plan.tiles()
-        )
-        product = next(parts)
-        for part in parts:
-            product = product + part
-        yield rows, product
+def _on_device(plan: ResamplingPlan, block: int, right: Any, reference: Any) -> Any:
+    parts = (
+        (right[subsets, ...].T @ plan.counts_like(tile, block, reference)).T for tile, subsets in plan.tiles()
+    )
+    product = next(parts)
+    for part in parts:
+        product = product + part
+    return product
 
 
 def subset_overlaps(plan: ResamplingPlan) -> FloatArray:

@@ -131,11 +131,7 @@ class ImportancePlan(WeightedPlan):
     """With replacement: the counts of a subset are multinomial(k, p)."""
 
     statistic: str = "V"
-
-    @property
-    def with_replacement(self) -> bool:
-        """See the base class."""
-        return True
+    with_replacement: bool = True
 
     @property
     def expected_counts(self) -> FloatArray:

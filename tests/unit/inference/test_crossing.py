@@ -33,7 +33,7 @@ def test_crossing_against_eigenvalues(rng, statistic, symmetric, alpha):
     moments = unstable(rng, symmetric=symmetric)
     plan = rs.make_plan(60, statistic=statistic, subsample_size=15, n_resamples=300, rng=0)
     replicates = rs.replicate(moments, plan, solver=rs.solvers.Ridge(alpha))
-    linear = replicates.linearised()
+    linear = replicates.linear().solution
     smallest = one_by_one(replicates, alpha)
     np.testing.assert_allclose(smallest_eigenvalues(replicates, linear), smallest, atol=1e-8)
     found = crossed(replicates, linear)
@@ -43,7 +43,7 @@ def test_crossing_against_eigenvalues(rng, statistic, symmetric, alpha):
 
 def test_only_the_first_subsets_on_demand(rng):
     replicates = rs.replicate(unstable(rng), rs.make_plan(60, n_resamples=50, rng=0))
-    linear = replicates.linearised()
+    linear = replicates.linear().solution
     np.testing.assert_allclose(
         smallest_eigenvalues(replicates, linear, first=7), smallest_eigenvalues(replicates, linear)[:7]
     )
@@ -51,7 +51,7 @@ def test_only_the_first_subsets_on_demand(rng):
 
 def test_stable_moments_do_not_cross(rng):
     replicates = rs.replicate(unstable(rng, noise=0.1), rs.make_plan(60, n_resamples=100, rng=0))
-    assert not crossed(replicates, replicates.linearised()).any()
+    assert not crossed(replicates, replicates.linear().solution).any()
 
 
 @pytest.mark.parametrize("statistic", ["U", "V"])
@@ -61,7 +61,7 @@ def test_separation_is_the_t_statistic_of_a_scalar_matrix(rng, statistic, share)
     g = rng.normal(1.0, 3.0, 400)
     plan = rs.make_plan(400, statistic=statistic, subsample_size=share, n_resamples=3000, rng=0)
     replicates = rs.replicate(rs.Moments(g, g), plan)
-    eigenvalues = smallest_eigenvalues(replicates, replicates.linearised())
+    eigenvalues = smallest_eigenvalues(replicates, replicates.linear().solution)
     t = g.mean() / (g.std(ddof=1) / math.sqrt(400))
     assert separation(eigenvalues, plan) == pytest.approx(t, rel=0.06)
 
@@ -69,6 +69,6 @@ def test_separation_is_the_t_statistic_of_a_scalar_matrix(rng, statistic, share)
 def test_replicates_of_everything_are_infinitely_separated(rng):
     plan = rs.make_plan(60, subsample_size=60, n_resamples=5, rng=0)
     replicates = rs.replicate(unstable(rng), plan)
-    eigenvalues = smallest_eigenvalues(replicates, replicates.linearised())
+    eigenvalues = smallest_eigenvalues(replicates, replicates.linear().solution)
     np.testing.assert_allclose(eigenvalues, 1.0)
     assert separation(eigenvalues, plan) == math.inf

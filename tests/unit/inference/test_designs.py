@@ -146,7 +146,7 @@ def test_balanced_subsets_against_enumeration(n, k, n_partitions, by_slopes):
             n_resamples=len(subsets),
             statistic="balanced",
             subsets=subsets,
-            repeats=False,
+            with_replacement=False,
         )
         object.__setattr__(plan, "with_spread", not by_slopes)
         h = ratio(Z[subsets])[:, None]
