@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 import replaystats as rs
-from replaystats.choosing.widths import STEPS
 from replaystats.simulate import ornstein_uhlenbeck
 
 SOURCE = Path(rs.__file__).parent
+# Some 50: estimators ask one stage after the other, and a stage asks those before it for what it needs.
+MOST = 56
 
 
 def folder_changes(act):
@@ -43,16 +44,13 @@ def folder_changes(act):
 def test_lstd(n):
     data = ornstein_uhlenbeck(n, 40, rng=0)
     model = rs.LSTD(rs.basis.Fourier(3), discount=0.9, random_state=0)
-    assert 20 < folder_changes(lambda: model.fit(data)) < 130
+    assert 20 < folder_changes(lambda: model.fit(data)) < MOST
 
 
-@pytest.mark.parametrize(
-    ("n", "most"),
-    [(400, 130), (3000, 130 + 4 * STEPS)],  # with more rows, widths are searched in steps on new blocks
-)
-def test_kernel_ridge_with_everything_chosen(n, most):
+@pytest.mark.parametrize("n", [400, 3000])  # with more rows, widths are searched in steps on new blocks
+def test_kernel_ridge_with_everything_chosen(n):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(n, 3))
     y = np.sin(4 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
     model = rs.ReplayKernelRidge(random_state=0)
-    assert 20 < folder_changes(lambda: model.fit(X, y)) < most
+    assert 20 < folder_changes(lambda: model.fit(X, y)) < MOST

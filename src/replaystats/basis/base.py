@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import Field, fields, is_dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from .._core.config import physical_memory
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, BoolArray, FloatArray, RandomLike
-from .._core.validation import as_columns, check_array, check_length, check_real
+from .._core.validation import as_columns, check_array, check_instance, check_length, check_real
 
 _ORDER_NAMES = {1: "differentiable", 2: "twice differentiable"}
 # More functions than this help nobody: q^2 numbers are 8 TB. It is nearly always a misread parameter.
@@ -286,6 +287,14 @@ class Basis(ABC):
             if field.repr and not _same(value, field.default):
                 shown.append(f"{field.name}={_brief(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+check_basis: Callable[[Any], Basis] = partial(
+    check_instance,
+    name="basis",
+    kinds=Basis,
+    hint="For example rs.basis.Fourier(4); a function goes into rs.basis.FunctionBasis.",
+)
 
 
 def _check_departed(departed: ArrayLike | None, n_states: int) -> BoolArray | None:

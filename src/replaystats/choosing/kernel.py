@@ -16,10 +16,10 @@ from ..kernel.landmarks import Landmarks, choose_landmarks
 from ..kernel.local import PartitionTree, column_widths, grow_trees
 from ..kernel.local_influence import leave_one_out_residuals
 from ..kernel.problem import KernelProblem
+from ..kernel.widths import FEWEST_ROWS, learn_bandwidths
 from ..plans import make_plan
 from .ensembles import best_candidate, choose_penalty, choose_size, penalty_errors, penalty_path, pilot_rows
 from .penalties import KERNELS_WITH_GAMMA, choose_kernel, kernel_penalties
-from .widths import FEWEST_ROWS, learn_bandwidths
 
 # Landmarks are enough when what they miss weighs this share of the penalty.
 LANDMARK_SHARE = 0.1

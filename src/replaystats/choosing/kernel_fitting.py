@@ -91,6 +91,7 @@ class KernelFitting:
     _problems: dict[str | None, KernelProblem] = field(default_factory=dict)
     _compared: DeviceChoice | None = None
     _prepared: tuple[FeatureUnits, Moments] | None = None
+    _penalty: Choice | None = None
 
     @property
     def standardize(self) -> str | None:
@@ -372,10 +373,14 @@ class KernelFitting:
         return self._prepared
 
     def _feature_penalty(self, problem: KernelProblem, moments: Moments) -> Choice:
+        """Return the penalty of a fit on these features, chosen once."""
+        if self._penalty is not None:
+            return self._penalty
         weight = 1.0 if self.sample_weight is None else self.sample_weight[:, None]
         y_square = (weight * problem.y**2).sum(axis=0)
         A, b = moments.total()
-        return choose_moment_penalty(A, b.reshape(len(A), -1), y_square, len(self.X))
+        self._penalty = choose_moment_penalty(A, b.reshape(len(A), -1), y_square, len(self.X))
+        return self._penalty
 
     def _pilot_statistic(self, statistic: str) -> str:
         """Return how a pilot draws its subsets: as the plan does, or independently where that is given."""

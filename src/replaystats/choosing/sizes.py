@@ -125,9 +125,8 @@ def grow_resamples(
     if estimate.method == "plug_in":
         raise ValueError(must_be("estimate", "an average of replicates", "the plug-in", "Use rs.average."))
     while True:
-        parts = estimate.variance(X)
+        error, parts = estimate.error_noise, estimate.variance(X)
         found, needed, size = parts.monte_carlo_share, parts.n_resamples_for(share), parts.plan.n_resamples
-        error = estimate.error_noise
         known = f", {error:.0%} of a point's own standard error" if error else ""
         if found <= share and error <= ERROR_NOISE:
             return estimate, Choice(size, f"Monte-Carlo noise is {found:.2%} of the variance{known}")

@@ -392,3 +392,9 @@ def _usual(array: Any, *, integers: bool = False) -> Any:
     if not has_usual_magnitude(float(xp.max(xp.abs(found)))):
         return None
     return found.clone() if is_torch_array(found) else xp.asarray(found, copy=True)
+
+
+def join_present(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """Return the arrays that there are, one after the other."""
+    present = [array for array in arrays if array is not None]
+    return np.concatenate(present) if present else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any, Self
 
@@ -12,7 +13,14 @@ import numpy as np
 from .._core.arrays import as_array, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import as_columns, check_int, check_integers, check_length, check_magnitude
+from .._core.validation import (
+    as_columns,
+    check_instance,
+    check_int,
+    check_integers,
+    check_length,
+    check_magnitude,
+)
 from ._flat import (
     are_numbers,
     as_actions,
@@ -30,6 +38,7 @@ from ._flat import (
     home_of,
     is_scalar,
     join_actions,
+    join_present,
     offsets_of,
     own,
 )
@@ -221,8 +230,6 @@ class Trajectories:
             check_length(len(fields["parent"]), len(bounds) - 1, "parent", "offsets")
         return cls._from_fields(**fields)
 
-    # ------------------------------------------------------------------ sizes
-
     def __len__(self) -> int:
         return self.n_trajectories
 
@@ -274,8 +281,6 @@ class Trajectories:
             parts.append(f"{int(self.terminated.sum())} terminated")
         return f"Trajectories({', '.join(parts)})"
 
-    # ------------------------------------------------------------------ views for the moments
-
     def transitions(self) -> Transitions:
         """Return every step as a row (state, next state, reward, terminal, trajectory, dt)."""
         return transitions_of(self)
@@ -298,8 +303,6 @@ class Trajectories:
                [7., 8., 9.]])
         """
         return windows_of(self, order, stride)
-
-    # ------------------------------------------------------------------ new data from old
 
     def select(self, which: ArrayLike) -> Self:
         """Return the trajectories `which`: a mask of n booleans, or indices (repeats allowed).
@@ -394,16 +397,14 @@ class Trajectories:
         return cls._from_fields(
             states=np.concatenate([p.states for p in parts]),
             offsets=offsets_of(np.concatenate([p.n_steps + 1 for p in parts])),
-            rewards=_join([p.rewards for p in parts]),
+            rewards=join_present([p.rewards for p in parts]),
             **join_actions([(p.actions, p.action_labels) for p in parts]),
-            behavior_probability=_join([p.behavior_probability for p in parts]),
+            behavior_probability=join_present([p.behavior_probability for p in parts]),
             terminated=np.concatenate([p.terminated for p in parts]),
             truncated=np.concatenate([p.truncated for p in parts]),
-            dt=parts[0].dt if same_dt else _join([dt_per_step(p) for p in parts]),
+            dt=parts[0].dt if same_dt else join_present([dt_per_step(p) for p in parts]),
             parent=np.concatenate([p.parent + shift for p, shift in zip(parts, shifts, strict=False)]),
         )
-
-    # ------------------------------------------------------------------ files
 
     def to_parquet(self, path: str | PathLike[str]) -> None:
         """Write the data to a Parquet file, whole or not at all; `from_parquet` gives it back bit for bit.
@@ -435,6 +436,14 @@ class Trajectories:
 
     def _fields(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in type(self).__slots__ if name not in SIZES}
+
+
+check_trajectories: Callable[[Any], Trajectories] = partial(
+    check_instance,
+    name="data",
+    kinds=Trajectories,
+    hint="Wrap the arrays: rs.Trajectories(states, rewards, dt=...).",
+)
 
 
 def _clean_fields(
@@ -486,8 +495,3 @@ def _describe(part: Trajectories) -> tuple[str, ...]:
         f"{'no ' * (part.behavior_probability is None)}behavior_probability",
         "numbers as actions" if part.action_labels is None else "names as actions",
     )
-
-
-def _join(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    present = [array for array in arrays if array is not None]
-    return np.concatenate(present) if present else None

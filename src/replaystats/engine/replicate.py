@@ -113,7 +113,8 @@ class Replicates:
         more = _solve_from(len(self), self.moments, plan, self.solver, executor, self.exact)
         if on_failure != "drop":
             warn_left_out(more, stacklevel=3)
-        report_failures(more.failed, on_failure, _explain_failures(more))
+        if more.failed.any():
+            report_failures(more.failed, on_failure, _explain_failures(more))
         return replace(
             more,
             theta=np.concatenate([self.theta, more.theta]),
@@ -238,7 +239,8 @@ def replicate(
     replicates = _solve_from(0, moments, plan, solver or DEFAULT_SOLVER, executor, exact)
     if on_failure != "drop":
         warn_left_out(replicates, stacklevel=3)
-    report_failures(replicates.failed, on_failure, _explain_failures(replicates))
+    if replicates.failed.any():
+        report_failures(replicates.failed, on_failure, _explain_failures(replicates))
     return replicates
 
 

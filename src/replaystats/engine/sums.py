@@ -110,11 +110,13 @@ def _sums(
     """Choose the route."""
     skip = start - tiles.start * TILE_SUBSETS
     if isinstance(moments, StreamedMoments):
-        return _unstacked(moments.example, streamed_sums(moments, plan, tiles, executor)[skip:])
+        moments, sums = moments.example, streamed_sums(moments, plan, tiles, executor)
+        return SubsetSums(*moments.unstack(sums[skip:]), moments.symmetric)
     executor = SerialExecutor() if executor is None else executor
     if exact:
         sums = exact_sums(moments, plan, tiles, executor)[skip:]
-        return _unstacked(moments if isinstance(moments, Moments) else moments.wrap(sums), sums)
+        moments = moments if isinstance(moments, Moments) else moments.wrap(sums)
+        return SubsetSums(*moments.unstack(sums), moments.symmetric)
     if isinstance(moments, FactoredMoments):
         share = plan.subsample_size / plan.n_observations
         moments = written_out_for(moments, plan.n_resamples - start, share)
@@ -125,16 +127,12 @@ def _sums(
     else:
         by_rows = _by_gather if gather_is_cheaper(plan, moments.rows.nbytes) else _by_product
         sums = _joined(executor.map(lambda tile: by_rows(moments, plan, tile), tiles))
-    return _unstacked(moments, sums[skip:])
+    return SubsetSums(*moments.unstack(sums[skip:]), moments.symmetric)
 
 
 def _joined(tiles: list[FloatArray]) -> FloatArray:
     """Return the sums of all tiles, without a copy of a single one."""
     return tiles[0] if len(tiles) == 1 else np.concatenate(tiles)
-
-
-def _unstacked(moments: Moments, sums: FloatArray) -> SubsetSums:
-    return SubsetSums(*moments.unstack(sums), moments.symmetric)
 
 
 def _by_product(moments: Moments, plan: ResamplingPlan, tile: int) -> FloatArray:

@@ -35,7 +35,7 @@ from ..inference.sparse_questions import sparse_shifts
 from ..inference.validity import Validity, pilot_replicates
 from ..inference.variance import replay_variance
 from ..kernel.local_influence import jackknife_variance
-from ..moments import AnyMoments, held_rows
+from ..moments import AnyMoments
 from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
@@ -110,7 +110,7 @@ class Combination:
             averaged = self._averaged_members()
             weights = ratio.plan.member_weights(ratio.failed)[~ratio.failed]
             theta = locate(averaged[~ratio.failed], self.method, weights=weights, trim=self.trim)
-        held = held_rows(ratio.moments)
+        held = ratio.moments.held
         given: FloatArray = like(theta, theta if held is None else held)
         return given
 
@@ -331,16 +331,12 @@ class Combination:
             hint = "`predict` with return_std=True has a delete-one jackknife."
             raise ValueError(must_be("members", rule, type(self.members).__name__, hint))
         if self._by_theta:
-            covariance, width = self._theta_variance, 6 * self.theta.shape[0]
-            blocks = in_blocks(
-                points,
-                width,
-                lambda rows: [covariance.components(None if rows is None else self._features(rows))],
-            )
+            found = self._theta_variance.at(points, getattr(self.members, "features", None))
         else:
             width = 3 * (plan.n_resamples + min(plan.n_observations, TILE_ROWS))
-            blocks = in_blocks(points, width, lambda rows: [self._variance_of_values(rows)])
-        found = ReplayVariance.joined(blocks)
+            found = ReplayVariance.joined(
+                in_blocks(points, width, lambda rows: [self._variance_of_values(rows)])
+            )
         return found.squeezed() if self.scalar else found
 
     def _variance_of_values(self, points: Any) -> ReplayVariance:

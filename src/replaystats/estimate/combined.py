@@ -224,8 +224,8 @@ def average(
         method = "controlled"
     choice = settle_method(validity, method, asked)
     method = method if choice is None else choice.value
-    weighted = members.plan is not None and members.plan.subset_weights is not None
-    if weighted and method in ROBUST_METHODS:
+    plan = members.plan
+    if method in ROBUST_METHODS and plan is not None and plan.subset_weights is not None:
         hint = 'Use method="mean", or a drawn plan.'
         raise ValueError(must_be("method", '"mean" for a weighted plan', repr(method), hint))
     if scalar is None:

@@ -15,12 +15,12 @@ from .._core.validation import check_real
 from ..basis import Basis, Fourier, OneHot
 from ..choosing.sizes import choose_basis
 from ..data import Trajectories
-from ..inference import automatic_block_length, influence_values, unit_moments
-from ..inference.dependent import block_labels
+from ..inference import automatic_block_length, influence_values
 from ..moments import FactoredMoments, HeldMoments, lstd_moments
 from ..moments.groups import one_step_each
 from ..moments.sparse import SparseMoments, sparse_lstd_moments
 from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, check_log, reward_unit, step_ratios
+from ..moments.units import block_labels, sum_into_units
 from ..solvers import Solver
 from .moments import AT_HOME
 from .policy import PolicyEvaluation
@@ -251,7 +251,7 @@ class LSTD(PolicyEvaluation):
         if not isinstance(unit, str) and len(unit) == data.n_transitions:
             unit = np.repeat(unit, 2)
         self._look_at(steps, data)
-        return unit_moments(steps, unit, parent=data.parent)
+        return sum_into_units(steps, unit, block_length=self._block_length, parent=data.parent)
 
     def _block_length(self, steps: HeldMoments) -> int:
         influence = influence_values(one_step_each(steps), self.solver)

@@ -22,7 +22,7 @@ from ..engine.sparse import sparse_replicate, sparse_whole
 from ..estimate import Estimate, average, plug_in
 from ..inference.intervals import Interval
 from ..inference.questions import Setting
-from ..moments import HeldMoments, held_rows
+from ..moments import HeldMoments
 from ..moments.groups import Grouping, choose_grouping, grouped_moments, join_moments
 from ..moments.sparse import SparseMoments
 from ..plans import ResamplingPlan, make_plan
@@ -165,13 +165,15 @@ class ReplayedMoments(Replayed):
         if isinstance(moments, SparseMoments):
             with budget_of_estimator(self.memory_budget):
                 return self._replay_sparsely(moments, plan, rng)
-        executor, given = make_executor(self.n_jobs), plan is not None
+        solver, given = self._solver, plan is not None
+        grow, chosen = is_auto(self.n_resamples) and not given, self.average == "best"
         with budget_of_estimator(self.memory_budget):
             self.grouping_ = None if given else self._grouping(moments, rng)
             if self.grouping_ is not None:
                 moments = grouped_moments(moments, self.grouping_)
                 self.choices_["groups"] = Choice(self.grouping_.n_groups, self.grouping_.reason)
-            self.plug_in_ = plug_in(moments, self._solver).within(self._setting())
+            setting, asked = self._setting(), self._questions() if grow or chosen else None
+            self.plug_in_ = plug_in(moments, solver).within(setting)
             if self.method == "recommended":
                 auto = self.n_resamples is None or is_auto(self.n_resamples)
                 self.recommendation_ = recommended_estimate(
@@ -179,29 +181,33 @@ class ReplayedMoments(Replayed):
                     n_resamples=RECOMMENDED_RESAMPLES if auto else self.n_resamples,
                     plan=plan,
                     rng=rng,
-                    executor=executor,
+                    executor=make_executor(self.n_jobs),
                 )
                 return self._settle(self.recommendation_.estimate)
             plan = self._plan(moments, rng) if plan is None else plan
             members = replicate(
-                moments, plan, solver=self._solver, on_failure=self.on_failure, executor=executor
+                moments,
+                plan,
+                solver=solver,
+                on_failure=self.on_failure,
+                executor=make_executor(self.n_jobs),
             )
-            chosen = self.average == "best"  # once there are enough members to tell
+            # The best is known once there are enough members to tell.
             estimate = average(members, "auto" if chosen else self.average)
-            if is_auto(self.n_resamples) and not given:
+            if grow:
                 # Without the control variate noise may never become small: then as many as were once usual.
                 most = MOST_RESAMPLES if estimate.method == "controlled" else MOST_UNCONTROLLED
-                estimate, self.choices_["n_resamples"] = grow_resamples(
-                    estimate, self._questions(), most=most
-                )
+                estimate, self.choices_["n_resamples"] = grow_resamples(estimate, asked, most=most)
             if chosen:
-                estimate = estimate.best(self._questions())
+                estimate = estimate.best(asked)
                 assert estimate.choice is not None
                 self.choices_["average"] = estimate.choice
         return self._settle(estimate)
 
     def _settle(self, estimate: Estimate) -> Self:
-        return super()._settle(estimate.within(self.plug_in_.setting))
+        estimate = estimate.within(self.plug_in_.setting)
+        self.estimate_, self.plan_ = estimate, estimate.plan
+        return self
 
     def _first_choices(self) -> dict[str, Choice]:
         """Return what "auto" stood for before there were moments."""
@@ -245,11 +251,11 @@ class ReplayedMoments(Replayed):
     def _sampler(self, moments: HeldMoments) -> dict[str, Any]:
         """Draw equally likely subsets on an accelerator if the moments live there, by counters."""
         drawn = self.statistic in ("U", "V")
-        return {"sampler": "counter"} if drawn and is_accelerator(held_rows(moments)) else {}
+        return {"sampler": "counter"} if drawn and is_accelerator(moments.held) else {}
 
     def _brought(self, X: Any) -> Any:
         """Return the points where the data of the fit live."""
-        held = held_rows(self.moments_)
+        held = self.moments_.held
         if not is_foreign(held):
             return on_host(X)
         at_home = in_double(X) if is_foreign(X) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,11 +18,13 @@ from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_weights
 from ..basis import Basis, OneHot, Scaled, Tabular
+from ..basis.base import check_basis
 from ..basis.indicators import Indicators
 from ..data import Trajectories
+from ..data.trajectories import check_trajectories
 from ..estimate import Estimate
 from ..inference import Interval
-from ..inference.dependent import unit_moments
+from ..inference.dependent import length_from_influence
 from ..inference.questions import Setting
 from ..inference.specification import kernel_bellman_loss
 from ..inference.support import MAX_OBSERVED
@@ -31,6 +34,7 @@ from ..moments import FactoredMoments, HeldMoments
 from ..moments.groups import MOST_GROUPS, deal
 from ..moments.sparse import SparseMoments
 from ..moments.steps import DiscountLike, check_log, horizon, step_discounts, step_rewards, value_limits
+from ..moments.units import sum_into_units
 from .moments import ReplayedMoments
 
 # Visited states at which Monte-Carlo noise is looked at.
@@ -79,9 +83,8 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _wanted_basis(self, data: Any, *, settled: bool) -> Basis:
         """Check log and basis, and return the basis that is fitted unless it is settled."""
-        check_log(data, self.basis)
-        basis: Basis = self.basis
-        return basis
+        check_trajectories(data)
+        return check_basis(self.basis)
 
     def _places(self, data: Trajectories) -> FloatArray:
         """Return the points (N, d) at which the basis is evaluated."""
@@ -163,10 +166,11 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
         """Sum the moments of steps over the units that are resampled."""
+        length = self.block_length
+        if length is None:
+            length = partial(length_from_influence, solver=self._solver)
         self._look_at(steps, data)
-        return unit_moments(
-            steps, self.unit, block_length=self.block_length, solver=self._solver, parent=data.parent
-        )
+        return sum_into_units(steps, self.unit, block_length=length, parent=data.parent)
 
     def _table_units(
         self, data: Trajectories, features: Any, rng: np.random.Generator | None
@@ -186,7 +190,7 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _look_at(self, steps: HeldMoments | SimpleNamespace, data: Trajectories) -> None:
         """Remember what bounds values (rewards, discount, ends) and whether units follow each other."""
-        one_series = self.unit == "auto" and len(data) == 1 if isinstance(self.unit, str) else False
+        one_series = self.unit == "auto" and data.n_trajectories == 1 if isinstance(self.unit, str) else False
         self._sequential = one_series or (isinstance(self.unit, str) and self.unit in ("block", "window"))
         rewards = getattr(steps, "response", None)
         forever = self._horizon(data)

@@ -15,6 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from .._core.arrays import like, to_numpy
+from .._core.config import in_blocks
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_int, check_real
@@ -182,6 +183,14 @@ class ReplayVariance:
     def components(self, X: FloatArray | None = None) -> ReplayVariance:
         """Return, from covariances of theta, the variances of X theta (of theta itself for None)."""
         return self.each(lambda covariance: variance_at(X, covariance))
+
+    def at(self, points: Any, features: Callable[[Any], FloatArray] | None = None) -> ReplayVariance:
+        """Return the same at any number of points, whose features (default: they themselves) are X."""
+
+        def some(rows: Any) -> list[ReplayVariance]:
+            return [self.components(rows if rows is None or features is None else features(rows))]
+
+        return self.joined(in_blocks(points, 6 * self.sampling.shape[-1], some))
 
     def each(self, function: Callable[[Any], Any]) -> ReplayVariance:
         """Return the same with a function applied to every part."""

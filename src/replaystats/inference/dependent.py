@@ -8,25 +8,24 @@ one long chain, blocks are, if they are long compared to the memory of the influ
 from __future__ import annotations
 
 import math
-import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .._core.arrays import as_array, is_foreign
-from .._core.errors import ReplayWarning, must_be
+from .._core.arrays import is_foreign
+from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_choice, check_instance, check_int, check_integers
 from ..engine.linear import functionals
 from ..moments import FactoredMoments, HeldMoments, Moments
-from ..moments.factored import choose_form
-from ..moments.groups import group_observations, one_step_each
+from ..moments.groups import one_step_each
+from ..moments.units import sum_into_units
 from ..solvers import Solver
 from ..solvers.base import check_solver
 from .components import gram
 from .influence import influence_values
 
-UNITS = ("auto", "trajectory", "block", "window")
 # Politis and White (2004): a correlation below this many standard errors counts as none.
 _NEGLIGIBLE = 2.0
 
@@ -78,47 +77,8 @@ def unit_moments(
     check_solver(solver)
     if parent is not None:
         parent = check_integers(parent, "parent")
-    if not isinstance(unit, str):
-        return _by_labels(moments, as_array(unit, "unit"))
-    check_choice(unit, "unit", UNITS)
-    n_trajectories = moments.n_observations if isinstance(moments, FactoredMoments) else 1
-    if unit == "auto":
-        unit = "trajectory" if n_trajectories > 1 else "block"
-    if unit == "trajectory":
-        _warn_about_pieces(parent)
-        return choose_form(moments) if isinstance(moments, FactoredMoments) else moments
-    steps = one_step_each(moments)
-    if unit == "window":
-        _warn("Windows of one trajectory")
-        return choose_form(steps) if isinstance(steps, FactoredMoments) else steps
-    if block_length is None:
-        block_length = _length_from_influence(steps, X, solver)
-    offsets = moments.offsets if isinstance(moments, FactoredMoments) else np.array([0, len(steps)])
-    return group_observations(steps, block_labels(offsets, check_int(block_length, "block_length")))
-
-
-def block_labels(offsets: IntArray, block_length: int) -> IntArray:
-    """Return the block of every step, shape (N,), from 0 up; no block crosses from one series to the next.
-
-    Parameters
-    ----------
-    offsets : ndarray of int, shape (n + 1,)
-        Series i owns the steps ``offsets[i]:offsets[i + 1]``.
-    block_length : int
-        Wanted length. The blocks of a series differ in length by at most one step.
-
-    Examples
-    --------
-    >>> block_labels(np.array([0, 7, 9]), 3)
-    array([0, 0, 0, 0, 1, 1, 1, 2, 2])
-    """
-    lengths = np.diff(offsets)
-    n_blocks = np.maximum(1, np.round(lengths / block_length).astype(np.intp))
-    first_block = np.cumsum(n_blocks) - n_blocks
-    position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    inside = position * np.repeat(n_blocks, lengths) // np.repeat(lengths, lengths)
-    labels: IntArray = np.repeat(first_block, lengths) + inside
-    return labels
+    length = partial(length_from_influence, X=X, solver=solver) if block_length is None else block_length
+    return sum_into_units(moments, unit, block_length=length, parent=parent)
 
 
 def automatic_block_length(series: ArrayLike, *, scheme: str = "circular") -> int:
@@ -236,30 +196,11 @@ def _bandwidth(autocovariance: FloatArray, n: int, run: int) -> int:
     return min(2 * (int(quiet[0]) + 1), longest) if quiet.size else longest
 
 
-def _length_from_influence(steps: HeldMoments, X: ArrayLike | None, solver: Solver | None) -> int:
+def length_from_influence(
+    steps: HeldMoments, X: ArrayLike | None = None, solver: Solver | None = None
+) -> int:
+    """Return the automatic block length of the influence values of single steps, or of functionals X."""
     influence = influence_values(steps, solver)
     if X is not None:
         influence = functionals(check_array(X, "X", ndim=2), influence)
     return automatic_block_length(influence.reshape(len(influence), -1))
-
-
-def _by_labels(moments: HeldMoments, labels: Any) -> HeldMoments:
-    n, steps = moments.n_observations, one_step_each(moments)
-    if labels.ndim != 1 or labels.size not in (n, len(steps)):
-        rule = f"a name or one label per trajectory ({n}) or per step ({len(steps)})"
-        raise ValueError(must_be("unit", rule, f"labels of shape {labels.shape}"))
-    codes = np.unique(labels, return_inverse=True)[1]
-    return group_observations(moments if labels.size == n else steps, codes)
-
-
-def _warn_about_pieces(parent: IntArray | None) -> None:
-    if parent is not None and np.unique(parent).size < len(parent):
-        _warn("Pieces of one trajectory", " Pass unit=data.parent to keep them together.")
-
-
-def _warn(what: str, hint: str = "") -> None:
-    message = (
-        f"{what} depend on each other: the estimate is right, but intervals are too narrow unless the value "
-        f'lies in the span of the basis. unit="trajectory" and unit="block" have valid ones.{hint}'
-    )
-    warnings.warn(message, ReplayWarning, stacklevel=4)

@@ -19,7 +19,7 @@ from .._core.errors import must_be
 from .._core.linalg import solve_stack
 from .._core.typing import FloatArray, IntArray
 from ..engine.linear import Linearisation, linearise
-from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments, held_rows
+from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
 from .components import gram
@@ -83,7 +83,7 @@ def sandwich_covariance(moments: AnyMoments, solver: Solver | None = None) -> Fl
     """
     linear = linearise(moments, solver)
     n = moments.n_observations
-    step = n if is_foreign(held_rows(moments)) else TILE_ROWS
+    step = n if is_foreign(moments.held) else TILE_ROWS
     blocks = [slice(first, min(first + step, n)) for first in range(0, n, step)]
     total = sum((gram(values) for values in linear.influence_by_block(moments, blocks)), start=np.zeros(()))
     return np.asarray(total / (n * (n - 1)))
@@ -217,7 +217,7 @@ def _inverted_matrix(moments: AnyMoments, linear: Linearisation) -> FloatArray |
 
     Also where it is ill-conditioned: products with an R that has lost digits lose more of them.
     """
-    if moments.n_basis < _PLAIN_BASIS or is_foreign(held_rows(moments)) or not linear.plain:
+    if moments.n_basis < _PLAIN_BASIS or is_foreign(moments.held) or not linear.plain:
         return None
     matrix: FloatArray = linear.share * linear.sums[0]
     return matrix
@@ -228,7 +228,7 @@ def unit_blocks(moments: AnyMoments) -> Iterator[tuple[IntArray | slice, HeldMom
 
     Moments of a device stay there.
     """
-    numbers = _DEVICE_NUMBERS if is_foreign(held_rows(moments)) else _BLOCK_NUMBERS
+    numbers = _DEVICE_NUMBERS if is_foreign(moments.held) else _BLOCK_NUMBERS
     size = max(1, numbers // moments.n_basis**2)
     if isinstance(moments, FactoredMoments):
         yield from _units_by_length(moments, numbers)

@@ -11,7 +11,6 @@ from .._core.arrays import to_numpy
 from .._core.typing import FloatArray
 from ..engine import replicate
 from ..engine.linear import LinearPart, linearise
-from ..moments import held_rows
 from ..plans import make_plan
 from .components import ReplayVariance, variance_at
 from .influence import jackknife_bias, jackknife_covariance, leverage_covariance
@@ -124,7 +123,7 @@ def theta_variance(validity: Validity, method: str = "mean", trim: float = 0.1) 
         plug_in=lambda: jackknife_covariance(replicates.moments, replicates.solver),
         covariance=True,
         # moments that live on a device are worked on there
-        reference=held_rows(replicates.moments),
+        reference=replicates.moments.held,
     )
     if method == "debiased" or not (replicates.plan.with_replacement and validity.controllable):
         return found

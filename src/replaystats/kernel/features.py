@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -75,22 +75,20 @@ class FeatureRidge:
         The fits on subsets of the blocks.
     alpha : float
         Penalty of a fit on all blocks.
+    plan, failed
+        Of the coefficients: subsets of blocks, and fits that take no part in averages.
     """
 
     features: FeatureUnits
     offset: FloatArray
     coefficients: Replicates
     alpha: float
+    plan: ResamplingPlan = field(init=False)
+    failed: BoolArray = field(init=False)
 
-    @property
-    def plan(self) -> ResamplingPlan:
-        """Subsets of blocks."""
-        return self.coefficients.plan
-
-    @property
-    def failed(self) -> BoolArray:
-        """Fits that take no part in averages."""
-        return self.coefficients.failed
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plan", self.coefficients.plan)
+        object.__setattr__(self, "failed", self.coefficients.failed)
 
     def values(self, X: FloatArray) -> FloatArray:
         """Return the prediction of every subset at X (m, p), shape (B, m, n_outputs)."""

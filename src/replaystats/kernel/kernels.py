@@ -39,6 +39,8 @@ class Kernel:
         As in scikit-learn; those that the kernel has no use for are ignored.
     parameters : mapping
         Keyword arguments of a callable kernel.
+    is_precomputed : bool
+        Whether kernel values are given in place of points.
     """
 
     name: KernelLike
@@ -46,16 +48,15 @@ class Kernel:
     degree: float = 3.0
     coef0: float = 1.0
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    is_precomputed: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_precomputed", self.name == PRECOMPUTED)
 
     @property
     def ignores_shifts(self) -> bool:
         """Whether adding the same vector to all points changes nothing."""
         return self.name in KERNELS_WITH_WIDTHS
-
-    @property
-    def is_precomputed(self) -> bool:
-        """Whether kernel values are given in place of points."""
-        return self.name == PRECOMPUTED
 
     def __call__(self, left: FloatArray, right: FloatArray, *, work: FloatArray | None = None) -> FloatArray:
         """Evaluate every pair of points.

@@ -1,6 +1,6 @@
 """Stage 2: data to moments, the pairs (g_i, f_i) with theta = E[g]^-1 E[f]."""
 
-from .factored import FactoredMoments, HeldMoments, held_rows
+from .factored import FactoredMoments, HeldMoments
 from .linear import iv_moments, ols_moments, random_blocks, ridge_block_moments, ridge_moments
 from .lstd import lstd_moments, transition_moments
 from .lstd_q import ActionFeatures, lstd_q_moments
@@ -17,7 +17,6 @@ __all__ = [
     "StreamedMoments",
     "SubsetSums",
     "check_moments",
-    "held_rows",
     "iv_moments",
     "lstd_moments",
     "lstd_q_moments",

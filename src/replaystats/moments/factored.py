@@ -44,6 +44,8 @@ class FactoredMoments:
     response : array of shape (N,) or (N, n_outputs)
     offsets : ndarray of int, shape (n + 1,)
         Observation i owns the steps ``offsets[i]:offsets[i + 1]``.
+    held : array
+        One that says where they live: `left`.
     n_observations, n_basis : int
         n, the number of resampling units, and q.
     n_outputs : int or None
@@ -59,6 +61,7 @@ class FactoredMoments:
     response: FloatArray
     offsets: IntArray
 
+    held: FloatArray = field(init=False)
     n_observations: int = field(init=False)
     n_basis: int = field(init=False)
     n_outputs: int | None = field(init=False)
@@ -71,6 +74,7 @@ class FactoredMoments:
         n_outputs = self.response.shape[1] if self.response.ndim == 2 else None
         symmetric = self.right is self.left
         sizes = {
+            "held": self.left,
             "n_observations": n,
             "n_basis": q,
             "n_outputs": n_outputs,
@@ -200,11 +204,6 @@ class FactoredMoments:
 
 
 HeldMoments: TypeAlias = Moments | FactoredMoments
-
-
-def held_rows(moments: Any) -> Any:
-    """Return an array with the rows of observations or steps, which says where they live; None for others."""
-    return moments.left if isinstance(moments, FactoredMoments) else getattr(moments, "rows", None)
 
 
 def sum_units(steps: Any, offsets: IntArray) -> FloatArray:

@@ -20,7 +20,7 @@ from .._core.config import get_config
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import IntArray, RandomLike
-from .factored import FactoredMoments, HeldMoments, choose_form, held_rows, sum_units
+from .factored import FactoredMoments, HeldMoments, choose_form, sum_units
 from .record import Moments
 
 # Groups of this many steps are summed at full speed; with 200 groups the t quantile is within 1 % of the
@@ -109,7 +109,7 @@ def choose_grouping(
     if n < _LEAST_PER_GROUP * n_groups:
         return None
     once, replayed = _work(moments, n_resamples)
-    held = held_rows(moments)
+    held = moments.held
     # Devices sum written-out matrices at full speed, and factors that they could not write out hardly at all.
     crowded = is_foreign(held) and isinstance(moments, FactoredMoments)
     tolerated = _DEVICE_WORK if is_accelerator(held) else _TOLERATED_WORK

@@ -105,10 +105,11 @@ def lstd_moments(
     ratios = step_ratios(importance, data)
     if center_rewards:
         _check_continuing(data)
-    steps = transitions_of(data, held=True)
+    states, steps = data.held("states"), transitions_of(data, held=True)
     rewards = step_rewards(reward, steps.rewards, steps.states)
-    features = basis(data.held("states"))  # (N + n, q): every state once, not twice
-    start = np.arange(len(steps)) + steps.trajectory  # (N,) each trajectory has one state more than steps
+    features = basis(states)  # (N + n, q): every state once, not twice
+    # Each trajectory has one state more than steps.
+    start = np.arange(data.n_transitions) + steps.trajectory  # (N,)
     here = take_rows(features, start)
     right = take_rows(features, start + 1)  # a copy, and the one that there is
     right *= like(-gamma * ~steps.terminal, here)[:, None]

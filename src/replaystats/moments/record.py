@@ -45,6 +45,7 @@ class Moments:
     """
 
     __slots__ = (
+        "held",
         "n_basis",
         "n_columns",
         "n_matrix_columns",
@@ -58,6 +59,7 @@ class Moments:
     n_basis: int
     n_outputs: int | None
     symmetric: bool
+    held: FloatArray  # an array that says where they live: the rows
     n_observations: int  # the resampling units
     n_columns: int
     n_matrix_columns: int  # those that belong to g
@@ -80,6 +82,7 @@ class Moments:
 
     def _store(self, rows: FloatArray, n_basis: int, n_outputs: int | None, symmetric: bool) -> None:
         self.rows, self.n_basis, self.n_outputs, self.symmetric = rows, n_basis, n_outputs, symmetric
+        self.held = rows
         self.n_observations, self.n_columns = int(rows.shape[0]), int(rows.shape[1])
         self.n_matrix_columns = n_basis * (n_basis + 1) // 2 if symmetric else n_basis * n_basis
 

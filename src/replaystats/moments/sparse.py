@@ -46,6 +46,11 @@ class SparseMoments:
     visits: FloatArray
 
     @property
+    def held(self) -> FloatArray:
+        """An array that says where they live: the rows."""
+        return self.rows
+
+    @property
     def n_observations(self) -> int:
         """Number of units n."""
         return len(self.rows)

@@ -10,9 +10,11 @@ import numpy as np
 from .._core.arrays import as_array, check_finite, in_double, is_foreign, like
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_instance, check_length, check_nonnegative, check_real
+from .._core.validation import check_array, check_length, check_nonnegative, check_real
 from ..basis import Basis
+from ..basis.base import check_basis
 from ..data import Trajectories
+from ..data.trajectories import check_trajectories
 from ..data.views import transitions_of
 
 DiscountLike: TypeAlias = "float | ArrayLike | None"
@@ -21,9 +23,8 @@ ImportanceLike: TypeAlias = "Callable[[FloatArray, np.ndarray | None], ArrayLike
 
 def check_log(data: Trajectories, basis: Basis) -> None:
     """Raise unless the moments of values are asked for a log and a basis."""
-    check_instance(data, "data", Trajectories, "Wrap the arrays: rs.Trajectories(states, rewards, dt=...).")
-    hint = "For example rs.basis.Fourier(4); a function goes into rs.basis.FunctionBasis."
-    check_instance(basis, "basis", Basis, hint)
+    check_trajectories(data)
+    check_basis(basis)
 
 
 def step_discounts(

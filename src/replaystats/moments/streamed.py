@@ -73,6 +73,8 @@ class StreamedMoments:
     (5, (array([[10.]]), array([45.])))
     """
 
+    held = None  # nothing lives in memory
+
     def __init__(
         self,
         source: RowBlocks,

@@ -23,8 +23,8 @@ from scipy.optimize import minimize
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
 from .._core.validation import check_array, check_length
-from ..kernel.likelihood import average_on_device, leave_one_out_error, negative_log_likelihood, of_varying
-from ..kernel.local import PartitionTree
+from .likelihood import average_on_device, leave_one_out_error, negative_log_likelihood, of_varying
+from .local import PartitionTree
 
 # Rows of the likelihood: half a second at most.
 LIKELIHOOD_ROWS = 500

@@ -13,8 +13,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
 from oracles.new_observation import leave_one_out
-from replaystats.choosing.widths import _Blocks, learn_bandwidths
 from replaystats.kernel.likelihood import leave_one_out_error, negative_log_likelihood
+from replaystats.kernel.widths import _Blocks, learn_bandwidths
 from replaystats.simulate import two_bumps
 
 
