@@ -601,7 +601,7 @@ def summary(results):
 
 
 def read(path):
-    return json.loads(path.read_text())["cells"] if path.exists() else {}
+    return json.loads(path.read_text(encoding="utf-8"))["cells"] if path.exists() else {}
 
 
 def write(path, name, cell):
@@ -612,7 +612,9 @@ def write(path, name, cell):
         done = read(path) | {name: cell}
         done = {known: done[known] for known in [*REGISTRY, *done] if known in done}
         fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps({"summary": summary(done), "cells": done}, indent=1) + "\n")
+        fresh.write_text(
+            json.dumps({"summary": summary(done), "cells": done}, indent=1) + "\n", encoding="utf-8"
+        )
         fresh.replace(path)
     finally:
         os.close(folder)  # and with it the lock

@@ -112,7 +112,7 @@ def main() -> None:
             found.append(measure(q, n, arguments.rounds, width))
             print({k: round(v, 4) for k, v in found[-1].items()}, flush=True)
     if arguments.out is not None:
-        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+        arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ def dated(cells):
 
 def efron():
     """Write the section on Efron's table."""
-    found = json.loads((RESULTS / "efron.json").read_text())
+    found = json.loads((RESULTS / "efron.json").read_text(encoding="utf-8"))
     lines = [
         "",
         "## Efron's table\n",
@@ -175,8 +175,8 @@ def draw(cells):
 
 
 def main():
-    battery = json.loads((RESULTS / "battery.json").read_text())
-    public = json.loads((RESULTS / "policy_intervals.json").read_text())
+    battery = json.loads((RESULTS / "battery.json").read_text(encoding="utf-8"))
+    public = json.loads((RESULTS / "policy_intervals.json").read_text(encoding="utf-8"))
     draw(battery["cells"])
     lines = [INTRO, verdict(battery["summary"], battery["cells"])]
     lines += ["## The battery\n", "`python benchmarks/battery.py`\n", dated(battery["cells"]), GEOMETRIC]
@@ -204,7 +204,7 @@ def main():
         "|---|---|---|---|---|---|",
     ]
     lines += [public_row(name, cell) for name, cell in public.items()]
-    cost = json.loads((RESULTS / "interval_cost.json").read_text())
+    cost = json.loads((RESULTS / "interval_cost.json").read_text(encoding="utf-8"))
     lines += [
         "",
         "## What intervals cost\n",
@@ -216,7 +216,7 @@ def main():
     ]
     lines += [f"| {name} | {c['fit']:.3f} | {c['interval']:.3f} | {c['ratio']} |" for name, c in cost.items()]
     lines += efron()
-    PAGE.write_text("\n".join(lines) + "\n")
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -45,13 +45,13 @@ def main():
     arguments = parse()
     found = {"machine": f"{platform.machine()}, Python {platform.python_version()}, one thread", "sets": {}}
     if arguments.out.exists():
-        found = json.loads(arguments.out.read_text())
+        found = json.loads(arguments.out.read_text(encoding="utf-8"))
     for name in arguments.sets.split(","):
         if name in found["sets"]:
             continue
         found["sets"][name] = compare(name, arguments)
         print(name, json.dumps(found["sets"][name]), flush=True)
-        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+        arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def load(folder, name, n_rows, split):

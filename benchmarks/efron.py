@@ -162,7 +162,7 @@ def main():
                 }
                 for how, sds in errors.items()
             } | {"residual sd": float(np.mean([residual for _, residual in squares]))}
-    arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+    arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found, indent=1))
 
 

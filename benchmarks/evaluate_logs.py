@@ -111,9 +111,13 @@ def main() -> None:
     wanted = sys.argv[2].split(",") if len(sys.argv) > 2 else list(environments())
     sizes = [int(n) for n in sys.argv[3].split(",")] if len(sys.argv) > 3 else list(EPISODES)
     journal = Path(sys.argv[4]) if len(sys.argv) > 4 else RESULTS.with_suffix(".jsonl")
-    rows = [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+    rows = (
+        [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
+        if journal.exists()
+        else []
+    )
     done = {(row["environment"], row["on_policy"], row["episodes"], row["number"]) for row in rows}
-    truths = json.loads(RESULTS.read_text())["truths"] if RESULTS.exists() else {}
+    truths = json.loads(RESULTS.read_text(encoding="utf-8"))["truths"] if RESULTS.exists() else {}
     for name in wanted:
         for on_policy, key in ((True, f"{name} on"), (False, f"{name} off")):
             if key not in truths:
@@ -129,7 +133,9 @@ def main() -> None:
                     rows.append(row)
                     with journal.open("a") as file:
                         file.write(json.dumps(row) + "\n")
-    RESULTS.write_text(json.dumps({"truths": truths, "cells": tabulate(rows, truths)}, indent=1) + "\n")
+    RESULTS.write_text(
+        json.dumps({"truths": truths, "cells": tabulate(rows, truths)}, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

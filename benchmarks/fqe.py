@@ -187,7 +187,7 @@ def main():
         )  # fmt: skip
     rows += cartpole()
     found = {"transitions": data.n_transitions, "updates": n_updates, "truth_error": error, "rows": rows}
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def main():
             rows = np.array([one(draw, n, seed) for seed in seeds])
             found["cells"].append({"function": name, "n": n, **summary(rows)})
             print(json.dumps(found["cells"][-1]), flush=True)
-            arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+            arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def friedman(n, seed):

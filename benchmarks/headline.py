@@ -117,7 +117,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    done = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    done = json.loads(arguments.out.read_text(encoding="utf-8")) if arguments.out.exists() else {}
     for name, draw in settings().items():
         known = done.get(name, {})
         enough = known.get("seed") == arguments.seed and known["repetitions"] >= arguments.repetitions
@@ -125,7 +125,7 @@ def main():
             continue
         done[name] = measure(name, draw, arguments.repetitions, arguments.seed)
         print(name, done[name], flush=True)
-        arguments.out.write_text(json.dumps(done, indent=1) + "\n")
+        arguments.out.write_text(json.dumps(done, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

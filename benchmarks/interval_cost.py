@@ -81,7 +81,7 @@ def main():
             "ratio": round(interval / fit, 2),
         }
         print(name, found[name], flush=True)
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

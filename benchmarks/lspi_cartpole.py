@@ -58,7 +58,7 @@ def main() -> None:
             }
         )  # fmt: skip
         print(n_episodes, [round(score) for score in scores], rows[-1]["converged"], "converged", flush=True)
-    RESULTS.write_text(json.dumps({"discount": DISCOUNT, "rows": rows}, indent=1) + "\n")
+    RESULTS.write_text(json.dumps({"discount": DISCOUNT, "rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def main() -> None:
     rng = np.random.default_rng(20261117)
     for name, population in made_up(rng).items():
         rows += [measure(name, population, n, rng) for n in (10, 20, 40)]
-    RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+    RESULTS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ def main():
         found["trees"] = [trees(X, y, int(size)) for size in arguments.sizes.split(",") if size]
     if arguments.large:
         found["large"] = large()
-    before = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    arguments.out.write_text(json.dumps({**before, **found}, indent=1) + "\n")
+    before = json.loads(arguments.out.read_text(encoding="utf-8")) if arguments.out.exists() else {}
+    arguments.out.write_text(json.dumps({**before, **found}, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found, indent=1))
 
 

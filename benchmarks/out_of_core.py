@@ -127,7 +127,7 @@ def run_on_workers(n, n_resamples, share, memory_budget, workers):
 
 
 def machine():
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
     return {
         "cpu": model,
@@ -154,10 +154,10 @@ def main():
     else:
         name = "one_process" if given.rows_per_unit == 1 else "one_process_units"
         result = run(*shape, given.checkpoint, given.rows_per_unit)
-    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     kept[name] = {**result, "machine": machine()}
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(kept, indent=2) + "\n")
+    RESULTS.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(kept[name], indent=2))
 
 

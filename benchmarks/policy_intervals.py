@@ -360,7 +360,7 @@ def main():
     arguments = parser.parse_args()
     global FIRST_SEED
     FIRST_SEED = arguments.seed
-    done = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    done = json.loads(arguments.out.read_text(encoding="utf-8")) if arguments.out.exists() else {}
     for name, job in jobs():
         cell = done.get(name, {})
         known = cell.get("seed") == FIRST_SEED and cell["repetitions"] >= arguments.repetitions
@@ -368,7 +368,7 @@ def main():
             continue
         done[name] = job(arguments.repetitions)
         print(name, done[name], flush=True)
-        arguments.out.write_text(json.dumps(done, indent=1) + "\n")
+        arguments.out.write_text(json.dumps(done, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def write_log(folder: Path, n_rows: int) -> int:
     table = pd.concat(parts, ignore_index=True)
     table.to_csv(folder / "log.csv", index=False)
     table.to_parquet(folder / "log.parquet")
-    (folder / "agents.py").write_text(FUNCTION)
+    (folder / "agents.py").write_text(FUNCTION, encoding="utf-8")
     return rows
 
 
@@ -89,7 +89,9 @@ def main() -> None:
             for options in ((), (*off, "agents:target"), (*off, "p_0,p_1")):
                 found.append(run(folder, log, *options))
                 print(found[-1], flush=True)
-    RESULTS.write_text(json.dumps({"rows": rows, "cores": os.cpu_count(), "runs": found}, indent=1) + "\n")
+    RESULTS.write_text(
+        json.dumps({"rows": rows, "cores": os.cpu_count(), "runs": found}, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

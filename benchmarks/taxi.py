@@ -107,7 +107,7 @@ def main() -> None:
         found.append(measure(name, n_steps, longest))
         print(found[-1], flush=True)
     if arguments.out is not None:
-        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+        arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -26,12 +26,12 @@ POINTS = np.random.default_rng(0).uniform(size=(60, 10))
 
 def main():
     arguments = parse()
-    found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    found = json.loads(arguments.out.read_text(encoding="utf-8")) if arguments.out.exists() else {}
     for members in arguments.members.split(","):
         if found.get(members, {}).get("data_sets", 0) < arguments.data_sets:
             found[members] = measure(members, arguments)
             print(members, json.dumps(found[members]), flush=True)
-            arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+            arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def measure(members, arguments):

@@ -36,7 +36,7 @@ def main():
             for key in splits[0]
         }
         print(name, json.dumps(found["sets"][name], indent=1), flush=True)
-        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+        arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def one(task, seed):

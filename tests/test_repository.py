@@ -90,3 +90,19 @@ def test_workflows_are_well_formed(path):
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     for job in content.get("jobs", {}).values():
         assert "uses" in job or job["steps"]
+
+
+FILES = [*SOURCES, *sorted((ROOT / "tests").rglob("*.py"))]
+POSIX_ONLY = {"fcntl", "resource", "pwd", "grp", "termios", "pty", "syslog"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_files_are_read_the_same_on_every_system(path):
+    """On Windows text is not UTF-8 unless one says so, and some modules are not there to be imported."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    at_the_top = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+    assert not POSIX_ONLY & set(at_the_top)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            named = {keyword.arg for keyword in node.keywords}
+            assert node.func.attr not in ("read_text", "write_text") or "encoding" in named, node.lineno

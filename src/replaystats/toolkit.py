@@ -6,10 +6,17 @@ wrong argument, the same rounding, the same self-contained pages.
 
 from ._core.config import track
 from ._core.errors import must_be, require_extra
-from ._core.files import open_own, replacing, write_bytes, write_text
+from ._core.files import lock_file, open_own, replacing, write_bytes, write_text
 from ._core.random import as_generator, stream
 from ._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from ._core.validation import check_choice, check_int, check_length, check_memory, check_real
+from ._core.validation import (
+    check_choice,
+    check_int,
+    check_length,
+    check_memory,
+    check_real,
+    physical_memory,
+)
 from .engine.checkpoint import describe
 from .report.pages import duration, embed_json, embed_picture, markdown_table, percent, render, significant
 
@@ -28,10 +35,12 @@ __all__ = [
     "duration",
     "embed_json",
     "embed_picture",
+    "lock_file",
     "markdown_table",
     "must_be",
     "open_own",
     "percent",
+    "physical_memory",
     "render",
     "replacing",
     "require_extra",

@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 from joblib import Parallel, delayed, parallel_config
 
 from replaystats import ReplayWarning
-from replaystats.toolkit import must_be, open_own, write_bytes
+from replaystats.toolkit import lock_file, must_be, open_own, physical_memory, write_bytes
 
 FILE_NAME = "cells.jsonl"
 SET_ASIDE_NAME = "cells.set-aside"
@@ -241,7 +241,7 @@ class FolderLock:
         except OSError as error:
             got = f"{error.filename or folder} ({error.strerror or error})"
             raise ValueError(must_be("--out", "a folder that can be written", got)) from error
-        if not _acquire(descriptor):
+        if not lock_file(descriptor):
             holder = os.read(descriptor, 32).decode(errors="replace").strip()
             os.close(descriptor)
             got = f"{folder}, in use by process {holder or '?'}"
@@ -259,29 +259,6 @@ class FolderLock:
     def __del__(self) -> None:
         if getattr(self, "_descriptor", None) is not None:
             self.release()
-
-
-def _acquire(descriptor: int) -> bool:
-    """Lock an open file for this process alone; say whether that worked."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        # A byte far behind the text, so that others can read who holds the lock.
-        os.lseek(descriptor, 1024, os.SEEK_SET)
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        except OSError:
-            return False
-        finally:
-            os.lseek(descriptor, 0, os.SEEK_SET)
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 PACKAGES = ("replaystats", "numpy", "scipy", "scikit-learn", "joblib", "matplotlib")
@@ -369,8 +346,5 @@ def _load_average() -> float | None:
 
 
 def _memory_gib() -> float | None:
-    try:
-        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system tells
-        return None
-    return round(total / 2**30, 1)
+    total = physical_memory()
+    return None if total is None else round(total / 2**30, 1)

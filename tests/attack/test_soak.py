@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import resource
+import os
 import sys
 import threading
 
@@ -24,7 +24,7 @@ def resident():
     """Bytes of memory that the process holds."""
     gc.collect()
     with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_ten_million_additions():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import signal
 import threading
 import warnings
@@ -66,6 +65,8 @@ def _time_limit() -> Iterator[None]:
 @contextlib.contextmanager
 def _memory_limit() -> Iterator[None]:
     """Let an attack that asks for the moon fail at once instead of taking the machine down."""
+    import resource  # not on Windows
+
     before = resource.getrlimit(resource.RLIMIT_AS)
     with open("/proc/self/statm", encoding="ascii") as file:
         held = int(file.read().split()[0]) * resource.getpagesize()

@@ -24,6 +24,6 @@ def public_names() -> set[str]:
 
 
 def test_the_api_page_lists_what_is_public() -> None:
-    listed = re.findall(r"^   ([A-Za-z_.0-9]+)$", PAGE.read_text(), flags=re.MULTILINE)
+    listed = re.findall(r"^   ([A-Za-z_.0-9]+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert len(listed) == len(set(listed))
     assert set(listed) == public_names()

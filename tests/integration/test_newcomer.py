@@ -56,12 +56,12 @@ def folder(tmp_path_factory):
         *("--discount", "0.9", "--basis", "polynomial:2", "-B", "100", "--json", "--out", "report.html"),
     ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    (folder / "answer.json").write_text(done.stdout)
+    (folder / "answer.json").write_text(done.stdout, encoding="utf-8")
     return folder
 
 
 def test_the_answer_is_that_of_the_library(folder):
-    answer = json.loads((folder / "answer.json").read_text())
+    answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
     data = rs.readers.from_table(
         folder / "log.parquet", states=["x", "v"], rewards="r", episode="run", step="t", terminated="done"
     )
@@ -77,7 +77,7 @@ def test_the_answer_is_that_of_the_library(folder):
 
 def test_the_true_value_is_found(folder):
     """The system is linear and noiseless and the value quadratic: the basis holds it exactly."""
-    answer = json.loads((folder / "answer.json").read_text())
+    answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
     A, Q, P = np.array([[1.0, 0.1], [-0.2, 0.9]]), np.diag([1.0, 0.1]), np.zeros((2, 2))
     for _ in range(500):
         P = Q + 0.9 * A.T @ P @ A
@@ -88,7 +88,7 @@ def test_the_true_value_is_found(folder):
 
 def test_the_report_is_one_file_that_needs_no_network(folder):
     assert {path.name for path in folder.iterdir()} == {"log.parquet", "answer.json", "report.html"}
-    page = (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"""(src|href)=["'](?!data:|#)""", page)
     assert "url(" not in page
     assert "replaystats" in page
@@ -99,8 +99,8 @@ def test_the_report_is_one_file_that_needs_no_network(folder):
 @needs_browser
 @pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
 def test_the_report_opens_in_a_browser(folder, tmp_path, width):
-    seen = look_at((folder / "report.html").read_text(), PROBE, width, tmp_path)
-    answer = json.loads((folder / "answer.json").read_text())
+    seen = look_at((folder / "report.html").read_text(encoding="utf-8"), PROBE, width, tmp_path)
+    answer = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
     assert seen["width"] == width
     assert seen["overflow"] <= 0
     assert seen["answer"] == answer["sentence"]

@@ -60,7 +60,7 @@ def test_a_run_leaves_whole_files_only(folder):
 
 
 def test_the_manifest_says_what_the_run_was(folder):
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["settings"] == {"seed": 20260, "beta": 1.0, "solver": "pinv", "repetitions": 3}
     assert {"numpy", "scipy", "replaystats"} <= set(manifest["versions"])
     assert manifest["machine"]["cores"] >= 1
@@ -68,7 +68,7 @@ def test_the_manifest_says_what_the_run_was(folder):
 
 
 def test_the_summary_holds_agreement_and_verdicts(folder):
-    summary = json.loads((folder / "summary.json").read_text())
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     assert set(summary["verdicts"]) == {
         "bands-lstd", "points-lstd", "settings-kernel-b25", "cost", "three-hours"
     }  # fmt: skip
@@ -77,11 +77,11 @@ def test_the_summary_holds_agreement_and_verdicts(folder):
 
 
 def test_the_page_needs_no_network_and_keeps_its_numbers(folder):
-    page = (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"""(src|href)=["'](?!data:|#)""", page)
     assert "url(" not in page
     assert "NaN" not in page.split('id="explorer-data">')[1].split("</script>")[0]
-    for verdict in json.loads((folder / "summary.json").read_text())["verdicts"].values():
+    for verdict in json.loads((folder / "summary.json").read_text(encoding="utf-8"))["verdicts"].values():
         assert html.escape(verdict["reason"], quote=False) in page.replace("&#39;", "'").replace("&#34;", '"')
     assert "departs from the published settings" in page  # M = 3 is not the published M
 
@@ -90,7 +90,7 @@ def test_the_page_needs_no_network_and_keeps_its_numbers(folder):
 @needs_browser
 @pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
 def test_the_page_works_in_a_browser(folder, tmp_path, width):
-    seen = look_at((folder / "report.html").read_text(), PROBE, width, tmp_path)
+    seen = look_at((folder / "report.html").read_text(encoding="utf-8"), PROBE, width, tmp_path)
     assert seen["scriptError"] is None
     assert seen["explorer"] == "ready"
     assert seen["width"] == width

@@ -43,6 +43,7 @@ def kept(folder):
         return {key: line["results"] for key, line in found.lines.items()}
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_signal_gives_a_sentence_and_keeps_the_cells(tmp_path, number, code, jobs):
@@ -97,11 +98,11 @@ def run(*arguments):
 
 def test_out_may_not_be_a_file(tmp_path):
     path = tmp_path / "taken"
-    path.write_text("mine")
+    path.write_text("mine", encoding="utf-8")
     answer = run("--out", str(path))
     assert answer.exit_code == 2
     assert f"`--out` must be a folder; got the file {path}" in answer.stderr.replace("\n", "")
-    assert path.read_text() == "mine"
+    assert path.read_text(encoding="utf-8") == "mine"
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="needs a folder in which nobody can write")
@@ -155,5 +156,5 @@ def test_killed_at_any_time_a_run_ends_with_the_same_numbers(tmp_path):
     with Journal(folder, settings, tell=lambda text: None) as resumed:
         rerun.run_work(rerun.plan_work(experiments, settings, quick=True), settings, resumed)
         assert {key: line["results"] for key, line in resumed.lines.items()} == kept(whole)
-    for line in (folder / "cells.jsonl").read_text().splitlines():
+    for line in (folder / "cells.jsonl").read_text(encoding="utf-8").splitlines():
         json.loads(line)

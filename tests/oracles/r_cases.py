@@ -50,7 +50,7 @@ def _table(name, part):
 
 def _columns(name):
     path = FOLDER / f"{name}_predictions.csv"
-    header = path.read_text().splitlines()[0].split(",")
+    header = path.read_text(encoding="utf-8").splitlines()[0].split(",")
     return dict(zip(header, _table(name, "predictions").T, strict=True))
 
 

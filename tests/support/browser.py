@@ -31,8 +31,8 @@ def look_at(page, probe, width, folder):
 
     The page stands in a frame `width` pixels wide, because a window has a smallest width.
     """
-    (folder / "probed.html").write_text(page.replace("</body>", probe + "</body>"))
-    (folder / "frame.html").write_text(FRAME.replace("WIDTH", str(width)))
+    (folder / "probed.html").write_text(page.replace("</body>", probe + "</body>"), encoding="utf-8")
+    (folder / "frame.html").write_text(FRAME.replace("WIDTH", str(width)), encoding="utf-8")
     options = ["--window-size=1400,900", f"--user-data-dir={folder / 'profile'}", "--dump-dom"]
     command = [BROWSER, *FLAGS, *options, (folder / "frame.html").as_uri()]
     dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout

@@ -148,7 +148,7 @@ def test_a_module_inside_a_moved_package_exists_once():
 
 def test_the_warning_points_at_the_line_that_imports(tmp_path):
     program = tmp_path / "mine.py"
-    program.write_text("\nfrom replaystats.replicates import JoblibExecutor\n")
+    program.write_text("\nfrom replaystats.replicates import JoblibExecutor\n", encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-W", "always", str(program)], capture_output=True, text=True, timeout=120
     )

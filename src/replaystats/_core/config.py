@@ -6,7 +6,6 @@ of an executor get the settings of the thread that gave them their work.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import warnings
@@ -258,14 +257,6 @@ def track(items: Iterable[Item], *, total: int, description: str) -> Iterator[It
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         yield from progress.track(items, total=total, description=description)
-
-
-def physical_memory() -> int | None:
-    """Return the bytes of memory of this machine; None where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def in_blocks(points: Any, numbers_per_point: int, function: Callable[[Any], Any]) -> Any:

@@ -18,6 +18,8 @@ from typing import BinaryIO
 
 _OWN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _OWN
+# The last one but one that a C runtime of Windows can lock.
+_LOCKED_BYTE = 2**31 - 2
 
 
 @contextmanager
@@ -94,6 +96,30 @@ def open_own(path: str | os.PathLike[str], flags: int) -> int:
     except OSError as error:
         reason = "it is a link to another file" if error.errno == errno.ELOOP else error.strerror
         raise type(error)(error.errno, reason, str(path)) from error
+
+
+def lock_file(descriptor: int) -> bool:
+    """Lock an open file for this process alone, until it is closed; say whether that worked."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        # There a locked byte can neither be read nor written by others: one far behind the content.
+        place = os.lseek(descriptor, 0, os.SEEK_CUR)
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        except OSError:
+            return False
+        finally:
+            os.lseek(descriptor, place, os.SEEK_SET)
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _mode_of(target: Path) -> int | None:

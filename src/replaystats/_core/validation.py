@@ -157,17 +157,18 @@ def check_memory(n_numbers: float, name: str, value: object, hint: str = "") -> 
     hint : str
         What to do instead.
     """
-    needed, present = 8.0 * n_numbers, _memory_of_the_machine()
-    if needed > present:
+    needed, present = 8.0 * n_numbers, physical_memory()
+    if present is not None and needed > present:
         got = f"{value}, which needs {needed / 2**30:,.0f} GiB of {present / 2**30:,.0f}"
         raise ValueError(must_be(name, "small enough for the memory of this machine", got, hint))
 
 
-def _memory_of_the_machine() -> float:
+def physical_memory() -> int | None:
+    """Return the bytes of memory of this machine; None where the system does not tell, as Windows."""
     try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):  # not a POSIX system: leave it to the allocation
-        return math.inf
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:

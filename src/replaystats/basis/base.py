@@ -15,11 +15,17 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
 from .._core.arrays import as_array, check_finite, frozen, in_double, is_foreign, like, on_host, to_numpy
-from .._core.config import physical_memory
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, BoolArray, FloatArray, RandomLike
-from .._core.validation import as_columns, check_array, check_instance, check_length, check_real
+from .._core.validation import (
+    as_columns,
+    check_array,
+    check_instance,
+    check_length,
+    check_real,
+    physical_memory,
+)
 
 _ORDER_NAMES = {1: "differentiable", 2: "twice differentiable"}
 # More functions than this help nobody: q^2 numbers are 8 TB. It is nearly always a misread parameter.

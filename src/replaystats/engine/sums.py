@@ -15,10 +15,10 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.arrays import LIBRARIES, is_foreign, takes_arrays_of, to_numpy
-from .._core.config import deprecated_memory_budget, memory_budget, physical_memory
+from .._core.config import deprecated_memory_budget, memory_budget
 from .._core.errors import must_be
 from .._core.typing import FloatArray
-from .._core.validation import check_bool, check_instance, check_int, check_memory
+from .._core.validation import check_bool, check_instance, check_int, check_memory, physical_memory
 from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments, SubsetSums, check_moments
 from ..moments.factored import written_out_for
 from ..plans import ResamplingPlan
@@ -110,8 +110,8 @@ def _sums(
     """Choose the route."""
     skip = start - tiles.start * TILE_SUBSETS
     if isinstance(moments, StreamedMoments):
-        moments, sums = moments.example, streamed_sums(moments, plan, tiles, executor)
-        return SubsetSums(*moments.unstack(sums[skip:]), moments.symmetric)
+        sums, example = streamed_sums(moments, plan, tiles, executor), moments.example
+        return SubsetSums(*example.unstack(sums[skip:]), example.symmetric)
     executor = SerialExecutor() if executor is None else executor
     if exact:
         sums = exact_sums(moments, plan, tiles, executor)[skip:]

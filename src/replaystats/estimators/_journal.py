@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import ReplayWarning, must_be
-from .._core.files import open_own, replacing
+from .._core.files import lock_file, open_own, replacing
 
 HEAD = struct.Struct("<4sBQI")
 MARK = b"RSJ1"
@@ -53,12 +53,10 @@ class Journal:
 
     def _open(self) -> None:
         self._file = open_own(self.path, os.O_WRONLY | os.O_APPEND)
-        try:
-            _claim(self._file)
-        except OSError as error:
+        if not lock_file(self._file):
             os.close(self._file)
             hint = "Two buffers in one journal would mix."
-            raise ValueError(must_be(self._called, "free", f'"{self.path}", in use', hint)) from error
+            raise ValueError(must_be(self._called, "free", f'"{self.path}", in use', hint))
         self.size = os.fstat(self._file).st_size
 
     @classmethod
@@ -207,12 +205,3 @@ def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def _framed(kind: int, content: bytes) -> bytes:
     return HEAD.pack(MARK, kind, len(content), zlib.crc32(content)) + content
-
-
-def _claim(descriptor: int) -> None:
-    """Keep other processes from appending to the same file, where the system offers that."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -166,9 +166,7 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
         """Sum the moments of steps over the units that are resampled."""
-        length = self.block_length
-        if length is None:
-            length = partial(length_from_influence, solver=self._solver)
+        length = self.block_length or partial(length_from_influence, solver=self._solver)
         self._look_at(steps, data)
         return sum_into_units(steps, self.unit, block_length=length, parent=data.parent)
 

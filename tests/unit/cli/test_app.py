@@ -41,12 +41,13 @@ def test_a_misspelt_command_gets_the_nearest_one():
 def other_package(tmp_path, monkeypatch):
     """A package on the path that brings the command `greet`."""
     (tmp_path / "hello_pkg").mkdir()
-    (tmp_path / "hello_pkg" / "__init__.py").write_text("")
+    (tmp_path / "hello_pkg" / "__init__.py").write_text("", encoding="utf-8")
     (tmp_path / "hello_pkg" / "words.py").write_text(
         'EPILOG = "Example: replaystats greet you"\n'
         "def greet(name: str) -> None:\n"
         '    """Say hello\n    to somebody.\n\n    Twice if asked."""\n'
-        '    print("hello", name)\n'
+        '    print("hello", name)\n',
+        encoding="utf-8",
     )
     monkeypatch.syspath_prepend(tmp_path)
     point = EntryPoint("greet", "hello_pkg.words:greet", "replaystats.commands")

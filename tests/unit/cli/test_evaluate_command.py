@@ -263,7 +263,8 @@ def grid(tmp_path_factory):
         folder / "q.csv", index=False
     )
     (folder / "agents.py").write_text(
-        "import numpy as np\ndef mixed(states):\n    return np.tile([0.2, 0.8], (len(states), 1))\n"
+        "import numpy as np\ndef mixed(states):\n    return np.tile([0.2, 0.8], (len(states), 1))\n",
+        encoding="utf-8",
     )
     return folder
 
@@ -375,7 +376,8 @@ def house(grid, tmp_path_factory):
         "import numpy as np\n"
         "def mixed(states):\n    return np.tile([0.2, 0.8], (len(states), 1))\n"
         "def up(states):\n    return np.full(len(states), 'up')\n"
-        "def sideways(states):\n    return np.full(len(states), 'sideways')\n"
+        "def sideways(states):\n    return np.full(len(states), 'sideways')\n",
+        encoding="utf-8",
     )
     return folder
 
@@ -417,15 +419,15 @@ def test_names_on_policy_and_the_values_of_states(ask, run, grid, house, tmp_pat
     given = (house / "house.csv", "--state", "room", *NAMED, "--method", "lstd")
     rooms = [point["state"]["room"] for point in ask(*given)["value_function"]["points"]]
     assert rooms == ["attic", "hall"]  # those that were left
-    (tmp_path / "at.csv").write_text("room\nhall\n")
-    (tmp_path / "at_numbers.csv").write_text("s\n1\n")
+    (tmp_path / "at.csv").write_text("room\nhall\n", encoding="utf-8")
+    (tmp_path / "at_numbers.csv").write_text("s\n1\n", encoding="utf-8")
     (asked,) = ask(*given, "--at", tmp_path / "at.csv")["value_function"]["points"]
     at = (grid / "grid.csv", *COMMON, "--method", "lstd", "--basis", "tabular", "--at")
     (expected,) = ask(*at, tmp_path / "at_numbers.csv")["value_function"]["points"]
     assert asked["value"] == pytest.approx(expected["value"], rel=1e-9)
     result = run(*given, "--out", tmp_path / "page.html")
     assert result.exit_code == 0
-    assert "attic" in (tmp_path / "page.html").read_text()
+    assert "attic" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -583,11 +585,11 @@ def test_a_file_that_is_none_is_bad_data(run, tmp_path, name):
 
 
 def test_points_need_the_columns_of_the_state(run, log, tmp_path):
-    (tmp_path / "at.csv").write_text("positions\n0.0\n")
+    (tmp_path / "at.csv").write_text("positions\n0.0\n", encoding="utf-8")
     result = run(log, *GIVEN, "--at", tmp_path / "at.csv")
     assert result.exit_code == 2
     assert 'Did you mean "positions"?' in result.stderr
-    (tmp_path / "at.csv").write_text("position\n0.0\n\nnan\n")
+    (tmp_path / "at.csv").write_text("position\n0.0\n\nnan\n", encoding="utf-8")
     assert run(log, *GIVEN, "--at", tmp_path / "at.csv").exit_code == 3
 
 
@@ -615,7 +617,7 @@ def test_the_page_is_for_a_decision(run, log, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["replaystats"])  # the page shows the command: not that of the tests
     out = tmp_path / "report.html"
     assert run(log, "--state", "position", "--discount", DISCOUNT, "--out", out).exit_code == 0
-    page = out.read_text()
+    page = out.read_text(encoding="utf-8")
     for text in ('id="verdict"', "Witnesses", "Returns", "Test of the basis",
                  "how episodes ended", "collect next", "Most influential"):  # fmt: skip
         assert text in page
@@ -627,13 +629,13 @@ def test_the_page_of_another_policy_tells_of_the_overlap(run, grid, tmp_path):
     out = tmp_path / "report.html"
     result = run(grid / "grid.csv", *COMMON, "--policy", "p_left,p_right", "--compare", "log", "--out", out)
     assert result.exit_code == 0, result.stderr
-    page = out.read_text()
+    page = out.read_text(encoding="utf-8")
     for text in ("effective episodes", "estimated (counted)", "wanted", "The first policy is", "unseen"):
         assert text in page
 
 
 def test_a_failed_write_leaves_the_old_report(run, log, tmp_path, monkeypatch):
-    (tmp_path / "report.html").write_text("old")
+    (tmp_path / "report.html").write_text("old", encoding="utf-8")
 
     def full(*_):
         raise OSError("No space left on device")
@@ -644,7 +646,7 @@ def test_a_failed_write_leaves_the_old_report(run, log, tmp_path, monkeypatch):
     assert "report.html could not be written: No space left on device." in " ".join(result.stderr.split())
     assert "is worth" in result.stdout  # the work is not lost
     assert "Report:" not in result.stdout
-    assert (tmp_path / "report.html").read_text() == "old"
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == "old"
     assert len(list(tmp_path.iterdir())) == 1
 
 

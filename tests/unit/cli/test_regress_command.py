@@ -127,7 +127,7 @@ def test_columns_can_be_named_or_left_out(run):
 def test_a_report_is_one_whole_page(run, folder, tmp_path):
     result = run(*SMALL, "--predict", folder / "test.csv", "--out", tmp_path / "report.html")
     assert result.exit_code == 0
-    page = (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Prediction of y" in page
     # fit, out-of-bag curve, importance, and the effects of four columns
     assert page.count('<img src="data:image/svg+xml;base64,') == 7
@@ -215,7 +215,7 @@ def test_a_table_with_everything_goes_from_csv_to_report_in_one_command(tmp_path
     files = ["--predictions", str(tmp_path / "p.csv"), "--out", str(tmp_path / "report.html")]
     result = CliRunner().invoke(app, ["regress", str(tmp_path / "train.csv"), *arguments, *files])
     assert result.exit_code == 0, result.stderr
-    answer, page = json.loads(result.stdout), (tmp_path / "report.html").read_text()
+    answer, page = json.loads(result.stdout), (tmp_path / "report.html").read_text(encoding="utf-8")
     assert {name.split("=")[0] for name in answer["columns"]} == {"size", "town", "heating", "fee"}
     for sentence in (
         "Column number is left out: it numbers the rows.",
@@ -304,7 +304,7 @@ def test_numbers_in_disguise(text, number):
 
 
 def test_decimal_commas_where_semicolons_separate(tmp_path):
-    (tmp_path / "t.csv").write_text("a;b\n1,5;2\n1.000,25;3\n")
+    (tmp_path / "t.csv").write_text("a;b\n1,5;2\n1.000,25;3\n", encoding="utf-8")
     frame = read_frame(tmp_path / "t.csv")
     assert_array_equal(numbers_of(frame["a"])[0], [1.5, 1000.25])
 
@@ -326,19 +326,21 @@ def test_an_infinite_entry_is_filled_in_like_a_missing_one():
 
 def test_a_line_with_too_many_fields_spoils_only_itself(tmp_path):
     path = tmp_path / "t.csv"
-    path.write_text("a,b\n1,2\n3,4,5\n6,7\n")
+    path.write_text("a,b\n1,2\n3,4,5\n6,7\n", encoding="utf-8")
     with pytest.warns(
         rs.ReplayWarning, match=r't.csv: 1 of 3 lines left out.*header\'s 2 \(line 3\).*begins with "3,4,5"'
     ):
         frame = read_frame(path)
     assert_array_equal(frame, [[1, 2], [6, 7]])
-    path.write_text("a,b\n3,4,5\n\n1,2\n6,7\n")  # the first row decides nothing about the others
+    path.write_text(
+        "a,b\n3,4,5\n\n1,2\n6,7\n", encoding="utf-8"
+    )  # the first row decides nothing about the others
     with pytest.warns(rs.ReplayWarning, match=r"1 of 3 lines left out.*\(line 2\)"):
         frame = read_frame(path)
     assert_array_equal(frame, [[1, 2], [6, 7]])
-    path.write_text("a,b\nx,3,4\ny,1,2\n")  # every row has a name
+    path.write_text("a,b\nx,3,4\ny,1,2\n", encoding="utf-8")  # every row has a name
     assert_array_equal(read_frame(path)[["a", "b"]], [[3, 4], [1, 2]])
-    path.write_text('a,b\n1,"2\n3,4\n')  # an open quote
+    path.write_text('a,b\n1,"2\n3,4\n', encoding="utf-8")  # an open quote
     with pytest.raises(ValueError, match="a readable file of CSV"):
         read_frame(path)
 
@@ -347,7 +349,7 @@ def test_lines_left_out_are_among_the_notes(tmp_path):
     frame = make_frame(60, 2)
     text = frame.to_csv(index=False).splitlines()
     text[5] += ",more,and more"
-    (tmp_path / "t.csv").write_text("\n".join(text))
+    (tmp_path / "t.csv").write_text("\n".join(text), encoding="utf-8")
     result = CliRunner().invoke(app, ["regress", str(tmp_path / "t.csv"), *SMALL, "--json"])
     found = json.loads(result.stdout)
     assert any("t.csv: 1 of 60 lines left out" in note for note in found["notes"])
@@ -362,7 +364,7 @@ def test_a_line_that_cannot_be_read_joins_back_without_a_prediction(tmp_path, ke
     for line in (1, 4):
         fields = text[line].split(",")
         text[line] = ",".join([*fields[:2], "more", *fields[2:]])
-    (tmp_path / "new.csv").write_text("\n".join(text))
+    (tmp_path / "new.csv").write_text("\n".join(text), encoding="utf-8")
     out = tmp_path / "out.csv"
     command = ["regress", str(tmp_path / "t.csv"), *SMALL, "--predict", str(tmp_path / "new.csv")]
     for ids in (["--id", "key"], ["--exclude", "key"]):

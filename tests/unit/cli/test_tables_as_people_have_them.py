@@ -42,7 +42,7 @@ def test_points_stay_points_whatever_separates(tmp_path, separator, packed):
     ],
 )
 def test_commas_and_points_between_semicolons(tmp_path, entries, numbers):
-    (tmp_path / "t.csv").write_text("a;b\n" + "".join(f"{entry};k\n" for entry in entries))
+    (tmp_path / "t.csv").write_text("a;b\n" + "".join(f"{entry};k\n" for entry in entries), encoding="utf-8")
     assert_array_equal(numbers_of(read_frame(tmp_path / "t.csv")["a"])[0], numbers)
 
 

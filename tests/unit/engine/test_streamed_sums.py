@@ -302,7 +302,7 @@ class TestResume:
             rs.replicate(streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path), plan)
 
     def test_a_checkpoint_that_cannot_be_written_shows_the_true_error(self, data, plan, tmp_path):
-        (tmp_path / "sums").write_text("a file in the place of the directory")
+        (tmp_path / "sums").write_text("a file in the place of the directory", encoding="utf-8")
         moments = streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path / "sums")
         with pytest.raises(OSError, match=r"The checkpoint .*sums.* cannot be written"):
             rs.replicate(moments, plan)

@@ -339,9 +339,9 @@ def test_appendix_d_is_judged_where_the_study_of_q_learning_was_run(tmp_path, sm
     rows = [{"claim": claim, "verdict": verdict} for claim, verdict in verdicts.items()]
     path = tmp_path / "qlearning" / "orderings.json"
     path.parent.mkdir()
-    path.write_text(json.dumps({"quick": False, "orderings": rows}))
+    path.write_text(json.dumps({"quick": False, "orderings": rows}), encoding="utf-8")
     assert judge_q_learning(tmp_path)[1].label == label
-    path.write_text(json.dumps({"quick": True, "orderings": rows}))
+    path.write_text(json.dumps({"quick": True, "orderings": rows}), encoding="utf-8")
     assert judge_q_learning(tmp_path)[1].label == measures.UNDECIDED
-    path.write_text("{")
+    path.write_text("{", encoding="utf-8")
     assert judge_q_learning(tmp_path) is None

@@ -173,9 +173,9 @@ class TestLinks:
     @pytest.fixture
     def precious(self, tmp_path):
         path = tmp_path / "precious"
-        path.write_text("mine")
+        path.write_text("mine", encoding="utf-8")
         yield path
-        assert path.read_text() == "mine"
+        assert path.read_text(encoding="utf-8") == "mine"
 
     @pytest.fixture
     def folder(self, tmp_path):
@@ -221,16 +221,19 @@ def test_longest_cells_come_first_and_timed_ones_last():
     assert timed == sorted(timed)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="kill -9")
 def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     command = [sys.executable, "-c", PROGRAM, "reproduce", EXPERIMENTS[0].name, "--quick", "--jobs", "1"]
     command += ["--repetitions", "60", "--out", str(tmp_path / "killed")]
     lines = tmp_path / "killed" / "cells.jsonl"
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None and (not lines.exists() or lines.read_text().count("\n") < 3):
+    while process.poll() is None and (
+        not lines.exists() or lines.read_text(encoding="utf-8").count("\n") < 3
+    ):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    kept = {json.loads(line).get("key") for line in lines.read_text().splitlines()[1:]}
+    kept = {json.loads(line).get("key") for line in lines.read_text(encoding="utf-8").splitlines()[1:]}
     assert 2 <= len(kept) < 6
     assert not (tmp_path / "killed" / "report.html").exists()
 

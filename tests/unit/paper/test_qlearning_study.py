@@ -112,10 +112,10 @@ def test_the_study_resumes_where_it_stopped(small_maze, finished, tmp_path, monk
     first, folder = finished
     shutil.copytree(folder / "qlearning", tmp_path / "qlearning")
     journal = tmp_path / "qlearning" / "cells.jsonl"
-    lines = journal.read_text().splitlines(keepends=True)
+    lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
     assert len(lines) == 1 + 6
-    assert json.loads((tmp_path / "qlearning" / "manifest.json").read_text())["cells"] == 6
-    journal.write_text("".join(lines[:-1]) + lines[-1][:40])  # killed while writing
+    assert json.loads((tmp_path / "qlearning" / "manifest.json").read_text(encoding="utf-8"))["cells"] == 6
+    journal.write_text("".join(lines[:-1]) + lines[-1][:40], encoding="utf-8")  # killed while writing
     computed = []
 
     def watched(cells, **rest):

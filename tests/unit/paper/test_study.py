@@ -45,7 +45,7 @@ def test_any_estimators_on_the_same_data_sets(tmp_path):
         errors.append(np.mean((LinearRegression().fit(X, y).predict(POINTS) - TRUTH) ** 2))
     assert result.table()[0]["mse"] == pytest.approx(np.mean(errors))
     assert result.table()[0]["ratio"] == 1
-    page = result.report.read_text()
+    page = result.report.read_text(encoding="utf-8")
     assert "least squares" in page
     assert 'src="data:' in page
     assert "http" not in page.replace("http://www.w3.org", "")
@@ -123,7 +123,7 @@ def test_agreement_with_a_published_table(tmp_path):
     rows = {row.measure: row for row in agreement(result)}
     assert rows["rmse"].factor == pytest.approx(1.0)
     assert rows["variance"].factor == pytest.approx(2**-0.5)
-    assert "Agreement with the published table" in result.report.read_text()
+    assert "Agreement with the published table" in result.report.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_agreement_with_a_published_table(tmp_path):
 )
 def test_a_wrong_file_gets_a_sentence(tmp_path, text, message):
     path = tmp_path / "study.toml"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         definition.read_definition(path)
 
@@ -209,8 +209,8 @@ plus = 1.0
 def test_a_file_may_name_what_lies_beside_it_and_estimators_made_of_others(tmp_path, monkeypatch):
     """A source, a function and a class of one's own; parts in tables; the same numbers in two processes."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    (tmp_path / "beside_the_study.py").write_text(MODULE)
-    (tmp_path / "mine.toml").write_text(STUDY.format(module="beside_the_study"))
+    (tmp_path / "beside_the_study.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(STUDY.format(module="beside_the_study"), encoding="utf-8")
     monkeypatch.chdir("/")
     found = rs.study(tmp_path / "mine.toml", out=tmp_path / "one", progress=False)
     again = rs.study(tmp_path / "mine.toml", out=tmp_path / "two", jobs=2, progress=False)
@@ -256,7 +256,7 @@ def test_the_papers_grid_runs_as_a_study_and_is_set_beside_its_published_numbers
     rows = agreement(result)
     assert len(rows) == 2 * count
     assert all(row.n_cells == 2 and np.isfinite(row.z) for row in rows)
-    assert "Agreement with the published table" in result.report.read_text()
+    assert "Agreement with the published table" in result.report.read_text(encoding="utf-8")
     table = result.table()
     assert [row["ratio"] for row in table[::3]] == [1] * len(table[::3])  # plain, of every family
 
@@ -306,12 +306,13 @@ def test_the_command_writes_a_page_and_refuses_in_a_sentence(tmp_path):
     (tmp_path / "s.toml").write_text(
         "repetitions = 2\n[data]\nsource = 'two-bumps'\nn_test = 4\n[grid]\nn = [20]\n"
         "[estimators.a]\nuse = 'sklearn.linear_model:LinearRegression'\n"
-        "[estimators.b]\nuse = 'sklearn.linear_model:Ridge'\nalpha = '= n / 2'\n"
+        "[estimators.b]\nuse = 'sklearn.linear_model:Ridge'\nalpha = '= n / 2'\n",
+        encoding="utf-8",
     )
     answer = CliRunner().invoke(app, [str(tmp_path / "s.toml"), "--out", str(tmp_path / "o")])
     assert answer.exit_code == 0, answer.output
     assert (tmp_path / "o" / "report.html").exists()
-    assert len(json.loads((tmp_path / "o" / "table.json").read_text())) == 2
+    assert len(json.loads((tmp_path / "o" / "table.json").read_text(encoding="utf-8"))) == 2
     answer = CliRunner().invoke(app, ["pays-nothing"])
     assert answer.exit_code == 2
     assert "pays-trees" in answer.output

@@ -97,11 +97,11 @@ def test_csv_whose_first_block_looks_like_integers(tmp_path):
     n = 150_000
     path = tmp_path / "log.csv"
     rows = [f"0,{t},0,0" for t in range(n)] + [f"0,{n},0,0.5", f"0,{n + 1},0,"]
-    path.write_text("episode,step,x,reward\n" + "\n".join(rows))
+    path.write_text("episode,step,x,reward\n" + "\n".join(rows), encoding="utf-8")
     assert path.stat().st_size > 2**20
     data = readers.from_table(path, states="x", step="step", terminated=None)
     assert data.rewards.sum() == data.rewards[-1] == 0.5
-    path.write_text("episode,step,x,reward\n" + "\n".join([*rows, f"0,{n + 2},left,1"]))
+    path.write_text("episode,step,x,reward\n" + "\n".join([*rows, f"0,{n + 2},left,1"]), encoding="utf-8")
     with pytest.raises(TypeError, match=f"a column of numbers; got 'left' in row {n + 2}"):
         readers.from_table(path, states="x", step="step", terminated=None)
 

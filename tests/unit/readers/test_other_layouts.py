@@ -113,13 +113,13 @@ class TestFiles:
             {"s": e.states.tolist(), "reward": e.rewards.tolist(), "terminated": bool(e.terminated[0])}
             for e in data
         ]
-        (tmp_path / "log.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+        (tmp_path / "log.jsonl").write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
         again = readers.from_table(tmp_path / "log.jsonl", states="s", episode=None)
         assert np.array_equal(again.states, data.states)
         assert np.array_equal(again.rewards, data.rewards)
 
     def test_a_damaged_line_is_named(self, tmp_path):
-        (tmp_path / "log.jsonl").write_text('{"x": 1}\n{"x": \n')
+        (tmp_path / "log.jsonl").write_text('{"x": 1}\n{"x": \n', encoding="utf-8")
         with pytest.raises(ValueError, match=r"a readable file of JSON lines; got .*log\.jsonl"):
             readers.from_table(
                 tmp_path / "log.jsonl", states="x", rewards=None, episode=None, terminated=None

@@ -14,8 +14,10 @@ def regress(folder, asked):
     rng = np.random.default_rng(0)
     x = rng.uniform(size=200)
     y = np.sin(6 * x) + 0.05 * rng.normal(size=200)
-    (folder / "train.csv").write_text("x,y\n" + "".join(f"{a},{b}\n" for a, b in zip(x, y, strict=True)))
-    (folder / "new.csv").write_text("x\n" + "".join(f"{a}\n" for a in asked))
+    (folder / "train.csv").write_text(
+        "x,y\n" + "".join(f"{a},{b}\n" for a, b in zip(x, y, strict=True)), encoding="utf-8"
+    )
+    (folder / "new.csv").write_text("x\n" + "".join(f"{a}\n" for a in asked), encoding="utf-8")
     words = [str(folder / "train.csv"), "--target", "y", "--predict", str(folder / "new.csv"), "--seed", "0"]
     found = CliRunner().invoke(app, ["regress", *words, "--json"])
     assert found.exit_code == 0, found.output
