@@ -12,8 +12,9 @@ from replaystats.inference import (
     newey_west_covariance,
     unit_moments,
 )
-from replaystats.inference.dependent import _politis_white, block_labels
+from replaystats.inference.dependent import _politis_white
 from replaystats.moments.groups import group_observations, one_step_each
+from replaystats.moments.units import block_labels
 
 BASIS = rs.basis.Fourier(1, period=16)
 
