@@ -16,7 +16,6 @@ from .components import ReplayVariance
 from .degrees import monte_carlo_degrees
 
 ESTIMATORS_TARGET = "the estimator's own target"
-THE_VALUE = "the value itself"
 THE_FUNCTION = "the function itself, on average over points"
 THE_EXPECTED_PREDICTION = "the expected prediction; smoothing bias is not in it"
 _EXPLANATIONS = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from replaystats._core.files import replacing, write_bytes, write_text
+from replaystats._core.files import lock_file, replacing, write_bytes, write_text
 
 SOURCES = Path(__file__).parents[3] / "src"
 posix = pytest.mark.skipif(os.name != "posix", reason="modes and links of POSIX")
@@ -119,3 +119,16 @@ def test_no_other_module_renames_files():
                 assert not (is_os and node.func.attr in ("replace", "rename")), path
                 one_argument = node.func.attr in ("replace", "rename") and len(node.args) == 1
                 assert not (one_argument and not node.keywords), path
+
+
+def test_a_file_is_locked_once(tmp_path):
+    (tmp_path / "a").write_bytes(b"content")
+    first, second = (os.open(tmp_path / "a", os.O_RDWR) for _ in range(2))
+    try:
+        assert lock_file(first)
+        assert not lock_file(second)
+        assert os.read(second, 7) == b"content"  # others may read what is there
+        os.close(first)
+        assert lock_file(second)
+    finally:
+        os.close(second)
