@@ -12,8 +12,9 @@ setting, and meet in the middle.
 
 Results go to benchmarks/results/battery.json after every setting. Data set r of a setting has a seed of its
 own. A row counts as withheld where its interval is not finite; coverage is over all data sets, where a row
-without any bound (the whole line) covers. The oracle knows where 95 % of the estimates lie: its width is the
-distance of their 2.5 % and 97.5 % quantiles, times t(.975, n - 1) over the normal quantile.
+without any bound (the whole line) covers. The oracle knows where 95 % of the estimates (what `predict` and
+`policy_value` return) lie: its width is the distance of their 2.5 % and 97.5 % quantiles, times t(.975, n-1)
+over the normal quantile.
 `width_over_oracle` is the median width of finite rows over that (the median of the rows), and
 `width_se` its standard error, by a bootstrap of the data sets.
 """
@@ -99,10 +100,22 @@ def from_model(make, draw, question):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = make().fit(draw(rng))
-            interval = question(model)
-        return np.ravel(interval.low), np.ravel(interval.high), np.ravel(interval.parts.centre)
+            interval, estimates = question(model)
+        return np.ravel(interval.low), np.ravel(interval.high), np.ravel(estimates)
 
     return run
+
+
+def values_at(states):
+    return lambda model: (model.confidence_interval(states), model.predict(states))
+
+
+def policy_value_from(states, **options):
+    def question(model):
+        value = model.policy_value(states)
+        return value.confidence_interval(**options), value.value
+
+    return question
 
 
 # Regression, instruments, ratios and means
@@ -236,15 +249,10 @@ def add_chains():
                 def make(basis=basis, gamma=gamma):
                     return rs.LSTD(basis, discount=gamma, n_resamples=30, random_state=0)
 
-                def value(model):
-                    return model.confidence_interval(np.arange(6.0)[:, None])
-
-                run = from_model(make, draw, value)
+                run = from_model(make, draw, values_at(np.arange(6.0)[:, None]))
                 add(f"chain {kind} gamma={gamma} n={n}", run, target, n, len(rows[0]), estimable=n >= 10)
                 if n in (10, 30, 100):
-                    policy = from_model(
-                        make, draw, lambda m: m.policy_value(np.arange(6.0)[:, None]).confidence_interval()
-                    )
+                    policy = from_model(make, draw, policy_value_from(np.arange(6.0)[:, None]))
                     add(f"policy value {kind} gamma={gamma} n={n}", policy, [target.mean()], n, len(rows[0]))
 
 
@@ -266,11 +274,8 @@ def add_single_chains():
                 def make(basis=basis):
                     return rs.LSTD(basis, discount=0.9, n_resamples=30, random_state=0)
 
-                def value(model, m=np.size(target)):  # noqa: B008
-                    return model.confidence_interval(np.arange(float(m))[:, None])
-
                 slow = p * T < 30
-                run = from_model(make, draw, value)
+                run = from_model(make, draw, values_at(np.arange(float(len(target)))[:, None]))
                 add(f"single chain {kind} p={p} T={T}", run, target, T, len(target), estimable=not slow)
 
 
@@ -288,12 +293,8 @@ def add_sparse():
                 return rs.LSTD(rs.basis.OneHot(6), discount=0.9, n_resamples=30, random_state=0)
 
             for given in (False, True):
-
-                def value(model, given=given):
-                    options = {"value_range": (0.0, 1.0)} if given else {}
-                    return model.policy_value([[0.0]]).confidence_interval(**options)
-
-                run = from_model(make, draw, value)
+                options = {"value_range": (0.0, 1.0)} if given else {}
+                run = from_model(make, draw, policy_value_from([[0.0]], **options))
                 name = f"sparse rewards {share:.0%} n={n}" + (" range given" if given else "")
                 add(name, run, [share * 0.9**4], n, 6, estimable=given or n * share >= 4)
 
@@ -328,7 +329,7 @@ def add_off_policy():
             n_resamples=30,
             random_state=0,
         )
-        value = lambda m: m.policy_value(np.arange(8.0)[:, None]).confidence_interval()  # noqa: E731
+        value = policy_value_from(np.arange(8.0)[:, None])
         run = from_model(make, lambda rng, n=n: draw(rng, n), value)
         add(f"lstdq 8x2 off policy n={n}", run, [truth], n, 16, estimable=n >= 30)
 
@@ -450,16 +451,13 @@ def add_diffusions():
                     return rs.LSTD(basis, discount=np.exp(-0.1), **options)
                 return rs.PhiBE(basis, discount_rate=1.0, order=int(kind[-1]), **options)
 
-            def value(model, points=points):
-                return model.confidence_interval(points)
-
             truth = limit(lambda rng, m=moments: m(rng, 20_000), X)
             for n in (200, 1000):
                 run = from_sampled_moments(lambda rng, n=n, m=moments: m(rng, n), X)
                 identified = estimable(lambda rng, m=moments: m(rng, 20_000), X, n)
                 add(f"{kind} {name} smooth n={n}", run, truth, n, basis.n_basis, estimable=identified)
                 if name == "geometric brownian":  # estimators bound values by the rewards, moments cannot
-                    run = from_model(make, lambda rng, n=n, draw=sample: draw(rng, n), value)
+                    run = from_model(make, lambda rng, n=n, draw=sample: draw(rng, n), values_at(points))
                     add(f"{kind} {name} smooth n={n} range of rewards", run, truth, n, basis.n_basis)
 
 
