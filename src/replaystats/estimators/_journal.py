@@ -30,6 +30,8 @@ MARK = b"RSJ1"
 SYNC_SECONDS = 1.0
 STATE, ROWS, PRIORITIES, DRAW, STEPS = range(5)
 SMALLEST_COMPACTED = 2**22
+# On Windows no other file can take the place of an open one.
+CLOSES_FIRST = os.name == "nt"
 
 
 class Journal:
@@ -112,9 +114,13 @@ class Journal:
             try:
                 with replacing(self.path) as file:
                     file.write(b"".join(_framed(kind, content) for kind, content in records))
+                    if CLOSES_FIRST:
+                        self._let_go()
             except OSError as error:
+                if self._file < 0:
+                    self._open()
                 raise self._refusal(error) from error
-            os.close(self._file)
+            self._let_go()
             self._open()
             self.behind = False
 
@@ -126,8 +132,12 @@ class Journal:
                 self._timer = None
             if self._file >= 0:
                 os.fsync(self._file)
-                os.close(self._file)
-                self._file = -1
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
     def _refusal(self, error: OSError) -> OSError:
         reason = error.strerror or str(error)

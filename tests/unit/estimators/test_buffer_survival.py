@@ -260,6 +260,29 @@ class TestJournal:
         same(expected, again)
         again.close()
 
+    def test_it_is_compacted_where_open_files_cannot_be_replaced(self, tmp_path, monkeypatch):
+        """As on Windows: the journal lets its file go before the new one takes the name."""
+        monkeypatch.setattr("replaystats.estimators._buffer_saving.SMALLEST_COMPACTED", 20_000)
+        monkeypatch.setattr("replaystats.estimators._journal.CLOSES_FIRST", True)
+        buffer = ReplayBuffer(20, random_state=0, journal=tmp_path / "journal")
+        replace, replaced = os.replace, []
+
+        def as_on_windows(source, target):
+            if buffer._journal._file >= 0:
+                raise PermissionError(errno.EACCES, "Access is denied", str(target))
+            replaced.append(target)
+            replace(source, target)
+
+        monkeypatch.setattr("replaystats._core.files.os.replace", as_on_windows)
+        for i in range(3000):
+            buffer.add(*observation(i))
+        assert replaced
+        expected = pickle.loads(pickle.dumps(buffer))
+        buffer.close()
+        again = ReplayBuffer.recover(tmp_path / "journal")
+        same(expected, again)
+        again.close()
+
     def test_one_buffer_a_journal(self, tmp_path):
         buffer = ReplayBuffer(5, journal=tmp_path / "journal")
         with pytest.raises(ValueError, match=r"`journal` must be a new file; .* ReplayBuffer\.recover"):
