@@ -35,7 +35,8 @@ from ..data._flat import check_flags
 from ..engine import replicate
 from ..estimate import Estimate, average
 from ..moments import FactoredMoments, HeldMoments, Moments
-from ..moments.rolling import RollingMoments, written_out
+from ..moments.factored import written_out
+from ..moments.rolling import RollingMoments
 from ..plans import make_plan, proportional_probabilities
 from ..solvers import Auto, Solver
 from ..solvers.base import check_solver

@@ -19,15 +19,20 @@ from array_api_compat import array_namespace
 from .._core.arrays import free_memory, is_accelerator, is_foreign, like, take_rows, to_numpy
 from .._core.config import device_memory_budget, memory_budget
 from .._core.typing import FloatArray, IntArray
+from .._core.validation import check_instance
 from .record import Moments
 
-# Up to this many basis functions matrices of single steps are written out before anybody knows what will be
-# drawn: sums over the usual 100 half-samples are then cheaper (see `form_costs`).
-DENSE_BASIS_LIMIT = 30
+# Up to this many basis functions matrices are written out unless that costs noticeably more, in nanoseconds.
+SMALL_BASIS, _UNNOTICED = 30, 1e8
+# What is drawn before anybody has said so: the subsets with which a fit begins, of half the units.
+_USUAL_SUBSETS, _USUAL_SHARE = 100, 0.5
 # Nanoseconds on one core, measured for 8 to 64 functions and units of 1 to 40 steps; only ratios matter: to
 # write a number of vec g down, to draw a unit, to multiply and add in a large product, to fetch a step and
 # each of its features.
 _WRITE, _DRAW, _MULTIPLY, _FETCH_STEP, _FETCH_FEATURE = 4.5, 20.0, 0.065, 60.0, 10.0
+# The same of an interval: to solve for a unit left out, from its matrix (and its squared size) or from its
+# factors, and for each of its steps and their features.
+_UNIT, _UNIT_SQUARE, _UNIT_FACTORED, _STEP, _STEP_FEATURE = 1000.0, 30.0, 700.0, 300.0, 40.0
 # Rows multiplied out at a time: a few tens of MB at q = 30.
 _BLOCK_ROWS = 8192
 
@@ -206,6 +211,16 @@ class FactoredMoments:
 HeldMoments: TypeAlias = Moments | FactoredMoments
 
 
+def written_out(moments: Any) -> Moments:
+    """Return moments with a matrix for every observation."""
+    if isinstance(moments, FactoredMoments):
+        return moments.multiply_out()
+    found: Moments = check_instance(
+        moments, "moments", Moments, "It is what rs.lstd_moments and its like make of data."
+    )
+    return found
+
+
 def sum_units(steps: Any, offsets: IntArray) -> FloatArray:
     """Sum the steps of every unit, wherever they are, shape (n, ...)."""
     lengths = np.diff(offsets)
@@ -244,9 +259,16 @@ def sums_follow(keep: bool = True) -> Iterator[None]:
 def choose_form(moments: FactoredMoments) -> HeldMoments:
     """Write matrices out where they will be cheaper to hold, and they fit; else keep their factors.
 
-    Small bases are always written out. Large ones are where units are longer than the basis: then the matrix
-    is also the smaller form, and for everything that is solved per unit. Sums over subsets are not bound to
-    the form that is held: see `written_out_for`.
+    Small bases are written out unless that costs a tenth of a second more (see `held_costs`). Large ones are
+    where units are longer than the basis: then the matrix is also the smaller form, and for everything that
+    is solved per unit. Sums over subsets are not bound to the form that is held: see `written_out_for`.
+
+    Examples
+    --------
+    >>> steps = np.ones((100_000, 9))
+    >>> many = FactoredMoments(steps, steps, steps[:, 0], np.arange(100_001))
+    >>> [type(choose_form(each)).__name__ for each in (many, many.some(0, 1000))]
+    ['FactoredMoments', 'Moments']
     """
     q, n = moments.n_basis, moments.n_observations
     if _sums_follow.get():
@@ -254,11 +276,22 @@ def choose_form(moments: FactoredMoments) -> HeldMoments:
     if is_accelerator(moments.left):  # which multiplies stacks of matrices at full speed
         free = free_memory(moments.left) or device_memory_budget()
         return moments.multiply_out() if 8 * n * moments.n_columns <= free // 4 else moments
-    if q <= DENSE_BASIS_LIMIT:
-        return moments.multiply_out()
-    longer = len(moments.left) >= q * n
-    fits = 8 * n * q * (q + (moments.n_outputs or 1)) <= memory_budget() // 2
-    return moments.multiply_out() if longer and fits else moments
+    if 8 * n * q * (q + (moments.n_outputs or 1)) > memory_budget() // 2:
+        return moments
+    written, factored = held_costs(q, n, len(moments.left))
+    cheap = written - factored < _UNNOTICED if q <= SMALL_BASIS else len(moments.left) >= q * n
+    return moments.multiply_out() if cheap else moments
+
+
+def held_costs(q: int, n: int, n_steps: int) -> tuple[float, float]:
+    """Return the nanoseconds of the usual fit and its interval from written-out matrices, and from factors.
+
+    Sums over subsets are formed from what is cheaper, but an interval leaves out one unit after the other: a
+    system of q unknowns each, or of as many as the unit has steps.
+    """
+    sums = form_costs(q, n, n_steps, _USUAL_SUBSETS, _USUAL_SHARE)
+    written = sums[0] + n * (_UNIT + _UNIT_SQUARE * q * q)
+    return written, min(sums) + n * _UNIT_FACTORED + n_steps * (_STEP + _STEP_FEATURE * q)
 
 
 def written_out_for(moments: FactoredMoments, n_resamples: int, share: float) -> HeldMoments:

@@ -20,7 +20,7 @@ from .._core.config import get_config
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import IntArray, RandomLike
-from .factored import FactoredMoments, HeldMoments, choose_form, sum_units
+from .factored import FactoredMoments, HeldMoments, choose_form, sum_units, written_out
 from .record import Moments
 
 # Groups of this many steps are summed at full speed; with 200 groups the t quantile is within 1 % of the
@@ -225,7 +225,8 @@ def join_moments(first: HeldMoments, second: HeldMoments) -> HeldMoments:
             _joined(first.response, second.response),
             np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
         )
-    raise TypeError(must_be("moments", f"a {type(first).__name__} like those before", type(second).__name__))
+    # Many rows may have kept their factors where few have not: what is written out has none any more.
+    return join_moments(written_out(first), written_out(second))
 
 
 def _joined(first: Any, second: Any) -> Any:

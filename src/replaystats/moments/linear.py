@@ -202,7 +202,7 @@ def ridge_moments(
     Returns
     -------
     Moments or FactoredMoments
-        The second above 30 features, where n q^2 numbers are never formed.
+        The second where n q^2 numbers would cost more (above 30 features, or 50,000 rows of nine).
 
     Examples
     --------

@@ -88,7 +88,7 @@ def lstd_moments(
     Returns
     -------
     Moments or FactoredMoments
-        The second if asked for, and for more than 30 basis functions, where n q^2 numbers are never formed.
+        The second if asked for, and where n q^2 numbers would cost more (above 30 functions, say).
 
     Examples
     --------
@@ -228,7 +228,7 @@ def transition_moments(block: Mapping[str, ArrayLike], basis: Basis, *, discount
     Returns
     -------
     Moments or FactoredMoments
-        The second above 30 features, where N q^2 numbers are never formed.
+        The second where N q^2 numbers would cost more (above 30 features, or 50,000 rows of nine).
 
     Notes
     -----

@@ -161,7 +161,7 @@ def lstd_q_moments(
     Returns
     -------
     Moments or FactoredMoments
-        The second if asked for, and above 30 features, where n q^2 numbers are never formed.
+        The second if asked for, and where n q^2 numbers would cost more (above 30 features, say).
 
     Examples
     --------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .._core.errors import must_be
@@ -11,13 +9,12 @@ from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import (
     check_array,
     check_choice,
-    check_instance,
     check_int,
     check_integers,
     check_memory,
     check_rows_magnitude,
 )
-from .factored import FactoredMoments, HeldMoments
+from .factored import HeldMoments, written_out
 from .record import Moments
 
 EVICTIONS = ("fifo", "reservoir")
@@ -224,13 +221,3 @@ def _plain(part: FloatArray, name: str) -> FloatArray:
     if type(part) is np.ndarray and part.dtype == np.float64:
         return part
     return check_array(part, name, ndim=(1, 2))
-
-
-def written_out(moments: Any) -> Moments:
-    """Return moments with a matrix for every observation, as a buffer holds them."""
-    if isinstance(moments, FactoredMoments):
-        return moments.multiply_out()
-    found: Moments = check_instance(
-        moments, "moments", Moments, "It is what rs.lstd_moments and its like make of data."
-    )
-    return found

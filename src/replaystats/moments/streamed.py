@@ -14,7 +14,7 @@ from .._core.exact import ExactGrid, column_maxima
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_instance, check_int, check_path
 from ..data.blocks import Block, PartitionError, RowBlocks, block_size, take_rows
-from .factored import FactoredMoments, HeldMoments, sum_units, sums_follow
+from .factored import FactoredMoments, HeldMoments, sum_units, sums_follow, written_out
 from .record import Moments
 
 # Rows turned into moments at a time where no tile says otherwise.
@@ -131,7 +131,7 @@ class StreamedMoments:
         loaded = self.load(0)
         n_rows, n_bytes = block_size(loaded)
         row = slice(0, 1)
-        return _written_out(self._moments(loaded, row, 0)), -(-n_bytes // n_rows), self._factors(loaded, row)
+        return written_out(self._moments(loaded, row, 0)), -(-n_bytes // n_rows), self._factors(loaded, row)
 
     def _factors(self, loaded: Block, part: slice) -> bool:
         """Whether the function also works where moments keep factors: some may need them written out."""
@@ -284,7 +284,7 @@ class StreamedMoments:
         """Return the stacked moments of some units of a block that was loaded."""
         each, n_rows = self.rows_per_unit, int(self._lengths[block])
         if each == 1:
-            rows = _written_out(self._checked(loaded, part, block)).rows
+            rows = written_out(self._checked(loaded, part, block)).rows
         else:  # as many units at a time as make a piece
             size, last = max(1, _SUMMED_ROWS // each) * each, min(part.stop * each, n_rows)
             pieces = (slice(first, min(first + size, last)) for first in range(part.start * each, last, size))
@@ -343,10 +343,6 @@ def _kind(moments: HeldMoments) -> str:
     return f"q={moments.n_basis}, {outputs}, {'symmetric' if moments.symmetric else 'not symmetric'}"
 
 
-def _written_out(moments: HeldMoments) -> Moments:
-    return moments.multiply_out() if isinstance(moments, FactoredMoments) else moments
-
-
 def _summed(moments: HeldMoments, each: int) -> FloatArray:
     """Sum every `each` consecutive rows, stacked; the last sum may have fewer."""
     n = len(moments)
@@ -356,7 +352,7 @@ def _summed(moments: HeldMoments, each: int) -> FloatArray:
         whole = n // each  # of one length, so that they are one product
         parts = [units.some(0, whole), units.some(whole, len(units))]
         return np.concatenate([part.multiplied_rows() for part in parts if len(part)])
-    return sum_units(_written_out(moments).rows, ends)
+    return sum_units(written_out(moments).rows, ends)
 
 
 def _joined(pieces: list[FloatArray]) -> FloatArray:

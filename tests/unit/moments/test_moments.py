@@ -9,7 +9,8 @@ import replaystats as rs
 from oracles import moment_ratio as oracle
 from replaystats.engine import subset_sums
 from replaystats.moments import phibe_coefficients
-from replaystats.moments.factored import choose_form, form_costs, written_out_for
+from replaystats.moments.factored import choose_form, form_costs, held_costs, written_out_for
+from replaystats.moments.groups import join_moments
 
 
 def ragged(rng, lengths, d=1):
@@ -118,6 +119,26 @@ def test_the_cheaper_form_is_chosen(rng, steps, budget, dense):
         chosen = choose_form(factored)
     assert isinstance(chosen, rs.Moments) == dense
     np.testing.assert_allclose(chosen.total()[0], factored.total()[0], atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("n", "steps", "q", "dense"),
+    [
+        (2000, 1, 9, True),
+        (60_000, 1, 9, False),
+        (12_000, 5, 9, True),
+        (5000, 1, 30, False),
+        (300, 1, 30, True),
+    ],
+)
+def test_small_bases_are_written_out_unless_that_costs_a_tenth_of_a_second(n, steps, q, dense):
+    left = np.ones((n * steps, q))
+    factored = rs.FactoredMoments(left, left, left[:, 0], np.arange(0, n * steps + 1, steps))
+    written, kept = held_costs(q, n, n * steps)
+    assert (written - kept < 1e8) == dense
+    assert isinstance(choose_form(factored), rs.Moments) == dense
+    with rs.config_context(memory_budget=2**20):
+        assert choose_form(factored) is factored  # 8 n q^2 bytes do not fit
 
 
 @pytest.mark.parametrize("n_resamples", [1, 100, 2000])
@@ -268,3 +289,11 @@ def test_bad_input_has_its_sentence(rng):
         rs.ridge_moments(np.ones((3, 1)), np.ones(2))
     with pytest.raises(ValueError, match="`sample_weight` must be non-negative and not all zero"):
         rs.ridge_moments(np.ones((3, 1)), np.ones(3), sample_weight=np.zeros(3))
+
+
+def test_factors_and_matrices_are_joined_as_matrices(rng):
+    left = rng.normal(size=(8, 3))
+    factored = rs.FactoredMoments(left, left, left[:, 0], np.arange(9))
+    head, tail = factored.some(0, 5), factored.some(5, 8)
+    for joined in (join_moments(head, tail.multiply_out()), join_moments(head.multiply_out(), tail)):
+        np.testing.assert_allclose(joined.rows, factored.multiply_out().rows, rtol=1e-15)
