@@ -73,6 +73,7 @@ class FactoredMoments:
     symmetric: bool = field(init=False)
     n_columns: int = field(init=False)
     one_step_each: bool = field(init=False)
+    _total: tuple[FloatArray, FloatArray] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         n, q = self.offsets.size - 1, int(self.left.shape[1])
@@ -86,6 +87,7 @@ class FactoredMoments:
             "symmetric": symmetric,
             "n_columns": (q * (q + 1) // 2 if symmetric else q * q) + q * (n_outputs or 1),
             "one_step_each": len(self.left) == n,
+            "_total": None,
         }
         for name, value in sizes.items():
             object.__setattr__(self, name, value)
@@ -105,8 +107,12 @@ class FactoredMoments:
         return self.with_steps(steps, np.array([0, len(steps)])).total()
 
     def total(self) -> tuple[FloatArray, FloatArray]:
-        """Return the sums over all observations, on the host: A (q, q) and b (q,)."""
-        return to_numpy(self.left.T @ self.right), to_numpy(self.left.T @ self.response)
+        """Return the sums over all observations, on the host: A (q, q) and b (q,); formed once."""
+        if self._total is None:
+            sums = to_numpy(self.left.T @ self.right), to_numpy(self.left.T @ self.response)
+            object.__setattr__(self, "_total", sums)
+        assert self._total is not None
+        return self._total[0].copy(), self._total[1].copy()
 
     def with_steps(self, steps: IntArray, offsets: IntArray) -> FactoredMoments:
         """Return moments of some `steps`, in that order, as the observations that `offsets` say."""

@@ -45,6 +45,7 @@ class Moments:
     """
 
     __slots__ = (
+        "_total",
         "held",
         "n_basis",
         "n_columns",
@@ -85,6 +86,7 @@ class Moments:
         self.held = rows
         self.n_observations, self.n_columns = int(rows.shape[0]), int(rows.shape[1])
         self.n_matrix_columns = n_basis * (n_basis + 1) // 2 if symmetric else n_basis * n_basis
+        self._total: tuple[FloatArray, FloatArray] | None = None
 
     @classmethod
     def from_rows(cls, rows: FloatArray, n_basis: int, n_outputs: int | None, *, symmetric: bool) -> Self:
@@ -118,10 +120,15 @@ class Moments:
         return xp.reshape(matrix, (m, q, q)), vector
 
     def total(self) -> tuple[FloatArray, FloatArray]:
-        """Return the sums over all observations, on the host: A (q, q) and b (q,)."""
-        sums = to_numpy(array_namespace(self.rows).sum(self.rows, axis=0)).astype(np.float64)
-        A, b = self.unstack(sums[None])
-        return A[0], b[0]
+        """Return the sums over all observations, on the host: A (q, q) and b (q,).
+
+        The plug-in, the linear part of subsets and an interval ask for them; the pass over the rows is one.
+        """
+        if self._total is None:
+            sums = to_numpy(array_namespace(self.rows).sum(self.rows, axis=0)).astype(np.float64)
+            A, b = self.unstack(sums[None])
+            self._total = A[0], b[0]
+        return self._total[0].copy(), self._total[1].copy()
 
     def residuals(self, theta: FloatArray) -> FloatArray:
         """Return f_i - g_i theta, shape (n, q) or (n, q, n_outputs)."""
