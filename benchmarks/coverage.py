@@ -99,8 +99,8 @@ off by what the interval allows for. Widths in this table are over the spread of
 those of these six settings would be 1.4 to 1.7 (n=200, and PhiBE-2 with n=1000) and 1.0.
 
 Weak instruments: where the inverted test does not tell the matrix from zero, what it leaves is all but a stretch in the middle, and the interval that
-holds it is the line. With mu2=16 and rho=.95 that happens in half of the data sets whose test misses the truth, so coverage is above .96 for any
-such interval. The test inverted for every rho would take mu2=16 and rho=0 from .976 to .96, and withhold five times as often (mu2=12, n=120: 11 % in
+holds it is the line. Of the data sets whose test misses the truth, a third are such with mu2=16 and rho=.95, and half with mu2=4: however many units there
+are, an interval made of this test covers .966 and .975. The test inverted for every rho would take mu2=16 and rho=0 from .976 to .96, and withhold five times as often (mu2=12, n=120: 11 % in
 place of 1.4 %) for intervals a third longer (1000 data sets): the usual interval covers there and is shorter.
 
 Sparse rewards are earned once or never in an episode, so that their coverage is a sum over counts: .972 (2 %, n=50), .982 with the range
