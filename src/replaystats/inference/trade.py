@@ -41,8 +41,6 @@ _NEARBY = 10.0 ** np.arange(-1.0, 2.5, 0.5)
 _EXACT_ROWS = 64
 _EXACT_WORK = 2e8
 _DESIGN_ROUNDS = 30
-# The middle of the range may be so far, relative to half of it, from a constant of the basis.
-_CENTRED = 1e-9
 N_FOLDS = 5
 # Points where the range is imposed: more of them change the bounds little and the time much.
 MAX_POINTS = 400
@@ -124,10 +122,11 @@ def trade_off(
     # Values are measured from the middle of the range, which is exact where constants are in the span.
     limits = (value_range.low - points @ middle, value_range.high - points @ middle)
     problem = replace(_Problem.of(moments, points, middle, half), sequential=sequential)
-    penalty, least, inside = _shortest_by_ellipsoid(problem, X, points, half, confidence_level)
+    # Of the range, what lies to both sides of what is taken for its middle, at every point.
+    both_sides = max(0.0, 1.0 - float(np.abs(limits[0] + limits[1]).max()) / (2 * half))
+    penalty, least, inside = _shortest_by_ellipsoid(problem, X, points, half, both_sides, confidence_level)
     useful = np.ones(len(X), dtype=bool) if longest is None else ~(2 * least > longest)
-    # What is not determined is centred where the range is so at every point, and only there.
-    if cut is not None and bool((np.abs(limits[0] + limits[1]) <= _CENTRED * half).all()):
+    if cut is not None:
         offset = X @ middle
         useful &= ~cut | (inside[0] + offset > value_range.low) | (inside[1] + offset < value_range.high)
     found = Traded.unbounded(len(X), half)
@@ -163,7 +162,12 @@ def trade_off(
 
 
 def _shortest_by_ellipsoid(
-    problem: _Problem, X: FloatArray, points: FloatArray, half: float, confidence_level: float
+    problem: _Problem,
+    X: FloatArray,
+    points: FloatArray,
+    half: float,
+    both_sides: float,
+    confidence_level: float,
 ) -> tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray]]:
     """Return the penalty with the shortest interval for every question, and what none is shorter than.
 
@@ -171,7 +175,8 @@ def _shortest_by_ellipsoid(
 
     Values within h of the middle at all points have theta'G theta <= h^2, so |d'theta| <= h sqrt(d'G^-1 d).
     The other way round, theta'G theta <= h^2 / max phi'G^-1 phi implies such values: no bound is smaller than
-    h sqrt(d'G^-1 d / max phi'G^-1 phi).
+    h sqrt(d'G^-1 d / max phi'G^-1 phi). Where the middle of the range is no constant of the basis, values
+    within the share `both_sides` of h keep to the range, and d'theta goes so far to either side.
     """
     leverage = np.square(points @ problem.value_root.T).sum(axis=1).max()
     best, shortest = np.empty(len(X)), np.full(len(X), np.inf)
@@ -179,7 +184,7 @@ def _shortest_by_ellipsoid(
     for candidates, centre, d, noise in problem.along(X, np.tile(_PATH[:, None], len(X))):
         bias = half * np.sqrt(np.square(d @ problem.value_root.T).sum(axis=1))
         one_tail = special.stdtrit(noise.degrees, confidence_level) * np.sqrt(noise.variance)
-        reaches = bias / np.sqrt(max(leverage, 1.0)) + one_tail
+        reaches = both_sides * bias / np.sqrt(max(leverage, 1.0)) + one_tail
         least = np.minimum(reaches.reshape(candidates.shape).min(axis=0), least)
         low = np.maximum((centre - reaches).reshape(candidates.shape).max(axis=0), low)
         high = np.minimum((centre + reaches).reshape(candidates.shape).min(axis=0), high)
