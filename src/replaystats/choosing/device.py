@@ -44,6 +44,9 @@ def sampled_rows(n: int, rng: np.random.Generator) -> IntArray:
 def choose_on_device(home: DeviceHome, rows: IntArray, *, seed: int) -> DeviceChoice:
     """Fit all rows at once, where they fit, and leaves of two sizes; keep the best by leave-one-out errors.
 
+    Leaves that are kept get as many trees again: which trees were drawn moves their errors by as much as
+    their size, and on a device further trees cost little.
+
     Parameters
     ----------
     home : DeviceHome
@@ -71,7 +74,11 @@ def choose_on_device(home: DeviceHome, rows: IntArray, *, seed: int) -> DeviceCh
             best = DeviceChoice(model, error, Choice((size, trees), ""))
     assert best is not None  # leaves of 200 rows always fit
     reason = f"smallest mean squared leave-one-out error at {len(rows)} rows: {', '.join(tried)}"
-    return best._replace(choice=Choice(best.choice.value, reason))
+    size, trees = best.choice.value
+    model = best.model
+    if size < n:
+        model, trees = model.extend(trees), 2 * trees
+    return DeviceChoice(model, best.error, Choice((size, trees), reason))
 
 
 def landmark_error(

@@ -21,10 +21,9 @@ from .._core.linalg import (
     cholesky,
     solve_factored,
 )
-from .._core.random import stream
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int
-from .local import PartitionTree, column_widths
+from .local import PartitionTree, column_widths, grow_trees
 from .problem import DeviceHome, KernelProblem, half_square_kernel
 
 # Kernel matrix, factor, what they are made from and a right side live at the same time.
@@ -223,8 +222,7 @@ def fit_device_leaves(home: DeviceHome, *, leaf_size: int, n_trees: int, seed: i
 
 def _grow(home: DeviceHome, leaf_size: int, seed: int, numbers: range) -> DeviceLeaves:
     problem = home.problem
-    widened = problem.points * column_widths(problem)
-    trees = [PartitionTree.grow(widened, leaf_size, stream(seed, number)) for number in numbers]
+    trees = grow_trees(problem, leaf_size, seed, numbers)
     leaves = [rows for tree in trees for rows in tree.leaves]
     longest = max(len(rows) for rows in leaves)
     rows = np.stack([_widened(one[None], longest)[0] for one in leaves])

@@ -65,13 +65,14 @@ class PartitionTree:
         children: list[list[int]] = []
         leaves: list[IntArray] = []
 
-        def cut(rows: IntArray) -> int:
+        def cut(rows: IntArray, around: FloatArray, chosen: IntArray | slice) -> int:
             n_leaves = -(-len(rows) // leaf_size)
             if n_leaves == 1:
                 leaves.append(rows)
                 return ~(len(leaves) - 1)
+            inside = around[chosen]  # from the parent's points, which are fewer and nearer than all
             direction: FloatArray = rng.standard_normal(points.shape[1:])
-            height = points[rows] @ direction
+            height = inside @ direction
             n_left = len(rows) * (n_leaves // 2) // n_leaves
             # Equal heights may go either way; training rows on the wrong side only make a leaf less tidy.
             order = np.argpartition(height, n_left - 1)
@@ -79,10 +80,10 @@ class PartitionTree:
             directions.append(direction)
             thresholds.append(float(height[order[n_left - 1]]))
             children.append([0, 0])
-            children[node] = [cut(rows[order[:n_left]]), cut(rows[order[n_left:]])]
+            children[node] = [cut(rows[part], inside, part) for part in (order[:n_left], order[n_left:])]
             return node
 
-        cut(np.arange(len(points)))
+        cut(np.arange(len(points)), points, slice(None))
         return cls(
             directions=np.array(directions).reshape(-1, points.shape[1]),
             thresholds=np.array(thresholds),
