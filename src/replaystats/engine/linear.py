@@ -66,6 +66,10 @@ class Linearisation:
     condition_number: float = 1.0
     plain: bool = False
 
+    def of_all(self) -> Linearisation | None:
+        """Return the solution on all data; None where it is not this one in other units."""
+        return replace(self, inverse=self.share * self.inverse, share=1.0) if self.plain else None
+
     def influence(self, moments: AnyMoments) -> FloatArray:
         """Return H_i = n share R (f_i - g_i theta), centred, shape (n, q) or (n, q, n_outputs)."""
         residuals = moments.residuals(self.theta)

@@ -246,7 +246,9 @@ class Answers(Combination):
         # Where the linear part is not known, as after a crossing, members have to say all.
         controlled = self._validity.control is not None
         variance, degrees = variance_of_members(self._variance(X), confidence_level, controlled=controlled)
-        return Centre(answers=self._combined(X), variance=variance, degrees=degrees)
+        about = self._validity.linear
+        known = None if about is None else about.of_all()
+        return Centre(answers=self._combined(X), variance=variance, degrees=degrees, linear=known)
 
     def doubts(self) -> tuple[str, ...]:
         """Return why a normal interval around the average would be wrong; nothing where it would not."""

@@ -89,11 +89,14 @@ class Centre:
     answers, variance : ndarray
     degrees : ndarray or None
         Degrees of freedom of the variance, where few members know it worse than the units do.
+    linear : Linearisation or None
+        Of all data, where the average knows it.
     """
 
     answers: FloatArray
     variance: FloatArray
     degrees: FloatArray | None = None
+    linear: Linearisation | None = None
 
 
 def answer_questions(
@@ -221,7 +224,8 @@ def _usual(
 ) -> _Rows:
     """Return the intervals from noise alone; rows that the equations do not determine stay withheld."""
     rows = _Rows.withheld(len(X))
-    linear = _linearise(moments, solver)
+    known = None if centre is None else centre.linear
+    linear = _linearise(moments, solver) if known is None else known
     if linear is None or moments.n_observations < 2:
         return rows
     theta = linear.theta.reshape(moments.n_basis, -1)[:, output]

@@ -11,6 +11,7 @@ import replaystats as rs
 from oracles import moment_ratio as oracle
 from oracles.r_cases import POLICY_CASES, load_policy_case
 from replaystats.engine import JoblibExecutor, sums
+from replaystats.engine.linear import linearise
 
 PINV = rs.solvers.PseudoInverse()
 
@@ -221,3 +222,12 @@ def test_factored_sums_are_not_held_twice(rng):
     assert peak < replicates.sums.A.nbytes + replicates.sums.b.nbytes + 2**25 + 2 * replicates.theta.nbytes
     few = rs.replicate(moments, rs.make_plan(400, n_resamples=5, rng=0))
     np.testing.assert_array_equal(few.sums.A, replicates.sums.A[:5])
+
+
+def test_the_solution_on_all_data_follows_from_that_on_a_share(rng):
+    X = rng.normal(size=(80, 4))
+    moments = rs.ridge_moments(X, X[:, 0] + rng.normal(size=80))
+    found, expected = linearise(moments, share=0.3).of_all(), linearise(moments)
+    np.testing.assert_allclose(found.inverse, expected.inverse, rtol=1e-12)
+    np.testing.assert_allclose(found.influence(moments), expected.influence(moments), atol=1e-12)
+    assert linearise(moments, rs.solvers.Ridge(1.0), share=0.3).of_all() is None  # weighs more on less data
