@@ -5,7 +5,7 @@
     python benchmarks/reproduction.py gather results/full results/kernel-to-16000 ...
 
 writes benchmarks/results/reproduction.json: agreement, verdicts, the cells beside the paper's grids without
-their lists, and the studies' tables.
+their lists, and the studies' tables; of a study that is not named the table stays.
 
     python benchmarks/reproduction.py compare results/one results/another --name quick
 
@@ -63,7 +63,8 @@ def timed_seconds(run: Path) -> float:
     return sum(c["seconds"] for key, c in cells_of(run).items() if key.partition(" ")[0] in TIMED)
 
 
-def gather(run: Path, studies: list[Path]) -> dict[str, Any]:
+def gather(run: Path, studies: list[Path], known: dict[str, Any]) -> dict[str, Any]:
+    """Return what a run and studies found; `known` holds the tables of studies that were not run again."""
     manifest, summary = read(run / "manifest.json"), read(run / "summary.json")
     cells = cells_of(run)
     seconds: dict[str, float] = {}
@@ -74,6 +75,8 @@ def gather(run: Path, studies: list[Path]) -> dict[str, Any]:
         "seed": manifest["settings"]["seed"],
         "versions": manifest["versions"],
         "machine": manifest["machine"],
+        "jobs": manifest["jobs"],
+        "seconds": manifest["seconds"],
         "processor_seconds": rounded(seconds),
         **rounded({name: summary[name] for name in ("agreement", "each_cell", "n_each_cell", "verdicts")}),
         "cells": {
@@ -81,7 +84,7 @@ def gather(run: Path, studies: list[Path]) -> dict[str, Any]:
             for key, line in cells.items()
             if key.partition(" ")[0] not in GRIDS
         },
-        "studies": {folder.name: rounded(read(folder / "table.json")) for folder in studies},
+        "studies": known | {folder.name: rounded(read(folder / "table.json")) for folder in studies},
     }
 
 
@@ -130,7 +133,8 @@ def main() -> None:
     options = parser.parse_args()
     first, *others = options.folders
     if options.what == "gather":
-        path, found = RESULTS / "reproduction.json", gather(first, others)
+        path = RESULTS / "reproduction.json"
+        found = gather(first, others, read(path)["studies"] if path.exists() else {})
     else:
         path = RESULTS / "reproduction_twice.json"
         found = (read(path) if path.exists() else {}) | {

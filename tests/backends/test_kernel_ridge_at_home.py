@@ -164,6 +164,20 @@ def test_all_candidates_are_compared_by_errors_of_left_out_rows(there, rng):
         assert "all rows" in found.choice.reason
 
 
+def test_leaves_that_are_kept_get_as_many_trees_again(there, rng, monkeypatch):
+    """They are those of one fit with all of the trees; errors were compared before."""
+    monkeypatch.setattr("replaystats.choosing.device.exact_fits", lambda home: False)
+    X = rng.uniform(-1, 1, size=(500, 2))
+    problem = problem_of((X, np.sin(3 * X[:, 0]) + 0.05 * rng.normal(size=500)), alpha=0.1)
+    found = choose_on_device(DeviceHome.of(problem, there(X)), np.arange(500), seed=3)
+    assert found.choice.value == (200, 16)
+    wanted = fit_local(problem, leaf_size=200, n_trees=16, seed=3)
+    np.testing.assert_allclose(found.model.values(X[:40]), wanted.values(X[:40]), **ROUNDING)
+    half = fit_local(problem, leaf_size=200, n_trees=8, seed=3)
+    residuals = problem.y + problem.shared_intercept - leave_one_out(half)
+    assert found.error == pytest.approx(float((residuals**2).mean()), rel=1e-9)
+
+
 def test_errors_at_some_rows_of_one_exact_fit(there, rows):
     weight = np.linspace(0.5, 2.0, 150)
     problem = problem_of(rows, weight=weight)
