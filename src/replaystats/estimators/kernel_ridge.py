@@ -175,8 +175,9 @@ class ReplayKernelRidge(ReplayedRegression):
 
     Notes
     -----
-    "subsets" cost O(B k^3) to fit and O(m min(n, B k)) kernel values to predict at m points; "features" with
-    q of them O(n q^2 + B q^3) and O(m q); "local" with T trees O(T n k^2) and O(T m k).
+    "subsets" cost O(B k^3) to fit and O(m min(n, B k)) kernel values to predict at m points (of rows drawn
+    several times, k counts the distinct ones); "features" with q of them O(n q^2 + B q^3) and O(m q); "local"
+    with T trees O(T n k^2) and O(T m k).
     The estimator of the paper is ``ReplayKernelRidge(alpha, gamma=None, method="subsets", statistic="U",
     subsample_size=k, n_resamples=B, standardize="subset")``.
 
