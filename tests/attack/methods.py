@@ -260,6 +260,7 @@ INNER = {
         "draw",
     ),
     *("tile_subsets", "pieces", "remember", "rows_of", "surveyed_maxima", "components", "each", "joined"),
+    *("at", "member_weights", "some"),
     *("plus", "solve", "solve_full", "solve_subsets", "trace", "label", "load", "map", "plot"),
     *("get_params", "set_params", "get_metadata_routing"),
 }

@@ -77,7 +77,9 @@ def unit_moments(
     check_solver(solver)
     if parent is not None:
         parent = check_integers(parent, "parent")
-    length = partial(length_from_influence, X=X, solver=solver) if block_length is None else block_length
+    length: Any = partial(length_from_influence, X=X, solver=solver)
+    if block_length is not None:
+        length = check_int(block_length, "block_length")
     return sum_into_units(moments, unit, block_length=length, parent=parent)
 
 
