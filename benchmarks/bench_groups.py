@@ -3,8 +3,8 @@
 python benchmarks/bench_groups.py --widths 0.7 1.0 --out benchmarks/results/groups.json
 
 One thread. Data: a random walk on the unit square in episodes of five steps, Gaussian bumps on a grid, as
-wide as 0.7 of its spacing (well conditioned) or 1.0 (ill conditioned: subsets are then combined by their
-median, which has no control variate and takes 175 of them).
+wide as 0.7 of its spacing (well conditioned), 1.0 (a condition number of 10^6 to 10^8), or 2.0 (singular to
+rounding: subsets are then solved by singular values, and combined by their median, which takes 175 of them).
 The plug-in is features, moments and one solve in NumPy; the fit is `LSTD.fit` with its defaults, then
 `confidence_interval` at 50 states. Times are the smallest of some rounds, measured in turns in one process;
 peak memory is what `tracemalloc` sees during one more fit.
