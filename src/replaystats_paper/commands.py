@@ -7,7 +7,6 @@ that is stopped ends with one sentence, the exit code that scripts expect, and n
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
 import sys
@@ -83,10 +82,10 @@ def _reproduce_qlearning(folder: Path, quick: bool, jobs: int | None, seed: int)
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return how many cores this process may use: not those that its container or its affinity rules out."""
+    from joblib import cpu_count
+
+    return int(cpu_count())
 
 
 def run_study_file(

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from joblib import Parallel, delayed, parallel_config
+from joblib import Parallel, cpu_count, delayed, parallel_config
 
 from replaystats import ReplayWarning
 from replaystats.toolkit import lock_file, must_be, open_own, physical_memory, write_bytes
@@ -309,7 +309,7 @@ def describe_machine() -> dict[str, Any]:
     """Return processor, cores, memory, system and how busy it is, as far as they can be found out."""
     return {
         "processor": _processor(),
-        "cores": os.cpu_count(),
+        "cores": cpu_count(),  # those that the run may use
         "memory_gib": _memory_gib(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
