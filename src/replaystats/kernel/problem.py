@@ -22,7 +22,7 @@ from .repeats import Distinct
 from .scaling import STANDARDIZE, Scaling, features_first
 
 # Kernel matrices of about this size stay in a core's cache between the product, exp and the factorisation.
-CACHED_BYTES = 2**20
+CACHED_BYTES = 2**21
 _LOOKUP_COST = 2.0  # nanoseconds for one value out of a Gram matrix
 # Of the memory that is free on an accelerator, one fit takes at most this share.
 _FREE_SHARE = 0.85

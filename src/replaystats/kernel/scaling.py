@@ -55,7 +55,7 @@ def features_first(shape: tuple[int, ...]) -> FloatArray:
 
     Sums over rows and over features then run along long vectors, which for a dozen features is twice as fast.
     """
-    return np.moveaxis(np.empty((shape[-1], *shape[:-1])), 0, -1)
+    return np.empty((shape[-1], *shape[:-1])).transpose(*range(1, len(shape)), 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
