@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/battery.py --repetitions 200              # resumes where it stopped
     OMP_NUM_THREADS=1 python benchmarks/battery.py --only iv --repetitions 50 --fresh
-    OMP_NUM_THREADS=1 python benchmarks/battery.py --seed 2026 --repetitions 600 --most 2000 --current
+    OMP_NUM_THREADS=1 python benchmarks/battery.py --seed 31415 --repetitions 400 --most 1000 --current
 
 The last measures again every setting that other sources than the present ones have measured, and can be
 stopped and started: each cell keeps a checksum of the sources it was measured with. Settings that have
