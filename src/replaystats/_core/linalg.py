@@ -14,8 +14,8 @@ from .typing import BoolArray, FloatArray
 
 # Times q, as a share of the largest: singular values of sums below this are rounding noise.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
-# From this size on, matrices one after the other in place are faster than a stack of copies.
-_LARGE = 64
+# From this size on, matrices one after the other, in place, are faster than a stack of copies.
+LARGE = 64
 # Rounds of the power method: with random beginnings they leave a few per cent in hundreds of dimensions.
 _POWER_ROUNDS = 16
 
@@ -94,7 +94,7 @@ def indefinite_stack(A: FloatArray) -> BoolArray:
     >>> indefinite_stack(np.array([[[1.0, 5.0], [-5.0, 1.0]], [[1.0, 0.0], [0.0, -1.0]]]))
     array([False,  True])
     """
-    if A.shape[-1] < _LARGE:
+    if A.shape[-1] < LARGE:
         return cholesky_stack(A + A.swapaxes(1, 2))[1]
     # One after the other in the cache, and in place; LAPACK finds NaN not positive, but not infinity. Lower
     # factors take it two thirds of the time of upper ones.
@@ -145,7 +145,7 @@ def _unit_scales(A: FloatArray) -> tuple[FloatArray, FloatArray]:
     The logarithms of the scales halve in every round (Ruiz 2001), so 20 rounds undo any units. Large matrices
     have them in single precision: it knows scales to 1e-4, and takes a quarter of the time.
     """
-    kind = np.float32 if A.shape[-1] >= _LARGE else np.float64
+    kind = np.float32 if A.shape[-1] >= LARGE else np.float64
     with np.errstate(divide="ignore"):
         size: Any = np.log2(np.abs(A)).astype(kind)  # zeros stay out of every maximum, as minus infinity
     rows, columns = np.zeros((2, *A.shape[:-1]))

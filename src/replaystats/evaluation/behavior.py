@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.typing import ArrayLike, FloatArray
+from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_length
 from ..basis import Polynomial, Squashed
 from .counts import is_discrete
@@ -146,8 +146,6 @@ def measure_overlap(
     """Return the overlap of policy and log; None on policy."""
     if problem.on_policy or (problem.continuous and weights is None):
         return None
-    wanted = problem.following.sum(axis=0) + problem.start_chances.sum(axis=0)
-    logged = np.bincount(problem.actions, minlength=problem.n_actions)
     least = max(5.0, 0.1 * problem.n_episodes)
     effective = np.zeros(1) if weights is None else weights.effective
     enough = effective >= least
@@ -155,7 +153,7 @@ def measure_overlap(
         behavior="unknown" if behavior is None else behavior.source,
         effective_episodes=0.0 if weights is None else weights.final,
         effective_steps=int(len(enough) if enough.all() else np.argmin(enough)),
-        never_logged=tuple(np.flatnonzero((wanted > 0.0) & (logged == 0)).tolist()),
+        never_logged=tuple(unlogged_actions(problem).tolist()),
         agreement=float("nan") if problem.measure == "densities" else float(problem.chance.mean()),
         unseen=unseen,
     )
@@ -212,21 +210,27 @@ class NeverLogged:
         return Bounds(*(float(np.clip(end, self.low, self.high)) for end in ends))
 
 
+def unlogged_actions(problem: Problem) -> IntArray:
+    """Return the actions that the policy may take and the log never does."""
+    wanted = problem.following.sum(axis=0) + problem.start_chances.sum(axis=0)
+    logged = np.bincount(problem.actions, minlength=problem.n_actions)
+    return np.flatnonzero((wanted > 0.0) & (logged == 0))
+
+
 def never_logged(problem: Problem) -> NeverLogged | None:
     """Return what the log cannot tell; None where the policy takes logged actions only."""
     if problem.on_policy or problem.continuous:
         return None
-    unlogged = np.bincount(problem.actions, minlength=problem.n_actions) == 0
+    unlogged = unlogged_actions(problem)
+    if not len(unlogged):
+        return None
     first = float(problem.start_chances[:, unlogged].sum() / max(problem.start_chances.sum(), 1e-300))
     later = problem.following.sum(axis=1)
     shares = problem.following[:, unlogged].sum(axis=1)[later > 0.0] / later[later > 0.0]
     most = float(shares.max(initial=0.0))  # of any step of the log that goes on
-    if first == 0.0 and most == 0.0:
-        return None
     after = most / (1.0 - problem.discount * (1.0 - most)) if most > 0.0 else 0.0
-    taken = (problem.following.sum(axis=0) + problem.start_chances.sum(axis=0)) > 0.0
     return NeverLogged(
-        actions=tuple(np.flatnonzero(unlogged & taken).tolist()),
+        actions=tuple(unlogged.tolist()),
         share=first + (1.0 - first) * problem.discount * after,
         low=problem.low,
         high=problem.high,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .behavior import never_logged
 from .counts import CountModel, returns_to_go
 from .families import OBJECTION
 from .hearing import COUNTS, FEW_EFFECTIVE, MARGINAL, MUCH_UNSEEN, RETURNS, ROBUST, WEIGHTED, Hearing
@@ -86,7 +85,7 @@ def choose_headline(heard: Hearing) -> Headline:
 
 def _with_room(heard: Hearing) -> Headline:
     found = _resting_on_least(heard)
-    blind = None if isinstance(heard.model, CountModel) else never_logged(heard.problem)
+    blind = None if isinstance(heard.model, CountModel) else heard.blind
     if blind is None:
         return found
     heard.notes.append(blind.sentence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -13,7 +14,7 @@ from .._core.typing import FloatArray
 from ..basis import Basis, Tabular
 from ..data._flat import holds_names
 from ..moments.lstd_q import action_rows
-from .behavior import Behavior, never_logged
+from .behavior import Behavior, NeverLogged, never_logged
 from .counts import CountModel, fit_counts, is_discrete, plausible_range
 from .families import BasisTest, choose_basis, judge, richer_than
 from .importance import (
@@ -102,6 +103,11 @@ class Hearing:
         """Whether products of ratios are known and leave too few effective episodes."""
         return self.weights is not None and self.weights.final < FEW_EFFECTIVE
 
+    @cached_property
+    def blind(self) -> NeverLogged | None:
+        """What of the policy's future the log cannot tell; None where its actions are all logged."""
+        return never_logged(self.problem)
+
     # -- the model ---------------------------------------------------------------------------------
 
     def hear_model(self, basis: Basis | str, rng: np.random.Generator) -> None:
@@ -182,20 +188,19 @@ class Hearing:
             self._only_ratios()
         self.weights = make_weights(problem, ratio)
         earned = self.weights.sums(problem, problem.rewards)
-        untried = self._untried()
-        few = untried
+        untried, few = self._untried(), ""
         if self.hopeless:
             few = f"ratios leave {self.weights.final:.2g} effective episodes of {problem.n_episodes}"
-            few = "; ".join(filter(None, [untried, few]))
-        self._add(PER_DECISION, per_decision(self.weights, earned), began, doubt=few)
+        doubt = "; ".join(filter(None, [untried, few]))
+        self._add(PER_DECISION, per_decision(self.weights, earned), began, doubt=doubt)
         began = perf_counter()
         self.weighted = self_normalised(self.weights, earned)
         self._add(WEIGHTED, self.weighted, began, self._weighted_interval(), untried)
         began = perf_counter()
         # Counts have bounds of their own for actions that were never tried.
-        all_logged = isinstance(self.model, CountModel) or never_logged(problem) is None
+        all_logged = isinstance(self.model, CountModel) or self.blind is None
         self.robust = doubly_robust(problem, self.weights, self.model, all_logged=all_logged)
-        self._add(ROBUST, self.robust, began, self._robust_interval(), few)
+        self._add(ROBUST, self.robust, began, self._robust_interval(), doubt)
 
     def _untried(self) -> str:
         """Say what share of the policy's future no episode tried: ratios do not see it, regressors guess."""
@@ -204,8 +209,7 @@ class Hearing:
         if isinstance(self.model, CountModel):
             share = 0.0 if self.model.untried.by_chance else self.model.unseen
         else:
-            blind = never_logged(self.problem)
-            share = 0.0 if blind is None else blind.share
+            share = 0.0 if self.blind is None else self.blind.share
         return f"{share:.1%} of the policy's future was never tried" if share > MUCH_UNSEEN else ""
 
     def _only_ratios(self) -> None:
@@ -219,7 +223,7 @@ class Hearing:
 
     def _test_ratios(self, ratio: FloatArray) -> None:
         """In every state ratios have mean 1, unless the policy takes actions that the log never does."""
-        if not self.problem.logged_only and never_logged(self.problem) is not None:
+        if not self.problem.logged_only and self.blind is not None:
             return  # then they have not, and the interval has room for it
         excess = ratio - 1.0
         spread = float(np.sqrt(np.sum(excess**2)))

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._core.typing import FloatArray
 from ..basis import RBF, Squashed
+from .behavior import unlogged_actions
 from .counts import returns_to_go
 from .families import n_distinct
 from .intervals import Bounds, LeftOut, half_width
@@ -103,7 +104,7 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
     """
     small = some_episodes(problem)
     most = len(small.states) / STEPS_PER_COEFFICIENT / small.n_actions
-    if most < SIZES[-1][0] + 1 or not problem.discount < 1.0 or _never_logged(problem):
+    if most < SIZES[-1][0] + 1 or not problem.discount < 1.0 or len(unlogged_actions(problem)):
         return None
     distinct = n_distinct(small.states)
     sizes = next((pair for pair in SIZES if pair[0] + 1 <= most and pair[0] <= distinct), None)
@@ -192,11 +193,6 @@ def _errors(problem: Problem) -> tuple[FloatArray, FloatArray, float]:
         start[starts] = model.at(problem.start_states[starts], problem.start_chances[starts])
         pulls.append(pull(problem, fitted, model, starts))
     return errors, start, max(pulls)
-
-
-def _never_logged(problem: Problem) -> bool:
-    wanted = problem.following.sum(axis=0) + problem.start_chances.sum(axis=0)
-    return bool(np.any((wanted > 0.0) & (np.bincount(problem.actions, minlength=problem.n_actions) == 0)))
 
 
 def some_episodes(problem: Problem) -> Problem:

@@ -134,16 +134,14 @@ def apart_where_open(paired: Interval, own: Interval, others: Interval) -> Inter
     >>> bool(low[0] < -1 and high[0] > 1)
     True
     """
-    if not isinstance(paired.parts, Parts):
-        return paired
-    is_noise = np.logical_and(*(_how(interval) == "noise" for interval in (own, others)))
+    is_noise = (_parts(own).how == "noise") & (_parts(others).how == "noise")
     low = np.where(is_noise, paired.low, own.low - others.high)
     high = np.where(is_noise, paired.high, own.high - others.low)
     how = np.where(is_noise, "noise", np.where(np.isnan(low) | np.isnan(high), "withheld", "apart"))
-    return Interval(low, high, replace(paired.parts, how=how))
+    return Interval(low, high, replace(_parts(paired), how=how))
 
 
-def _how(interval: Interval) -> np.ndarray:
-    """Return what every row of an interval rests on."""
+def _parts(interval: Interval) -> Parts:
+    """Return what an interval is made of, which those of ratios of moments always say."""
     assert isinstance(interval.parts, Parts)
-    return interval.parts.how
+    return interval.parts

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import lapack
 
-from .._core.linalg import ROUNDING, equilibrate, solve_stack
+from .._core.linalg import LARGE, ROUNDING, equilibrate, solve_stack
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_real
 from .base import Solution, Solver, Structure, as_columns, common_null_space, finish, takes_part
@@ -21,8 +21,6 @@ _N_PROBES, _PROBE_MARGIN = 4, 100.0
 _REFINE_FROM = 1e6
 # Numbers in the matrices solved at a time: 8 MB.
 _BLOCK_NUMBERS = 2**20
-# From this size on systems are factored one by one, so that a factor serves its refinement, too.
-_LARGE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +179,7 @@ def refined_solve(A: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
     """
     m, q = A.shape[:2]
     probes = np.random.default_rng(0).normal(size=(q, _N_PROBES))
-    if q >= _LARGE:
+    if q >= LARGE:  # one by one, so that a factor serves its refinement, too
         return _refined_one_by_one(A, b, probes)
     x, failed = solve_stack(A, np.concatenate([b, np.broadcast_to(probes, (m, q, _N_PROBES))], axis=2))
     answers, measured = x[:, :, : b.shape[2]], x[:, :, b.shape[2] :]
