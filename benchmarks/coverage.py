@@ -27,8 +27,7 @@ value itself. A cell averages over the questions of a setting; s.e. is its Monte
 sets. "Width" is the median width over that of an oracle who knows where 95 % of the estimates (what `predict` and `policy_value` return) lie (the distance of their
 2.5 % and 97.5 % quantiles, times Student's quantile over the normal one), with its standard error by a bootstrap of the data sets.
 The rules of the intervals were chosen by comparing variants on smaller runs of most of these settings with other
-seeds; the data sets of this table were drawn once, with a seed that
-nothing was looked at with before. Bumps, smooth bases, kernel ridge and trees were added
+seeds; this table has a seed that no rule had seen. Bumps, smooth bases, kernel ridge and trees were added
 afterwards; their truths come from large simulations.
 
 ![Coverage of every setting](figures/coverage.svg)
