@@ -17,8 +17,8 @@ import replaystats as rs
 from replaystats.simulate import ornstein_uhlenbeck
 
 SOURCE = Path(rs.__file__).parent
-# Some 50: estimators ask one stage after the other, and a stage asks those before it for what it needs.
-MOST = 56
+# Some 60: estimators ask one stage after the other, and a stage asks those before it for what it needs.
+MOST = 70
 
 
 def folder_changes(act):

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import Field, fields, is_dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -295,12 +294,11 @@ class Basis(ABC):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-check_basis: Callable[[Any], Basis] = partial(
-    check_instance,
-    name="basis",
-    kinds=Basis,
-    hint="For example rs.basis.Fourier(4); a function goes into rs.basis.FunctionBasis.",
-)
+def check_basis(basis: Any) -> Basis:
+    """Return `basis` if it is one."""
+    hint = "For example rs.basis.Fourier(4); a function goes into rs.basis.FunctionBasis."
+    checked: Basis = check_instance(basis, "basis", Basis, hint)
+    return checked
 
 
 def _check_departed(departed: ArrayLike | None, n_states: int) -> BoolArray | None:

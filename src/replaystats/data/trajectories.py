@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from os import PathLike
 from typing import Any, Self
 
@@ -438,12 +437,11 @@ class Trajectories:
         return {name: getattr(self, name) for name in type(self).__slots__ if name not in SIZES}
 
 
-check_trajectories: Callable[[Any], Trajectories] = partial(
-    check_instance,
-    name="data",
-    kinds=Trajectories,
-    hint="Wrap the arrays: rs.Trajectories(states, rewards, dt=...).",
-)
+def check_trajectories(data: Any) -> Trajectories:
+    """Return `data` if they are trajectories."""
+    hint = "Wrap the arrays: rs.Trajectories(states, rewards, dt=...)."
+    checked: Trajectories = check_instance(data, "data", Trajectories, hint)
+    return checked
 
 
 def _clean_fields(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -329,13 +329,13 @@ class StreamedMoments:
 AnyMoments: TypeAlias = HeldMoments | StreamedMoments
 
 
-# Raises unless it is given moments.
-check_moments: Callable[[Any], Any] = partial(
-    check_instance,
-    name="moments",
-    kinds=(Moments, FactoredMoments, StreamedMoments),
-    hint="Make them with rs.lstd_moments, rs.ridge_moments, ... or rs.Moments(g, f).",
-)
+def check_moments(moments: Any) -> AnyMoments:
+    """Return `moments` if they are such."""
+    hint = "Make them with rs.lstd_moments, rs.ridge_moments, ... or rs.Moments(g, f)."
+    checked: AnyMoments = check_instance(
+        moments, "moments", (Moments, FactoredMoments, StreamedMoments), hint
+    )
+    return checked
 
 
 def _kind(moments: HeldMoments) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Protocol, Self, TypeGuard
 
 import numpy as np
@@ -245,13 +244,11 @@ class Solver(ABC):
         return replace(solution, theta=solution.theta + step.theta)
 
 
-# Returns what it is given if that is a solver, or None; a name or a class is not.
-check_solver: Callable[[Any], Solver | None] = partial(
-    check_optional,
-    name="solver",
-    kinds=Solver,
-    hint="For example solvers.Ridge(0.1); leave it out for the default.",
-)
+def check_solver(solver: Any) -> Solver | None:
+    """Return `solver` if it is one, or None; a name or a class is not."""
+    hint = "For example solvers.Ridge(0.1); leave it out for the default."
+    checked: Solver | None = check_optional(solver, "solver", Solver, hint)
+    return checked
 
 
 def as_columns(b: FloatArray) -> FloatArray:
