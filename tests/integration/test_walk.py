@@ -1,43 +1,86 @@
-"""A fit walks through the house: how often it goes from one folder to another is kept small.
+"""A fit walks through the house: each stage is asked once, in order, with little going back and forth.
 
-Every call into `src/replaystats` is written down, `_core` apart, and changes of folder are counted. A folder
-that asks another one row, block or subset at a time makes hundreds of them.
+Calls into `src/replaystats` are written down, `_core` and checks of arguments apart. Those that go from
+`estimators` into another folder are the walk: which stages a fit asks, and in which order. Changes of folder
+among all calls say how often stages ask each other: one that does so for every row, block or subset makes
+hundreds of them.
 """
 
 from __future__ import annotations
 
 import sys
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 import replaystats as rs
 from replaystats.simulate import ornstein_uhlenbeck
 
 SOURCE = Path(rs.__file__).parent
-# Some 60: estimators ask one stage after the other, and a stage asks those before it for what it needs.
-MOST = 70
+# Some 50: a stage asks those before it for what it needs.
+MOST = 56
 
 
-def folder_changes(act):
-    """Return how often two calls that follow each other are in different folders."""
-    folders = []
+def calls(act):
+    """Return the folder of the caller and of what is called, for every call in the order of time."""
+    found, inside = [], []
 
     def note(frame, event, argument):
         path = Path(frame.f_code.co_filename)
-        if event == "call" and path.is_relative_to(SOURCE):
-            folder = path.relative_to(SOURCE).parts[0]
-            if folder not in ("_core", "__init__.py"):
-                folders.append(folder)
+        folder = path.relative_to(SOURCE).parts[0] if path.is_relative_to(SOURCE) else None
+        if folder in (None, "_core", "__init__.py") or frame.f_code.co_name.startswith("check_"):
+            return
+        if event == "call":
+            found.append((inside[-1] if inside else None, folder))
+            inside.append(folder)
+        elif event == "return":
+            inside.pop()
 
     sys.setprofile(note)
     try:
         act()
     finally:
         sys.setprofile(None)
-    return sum(here != there for here, there in pairwise(folders))
+    return found
+
+
+def stages_asked(act):
+    """Return the folders that `estimators` calls into, in order; several calls in a row are one visit."""
+    asked = [there for here, there in calls(act) if here == "estimators" != there]
+    return [folder for folder, _ in groupby(asked)]
+
+
+def folder_changes(act):
+    """Return how often two calls that follow each other are in different folders."""
+    return sum(here != there for (_, here), (_, there) in pairwise(calls(act)))
+
+
+def test_policy_evaluation_asks_every_stage_once_and_in_order():
+    data, basis = ornstein_uhlenbeck(60, 40, rng=0), rs.basis.Fourier(3)
+    actions = np.random.default_rng(0).integers(2, size=data.n_transitions)
+    chosen = rs.Trajectories(
+        [one.states for one in data],
+        [one.rewards for one in data],
+        actions=np.split(actions, data.step_offsets[1:-1]),
+    )
+    order = ["data", "basis", "moments", "plans", "engine", "inference", "estimate", "choosing"]
+    for model, log in [
+        (rs.LSTD(basis, discount=0.9, random_state=0), data),
+        (rs.PhiBE(basis, random_state=0), data),
+        (rs.LSTDQ(basis, policy=lambda s: (s[:, 0] < 0).astype(int), discount=0.9, random_state=0), chosen),
+    ]:
+        assert stages_asked(lambda model=model, log=log: model.fit(log)) == order, model
+
+
+def test_other_estimators_ask_the_stages_they_need_in_the_same_order():
+    X = np.random.default_rng(0).normal(size=(80, 3))
+    ratio = rs.MomentRatio(g=lambda Z: Z[:, :, None] * Z[:, None, :], f=lambda Z: Z, random_state=0)
+    assert stages_asked(lambda: ratio.fit(X)) == ["moments", "plans", "engine", "estimate", "choosing"]
+    learner = rs.ReplayRegressor(LinearRegression(), random_state=0)
+    assert stages_asked(lambda: learner.fit(X, X[:, 0])) == ["plans", "engine", "estimate", "choosing"]
 
 
 @pytest.mark.parametrize("n", [60, 200])

@@ -1,17 +1,17 @@
-"""What the moments read from trajectories: single steps, and windows of several steps."""
+"""What the moments read from trajectories: single steps, windows of several steps, and actions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core.arrays import take_rows
+from .._core.arrays import in_double, is_foreign, take_rows
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_int
-from ._flat import gather
+from .._core.validation import as_columns, check_int, check_rows
+from ._flat import are_numbers, gather
 
 if TYPE_CHECKING:
     from .trajectories import Trajectories
@@ -145,3 +145,15 @@ def _dt_of_windows(data: Trajectories, step: IntArray, order: int, trajectory: I
         hint = "Use order 1, or resample the states on an even time grid."
         raise ValueError(must_be("dt", f"constant inside each window of order {order}", got, hint))
     return data.dt[step]
+
+
+def action_rows(data: Trajectories) -> Any:
+    """Return the logged actions, where they live: integers (N,) if discrete, else numbers (N, a)."""
+    actions = data.held("actions")
+    if actions is None:
+        hint = "Pass `actions` to Trajectories."
+        raise ValueError(must_be("data", "trajectories with actions", "none", hint))
+    if not are_numbers(actions):
+        return actions.reshape(-1)
+    numbers = in_double(actions) if is_foreign(actions) else None
+    return check_rows(actions, "actions") if numbers is None else as_columns(numbers)

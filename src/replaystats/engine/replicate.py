@@ -17,7 +17,7 @@ from .._core.config import deprecated_memory_budget
 from .._core.errors import SingularReplicateError, must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
-from ..moments import AnyMoments, StreamedMoments, SubsetSums
+from ..moments import AnyMoments, StreamedMoments, SubsetSums, check_moments
 from ..plans import ResamplingPlan
 from ..plans.plan import SubsetPlan
 from ..solvers import Solver, warn_left_out
@@ -242,6 +242,38 @@ def replicate(
     if replicates.failed.any():
         report_failures(replicates.failed, on_failure, _explain_failures(replicates))
     return replicates
+
+
+def solve_whole(moments: AnyMoments, solver: Solver | None = None) -> WholeData:
+    """Solve the moment equation once, on all observations.
+
+    Parameters
+    ----------
+    moments : Moments, FactoredMoments or StreamedMoments
+    solver : Solver, optional
+        Default `Auto`.
+
+    Returns
+    -------
+    WholeData
+
+    Raises
+    ------
+    SingularReplicateError
+        If the moment matrix is numerically singular and the solver has no answer to that.
+    """
+    check_moments(moments)
+    solver = check_solver(solver) or DEFAULT_SOLVER
+    solution = solver.solve_full(moments)
+    if solution.failed[0]:
+        msg = (
+            "The moment matrix of all observations is numerically singular "
+            f"(condition number {solution.condition[0]:.1e}): use fewer basis functions, more data, "
+            "solver=PseudoInverse() or solver=Ridge(alpha)."
+        )
+        raise SingularReplicateError(msg)
+    warn_left_out(solution)
+    return WholeData(theta=solution.theta[:1], moments=moments, solver=solver)
 
 
 def _solve_from(

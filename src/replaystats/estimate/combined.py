@@ -7,22 +7,20 @@ from dataclasses import dataclass, field, replace
 
 from .._core.arrays import LIBRARIES, takes_arrays_of
 from .._core.choice import Choice
-from .._core.errors import SingularReplicateError, must_be
+from .._core.errors import must_be
 from .._core.names import renamed_parameter
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_bool, check_choice, check_real
 from ..engine import Replicates
 from ..engine.members import Members
-from ..engine.replicate import WholeData
+from ..engine.replicate import WholeData, solve_whole
 from ..engine.sparse import SparseReplicates
 from ..inference.debias import choose_estimate, settle_method
 from ..inference.location import CONTROLLED_METHODS, ROBUST_METHODS
 from ..inference.questions import Setting
 from ..inference.validity import Validity
-from ..moments import AnyMoments, check_moments
-from ..solvers import Solver, warn_left_out
-from ..solvers.auto import DEFAULT_SOLVER
-from ..solvers.base import check_solver
+from ..moments import AnyMoments
+from ..solvers import Solver
 from .answers import Answers
 from .combination import ratio_of
 
@@ -141,19 +139,12 @@ def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
     >>> plug_in(Moments([1.0, 1.0, 2.0], [1.0, 3.0, 4.0])).theta
     array([2.])
     """
-    check_moments(moments)
-    solver = check_solver(solver) or DEFAULT_SOLVER
-    solution = solver.solve_full(moments)
-    if solution.failed[0]:
-        msg = (
-            "The moment matrix of all observations is numerically singular "
-            f"(condition number {solution.condition[0]:.1e}): use fewer basis functions, more data, "
-            "solver=PseudoInverse() or solver=Ridge(alpha)."
-        )
-        raise SingularReplicateError(msg)
-    warn_left_out(solution)
-    whole = WholeData(theta=solution.theta[:1], moments=moments, solver=solver)
-    return Estimate(members=whole, method="plug_in", scalar=whole.theta.ndim == 2)
+    return estimate_of_whole(solve_whole(moments, solver))
+
+
+def estimate_of_whole(whole: WholeData | SparseReplicates, setting: Setting | None = None) -> Estimate:
+    """Return the estimate that the answer of all observations is by itself: the plug-in."""
+    return Estimate(members=whole, method="plug_in", scalar=whole.theta.ndim == 2, setting=setting)
 
 
 @takes_arrays_of(*LIBRARIES, where="host; counts for intervals are drawn and multiplied on the device")

@@ -12,11 +12,12 @@ import numpy as np
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from ..basis import Basis
 from ..data import Trajectories
+from ..data.views import action_rows
 from ..engine import make_executor, replicate
 from ..estimate import average, plug_in
 from ..moments import ActionFeatures, FactoredMoments
 from ..moments.factored import choose_form
-from ..moments.lstd_q import PolicyLike, action_rows, in_blocks
+from ..moments.lstd_q import PolicyLike, in_blocks
 from ..moments.steps import horizon, step_discounts, step_rewards, value_limits
 from ..plans import ResamplingPlan
 

@@ -224,8 +224,12 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
     def _settle(self, estimate: Estimate) -> Self:
         """Take an estimate as the fitted one."""
         self.estimate_ = estimate
-        self.plan_: ResamplingPlan | None = estimate.plan
         return self
+
+    @property
+    def plan_(self) -> ResamplingPlan | None:
+        """The subsets of the fitted estimate; None for the plug-in."""
+        return self.estimate_.plan
 
     def _forget(self) -> None:
         """Take off what an earlier fit left: attributes that this one may not set."""

@@ -17,10 +17,11 @@ from .._core.validation import check_choice, check_int, check_real
 from ..basis import Basis, Scaled
 from ..choosing.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
 from ..data import Trajectories
+from ..data.views import action_rows
 from ..estimate import Estimate
 from ..inference import Diagnosis, Interval
 from ..moments import ActionFeatures
-from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions
+from ..moments.lstd_q import PolicyLike, discrete_actions
 from ..moments.steps import DiscountLike, RewardLike, check_log
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Solver

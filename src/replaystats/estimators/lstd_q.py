@@ -15,10 +15,10 @@ from .._core.validation import as_columns, check_bool
 from ..basis import Basis
 from ..data import Trajectories
 from ..data._flat import check_states
-from ..data.views import transitions_of
+from ..data.views import action_rows, transitions_of
 from ..inference import Diagnosis, Interval
 from ..moments import ActionFeatures, FactoredMoments, lstd_q_moments
-from ..moments.lstd_q import PolicyLike, action_rows, discrete_actions
+from ..moments.lstd_q import PolicyLike, discrete_actions
 from ..moments.sparse import SparseMoments, sparse_lstd_q_moments
 from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, step_ratios
 from ..solvers import Solver
@@ -309,9 +309,9 @@ class LSTDQ(PolicyEvaluation):
         everywhere = take_rows(places, np.tile(np.arange(len(places)), n_actions))
         return to_numpy(self.features_.at(everywhere, actions))
 
-    def _questions(self) -> FloatArray | None:
+    def _noise_points(self) -> FloatArray | None:
         # With continuous actions the visited points are pairs, for which the policy has no use.
-        return super()._questions() if self.features_.n_actions else None
+        return super()._noise_points() if self.features_.n_actions else None
 
     def _step_places(self, data: Trajectories) -> FloatArray:
         states, actions = data.transitions().states, to_numpy(action_rows(data))

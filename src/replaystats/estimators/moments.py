@@ -18,8 +18,10 @@ from .._core.validation import check_choice, check_instance
 from ..choosing.recommended import recommended_estimate
 from ..choosing.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
 from ..engine import make_executor, replicate
+from ..engine.replicate import solve_whole
 from ..engine.sparse import sparse_replicate, sparse_whole
-from ..estimate import Estimate, average, plug_in
+from ..estimate import Estimate, average
+from ..estimate.combined import estimate_of_whole
 from ..inference.intervals import Interval
 from ..inference.questions import Setting
 from ..moments import HeldMoments
@@ -55,6 +57,8 @@ class ReplayedMoments(Replayed):
     grouping_: Grouping | None
     plug_in_: Estimate
     _may_deal: bool
+    # Functionals (m, q) whose noise decides how many subsets are enough; None for theta.
+    _questions: FloatArray | None = None
 
     @abstractmethod
     def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments | SparseMoments:
@@ -135,13 +139,51 @@ class ReplayedMoments(Replayed):
                 rule = 'left at its default with method="recommended", which chooses it'
                 raise ValueError(must_be(name, rule, repr(given), 'Use method="replay" to set it.'))
 
+    def _replay(
+        self, moments: HeldMoments | SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
+    ) -> Self:
+        """Go through the stages behind the moments, one after the other."""
+        self.moments_: Any = moments
+        self.choices_: dict[str, Choice] = self._first_choices()
+        with budget_of_estimator(self.memory_budget):
+            if isinstance(moments, SparseMoments):
+                return self._replay_sparsely(moments, plan, rng)
+            self.grouping_ = self._grouping(moments, rng) if plan is None else None
+            if self.grouping_ is not None:
+                moments = grouped_moments(moments, self.grouping_)
+                self.choices_["groups"] = Choice(self.grouping_.n_groups, self.grouping_.reason)
+            if self.method == "recommended":
+                return self._replay_as_recommended(moments, plan, rng)
+            grow, chosen = is_auto(self.n_resamples) and plan is None, self.average == "best"
+            solver = self._solver
+            plan = self._plan(moments, rng) if plan is None else plan
+            whole = solve_whole(moments, solver)
+            members = replicate(
+                moments,
+                plan,
+                solver=solver,
+                on_failure=self.on_failure,
+                executor=make_executor(self.n_jobs),
+            )
+            setting = self._setting()
+            self.plug_in_ = estimate_of_whole(whole, setting)
+            # The best is known once there are enough members to tell.
+            estimate = average(members, "auto" if chosen else self.average).within(setting)
+            if grow:
+                # Without the control variate noise may never become small: then as many as were once usual.
+                most = MOST_RESAMPLES if estimate.method == "controlled" else MOST_UNCONTROLLED
+                estimate, self.choices_["n_resamples"] = grow_resamples(estimate, self._questions, most=most)
+            if chosen:
+                estimate = estimate.best(self._questions)
+                assert estimate.choice is not None
+                self.choices_["average"] = estimate.choice
+        return self._settle(estimate)
+
     def _replay_sparsely(
         self, moments: SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
     ) -> Self:
         """Do the same with a sparse system."""
         self.grouping_, grow = None, plan is None and is_auto(self.n_resamples)
-        whole = sparse_whole(moments)
-        self.plug_in_ = Estimate(members=whole, method="plug_in").within(self._setting())
         if plan is None:
             plan = make_plan(
                 len(moments),
@@ -150,64 +192,31 @@ class ReplayedMoments(Replayed):
                 n_resamples=GROUPED_PILOT if grow else self.n_resamples,
                 rng=rng,
             )
-        estimate = average(sparse_replicate(whole, plan, on_failure=self.on_failure), self.average)
+        whole = sparse_whole(moments)
+        members, setting = sparse_replicate(whole, plan, on_failure=self.on_failure), self._setting()
+        self.plug_in_ = estimate_of_whole(whole, setting)
+        estimate = average(members, self.average).within(setting)
         if grow:
             estimate, self.choices_["n_resamples"] = grow_resamples(
-                estimate, self._questions(), most=MOST_SPARSE
+                estimate, self._questions, most=MOST_SPARSE
             )
         return self._settle(estimate)
 
-    def _replay(
-        self, moments: HeldMoments | SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
+    def _replay_as_recommended(
+        self, moments: HeldMoments, plan: ResamplingPlan | None, rng: np.random.Generator
     ) -> Self:
-        self.moments_: Any = moments
-        self.choices_: dict[str, Choice] = self._first_choices()
-        if isinstance(moments, SparseMoments):
-            with budget_of_estimator(self.memory_budget):
-                return self._replay_sparsely(moments, plan, rng)
-        solver, given = self._solver, plan is not None
-        grow, chosen = is_auto(self.n_resamples) and not given, self.average == "best"
-        with budget_of_estimator(self.memory_budget):
-            self.grouping_ = None if given else self._grouping(moments, rng)
-            if self.grouping_ is not None:
-                moments = grouped_moments(moments, self.grouping_)
-                self.choices_["groups"] = Choice(self.grouping_.n_groups, self.grouping_.reason)
-            setting, asked = self._setting(), self._questions() if grow or chosen else None
-            self.plug_in_ = plug_in(moments, solver).within(setting)
-            if self.method == "recommended":
-                auto = self.n_resamples is None or is_auto(self.n_resamples)
-                self.recommendation_ = recommended_estimate(
-                    moments,
-                    n_resamples=RECOMMENDED_RESAMPLES if auto else self.n_resamples,
-                    plan=plan,
-                    rng=rng,
-                    executor=make_executor(self.n_jobs),
-                )
-                return self._settle(self.recommendation_.estimate)
-            plan = self._plan(moments, rng) if plan is None else plan
-            members = replicate(
-                moments,
-                plan,
-                solver=solver,
-                on_failure=self.on_failure,
-                executor=make_executor(self.n_jobs),
-            )
-            # The best is known once there are enough members to tell.
-            estimate = average(members, "auto" if chosen else self.average)
-            if grow:
-                # Without the control variate noise may never become small: then as many as were once usual.
-                most = MOST_RESAMPLES if estimate.method == "controlled" else MOST_UNCONTROLLED
-                estimate, self.choices_["n_resamples"] = grow_resamples(estimate, asked, most=most)
-            if chosen:
-                estimate = estimate.best(asked)
-                assert estimate.choice is not None
-                self.choices_["average"] = estimate.choice
-        return self._settle(estimate)
-
-    def _settle(self, estimate: Estimate) -> Self:
-        estimate = estimate.within(self.plug_in_.setting)
-        self.estimate_, self.plan_ = estimate, estimate.plan
-        return self
+        """Let the recommended method decide about subsets and their solutions."""
+        auto, executor = self.n_resamples is None or is_auto(self.n_resamples), make_executor(self.n_jobs)
+        whole, setting = solve_whole(moments, self._solver), self._setting()
+        self.plug_in_ = estimate_of_whole(whole, setting)
+        self.recommendation_ = recommended_estimate(
+            moments,
+            n_resamples=RECOMMENDED_RESAMPLES if auto else self.n_resamples,
+            plan=plan,
+            rng=rng,
+            executor=executor,
+        )
+        return self._settle(self.recommendation_.estimate.within(setting))
 
     def _first_choices(self) -> dict[str, Choice]:
         """Return what "auto" stood for before there were moments."""
@@ -337,10 +346,6 @@ class ReplayedMoments(Replayed):
         asked, of_other = self._question(X), other._question(X)
         interval = self.estimate_.compare(other.estimate_, asked, of_other, confidence_level=confidence_level)
         return interval.map(lambda end: like(end, X))
-
-    def _questions(self) -> FloatArray | None:
-        """Return functionals (m, q) whose noise decides how many subsets are enough; None for theta."""
-        return None
 
     def _asked(self, X: Any) -> FloatArray:
         return self._features(X)

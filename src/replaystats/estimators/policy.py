@@ -54,6 +54,8 @@ class PolicyEvaluation(ReplayedMoments):
     discount: Any
     discount_rate: Any
     _visited: FloatArray
+    # Features of points where values are bounded; None where coefficients are values.
+    _bounded: FloatArray | None
 
     @abstractmethod
     def _steps(self, data: Trajectories) -> FactoredMoments:
@@ -61,6 +63,8 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments | SparseMoments:
         self._prepare(data, rng)
+        self._questions = self._noise_points()
+        self._bounded = None if self._coefficients_are_values() else self._value_points()
         sparse = self._sparse_moments(data, rng)
         return self._in_units(self._steps(data), data) if sparse is None else sparse
 
@@ -160,8 +164,8 @@ class PolicyEvaluation(ReplayedMoments):
             estimate = estimate.best(features)
         return PolicyValue(features=features, estimate=estimate)
 
-    def _questions(self) -> FloatArray | None:
-        # Values at visited states: single coefficients of functions that overlap mean little.
+    def _noise_points(self) -> FloatArray | None:
+        """Return features of some visited states: coefficients of functions that overlap mean little."""
         return to_numpy(self._features(self._visited[:: -(-len(self._visited) // MOST_QUESTIONS)]))
 
     def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
@@ -217,7 +221,7 @@ class PolicyEvaluation(ReplayedMoments):
             value_range = ValueRange(
                 low=limits[0],
                 high=limits[1],
-                points=None if self._coefficients_are_values() else self._value_points(),
+                points=self._bounded,
                 source="rewards",
             )
         return Setting(value_range=value_range, sequential=getattr(self, "_sequential", False))

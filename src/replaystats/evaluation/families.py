@@ -10,6 +10,7 @@ import numpy as np
 
 from .._core.typing import FloatArray
 from ..basis import RBF, Basis, Fourier, Polynomial, Squashed
+from ..data.views import action_rows
 from .linear import LinearModel, fit_linear, score_test, td_errors
 from .problem import Problem
 
@@ -147,8 +148,6 @@ def _places(problem: Problem) -> np.ndarray:
     """Return the points at which the basis is evaluated."""
     if not problem.continuous:
         return problem.states
-    from ..moments.lstd_q import action_rows
-
     return np.concatenate([problem.states, action_rows(problem.data)[: len(problem.states)]], axis=1)
 
 

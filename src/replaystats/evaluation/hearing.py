@@ -13,7 +13,7 @@ from .._core.choice import Choice
 from .._core.typing import FloatArray
 from ..basis import Basis, Tabular
 from ..data._flat import holds_names
-from ..moments.lstd_q import action_rows
+from ..data.views import action_rows
 from .behavior import Behavior, NeverLogged, never_logged
 from .counts import CountModel, fit_counts, is_discrete, plausible_range
 from .families import BasisTest, choose_basis, judge, richer_than

@@ -11,7 +11,8 @@ from scipy import stats
 
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
-from ..moments.lstd_q import ActionFeatures, action_rows
+from ..data.views import action_rows
+from ..moments.lstd_q import ActionFeatures
 from .intervals import LeftOut
 from .problem import Problem
 

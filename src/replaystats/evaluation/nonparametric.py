@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 from sklearn.base import clone
 
 from .._core.typing import BoolArray, FloatArray, IntArray
-from ..moments.lstd_q import action_rows
+from ..data.views import action_rows
 from .intervals import LeftOut
 from .problem import Problem
 

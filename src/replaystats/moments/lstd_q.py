@@ -25,7 +25,7 @@ from .._core.validation import (
 from ..basis import Basis
 from ..data import Trajectories
 from ..data._flat import are_numbers, check_states
-from ..data.views import transitions_of
+from ..data.views import action_rows, transitions_of
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .steps import (
     DiscountLike,
@@ -241,18 +241,6 @@ def discrete_actions(data: Trajectories, policy: PolicyLike | None, n_actions: i
             return int(chosen.shape[1])
         largest = max(largest, int(chosen.max()))
     return largest + 1
-
-
-def action_rows(data: Trajectories) -> Any:
-    """Return the logged actions, where they live: integers (N,) if discrete, else numbers (N, a)."""
-    actions = data.held("actions")
-    if actions is None:
-        hint = "Pass `actions` to Trajectories."
-        raise ValueError(must_be("data", "trajectories with actions", "none", hint))
-    if not are_numbers(actions):
-        return actions.reshape(-1)
-    numbers = in_double(actions) if is_foreign(actions) else None
-    return check_rows(actions, "actions") if numbers is None else as_columns(numbers)
 
 
 def in_blocks(features: FloatArray, labels: IntArray, n_actions: int) -> FloatArray:

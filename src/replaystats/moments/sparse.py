@@ -15,9 +15,9 @@ from scipy import sparse
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from ..data import Trajectories
+from ..data.views import action_rows
 from .lstd_q import (
     PolicyLike,
-    action_rows,
     check_labels,
     check_probabilities,
     decisions_of,
