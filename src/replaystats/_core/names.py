@@ -32,9 +32,6 @@ MOVED = {
     "replaystats.experiments": "replaystats_paper",
 }
 
-# scikit-learn alone takes a second to import. A program that asks for the version, or a shell that asks for
-# help, should not wait for it.
-
 
 def front_door(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]:
     """Return `__getattr__` and the public names of a package, read from the stub beside its `file`.

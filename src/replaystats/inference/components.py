@@ -21,9 +21,6 @@ from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_int, check_real
 from ..plans import ResamplingPlan
 
-# A covariance has shape (q, q), or (n_outputs, q, q) when theta is (q, n_outputs): outputs share the matrix g
-# but are separate estimates, so nothing here mixes them.
-
 
 def gram(deviations: Any, weights: FloatArray | None = None) -> FloatArray:
     """Return sum_i w_i d_i d_i^T, on the host, for deviations d of shape (n, q) or (n, q, n_outputs).

@@ -17,20 +17,13 @@ from .._core.errors import SingularReplicateError, must_be
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_real
 from ..engine.linear import Linearisation, linearise
-from ..moments import AnyMoments, HeldMoments, StreamedMoments
+from ..moments import AnyMoments, StreamedMoments
 from ..solvers import Auto, Solver
-from .degrees import bias_aware_quantile, skewed
+from .bounded import Rows, allow_for_unseen_events, cut_at_range, trade_rows, unvisited_rows
 from .intervals import ESTIMATORS_TARGET, Interval, Parts, invert_studentised
 from .noise import Noise, question_noise
-from .trade import coefficients_of, inner, thinned, trade_off
-from .undetermined import ValueRange, unvisited_ends, visit_counts
+from .undetermined import ValueRange, visit_counts
 
-# A usual interval shorter than this share of the value range cannot gain from the range.
-_SHORT = 0.25
-# The noise of each fold is learnt from the others, which must be at least two.
-_FEWEST_TRADED = 3
-# Another interval takes the place of the usual one only if it is shorter by this factor.
-_MUCH_SHORTER = 0.9
 # Shares of the variance of the answer that goes with its matrix: inversion counts from the first, fully from
 # the second. Without such correlation the usual interval covers however weak the matrix is.
 _INVERT_FROM, _INVERT_FULLY = 0.2, 0.6
@@ -39,8 +32,6 @@ _ESTIMABLE = 1e-6
 # A series that leaves fewer units than this, and whose neighbours are correlated beyond so many standard
 # errors of no correlation, changed about once while it was watched.
 _FEWEST_UNITS, _CORRELATED = 2.0, 2.0
-_NO_NOISE = 1e-10
-_LIKE_A_VALUE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -140,52 +131,22 @@ def answer_questions(
     setting = setting or Setting()
     outputs = range(moments.n_outputs or 1)
     rows = [_answer_output(moments, X, solver, centre, setting, level, output) for output in outputs]
-    if moments.n_outputs is None:
-        return rows[0].interval(setting)
-    return _Rows.stack(rows).interval(setting)
+    return _interval(rows[0] if moments.n_outputs is None else Rows.stack(rows), setting)
 
 
-@dataclass(kw_only=True, eq=False)
-class _Rows:
-    """Answers in the making, arrays of shape (m,)."""
-
-    low: FloatArray
-    high: FloatArray
-    centre: FloatArray
-    error: FloatArray
-    degrees: FloatArray
-    bias: FloatArray
-    share: FloatArray
-    effective: FloatArray
-    how: np.ndarray
-
-    @classmethod
-    def withheld(cls, m: int) -> _Rows:
-        nothing = {name: np.full(m, np.nan) for name in ("low", "high", "centre", "error", "degrees", "bias")}
-        how = np.full(m, "withheld", dtype="<U12")
-        return cls(**nothing, share=np.ones(m), effective=np.zeros(m), how=how)
-
-    @classmethod
-    def stack(cls, rows: list[_Rows]) -> _Rows:
-        return cls(**{name: np.stack([vars(row)[name] for row in rows], axis=1) for name in vars(rows[0])})
-
-    def put(self, where: BoolArray, other: _Rows) -> None:
-        for name, values in vars(self).items():
-            values[where] = vars(other)[name][where]
-
-    def interval(self, setting: Setting) -> Interval:
-        parts = Parts(
-            centre=self.centre,
-            standard_error=self.error,
-            degrees_of_freedom=self.degrees,
-            bias=self.bias,
-            undetermined_share=self.share,
-            effective_units=self.effective,
-            how=self.how,
-            value_range="" if setting.value_range is None else str(setting.value_range),
-            covers=setting.covers,
-        )
-        return Interval(self.low, self.high, parts)
+def _interval(rows: Rows, setting: Setting) -> Interval:
+    parts = Parts(
+        centre=rows.centre,
+        standard_error=rows.error,
+        degrees_of_freedom=rows.degrees,
+        bias=rows.bias,
+        undetermined_share=rows.share,
+        effective_units=rows.effective,
+        how=rows.how,
+        value_range="" if setting.value_range is None else str(setting.value_range),
+        covers=setting.covers,
+    )
+    return Interval(rows.low, rows.high, parts)
 
 
 def _answer_output(
@@ -196,21 +157,21 @@ def _answer_output(
     setting: Setting,
     level: float,
     output: int,
-) -> _Rows:
+) -> Rows:
     limits = setting.value_range
     boundable = limits is not None and moments.n_outputs is None and not isinstance(moments, StreamedMoments)
     if boundable and limits is not None and limits.points is None:
         assert not isinstance(moments, StreamedMoments)
         if (visit_counts(moments) < 2).any():
-            rows = _unseen(moments, X, limits, setting, level)
-            return _inside(rows, limits, X)
+            rows = unvisited_rows(moments, X, limits, level, sequential=setting.sequential)
+            return cut_at_range(rows, limits, X)
     rows = _usual(moments, X, solver, centre, setting, level, output)
     if limits is None:
         return rows
     if boundable and limits.points is not None:
-        _trade(rows, moments, X, limits, setting, level)  # type: ignore[arg-type]
-    _allow_for_unseen_events(rows, moments.n_observations, limits, X, level)
-    return _inside(rows, limits, X)
+        trade_rows(rows, moments, X, limits, level, sequential=setting.sequential)  # type: ignore[arg-type]
+    allow_for_unseen_events(rows, moments.n_observations, limits, X, level)
+    return cut_at_range(rows, limits, X)
 
 
 def _usual(
@@ -221,9 +182,9 @@ def _usual(
     setting: Setting,
     level: float,
     output: int,
-) -> _Rows:
+) -> Rows:
     """Return the intervals from noise alone; rows that the equations do not determine stay withheld."""
-    rows = _Rows.withheld(len(X))
+    rows = Rows.withheld(len(X))
     known = None if centre is None else centre.linear
     linear = _linearise(moments, solver) if known is None else known
     if linear is None or moments.n_observations < 2:
@@ -232,16 +193,10 @@ def _usual(
     answers = X @ theta
     noise = question_noise(moments, linear, X, output, sequential=setting.sequential)
     if centre is not None:
-        variance = centre.variance.reshape(len(X), -1)[:, output]
-        usable = np.isfinite(variance) & (variance > 0)
-        answers = np.where(usable, centre.answers.reshape(len(X), -1)[:, output], answers)
-        noise = noise.with_variance(np.where(usable, variance, noise.variance))
-        if centre.degrees is not None:
-            degrees = np.where(usable, centre.degrees.reshape(len(X), -1)[:, output], np.inf)
-            noise = replace(noise, degrees=np.minimum(noise.degrees, degrees))
+        answers, noise = _recentred(centre, answers, noise, output)
     noise = noise.counted_once().at_level(level)
     below, above, inverted = _offsets(noise, level, symmetric=moments.symmetric)
-    found = _Rows(
+    found = Rows(
         low=answers + below,
         high=answers + above,
         centre=answers,
@@ -257,6 +212,19 @@ def _usual(
     found.low[slow], found.high[slow], found.how[slow] = -np.inf, np.inf, "slow"
     rows.put(_estimable(linear, X), found)
     return rows
+
+
+def _recentred(centre: Centre, answers: FloatArray, noise: Noise, output: int) -> tuple[FloatArray, Noise]:
+    """Return answers and noise of an average, where it has a variance, in place of the plug-in's."""
+    m = len(answers)
+    variance = centre.variance.reshape(m, -1)[:, output]
+    usable = np.isfinite(variance) & (variance > 0)
+    answers = np.where(usable, centre.answers.reshape(m, -1)[:, output], answers)
+    noise = noise.with_variance(np.where(usable, variance, noise.variance))
+    if centre.degrees is None:
+        return answers, noise
+    degrees = np.where(usable, centre.degrees.reshape(m, -1)[:, output], np.inf)
+    return answers, replace(noise, degrees=np.minimum(noise.degrees, degrees))
 
 
 def _still_grows(noise: Noise) -> BoolArray:
@@ -281,128 +249,6 @@ def _offsets(noise: Noise, level: float, *, symmetric: bool) -> tuple[FloatArray
         noise.variance, weight * noise.covariance, weight * noise.matrix_variance, *critical
     )
     return below, above, weight > 0
-
-
-def _unseen(moments: HeldMoments, X: FloatArray, limits: ValueRange, setting: Setting, level: float) -> _Rows:
-    """Return the intervals of one-hot questions of which some states were visited once or never."""
-    ends = unvisited_ends(moments, X, limits, sequential=setting.sequential)
-    error_low, error_high = np.sqrt(ends.noise_low.variance), np.sqrt(ends.noise_high.variance)
-    error = np.maximum(error_low, error_high)
-    noise_low, noise_high = ends.noise_low.at_level(level), ends.noise_high.at_level(level)
-    degrees = np.minimum(noise_low.degrees, noise_high.degrees)
-    bias = (ends.high - ends.low) / 2
-    ratio = np.where(error > 0, bias / np.where(error > 0, error, 1.0), 0.0)
-    # Of two ends far apart only one can be wrong (Imbens and Manski 2004).
-    critical = bias_aware_quantile(ratio, degrees, level) - ratio
-    below = skewed(critical, noise_low.skewness, noise_low.excess)
-    above = skewed(-critical, noise_high.skewness, noise_high.excess)
-    rows = _Rows(
-        low=ends.low - below * error_low,
-        high=ends.high - above * error_high,
-        centre=(ends.low + ends.high) / 2,
-        error=error,
-        degrees=degrees,
-        bias=bias,
-        share=ends.undetermined,
-        effective=np.minimum(ends.noise_low.effective, ends.noise_high.effective),
-        how=np.where(ends.undetermined > 0, "unseen", "noise").astype("<U12"),
-    )
-    _allow_for_unseen_events(rows, moments.n_observations, limits, X, level)
-    return rows
-
-
-def _trade(
-    rows: _Rows, moments: HeldMoments, X: FloatArray, limits: ValueRange, setting: Setting, level: float
-) -> None:
-    """Put bounded intervals where the usual ones are missing, or long compared to the range of values."""
-    length = rows.high - rows.low
-    hard = ~(length < _SHORT * limits.width) & (rows.how != "slow")
-    if not hard.any() or not limits.width**2 > 0 or moments.n_observations < _FEWEST_TRADED:
-        return
-    chosen = np.flatnonzero(hard)
-    ones = _ones(limits)
-    asked = X[np.abs(X @ ones - 1.0) < _LIKE_A_VALUE]  # values that are asked for lie in the range, too
-    assert limits.points is not None
-    everywhere = replace(limits, points=np.concatenate([inner(thinned(limits.points)), thinned(asked)]))
-    longest = _MUCH_SHORTER * length[chosen]
-    traded = trade_off(
-        moments,
-        X[chosen],
-        everywhere,
-        level,
-        longest=longest,
-        cut=np.isfinite(_bounds(limits, X[chosen])[0]),
-        sequential=setting.sequential,
-    )
-    traded_length = traded.high - traded.low
-    gains = np.isfinite(traded_length) & ~(traded_length > longest)
-    chosen, gained = chosen[gains], gains
-    for name, values in (
-        ("low", traded.low),
-        ("high", traded.high),
-        ("centre", traded.centre),
-        ("error", traded.standard_error),
-        ("degrees", traded.degrees),
-        ("bias", traded.bias),
-        ("share", traded.undetermined),
-        ("effective", traded.effective),
-    ):
-        getattr(rows, name)[chosen] = values[gained]
-    rows.how[chosen] = "traded"
-
-
-def _allow_for_unseen_events(rows: _Rows, n: int, limits: ValueRange, X: FloatArray, level: float) -> None:
-    """Widen intervals without any noise by what n units could have missed.
-
-    An event of probability p stays unseen in n units with the probability (1 - p)^n, and moves the answer by
-    no more than the range of values (the rule of three: p is about 3 / n at 95 %).
-    """
-    scale = np.maximum(np.abs(rows.centre), max(abs(limits.low), abs(limits.high)))
-    silent = np.isfinite(rows.low) & (rows.error <= _NO_NOISE * np.maximum(scale, np.finfo(float).tiny))
-    if not silent.any():
-        return
-    if limits.width == 0:  # one reward only was ever seen: the range that follows from it bounds nothing
-        rows.put(silent & (limits.source != "given"), _Rows.withheld(len(X)))
-        return
-    missed = 1.0 - (1.0 - level) ** (1.0 / n)
-    lowest, highest = _bounds(limits, X)
-    # Only there: elsewhere ends may be infinite, and so without differences.
-    rows.low[silent] += missed * (np.broadcast_to(lowest, silent.shape)[silent] - rows.low[silent])
-    rows.high[silent] += missed * (np.broadcast_to(highest, silent.shape)[silent] - rows.high[silent])
-    rows.how[silent & (rows.how == "noise")] = "unseen event"
-
-
-def _inside(rows: _Rows, limits: ValueRange, X: FloatArray) -> _Rows:
-    """Cut intervals at the range of values; where that is all there is, say so."""
-    lowest, highest = _bounds(limits, X)
-    bounded = np.isfinite(lowest) & np.isfinite(highest) & (limits.width > 0)
-    nothing = bounded & ~np.isfinite(rows.low)
-    low = np.where(bounded, np.clip(np.where(nothing, lowest, rows.low), lowest, highest), rows.low)
-    high = np.where(bounded, np.clip(np.where(nothing, highest, rows.high), lowest, highest), rows.high)
-    whole = bounded & (low <= lowest) & (high >= highest)
-    rows.how[whole & (rows.how != "slow")] = "range"
-    rows.bias = np.where(nothing, limits.width / 2, rows.bias)
-    rows.low, rows.high = low, high
-    return rows
-
-
-def _bounds(limits: ValueRange, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the least and the largest answer that the range of values allows.
-
-    One-hot questions are sums of values. Others are values, or means of them, if they are one where all
-    values are one; nothing is said about the rest (differences, coefficients).
-    """
-    if limits.points is None:
-        up, down = np.maximum(X, 0).sum(axis=1), np.maximum(-X, 0).sum(axis=1)
-        return up * limits.low - down * limits.high, up * limits.high - down * limits.low
-    is_value = np.abs(X @ _ones(limits) - 1.0) < _LIKE_A_VALUE
-    return np.where(is_value, limits.low, -np.inf), np.where(is_value, limits.high, np.inf)
-
-
-def _ones(limits: ValueRange) -> FloatArray:
-    """Return the coefficients whose values are nearest to one at every point."""
-    assert limits.points is not None
-    return coefficients_of(limits.points, 1.0)
 
 
 def _estimable(linear: Linearisation, X: FloatArray) -> BoolArray:

@@ -15,9 +15,7 @@ from ..engine.sparse import SparseReplicates
 from .intervals import Interval, Parts
 from .noise import noise_of
 from .questions import Setting
-
-# Entries of a question on unseen features below this are rounding.
-NEGLIGIBLE = 1e-9
+from .undetermined import NEGLIGIBLE
 
 
 def sparse_shifts(members: SparseReplicates, X: FloatArray) -> FloatArray:
@@ -104,5 +102,4 @@ def _unseen(
         return -infinite, infinite, np.where(open_ended, "withheld", how), ""
     if limits.points is not None or undetermined.any():  # coefficients are no values: cut at the range
         return -infinite, infinite, np.where(open_ended, "range", how), str(limits)
-    up, down = np.maximum(missing, 0.0).sum(axis=1), np.minimum(missing, 0.0).sum(axis=1)
-    return up * limits.low + down * limits.high, up * limits.high + down * limits.low, how, str(limits)
+    return *limits.extremes(missing), how, str(limits)

@@ -62,6 +62,11 @@ class ValueRange:
         """High - low."""
         return self.high - self.low
 
+    def extremes(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the least and the largest sum of values with these weights (m, q), shape (m,) each."""
+        up, down = np.maximum(weights, 0.0).sum(axis=1), np.maximum(-weights, 0.0).sum(axis=1)
+        return up * self.low - down * self.high, up * self.high - down * self.low
+
     def __str__(self) -> str:
         how = "given" if self.source == "given" else "rewards seen, over 1 - discount"
         return f"[{self.low:.4g}, {self.high:.4g}] ({how})"
@@ -173,11 +178,11 @@ def _solve_ends(
     inside = X[:, visited] - dual @ matrix
     rest[:, visited] = np.where(np.abs(inside) > NEGLIGIBLE * np.abs(X).max(), inside, 0.0)
     known = dual @ b[visited]
-    up, down = np.maximum(rest, 0.0).sum(axis=1), np.maximum(-rest, 0.0).sum(axis=1)
+    least, largest = value_range.extremes(rest)
     return _Solved(
-        low=known + up * value_range.low - down * value_range.high,
-        high=known + up * value_range.high - down * value_range.low,
-        undetermined=up + down,
+        low=known + least,
+        high=known + largest,
+        undetermined=np.abs(rest).sum(axis=1),
         visited=visited,
         dual=np.asarray(dual, dtype=np.float64),
         positive=rest >= 0,

@@ -19,9 +19,6 @@ from .brownian import GeometricBrownian, TorusBrownian
 from .chains import FiniteChain
 from .linear import HermiteOU, LinearQuadratic, OrnsteinUhlenbeck
 
-# The classes of the same names hold the truth that belongs to the data:
-# ``OrnsteinUhlenbeck().value(grid)``.
-
 
 def ornstein_uhlenbeck(
     n: int,
