@@ -44,7 +44,7 @@ from sklearn.tree import DecisionTreeRegressor
 import replaystats as rs
 from replaystats._core.errors import ReplayWarning
 from replaystats.engine.linear import linearise
-from replaystats.inference.noise import question_noise
+from replaystats.inference.question_noise import question_noise
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))

@@ -29,8 +29,9 @@ from ..inference.influence import jackknife_covariance, leverage_covariance, san
 from ..inference.intervals import Interval, interval_of_members, student_interval
 from ..inference.location import CONTROLLED_METHODS, ROBUST_METHODS, locate
 from ..inference.measures import debiased_members, theta_variance
-from ..inference.noise import noise_of, question_shifts
+from ..inference.noise import noise_of
 from ..inference.pooled_variance import FEWEST_POOLED, PooledShare, pooled_share
+from ..inference.question_noise import question_shifts
 from ..inference.sparse_questions import sparse_shifts
 from ..inference.validity import Validity, pilot_replicates
 from ..inference.variance import replay_variance

@@ -15,7 +15,7 @@ from ..plans import make_plan
 from .components import ReplayVariance, variance_at
 from .influence import jackknife_bias, jackknife_covariance, leverage_covariance
 from .location import CONTROLLED_METHODS
-from .noise import question_shifts
+from .question_noise import question_shifts
 from .validity import PILOT_RESAMPLES, PILOT_SEED, Validity
 from .variance import replay_variance
 

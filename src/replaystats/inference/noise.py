@@ -1,14 +1,13 @@
-"""What one unit more or less does to the answer of each question: the sums that every interval needs.
+"""The noise of answers, from what each unit moves them by: variance, skewness, effective number of units.
 
-A question is a row c of X, and its answer c'theta. Leaving unit i out moves it by J_i = c'(theta -
-theta_(-i)); the squares of J are the delete-one jackknife, its third and fourth powers say how far from
-normal it is, and m_i = w'g_i v says how much of the question's matrix it carries (`invert_studentised`).
+Leaving unit i out moves an answer by J_i; the squares of J are the delete-one jackknife, its third and fourth
+powers say how far from normal it is, and m_i says how much of the question's matrix the unit carries
+(`invert_studentised`). Power sums of both are all that an interval needs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,10 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from .._core.arrays import like, to_numpy
-from .._core.typing import BoolArray, FloatArray, IntArray
-from ..engine.linear import Linearisation
-from ..moments import AnyMoments, FactoredMoments, HeldMoments
-from ..moments.factored import sum_units
+from .._core.typing import BoolArray, FloatArray
 from .degrees import (
     bounded_skewness,
     degrees_of_freedom,
@@ -27,8 +23,6 @@ from .degrees import (
     shrunken_skewness,
     skewed_quantiles,
 )
-from .influence import delete_one_shifts, unit_blocks
-from .interactions import influence_of, interactions, pairs_matter
 
 # Beyond this correlation of neighbours a series says nothing about its own mean.
 _LARGEST_CORRELATION = 0.9
@@ -60,7 +54,7 @@ class Noise:
     one_sign : ndarray of bool or bool
         Whether every unit adds to the question's matrix, which then cannot vanish.
     counted_twice : ndarray or float
-        Share of the variance that the jackknife counts twice, where that is known (see `interactions`).
+        Share of the variance that the jackknife counts twice, where that is known (see `question_noise`).
     """
 
     variance: FloatArray
@@ -145,66 +139,13 @@ def noise_of(shifts: FloatArray, matrix: FloatArray | None = None, *, sequential
     (array([3.16666667]), np.float64(3.1666666666666665))
     """
     xp = array_namespace(shifts)
-    sums = _Sums(len(shifts), to_numpy(xp.max(xp.abs(shifts), axis=0)))
+    sums = PowerSums(len(shifts), to_numpy(xp.max(xp.abs(shifts), axis=0)))
     sums.add(shifts, shifts * 0 if matrix is None else matrix)
     noise = sums.noise(with_matrix=matrix is not None)
     return noise.correlated(to_numpy(shifts)) if sequential else noise
 
 
-def question_noise(
-    moments: AnyMoments, linear: Linearisation, X: FloatArray, output: int = 0, *, sequential: bool = False
-) -> Noise:
-    """Return the noise of the plug-in's answers X theta, without refits.
-
-    Parameters
-    ----------
-    moments : Moments, FactoredMoments or StreamedMoments
-    linear : Linearisation
-        Of all data.
-    X : ndarray of shape (m, q)
-    output : int
-        Which of several outputs.
-    sequential : bool
-        Whether neighbouring units may be correlated; then n m numbers are held.
-
-    Notes
-    -----
-    The delete-one jackknife where the solver kept every direction and no unit carries one alone; influence
-    values elsewhere. O(n q^2 m) at most, a block of units at a time.
-    """
-    n = moments.n_observations
-    dual = X @ linear.inverse  # (m, q): rows w
-    first_order = _first_order(moments, linear, output)
-    along = X @ first_order
-    squares = (along * X).sum(axis=1)  # of what units move the answers by, to first order
-    direction = _directions(X, along, squares[:, None])
-    sums = _Sums(n, np.sqrt(np.maximum(squares, 0.0)))
-    in_order = np.empty((n, len(X))) if sequential else None
-    for observations, shifts, part in _shifts(moments, linear, output):
-        moved = shifts @ like(X.T, shifts)
-        sums.add(moved, _matrix_shares(part, dual, direction))
-        if in_order is not None:
-            in_order[observations] = to_numpy(moved)
-    noise = replace(sums.noise(with_matrix=True), n_parameters=moments.n_basis)
-    if pairs_matter(moments):
-        least = n / (n - 1) * squares
-        twice = interactions(moments, linear, first_order, output)
-        most = np.minimum(((dual @ twice) * dual).sum(axis=1), noise.variance - least)
-        positive = noise.variance > 0
-        share = np.maximum(most, 0.0) / np.where(positive, noise.variance, 1.0)
-        noise = replace(noise, counted_twice=np.where(positive, share, 0.0))
-    return noise if in_order is None else noise.correlated(in_order)
-
-
-def question_shifts(moments: AnyMoments, linear: Linearisation, X: FloatArray, output: int = 0) -> FloatArray:
-    """Return what leaving each unit out takes from every answer, shape (n, m), in the order of the units."""
-    shifts = np.empty((moments.n_observations, len(X)))
-    for observations, moved, _ in _shifts(moments, linear, output):
-        shifts[observations] = to_numpy(moved @ like(X.T, moved))
-    return shifts
-
-
-class _Sums:
+class PowerSums:
     """Power sums of shifts and of matrix shares, a block of units at a time.
 
     Shifts are divided by a power of two near their `size`: their sixth powers would overflow from 10^51 on,
@@ -222,6 +163,7 @@ class _Sums:
         self.smallest = np.full(m, np.inf)
 
     def add(self, shifts: Any, matrix: Any) -> None:
+        """Add a block of units: what each moves the answers by, and its matrix shares, (units, m) both."""
         xp = array_namespace(shifts, matrix)
         shifts = shifts / like(self.unit, shifts)
         power = xp.ones_like(shifts)
@@ -240,6 +182,7 @@ class _Sums:
         return np.asarray(total if k % 2 else np.maximum(total, 0.0))
 
     def noise(self, *, with_matrix: bool) -> Noise:
+        """Return the noise of all units that were added."""
         n, mean = self.n, self.powers[1] / self.n
         square, cube, fourth, sixth = (self._central(k, mean) for k in (2, 3, 4, 6))
         effective = effective_sample(square, fourth)
@@ -260,51 +203,3 @@ class _Sums:
             n_units=n,
             one_sign=self.smallest >= 0,
         )
-
-
-def _first_order(moments: AnyMoments, linear: Linearisation, output: int) -> FloatArray:
-    """Return sum L_i L_i^T over the influence values of theta, shape (q, q)."""
-    covariance = np.zeros((moments.n_basis, moments.n_basis))
-    for _, part in unit_blocks(moments):
-        influence = influence_of(part, linear, output)
-        covariance += to_numpy(influence.T @ influence)
-    return covariance
-
-
-def _directions(X: FloatArray, along: FloatArray, cost: FloatArray) -> FloatArray:
-    """Return v for every question, (m, q): where theta goes when the answer is moved at the least cost.
-
-    `along` (m, q) is X times the sums of squared influence, and `cost` (m, 1) its product with X.
-    """
-    # An answer without any noise moves along itself.
-    own = X / np.maximum((X * X).sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    return np.where(cost > 0, along / np.where(cost > 0, cost, 1.0), own)
-
-
-def _shifts(
-    moments: AnyMoments, linear: Linearisation, output: int
-) -> Iterator[tuple[IntArray | slice, FloatArray, HeldMoments]]:
-    """Yield what each unit of a block moves theta by, (units, q), with the block."""
-    n, q = moments.n_observations, moments.n_basis
-    if linear.truncated == 0:
-        for observations, part, shifts in delete_one_shifts(moments, linear):
-            xp = array_namespace(shifts)
-            chosen = xp.reshape(shifts, (len(part), q, -1))[:, :, output]
-            known = xp.all(xp.isfinite(chosen), axis=1)
-            # Without a lone unit some direction is undetermined: there is no leave-one-out, only influence.
-            if not bool(xp.all(known)):
-                chosen = xp.where(known[:, None], chosen, influence_of(part, linear, output))
-            yield observations, chosen, part
-        return
-    for observations, part in unit_blocks(moments):
-        yield observations, influence_of(part, linear, output) * (n / (n - 1)), part
-
-
-def _matrix_shares(part: HeldMoments, dual: FloatArray, direction: FloatArray) -> Any:
-    """Return w'g_i v for every unit and question, shape (units, m)."""
-    if isinstance(part, FactoredMoments):
-        steps = (part.left @ like(dual.T, part.left)) * (part.right @ like(direction.T, part.left))
-        return sum_units(steps, part.offsets)
-    g = part.g
-    moved = g @ like(direction.T, g)  # (units, q, m)
-    return array_namespace(g).sum(moved * like(dual.T, g), axis=1)

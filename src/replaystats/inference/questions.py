@@ -21,7 +21,8 @@ from ..moments import AnyMoments, StreamedMoments
 from ..solvers import Auto, Solver
 from .bounded import Rows, allow_for_unseen_events, cut_at_range, trade_rows, unvisited_rows
 from .intervals import ESTIMATORS_TARGET, Interval, Parts, invert_studentised
-from .noise import Noise, question_noise
+from .noise import Noise
+from .question_noise import question_noise
 from .undetermined import ValueRange, visit_counts
 
 # Shares of the variance of the answer that goes with its matrix: inversion counts from the first, fully from

@@ -22,7 +22,8 @@ from replaystats.inference.degrees import (
 )
 from replaystats.inference.influence import sandwich_covariance
 from replaystats.inference.intervals import invert_studentised, variance_of_members
-from replaystats.inference.noise import noise_of, question_noise
+from replaystats.inference.noise import noise_of
+from replaystats.inference.question_noise import question_noise
 from replaystats.inference.undetermined import ValueRange, unvisited_ends
 from replaystats.moments import FactoredMoments
 
