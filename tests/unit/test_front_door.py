@@ -129,6 +129,15 @@ def test_the_help_of_a_command_loads_no_pictures_and_no_experiments(command):
     assert loaded_after(run_command(command, "--help"), ("matplotlib", "jinja2", "replaystats_paper")) == []
 
 
+def test_the_shell_without_its_extra_says_one_sentence():
+    """As after ``pip install replaystats``, which brings no typer."""
+    program = "import sys; sys.modules['typer'] = None; from replaystats.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    expected = "Error: The command line needs the package `typer`: pip install 'replaystats[cli]'.\n"
+    assert done.stderr == expected
+
+
 @pytest.mark.parametrize(("old", "new"), names.MOVED.items())
 def test_modules_of_the_last_version_are_found_with_a_warning(old, new):
     sys.modules.pop(old, None)
