@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import replaystats as rs
+from oracles import recommended as oracle
 from replaystats.choosing.recommended import recommended_estimate
 from replaystats.solvers import Lepski
 
@@ -75,6 +76,33 @@ def test_the_estimate_is_the_mean_of_lepski_solutions():
     plan = rs.make_plan(500, statistic="U", subsample_size=150, n_resamples=20, rng=5)
     by_hand = rs.replicate(moments, plan, solver=Lepski(1.5)).theta.mean(axis=0)
     np.testing.assert_allclose(found.estimate.theta, by_hand, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "n", "start", "kind"),
+    [
+        ("LSTD", 200, "uniform", "well"),
+        ("PhiBE-2", 60, "uniform", "noisy"),
+        ("LSTD", 80, "paper", "ill"),
+        ("PhiBE-1", 70, "paper", "ill"),
+    ],
+)
+def test_every_step_agrees_with_the_twin(algorithm, n, start, kind):
+    moments = moments_of(algorithm, n, start, 2)
+    pilot = rs.make_plan(n, statistic="U", subsample_size=n // 2, n_resamples=256, rng=0)
+
+    def draw(statistic, size):
+        return rs.make_plan(n, statistic=statistic, subsample_size=size, n_resamples=6, rng=4).indices()
+
+    expected, crossing, theta = oracle.recommended(moments.g, moments.f, pilot.indices(), draw)
+    found = recommended_estimate(moments, n_resamples=6, rng=4)
+    assert expected == kind
+    assert found.ill_posed == (kind == "ill")
+    assert (found.estimate.method == "plug_in") == (kind == "well")
+    if kind != "ill":  # beyond 1e7 nobody's digits are right
+        assert found.condition_number == pytest.approx(oracle.condition(moments.total()[0]), rel=1e-6)
+        assert found.crossing_share == crossing
+    np.testing.assert_allclose(found.estimate.theta, theta, rtol=1e-6, atol=1e-9 * np.abs(theta).max())
 
 
 def test_given_subsets_are_used():

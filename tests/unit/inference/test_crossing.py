@@ -1,4 +1,4 @@
-"""Crossing of singularity against eigenvalues computed one by one."""
+"""What makes an interval doubtful, against eigenvalues and distances computed one by one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import replaystats as rs
-from replaystats.inference.validity import crossed, separation, smallest_eigenvalues
+from oracles import judgement as oracle
+from oracles import settings
+from replaystats.inference.validity import Validity, crossed, separation, smallest_eigenvalues
 
 
 def unstable(rng, n=60, q=3, symmetric=False, noise=1.5):
@@ -16,14 +18,6 @@ def unstable(rng, n=60, q=3, symmetric=False, noise=1.5):
     g = np.eye(q) + noise * rng.normal(size=(n, q, q))
     g = (g + g.swapaxes(1, 2)) / 2 if symmetric else g
     return rs.Moments(g, rng.normal(size=(n, q)))
-
-
-def one_by_one(replicates, alpha=0.0):
-    A, _ = replicates.moments.total()
-    share = replicates.plan.subsample_size / replicates.plan.n_observations
-    penalty = alpha * np.eye(len(A))
-    inverse = np.linalg.inv(share * A + penalty)
-    return np.array([np.linalg.eigvals(inverse @ (a + penalty)).real.min() for a in replicates.sums.A])
 
 
 @pytest.mark.parametrize("alpha", [0.0, 4.0])
@@ -34,7 +28,7 @@ def test_crossing_against_eigenvalues(rng, statistic, symmetric, alpha):
     plan = rs.make_plan(60, statistic=statistic, subsample_size=15, n_resamples=300, rng=0)
     replicates = rs.replicate(moments, plan, solver=rs.solvers.Ridge(alpha))
     linear = replicates.linear().solution
-    smallest = one_by_one(replicates, alpha)
+    smallest = oracle.smallest_real_parts(moments.g, plan.indices(), alpha)
     np.testing.assert_allclose(smallest_eigenvalues(replicates, linear), smallest, atol=1e-8)
     found = crossed(replicates, linear)
     assert (found == (smallest <= 0)).all()
@@ -72,3 +66,28 @@ def test_replicates_of_everything_are_infinitely_separated(rng):
     eigenvalues = smallest_eigenvalues(replicates, replicates.linear().solution)
     np.testing.assert_allclose(eigenvalues, 1.0)
     assert separation(eigenvalues, plan) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("statistic", "strength", "data_set", "n_doubts"),
+    [("U", 3, 5, 3), ("U", 20, 5, 2), ("U", 6, 6, 1), ("U", 100, 5, 0), ("V", 3, 5, 3), ("V", 12, 6, 2)],
+)
+def test_every_threshold_is_compared_with_the_twin(statistic, strength, data_set, n_doubts):
+    """One instrument, from weak to strong: crossing, heavy tails and weakness go one after the other."""
+    g, f = settings.iv_moments(np.random.default_rng(data_set), 120, strength)
+    g, f = np.reshape(g, (120, 1, 1)), np.reshape(f, (120, 1))
+    plan = rs.make_plan(120, statistic=statistic, subsample_size=60, n_resamples=400, rng=0)
+    subsets = plan.indices()
+    validity = Validity(replicates=rs.replicate(rs.Moments(g, f), plan, on_failure="drop"))
+    smallest = oracle.smallest_real_parts(g, subsets)
+    tails = oracle.hill(np.array([f[s].sum(axis=0) / g[s].sum() for s in subsets]))
+    apart = oracle.separation(smallest[:64], 120, 60, replacement=statistic == "V")
+    assert validity.crossing_share == pytest.approx(np.mean(smallest <= 0))
+    assert validity.tail_index == pytest.approx(tails)
+    assert validity.separation == pytest.approx(apart)
+    expected = [np.mean(smallest <= 0) > 0.005, tails < 2, apart < 4]
+    doubts = " ".join(validity.doubts("mean"))
+    words = ["cross singularity", "heavy tails", "standard errors from a singular one"]
+    assert [word in doubts for word in words] == expected
+    assert sum(expected) == n_doubts
+    assert bool(validity.doubts("median")) == (np.mean(smallest <= 0) > 0.05)

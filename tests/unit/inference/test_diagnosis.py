@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import replaystats as rs
-from oracles import settings
+from oracles import inference, judgement, settings
 from replaystats.inference import Diagnosis, outside_support
 from replaystats.inference.diagnosis_view import paper_conditions, recommend
+from replaystats.inference.measures import predicted_gain
+from replaystats.inference.validity import Validity
 
 GOOD = {
     "singular": "",
@@ -121,6 +123,42 @@ def test_bias_of_a_scalar_ratio():
         assert diagnosis.bias.item() == pytest.approx(expected, rel=0.1)
     plain = rs.plug_in(rs.Moments(g, f)).diagnose().bias.item()
     assert plain == pytest.approx(g.var() / g.mean() ** 2 * theta / 4000, rel=0.1)
+
+
+@pytest.fixture
+def few():
+    """Eight observations of a ratio with two coefficients, which is far from linear, and three questions."""
+    rng = np.random.default_rng(11)
+    g = rng.normal(size=(8, 2, 2)) * 0.3 + np.eye(2) * rng.gamma(3.0, 0.5, size=(8, 1, 1))
+    return rng.normal(size=(3, 2)), g, rng.normal(size=(8, 2))
+
+
+@pytest.mark.parametrize("k", [4, 6])
+def test_predicted_gain_of_all_subsets_by_enumeration(few, k):
+    X, g, f = few
+    plan = rs.make_plan(8, statistic="complete", subsample_size=k)
+    found = predicted_gain(Validity(replicates=rs.replicate(rs.Moments(g, f), plan)), X)
+    expected = judgement.gain_of_all_subsets(X, g, f, k)
+    assert (found.variance_ratio, found.error_ratio) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("statistic", ["U", "V"])
+def test_predicted_gain_of_some_subsets_by_loops(statistic):
+    """With replacement, subsets of n k / (n + k) without it predict the variance; the bias is their own."""
+    g, f = settings.LSTD.draw(np.random.default_rng(3), 150)
+    X, k = settings.LSTD.X, 100
+    plan = rs.make_plan(150, statistic=statistic, subsample_size=k, n_resamples=80, rng=1)
+    subsets, share = plan.indices(), k / (150 + k if statistic == "V" else 150)
+    pilot = subsets
+    if statistic == "V":
+        pilot = rs.make_plan(150, statistic="U", subsample_size=60, n_resamples=80, rng=0).indices()
+    linear, _ = judgement.linear_parts(g, f, subsets)
+    theta = np.array([inference.ratio(g[s], f[s]) for s in subsets])
+    bias = ((theta - linear).mean(axis=0) - inference.ratio(g, f)) / (1 - share)
+    sampling = judgement.controlled_jackknife(g, f, pilot.tolist())
+    expected = judgement.predicted_gain(X, g, f, sampling, bias, share)
+    found = predicted_gain(Validity(replicates=rs.replicate(rs.Moments(g, f), plan)), X)
+    assert (found.variance_ratio, found.error_ratio) == pytest.approx(expected, rel=1e-6)
 
 
 def test_more_subsets_meet_the_monte_carlo_target(good):

@@ -7,8 +7,10 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.metrics.pairwise import rbf_kernel
 
+from oracles import landmarks as oracle
 from replaystats.kernel.kernels import Kernel
-from replaystats.kernel.landmarks import choose_landmarks
+from replaystats.kernel.landmarks import choose_landmarks, random_landmarks
+from replaystats.kernel.problem import DeviceHome, KernelProblem
 
 
 @pytest.fixture
@@ -16,23 +18,36 @@ def points(rng):
     return rng.normal(size=(120, 2))
 
 
-def undescribed(points, rows, gamma):
-    """k(x, x) less its best approximation from the landmarks, from the definition."""
-    K = rbf_kernel(points, points[rows], gamma=gamma)
-    return 1.0 - np.einsum("ij,ji->i", K, np.linalg.pinv(rbf_kernel(points[rows], gamma=gamma)) @ K.T)
-
-
 def test_enough_landmarks_describe_every_row(points):
     found = choose_landmarks(points, Kernel("rbf", 0.3), tolerance=1e-3, max_landmarks=120, rng=0)
+    K = rbf_kernel(points, gamma=0.3)
     assert found.complete
-    assert undescribed(points, found.rows, 0.3).max() <= 1e-3
-    assert undescribed(points, found.rows[:-1], 0.3).max() > 1e-3
+    assert oracle.undescribed(K, found.rows).max() <= 1e-3
+    assert oracle.undescribed(K, found.rows[:-1]).max() > 1e-3
 
 
-def test_the_next_landmark_is_the_row_described_worst(points):
-    found = choose_landmarks(points, Kernel("rbf", 0.3), tolerance=1e-4, max_landmarks=8, rng=0)
-    worst = [int(np.argmax(undescribed(points, found.rows[:m], 0.3))) for m in range(1, 8)]
-    assert_array_equal(found.rows[1:8], worst)
+@pytest.mark.parametrize(("tolerance", "most"), [(1e-3, 120), (1e-4, 8)])
+def test_the_next_landmark_is_the_row_described_worst(points, tolerance, most):
+    found = choose_landmarks(points, Kernel("rbf", 0.3), tolerance=tolerance, max_landmarks=most, rng=0)
+    expected = oracle.greedy(rbf_kernel(points, gamma=0.3), found.rows[0], tolerance, most)
+    assert_array_equal(found.rows, expected)
+
+
+@pytest.mark.parametrize(("tolerance", "most"), [(1e-3, 150), (1e-6, 20)])
+def test_random_landmarks_know_what_they_leave(points, tolerance, most):
+    """Rows that stand twice: a landmark describes its copy, which is never chosen as well."""
+    X = np.concatenate([points, points[:30]])
+    problem = KernelProblem.checked(X, X[:, 0], None, 1.0, Kernel("rbf", 0.3), None, None)
+    home = DeviceHome.of(problem, X)
+    found = random_landmarks(home, tolerance=tolerance, max_landmarks=most, rng=np.random.default_rng(0))
+    K = rbf_kernel(home.points, gamma=0.5)
+    left = oracle.undescribed(K, found.rows)
+    assert found.complete == (left.max() <= tolerance * (1 + 1e-6))
+    assert len(found.rows) <= most
+    assert len(np.unique(X[found.rows], axis=0)) == len(found.rows)
+    # near the best of as many rows, which the greedy choice is too
+    best = oracle.greedy(K, found.rows[0], 0.0, len(found.rows))
+    assert left.sum() <= max(10 * oracle.undescribed(K, best).sum(), len(X) * tolerance)
 
 
 def test_too_few_landmarks_say_so(points):
