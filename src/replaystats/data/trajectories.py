@@ -18,26 +18,23 @@ from .._core.validation import (
     check_int,
     check_integers,
     check_length,
-    check_magnitude,
+)
+from ._fields import (
+    check_alike,
+    check_ends,
+    clean_fields,
+    is_scalar,
+    join_actions,
+    join_present,
 )
 from ._flat import (
-    are_numbers,
-    as_actions,
-    as_dt,
-    as_numbers,
-    as_probabilities,
-    check_ends,
     check_offsets,
     check_states,
     check_steps,
     flatten_states,
     flatten_steps,
     gather,
-    holds_names,
     home_of,
-    is_scalar,
-    join_actions,
-    join_present,
     offsets_of,
     own,
 )
@@ -162,7 +159,7 @@ class Trajectories:
             if value is not None and name not in home
         }
         ends = check_ends(terminated, truncated, n_steps, has_rewards=rewards is not None)
-        self._store(_clean_fields(flat, offsets, steps, ends, dt, home))
+        self._store(clean_fields(flat, offsets, steps, ends, dt, home))
 
     def _store(self, fields: dict[str, Any]) -> None:
         offsets = fields["offsets"]
@@ -223,7 +220,7 @@ class Trajectories:
             if value is not None
         }
         ends = check_ends(terminated, truncated, np.diff(bounds) - 1, has_rewards="rewards" in checked)
-        fields = _clean_fields(np.ascontiguousarray(flat), bounds, checked, ends, dt, {})
+        fields = clean_fields(np.ascontiguousarray(flat), bounds, checked, ends, dt, {})
         if parent is not None:
             fields["parent"] = own(check_integers(parent, "parent"), parent)
             check_length(len(fields["parent"]), len(bounds) - 1, "parent", "offsets")
@@ -390,7 +387,7 @@ class Trajectories:
                 raise TypeError(must_be("parts", rule, f"{type(part).__name__} among them"))
         if not parts:
             raise ValueError(must_be("parts", rule, "none"))
-        _check_alike(parts)
+        check_alike(parts)
         same_dt = all(not isinstance(p.dt, np.ndarray) and p.dt == parts[0].dt for p in parts)
         shifts = offsets_of(np.array([int(p.parent.max()) + 1 for p in parts]))
         return cls._from_fields(
@@ -442,54 +439,3 @@ def check_trajectories(data: Any) -> Trajectories:
     hint = "Wrap the arrays: rs.Trajectories(states, rewards, dt=...)."
     checked: Trajectories = check_instance(data, "data", Trajectories, hint)
     return checked
-
-
-def _clean_fields(
-    states: np.ndarray | None,
-    offsets: IntArray,
-    steps: dict[str, np.ndarray],
-    ends: tuple[BoolArray, BoolArray],
-    dt: Any,
-    home: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the fields of a record from what was checked for shape: what each number may be."""
-    actions, labels = as_actions(steps["actions"]) if "actions" in steps else (None, None)
-    rewards, name = steps.get("rewards"), "behavior_probability"
-    chance = steps.get(name)
-    dense = are_numbers(home.get("actions", actions))
-    fields = {
-        "states": states if states is None or holds_names(states) else check_magnitude(states, "states"),
-        "offsets": offsets,
-        "rewards": None if rewards is None else check_magnitude(as_numbers(rewards, "rewards"), "rewards"),
-        "actions": actions,
-        "terminated": ends[0],
-        "truncated": ends[1],
-        "dt": as_dt(dt, as_numbers(steps["dt"], "dt") if "dt" in steps else None),
-        name: None if chance is None else as_probabilities(chance, name, dense=dense),
-        "action_labels": labels,
-        "parent": np.arange(len(offsets) - 1),
-        "home": home,
-    }
-    return {name: value for name, value in fields.items() if name not in home}
-
-
-def _check_alike(parts: Sequence[Trajectories]) -> None:
-    """Raise unless all parts have the same dimensions and the same optional fields."""
-    first = _describe(parts[0])
-    for i, part in enumerate(parts):
-        for mine, theirs in zip(_describe(part), first, strict=True):
-            if mine != theirs:
-                rule = "alike in state dimension and in what they record"
-                raise ValueError(must_be("parts", rule, f"{mine} in parts[{i}], {theirs} in parts[0]"))
-
-
-def _describe(part: Trajectories) -> tuple[str, ...]:
-    return (
-        f"d = {part.dimension}",
-        "names as states" if holds_names(part.states) else "numbers as states",
-        "no rewards" if part.rewards is None else "rewards",
-        "no actions" if part.actions is None else f"actions of shape {part.actions.shape[1:]}",
-        "no dt" if part.dt is None else "dt",
-        f"{'no ' * (part.behavior_probability is None)}behavior_probability",
-        "numbers as actions" if part.action_labels is None else "names as actions",
-    )

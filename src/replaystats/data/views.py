@@ -11,7 +11,8 @@ from .._core.arrays import in_double, is_foreign, take_rows
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_int, check_rows
-from ._flat import are_numbers, gather
+from ._fields import are_numbers
+from ._flat import gather
 
 if TYPE_CHECKING:
     from .trajectories import Trajectories

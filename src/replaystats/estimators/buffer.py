@@ -31,7 +31,7 @@ from .._core.validation import (
     check_real,
 )
 from ..data import Trajectories
-from ..data._flat import check_flags
+from ..data._fields import check_flags
 from ..engine import replicate
 from ..estimate import Estimate, average
 from ..moments import FactoredMoments, HeldMoments, Moments

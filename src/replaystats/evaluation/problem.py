@@ -12,7 +12,8 @@ from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_length, check_memory, check_real
 from ..data import Trajectories
-from ..data._flat import are_names, are_numbers
+from ..data._fields import are_numbers
+from ..data._flat import are_names
 from ..data.views import Transitions, action_rows
 from ..moments.lstd_q import check_labels, check_probabilities, decisions_of
 from ..moments.steps import horizon, value_limits

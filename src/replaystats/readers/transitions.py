@@ -8,7 +8,8 @@ from .._core.arrays import as_array
 from .._core.errors import must_be, renamed
 from .._core.typing import ArrayLike, BoolArray, IntArray
 from .._core.validation import as_columns, check_choice, check_known, check_length
-from ..data._flat import check_flags, check_states, offsets_of
+from ..data._fields import check_flags
+from ..data._flat import check_states, offsets_of
 from ..data.trajectories import Trajectories
 from .flat import from_flat, settle_time_limit, with_fields
 
