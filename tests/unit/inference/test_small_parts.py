@@ -67,6 +67,38 @@ def test_degrees_of_a_pooled_variance_are_those_of_its_posterior(rng):
     assert PooledShare(0.01, 0.5, 0.1).degrees == 5.0
 
 
+@pytest.mark.parametrize("carrying", [2, 10, 60])
+@pytest.mark.parametrize("statistic", ["U", "V", "balanced"])
+def test_effective_rows_are_those_that_carry_an_answer(rng, statistic, carrying):
+    """Members that are sums of a_i over their rows: L = a, known. 2000 members leave a tenth of it open."""
+    n, k = 60, 30
+    a = np.where(np.arange(n) < carrying, rng.choice([-1.0, 1.0], n), 0.0)[:, None]
+    a = a - a.mean()
+    plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=2000, rng=1)
+    found = pooled_share(a[plan.indices()].sum(axis=1), plan)
+    assert found.linear_share == pytest.approx(1, abs=0.1)
+    assert found.effective_rows == pytest.approx((a**2).sum() ** 2 / (a**4).sum(), rel=0.25)
+
+
+def test_many_rows_and_few_members_leave_the_usual_number_of_rows(rng):
+    """100 members of 20,000 rows tell nothing about single rows: noise is not taken for a concentration."""
+    n = 20_000
+    y = rng.normal(size=(n, 4))
+    plan = make_plan(n, statistic="balanced", subsample_size=n // 2, n_resamples=100, rng=1)
+    found = pooled_share(y[plan.indices()].mean(axis=1), plan)
+    assert found.effective_rows > n / 30
+    assert found.degrees > 1000
+
+
+def test_rows_limit_the_degrees_of_a_pooled_variance():
+    """n - 1 at most; where two rows carry a nearly linear answer, 2 / (1 / 2 - 1 / n)."""
+    assert PooledShare(0.9, 0.0, n_rows=10, effective_rows=10 / 3).degrees == pytest.approx(9)
+    assert PooledShare(0.9, 0.0, n_rows=1000, effective_rows=2.0).degrees == pytest.approx(2 / 0.499)
+    # pooled ratios of members that are hardly linear in the data do not rest on the rows at one point
+    pooled = PooledShare(0.1, 0.0, n_rows=1000, effective_rows=2.0, linear_share=0.1)
+    assert pooled.degrees == pytest.approx(2 / 0.0499)
+
+
 def test_intervals_of_learners_have_these_degrees(rng):
     X = rng.uniform(size=(80, 2))
     y = X[:, 0] + rng.normal(size=80)
