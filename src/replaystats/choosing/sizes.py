@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.arrays import to_numpy
 from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.typing import FloatArray
@@ -14,6 +15,7 @@ from .._core.validation import check_int, check_real
 from ..basis import Fourier
 from ..engine import replicate
 from ..estimate import Estimate
+from ..inference.components import ReplayVariance
 from ..inference.validity import Validity
 from ..moments import AnyMoments
 from ..plans import make_plan
@@ -31,6 +33,8 @@ _GROWTH = 4
 # A standard error at one point may differ by so much from seed to seed, before what all points say together
 # halves it. Unpruned trees, n = 300: 800 members.
 ERROR_NOISE = 0.25
+# Members whose answers differ by less than this share of the largest answer agree but for rounding.
+AGREED = 1e-12
 # One unit of noise: gentler on well-posed problems than the 1.5 of `Lepski`, which is for ill-posed ones.
 KAPPA = 1.0
 HIGHEST_ORDER = 8
@@ -128,6 +132,8 @@ def grow_resamples(
         error, parts = estimate.error_noise, estimate.variance(X)
         found, needed, size = parts.monte_carlo_share, parts.n_resamples_for(share), parts.plan.n_resamples
         known = f", {error:.0%} of a point's own standard error" if error else ""
+        if X is not None and _agree(estimate, parts, X):
+            return estimate, Choice(size, "all members give the same answers, but for rounding")
         if found <= share and error <= ERROR_NOISE:
             return estimate, Choice(size, f"Monte-Carlo noise is {found:.2%} of the variance{known}")
         if size >= most:
@@ -137,6 +143,12 @@ def grow_resamples(
         needed = max(needed, math.ceil(size * (error / ERROR_NOISE) ** 2), size + 1)
         wanted = min(needed, _GROWTH * size, most)
         estimate = estimate.extend(wanted - size)
+
+
+def _agree(estimate: Estimate, parts: ReplayVariance, X: Any) -> bool:
+    """Whether members differ by no more than rounding, of which more subsets would only make more."""
+    spread = math.sqrt(max(0.0, float(to_numpy(parts.replicate).max())))
+    return 0 < spread <= AGREED * float(np.abs(to_numpy(estimate.predict(X))).max())
 
 
 def choose_basis(states: FloatArray, n_transitions: int) -> tuple[Fourier, Nested, Choice]:

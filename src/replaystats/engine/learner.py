@@ -21,6 +21,8 @@ from .members import report_failures
 
 # A few tasks per worker even out models of unequal cost; one per subset would ship the data B times.
 _TASKS_PER_WORKER = 4
+# Shares of the range of targets: what is missed by less is fitted exactly, and what is further out is beyond.
+EXACT, BEYOND = 1e-6, 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,6 +101,24 @@ class LearnerReplicates:
         dense = part.toarray() if hasattr(part, "toarray") else np.array(part)
         dense = np.column_stack([rng.permutation(dense[:, column]) for column in range(dense.shape[1])])
         return type(part)(dense) if hasattr(part, "toarray") else dense
+
+    def passes_through(self, n_models: int = 20, n_rows: int = 100) -> bool:
+        """Whether members reproduce the rows of their subsets, and go beyond all targets at other rows.
+
+        Then k rows are no more than the regressor has parameters: lines through two points, not averages like
+        those in a leaf or among neighbours. A few members and rows tell.
+        """
+        y = np.asarray(self.y, dtype=np.float64).reshape(len(self.y), -1)
+        low, high = y.min(axis=0), y.max(axis=0)
+        models, others = self.models[:n_models], take_rows(self.X, slice(0, n_rows))
+        for model, subset in zip(models, self.plan.indices(0, len(models)), strict=True):
+            rows = subset[:n_rows]
+            own = _predict_some([model], take_rows(self.X, rows), (len(rows), y.shape[1]))[0]
+            if model is None or (np.abs(own - y[rows]) > EXACT * (high - low)).any():
+                return False
+        values = _predict_some(models, others, (others.shape[0], y.shape[1]))
+        margin = BEYOND * (high - low)
+        return bool(((values < low - margin) | (values > high + margin)).any())
 
     def __len__(self) -> int:
         return len(self.models)

@@ -290,6 +290,9 @@ class PredictsNewObservations(ABC):
         except (TypeError, ValueError):
             got = "columns that are not, so nobody is anybody's neighbour"
             raise TypeError(must_be("X", 'numbers when scale="local"', got)) from None
+        if not (np.isfinite(fitted).all() and np.isfinite(points).all()):
+            hint = "Impute them before, not in a pipeline inside the regressor."
+            raise ValueError(must_be("X", 'complete when scale="local"', "missing values", hint))
         deviation = fitted.std(axis=0)
         return np.asarray((points - fitted.mean(axis=0)) / np.where(deviation == 0, 1.0, deviation))
 

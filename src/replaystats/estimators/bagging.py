@@ -54,7 +54,7 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     TypeError
         If `fitted` does not know which rows its models saw.
     ValueError
-        If X has another number of rows or columns, or every model saw every row.
+        If X has another number of rows or columns, or these in another order, or every model saw every row.
 
     See Also
     --------
@@ -74,6 +74,7 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     True
     """
     X, y = on_host(X), check_array(y, "y", ndim=(1, 2))
+    _check_order(fitted, X)
     check_unconverted(X, "X", text="words")
     X, y = (X.tocsr() if hasattr(X, "tocsr") else as_array(X, "X")).copy(), y.copy()  # the caller's to change
     if X.ndim != 2:
@@ -100,6 +101,14 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
         n_jobs=fitted.n_jobs,
     )
     return model._settle(average(members, scalar=y.ndim == 1))
+
+
+def _check_order(fitted: Any, X: Any) -> None:
+    """Refuse a frame whose columns stand in another order than when the ensemble was fitted."""
+    known, given = getattr(fitted, "feature_names_in_", None), getattr(X, "columns", None)
+    if known is not None and given is not None and list(given) != list(known):
+        rule = f"a frame of the columns {list(known)}, in this order"
+        raise ValueError(must_be("X", rule, list(given), "Use X[fitted.feature_names_in_]."))
 
 
 def _check_fitted(fitted: Any, X: Any, y: Any) -> None:

@@ -13,7 +13,7 @@ from .._core.arrays import to_numpy
 from .._core.errors import must_be, require_extra
 from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_length, check_names, check_real
-from ..estimate import Estimate
+from ..estimate import Estimate, plug_in
 from ..inference.components import gram
 from ..inference.influence import delete_one, influence_values
 
@@ -96,7 +96,7 @@ def summary(
     Raises
     ------
     ValueError
-        With several outputs, or another number of names.
+        With several outputs, another number of names, or no more observations than coefficients.
 
     See Also
     --------
@@ -129,7 +129,11 @@ def summary(
     labels = tuple(numbered if names is None else check_names(names, "names"))
     check_length(len(labels), len(theta), "names", "theta")
     n = estimate.moments.n_observations
-    free = max(1, n - len(theta))
+    free = n - len(theta)
+    if free < 1:
+        rule, got = "of more observations (or clusters) than coefficients", f"{n} and {len(theta)}"
+        hint = "So few are fitted exactly, which leaves nothing to tell an error from."
+        raise ValueError(must_be("fitted", rule, got, hint))
     error = np.sqrt(np.diag(_covariance(estimate, covariance)))
     with np.errstate(divide="ignore", invalid="ignore"):
         t = theta / error
@@ -147,7 +151,7 @@ def _covariance(estimate: Estimate, kind: str) -> FloatArray:
     moments, solver = estimate.moments, estimate.solver
     n = moments.n_observations
     if kind == "HC3":
-        changes = delete_one(moments, solver) - np.asarray(to_numpy(estimate.theta))
+        changes = delete_one(moments, solver) - np.asarray(to_numpy(plug_in(moments, solver).theta))
         return np.asarray(gram(changes))
     sandwich = gram(influence_values(moments, solver)) / n**2
     return np.asarray(sandwich * (n / (n - len(estimate.theta)) if kind == "HC1" else 1.0))

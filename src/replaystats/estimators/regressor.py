@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._core.arrays import LIBRARIES, on_host, take_rows, takes_arrays_of
 from .._core.choice import Choice, is_auto
 from .._core.config import budget_of_estimator
-from .._core.errors import must_be
+from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import FloatArray
 from .._core.validation import (
@@ -192,7 +193,16 @@ class ReplayRegressor(ReplayedRegression):
         drawn = self._plan_for(self.X_fit_.shape[0], plan, statistic, size, start, rng)
         grow = is_auto(self.n_resamples) and plan is None and start is not None
         with budget_of_estimator(self.memory_budget):
-            return self._combine(self._replicate(drawn, draw_seed(rng), self.on_failure), grow=grow)
+            members = self._replicate(drawn, draw_seed(rng), self.on_failure)
+            if members.passes_through():
+                message = (
+                    f"Subsets of k={drawn.subsample_size} rows are too few for this regressor: every fit "
+                    "passes through all of its rows, and beyond all targets elsewhere. A mean of such fits "
+                    "need not have a variance, and intervals around it are too short. Use a larger "
+                    "`subsample_size`, or fewer columns."
+                )
+                warnings.warn(message, ReplayWarning, stacklevel=2)
+            return self._combine(members, grow=grow)
 
     def _replicate(self, plan: ResamplingPlan, seed: int, on_failure: str = "drop") -> LearnerReplicates:
         try:

@@ -73,3 +73,13 @@ def test_what_cannot_be_used(data):
         rs.from_bagging(forest, X, y[:-1])
     with pytest.raises(ValueError, match="fewer than it saw"):
         rs.from_bagging(forest, X[:20], y[:20])
+
+
+def test_columns_in_another_order_are_refused(data):
+    """They were taken as they stood: out-of-bag predictions of a table with its columns exchanged."""
+    X, y, _ = data
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    forest = RandomForestRegressor(20, random_state=0).fit(frame, y)
+    rs.from_bagging(forest, frame, y)
+    with pytest.raises(ValueError, match=r"`X` must be a frame of the columns .*, in this order"):
+        rs.from_bagging(forest, frame[["b", "a", "c", "d"]], y)

@@ -239,3 +239,42 @@ def test_auto_adds_members_and_keeps_the_first(rng):
     assert_allclose(grown.predict_members(X[:5]), fixed.predict_members(X[:5]), rtol=1e-12)
     # means of half-samples: the noise of B members is 1 / B of the variance of the mean, so 99 are enough
     assert 100 <= count <= 300
+
+
+@pytest.mark.parametrize(("n", "p", "warned"), [(5, 1, True), (8, 3, True), (8, 1, False), (12, 3, False)])
+def test_lines_through_as_many_points_as_they_have_parameters_are_warned_of(rng, n, p, warned):
+    """With k = n // 2 = p + 1 rows their slopes have Cauchy's tails: no mean, no variance, no interval."""
+    X = rng.normal(size=(n, p))
+    y = X[:, 0] + rng.normal(size=n)
+    model = rs.ReplayRegressor(LinearRegression(), n_resamples=20, random_state=0)
+    if warned:
+        with pytest.warns(rs.ReplayWarning, match=f"k={n // 2} rows are too few for this regressor"):
+            model.fit(X, y)
+    else:
+        model.fit(X, y)
+
+
+def test_exact_fits_that_stay_among_the_targets_are_not_warned_of(rng):
+    X = rng.normal(size=(12, 2))
+    y = rng.normal(size=12)
+    rs.ReplayRegressor(DecisionTreeRegressor(), n_resamples=20, random_state=0).fit(X, y)
+    rs.ReplayRegressor(LinearRegression(), n_resamples=20, random_state=0).fit(X, X @ [1.0, 2.0])
+
+
+@pytest.mark.parametrize("regressor", [LinearRegression(), DecisionTreeRegressor()])
+def test_members_that_agree_but_for_rounding_are_not_multiplied(rng, regressor):
+    """A target without noise, or a constant one: 2000 members were fitted, for noise of 1e-16."""
+    X = rng.normal(size=(60, 2))
+    y = np.ones(60) if isinstance(regressor, DecisionTreeRegressor) else X @ [2.0, 0.0] + 1.0
+    model = rs.ReplayRegressor(regressor, random_state=0).fit(X, y)
+    assert model.choices_["n_resamples"].value == 100
+    assert "but for rounding" in model.choices_["n_resamples"].reason
+
+
+def test_local_noise_refuses_missing_values_by_name(rng):
+    X = rng.normal(size=(60, 2))
+    X[3, 0] = np.nan
+    model = rs.ReplayRegressor(HistGradientBoostingRegressor(max_iter=3), n_resamples=20, random_state=0)
+    model.fit(X, rng.normal(size=60))
+    with pytest.raises(ValueError, match='`X` must be complete when scale="local"; got missing values'):
+        model.predict_interval(X[:2], 0.8, scale="local")

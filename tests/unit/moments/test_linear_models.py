@@ -120,3 +120,20 @@ def test_a_second_intercept_is_refused(rng):
     )
     with pytest.raises(ValueError, match="where `exogenous` has a constant"):
         rs.iv_moments(X[:, 1:], y, rng.normal(size=(20, 1)), exogenous=X[:, :1])
+
+
+def test_hc3_is_that_of_the_plug_in_whatever_was_averaged(rng):
+    """Changes were counted from the average, so that its distance from the plug-in was taken for noise."""
+    X = rng.normal(size=(30, 2))
+    moments = rs.ols_moments(X, X @ [1.0, 2.0] + rng.normal(size=30))
+    mean = rs.average(rs.replicate(moments, rs.make_plan(30, n_resamples=50, rng=0)), "mean")
+    for covariance in ("HC0", "HC1", "HC3"):
+        own, whole = (rs.summary(fit, covariance=covariance) for fit in (mean, rs.plug_in(moments)))
+        assert_allclose(own.standard_error, whole.standard_error)
+
+
+def test_as_many_coefficients_as_observations_leave_no_errors(rng):
+    """Standard errors of an exact fit were rounding over rounding."""
+    X = rng.normal(size=(3, 2))
+    with pytest.raises(ValueError, match=r"more observations .* than coefficients; got 3 and 3"):
+        rs.summary(rs.plug_in(rs.ols_moments(X, rng.normal(size=3))))
