@@ -32,7 +32,7 @@ from .base import Solution, Solver, finish
 # Half decades. Below 1e-6 the noise of a hopeless problem drowns every difference, and rare failures return.
 DEFAULT_PATH = tuple(float(a) for a in 10.0 ** (np.arange(-12, 1) / 2))
 # Numbers in the residuals of one block of observations: 1 MB, which stays in the cache.
-_BLOCK_NUMBERS = 2**17
+BLOCK_NUMBERS = 2**17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -281,7 +281,7 @@ def _residual_blocks(
     """Yield f_i - g_i theta_a of all solutions theta (p, q), shape (block, q, p), a block at a time."""
     steps_each = len(moments.left) / len(moments) if isinstance(moments, FactoredMoments) else 1.0
     width = moments.n_basis * max(moments.n_basis, len(theta))
-    size = max(1, int(_BLOCK_NUMBERS / (width * steps_each)))
+    size = max(1, int(BLOCK_NUMBERS / (width * steps_each)))
     for first in range(0, len(observations), size):
         block = slice(first, first + size)
         if isinstance(moments, FactoredMoments):

@@ -13,11 +13,11 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.linalg import ROUNDING
-from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array
 from ..moments import HeldMoments
 from .base import Solution, finish
-from .lepski import Balancing, largest_within, summed_variance
+from .lepski import BLOCK_NUMBERS, Balancing, largest_within, summed_variance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,30 +68,41 @@ class Nested(Balancing):
 
     def _solve_each(self, A: FloatArray, b: FloatArray, moments: HeldMoments, subsets: IntArray) -> Solution:
         """Choose and solve for the systems A (m, q, q), b (m, q[, n_outputs]) of `subsets` (m, k)."""
-        self._check_sizes(moments.n_basis)
+        q = moments.n_basis
+        self._check_sizes(q)
+        levels = np.asarray(self.levels)
+        candidates = np.unique(levels)[::-1]  # from many functions to few
+        n_left_out = (levels > candidates[:, None]).sum(axis=1)
         outputs = [None] if b.ndim == 2 else list(range(b.shape[2]))
         theta = np.full(b.shape, np.nan)
         condition = np.full(len(A), np.inf)
-        left_out = np.full(len(A), moments.n_basis)
-        for i in np.flatnonzero(np.isfinite(A).all(axis=(1, 2)) & A.any(axis=(1, 2))):
-            found = [self._choose(A[i], b[i, ..., o], moments, subsets[i], o) for o in outputs]
-            theta[i] = np.stack([answer for answer, _ in found], axis=-1).reshape(b.shape[1:])
-            left_out[i] = min(count for _, count in found)
-            condition[i] = np.linalg.cond(A[i])
+        left_out = np.full(len(A), q)
+        good = np.flatnonzero(np.isfinite(A).all(axis=(1, 2)) & A.any(axis=(1, 2)))
+        condition[good] = np.linalg.cond(A[good])
+        size = max(1, BLOCK_NUMBERS // (len(candidates) * q * q))
+        for block in np.split(good, range(size, len(good), size)):
+            roots = _roots(A[block], self.targets)
+            inverses = np.stack([_inverses(A[block], levels <= level) for level in candidates], axis=1)
+            for i, root, maps in zip(block, roots, inverses, strict=True):
+                found = [self._choose(maps, root, b[i, ..., o], moments, subsets[i], o) for o in outputs]
+                theta[i] = np.stack([answer for answer, _ in found], axis=-1).reshape(b.shape[1:])
+                left_out[i] = min(n_left_out[chosen] for _, chosen in found)
         return finish(theta.reshape(len(b), -1, 1), b, np.zeros(len(b), dtype=bool), condition, left_out)
 
     def _choose(
-        self, A: FloatArray, b: FloatArray, moments: HeldMoments, subset: IntArray, output: int | None
+        self,
+        inverses: FloatArray,
+        root: FloatArray,
+        b: FloatArray,
+        moments: HeldMoments,
+        subset: IntArray,
+        output: int | None,
     ) -> tuple[FloatArray, int]:
-        """Return the chosen solution (q,) of one system, and how many functions it leaves out."""
-        levels = np.asarray(self.levels)
-        candidates = np.unique(levels)[::-1]  # from many functions to few
-        inverses = np.stack([_inverse_of_block(A, levels <= level) for level in candidates])
+        """Return the chosen solution (q,) of one system, and which of its inverses (p, q, q) that is."""
         theta = inverses @ b.reshape(-1)  # (p, q)
-        root = _root(A, self.targets)
         noise = np.sqrt(summed_variance(root @ inverses, theta, moments, subset, output))
         chosen = largest_within(theta @ root.T, self.kappa * noise)
-        return theta[chosen], int((levels > candidates[chosen]).sum())
+        return theta[chosen], chosen
 
     def _check_sizes(self, n_basis: int) -> None:
         if len(np.asarray(self.levels)) != n_basis:
@@ -103,18 +114,19 @@ class Nested(Balancing):
         return f"Nested({n_levels} levels, kappa={self.kappa:g}{self._targets_in_words()})"
 
 
-def _inverse_of_block(A: FloatArray, used: np.ndarray) -> FloatArray:
-    """Return the (pseudo-)inverse of the rows and columns used, with zeros elsewhere: (q, q)."""
-    inverse = np.zeros_like(A)
-    block = np.ix_(used, used)
-    inverse[block] = np.linalg.pinv(A[block], rcond=ROUNDING * len(A))
-    return inverse
+def _inverses(A: FloatArray, used: BoolArray) -> FloatArray:
+    """Return the (pseudo-)inverses of the rows and columns used of A (m, q, q), with zeros elsewhere."""
+    inverses = np.zeros_like(A)
+    some = np.ix_(np.arange(len(A)), used, used)
+    inverses[some] = np.linalg.pinv(A[some], rcond=ROUNDING * A.shape[1])
+    return inverses
 
 
-def _root(A: FloatArray, targets: ArrayLike | None) -> FloatArray:
-    """Return a matrix (r, q) with root^T root the metric in which noise and differences are measured."""
+def _roots(A: FloatArray, targets: ArrayLike | None) -> FloatArray:
+    """Return matrices (m, r, q), root^T root the metric in which noise and differences are measured."""
     if targets is not None:
         X = np.asarray(targets)
-        return np.linalg.qr(X / np.sqrt(len(X))).R
+        root = np.linalg.qr(X / np.sqrt(len(X))).R
+        return np.broadcast_to(root, (len(A), *root.shape))
     _, s, Vt = np.linalg.svd(A)
-    return np.asarray(np.sqrt(s)[:, None] * Vt)
+    return np.asarray(np.sqrt(s)[..., None] * Vt)

@@ -77,7 +77,7 @@ def test_factored_moments_give_the_same_answers(rng):
 def test_blocks_of_observations_do_not_change_the_answer(systems, monkeypatch):
     moments = rs.Moments(*systems)
     whole = rs.plug_in(moments, Lepski()).theta
-    monkeypatch.setattr("replaystats.solvers.lepski._BLOCK_NUMBERS", 7 * Q * len(DEFAULT_PATH))
+    monkeypatch.setattr("replaystats.solvers.lepski.BLOCK_NUMBERS", 7 * Q * len(DEFAULT_PATH))
     np.testing.assert_allclose(rs.plug_in(moments, Lepski()).theta, whole, rtol=1e-12)
 
 
