@@ -9,8 +9,9 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, IntArray
-from .._core.validation import check_int
+from .._core.validation import check_int, check_text
 from ..data.trajectories import Trajectories
+from ._columns import no_such_name
 
 
 def from_flat(
@@ -170,3 +171,16 @@ def _ask(n_steps: IntArray, terminated: BoolArray) -> None:
             "they really ended there, pass time_limit=None."
         )
         raise ValueError(must_be("time_limit", "given", got, hint))
+
+
+def pick(observations: Any, key: str | None) -> Any:
+    """Return the entry `key` of dictionary observations, or the observations if none is named."""
+    if key is None:
+        return observations
+    check_text(key, "observation")
+    if not isinstance(observations, Mapping):
+        rule = "None where observations are arrays, which have no entries"
+        raise ValueError(must_be("observation", rule, repr(key)))
+    if key not in observations:
+        raise no_such_name("observation", "an entry of the observations", key, observations)
+    return observations[key]
