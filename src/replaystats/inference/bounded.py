@@ -7,13 +7,14 @@ whose usual interval is missing or long may be answered better by a shorter one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from .._core.typing import BoolArray, FloatArray
+from .._core.typing import FloatArray
 from ..moments import HeldMoments
 from .degrees import bias_aware_quantile, skewed
+from .intervals import Rows
 from .trade import coefficients_of, inner, thinned, trade_off
 from .undetermined import ValueRange, unvisited_ends
 
@@ -27,38 +28,6 @@ _MUCH_SHORTER = 0.9
 _NO_NOISE = 1e-10
 # A question within this of one, where all values are one, is a value or a mean of values.
 _LIKE_A_VALUE = 0.1
-
-
-@dataclass(kw_only=True, eq=False)
-class Rows:
-    """Answers in the making, arrays of shape (m,)."""
-
-    low: FloatArray
-    high: FloatArray
-    centre: FloatArray
-    error: FloatArray
-    degrees: FloatArray
-    bias: FloatArray
-    share: FloatArray
-    effective: FloatArray
-    how: np.ndarray
-
-    @classmethod
-    def withheld(cls, m: int) -> Rows:
-        """Return m rows without an interval."""
-        nothing = {name: np.full(m, np.nan) for name in ("low", "high", "centre", "error", "degrees", "bias")}
-        how = np.full(m, "withheld", dtype="<U12")
-        return cls(**nothing, share=np.ones(m), effective=np.zeros(m), how=how)
-
-    @classmethod
-    def stack(cls, rows: list[Rows]) -> Rows:
-        """Return the rows of several outputs as one record, arrays of shape (m, n_outputs)."""
-        return cls(**{name: np.stack([vars(row)[name] for row in rows], axis=1) for name in vars(rows[0])})
-
-    def put(self, where: BoolArray, other: Rows) -> None:
-        """Take some rows from another record."""
-        for name, values in vars(self).items():
-            values[where] = vars(other)[name][where]
 
 
 def unvisited_rows(
@@ -115,20 +84,9 @@ def trade_rows(
         sequential=sequential,
     )
     traded_length = traded.high - traded.low
-    gains = np.isfinite(traded_length) & ~(traded_length > longest)
-    chosen = chosen[gains]
-    for name, values in (
-        ("low", traded.low),
-        ("high", traded.high),
-        ("centre", traded.centre),
-        ("error", traded.standard_error),
-        ("degrees", traded.degrees),
-        ("bias", traded.bias),
-        ("share", traded.undetermined),
-        ("effective", traded.effective),
-    ):
-        getattr(rows, name)[chosen] = values[gains]
-    rows.how[chosen] = "traded"
+    shorter = np.isfinite(traded_length) & ~(traded_length > longest)
+    for name, values in vars(traded).items():
+        getattr(rows, name)[chosen[shorter]] = values[shorter]
 
 
 def allow_for_unseen_events(rows: Rows, n: int, limits: ValueRange, X: FloatArray, level: float) -> None:

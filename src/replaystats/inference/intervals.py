@@ -299,3 +299,50 @@ def _root(
     with np.errstate(invalid="ignore", divide="ignore"):
         root = (np.sqrt(np.maximum(slope**2 + lead * square * s_LL, 0.0)) - slope) / lead
     return root, bounded
+
+
+@dataclass(kw_only=True, eq=False)
+class Rows:
+    """Intervals in the making: ends and parts, arrays of shape (m,) that may be overwritten."""
+
+    low: FloatArray
+    high: FloatArray
+    centre: FloatArray
+    error: FloatArray
+    degrees: FloatArray
+    bias: FloatArray
+    share: FloatArray
+    effective: FloatArray
+    how: np.ndarray
+
+    @classmethod
+    def withheld(cls, m: int) -> Rows:
+        """Return m rows without an interval."""
+        nothing = {name: np.full(m, np.nan) for name in ("low", "high", "centre", "error", "degrees", "bias")}
+        how = np.full(m, "withheld", dtype="<U12")
+        return cls(**nothing, share=np.ones(m), effective=np.zeros(m), how=how)
+
+    @classmethod
+    def stack(cls, rows: list[Rows]) -> Rows:
+        """Return the rows of several outputs as one record, arrays of shape (m, n_outputs)."""
+        return cls(**{name: np.stack([vars(row)[name] for row in rows], axis=1) for name in vars(rows[0])})
+
+    def put(self, where: BoolArray, other: Rows) -> None:
+        """Take some rows from another record."""
+        for name, values in vars(self).items():
+            values[where] = vars(other)[name][where]
+
+    def interval(self, value_range: str, covers: str) -> Interval:
+        """Return the record of the finished answers; the arguments are those of `Parts`."""
+        parts = Parts(
+            centre=self.centre,
+            standard_error=self.error,
+            degrees_of_freedom=self.degrees,
+            bias=self.bias,
+            undetermined_share=self.share,
+            effective_units=self.effective,
+            how=self.how,
+            value_range=value_range,
+            covers=covers,
+        )
+        return Interval(self.low, self.high, parts)

@@ -19,8 +19,8 @@ from .._core.validation import check_real
 from ..engine.linear import Linearisation, linearise
 from ..moments import AnyMoments, StreamedMoments
 from ..solvers import Auto, Solver
-from .bounded import Rows, allow_for_unseen_events, cut_at_range, trade_rows, unvisited_rows
-from .intervals import ESTIMATORS_TARGET, Interval, Parts, invert_studentised
+from .bounded import allow_for_unseen_events, cut_at_range, trade_rows, unvisited_rows
+from .intervals import ESTIMATORS_TARGET, Interval, Rows, invert_studentised
 from .noise import Noise
 from .question_noise import question_noise
 from .undetermined import ValueRange, visit_counts
@@ -132,22 +132,9 @@ def answer_questions(
     setting = setting or Setting()
     outputs = range(moments.n_outputs or 1)
     rows = [_answer_output(moments, X, solver, centre, setting, level, output) for output in outputs]
-    return _interval(rows[0] if moments.n_outputs is None else Rows.stack(rows), setting)
-
-
-def _interval(rows: Rows, setting: Setting) -> Interval:
-    parts = Parts(
-        centre=rows.centre,
-        standard_error=rows.error,
-        degrees_of_freedom=rows.degrees,
-        bias=rows.bias,
-        undetermined_share=rows.share,
-        effective_units=rows.effective,
-        how=rows.how,
-        value_range="" if setting.value_range is None else str(setting.value_range),
-        covers=setting.covers,
-    )
-    return Interval(rows.low, rows.high, parts)
+    answered = rows[0] if moments.n_outputs is None else Rows.stack(rows)
+    limits = setting.value_range
+    return answered.interval("" if limits is None else str(limits), setting.covers)
 
 
 def _answer_output(

@@ -27,6 +27,7 @@ from .._core.typing import BoolArray, FloatArray
 from ..moments import FactoredMoments, HeldMoments
 from .degrees import bias_aware_quantile
 from .influence import unit_blocks
+from .intervals import Rows
 from .noise import Noise, noise_of
 from .undetermined import ValueRange, sum_of
 from .value_bounds import cheap_bounds, inverse_root, rough_support, support_interval
@@ -47,47 +48,6 @@ MAX_POINTS = 400
 OUTER_SHARE = 0.05
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Traded:
-    """The shortest intervals along the path, every array of shape (m,).
-
-    Attributes
-    ----------
-    low, high : ndarray
-        Ends of the interval.
-    bias : ndarray
-        Half the width of what is not determined.
-    centre, standard_error, degrees : ndarray
-    undetermined : ndarray
-        2 `bias` as a share of the value range.
-    effective : ndarray
-        Effective number of units.
-    """
-
-    low: FloatArray
-    high: FloatArray
-    bias: FloatArray
-    centre: FloatArray
-    standard_error: FloatArray
-    degrees: FloatArray
-    undetermined: FloatArray
-    effective: FloatArray
-
-    @classmethod
-    def unbounded(cls, m: int, half: float) -> Traded:
-        """Return m answers of which nothing is known, with arrays of their own."""
-        return cls(
-            low=np.full(m, -np.inf),
-            high=np.full(m, np.inf),
-            bias=np.full(m, half),
-            centre=np.full(m, np.nan),
-            standard_error=np.full(m, np.nan),
-            degrees=np.full(m, np.nan),
-            undetermined=np.ones(m),
-            effective=np.zeros(m),
-        )
-
-
 def trade_off(
     moments: HeldMoments,
     X: FloatArray,
@@ -97,7 +57,7 @@ def trade_off(
     longest: FloatArray | None = None,
     cut: BoolArray | None = None,
     sequential: bool = False,
-) -> Traded:
+) -> Rows:
     """Return the shortest bounded interval of every question.
 
     Parameters
@@ -109,15 +69,19 @@ def trade_off(
         With points.
     confidence_level : float
     longest : ndarray of shape (m,), optional
-        Lengths that are of use; questions that provably have none so short keep infinite ends.
+        Lengths that are of use; questions that provably have none so short are withheld.
     cut : ndarray of bool, shape (m,), optional
-        Which intervals will be cut at the range: those that provably contain all of it keep infinite ends.
+        Which intervals will be cut at the range: those that provably contain all of it are withheld.
     sequential : bool
         Whether neighbouring units may be correlated.
+
+    Returns
+    -------
+    Rows
     """
     assert value_range.points is not None
     points = value_range.points
-    half = max(value_range.width / 2, np.finfo(float).tiny)
+    half = max(value_range.width / 2, float(np.finfo(float).tiny))
     middle = coefficients_of(points, (value_range.low + value_range.high) / 2)
     # Values are measured from the middle of the range, which is exact where constants are in the span.
     limits = (value_range.low - points @ middle, value_range.high - points @ middle)
@@ -129,10 +93,30 @@ def trade_off(
     if cut is not None:
         offset = X @ middle
         useful &= ~cut | (inside[0] + offset > value_range.low) | (inside[1] + offset < value_range.high)
-    found = Traded.unbounded(len(X), half)
-    if not useful.any():
-        return found
-    X, penalty = X[useful], penalty[useful]
+    found = Rows.withheld(len(X))
+    if useful.any():
+        some = _answers(
+            problem, X[useful], penalty[useful], points, limits, X[useful] @ middle, half, confidence_level
+        )
+        for name, values in vars(some).items():
+            getattr(found, name)[useful] = values
+    return found
+
+
+def _answers(
+    problem: _Problem,
+    X: FloatArray,
+    penalty: FloatArray,
+    points: FloatArray,
+    limits: tuple[FloatArray, FloatArray],
+    middle: FloatArray,
+    half: float,
+    confidence_level: float,
+) -> Rows:
+    """Return the intervals near the penalties that the ellipsoid found best.
+
+    `limits` are those of the values at the points, from their middle, and `middle` (m,) the answers there.
+    """
     exact = len(X) <= _EXACT_ROWS and float(len(X)) * points.size * points.shape[1] <= _EXACT_WORK
     if exact:
         penalty = _refined(problem, X, points, half, confidence_level, penalty)
@@ -144,21 +128,19 @@ def trade_off(
     bias = (highest - lowest) / 2
     bounded = np.isfinite(bias)  # what nothing bounds has no middle, and an infinite reach
     offset = np.add(lowest, highest, out=np.zeros_like(lowest), where=bounded) / 2
-    centre = centre + X @ middle + offset
+    centre = centre + middle + offset
     reach = _reach(bias, noise, confidence_level)
-    answers = {
-        "low": centre - reach,
-        "high": centre + reach,
-        "bias": bias,
-        "centre": centre,
-        "standard_error": np.sqrt(noise.variance),
-        "degrees": noise.degrees,
-        "undetermined": bias / half,
-        "effective": noise.effective,
-    }
-    for name, values in answers.items():
-        getattr(found, name)[useful] = values
-    return found
+    return Rows(
+        low=centre - reach,
+        high=centre + reach,
+        centre=centre,
+        error=np.sqrt(noise.variance),
+        degrees=noise.degrees,
+        bias=bias,
+        share=bias / half,
+        effective=noise.effective,
+        how=np.full(len(X), "traded", dtype="<U12"),
+    )
 
 
 def _shortest_by_ellipsoid(
