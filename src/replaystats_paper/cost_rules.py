@@ -94,20 +94,10 @@ def order_of_cost(evidence: Evidence) -> Verdict:
     parts: list[str] = []
     good: dict[str, bool | None] = {}
     for method in ("claimed", "exact", "example1", "example2", "divide", "nystroem"):
-        if method not in rows or common not in rows[method]:
-            continue
-        row = rows[method][common]
-        time, error, variance = (row[name] / full[name] for name in ("seconds", "rmse", "variance"))
-        redrawn = row.get("variance_redrawn")
-        more = f", {significant(redrawn / full['variance'], 2)} with features redrawn" if redrawn else ""
-        parts.append(
-            f"{method}: exponent {exponent[method]:.1f}, time × {significant(time, 2)}, "
-            f"RMSE × {significant(error, 2)}, variance × {significant(variance, 2)}{more}"
-        )
-        worst = max(variance, (redrawn or 0.0) / full["variance"])
-        good[method] = exponent[method] < exponent["full"] and time < 1 / MARGIN and worst <= 1.0
-        if 1 / MARGIN <= time <= MARGIN and worst <= 1.0:
-            good[method] = None
+        if common in rows.get(method, {}):
+            cheap, told = _beside_the_full_fit(rows[method][common], full)
+            good[method] = cheap and exponent[method] < exponent["full"] if cheap is not None else None
+            parts.append(f"{method}: exponent {exponent[method]:.1f}, {told}")
     reason = (
         f"At n = {common} against the full fit (exponent {exponent['full']:.1f}): " + "; ".join(parts) + "."
     )
@@ -120,6 +110,20 @@ def order_of_cost(evidence: Evidence) -> Verdict:
     if claimed is None or (None in examples and True not in examples):
         return Verdict(UNDECIDED, reason, rule)
     return Verdict(IN_PART if True in examples else FAILS, reason, rule)
+
+
+def _beside_the_full_fit(row: dict[str, Any], full: dict[str, Any]) -> tuple[bool | None, str]:
+    """Return whether a method is faster with no larger variance (None: too close to tell), and the ratios."""
+    time, error, variance = (row[name] / full[name] for name in ("seconds", "rmse", "variance"))
+    redrawn = row.get("variance_redrawn")
+    more = f", {significant(redrawn / full['variance'], 2)} with features redrawn" if redrawn else ""
+    told = (
+        f"time × {significant(time, 2)}, RMSE × {significant(error, 2)}, "
+        f"variance × {significant(variance, 2)}{more}"
+    )
+    if max(variance, (redrawn or 0.0) / full["variance"]) > 1.0:
+        return False, told
+    return (None if 1 / MARGIN <= time <= MARGIN else time < 1 / MARGIN), told
 
 
 def three_hours(evidence: Evidence) -> Verdict:

@@ -155,7 +155,6 @@ def diagnose(
         Prediction points (m, d) and data (N, d); both or neither.
     """
     replicates = validity.replicates
-    singular_values = scaled_singular_values(replicates.moments.total()[0])
     gain = predicted_gain(validity, X)
     parts = None if covariance is None else covariance.components(X)
     bias = plug_in_bias(validity, X) if parts is None else replay_bias(validity, X)
@@ -173,30 +172,26 @@ def diagnose(
         failed_share=float(replicates.failed.mean()),
         tail_index=validity.tail_index,
         separation=validity.separation,
-        error_ratio=None if gain is None else gain.error_ratio,
-        variance_ratio=None if gain is None else gain.variance_ratio,
+        error_ratio=gain.error_ratio,
+        variance_ratio=gain.variance_ratio,
         outside_share=outside,
     )
-    largest, smallest = singular_values[[0, -1]]
+    condition, rank = _condition_and_rank(replicates.moments.total()[0])
     return Diagnosis(
         method=method,
         plan=replicates.plan,
-        condition_number=float(largest / smallest) if smallest > 0 else math.inf,
-        numerical_rank=int(np.count_nonzero(singular_values > ROUNDING * len(singular_values) * largest)),
+        condition_number=condition,
+        numerical_rank=rank,
         n_basis=replicates.moments.n_basis,
         crossing_share=validity.crossing_share,
         smallest_eigenvalues=eigenvalues,
         separation=validity.separation,
         tail_index=validity.tail_index,
-        variance_ratio=None if gain is None else gain.variance_ratio,
-        error_ratio=None if gain is None else gain.error_ratio,
-        plug_in_variance=None if gain is None else gain.plug_in_variance,
-        zeta_1k=None if parts is None else parts.zeta_1k,
-        zeta_kk=None if parts is None else parts.zeta_kk,
+        variance_ratio=gain.variance_ratio,
+        error_ratio=gain.error_ratio,
+        plug_in_variance=gain.plug_in_variance,
         bias=bias,
-        monte_carlo_share=0.0 if parts is None else parts.monte_carlo_share,
-        n_resamples_needed=0 if parts is None else parts.n_resamples_for(MONTE_CARLO_TARGET),
-        conditions=() if parts is None else paper_conditions(replicates.plan, parts.monte_carlo_share),
+        **_of_average(parts),
         outside_share=outside,
         interval_valid=not reasons,
         reasons=reasons,
@@ -204,6 +199,28 @@ def diagnose(
         recommendation=advice.action,
         why=advice.why,
     )
+
+
+def _condition_and_rank(A: FloatArray) -> tuple[float, int]:
+    """Return the condition number and the rank of a matrix, its rows and columns brought to one size."""
+    singular_values = scaled_singular_values(A)
+    largest, smallest = singular_values[[0, -1]]
+    rank = int(np.count_nonzero(singular_values > ROUNDING * len(singular_values) * largest))
+    return float(largest / smallest) if smallest > 0 else math.inf, rank
+
+
+def _of_average(parts: ReplayVariance | None) -> dict[str, Any]:
+    """Return what the variance of an average tells, by the names of `Diagnosis`; None for the plug-in."""
+    if parts is None:
+        unknown = {"zeta_1k": None, "zeta_kk": None}
+        return {**unknown, "monte_carlo_share": 0.0, "n_resamples_needed": 0, "conditions": ()}
+    return {
+        "zeta_1k": parts.zeta_1k,
+        "zeta_kk": parts.zeta_kk,
+        "monte_carlo_share": parts.monte_carlo_share,
+        "n_resamples_needed": parts.n_resamples_for(MONTE_CARLO_TARGET),
+        "conditions": paper_conditions(parts.plan, parts.monte_carlo_share),
+    }
 
 
 def _open_rows(interval: Interval) -> tuple[str, ...]:
@@ -255,11 +272,7 @@ def diagnose_members(
         variance_ratio=ratio,
         error_ratio=None,
         plug_in_variance=None if parts is None else parts.delete_d,
-        zeta_1k=None if parts is None else parts.zeta_1k,
-        zeta_kk=None if parts is None else parts.zeta_kk,
-        monte_carlo_share=share,
-        n_resamples_needed=0 if parts is None else parts.n_resamples_for(MONTE_CARLO_TARGET),
-        conditions=() if parts is None else paper_conditions(parts.plan, share),
+        **_of_average(parts),
         outside_share=outside,
         interval_valid=not reasons,
         reasons=reasons,

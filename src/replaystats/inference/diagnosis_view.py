@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # A predicted mean squared error within 3 % of the plug-in's is no gain worth the computation.
 WORTHWHILE = 0.97
 # With more prediction points than this outside the data, no estimator helps.
+UNPREDICTED = "No gain from replay can be predicted here."
 TOO_MANY_OUTSIDE = 0.2
 # With more Monte-Carlo noise than this in a variance, nothing is predicted from it.
 TOO_NOISY = 0.5
@@ -115,9 +116,8 @@ def recommend(
     outside_share: float | None,
 ) -> Advice:
     """Choose what to do, worst trouble first."""
-    if outside_share is not None and outside_share > TOO_MANY_OUTSIDE:
-        why = f"{outside_share:.0%} of the prediction points lie where there are no data."
-        return Advice(action="collect data there", why=why)
+    if beyond := _beyond_the_data(outside_share):
+        return beyond
     if singular:
         why = f"Nothing can be averaged away: {singular}. A penalty (or more data) has to choose."
         return Advice(action="add ridge", why=why)
@@ -134,36 +134,37 @@ def recommend(
             "instrument, say): estimates are biased and normal intervals rough, and a penalty steadies both."
         )
         return Advice(action="add ridge", why=why)
-    if error_ratio is not None and variance_ratio is not None and error_ratio < WORTHWHILE:
-        why = (
-            f"Replay is predicted to have {variance_ratio:.2f} times the plug-in's variance and "
-            f"{error_ratio:.2f} times its mean squared error."
-        )
-        return Advice(action="replay", why=why)
     if error_ratio is None or variance_ratio is None:
-        why = "No gain from replay can be predicted here."
-    else:
-        why = (
-            f"Replay is predicted to have {variance_ratio:.2f} times the plug-in's variance and "
-            f"{error_ratio:.2f} times its mean squared error: no gain worth having."
-        )
-    return Advice(action="keep the plug-in", why=why)
+        return Advice(action="keep the plug-in", why=UNPREDICTED)
+    told = (
+        f"Replay is predicted to have {variance_ratio:.2f} times the plug-in's variance and "
+        f"{error_ratio:.2f} times its mean squared error"
+    )
+    if error_ratio < WORTHWHILE:
+        return Advice(action="replay", why=f"{told}.")
+    return Advice(action="keep the plug-in", why=f"{told}: no gain worth having.")
+
+
+def _beyond_the_data(outside_share: float | None) -> Advice | None:
+    if outside_share is None or outside_share <= TOO_MANY_OUTSIDE:
+        return None
+    why = f"{outside_share:.0%} of the prediction points lie where there are no data."
+    return Advice(action="collect data there", why=why)
 
 
 def recommend_members(
     *, variance_ratio: float | None, monte_carlo_share: float, outside_share: float | None
 ) -> Advice:
     """Choose what to do about members of which only the answers are known."""
-    if outside_share is not None and outside_share > TOO_MANY_OUTSIDE:
-        why = f"{outside_share:.0%} of the prediction points lie where there are no data."
-        return Advice(action="collect data there", why=why)
+    if beyond := _beyond_the_data(outside_share):
+        return beyond
     if monte_carlo_share > TOO_NOISY:
         why = (
             f"Monte-Carlo noise is {monte_carlo_share:.0%} of the variance: nothing can be told from it yet."
         )
         return Advice(action="add subsets", why=why)
     if variance_ratio is None:
-        return Advice(action="keep the plug-in", why="No gain from replay can be predicted here.")
+        return Advice(action="keep the plug-in", why=UNPREDICTED)
     told = f"Replay is predicted to have {variance_ratio:.2f} times the variance of one fit on all rows"
     if variance_ratio < WORTHWHILE:
         return Advice(action="replay", why=f"{told}; whether smaller subsets add bias, errors have to tell.")

@@ -24,15 +24,15 @@ MONTE_CARLO_TARGET = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """Predicted variance and mean squared error of complete replay over those of the plug-in."""
+    """Predicted variance and mean squared error of complete replay over those of the plug-in, if known."""
 
-    variance_ratio: float
-    error_ratio: float
-    plug_in_variance: FloatArray  # of every functional
+    variance_ratio: float | None = None
+    error_ratio: float | None = None
+    plug_in_variance: FloatArray | None = None  # of every functional
 
 
-def predicted_gain(validity: Validity, X: FloatArray | None) -> Gain | None:
-    """Predict from the one data set what replay does; None where subsets cross singularity.
+def predicted_gain(validity: Validity, X: FloatArray | None) -> Gain:
+    """Predict from the one data set what replay does; nothing is known where subsets cross singularity.
 
     The variance ratio is the controlled infinitesimal jackknife over the delete-one jackknife of the
     plug-in, summed over the functionals. With replacement that estimate is biased; subsets of
@@ -40,7 +40,7 @@ def predicted_gain(validity: Validity, X: FloatArray | None) -> Gain | None:
     """
     without = _as_without_replacement(validity)
     if not without.controllable:
-        return None
+        return Gain()
     replicates = without.replicates
     plain = jackknife_covariance(replicates.moments, replicates.solver)
     replayed = theta_variance(without).sampling

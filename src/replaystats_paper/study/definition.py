@@ -105,19 +105,7 @@ def define(
     """Check a study and lay out its cells; see `replaystats.study`."""
     check_int(repetitions, "repetitions", low=2, hint="A variance needs at least two.")
     check_int(seed, "seed", low=0)
-    for label, given in (("estimators", estimators), ("grid", grid)):
-        if not isinstance(given, Mapping):
-            raise TypeError(must_be(label, "a mapping", type(given).__name__))
-    if not estimators:
-        raise ValueError(must_be("estimators", "a mapping with at least one estimator", "none"))
-    if not isinstance(published, (list, tuple)) or not all(isinstance(one, Mapping) for one in published):
-        raise TypeError(must_be("published", "a sequence of mappings", type(published).__name__))
-    for key, estimator in estimators.items():
-        if not (callable(estimator) or (hasattr(estimator, "fit") and hasattr(estimator, "predict"))):
-            rule = "objects with fit and predict, or functions"
-            raise TypeError(must_be("estimators", rule, f"{key}={estimator!r}"))
-    if "n" not in grid:
-        raise ValueError(must_be("grid", 'a mapping with "n", the sizes of the data', list(grid)))
+    _check_parts(estimators, grid, published)
     cells = expand_grid(name, {key: _sequence(values) for key, values in grid.items()})
     for cell in cells:
         check_int(cell["n"], "n", low=2)
@@ -141,6 +129,23 @@ def define(
         fresh_data=fresh_data,
         fingerprint=f"{zlib.crc32(text.encode()):08x}",
     )
+
+
+def _check_parts(estimators: Any, grid: Any, published: Any) -> None:
+    """Raise unless the parts of a study are what they should be."""
+    for label, given in (("estimators", estimators), ("grid", grid)):
+        if not isinstance(given, Mapping):
+            raise TypeError(must_be(label, "a mapping", type(given).__name__))
+    if not estimators:
+        raise ValueError(must_be("estimators", "a mapping with at least one estimator", "none"))
+    if not isinstance(published, (list, tuple)) or not all(isinstance(one, Mapping) for one in published):
+        raise TypeError(must_be("published", "a sequence of mappings", type(published).__name__))
+    for key, estimator in estimators.items():
+        if not (callable(estimator) or (hasattr(estimator, "fit") and hasattr(estimator, "predict"))):
+            rule = "objects with fit and predict, or functions"
+            raise TypeError(must_be("estimators", rule, f"{key}={estimator!r}"))
+    if "n" not in grid:
+        raise ValueError(must_be("grid", 'a mapping with "n", the sizes of the data', list(grid)))
 
 
 def read_definition(path: Path) -> Definition:
