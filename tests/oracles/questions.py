@@ -116,3 +116,39 @@ def support(d, points, low, high):
         found = optimize.linprog(sign * d, A_ub=rows, b_ub=limits, bounds=[(None, None)] * len(d))
         ends.append(sign * found.fun if found.status == 0 else -sign * np.inf)
     return ends
+
+
+def spread_out(points, n_rounds=30):
+    """G = sum p phi phi' with p in proportion to leverage, again and again: nearly a D-optimal design."""
+    p = np.full(len(points), 1 / len(points))
+    for _ in range(n_rounds):
+        inverse = np.linalg.inv(sum(w * np.outer(x, x) for w, x in zip(p, points, strict=True)))
+        p = np.array([w * (x @ inverse @ x) for w, x in zip(p, points, strict=True)])
+        p = p / p.sum()
+    return sum(w * np.outer(x, x) for w, x in zip(p, points, strict=True))
+
+
+def traded(g, f, c, G, middle, half, penalty, n_folds=5):
+    """Answer c'theta, what it leaves open, and its variance: w of every fold solved from the other folds.
+
+    w minimises w'Omega w / n + (c - A'w)' G^-1 (c - A'w) / mu, with mu = 1 / penalty in units of h^2. Values
+    are measured from `middle`, the coefficients whose values are the middle of a range of width 2 `half`.
+    """
+    n, q = f.shape
+    unit = 1 / (n * half**2)
+    A, b = g.mean(axis=0), (f - g @ middle).mean(axis=0)
+    theta = np.zeros(q)
+    for _ in range(2):
+        residuals = f - g @ (middle + theta)
+        inverse = np.linalg.inv(np.cov(residuals.T))
+        theta = np.linalg.solve(A.T @ inverse @ A + unit * G, A.T @ inverse @ b)
+    answer, left, shifts = 0.0, np.array(c, dtype=float), np.zeros(n)
+    for fold in range(n_folds):
+        own = np.array([i * n_folds // n == fold for i in range(n)])
+        A_others, noise = g[~own].mean(axis=0), np.cov(residuals[~own].T)
+        bias = A_others @ np.linalg.inv(G) / (penalty * unit)
+        w = np.linalg.solve(noise + bias @ A_others.T, bias @ c)
+        answer += w @ (f[own] - g[own] @ middle).sum(axis=0) / n
+        left -= g[own].sum(axis=0).T @ w / n
+        shifts[own] = residuals[own] @ w / (n - 1)
+    return answer, left, (n - 1) / n * np.sum((shifts - shifts.mean()) ** 2)

@@ -359,16 +359,17 @@ def _check_text_entries(array: np.ndarray, name: str, *, words: bool) -> None:
     """Refuse text among the entries; with `words`, only where all of it would pass for numbers."""
     found = (entry for entry in array.ravel().tolist() if isinstance(entry, (str, bytes)))
     first = next(found, None)
-    if first is None or (words and not (_is_numeral(first) and all(map(_is_numeral, found)))):
+    if first is None or (words and not (reads_as_number(first) and all(map(reads_as_number, found)))):
         return
     hint = "Convert it, or encode it in a pipeline."
     raise TypeError(must_be(name, "numbers", f"{first!r} among its entries", hint))
 
 
-def _is_numeral(text: str | bytes) -> bool:
+def reads_as_number(text: str | bytes) -> bool:
+    """Whether text looks like a number."""
     try:
         float(text)
-    except ValueError:
+    except (TypeError, ValueError):
         return False
     return True
 

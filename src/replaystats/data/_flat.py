@@ -20,6 +20,7 @@ from .._core.validation import (
     check_array,
     check_integers,
     has_usual_magnitude,
+    reads_as_number,
 )
 
 STATES_HINT = "Pass an array (n, L+1, d), or (n, L+1) when d = 1, or a list of arrays (L_i + 1, d)."
@@ -68,15 +69,6 @@ def are_names(value: Any) -> bool:
     named = [not any(map(reads_as_number, column)) for column in columns]
     whole = [all(text.lstrip("-").isdecimal() for text in column) for column in columns]
     return array.size > 0 and any(named) and all(np.logical_or(named, whole))
-
-
-def reads_as_number(text: str) -> bool:
-    """Tell whether text looks like a number."""
-    try:
-        float(text)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def own(array: np.ndarray, given: Any) -> np.ndarray:

@@ -178,18 +178,7 @@ def replay_variance(
     weights = spread.weights
     if not design.exact:
         weights = weights * (spread.n_used / max(1, spread.n_used - 1))
-    if plug_in is not None and design.kind in ("whole", "first_order"):
-        sampling = plug_in()
-        noise = square(spread.scores, spread.weights**2)
-        parts = _Parts(sampling, sampling, 0.0 * sampling if design.kind == "whole" else noise)
-    elif design.kind == "runs":
-        # Counts of single observations say nothing about a dependent series: the block bootstrap's estimate.
-        sampling = design.rescaling * square(spread.moved, weights)
-        parts = _Parts(sampling, sampling, square(spread.scores, weights) / spread.n_used)
-    elif design.kind == "groups":
-        parts = _from_groups(spread, design)
-    else:
-        parts = _from_draws(spread, design, weights, overlaps, reference)
+    parts = _by_design(spread, design, weights, plug_in, overlaps, reference)
     bound = parts.sampling if design.kind == "whole" else design.rescaling * square(spread.moved, weights)
     return ReplayVariance(
         sampling=parts.sampling,
@@ -200,6 +189,29 @@ def replay_variance(
         plan=plan,
         n_used=spread.n_used,
     )
+
+
+def _by_design(
+    spread: _Spread,
+    design: Design,
+    weights: FloatArray,
+    plug_in: Callable[[], FloatArray] | None,
+    overlaps: FloatArray | None,
+    reference: Any,
+) -> _Parts:
+    """Return the parts of the variance by what is known of how subsets were drawn."""
+    square = spread.square
+    if plug_in is not None and design.kind in ("whole", "first_order"):
+        sampling = plug_in()
+        noise = square(spread.scores, spread.weights**2)
+        return _Parts(sampling, sampling, 0.0 * sampling if design.kind == "whole" else noise)
+    if design.kind == "runs":
+        # Counts of single observations say nothing about a dependent series: the block bootstrap's estimate.
+        sampling = design.rescaling * square(spread.moved, weights)
+        return _Parts(sampling, sampling, square(spread.scores, weights) / spread.n_used)
+    if design.kind == "groups":
+        return _from_groups(spread, design)
+    return _from_draws(spread, design, weights, overlaps, reference)
 
 
 def _checked_arrays(

@@ -21,7 +21,8 @@ import numpy as np
 
 from .._core.errors import must_be, require_extra
 from .._core.typing import BoolArray, FloatArray, IntArray
-from ..data._flat import are_names, reads_as_number
+from .._core.validation import reads_as_number
+from ..data._flat import are_names
 from ..data.storage import read_parquet
 
 SHOWN_NAMES = 12

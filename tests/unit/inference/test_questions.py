@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 import replaystats as rs
 from oracles import questions as oracle
@@ -241,6 +241,38 @@ def test_trading_never_leaves_the_range_by_much_and_narrows_where_there_are_data
     assert traded.high[0] - traded.low[0] < 2.0
     assert traded.share[1] > 3 * traded.share[0]
     assert traded.low[0] < 1.0 < traded.high[0]
+
+
+def test_traded_intervals_are_those_of_one_penalty_of_the_path():
+    """Some penalty explains centre, openness, error and ends together; w of each fold by a plain solve."""
+    rng = np.random.default_rng(4)
+    states = settings.ou_paths(rng, 200, start=0.5)
+    g, f = settings.trajectory_moments(settings.lstd_pair, states)
+    points = settings.features(np.linspace(-2.5, 2.5, 40))[0]
+    X = settings.features(np.array([0.0, 1.0, 2.0]))[0]
+    found = trade_off(rs.Moments(g, f), X, ValueRange(low=-1.0, high=2.0, points=points), 0.95)
+    middle = np.linalg.lstsq(points, np.full(len(points), 0.5))[0]
+    at, G = points @ middle, oracle.spread_out(points)
+    for row, c in enumerate(X):
+        tried = []
+        for penalty in 10.0 ** np.arange(-4.0, 3.5, 0.5):
+            answer, left, variance = oracle.traded(g, f, c, G, middle, 1.5, penalty)
+            tried.append((abs(np.sqrt(variance) - found.error[row]), answer, left, variance))
+        _, answer, left, variance = min(tried, key=lambda each: each[0])
+        assert found.error[row] == pytest.approx(np.sqrt(variance), rel=1e-6)
+        rows = np.concatenate([points, -points])
+        room = np.concatenate([2.0 - at, at + 1.0])
+        low, high = (
+            sign * optimize.linprog(sign * left, A_ub=rows, b_ub=room, bounds=[(None, None)] * 9).fun
+            for sign in (1, -1)
+        )
+        bias, error = (high - low) / 2, np.sqrt(variance)
+        assert found.bias[row] == pytest.approx(bias, rel=1e-5)
+        assert found.share[row] == pytest.approx(bias / 1.5, rel=1e-5)
+        assert found.centre[row] == pytest.approx(answer + c @ middle + (low + high) / 2, rel=1e-5)
+        reach = error * oracle.bias_aware(bias / error, found.degrees[row], 0.95)
+        assert found.high[row] - found.centre[row] == pytest.approx(reach, rel=1e-5)
+        assert found.centre[row] - found.low[row] == pytest.approx(reach, rel=1e-5)
 
 
 def test_band_of_one_question_is_its_interval_and_of_many_lies_below_bonferroni():
