@@ -207,6 +207,35 @@ class Rows:
     ids: np.ndarray
     behavior_probability: FloatArray | None = None
 
+    @classmethod
+    def of_episodes(
+        cls,
+        states: np.ndarray,
+        lengths: IntArray,
+        terminated: BoolArray,
+        *,
+        rewards: np.ndarray | None,
+        actions: np.ndarray | None,
+        dt: float | None,
+        behavior_probability: np.ndarray | None,
+    ) -> Rows:
+        """Return the rows of n whole episodes without names, each of which terminated or was cut off."""
+        number = np.arange(len(lengths))
+        return cls(
+            states=states.astype(np.float64, copy=False),
+            lengths=lengths,
+            rewards=rewards,
+            actions=actions,
+            integer_actions=actions is not None and actions.dtype.kind in "iu",
+            dt=dt,
+            terminated=terminated,
+            truncated=~terminated,
+            whole=np.ones(len(lengths), dtype=np.bool_),
+            parent=number,
+            ids=number,
+            behavior_probability=behavior_probability,
+        )
+
 
 def close_episodes(rows: Rows, final_states: str | FloatArray) -> Trajectories:
     """Return the trajectories, given how the data treats final states.

@@ -156,9 +156,8 @@ def from_torchrl(
     if is_buffer:
         require_parts(data, ("__getitem__", "_writer"), "data", "a TensorDict or a replay buffer of TorchRL")
     _check_key(observation, "observation")
-    for name, key in (("action", action), ("log_probability", log_probability)):
-        if key is not None:
-            _check_key(key, name)
+    _check_key(action, "action", optional=True)
+    _check_key(log_probability, "log_probability", optional=True)
     steps = data[:] if is_buffer else data
     shape = tuple(steps.batch_size)
     if not shape or 0 in shape:
@@ -172,14 +171,11 @@ def from_torchrl(
         values = _entry(steps, key).detach().cpu().numpy()
         return as_rows(np.roll(values, -oldest, axis=len(shape) - 1), n_rows)
 
-    def following(name: str | tuple[str, ...]) -> tuple[str, ...]:
-        return ("next", *((name,) if isinstance(name, str) else name))
-
-    terminated = _flag(flat(following("terminated")), "terminated")
-    if _has(steps, following("truncated")):
-        truncated = _flag(flat(following("truncated")), "truncated")
+    terminated = _flag(flat(("next", "terminated")), "terminated")
+    if _has(steps, ("next", "truncated")):
+        truncated = _flag(flat(("next", "truncated")), "truncated")
     else:
-        truncated = _flag(flat(following("done")), "done") & ~terminated
+        truncated = _flag(flat(("next", "done")), "done") & ~terminated
     episode = np.repeat(np.arange(n_rows // shape[-1]), shape[-1])
     order = np.arange(n_rows)
     if _has(steps, ("collector", "traj_ids")):
@@ -187,7 +183,7 @@ def from_torchrl(
         order = np.argsort(episode, kind="stable")  # batches of several environments lie one after the other
     return from_transitions(
         flat(observation)[order],
-        flat(following(observation))[order],
+        flat(("next", *((observation,) if isinstance(observation, str) else observation)))[order],
         flat(("next", "reward"))[order, 0],
         None if action is None else narrow(flat(action)[order]),
         terminated=terminated[order],
@@ -202,7 +198,9 @@ def from_torchrl(
     )
 
 
-def _check_key(key: Any, name: str) -> None:
+def _check_key(key: Any, name: str, *, optional: bool = False) -> None:
+    if key is None and optional:
+        return
     nested = isinstance(key, tuple) and len(key) > 0 and all(isinstance(part, str) for part in key)
     if not nested and not isinstance(key, str):
         raise TypeError(must_be(name, "the name of an entry, or a tuple of names", repr(key)))

@@ -191,19 +191,13 @@ def read_hdf5(
         got = f"None, with {int(ends['terminated'].sum())} terminated episodes whose last state is not there"
         hint = 'Pass next_states="next_observations" if the file has them; "repeat" is right for LSTD.'
         raise ValueError(must_be("final_states", '"repeat" or "drop"', got, hint))
-    n = len(last)
-    runs = Rows(
-        states=rows.astype(np.float64, copy=False),
-        lengths=np.diff(last, prepend=-1),
+    runs = Rows.of_episodes(
+        rows,
+        np.diff(last, prepend=-1),
+        ends["terminated"][last],
         rewards=arrays.get("rewards"),
         actions=labels,
-        integer_actions=labels is not None and labels.dtype.kind in "iu",
         dt=dt,
-        terminated=ends["terminated"][last],
-        truncated=~ends["terminated"][last],
-        whole=np.ones(n, dtype=np.bool_),
-        parent=np.arange(n),
-        ids=np.arange(n),
         behavior_probability=arrays.get("behavior_probability"),
     )
     data = close_episodes(runs, final_states or "repeat")

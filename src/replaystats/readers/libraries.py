@@ -146,20 +146,13 @@ def from_d3rlpy(
         )
         got = f"None, with {int(terminated.sum())} terminated episodes whose last state d3rlpy does not store"
         raise ValueError(must_be("final_states", 'an array, "repeat" or "drop"', got, hint))
-    actions = _actions([episode.actions for episode in record], n_rows)
-    n = len(record)
-    rows = Rows(
-        states=states.astype(np.float64, copy=False),
-        lengths=n_rows,
+    rows = Rows.of_episodes(
+        states,
+        n_rows,
+        terminated,
         rewards=np.concatenate([np.ravel(episode.rewards) for episode in record]).astype(np.float64),
-        actions=actions.astype(np.float64),
-        integer_actions=actions.dtype.kind in "iu",
+        actions=_actions([episode.actions for episode in record], n_rows),
         dt=dt,
-        terminated=terminated,
-        truncated=~terminated,  # d3rlpy knows no third way to end an episode
-        whole=np.ones(n, dtype=np.bool_),
-        parent=np.arange(n),
-        ids=np.arange(n),
         behavior_probability=None
         if behavior_probability is None
         else flatten_steps(_listed(behavior_probability), "behavior_probability", n_rows),
@@ -168,8 +161,8 @@ def from_d3rlpy(
         chosen = "repeat" if final_states is None else final_states
         return close_episodes(rows, check_choice(chosen, "final_states", ("repeat", "drop")))
     given = check_array(final_states, "final_states", ndim=2)
-    if given.shape != (n, states.shape[1]):
-        rule = f"of shape (n, d) = {(n, states.shape[1])}"
+    if given.shape != (len(record), states.shape[1]):
+        rule = f"of shape (n, d) = {(len(record), states.shape[1])}"
         raise ValueError(must_be("final_states", rule, given.shape))
     return close_episodes(rows, given)
 

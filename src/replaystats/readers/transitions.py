@@ -157,23 +157,7 @@ def from_vector(
         rule = f"of shape (T + 1, N, ...) = ({len(ended) + 1}, {ended.shape[1]}, ...)"
         raise ValueError(must_be("observations", rule, f"shape {seen.shape}"))
     done = ended | cut
-    following = seen[1:].copy()
-    real = np.ones(done.shape, dtype=np.bool_)
-    if mode == "next_step":
-        if final_observations is not None:
-            hint = "`observations` hold them."
-            rule = f'None with autoreset="{mode}"'
-            raise ValueError(must_be("final_observations", rule, type(final_observations).__name__, hint))
-        for t in range(1, len(done)):
-            real[t] = ~(done[t - 1] & real[t - 1])  # the reset, whose flags mean nothing
-    elif done.any():
-        if final_observations is None:
-            hint = 'They are in info["final_obs"] where info["_final_obs"] is set.'
-            raise ValueError(must_be("final_observations", f'given where autoreset="{mode}"', None, hint))
-        final = as_array(final_observations, "final_observations")
-        if final.shape != following.shape:
-            raise ValueError(must_be("final_observations", f"of shape {following.shape}", final.shape))
-        following[done] = final[done]
+    following, real = _steps_of_the_task(seen, done, mode, final_observations)
     real_by_copy = real.T.ravel()
 
     def flat(values: ArrayLike | None, name: str) -> np.ndarray | None:
@@ -202,6 +186,29 @@ def from_vector(
             behavior_probability=flat(behavior_probability, "behavior_probability"),
             time_limit=None,
         )
+
+
+def _steps_of_the_task(
+    seen: np.ndarray, done: BoolArray, mode: str, final_observations: ArrayLike | None
+) -> tuple[np.ndarray, BoolArray]:
+    """Return the observation that every step led to, and which steps are no mere resets, (T, N) both."""
+    following, real = seen[1:].copy(), np.ones(done.shape, dtype=np.bool_)
+    if mode == "next_step":
+        if final_observations is not None:
+            hint = "`observations` hold them."
+            rule = f'None with autoreset="{mode}"'
+            raise ValueError(must_be("final_observations", rule, type(final_observations).__name__, hint))
+        for t in range(1, len(done)):
+            real[t] = ~(done[t - 1] & real[t - 1])  # the reset, whose flags mean nothing
+    elif done.any():
+        if final_observations is None:
+            hint = 'They are in info["final_obs"] where info["_final_obs"] is set.'
+            raise ValueError(must_be("final_observations", f'given where autoreset="{mode}"', None, hint))
+        final = as_array(final_observations, "final_observations")
+        if final.shape != following.shape:
+            raise ValueError(must_be("final_observations", f"of shape {following.shape}", final.shape))
+        following[done] = final[done]
+    return following, real
 
 
 def _changes(episode: ArrayLike | None, n_rows: int) -> BoolArray:
