@@ -5,20 +5,9 @@ Nothing is imported from the package under test.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
-
-def ratio(g, f):
-    """[sum g]^-1 [sum f]."""
-    return np.linalg.solve(g.sum(axis=0), f.sum(axis=0))
-
-
-def average_over_subsets(g, f, k):
-    """The mean of the ratio over all subsets of k observations."""
-    subsets = itertools.combinations(range(len(g)), k)
-    return np.mean([ratio(g[list(s)], f[list(s)]) for s in subsets], axis=0)
+from .inference import complete_u, ratio
 
 
 def on_the_line(answer_n, answer_k, n, k):
@@ -30,7 +19,7 @@ def on_the_line(answer_n, answer_k, n, k):
 def debiased(g, f, k):
     """Both answers from the data at hand, and the line through them."""
     n = len(g)
-    return on_the_line(ratio(g, f), average_over_subsets(g, f, k), n, k)
+    return on_the_line(ratio(g, f), complete_u(g, f, k), n, k)
 
 
 def debiased_covariance(g, f, k):
@@ -39,7 +28,7 @@ def debiased_covariance(g, f, k):
     left_out = []
     for i in range(n):
         rest = np.arange(n) != i
-        both = ratio(g[rest], f[rest]), average_over_subsets(g[rest], f[rest], k)
+        both = ratio(g[rest], f[rest]), complete_u(g[rest], f[rest], k)
         left_out.append(on_the_line(*both, n, k))
     centred = np.array(left_out) - np.mean(left_out, axis=0)
     return (n - 1) / n * centred.T @ centred

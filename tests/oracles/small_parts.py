@@ -96,3 +96,10 @@ def walk_down(directions, thresholds, children, point):
         left = sum(d * x for d, x in zip(directions[node], point, strict=True)) <= thresholds[node]
         node = children[node][0 if left else 1]
     return -node - 1
+
+
+def count_moments(n, k, *, replacement):
+    """Variance of how often a row is drawn into a subset, and covariance of two such counts."""
+    if replacement:  # multinomial
+        return k / n * (1 - 1 / n), -k / n**2
+    return k / n * (1 - k / n), -k * (n - k) / (n**2 * (n - 1))  # hypergeometric

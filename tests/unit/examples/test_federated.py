@@ -10,6 +10,7 @@ from scipy import stats
 
 import replaystats as rs
 from examples_folder import load_example
+from oracles.small_parts import count_moments
 
 federated = load_example("federated")
 SIZES = (3, 2, 2)
@@ -47,10 +48,7 @@ def test_counts_have_the_exact_pooled_moments(statistic):
     sizes, k, n_resamples = (5, 9, 6), 8, 8000
     n = sum(sizes)
     counts = federated_counts(statistic, k, n_resamples, sizes)
-    if statistic == "U":
-        variance, covariance = k / n * (1 - k / n), -k * (n - k) / (n**2 * (n - 1))
-    else:
-        variance, covariance = k / n * (1 - 1 / n), -k / n**2
+    variance, covariance = count_moments(n, k, replacement=statistic == "V")
     assert np.abs(counts.mean(axis=0) - k / n).max() < 4.5 * math.sqrt(variance / n_resamples)
     off = np.cov(counts, rowvar=False)[~np.eye(n, dtype=bool)]
     assert np.abs(off - covariance).max() < 4.8 * variance / math.sqrt(n_resamples)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from oracles.small_parts import count_moments
 from replaystats import make_plan, plan_from_indices
 from replaystats.plans import tiles
 
@@ -92,10 +93,7 @@ def test_counts_have_their_exact_mean_and_covariance(statistic):
     """Mean k/n and the two covariances of the counts, each within 4.5 Monte-Carlo standard errors."""
     n, k, n_resamples = 40, 25, 40_000
     counts = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=7).counts()
-    if statistic == "U":
-        variance, covariance = k / n * (1 - k / n), -k * (n - k) / (n**2 * (n - 1))
-    else:
-        variance, covariance = k / n * (1 - 1 / n), -k / n**2
+    variance, covariance = count_moments(n, k, replacement=statistic == "V")
     sample = np.cov(counts, rowvar=False)
     assert np.abs(counts.mean(axis=0) - k / n).max() < 4.5 * math.sqrt(variance / n_resamples)
     fourth = ((counts - k / n) ** 4).mean()
