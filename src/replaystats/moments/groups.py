@@ -151,10 +151,9 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
     >>> grouped_moments(moments, Grouping(np.array([0, 1, 0, 1]), 2, "")).g.ravel()
     array([ 5., 10.])
     """
-    order = np.argsort(grouping.labels, kind="stable")
-    starts = np.searchsorted(grouping.labels[order], np.arange(grouping.n_groups + 1))
     if isinstance(moments, Moments):
-        return moments.wrap(sum_units(take_rows(moments.rows, order), starts))
+        return group_observations(moments, grouping.labels)
+    order, starts = _by_label(grouping.labels)
     if is_foreign(moments.left):
         return _reordered(moments, order, starts).multiply_out()
     if 8 * grouping.n_groups * moments.n_columns > get_config()["memory_budget"] // 2:
@@ -254,8 +253,13 @@ def group_observations(moments: HeldMoments, labels: IntArray) -> HeldMoments:
     >>> group_observations(Moments([1.0, 2.0, 4.0], [1.0, 1.0, 1.0]), np.array([1, 0, 1])).g.ravel()
     array([2., 5.])
     """
-    order = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[order], np.arange(int(labels.max()) + 2))
+    order, starts = _by_label(labels)
     if isinstance(moments, Moments):
         return moments.wrap(sum_units(take_rows(moments.rows, order), starts))
     return choose_form(_reordered(moments, order, starts))
+
+
+def _by_label(labels: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the order in which observations of one label follow each other, and where each label begins."""
+    order = np.argsort(labels, kind="stable")
+    return order, np.searchsorted(labels[order], np.arange(int(labels.max()) + 2))
