@@ -103,6 +103,21 @@ def test_every_method_gives_the_numbers_of_the_host(there, rows, rng, method, we
     assert model.interval_coverage(0.8).share == pytest.approx(here.interval_coverage(0.8).share, abs=0.02)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_of_weight_zero_play_no_role(there, rows, method):
+    """They lie before the others, so that numbers among the rows that are used are not numbers of rows."""
+    X, y = rows
+    weight = np.where(np.arange(150) < 50, 0.0, 1.0)
+    options = METHODS[method] | {"gamma": 0.5, "alpha": 0.05, "random_state": 0}
+    found, other = (
+        rs.ReplayKernelRidge(**options).fit(there(X), there(targets), weight).predict(there(X[:7]))
+        for targets in (y, np.where(weight > 0, y, y.mean()))
+    )
+    wanted = rs.ReplayKernelRidge(**options).fit(X, y, weight).predict(X[:7])
+    np.testing.assert_allclose(to_numpy(found), wanted, **ROUNDING)
+    np.testing.assert_allclose(to_numpy(other), wanted, **ROUNDING)
+
+
 @pytest.mark.filterwarnings("ignore:The penalty was chosen")
 def test_auto_on_a_cpu_is_that_of_the_host(there, rows):
     X, y = rows
@@ -142,7 +157,7 @@ def test_several_outputs(there, rows):
 
 
 def problem_of(rows, alpha=0.05, weight=None):
-    return KernelProblem.checked(*rows, None, alpha, Kernel("rbf", (0.5, 0.2)), "global", weight)
+    return KernelProblem.checked(*rows, alpha, Kernel("rbf", (0.5, 0.2)), "global", weight)
 
 
 def test_all_candidates_are_compared_by_errors_of_left_out_rows(there, rng):
@@ -236,7 +251,7 @@ def test_other_kernels_are_evaluated_on_the_host(there, rows):
     expected = rs.ReplayKernelRidge(**options).fit(X, y).predict(X[:4])
     np.testing.assert_allclose(to_numpy(found), expected, **ROUNDING)
     with pytest.raises(ValueError, match='`kernel` must be "rbf" on a device'):
-        DeviceHome.of(KernelProblem.checked(X, y, None, 0.1, Kernel("linear"), None, None), there(X))
+        DeviceHome.of(KernelProblem.checked(X, y, 0.1, Kernel("linear"), None, None), there(X))
 
 
 def test_the_old_name_answers_for_one_more_release(there, rows):
@@ -254,9 +269,8 @@ def test_the_old_name_answers_for_one_more_release(there, rows):
 @pytest.mark.parametrize("wiggly", [False, True])
 def test_beyond_memory_landmarks_are_compared_with_leaves(there, rng, monkeypatch, wiggly):
     """With room for no exact fit, a smooth function has landmarks, a rough one leaves."""
-    monkeypatch.setattr("replaystats.choosing.kernel_fitting.is_accelerator", lambda array: True)
+    monkeypatch.setattr("replaystats.choosing.kernel_whole.is_accelerator", lambda array: True)
     monkeypatch.setattr("replaystats.choosing.device.exact_fits", lambda home: False)
-    monkeypatch.setattr("replaystats.choosing.kernel_fitting.exact_fits", lambda home: False)
     X = rng.uniform(-2, 2, size=(1500, 2))
     y = np.sin(60 * X[:, 0] * X[:, 1]) if wiggly else np.sin(X[:, 0]) + X[:, 1]
     y = y + 0.05 * rng.normal(size=1500)

@@ -7,16 +7,21 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.choice import Choice
+from .._core.random import draw_seed
 from .._core.typing import FloatArray, IntArray
 from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
+from ..kernel.landmarks import random_landmarks
 from ..kernel.local_influence import sampled_errors
 from ..kernel.problem import DeviceHome
+from .kernel_features import LANDMARK_SHARE, Features, sum_features
+from .kernel_whole import WholeFit
 
 # Rows at which candidates are compared: their errors are paired, which cancels most of the noise.
 SAMPLED_ROWS = 2000
 # The kernel matrix becomes its factor in place; right sides and the library's own workspace come on top.
 EXACT_COPIES = 1.5
-# Leaves and trees to compare with the exact fit: the same as on the host.
+# Leaves and trees to compare, here and on the host: many small fits, or fewer large ones, at three times the
+# cost.
 LEAVES = ((200, 8), (1000, 4))
 # Landmarks where the exact fit does not fit: their matrix is solved on the host.
 MAX_DEVICE_LANDMARKS = 1000
@@ -79,6 +84,43 @@ def choose_on_device(home: DeviceHome, rows: IntArray, *, seed: int) -> DeviceCh
     if size < n:
         model, trees = model.extend(trees), 2 * trees
     return DeviceChoice(model, best.error, Choice((size, trees), reason))
+
+
+def compare_on_device(whole: WholeFit) -> DeviceChoice:
+    """Return the best of the candidates at sampled rows."""
+    home, rows = DeviceHome.of(whole.problem, whole.home), sampled_rows(len(whole.X), whole.rng)
+    return choose_on_device(home, rows, seed=draw_seed(whole.rng))
+
+
+def choose_on_accelerator(whole: WholeFit) -> tuple[Choice, Features | None, DeviceChoice | None]:
+    """Choose the exact fit or leaves; landmarks, too, where the matrix of all rows does not fit.
+
+    Returns
+    -------
+    method : Choice
+    features : Features or None
+        Those of the landmarks, where they are better.
+    compared : DeviceChoice or None
+        Else: the best of the others.
+    """
+    problem, n, rng = whole.problem, len(whole.X), whole.rng
+    compared = compare_on_device(whole)
+    leaves, home = Choice("local", f"on an accelerator, {compared.choice.reason}"), compared.model.home
+    if exact_fits(home):
+        return leaves, None, compared
+    tolerance = LANDMARK_SHARE * problem.alpha / n
+    landmarks = random_landmarks(home, tolerance=tolerance, max_landmarks=MAX_DEVICE_LANDMARKS, rng=rng)
+    features = sum_features(whole, landmarks)
+    penalty = problem.alpha if features.penalty is None else features.penalty.value
+    rows = sampled_rows(n, rng)
+    weight = None if whole.sample_weight is None else whole.sample_weight[rows]
+    phi, sums = features.units(whole.X[rows]), features.moments.total()
+    error = landmark_error(phi, problem.y[rows], weight, sums, float(penalty))
+    if error >= compared.error:
+        return leaves, None, compared
+    reason = f"mean squared leave-one-out error {error:.3g} with {len(landmarks.rows)} landmarks"
+    reason = f"{n} rows are too many for one exact fit there; {reason}, {compared.error:.3g} with leaves"
+    return Choice("features", reason), features, None
 
 
 def landmark_error(

@@ -94,10 +94,7 @@ def penalty_errors(
     One kernel matrix and r Cholesky factorisations per subset.
     """
     subsets = plan.indices(0, PILOT_MEMBERS)
-    members = np.empty((len(alphas), len(subsets), len(rows), problem.y.shape[1]))
-    for number, subset in enumerate(subsets):
-        duals = problem.fit_path(subset[None], alphas)[:, 0]  # (r, k, n_outputs)
-        members[:, number] = _kernel_rows(problem, rows, subset) @ duals
+    members = problem.predict_path(subsets, alphas, rows)
     y, count = problem.y[rows], n_averaged(plan)
     return [out_of_bag_errors(some, subsets, rows, y, n_averaged=count) for some in members]
 
@@ -169,13 +166,6 @@ def best_candidate(errors: Sequence[FloatArray], *, default: int) -> int:
 def pilot_rows(n: int, rng: np.random.Generator) -> IntArray:
     """Return the rows that pilots are judged on, in order."""
     return np.sort(rng.permutation(n)[:PILOT_ROWS])
-
-
-def _kernel_rows(problem: KernelProblem, rows: IntArray, subset: IntArray) -> FloatArray:
-    """Return k(x, x_j) for some rows x and the points of a subset, shape (m, k)."""
-    if problem.gram is not None:
-        return np.asarray(problem.gram[np.ix_(rows, subset)])
-    return problem.kernel(problem.points[rows], problem.points[subset])
 
 
 def _mean(errors: FloatArray) -> float:

@@ -1,4 +1,8 @@
-"""What "auto" means for kernel ridge: widths, penalty, method, subset size; each with its reason."""
+"""What "auto" means for kernel ridge: from the parameters to a record of what is to be fitted.
+
+In this order: units, widths and the penalty of one fit on all rows; the method; its sizes and draws. What a
+choice had to compute and the fits need again, such as sums of features over blocks of rows, goes along.
+"""
 
 from __future__ import annotations
 
@@ -7,106 +11,151 @@ from typing import Any
 
 import numpy as np
 
-from .._core.choice import Choice
+from .._core.choice import AUTO, Choice, is_auto
 from .._core.errors import must_be
-from .._core.random import stream
 from .._core.typing import FloatArray
+from .._core.validation import check_choice, check_real
 from ..kernel.kernels import Kernel
-from ..kernel.landmarks import Landmarks, choose_landmarks
-from ..kernel.local import PartitionTree, column_widths, grow_trees
-from ..kernel.local_influence import leave_one_out_residuals
-from ..kernel.problem import KernelProblem
-from ..kernel.widths import FEWEST_ROWS, learn_bandwidths
-from ..plans import make_plan
-from .ensembles import best_candidate, choose_penalty, choose_size, penalty_errors, penalty_path, pilot_rows
-from .penalties import KERNELS_WITH_GAMMA, choose_kernel, kernel_penalties
+from ..kernel.landmarks import Landmarks
+from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
+from ..plans import ResamplingPlan
+from .device import DeviceChoice, choose_on_accelerator
+from .kernel_features import Features, check_basis, find_landmarks, settle_features, sum_features
+from .kernel_leaves import SMALL_SAMPLE, settle_leaves
+from .kernel_subsets import settle_subsets
+from .kernel_whole import KernelParameters, WholeFit, settle_whole_fit
 
-# Landmarks are enough when what they miss weighs this share of the penalty.
-LANDMARK_SHARE = 0.1
-MAX_LANDMARKS = 500
-# Up to so many rows one exact fit on all of them is a matter of half a second.
-SMALL_SAMPLE = 2000
-# Leaves and trees to compare above that: many small fits, or fewer large ones, at three times the cost.
-LEAVES = ((200, 8), (1000, 4))
-# Neighbourhoods of 1000 rows on which they are compared.
-PILOT_NEIGHBOURHOODS = 3
-LARGEST_SUBSET = 500
-# Rows that decide about one width, or the penalty alone.
-PENALTY_ROWS = 500
-SMALLEST_SUBSET = 16
+METHODS = ("subsets", "features", "local", AUTO)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelChoice:
-    """Widths and penalty of one fit on all rows; None for what was not asked for."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KernelSettings:
+    """What is to be fitted, with nothing left open.
 
-    gamma: Choice | None
-    alpha: Choice | None
-    other_units: bool = False
+    Attributes
+    ----------
+    method : {"subsets", "features", "local"}
+    kernel : Kernel
+    standardize : str or None
+        Units.
+    alpha : float
+        Penalty of the fits; for "features" of the fit on all rows.
+    members : OnSubsets, OnFeatures, OnLeaves or Kept
+        All that defines the fits.
+    grow : bool
+        Whether subsets are to be added until Monte-Carlo noise is negligible.
+    choices : dict of str to Choice
+        For every parameter that was "auto": the value and why.
+    """
+
+    method: str
+    kernel: Kernel
+    standardize: str | None
+    alpha: float
+    members: OnSubsets | OnFeatures | OnLeaves | Kept
+    grow: bool
+    choices: dict[str, Choice]
 
 
-def choose_width_and_penalty(
-    points: FloatArray,
+def settle_kernel_ridge(
+    parameters: KernelParameters,
+    X: FloatArray,
     y: FloatArray,
-    kernel: Kernel,
+    sample_weight: FloatArray | None = None,
     *,
-    gamma: bool,
-    alpha: bool,
+    plan: ResamplingPlan | None = None,
     rng: np.random.Generator,
-    other_points: FloatArray | None = None,
     home: Any = None,
-) -> KernelChoice:
-    """Choose gamma, alpha or both for one fit on all rows, from some hundreds or thousands of them.
+) -> KernelSettings:
+    """Settle everything that defines a replayed kernel ridge regression.
 
     Parameters
     ----------
-    points : ndarray of shape (n, p)
-        In the units that the kernel sees; a Gram matrix for a precomputed kernel.
-    y : ndarray of shape (n, n_outputs)
-        Centred, where the model has an intercept.
-    kernel : Kernel
-        With the gamma to use when that is not to be chosen.
-    gamma, alpha : bool
-        What to choose.
+    parameters : KernelParameters
+        As they were given; "auto" is left to be chosen.
+    X : ndarray of shape (n, p)
+    y : ndarray of shape (n,) or (n, n_outputs)
+    sample_weight : ndarray of shape (n,), optional
+    plan : ResamplingPlan, optional
+        Subsets that were given.
     rng : Generator
-    other_points : ndarray of shape (n, p), optional
-        The points in other units, to be preferred where they predict better; for a Gaussian kernel.
     home : array, optional
-        An array on an accelerator, where widths are learnt.
+        Of another library: fits with a Gaussian kernel are made where it lives.
     """
-    if gamma and kernel.name == "rbf":
-        learnt = learn_bandwidths(points, y, other_points=other_points, rng=rng, home=home)
-        how = "marginal likelihood" if len(points) < FEWEST_ROWS else "leave-one-out error"
-        reason = f"{how} on {learnt.n_rows} rows"
-        widths = tuple(learnt.gamma.tolist())
-        return KernelChoice(
-            Choice(widths, f"one width per feature, by {reason}"),
-            Choice(learnt.alpha, reason) if alpha else None,
-            learnt.other_units,
-        )
-    if gamma:
-        if kernel.name not in KERNELS_WITH_GAMMA:
-            rule = f"None for kernel={kernel.name!r}, which has no width to choose"
-            raise ValueError(must_be("gamma", rule, '"auto"'))
-        width, _ = choose_kernel(points, y, kernel, n_rows=PENALTY_ROWS, rng=rng)
-        kernel = Kernel(kernel.name, width.value, kernel.degree, kernel.coef0, kernel.parameters)
-        return KernelChoice(width, _choose_alpha(points, y, kernel, rng) if alpha else None)
-    return KernelChoice(None, _choose_alpha(points, y, kernel, rng) if alpha else None)
+    _check(parameters, plan)
+    whole = settle_whole_fit(parameters, X, y, sample_weight, rng=rng, home=home)
+    choices, features, compared = dict(whole.choices), None, None
+    method = parameters.method
+    if method == AUTO:
+        choices["method"], features, compared = _settle_method(whole, plan)
+        method = str(choices["method"].value)
+    if method == "features":
+        settled = settle_features(whole, features, plan)
+    elif method == "local":
+        settled = settle_leaves(whole, compared)
+    else:
+        settled = settle_subsets(whole, plan)
+    return KernelSettings(
+        method=method,
+        kernel=whole.problem.kernel,
+        standardize=whole.standardize,
+        alpha=settled.alpha,
+        members=settled.members,
+        grow=method == "subsets" and is_auto(parameters.n_resamples) and plan is None,
+        choices={**choices, **settled.choices},
+    )
 
 
-def _choose_alpha(points: FloatArray, y: FloatArray, kernel: Kernel, rng: np.random.Generator) -> Choice:
-    """Choose the penalty by leave-one-out on 500 rows.
+def _check(parameters: KernelParameters, plan: ResamplingPlan | None) -> None:
+    """Refuse what does not go together, before any work."""
+    method, basis = parameters.method, parameters.features
+    check_choice(method, "method", METHODS)
+    if not is_auto(parameters.alpha):
+        check_real(parameters.alpha, "alpha", low=0.0, hint='Or "auto".')
+    if basis is not None and method not in ("features", AUTO):
+        hint = 'Use method="features".'
+        raise ValueError(must_be("features", f'None when method="{method}"', "a basis", hint))
+    if basis is not None:
+        check_basis(basis, parameters.gamma)
+    if method == "local" and plan is not None:
+        raise ValueError(must_be("plan", 'None when method="local", which draws no subsets', plan))
+    if parameters.standardize == "subset" and (basis is not None or method in ("features", "local")):
+        rule, hint = 'other than "subset" unless method="subsets"', "Units of each subset's own need subsets."
+        raise ValueError(must_be("standardize", rule, '"subset"', hint))
 
-    It is not scaled up to n rows: the best penalty, noise over signal, hardly depends on their number.
-    """
-    rows = rng.permutation(len(points))[:PENALTY_ROWS]
-    sample = points[rows]
-    K = sample[:, rows] if kernel.is_precomputed else kernel(sample, sample)
-    found = kernel_penalties(K, y[rows]).choice
-    return Choice(found.value, f"{found.reason}, on {len(rows)} rows")
+
+def _settle_method(
+    whole: WholeFit, plan: ResamplingPlan | None
+) -> tuple[Choice, Features | None, DeviceChoice | None]:
+    """Return the method, and the features or leaves that were made to choose it."""
+    kernel, n = whole.problem.kernel, len(whole.X)
+    if whole.parameters.features is not None:
+        return Choice("features", "a basis was given"), None, None
+    given = _asks_for_subsets(whole, plan)
+    if given is not None:
+        return Choice("subsets", given), None, None
+    if kernel.name != "rbf":
+        return choose_method(n, kernel, None, None), None, None
+    if whole.accelerated:
+        return choose_on_accelerator(whole)
+    landmarks = find_landmarks(whole)
+    features = sum_features(whole, landmarks) if landmarks.suffice(n) else None
+    return choose_method(n, kernel, landmarks, features), features, None
 
 
-def choose_method(n: int, kernel: Kernel, landmarks: Landmarks | None, penalty: Choice | None) -> Choice:
+def _asks_for_subsets(whole: WholeFit, plan: ResamplingPlan | None) -> str | None:
+    """Say what was given that only subsets have."""
+    if plan is not None:
+        return "a plan was given"
+    if whole.standardize == "subset":
+        return "units of each subset's own need subsets"
+    for name in ("statistic", "subsample_size", "n_resamples"):
+        if not is_auto(getattr(whole.parameters, name)):
+            return f"`{name}` was given"
+    return None
+
+
+def choose_method(n: int, kernel: Kernel, landmarks: Landmarks | None, features: Features | None) -> Choice:
     """Choose between subsets, features and leaves of trees.
 
     Parameters
@@ -116,17 +165,17 @@ def choose_method(n: int, kernel: Kernel, landmarks: Landmarks | None, penalty: 
     kernel : Kernel
     landmarks : Landmarks or None
         From `find_landmarks`; None for a kernel without them.
-    penalty : Choice or None
-        The penalty that suits all rows in the features of the landmarks; None where it is given.
+    features : Features or None
+        Of the landmarks; None where they do not suffice.
     """
     if kernel.is_precomputed:
         return Choice("subsets", "a kernel matrix has no points to cut")
     if landmarks is None:
         short = "landmarks are for Gaussian kernels"
-    elif not landmarks.complete or 4 * len(landmarks.rows) > n:
+    elif features is None:
         short = f"more than {min(len(landmarks.rows), n // 4)} landmarks would be needed"
-    elif penalty is not None and penalty.value < landmarks.tolerance * n:
-        wanted = f"all rows call for the penalty {penalty.value:.1g}"
+    elif features.penalty is not None and features.penalty.value < landmarks.tolerance * n:
+        wanted = f"all rows call for the penalty {features.penalty.value:.1g}"
         short = f"{wanted}, too small for {len(landmarks.rows)} landmarks"
     else:
         found = f"{len(landmarks.rows)} landmarks describe the kernel on all {n} rows"
@@ -134,106 +183,3 @@ def choose_method(n: int, kernel: Kernel, landmarks: Landmarks | None, penalty: 
     if n <= SMALL_SAMPLE:
         return Choice("local", f"{short}, and {n} rows are few enough for one exact fit")
     return Choice("local", f"{short}, and random subsets of {n} rows would lose resolution")
-
-
-def choose_leaves(problem: KernelProblem, *, seed: int, n_jobs: int | None = None) -> Choice:
-    """Choose the size of leaves and the number of trees, as a pair.
-
-    A function that is smooth between rows wants large leaves, one that changes its character from place to
-    place small ones. In a few neighbourhoods of 1000 rows both are tried; leave-one-out errors decide.
-
-    Parameters
-    ----------
-    problem : KernelProblem
-        With shared units, and the penalty that will be used.
-    seed : int
-        Of the neighbourhoods.
-    n_jobs : int, optional
-
-    Notes
-    -----
-    O(1000^3) operations, whatever n.
-    """
-    n = len(problem.y)
-    if n <= SMALL_SAMPLE:
-        return Choice((n, 1), f"{n} rows are few enough for one exact fit on all of them")
-    (small, _), (large, _) = LEAVES
-    rng = stream(seed, 0)
-    around = PartitionTree.grow(problem.points * column_widths(problem), large, rng).leaves
-    errors = np.zeros(len(LEAVES))
-    for number in rng.permutation(len(around))[:PILOT_NEIGHBOURHOODS]:
-        part = problem.rows(around[number])
-        for candidate, (size, trees) in enumerate(LEAVES):
-            cut = grow_trees(part, size, seed, range(1 if size == large else trees))
-            residuals = leave_one_out_residuals(part, cut, n_jobs=n_jobs)
-            errors[candidate] += float((residuals**2).sum())
-    better = LEAVES[int(np.argmin(errors))]
-    gain = 1 - np.sqrt(errors.min() / max(errors.max(), np.finfo(np.float64).tiny))
-    other = large if better[0] == small else small
-    return Choice(better, f"leave-one-out errors {gain:.0%} smaller than with leaves of {other} rows")
-
-
-def find_landmarks(
-    points: FloatArray, kernel: Kernel, alpha: float, *, rng: np.random.Generator
-) -> Landmarks:
-    """Return landmarks that make a fit with penalty `alpha` on all rows, if 500 are enough for that."""
-    tolerance = LANDMARK_SHARE * alpha / len(points)
-    return choose_landmarks(points, kernel, tolerance=tolerance, max_landmarks=MAX_LANDMARKS, rng=rng)
-
-
-def candidate_sizes(n: int) -> list[int]:
-    """Return subset sizes to compare: half of the data or 500 rows, and halves of that."""
-    sizes = [max(1, min(n // 2, LARGEST_SUBSET))]
-    while len(sizes) < 5 and sizes[0] // 2 >= SMALLEST_SUBSET:
-        sizes.insert(0, sizes[0] // 2)
-    return sizes
-
-
-def choose_subsets(
-    problem: KernelProblem,
-    *,
-    sizes: list[int],
-    alpha: float | None,
-    alpha_all: float,
-    statistic: str,
-    n_resamples: int | None,
-    rng: np.random.Generator,
-) -> tuple[Choice, Choice | None]:
-    """Choose the subset size and the penalty for the average of the members, out-of-bag.
-
-    Parameters
-    ----------
-    problem : KernelProblem
-        In shared units.
-    sizes : list of int
-        Candidates, increasing; one leaves only the penalty to be chosen.
-    alpha : float or None
-        The penalty where it is given.
-    alpha_all : float
-        Else: that of one fit on all rows, from which the search starts at alpha_all k / n.
-    statistic, n_resamples
-        Of the plan.
-    rng : Generator
-
-    Returns
-    -------
-    size : Choice
-    alpha : Choice or None
-        None where it was given.
-    """
-    n = len(problem.y)
-    rows = pilot_rows(n, rng)
-    errors: list[FloatArray] = []
-    penalties: list[Choice | None] = []
-    for size in sizes:
-        plan = make_plan(n, statistic=statistic, subsample_size=size, n_resamples=n_resamples, rng=rng)
-        if alpha is not None:
-            errors += penalty_errors(problem, plan, np.array([alpha]), rows)
-            penalties.append(None)
-            continue
-        path = penalty_path(alpha_all, plan)
-        tried = penalty_errors(problem, plan, path, rows)
-        penalties.append(choose_penalty(tried, path, plan))
-        errors.append(tried[best_candidate(tried, default=0)])
-    size_choice = choose_size(sizes, errors, n)
-    return size_choice, penalties[sizes.index(size_choice.value)]

@@ -2,57 +2,34 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from .._core.arrays import (
     LIBRARIES,
     computes_like_numpy,
     is_foreign,
-    like,
     on_host,
     takes_arrays_of,
 )
-from .._core.choice import AUTO, Choice, is_auto
-from .._core.config import budget_of_estimator, config_context
-from .._core.errors import ReplayWarning
+from .._core.choice import AUTO
+from .._core.config import budget_of_estimator
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_choice, check_instance, check_magnitude, check_unconverted
-from ..choosing.kernel_fitting import KernelFitting
-from ..engine.members import Members
-from ..estimate import Estimate, plug_in
-from ..inference.held_out import OutOfBag, ridge_leave_one_out
-from ..inference.intervals import Interval, student_interval
-from ..kernel.device import DeviceKernelRidge, fit_device_subsets
-from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
-from ..kernel.features import FeatureRidge
-from ..kernel.fits import KernelRidgeReplicates, replicate_kernel_ridge
-from ..kernel.function_error import Roughness, roughness, smoothing_bias
-from ..kernel.kernels import PRECOMPUTED, Kernel, KernelLike
-from ..kernel.local import LocalKernelRidge
-from ..kernel.local_influence import DeviceChanges, LocalChanges, leave_one_out
-from ..kernel.problem import DeviceHome, KernelProblem
+from ..choosing.kernel import settle_kernel_ridge
+from ..kernel.kernels import PRECOMPUTED, KernelLike
 from ..kernel.scaling import STANDARDIZE
-from ..plans import ResamplingPlan, plan_from_indices
-from ..solvers import Ridge
-from ._regression_intervals import Calibration, with_bias, without_bias
-from .regression import ReplayedRegression
-
-_NO_BIAS = (
-    "kernel={!r}: the interval covers the expected prediction, and the function less often than it says, "
-    'because smoothing bias is not in it. kernel="rbf" knows it; a smaller penalty has less of it.'
-)
+from ..plans import ResamplingPlan
+from ._kernel_answers import AnswersOfKernelRidge
 
 
 @takes_arrays_of(*LIBRARIES, where="on the device; trees are cut, and other kernels fitted, on the host")
-class ReplayKernelRidge(ReplayedRegression):
+class ReplayKernelRidge(AnswersOfKernelRidge):
     """Kernel ridge regression on many random subsets, averaged, with standard errors and out-of-bag scores.
 
     Every subset of k observations solves ``(K + alpha I) c = y``; predictions are averaged. The n x n kernel
@@ -262,10 +239,25 @@ class ReplayKernelRidge(ReplayedRegression):
         """
         self._check_parameters()
         self._forget()
+        home = X if is_foreign(X) and computes_like_numpy(X) else None
+        self._check_training(X, y, sample_weight, plan)
+        rng = as_generator(self.random_state, "random_state")
+        with budget_of_estimator(self.memory_budget):
+            settled = settle_kernel_ridge(
+                self, self.X_fit_, self.y_fit_, self._weight, plan=plan, rng=rng, home=home
+            )
+            members = settled.members.fit()
+            self.method_, self.choices_ = settled.method, settled.choices
+            self.alpha_, self.gamma_, self.n_redrawn_ = settled.alpha, settled.kernel.gamma, 0
+            self._kernel, self._standardize = settled.kernel, settled.standardize
+            self._plug_in = self._rough = None
+            return self._combine(members, grow=settled.grow)
+
+    def _check_training(self, X: Any, y: Any, sample_weight: Any, plan: ResamplingPlan | None) -> None:
+        """Keep copies of checked rows and weights: the caller may overwrite the arrays."""
         if self.standardize is not None:
             check_choice(self.standardize, "standardize", (AUTO, *STANDARDIZE))
         fewest = 2 if self.standardize == "subset" else 1  # one row has no standard deviation
-        home = X if is_foreign(X) and computes_like_numpy(X) else None
         if plan is not None:
             check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
         X, y = on_host(X), on_host(y)
@@ -280,199 +272,19 @@ class ReplayKernelRidge(ReplayedRegression):
             y_numeric=True,
             ensure_min_samples=fewest,
         )
-        X = check_magnitude(X, "X").copy()  # the caller may overwrite the arrays
-        self.X_fit_, self.y_fit_ = X, check_magnitude(np.array(y, dtype=np.float64), "y")
+        self.X_fit_ = check_magnitude(X, "X").copy()
+        self.y_fit_ = check_magnitude(np.array(y, dtype=np.float64), "y")
         if isinstance(self.method, str) and self.method == "subsets":
             self._check_oob(plan)
         if sample_weight is not None:
             sample_weight = check_array(sample_weight, "sample_weight", ndim=(0, 1)).copy()
             if sample_weight.ndim == 0:
-                sample_weight = np.full(len(X), sample_weight)
-        self._weight: FloatArray | None = sample_weight
-        self._plug_in: KernelRidgeReplicates | DeviceLeaves | Estimate | None = None
-        self._rough: Roughness | None = None
-        fitting = KernelFitting(
-            parameters=self,
-            X=X,
-            y=self.y_fit_,
-            sample_weight=sample_weight,
-            plan=plan,
-            rng=as_generator(self.random_state, "random_state"),
-            home=home,
-        )
-        self.choices_: dict[str, Choice] = fitting.choices
-        with budget_of_estimator(self.memory_budget):
-            self.method_, kernel, alpha = fitting.settle()
-            self._standardize = fitting.standardize
-            return self._fit_method(fitting, kernel, alpha)
-
-    def _fit_method(self, fitting: KernelFitting, kernel: Kernel, alpha: float | None) -> Self:
-        self._kernel, self.gamma_ = kernel, kernel.gamma
-        self.n_redrawn_ = 0
-        if self.method_ == "features":
-            fitted, self.alpha_ = fitting.features(kernel, alpha)
-            return self._combine(fitted, grow=False)
-        if self.method_ == "local":
-            leaves = fitting.local(kernel, alpha)
-            self.alpha_ = leaves.problem.alpha
-            return self._combine(leaves, grow=False)
-        statistic, size, count, self.alpha_ = fitting.subsets(kernel, alpha)
-        plan = self._plan_for(len(self.X_fit_), fitting.plan, statistic, size, count, fitting.rng)
-        if fitting.lives_on_device(kernel):
-            home = DeviceHome.of(fitting.problem(kernel, self.alpha_), fitting.home)
-            members: Members = fit_device_subsets(home, plan, on_failure=self.on_failure)
-        else:
-            members = self._replicate(plan)
-        return self._combine(members, grow=is_auto(self.n_resamples) and fitting.plan is None)
-
-    def _settle(self, estimate: Estimate) -> Self:
-        if isinstance(estimate.members, KernelRidgeReplicates):
-            self.n_redrawn_ = estimate.members.n_redrawn
-        return super()._settle(estimate)
-
-    def confidence_interval(
-        self, X: Any, confidence_level: float = 0.95, *, insist: bool | None = None
-    ) -> Interval:
-        """Return a confidence interval for the function (the mean of y given X) at every point of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, p)
-            Points to predict at.
-        confidence_level : float in (0, 1)
-            How often intervals made like this one cover.
-        insist : bool, optional
-            Deprecated, without effect.
-
-        Returns
-        -------
-        Interval
-            Arrays `low` and `high`. They cover the function itself, on average over points, not new
-            observations. `parts` has noise, smoothing bias and Monte-Carlo noise apart, `sentences` in
-            words. Kernels other than "rbf" know no bias: their interval covers the expected prediction only,
-            and a warning says so.
-
-        See Also
-        --------
-        predict_interval : For a new observation.
-
-        Notes
-        -----
-        The bias is what the fitted smoother misses of 64 functions drawn from Gaussian processes that the
-        data suggest (Wahba 1983), with widths around the kernel's, each as often as its marginal likelihood
-        says. Where the function is rougher than elsewhere, as at a peak, intervals cover less often than on
-        average (Nychka 1988). ``estimate_.confidence_interval`` leaves the bias out.
-
-        The interval may be wider than `predict_interval` where rows are sparse or noise is next to nothing.
-        This one is made for every point by itself; the level of the other holds on average over points like
-        the rows, which at such points is too few. Cutting this one, or widening the other, would make its
-        level wrong; take the wider one.
-        """
-        asked = self._question(X)
-        with config_context(memory_budget=self.memory_budget):
-            if insist is not None:
-                self.estimate_.confidence_interval(asked[:1], insist=insist)  # says that it has no effect
-            interval = self._around_function(self._some(asked), confidence_level)
-        if not asked.shape[0]:
-            return Interval(*(like(end[:0], X) for end in interval))
-        if self._kernel.name != "rbf":
-            warnings.warn(_NO_BIAS.format(self.kernel), ReplayWarning, stacklevel=2)
-        return interval.map(lambda end: like(end, X))
-
-    def _around_function(self, asked: FloatArray, confidence_level: float) -> Interval:
-        """Return the interval of the function, or with other kernels of the expected prediction."""
-        expected = self.estimate_.confidence_interval(asked, confidence_level)
-        if self._kernel.name != "rbf":
-            return without_bias(self.estimate_, asked, expected)
-        standardize = "global" if self._standardize == "subset" else self._standardize
-        problem = KernelProblem.checked(
-            self.X_fit_, self.y_fit_, None, 1.0, self._kernel, standardize, self._weight
-        )
-        self._rough = self._rough or roughness(problem)
-        variance = smoothing_bias(self.estimate_.members, problem, on_host(asked), self._rough)
-        deviation = self._shaped(np.sqrt(variance))
-        bias = student_interval(0.0, deviation, confidence_level, self._rough.dimension).high
-        error = (
-            self._rough.mean_error if self._standardize is not None else np.zeros_like(self._rough.mean_error)
-        )
-        least = student_interval(0.0, self._shaped(error[None])[0], confidence_level).high
-        return with_bias(self.estimate_, asked, expected, bias, least)
-
-    @property
-    def plug_in_(self) -> KernelRidgeReplicates | DeviceLeaves | Estimate:
-        """The one fit on all observations, with the same penalty, made when first asked for.
-
-        For "subsets" and "local" it needs the n x n matrix. ``plug_in_predict`` evaluates it.
-        """
-        check_is_fitted(self)
-        if self._plug_in is None:
-            fitted, n = self.estimate_.members, len(self.X_fit_)
-            with config_context(memory_budget=self.memory_budget):
-                if isinstance(fitted, FeatureRidge):
-                    self._plug_in = plug_in(fitted.coefficients.moments, Ridge(self.alpha_))
-                elif isinstance(fitted, (DeviceLeaves, DeviceKernelRidge)) and fitted.home is not None:
-                    self._plug_in = fit_device_leaves(fitted.home, leaf_size=n, n_trees=1, seed=0)
-                else:
-                    self._plug_in = self._replicate(plan_from_indices(np.arange(n)[None, :], n))
-        return self._plug_in
-
-    def _plug_in_at(self, asked: FloatArray) -> FloatArray:
-        fitted, whole = self.estimate_.members, self.plug_in_
-        if isinstance(whole, (KernelRidgeReplicates, DeviceLeaves)):
-            return self._shaped(whole.mean(on_host(asked)))
-        values: FloatArray = whole.predict(fitted.features(asked)) + fitted.offset
-        return values
-
-    def _replicate(self, plan: ResamplingPlan) -> KernelRidgeReplicates:
-        return replicate_kernel_ridge(
-            self.X_fit_,
-            self.y_fit_,
-            plan,
-            alpha=self.alpha_,
-            kernel=self._kernel,
-            standardize=self._standardize,
-            sample_weight=self._weight,
-            on_failure=self.on_failure,
-            n_jobs=self.n_jobs,
-        )
-
-    def _at_home(self, points: Any) -> Any:
-        """Return checked points, on the device of the members where variances are computed there."""
-        members = self.estimate_.members
-        return like(points, members.X) if isinstance(members, DeviceKernelRidge) else points
+                sample_weight = np.full(len(self.X_fit_), sample_weight)
+        self._weight = sample_weight
 
     def _check_points(self, X: Any) -> FloatArray:
         check_unconverted(X, "X")
         return np.asarray(validate_data(self, _dense(X), reset=False, dtype=np.float64, ensure_min_samples=0))
-
-    def _calibrate(self) -> Calibration:
-        """Predict every row without itself: exact leave-one-out where rows are not drawn."""
-        fitted = self.estimate_.members
-        if isinstance(fitted, FeatureRidge):
-            total = fitted.coefficients.moments.total()[0]
-            centred = self._targets - fitted.offset
-            without = ridge_leave_one_out(
-                fitted.features, self.X_fit_, centred, total, self.alpha_, sample_weight=self._weight
-            )
-            return Calibration(self._targets - without.residuals, without.residuals, changes=without.at)
-        if isinstance(fitted, (LocalKernelRidge, DeviceLeaves)):
-            predictions = leave_one_out(fitted)
-            at: Any = DeviceChanges if isinstance(fitted, DeviceLeaves) else LocalChanges
-            return Calibration(predictions, self._targets - predictions, changes=partial(at, fitted))
-        return super()._calibrate()
-
-    def _noise_points(self, X: FloatArray) -> FloatArray:
-        """Return points in the units of the kernel, so that features that do not matter are no distance."""
-        gamma = self._kernel.gamma
-        if self._kernel.is_precomputed or gamma is None:
-            return super()._noise_points(X)
-        return np.asarray(super()._noise_points(X) * np.sqrt(gamma))
-
-    def _out_of_bag(self) -> OutOfBag:
-        if self.method_ == "subsets":
-            return super()._out_of_bag()
-        n_members = np.array([len(self.estimate_.members.failed)])
-        return OutOfBag(n_resamples=n_members, predictions=self._calibration().predictions[None])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

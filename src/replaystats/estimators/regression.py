@@ -17,7 +17,6 @@ from .._core.typing import FloatArray, IntArray
 from .._core.validation import (
     check_array,
     check_bool,
-    check_instance,
     check_real,
     check_unconverted,
     resolve_subsample_size,
@@ -31,8 +30,7 @@ from ..inference.held_out import OutOfBag, out_of_bag
 from ..inference.intervals import Interval
 from ..inference.location import CONTROLLED_METHODS
 from ..inference.support import MAX_OBSERVED
-from ..plans import ResamplingPlan, make_plan
-from ..plans.plan import check_made_for
+from ..plans import ResamplingPlan
 from ._regression_intervals import PredictsNewObservations
 from .base import Replayed
 
@@ -224,27 +222,6 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         without = isinstance(self.statistic, str) and self.statistic != "V"
         if plan is None and without and size is not None and not is_auto(size):
             _check_left_out(resolve_subsample_size(size, n), n)
-
-    def _plan_for(
-        self,
-        n: int,
-        plan: ResamplingPlan | None,
-        statistic: str,
-        subsample_size: Any,
-        n_resamples: int | None,
-        rng: np.random.Generator,
-    ) -> ResamplingPlan:
-        """Return the given plan, or draw one."""
-        if plan is None:
-            return make_plan(
-                n, statistic=statistic, subsample_size=subsample_size, n_resamples=n_resamples, rng=rng
-            )
-        check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
-        check_made_for(plan, n, "rows of `X`")
-        if plan.observation_weights is not None:
-            hint = "Models that are fitted on rows cannot weigh them back; ratios of moments can."
-            raise ValueError(must_be("plan", "drawn with equal probabilities", repr(plan), hint))
-        return plan
 
     def _combine(self, members: Members, *, grow: bool) -> Self:
         """Average the members; add subsets until Monte-Carlo noise at some rows is negligible, if asked."""

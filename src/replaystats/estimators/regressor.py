@@ -31,6 +31,7 @@ from ..choosing.ensembles import choose_size, n_averaged, out_of_bag_errors, pil
 from ..choosing.sizes import FIRST_RESAMPLES
 from ..engine.learner import LearnerReplicates, replicate_learner
 from ..plans import ResamplingPlan, make_plan
+from ..plans.plan import check_draws_rows
 from .regression import ReplayedRegression
 
 # subsample_size="auto": shares of n to compare, and members to compare them with.
@@ -176,6 +177,7 @@ class ReplayRegressor(ReplayedRegression):
         self.X_fit_, self.y_fit_ = X.copy(), y.copy()  # the caller may overwrite them
         if plan is not None:
             check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
+            check_draws_rows(plan, X.shape[0])
         self._check_oob(plan)
         if fit_params.get("sample_weight") is not None:
             fit_params["sample_weight"] = check_weights(fit_params["sample_weight"], X.shape[0]).copy()
@@ -190,13 +192,15 @@ class ReplayRegressor(ReplayedRegression):
             size = self.choices_["subsample_size"].value
         size = 0.5 if size is None else size
         start, statistic = self._first_resamples(size), self._statistic(size)
-        drawn = self._plan_for(self.X_fit_.shape[0], plan, statistic, size, start, rng)
         grow = is_auto(self.n_resamples) and plan is None and start is not None
+        if plan is None:
+            n = self.X_fit_.shape[0]
+            plan = make_plan(n, statistic=statistic, subsample_size=size, n_resamples=start, rng=rng)
         with budget_of_estimator(self.memory_budget):
-            members = self._replicate(drawn, draw_seed(rng), self.on_failure)
+            members = self._replicate(plan, draw_seed(rng), self.on_failure)
             if members.passes_through():
                 message = (
-                    f"Subsets of k={drawn.subsample_size} rows are too few for this regressor: every fit "
+                    f"Subsets of k={plan.subsample_size} rows are too few for this regressor: every fit "
                     "passes through all of its rows, and beyond all targets elsewhere. A mean of such fits "
                     "need not have a variance, and intervals around it are too short. Use a larger "
                     "`subsample_size`, or fewer columns."

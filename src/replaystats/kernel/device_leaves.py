@@ -211,7 +211,7 @@ def fit_device_leaves(home: DeviceHome, *, leaf_size: int, n_trees: int, seed: i
     --------
     >>> from replaystats.kernel.kernels import Kernel
     >>> X = np.linspace(-1, 1, 60)[:, None]
-    >>> problem = KernelProblem.checked(X, np.sin(3 * X[:, 0]), None, 1e-3, Kernel("rbf"), None, None)
+    >>> problem = KernelProblem.checked(X, np.sin(3 * X[:, 0]), 1e-3, Kernel("rbf"), None, None)
     >>> model = fit_device_leaves(DeviceHome.of(problem, X), leaf_size=20, n_trees=2, seed=0)
     >>> model  # NumPy here; a CUDA tensor as the reference there
     DeviceLeaves(2 trees, 6 leaves of up to 20 rows, float64)

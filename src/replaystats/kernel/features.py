@@ -13,22 +13,20 @@ from .._core.config import memory_budget
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..basis import Basis, Nystroem
-from ..engine import Executor, Replicates, replicate
+from ..engine import Replicates, make_executor, replicate
 from ..engine.linear import LinearPart
 from ..moments import Moments, random_blocks, ridge_block_moments
-from ..plans import ResamplingPlan, make_plan
-from ..plans.plan import check_made_for
+from ..plans import ResamplingPlan
 from ..solvers import Ridge
 from .device_leaves import on_device
-from .problem import DeviceHome, half_square_kernel
+from .landmarks import Landmarks
+from .local import column_widths
+from .problem import DeviceHome, KernelProblem, half_square_kernel
 from .scaling import Scaling
 
 # Units of replay: with fewer the variance is rough (a chi-square of so many degrees), more only cost.
 MAX_BLOCKS = 200
 MIN_BLOCKS = 20
-# Replays, and the q^2 B up to which there are so many: the control variate needs few where q is large.
-DEFAULT_RESAMPLES, FEWEST_RESAMPLES = 200, 20
-REPLAYED_NUMBERS = 8_000_000
 # Features of so many blocks are computed before they are summed: enough that calls cost nothing.
 _HELD_BYTES = 2**26
 
@@ -51,6 +49,26 @@ class FeatureUnits:
         landmarks = like(np.sqrt(2.0) * np.asarray(self.basis.landmarks), points)
         some = xp.take(points, on_device(points, rows), axis=0)
         return half_square_kernel(some, landmarks) @ like(np.array(self.basis.projection), points)
+
+    @classmethod
+    def of_landmarks(cls, problem: KernelProblem, landmarks: Landmarks, reference: Any) -> FeatureUnits:
+        """Return Nystroem features of the kernel; `reference` is an array of the device of sums, or None."""
+        widths = column_widths(problem)
+        places = problem.points[landmarks.rows] * widths
+        home = None if reference is None else DeviceHome.of(problem, reference)
+        basis = Nystroem(len(places), gamma=1.0, landmarks=places)
+        return cls(scaling=problem.shared_scaling, widths=widths, basis=basis, home=home)
+
+    @classmethod
+    def of_basis(cls, problem: KernelProblem, basis: Basis, rng: np.random.Generator) -> FeatureUnits:
+        """Return a basis fitted to the points; a Gaussian one without a width takes the kernel's."""
+        widths = column_widths(problem)
+        if getattr(basis, "gamma", 1.0) is None:
+            basis = replace(basis, gamma=1.0)  # type: ignore[type-var]
+        else:
+            widths = np.ones_like(widths)
+        fitted = basis.fit(problem.points * widths, rng)
+        return cls(scaling=problem.shared_scaling, widths=widths, basis=fitted)
 
     def __call__(self, X: FloatArray) -> FloatArray:
         """Return the features of X (m, p), shape (m, q)."""
@@ -136,38 +154,40 @@ def block_moments(
     *,
     rng: np.random.Generator,
 ) -> Moments:
-    """Return the moments of random blocks of rows, as many as the budget allows up to 200."""
-    q = features.basis.n_basis
+    """Return the moments of random blocks of rows, as many as the budget allows up to 200.
+
+    Rows of weight zero are in none: they add nothing, and a block of them would be no observation.
+    """
+    points, q = features.points(X), features.basis.n_basis
+    used = np.arange(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
     bytes_each = 4 * q * (q + 1)
     budget = memory_budget()
-    n_blocks = min(len(X), MAX_BLOCKS, budget // (4 * bytes_each))
-    if n_blocks < min(len(X), MIN_BLOCKS):
+    n_blocks = min(len(used), MAX_BLOCKS, budget // (4 * bytes_each))
+    if n_blocks < min(len(used), MIN_BLOCKS):
         needed = MIN_BLOCKS * 4 * bytes_each
         raise ValueError(must_be("memory_budget", f"at least {needed} bytes for {q} features", budget))
+    blocks = list(random_blocks(len(used), n_blocks, rng=rng))
     if features.home is not None:
-        return _device_block_moments(features, y, sample_weight, n_blocks, rng)
-    points, blocks = features.points(X), list(random_blocks(len(X), n_blocks, rng=rng))
+        return _device_block_moments(features, y, sample_weight, [used[block] for block in blocks])
     at_once = max(1, min(_HELD_BYTES, budget // 4) // (8 * q * len(blocks[0])))
     parts: list[Moments] = []
     for first in range(0, n_blocks, at_once):
-        some = blocks[first : first + at_once]
-        phi = [features.basis(points[rows]) for rows in some]
-        weights = [() if sample_weight is None else (sample_weight[rows],) for rows in some]
-        parts.append(ridge_block_moments([(f, y[r], *w) for f, r, w in zip(phi, some, weights, strict=True)]))
+        held = []
+        for block in blocks[first : first + at_once]:
+            rows = used[block]
+            weight = () if sample_weight is None else (sample_weight[rows],)
+            held.append((features.basis(points[rows]), y[rows], *weight))
+        parts.append(ridge_block_moments(held))
     return parts[0] if len(parts) == 1 else parts[0].wrap(np.concatenate([part.rows for part in parts]))
 
 
 def _device_block_moments(
-    features: FeatureUnits,
-    y: FloatArray,
-    sample_weight: FloatArray | None,
-    n_blocks: int,
-    rng: np.random.Generator,
+    features: FeatureUnits, y: FloatArray, sample_weight: FloatArray | None, blocks: list[IntArray]
 ) -> Moments:
     """Sum the blocks where the rows live; only sums of the size of the answer come to the host."""
     q, targets, rows = features.basis.n_basis, y.reshape(len(y), -1), []
     triangle = np.triu_indices(q)
-    for block in random_blocks(len(y), n_blocks, rng=rng):
+    for block in blocks:
         phi = features.at_home(block)
         xp = array_namespace(phi)
         weighted = phi if sample_weight is None else phi * like(sample_weight[block, None], phi)
@@ -182,29 +202,20 @@ def replay_blocks(
     moments: Moments,
     offset: FloatArray,
     alpha: float,
+    plan: ResamplingPlan,
     *,
-    plan: ResamplingPlan | None,
-    statistic: str,
-    subsample_size: Any,
-    n_resamples: int | None,
     on_failure: str,
-    executor: Executor,
-    rng: np.random.Generator,
+    n_jobs: int | None = None,
 ) -> FeatureRidge:
     """Fit ridge regression on subsets of the blocks.
 
     The penalty of a subset is alpha k / n, so that it weighs as much per row as on all data.
     """
-    n, q = moments.n_observations, moments.n_basis
-    if n_resamples is None and not statistic.startswith("complete"):
-        affordable = max(FEWEST_RESAMPLES, min(DEFAULT_RESAMPLES, REPLAYED_NUMBERS // q**2))
-        # systems, their shifted copy, inverse and factors live at the same time
-        n_resamples = max(2, min(affordable, memory_budget() // (40 * q * q)))
-    if plan is None:
-        plan = make_plan(
-            n, statistic=statistic, subsample_size=subsample_size, n_resamples=n_resamples, rng=rng
-        )
-    check_made_for(plan, n, "blocks of rows")
-    solver = Ridge(alpha * plan.subsample_size / n)
-    replicates = replicate(moments, plan, solver=solver, executor=executor, on_failure=on_failure)
+    replicates = replicate(
+        moments,
+        plan,
+        solver=Ridge(alpha * plan.subsample_size / moments.n_observations),
+        executor=make_executor(n_jobs),
+        on_failure=on_failure,
+    )
     return FeatureRidge(features=features, offset=offset, coefficients=replicates, alpha=alpha)

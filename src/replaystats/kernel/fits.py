@@ -20,8 +20,9 @@ from .._core.validation import check_choice
 from ..engine.executors import Executor, make_executor
 from ..engine.members import ON_FAILURE, report_failures
 from ..plans import ResamplingPlan
+from ..plans.plan import check_made_for
 from .kernels import Kernel
-from .problem import CACHED_BYTES, KernelProblem
+from .problem import CACHED_BYTES, KernelProblem, check_subsets
 from .repeats import Distinct
 from .scaling import Scaling, redraw_constant
 
@@ -132,11 +133,11 @@ def replicate_kernel_ridge(
 ) -> KernelRidgeReplicates:
     """Fit kernel ridge regression on every subset of the plan.
 
-    1. Bring X and y to common units (``"global"``), or draw again the subsets that will not have units of
-       their own (``"subset"``).
-    2. Evaluate the kernel on every subset, or look it up in one Gram matrix where that is cheaper.
-    3. Solve the B positive definite systems of size k x k.
-    4. Record the subsets that are not positive definite, and say so.
+    1. Bring X and y to common units (``"global"``).
+    2. Draw again the subsets that would not have units of their own (``"subset"``).
+    3. Evaluate the kernel on every subset, or look it up in one Gram matrix where that is cheaper.
+    4. Solve the B positive definite systems of size k x k.
+    5. Record the subsets that are not positive definite, and say so.
 
     Parameters
     ----------
@@ -175,7 +176,16 @@ def replicate_kernel_ridge(
     KernelRidgeReplicates(40 fits, 0 failed, 0 redrawn, U, k=10 of n=30)
     """
     check_choice(on_failure, "on_failure", ON_FAILURE)
-    problem = KernelProblem.checked(X, y, plan, alpha, kernel, standardize, sample_weight)
+    problem = KernelProblem.checked(X, y, alpha, kernel, standardize, sample_weight)
+    check_made_for(plan, len(problem.y), "rows of `X`")
+    return fit_subsets(problem, plan, n_jobs=n_jobs, on_failure=on_failure)
+
+
+def fit_subsets(
+    problem: KernelProblem, plan: ResamplingPlan, *, n_jobs: int | None = None, on_failure: str = "warn"
+) -> KernelRidgeReplicates:
+    """Fit a problem on every subset of the plan: all but the first step of `replicate_kernel_ridge`."""
+    check_subsets(problem, plan)
     replicates = _fit_from(0, problem, plan, n_jobs, on_failure)
     report_failures(replicates.failed, on_failure, explain_failures)
     return replicates
@@ -184,7 +194,7 @@ def replicate_kernel_ridge(
 def _fit_from(
     start: int, problem: KernelProblem, drawn: ResamplingPlan, n_jobs: int | None, on_failure: str
 ) -> KernelRidgeReplicates:
-    """Do steps 1 to 3 for the subsets from number `start` on."""
+    """Do steps 2 to 4 for the subsets from number `start` on."""
     plan, n_redrawn = drawn, 0
     if problem.per_subset:
         plan, indices, n_redrawn = redraw_constant(problem.points, drawn)

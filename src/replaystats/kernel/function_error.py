@@ -91,7 +91,7 @@ def roughness(problem: KernelProblem) -> Roughness:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-2, 2, size=(300, 1))
     >>> y = 3 * np.sin(2 * X[:, 0]) + rng.normal(size=300)
-    >>> found = roughness(KernelProblem.checked(X, y, None, 1.0, Kernel("rbf", 1.0), "global", None))
+    >>> found = roughness(KernelProblem.checked(X, y, 1.0, Kernel("rbf", 1.0), "global", None))
     >>> bool(1 < found.weights @ found.scales[:, 0] < 50), bool(4 < found.dimension < 20)
     (True, True)
     """

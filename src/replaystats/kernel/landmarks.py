@@ -49,6 +49,10 @@ class Landmarks:
     n_candidates: int
     tolerance: float
 
+    def suffice(self, n_rows: int) -> bool:
+        """Whether they describe the candidates, and are few enough among all rows to save work."""
+        return self.complete and 4 * len(self.rows) <= n_rows
+
     def __repr__(self) -> str:
         enough = "enough" if self.complete else "not enough"
         return f"Landmarks({len(self.rows)} of {self.n_candidates} candidates, {enough})"
@@ -121,7 +125,7 @@ def random_landmarks(
     >>> from replaystats.kernel.kernels import Kernel
     >>> from replaystats.kernel.problem import KernelProblem
     >>> X = np.linspace(0, 1, 500)[:, None]
-    >>> problem = KernelProblem.checked(X, X[:, 0], None, 1.0, Kernel("rbf"), None, None)
+    >>> problem = KernelProblem.checked(X, X[:, 0], 1.0, Kernel("rbf"), None, None)
     >>> home, rng = DeviceHome.of(problem, X), np.random.default_rng(0)
     >>> found = random_landmarks(home, tolerance=1e-4, max_landmarks=50, rng=rng)
     >>> found.complete, 3 <= len(found.rows) <= 20

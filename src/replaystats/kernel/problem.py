@@ -16,7 +16,6 @@ from .._core.linalg import exponential
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_choice, check_length, check_real, check_weights
 from ..plans import ResamplingPlan
-from ..plans.plan import check_made_for
 from .kernels import Kernel
 from .repeats import Distinct
 from .scaling import STANDARDIZE, Scaling, features_first
@@ -72,20 +71,17 @@ class KernelProblem:
         cls,
         X: ArrayLike,
         y: ArrayLike,
-        plan: ResamplingPlan | None,
         alpha: float,
         kernel: Kernel,
         standardize: str | None,
         sample_weight: ArrayLike | None,
     ) -> KernelProblem:
-        """Check the input, then bring it to shared units; `plan` may be None where units are shared."""
+        """Check the input, then bring it to shared units, or leave it as it is for units of each subset."""
         X, y = check_array(X, "X", ndim=2), check_array(y, "y", ndim=(1, 2))
         check_length(len(y), len(X), "y", "X")
-        if plan is not None:
-            _check_plan(plan, len(X))
         check_real(alpha, "alpha", low=0.0)
         if standardize is not None:
-            _check_standardize(standardize, kernel, plan)
+            _check_standardize(standardize, kernel)
         if kernel.is_precomputed and X.shape[0] != X.shape[1]:
             raise ValueError(must_be("X", 'square when kernel="precomputed"', f"shape {X.shape}"))
         weight = None if sample_weight is None else check_weights(sample_weight, len(X))
@@ -106,6 +102,22 @@ class KernelProblem:
             per_subset=standardize == "subset",
             gram=X if kernel.is_precomputed else None,
         )
+
+    def with_tails_compressed(self, X: FloatArray) -> KernelProblem | None:
+        """Return the problem with columns of long tails compressed; None where there are none.
+
+        `X` (n, p) is in the units of the data; the problem has those of "global".
+        """
+        units = Scaling.compressed(X)
+        if units.n_compressed == 0:
+            return None
+        return replace(self, points=units(X), shared_scaling=units)
+
+    def in_units_of_subsets(self, X: FloatArray, y: FloatArray) -> KernelProblem:
+        """Return the problem of the same rows as they were given, for units of each subset's own."""
+        y = y.reshape(self.y.shape)
+        none = np.zeros_like(self.shared_intercept)
+        return replace(self, points=X, y=y, shared_scaling=None, shared_intercept=none, per_subset=True)
 
     def rows(self, rows: IntArray) -> KernelProblem:
         """Return the problem of some of the observations, in the units of all; not for a Gram matrix."""
@@ -181,6 +193,23 @@ class KernelProblem:
             dual[:], failed = _solve(K.copy(), y, alpha)
             dual[failed] = np.nan
         return duals if root is None else duals * root
+
+    def predict_path(self, subsets: IntArray, alphas: FloatArray, rows: IntArray) -> FloatArray:
+        """Fit subsets (b, k) at several penalties, and predict some rows (m,) of the data.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas, b, m, n_outputs)
+            Without the intercept; NaN where the matrix is not positive definite.
+        """
+        values = np.empty((len(alphas), len(subsets), len(rows), self.y.shape[1]))
+        for number, subset in enumerate(subsets):
+            if self.gram is None:
+                kernel = self.kernel(self.points[rows], self.points[subset])  # (m, k)
+            else:
+                kernel = self.gram[np.ix_(rows, subset)]
+            values[:, number] = kernel @ self.fit_path(subset[None], alphas)[:, 0]
+        return values
 
     def _fit(self, indices: IntArray, counts: IntArray | None, work: FloatArray) -> SubsetFits:
         y, K, intercept, scaling = self._systems(indices, counts, work)
@@ -260,31 +289,23 @@ def _solve(K: FloatArray, y: FloatArray, alpha: float) -> tuple[FloatArray, Bool
     return dual, failed
 
 
-def _check_plan(plan: ResamplingPlan, n: int) -> None:
-    check_made_for(plan, n, "rows of `X`")
-    needed = 24 * plan.subsample_size**2
+def check_subsets(problem: KernelProblem, plan: ResamplingPlan) -> None:
+    """Refuse subsets that do not fit into memory, or too small to have units of their own."""
+    k, needed = plan.subsample_size, 24 * plan.subsample_size**2
     if needed > memory_budget():
-        rule = f"at least {needed} bytes for subsets of k={plan.subsample_size}"
+        rule = f"at least {needed} bytes for subsets of k={k}"
         raise ValueError(
             must_be("memory_budget", rule, memory_budget(), "Or use a smaller `subsample_size`.")
         )
+    if problem.per_subset and k < 2:
+        raise ValueError(must_be("subsample_size", 'at least 2 when standardize="subset"', k))
 
 
-def _check_standardize(standardize: str, kernel: Kernel, plan: ResamplingPlan | None) -> None:
+def _check_standardize(standardize: str, kernel: Kernel) -> None:
     check_choice(standardize, "standardize", STANDARDIZE)
     if kernel.is_precomputed:
         hint = "Scale the points before their kernel is computed."
         raise ValueError(must_be("standardize", 'None when kernel="precomputed"', f'"{standardize}"', hint))
-    if standardize != "subset":
-        return
-    if plan is None:
-        hint = "Units of each subset's own need subsets."
-        raise ValueError(
-            must_be("standardize", 'other than "subset" unless method="subsets"', '"subset"', hint)
-        )
-    if plan.subsample_size < 2:
-        rule = 'at least 2 when standardize="subset"'
-        raise ValueError(must_be("subsample_size", rule, plan.subsample_size))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

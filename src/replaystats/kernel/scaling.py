@@ -125,6 +125,11 @@ class Scaling:
         tails = Compression.of(points)
         return replace(cls.of(tails(points)), tails=tails)
 
+    @property
+    def n_compressed(self) -> int:
+        """Number of columns that are compressed."""
+        return 0 if self.tails is None else len(self.tails.columns)
+
     @classmethod
     def shift_of(cls, points: FloatArray) -> Scaling:
         """Measure the mean alone: the points keep their units."""

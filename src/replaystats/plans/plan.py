@@ -251,6 +251,14 @@ def check_made_for(plan: ResamplingPlan, n: int, units: str) -> None:
         raise ValueError(must_be("plan", rule, f"n_observations={plan.n_observations}"))
 
 
+def check_draws_rows(plan: ResamplingPlan, n: int) -> None:
+    """Raise unless the plan draws n rows with equal probabilities, as fits on rows need."""
+    check_made_for(plan, n, "rows of `X`")
+    if plan.observation_weights is not None:
+        hint = "Models that are fitted on rows cannot weigh them back; ratios of moments can."
+        raise ValueError(must_be("plan", "drawn with equal probabilities", repr(plan), hint))
+
+
 def _share_of_block(plan: SubsetPlan | BootstrapPlan, tile: int, block: int) -> tuple[int, IntArray]:
     """Return the rows of the block and how many each of the tile's 256 subsets takes from it."""
     rows = plan.row_blocks[block]

@@ -29,7 +29,7 @@ def data(rng):
 
 def problem_of(X, y, alpha=1.0, gamma=2.0):
     kernel = make_kernel("rbf", n_features=X.shape[1], gamma=gamma)
-    return KernelProblem.checked(X, y, None, alpha, kernel, None, None)
+    return KernelProblem.checked(X, y, alpha, kernel, None, None)
 
 
 def looped_errors(members, subsets, y, n_averaged):

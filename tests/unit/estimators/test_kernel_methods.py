@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import replaystats as rs
-from replaystats.choosing.kernel import candidate_sizes
+from replaystats.choosing.kernel_subsets import candidate_sizes
 from replaystats.choosing.penalties import kernel_penalties
 
 WEIGHTS = {

@@ -47,7 +47,7 @@ def test_bias_of_one_process_is_that_of_the_closed_form(data, method, monkeypatc
     X, y, points = data
     model = rs.ReplayKernelRidge(ALPHA, gamma=GAMMA, standardize=None, random_state=0, **METHODS[method])
     model.fit(X, y)
-    problem = KernelProblem.checked(X, y, None, ALPHA, Kernel("rbf", GAMMA), None, None)
+    problem = KernelProblem.checked(X, y, ALPHA, Kernel("rbf", GAMMA), None, None)
     one = Roughness(
         gammas=np.full((1, 2), GAMMA),
         scales=np.ones((1, 1)),
@@ -64,7 +64,7 @@ def test_bias_of_one_process_is_that_of_the_closed_form(data, method, monkeypatc
 def test_processes_are_weighed_by_their_likelihood(data):
     """The scale of every process is its most likely one; SciPy has the density."""
     X, y, _ = data
-    problem = KernelProblem.checked(X, y, None, 1.0, Kernel("rbf", GAMMA), None, None)
+    problem = KernelProblem.checked(X, y, 1.0, Kernel("rbf", GAMMA), None, None)
     found = roughness(problem)
     cells = [len(function_error._RATIOS) * 2 + 24, len(function_error._RATIOS) * 3 + 26]
     logs = []
@@ -80,7 +80,7 @@ def test_processes_are_weighed_by_their_likelihood(data):
 def test_rows_of_weight_zero_say_nothing_about_the_function(data):
     X, y, _ = data
     weight = np.r_[np.ones(40), np.zeros(40)]
-    settings = (None, 1.0, Kernel("rbf", GAMMA), None)
+    settings = (1.0, Kernel("rbf", GAMMA), None)
     half = roughness(KernelProblem.checked(X[:40], y[:40], *settings, None))
     both = roughness(KernelProblem.checked(X, y, *settings, weight))
     assert_allclose(both.weights @ both.scales, half.weights @ half.scales, rtol=1e-9)
@@ -119,7 +119,7 @@ def test_processes_of_equal_widths_join_those_chosen_in_a_small_table(data):
     for rows, joined in ((80, True), (320, False)):
         many = np.resize(X, (rows, 2)), np.resize(y, rows)
         chosen = Kernel("rbf", (1.0, 1e-6))
-        found = roughness(KernelProblem.checked(*many, None, 1.0, chosen, None, None))
+        found = roughness(KernelProblem.checked(*many, 1.0, chosen, None, None))
         equal = 0.25 / many[0].var(axis=0)
         assert np.isclose(found.gammas, equal).all(axis=1).any() == joined
         assert (found.gammas == [1.0, 1e-6]).all(axis=1).any()

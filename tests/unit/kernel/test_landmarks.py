@@ -37,7 +37,7 @@ def test_the_next_landmark_is_the_row_described_worst(points, tolerance, most):
 def test_random_landmarks_know_what_they_leave(points, tolerance, most):
     """Rows that stand twice: a landmark describes its copy, which is never chosen as well."""
     X = np.concatenate([points, points[:30]])
-    problem = KernelProblem.checked(X, X[:, 0], None, 1.0, Kernel("rbf", 0.3), None, None)
+    problem = KernelProblem.checked(X, X[:, 0], 1.0, Kernel("rbf", 0.3), None, None)
     home = DeviceHome.of(problem, X)
     found = random_landmarks(home, tolerance=tolerance, max_landmarks=most, rng=np.random.default_rng(0))
     K = rbf_kernel(home.points, gamma=0.5)

@@ -50,7 +50,7 @@ def data(rng):
 
 def fit(X, y, *, gamma=2.0, alpha=0.1, leaf_size=25, n_trees=3, standardize=None, n_jobs=None, seed=0):
     kernel = make_kernel("rbf", n_features=X.shape[1], gamma=gamma)
-    problem = KernelProblem.checked(X, y, None, alpha, kernel, standardize, None)
+    problem = KernelProblem.checked(X, y, alpha, kernel, standardize, None)
     options = {"leaf_size": leaf_size, "n_trees": n_trees, "seed": seed}
     return fit_local(problem, n_jobs=n_jobs, **options)
 
@@ -99,7 +99,7 @@ def test_cuts_ignore_a_feature_without_width(data):
 def test_a_kernel_matrix_has_no_points_to_cut(data):
     X, y, _ = data
     kernel = make_kernel("precomputed", n_features=90)
-    problem = KernelProblem.checked(X @ X.T, y, None, 1.0, kernel, None, None)
+    problem = KernelProblem.checked(X @ X.T, y, 1.0, kernel, None, None)
     with pytest.raises(ValueError, match='`kernel` must be one of points when method="local"'):
         fit_local(problem, seed=0)
 
@@ -124,7 +124,7 @@ def test_leave_one_out_and_jackknife_are_those_of_refits(data, weighted):
     weight = np.where(np.arange(90) % 3 == 0, 2.5, 0.7) if weighted else np.ones(90)
     weight[4] = 0.0 if weighted else 1.0
     kernel = make_kernel("rbf", n_features=2, gamma=2.0)
-    problem = KernelProblem.checked(X, y, None, 0.1, kernel, None, weight)
+    problem = KernelProblem.checked(X, y, 0.1, kernel, None, weight)
     model = fit_local(problem, leaf_size=25, n_trees=3, seed=0)
     without = np.array([refit_without(X, y, i, model, weight) for i in range(90)])  # (i, x)
     found = leave_one_out(model)[:, 0]

@@ -9,7 +9,6 @@ from tests.oracles import small_parts as oracle
 
 import replaystats as rs
 from replaystats.basis import Polynomial
-from replaystats.engine.executors import SerialExecutor
 from replaystats.kernel.features import FeatureUnits, block_moments, replay_blocks
 from replaystats.kernel.local import PartitionTree
 from replaystats.kernel.scaling import Scaling, redraw_constant
@@ -76,10 +75,7 @@ def test_fits_on_subsets_of_blocks_are_ridge_regressions_on_their_rows(rng, weig
     blocks = list(random_blocks(90, len(moments), rng=np.random.default_rng(4)))
     assert sorted(np.concatenate(blocks)) == list(range(90))
     plan = rs.make_plan(len(moments), subsample_size=len(moments) // 2, n_resamples=12, rng=0)
-    fit = replay_blocks(
-        units, moments, np.array([5.0]), 2.0, plan=plan, statistic="U", subsample_size=None,
-        n_resamples=None, on_failure="raise", executor=SerialExecutor(), rng=rng,
-    )  # fmt: skip
+    fit = replay_blocks(units, moments, np.array([5.0]), 2.0, plan, on_failure="raise")
     points = rng.normal(size=(4, 2))
     z = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1) * [0.7, 1.3]
     asked = (points - X.mean(axis=0)) / X.std(axis=0, ddof=1) * [0.7, 1.3]

@@ -59,7 +59,7 @@ def test_coefficients_are_those_of_the_system_with_repeats(rng, standardize, wei
     weight = rng.uniform(0.2, 3.0, 100) if weighted else None
     plan = rs.make_plan(100, statistic="V", subsample_size=90, n_resamples=5, rng=1)
     kernel = Kernel("rbf", gamma=(0.3, 0.3 / 2500, 0.3 * 2500) if standardize is None else 0.3)
-    problem = KernelProblem.checked(X, y, plan, 0.05, kernel, standardize, weight)
+    problem = KernelProblem.checked(X, y, 0.05, kernel, standardize, weight)
     found = problem.fit(plan.indices())
     targets, K, intercept, scaling = problem._systems(plan.indices())
     K, targets, root = problem._weighted(K, targets, plan.indices(), None)
@@ -74,5 +74,5 @@ def test_coefficients_are_those_of_the_system_with_repeats(rng, standardize, wei
 def test_without_a_penalty_a_repeated_point_still_fails(rng):
     plan = rs.make_plan(100, statistic="V", subsample_size=90, n_resamples=4, rng=0)
     X, y = rng.normal(size=(100, 2)), rng.normal(size=(100, 1))
-    problem = KernelProblem.checked(X, y, plan, 0.0, Kernel("rbf", gamma=50.0), None, None)
+    problem = KernelProblem.checked(X, y, 0.0, Kernel("rbf", gamma=50.0), None, None)
     assert problem.fit(plan.indices()).failed.all()
