@@ -17,10 +17,9 @@ from ..choosing.sizes import choose_basis
 from ..data import Trajectories
 from ..inference import automatic_block_length, influence_values
 from ..moments import FactoredMoments, HeldMoments, lstd_moments
-from ..moments.groups import one_step_each
 from ..moments.sparse import SparseMoments, sparse_lstd_moments
 from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, check_log, reward_unit, step_ratios
-from ..moments.units import block_labels, sum_into_units
+from ..moments.units import block_labels, one_step_each, sum_into_units
 from ..solvers import Solver
 from .moments import AT_HOME
 from .policy import PolicyEvaluation

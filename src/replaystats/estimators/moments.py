@@ -25,8 +25,9 @@ from ..estimate.combined import estimate_of_whole
 from ..inference.intervals import Interval
 from ..inference.questions import Setting
 from ..moments import HeldMoments
-from ..moments.groups import Grouping, choose_grouping, grouped_moments, join_moments
+from ..moments.groups import Grouping, choose_grouping, grouped_moments
 from ..moments.sparse import SparseMoments
+from ..moments.units import join_moments
 from ..plans import ResamplingPlan, make_plan
 from .base import Replayed
 

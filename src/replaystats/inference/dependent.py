@@ -19,8 +19,7 @@ from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_choice, check_instance, check_int, check_integers
 from ..engine.linear import functionals
 from ..moments import FactoredMoments, HeldMoments, Moments
-from ..moments.groups import one_step_each
-from ..moments.units import sum_into_units
+from ..moments.units import one_step_each, sum_into_units
 from ..solvers import Solver
 from ..solvers.base import check_solver
 from .components import gram

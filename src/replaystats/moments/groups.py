@@ -10,18 +10,16 @@ subset costs G q^2 operations, whatever n is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from .._core.arrays import is_accelerator, is_foreign, like, take_rows
+from .._core.arrays import is_accelerator, is_foreign
 from .._core.config import get_config
-from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import IntArray, RandomLike
-from .factored import FactoredMoments, HeldMoments, choose_form, sum_units, written_out
+from .factored import FactoredMoments, HeldMoments
 from .record import Moments
+from .units import by_label, ends_in, group_observations, reordered
 
 # Groups of this many steps are summed at full speed; with 200 groups the t quantile is within 1 % of the
 # normal one, with 100 within 2 %.
@@ -153,16 +151,16 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
     """
     if isinstance(moments, Moments):
         return group_observations(moments, grouping.labels)
-    order, starts = _by_label(grouping.labels)
+    order, starts = by_label(grouping.labels)
     if is_foreign(moments.left):
-        return _reordered(moments, order, starts).multiply_out()
+        return reordered(moments, order, starts).multiply_out()
     if 8 * grouping.n_groups * moments.n_columns > get_config()["memory_budget"] // 2:
-        return _reordered(moments, order, starts)
+        return reordered(moments, order, starts)
     q = moments.n_basis
     rows = np.empty((grouping.n_groups, moments.n_columns))
     upper = np.triu_indices(q) if moments.symmetric else None
     n_matrix = q * q if upper is None else upper[0].size
-    every = np.split(moments.steps_of(order), _ends(moments, order)[starts[1:-1]])
+    every = np.split(moments.steps_of(order), ends_in(moments, order)[starts[1:-1]])
     for row, steps in zip(rows, every, strict=True):
         # One group at a time stays in the cache, and its product goes straight to its place.
         left = moments.left[steps]
@@ -174,16 +172,6 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
     return moments.wrap(rows)
 
 
-def _reordered(moments: FactoredMoments, order: IntArray, starts: IntArray) -> FactoredMoments:
-    """Return the steps of every group side by side, as one observation."""
-    return moments.with_steps(moments.steps_of(order), _ends(moments, order)[starts])
-
-
-def _ends(moments: FactoredMoments, order: IntArray) -> IntArray:
-    """Return where each observation would begin, and the last one end, if they came in that order."""
-    return np.concatenate([[0], np.cumsum(np.diff(moments.offsets)[order])])
-
-
 def _work(moments: HeldMoments, n_resamples: int) -> tuple[float, float]:
     """Return multiply-adds of the plug-in's sums and solve, and of all subset sums."""
     q, n = moments.n_basis, moments.n_observations
@@ -192,74 +180,3 @@ def _work(moments: HeldMoments, n_resamples: int) -> tuple[float, float]:
         # Half of the steps are gathered for every subset, which costs about as much as their product.
         return n_steps * q * q + q**3 / 3, n_resamples * n_steps * q * q
     return float(n * moments.n_columns) + q**3 / 3, float(n_resamples) * n * moments.n_columns
-
-
-def one_step_each(moments: HeldMoments) -> HeldMoments:
-    """Return factored moments with every step as an observation of its own; others as they are."""
-    if isinstance(moments, Moments) or moments.one_step_each:
-        return moments
-    every_step = np.arange(len(moments.left) + 1)
-    return FactoredMoments(moments.left, moments.right, moments.response, every_step)
-
-
-def join_moments(first: HeldMoments, second: HeldMoments) -> HeldMoments:
-    """Return the observations of `first` followed by those of `second`.
-
-    Examples
-    --------
-    >>> join_moments(Moments([1.0], [2.0]), Moments([3.0, 4.0], [5.0, 6.0]))
-    Moments(n=3, q=1, symmetric)
-    """
-    for name in ("n_basis", "n_outputs", "symmetric"):
-        held, new = getattr(first, name), getattr(second, name)
-        if held != new:
-            raise ValueError(must_be("moments", f"like those before, with {name}={held}", f"{name}={new}"))
-    if isinstance(first, Moments) and isinstance(second, Moments):
-        return first.wrap(_joined(first.rows, second.rows))
-    if isinstance(first, FactoredMoments) and isinstance(second, FactoredMoments):
-        left = _joined(first.left, second.left)
-        return FactoredMoments(
-            left,
-            left if first.symmetric else _joined(first.right, second.right),
-            _joined(first.response, second.response),
-            np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
-        )
-    # Many rows may have kept their factors where few have not: what is written out has none any more.
-    return join_moments(written_out(first), written_out(second))
-
-
-def _joined(first: Any, second: Any) -> Any:
-    """Return rows after rows, in the kind of the first."""
-    return array_namespace(first).concat([first, like(second, first)])
-
-
-def group_observations(moments: HeldMoments, labels: IntArray) -> HeldMoments:
-    """Sum the moments of all observations with the same label.
-
-    Parameters
-    ----------
-    moments : Moments or FactoredMoments
-        n observations.
-    labels : ndarray of int, shape (n,)
-        0..m-1, each at least once, in any order.
-
-    Returns
-    -------
-    Moments or FactoredMoments
-        m observations, in the order of the labels.
-
-    Examples
-    --------
-    >>> group_observations(Moments([1.0, 2.0, 4.0], [1.0, 1.0, 1.0]), np.array([1, 0, 1])).g.ravel()
-    array([2., 5.])
-    """
-    order, starts = _by_label(labels)
-    if isinstance(moments, Moments):
-        return moments.wrap(sum_units(take_rows(moments.rows, order), starts))
-    return choose_form(_reordered(moments, order, starts))
-
-
-def _by_label(labels: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the order in which observations of one label follow each other, and where each label begins."""
-    order = np.argsort(labels, kind="stable")
-    return order, np.searchsorted(labels[order], np.arange(int(labels.max()) + 2))

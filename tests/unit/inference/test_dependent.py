@@ -13,8 +13,7 @@ from replaystats.inference import (
     unit_moments,
 )
 from replaystats.inference.dependent import _politis_white
-from replaystats.moments.groups import group_observations, one_step_each
-from replaystats.moments.units import block_labels
+from replaystats.moments.units import block_labels, group_observations, one_step_each
 
 BASIS = rs.basis.Fourier(1, period=16)
 

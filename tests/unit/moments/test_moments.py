@@ -10,7 +10,7 @@ from oracles import moment_ratio as oracle
 from replaystats.engine import subset_sums
 from replaystats.moments import phibe_coefficients
 from replaystats.moments.factored import choose_form, form_costs, held_costs, written_out_for
-from replaystats.moments.groups import join_moments
+from replaystats.moments.units import join_moments
 
 
 def ragged(rng, lengths, d=1):
