@@ -17,6 +17,8 @@ MAX_LEVELS = 50
 FAR_OUTSIDE = 0.5
 MISSING, UNKNOWN = ("impute", "indicator", "drop", "raise"), ("other", "drop", "raise")
 _NO_LEVEL = "(missing)"
+# What takes the place of a missing number, and of a missing category that training did not have.
+_FILLED = ("filled in with TRAIN's median", "filled in with all categories alike")
 
 
 class Matrix(NamedTuple):
@@ -153,6 +155,8 @@ class Design:
                 refused.append(_missing_sentence(column))
             if self.missing == "drop":
                 _add(problems, np.flatnonzero(missing), f"{part.name} missing")
+            elif not part.flagged and _NO_LEVEL not in part.levels:  # else that it is missing was learnt from
+                _add(remarks, np.flatnonzero(missing), f"{part.name} missing, {_FILLED[bool(part.levels)]}")
             if len(rows) and self.unknown == "raise":
                 got = repr(column.tolist()[int(rows[0])])
                 rule = "one of TRAIN's categories" if part.levels else "numbers, as in TRAIN"

@@ -60,6 +60,15 @@ def check_columns(frame: Frame, wanted: list[str], option: str) -> None:
             raise no_such_name(option, "a column of the table", name, frame.columns)
 
 
+def check_has(frame: Frame, wanted: list[str], option: str) -> None:
+    """Refuse a table without columns that the training table has, all of them by name."""
+    gone = [name for name in wanted if name not in frame.columns]
+    if gone:
+        rule = f"a table with TRAIN's column(s) {', '.join(gone)}"
+        hint = "Add them, or leave them out of TRAIN with --exclude."
+        raise ValueError(must_be(option, rule, f"one of {', '.join(map(str, frame.columns))}", hint))
+
+
 def numbers_of(column: Column) -> tuple[FloatArray, BoolArray]:
     """Return a column as numbers, and which entries are written but cannot be read as a finite one.
 

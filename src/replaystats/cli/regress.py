@@ -22,7 +22,7 @@ from ..report.regression import SHOWN_ROWS, Effect, Predictions, Regression, Sco
 from ..report.regression_checks import COMPARED_ROWS
 from . import _options as opt
 from ._design import MISSING, UNKNOWN, Design, Matrix
-from ._table_files import Frame, check_columns, read_frame, spoilt_lines, target_of
+from ._table_files import Frame, check_columns, check_has, read_frame, spoilt_lines, target_of
 from .console import (
     EXIT_CODES,
     ExitCode,
@@ -172,7 +172,7 @@ def _regress(
             X, y = _training(frame, target, design, notes)
         with refusing(ExitCode.DATA, test):
             if asked is not None:
-                check_columns(asked, [*design.columns, *columns[2]], "--predict")
+                check_has(asked, [*design.columns, *columns[2]], "--predict")
             new = None if asked is None else design.matrix(asked)
     with working("Fitting"), noting(notes), refusing(ExitCode.DATA, train):
         model.fit(X, y)
@@ -220,10 +220,16 @@ def _training(frame: Frame, target: str, design: Design, notes: list[str]) -> tu
         hint = "Fill in what is missing, for example with --missing impute."
         raise ValueError(must_be("TRAIN", f"at least {FEWEST_ROWS} rows that can be used", got, hint))
     X, y = X[usable], y[usable]
-    if len(np.unique(y)) <= 2:
+    values = len(np.unique(y))
+    if values == 1:
         notes.append(
-            f"{target} has {len(np.unique(y))} different value(s): predictions are shares, not bounded by "
-            "them, and an interval for a new value says little. A classifier answers that question."
+            f"{target} is {y[0]:.6g} in every row: so is every prediction, and intervals have no width "
+            "because nothing else was ever seen."
+        )
+    elif values == 2:
+        notes.append(
+            f"{target} has 2 different values: predictions are shares, not bounded by them, and an interval "
+            "for a new value says little. A classifier answers that question."
         )
     return X, y
 

@@ -167,7 +167,8 @@ class ReplayRegressor(ReplayedRegression):
             Subsets to use in place of drawn ones.
         **fit_params
             Passed to the ``fit`` of the members; values with one entry per row, such as `sample_weight`,
-            are cut to the subset.
+            are cut to the subset. Rows are drawn alike whatever their weight, and count alike in intervals
+            for new observations: leave rows of weight zero out.
         """
         if not (hasattr(self.estimator, "fit") and is_regressor(self.estimator)):
             raise TypeError(must_be("estimator", "a scikit-learn regressor", repr(self.estimator)))

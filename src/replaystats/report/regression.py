@@ -165,11 +165,13 @@ class Regression:
             if self.test_coverage is None
             else (self.test_coverage, "the test rows")
         )
+        wide = f"{significant(self.width)} wide on average and held {percent(held)} of {where}."
+        if not np.isfinite(self.width):
+            wide = f"infinite: {len(self.model.X_fit_):,} rows are too few for this level."
         return (
             f"A new {self.target} is predicted with a root mean squared error of {significant(seen.rmse)}, "
             f"which explains {_explained(seen.r2)} of its variance ({seen.kind}). Its "
-            f"{percent(self.confidence_level)} interval is {significant(self.width)} wide on average "
-            f"and held {percent(held)} of {where}."
+            f"{percent(self.confidence_level)} interval is {wide}"
         )
 
     @property

@@ -384,7 +384,7 @@ def test_a_number_far_outside_is_remarked_on_and_predicted():
     design = Design.of(pd.DataFrame({"x": [0.0, 1.0, 2.0], "c": ["a", "b", "a"]}), ["x", "c"])
     rows = design.matrix(pd.DataFrame({"x": [3.0, 3.1, -1.1, np.nan], "c": ["a"] * 4}))
     far = "x is far outside TRAIN's 0 to 2"
-    assert rows.remarks == ["", far, far, ""]
+    assert rows.remarks == ["", far, far, "x missing, filled in with TRAIN's median"]
     assert rows.problems == [""] * 4
 
 
@@ -402,3 +402,41 @@ def test_a_number_far_outside_is_remarked_on_and_predicted():
 def test_row_numbers_are_left_out(values, numbers):
     frame = pd.DataFrame({"v": values, "x": np.random.default_rng(1).normal(size=30)})
     assert ("Column v is left out: it numbers the rows." in Design.of(frame, ["v", "x"]).notes) == numbers
+
+
+def test_what_is_filled_in_for_a_new_row_is_said(tmp_path):
+    """Medians, and equal shares of all categories, took the place of what was missing without a word."""
+    train = pd.DataFrame({"x": [0.0, 1.0, 2.0], "c": ["a", "b", "a"], "d": ["u", None, "v"]})
+    design = Design.of(train, ["x", "c", "d"])
+    rows = design.matrix(pd.DataFrame({"x": [1.0, np.nan], "c": ["a", None], "d": [None, None]}))
+    assert rows.remarks == [
+        "",  # a missing d is a category of its own, which was learnt
+        "x missing, filled in with TRAIN's median; c missing, filled in with all categories alike",
+    ]
+    assert rows.problems == ["", ""]
+
+
+def test_new_rows_without_columns_are_refused_with_all_of_their_names(run, folder, tmp_path):
+    """It read "`--predict` must be a column of the table"."""
+    make_frame(5, 1).drop(columns=["x", "colour"]).to_csv(tmp_path / "new.csv", index=False)
+    result = run("--target", "y", "--predict", tmp_path / "new.csv")
+    assert result.exit_code == 3
+    assert (
+        "`--predict` must be a table with TRAIN's column(s) x, colour; got one of z, flag, y."
+        in result.stderr
+    )
+
+
+@pytest.mark.parametrize(("n", "constant"), [(60, True), (8, False)])
+def test_targets_that_leave_nothing_to_say_are_not_given_other_words(tmp_path, n, constant):
+    """A constant was called shares for a classifier; an infinite interval held all rows, "- wide"."""
+    frame = make_frame(n, 0)[["x", "y"]]
+    if constant:
+        frame["y"] = 5.0
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    result = CliRunner().invoke(app, ["regress", str(tmp_path / "t.csv"), "--target", "y"])
+    assert result.exit_code == 0, result.output
+    words = " ".join(result.stdout.split())
+    assert ("y is 5 in every row" in words) == constant
+    assert ("interval is infinite: 8 rows are too few for this level" in words) == (not constant)
+    assert "classifier" not in words
