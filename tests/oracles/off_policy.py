@@ -39,18 +39,24 @@ def held_out_values(log, feature, policy, discount):
     return fits
 
 
-def td_error(step, value, policy, discount, low=-np.inf, high=np.inf):
-    """Reward + discounted value of what follows - value of what was done, values kept within bounds."""
+def td_error(step, value, policy, discount, low=-np.inf, high=np.inf, later=None):
+    """Reward + discounted value of what follows - value of what was done, values kept within bounds.
+
+    What follows may have a value function of its own, `later`.
+    """
     state, action, reward, after, ended = step
     error = reward - min(max(value(state, action), low), high)
     if not ended:
         for a, chance in enumerate(policy(after)):
-            error += discount * chance * min(max(value(after, a), low), high)
+            error += discount * chance * min(max((later or value)(after, a), low), high)
     return error
 
 
-def doubly_robust(log, ratios, feature, policy, discount, low, high, weights=None):
-    """V(s_0) plus weighted means of TD errors, time by time; episode i counts `weights[i]` times."""
+def doubly_robust(log, ratios, feature, policy, discount, low, high, weights=None, left=None):
+    """V(s_0) plus weighted means of TD errors, time by time; episode i counts `weights[i]` times.
+
+    Where episodes were cut off, nothing corrects what follows: it is fitted without the episode `left`, too.
+    """
     weights = np.ones(len(log)) if weights is None else weights
     values = held_out_values(log, feature, policy, discount)
     start = sum(
@@ -64,7 +70,8 @@ def doubly_robust(log, ratios, feature, policy, discount, low, high, weights=Non
             product = w * np.prod(ratio[: t + 1])
             denominator += product
             if t < len(episode):
-                numerator += product * td_error(episode[t], q, policy, discount, low, high)
+                later = values[left] if left is not None and t == len(episode) - 1 else None
+                numerator += product * td_error(episode[t], q, policy, discount, low, high, later)
         if denominator > 0.0:
             total += discount**t * numerator / denominator
     return start + total

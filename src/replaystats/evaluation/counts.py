@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import solve_banded
 from scipy.sparse import csc_matrix, eye
 from scipy.sparse.linalg import splu
 
@@ -110,8 +111,15 @@ class CountModel:
         return self.action_values[self.problem.start_group, self.start_ids]
 
     def after(self, rows: IntArray) -> FloatArray:
-        """Return the value (m, G) of the states after some steps, fitted without each of the groups."""
-        return self.action_values[:-1, self.next_ids[rows], 0].T  # on policy, where there is one action
+        """Return the discounted value (m, G) of what follows some steps, fitted without each group."""
+        problem = self.problem
+        out = np.zeros((len(rows), problem.n_groups))
+        for action in range(problem.n_actions):
+            values = np.clip(
+                self.action_values[:-1, self.next_ids[rows], action].T, problem.low, problem.high
+            )
+            out += problem.following[rows, action, None] * values
+        return out
 
     def chunks(self) -> Iterator[slice]:
         """Return slices that cover all rows."""
@@ -165,15 +173,14 @@ def plausible_range(problem: Problem) -> tuple[float, float]:
 
 
 def returns_to_go(problem: Problem) -> FloatArray:
-    """Return the discounted sum of the rewards from every step to the end of its episode, shape (N,)."""
-    out = np.zeros(len(problem.rewards))
-    order = np.argsort(problem.time, kind="stable")[::-1]
-    edges = np.flatnonzero(np.diff(problem.time[order])) + 1
-    for rows in np.split(order, edges):  # all steps of one time, from the last time to the first
-        follows = np.minimum(rows + 1, len(out) - 1)
-        inside = (rows + 1 < len(out)) & (problem.episode[follows] == problem.episode[rows])
-        out[rows] = problem.rewards[rows] + problem.discount * np.where(inside, out[follows], 0.0)
-    return out
+    """Return the discounted sum of the rewards from every step to the end of its episode, shape (N,).
+
+    G_t - discount G_(t+1) = r_t, with 0 behind the end of an episode, is one system with two diagonals.
+    """
+    diagonals = np.zeros((2, len(problem.rewards)))
+    diagonals[0, 1:] = -problem.discount * (problem.episode[1:] == problem.episode[:-1])
+    diagonals[1] = 1.0
+    return np.asarray(solve_banded((0, 1), diagonals, problem.rewards))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,10 +17,10 @@ from .behavior import find_behavior, measure_overlap
 from .counts import CountModel, returns_to_go
 from .headline import choose_headline, object_to_model, same_value
 from .hearing import Hearing
-from .importance import episode_influence
 from .intervals import LeftOut
 from .problem import PolicyLike, Problem, make_problem
 from .record import Ends, Evaluation
+from .robust import episode_influence
 
 
 def evaluate(

@@ -103,7 +103,7 @@ def _no_longer_better(tests: list[BasisTest]) -> bool:
 def judge(model: LinearModel, name: str, richer: Basis, rng: np.random.Generator) -> BasisTest:
     """Return what the test says of a fitted basis."""
     problem = model.features.problem
-    slack = 1e-6 * max(1.0, abs(problem.low), abs(problem.high)) if np.isfinite(problem.high) else 0.0
+    slack = 1e-6 * problem.largest
     value = model.at_start.value
     squares = sum(
         float(np.sum(np.square(td_errors(problem, rows, *model.at_steps(rows))))) for rows in model.chunks()
@@ -126,9 +126,17 @@ def richer_than(problem: Problem, basis: Basis, rng: np.random.Generator) -> Bas
 
 
 def n_distinct(places: FloatArray) -> int:
-    """Return how many different places there are among some thousand: centres must differ."""
-    some = np.tanh((places - places.mean(axis=0))[:: max(1, len(places) // 5000)])
-    return len(np.unique(some, axis=0))
+    """Return how many different places there are among some thousand, squashed: centres must differ.
+
+    Examples
+    --------
+    >>> places = np.linspace(0.0, 1.0, 50)[:, None]
+    >>> n_distinct(places), n_distinct(1e6 * places)
+    (50, 50)
+    """
+    some = places[:: max(1, len(places) // 5000)]
+    squashed = Squashed(Polynomial(1, dimension=places.shape[1])).fit(places)
+    return len(np.unique(squashed(some), axis=0))
 
 
 def _richer(

@@ -8,9 +8,10 @@ import numpy as np
 
 from .counts import CountModel, returns_to_go
 from .families import OBJECTION
-from .hearing import COUNTS, FEW_EFFECTIVE, MARGINAL, MUCH_UNSEEN, RETURNS, ROBUST, WEIGHTED, Hearing
+from .hearing import COUNTS, FEW_EFFECTIVE, MARGINAL, MUCH_UNSEEN, RETURNS, ROBUST, WEIGHTED, Hearing, part
 from .intervals import Bounds, LeftOut, may_be_skewed, unseen_share
 from .record import Witness
+from .robust import leans_on_model
 
 # Bounds for what was never tried give way to usable ratios where they are so much wider.
 MUCH_WIDER = 1.5
@@ -107,14 +108,15 @@ def _resting_on_least(heard: Hearing) -> Headline:
     if heard.completed is not None:
         return _mean_return(heard)
     if heard.problem.logged_only:
-        return _bounds(heard) if heard.hopeless else _products(heard)
+        # The model is that of the log's own policy: it cannot complete what was cut off.
+        return _bounds(heard) if heard.hopeless or heard.cut_short else _products(heard)
     if isinstance(heard.model, CountModel):
         if _ratios_know_more(heard, heard.model):
             return _products(heard)
         return _counted(heard, heard.model)
-    if heard.robust is not None and not heard.hopeless:
-        return _products(heard)
     visits = heard.marginal
+    if heard.robust is not None and not heard.hopeless and not (heard.cut_short and visits is not None):
+        return _products(heard)
     if visits is not None and not heard.witnesses[MARGINAL].objection and not _same_everywhere(heard):
         return _visits(heard)
     if heard.weighted is not None and (visits is not None or heard.witnesses[heard.model.name].objection):
@@ -135,17 +137,13 @@ def _mean_return(heard: Hearing) -> Headline:
         )
     if heard.second_opinion is not None:
         slack = abs(heard.second_opinion - completed.mean.value)
-        rests_on += f", and on one of two models for the {_part(completed.share)} after cuts"
+        rests_on += f", and on one of two models for the {part(completed.share)} after cuts"
         heard.notes.append(
             f"With values of neighbours after the cuts, in place of {heard.model.name}'s, the value would be "
             f"{heard.second_opinion:.4g}; the interval holds for both."
         )
-    elif completed.leans_on_model(heard.problem, _width(completed.mean.interval(heard.level))):
-        model = heard.model
-        doubt = "" if isinstance(model, CountModel) else heard.witnesses[model.name].objection
-        rests_on += f", and on the model for the {_part(completed.share)} after cuts"
-        if doubt:
-            objections.append(f"for the {_part(completed.share)} after cuts the model is used: {doubt}")
+    elif leans_on_model(heard.problem, completed.share, _width(completed.mean.interval(heard.level))):
+        rests_on += _model_after_cuts(heard, completed.share, objections)
     return Headline(
         witness=heard.witnesses[RETURNS],
         found=completed.mean,
@@ -155,15 +153,13 @@ def _mean_return(heard: Hearing) -> Headline:
     )
 
 
-def _part(share: float) -> str:
-    """Return a share of the future in words.
-
-    Examples
-    --------
-    >>> _part(0.37), _part(0.004)
-    ('37% of the future', 'part of the future (under 1%)')
-    """
-    return f"{share:.0%} of the future" if share >= 0.01 else "part of the future (under 1%)"
+def _model_after_cuts(heard: Hearing, share: float, objections: list[str]) -> str:
+    """Return what a value rests on besides where a model completes it; what speaks against that is added."""
+    model = heard.model
+    doubt = "" if isinstance(model, CountModel) else heard.witnesses[model.name].objection
+    if doubt:
+        objections.append(f"for the {part(share)} after cuts the model is used: {doubt}")
+    return f", and on the model for the {part(share)} after cuts"
 
 
 def _all_the_same(heard: Hearing) -> str:
@@ -231,6 +227,10 @@ def _products(heard: Hearing) -> Headline:
         how = {"counted": "counts", "logistic": "a logistic regression"}[heard.behavior.source]
         rests_on += f", which were estimated by {how}"
         heard.notes.append(f"The logging policy is estimated by {how}, not logged.")
+    if heard.problem.logged_only and heard.cut > 0.0:
+        rests_on += f", and on the range of the logged returns for the {part(heard.cut)} after cuts"
+    elif leans_on_model(heard.problem, heard.cut, _width(heard.witnesses[ROBUST].interval)):
+        rests_on += _model_after_cuts(heard, heard.cut, objections)
     if heard.lost > 1e-3:
         objections.append(
             f"no logged episode follows the policy for the last {heard.lost:.1%} of the discounted future"
@@ -288,13 +288,16 @@ def _bounds(heard: Hearing) -> Headline:
     if _same_everywhere(heard):
         doubt = "every logged step earned the same and no episode ended, so that all policies look alike"
     lasting = f"{heard.lasting} step{'s' * (heard.lasting != 1)}"
+    when, advice = f"after {lasting} that the log tells of", "Log episodes of a policy nearer to this one."
+    why = f"Products of ratios leave too few effective episodes after {lasting}"
+    if heard.lasting == int(problem.data.n_steps.max()):
+        why = f"Episodes were cut off with {part(heard.cut)} to come"
+        when, advice = f"for the {part(heard.cut)} after cuts", "Log longer episodes."
     heard.notes.append(
-        f"Products of ratios leave too few effective episodes after {lasting}, and nothing can "
-        f"stand in: {doubt}. The bounds take what comes later to be worth {problem.low:.4g} to "
-        f"{problem.high:.4g}. Log episodes of a policy nearer to this one."
+        f"{why}, and nothing can stand in: {doubt}. The bounds take what comes later to be worth "
+        f"{problem.low:.4g} to {problem.high:.4g}. {advice}"
     )
-    rests_on = f"the {problem.measure} of the logged actions, and the range of the rewards, "
-    rests_on += f"after {lasting} that the log tells of"
+    rests_on = f"the {problem.measure} of the logged actions, and the range of the rewards, {when}"
     if not problem.terminal.any():
         rests_on += ", and on episodes not ending, as none of the log's did"
     value = float(np.clip(witness.value, *witness.interval))

@@ -17,22 +17,14 @@ from ..data.views import action_rows
 from .behavior import Behavior, NeverLogged, never_logged
 from .counts import CountModel, fit_counts, is_discrete, plausible_range
 from .families import BasisTest, choose_basis, judge, richer_than
-from .importance import (
-    Completed,
-    Weights,
-    bounded_by_rewards,
-    completed_returns,
-    doubly_robust,
-    make_weights,
-    per_decision,
-    self_normalised,
-)
+from .importance import Weights, beyond, bounded_by_rewards, make_weights, per_decision, self_normalised
 from .intervals import Bounds, LeftOut, half_width, mean_interval
 from .linear import LinearModel, fit_linear
 from .marginal import MarginalRobust, completed_by_neighbors, marginal_robust, some_episodes
 from .nonparametric import fitted_q, still_going
 from .problem import Problem
 from .record import Witness
+from .robust import MUCH_COMPLETED, Completed, completed_returns, doubly_robust, leans_on_model
 
 Model = LinearModel | CountModel
 RETURNS, COUNTS, ROBUST = "mean logged return", "count model", "doubly robust"
@@ -74,6 +66,8 @@ class Hearing:
         Steps over which products of ratios leave enough effective episodes.
     lost : float
         Discounted share of the future after the last step at which any episode has weight.
+    cut : float
+        Off policy: discounted share of the future after cuts, for which the model stands.
     """
 
     def __init__(self, problem: Problem, level: float, behavior: Behavior | None) -> None:
@@ -91,7 +85,7 @@ class Hearing:
         self.weighted: LeftOut | None = None
         self.robust: LeftOut | None = None
         self.marginal: MarginalRobust | None = None
-        self.lasting, self.lost = 0, 0.0
+        self.lasting, self.lost, self.cut = 0, 0.0, 0.0
 
     @property
     def several(self) -> bool:
@@ -102,6 +96,11 @@ class Hearing:
     def hopeless(self) -> bool:
         """Whether products of ratios are known and leave too few effective episodes."""
         return self.weights is not None and self.weights.final < FEW_EFFECTIVE
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether much of the policy's future comes after cuts: there products of ratios have no say."""
+        return self.cut > MUCH_COMPLETED
 
     @cached_property
     def blind(self) -> NeverLogged | None:
@@ -162,13 +161,13 @@ class Hearing:
         self.completed = completed_returns(self.problem, self.model)
         self.robust = self.completed.mean
         low, high = mean_interval(self.completed.values, self.robust, self.level)
-        could_matter = self.completed.leans_on_model(self.problem, high - low, wrong=1.0)
+        could_matter = leans_on_model(self.problem, self.completed.share, high - low, wrong=1.0)
         if isinstance(self.model, LinearModel) and could_matter:
             self.second_opinion = completed_by_neighbors(self.problem)
         if self.second_opinion is not None:
             moved = self.second_opinion - self.robust.value
             low, high = min(low, low + moved), max(high, high + moved)
-        self._add(RETURNS, self.robust, began, Bounds(low, high))
+        self._add(RETURNS, self.robust, began, Bounds(low, high), within=self.problem.firm_range)
 
     def hear_ratios(self) -> None:
         """Hear importance sampling and doubly robust with products of ratios along episodes."""
@@ -188,11 +187,14 @@ class Hearing:
             self._only_ratios()
         self.weights = make_weights(problem, ratio)
         earned = self.weights.sums(problem, problem.rewards)
+        self.cut = beyond(problem, self.weights, len(self.weights.effective)).value
         untried, few = self._untried(), ""
         if self.hopeless:
             few = f"ratios leave {self.weights.final:.2g} effective episodes of {problem.n_episodes}"
         doubt = "; ".join(filter(None, [untried, few]))
-        self._add(PER_DECISION, per_decision(self.weights, earned), began, doubt=doubt)
+        after_cuts = f"the {part(self.cut)} after cuts"
+        told = "; ".join(filter(None, [doubt, f"without {after_cuts}" if self.cut_short else ""]))
+        self._add(PER_DECISION, per_decision(self.weights, earned), began, doubt=told)
         began = perf_counter()
         self.weighted = self_normalised(self.weights, earned)
         self._add(WEIGHTED, self.weighted, began, self._weighted_interval(), untried)
@@ -200,7 +202,9 @@ class Hearing:
         # Counts have bounds of their own for actions that were never tried.
         all_logged = isinstance(self.model, CountModel) or self.blind is None
         self.robust = doubly_robust(problem, self.weights, self.model, all_logged=all_logged)
-        self._add(ROBUST, self.robust, began, self._robust_interval(), doubt)
+        whose = "the log's own policy" if problem.logged_only else "the model"
+        told = "; ".join(filter(None, [doubt, f"{whose} fills in {after_cuts}" if self.cut_short else ""]))
+        self._add(ROBUST, self.robust, began, self._robust_interval(), told)
 
     def _untried(self) -> str:
         """Say what share of the policy's future no episode tried: ratios do not see it, regressors guess."""
@@ -234,22 +238,22 @@ class Hearing:
             )
 
     def _weighted_interval(self) -> Bounds:
-        """Return t's interval while enough episodes count, and the range of the values after that."""
+        """Return t's interval while enough episodes count, with the range of values after that and cuts."""
         assert self.weights is not None
-        assert self.weighted is not None
         lowest, highest, self.lasting = bounded_by_rewards(self.problem, self.weights, FEW_EFFECTIVE)
-        if self.lasting == len(self.weights.effective):
-            return self.weighted.interval(self.level)
         return self.between(lowest, highest)
 
     def _robust_interval(self) -> Bounds:
-        """Return the interval; after the last step with any weight, the possible range is added."""
+        """Return the interval; after the last step with any weight, the range of the returns is added.
+
+        So it is after cuts where the policy is not known there.
+        """
         assert self.robust is not None
         assert self.weights is not None
         low, high = self.robust.interval(self.level)
         self.lost = _share_after(self.weights, self.problem)
         worst, best = plausible_range(self.problem)
-        slack = self.lost * (best - worst)
+        slack = (self.lost + self.cut * self.problem.logged_only) * (best - worst)
         return Bounds(low - slack, high + slack)
 
     def hear_visits(self, rng: np.random.Generator) -> None:
@@ -261,7 +265,7 @@ class Hearing:
             or problem.logged_only
             or not linear
             or not self.several
-            or (self.robust and not self.hopeless)
+            or (self.robust and not self.hopeless and not self.cut_short)
         ):
             return
         self.marginal = marginal_robust(problem, rng)
@@ -297,15 +301,21 @@ class Hearing:
         self._add("fitted Q", fitted_q(self.problem, regressor), began, doubt=doubt)
 
     def _add(
-        self, name: str, found: LeftOut, began: float, interval: Bounds | None = None, doubt: str = ""
+        self,
+        name: str,
+        found: LeftOut,
+        began: float,
+        interval: Bounds | None = None,
+        doubt: str = "",
+        within: tuple[float, float] | None = None,
     ) -> None:
         low, high = found.interval(self.level) if interval is None else interval
         bounds = (self.problem.low, self.problem.high)
-        slack = 1e-9 * max(1.0, abs(found.value))
+        slack = 1e-9 * self.problem.largest
         if not bounds[0] - slack <= found.value <= bounds[1] + slack:
             impossible = f"impossible: outside {bounds[0]:.4g} to {bounds[1]:.4g}"
             doubt = "; ".join(filter(None, [impossible, doubt]))
-        low, high = (float(np.clip(x, *bounds)) for x in (low, high))
+        low, high = (float(np.clip(x, *(within or bounds))) for x in (low, high))
         self.witnesses[name] = Witness(
             name=name,
             value=found.value,
@@ -322,6 +332,17 @@ def _labels_perhaps(problem: Problem) -> str:
     few = len(np.unique(actions[:1000])) <= 20
     whole = bool(few and (actions == np.floor(actions)).all())
     return " They are whole numbers: where they are labels, pass them as integers (N,)." if whole else ""
+
+
+def part(share: float) -> str:
+    """Return a share of the future in words.
+
+    Examples
+    --------
+    >>> part(0.37), part(0.004)
+    ('37% of the future', 'part of the future (under 1%)')
+    """
+    return f"{share:.0%} of the future" if share >= 0.01 else "part of the future (under 1%)"
 
 
 def _share_after(weights: Weights, problem: Problem) -> float:

@@ -1,25 +1,17 @@
-"""Importance sampling along episodes: per decision, self-normalised, and doubly robust with a model."""
+"""Importance sampling along episodes: per decision, self-normalised, and bounds where ratios give out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from .._core.typing import FloatArray, IntArray
-from .counts import returns_to_go
 from .intervals import LeftOut
-from .linear import td_errors
 from .problem import Problem
 
 # Products of ratios run over hundreds of steps; their logarithm is kept within what a float can hold.
 _LARGEST_LOG = 300.0
-# A share of the headline that comes from what no episode showed, beyond which it is said.
-MUCH_COMPLETED = 0.05
-# How wrong a doubted model is taken to be, as a share of the range; and what part of an interval counts.
-MODEL_ERROR, NOTICED = 0.05, 0.125
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,13 +123,13 @@ def self_normalised(weights: Weights, sums: FloatArray, base: LeftOut | None = N
 
     all_sums, all_sizes = sums.sum(axis=0), weights.size.sum(axis=0)
     value = float(total(all_sums, all_sizes))
-    left = total(_of_others(sums), _of_others(weights.size))
+    left = total(of_others(sums), of_others(weights.size))
     if base is None:
         return LeftOut(value, left)
     return LeftOut(base.value + value, base.replicates + left)
 
 
-def _of_others(sums: FloatArray) -> FloatArray:
+def of_others(sums: FloatArray) -> FloatArray:
     """Return the sum over all other groups (G, H), not by subtraction: one may be 1e12 times the rest."""
     before = np.vstack([np.zeros(sums.shape[1]), np.cumsum(sums, axis=0)[:-1]])
     after = np.vstack([np.cumsum(sums[::-1], axis=0)[::-1][1:], np.zeros(sums.shape[1])])
@@ -160,15 +152,7 @@ def bounded_by_rewards(problem: Problem, weights: Weights, fewest: float) -> tup
     n_steps = int(len(enough) if enough.all() else np.argmin(enough))
     early = problem.time < n_steps
     earned = self_normalised(weights, weights.sums(problem, np.where(early, problem.rewards, 0.0)))
-    if n_steps == 0:
-        going = LeftOut(1.0, np.ones(problem.n_groups))
-    else:
-        # What follows is unknown where the ratios end, and before that where an episode was cut off.
-        stops = problem.time == n_steps - 1
-        stops[problem.data.step_offsets[1:] - 1] = True
-        at_cut = early & stops & ~problem.terminal
-        going = self_normalised(weights, weights.sums(problem, at_cut.astype(np.float64)))
-        going = LeftOut(problem.discount * going.value, problem.discount * going.replicates)
+    going = beyond(problem, weights, n_steps)
     ends = []
     for worth in (problem.low, problem.high):
         # Where nothing goes on, nothing is added, even where without discount the range is infinite.
@@ -180,114 +164,12 @@ def bounded_by_rewards(problem: Problem, weights: Weights, fewest: float) -> tup
     return ends[0], ends[1], n_steps
 
 
-class ValueModel(Protocol):
-    """What fills in values: linear in features, or counted."""
-
-    def chunks(self) -> Iterator[slice]:
-        """Return slices that cover all rows."""
-
-    def at_steps(self, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """Return values (m, A) in states and next states, fitted without the row's group."""
-
-    def start_values(self) -> FloatArray:
-        """Return values (m, A) in the start states, fitted without their group."""
-
-    def after(self, rows: IntArray) -> FloatArray:
-        """Return the value (m, G) of the states after some steps, fitted without each of the groups."""
-
-
-def errors_of(problem: Problem, model: ValueModel) -> FloatArray:
-    """Return TD errors (N,), values kept within what is possible and fitted on other episodes."""
-    out = np.empty(len(problem.states))
-    for rows in model.chunks():
-        here, ahead = (np.clip(v, problem.low, problem.high) for v in model.at_steps(rows))
-        out[rows] = td_errors(problem, rows, here, ahead)
-    return out
-
-
-def start_value(problem: Problem, model: ValueModel) -> tuple[FloatArray, LeftOut]:
-    """Return the model's value of every start state, and their mean without every group."""
-    values = np.clip(model.start_values(), problem.low, problem.high)
-    each = np.sum(problem.start_chances * values, axis=1)
-    group = problem.start_group
-    sums = np.bincount(group, weights=each, minlength=problem.n_groups)
-    counts = np.bincount(group, minlength=problem.n_groups)
-    left = (sums.sum() - sums) / np.maximum(counts.sum() - counts, 1)
-    return each, LeftOut(float(each.mean()), left)
-
-
-def doubly_robust(
-    problem: Problem, weights: Weights, model: ValueModel, *, all_logged: bool = True
-) -> LeftOut:
-    """Return mean V(s_0) + sum_t discount^t (weighted mean of TD errors at time t).
-
-    Right on average where the ratios are, whatever the model; and close where the model is, whatever they do.
-    Ratios have mean 1 where all actions of the policy are logged, and weighted means make use of it;
-    otherwise their mean is the chance that logged actions only were taken, and the means are plain.
-    """
-    _, base = start_value(problem, model)
-    sums = weights.sums(problem, errors_of(problem, model))
-    if all_logged:
-        return self_normalised(weights, sums, base)
-    found = per_decision(weights, sums)
-    return LeftOut(base.value + found.value, base.replicates + found.replicates)
-
-
-def episode_influence(problem: Problem, weights: Weights, model: ValueModel) -> FloatArray:
-    """Return every episode's part of the doubly robust value, to first order, shape (n,)."""
-    each, _ = start_value(problem, model)
-    errors = errors_of(problem, model)
-    size = weights.size.sum(axis=0)
-    sums = weights.sums(problem, errors).sum(axis=0)
-    mean = np.divide(sums, size, out=np.zeros_like(sums), where=size > 0.0)
-    share = np.divide(weights.discounts, size, out=np.zeros_like(size), where=size > 0.0)
-    rows = weights.product * (errors - mean[problem.time]) * share[problem.time]
-    out = np.bincount(problem.episode, weights=rows, minlength=problem.n_episodes)
-    # An episode that ended keeps its weight, with an error of 0, in the means of later times.
-    tail = np.concatenate([np.cumsum((mean * share)[::-1])[::-1], [0.0]])
-    last = problem.data.step_offsets[1:] - 1
-    out -= weights.product[last] * tail[problem.data.n_steps]
-    return np.asarray(out + (each - each.mean()) / len(each))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Completed:
-    """Returns of the episodes, those cut off completed by the model.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n,)
-    mean : LeftOut
-    share : float
-        Mean discount at the cuts: how much of a value of 1 a step lies after them.
-    """
-
-    values: FloatArray
-    mean: LeftOut
-    share: float
-
-    def leans_on_model(self, problem: Problem, width: float, wrong: float = MODEL_ERROR) -> bool:
-        """Tell whether a model wrong by a share of the range would move an interval noticeably."""
-        span = problem.high - problem.low
-        moved = wrong * self.share * (span if np.isfinite(span) else 0.0)
-        return self.share > MUCH_COMPLETED or moved > NOTICED * width
-
-
-def completed_returns(problem: Problem, model: ValueModel) -> Completed:
-    """Return what the episodes earned, plus the discounted value of where they were cut off.
-
-    That is V(s_0) plus the sum of discounted TD errors: on policy, the doubly robust value.
-    """
-    data = problem.data
-    returns = returns_to_go(problem)[data.step_offsets[:-1]]
-    weight = np.where(data.terminated, 0.0, problem.discount**data.n_steps)
-    last = data.step_offsets[1:] - 1
-    group, everyone = problem.group[last], np.arange(len(data))
-    ahead = np.clip(model.after(last), problem.low, problem.high)  # (n, G)
-    values = returns + weight * ahead[everyone, group]
-    each = returns[:, None] + weight[:, None] * ahead
-    out_of = np.zeros(ahead.shape)
-    out_of[everyone, group] = 1.0
-    counts = len(data) - out_of.sum(axis=0)
-    left = np.sum(each * (1.0 - out_of), axis=0) / np.maximum(counts, 1)
-    return Completed(values, LeftOut(float(values.mean()), left), float(weight.mean()))
+def beyond(problem: Problem, weights: Weights, n_steps: int) -> LeftOut:
+    """Return the discounted share of the policy's future after `n_steps` steps, or after a cut before."""
+    if n_steps == 0:
+        return LeftOut(1.0, np.ones(problem.n_groups))
+    stops = problem.time == n_steps - 1
+    stops[problem.data.step_offsets[1:] - 1] = True
+    at_cut = (problem.time < n_steps) & stops & ~problem.terminal
+    share = self_normalised(weights, weights.sums(problem, at_cut.astype(np.float64)))
+    return LeftOut(problem.discount * share.value, problem.discount * share.replicates)

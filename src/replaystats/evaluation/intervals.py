@@ -13,7 +13,8 @@ from ..inference.degrees import skewed
 
 # The error of a t interval's coverage is of the order of skewness / sqrt(n); beyond this it is not used.
 SKEWED = 0.25
-_DRAWS = 4000
+# Draws of the weights of all values, and how many weights are held at a time.
+_DRAWS, _AT_ONCE = 4000, 20_000_000
 
 
 class Bounds(NamedTuple):
@@ -163,15 +164,18 @@ def skewed_mean_interval(values: FloatArray, level: float) -> Bounds:
     """
     rng = np.random.default_rng(0)
     tail = (1.0 - level) / 2.0
-    n = len(values)
+    shapes = np.ones(len(values) + 1)
+    if _DRAWS * len(values) > _AT_ONCE:  # equal values are one, with the sum of their weights
+        values, counts = np.unique(values, return_counts=True)
+        shapes = np.append(counts, 1.0)
+    draws = max(1, min(_DRAWS, _AT_ONCE // len(shapes)))
     means_low, means_high = [], []
-    for _ in range(max(1, _DRAWS * n // 20_000_000 + 1)):
-        draws = max(200, min(_DRAWS, 20_000_000 // n))
-        weights = rng.standard_exponential((draws, n + 1))
-        total = weights[:, :n] @ values
+    for _ in range(-(-_DRAWS // draws)):
+        weights = rng.standard_gamma(shapes, (draws, len(shapes)))
+        total = weights[:, :-1] @ values
         size = weights.sum(axis=1)
-        means_low.append((total + weights[:, n] * values.min()) / size)
-        means_high.append((total + weights[:, n] * values.max()) / size)
+        means_low.append((total + weights[:, -1] * values.min()) / size)
+        means_high.append((total + weights[:, -1] * values.max()) / size)
     low, high = np.concatenate(means_low), np.concatenate(means_high)
     bounds = float(np.quantile(low, tail)), float(np.quantile(high, 1.0 - tail))
     return Bounds(*bounds)

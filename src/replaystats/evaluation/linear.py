@@ -51,7 +51,7 @@ class Features:
 
     def ahead(self, rows: slice) -> FloatArray:
         """Return the features of the next states, shape (m, q)."""
-        return self._once("ahead", rows, lambda r: self._following(self.problem.next_states[r]))
+        return self._once("ahead", rows, lambda r: self.following(self.problem.next_states[r]))
 
     def _once(self, what: str, rows: slice, compute: Callable[[slice], FloatArray]) -> FloatArray:
         """Keep the features while they are small: every test asks for them again."""
@@ -70,9 +70,10 @@ class Features:
 
     def start(self) -> FloatArray:
         """Return the features of the start states, shape (m, q)."""
-        return self._following(self.problem.start_states)
+        return self.following(self.problem.start_states)
 
-    def _following(self, states: FloatArray) -> FloatArray:
+    def following(self, states: FloatArray) -> FloatArray:
+        """Return the features of states; for continuous actions, of what the policy does there, (m, q)."""
         if not self.problem.continuous:
             return self.basis(states)
         assert callable(self.problem.policy)
@@ -134,9 +135,15 @@ class LinearModel:
         return self.values(self.features.start(), self.features.problem.start_group)
 
     def after(self, rows: IntArray) -> FloatArray:
-        """Return the value (m, G) of the states after some steps, fitted without each of the groups."""
-        features = self.features.basis(self.features.problem.next_states[rows])
-        return features @ self.left_out.T  # on policy, where there is one action
+        """Return the discounted value (m, G) of what follows some steps, fitted without each group."""
+        problem = self.features.problem
+        features = self.features.following(problem.next_states[rows])
+        theta = self.left_out.reshape(len(self.left_out), -1, problem.n_actions)
+        out = np.zeros((len(rows), len(theta)))
+        for action in range(problem.n_actions):
+            values = np.clip(features @ theta[:, :, action].T, problem.low, problem.high)
+            out += problem.following[rows, action, None] * values
+        return out
 
     def chunks(self) -> Iterator[slice]:
         """Return slices that cover all rows."""

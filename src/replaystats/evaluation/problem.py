@@ -21,6 +21,8 @@ from ..moments.steps import horizon, value_limits
 PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike] | FloatArray
 # Groups that are left out in turn; with more, the quantile of t hardly changes and the work grows.
 MAX_GROUPS = 40
+# So many rewards hardly miss their own mean on one side.
+MANY_REWARDS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,6 +99,21 @@ class Problem:
     def n_episodes(self) -> int:
         """Number of logged episodes."""
         return len(self.data)
+
+    @property
+    def largest(self) -> float:
+        """Size of the largest value that is possible, or of the largest reward where there is none."""
+        ends = np.array([self.low, self.high, self.rewards.min(), self.rewards.max()])
+        return float(np.abs(ends[np.isfinite(ends)]).max())
+
+    @property
+    def firm_range(self) -> tuple[float, float]:
+        """`low` and `high`, infinite where a single one of few rewards sets them: the next may lie beyond."""
+        if self.range_known or len(self.rewards) >= MANY_REWARDS:
+            return self.low, self.high
+        ends = self.rewards.min(), self.rewards.max()
+        alone = [np.count_nonzero(self.rewards == end) == 1 for end in ends]
+        return -np.inf if alone[0] else self.low, np.inf if alone[1] else self.high
 
     @property
     def own_starts(self) -> bool:

@@ -15,6 +15,9 @@ from .behavior import Overlap
 from .families import BasisTest
 from .intervals import Bounds, LeftOut
 
+# Digits behind the point, or before it, beyond which numbers are written with a power of ten.
+LONGEST = 7
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
@@ -244,10 +247,16 @@ def _number(value: float, width: float = float("nan")) -> str:
     ('92.3', '0.0078', '-71.4')
     >>> _number(0.9, 1e-16)
     '0.9'
+    >>> _number(1.66e-9, 4e-9), _number(-1163326874.0, 3e9)
+    ('1.7e-09', '-1.2e+09')
     """
     if not np.isfinite(value):
         return "-"
     if not (np.isfinite(width) and width > 1e-9 * abs(value)):  # none, or rounding
         return f"{value:.4g}"
-    digits = max(0, 1 - int(np.floor(np.log10(width))))
-    return f"{value:.{min(digits, 10)}f}"
+    digits = 1 - int(np.floor(np.log10(width)))
+    if digits <= LONGEST and abs(value) < 10.0**LONGEST:
+        return f"{value:.{max(0, digits)}f}"
+    if round(value, digits) == 0.0:
+        return "0"
+    return f"{value:.{max(0, digits + int(np.floor(np.log10(abs(value)))))}e}"

@@ -26,7 +26,7 @@ from ._columns import (
 )
 from ._list_columns import from_list_columns, holds_lists, spread_vectors
 from ._rows import FINAL_STATES, Order, Rows, as_labels, close_episodes, flags_of_episodes, order_rows
-from .flat import settle_time_limit
+from .flat import settle_time_limit, with_fields
 from .transitions import GAPS, from_transitions
 
 Names = str | Sequence[str]
@@ -119,7 +119,9 @@ def from_table(
     """
     if isinstance(table, (str, Path)) and glob.has_magic(str(table)):
         options = {name: value for name, value in locals().items() if name != "table"}
-        return Trajectories.concatenate([from_table(file, **options) for file in files_like(str(table))])
+        data = Trajectories.concatenate([from_table(file, **options) for file in files_like(str(table))])
+        # One file alone may not tell labels from quantities: there, an action may be always the same.
+        return data if data.actions is None else with_fields(data, actions=as_labels(data.actions))
     check_choice(final_states, "final_states", FINAL_STATES)
     check_choice(gaps, "gaps", GAPS)
     if dt is not None:

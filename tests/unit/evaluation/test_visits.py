@@ -202,7 +202,9 @@ def test_weighted_importance_sampling_is_honest_when_three_episodes_are_left():
     assert found.overlap.effective_episodes < 5
     weighted = next(w for w in found.witnesses if w.name == "importance sampling, weighted")
     assert weighted.interval.high - weighted.interval.low > 10 * weighted.standard_error
-    near = rs.evaluate(data, lambda s: np.full((len(s), 2), 0.5), discount=0.99, behavior=chances)
+    rewards, actions = data.rewards.reshape(40, 60), data.actions.reshape(40, 60)
+    ended = rs.Trajectories(data.states.reshape(40, 61), rewards, actions, terminated=True)
+    near = rs.evaluate(ended, lambda s: np.full((len(s), 2), 0.5), discount=0.99, behavior=chances)
     weighted = next(w for w in near.witnesses if w.name == "importance sampling, weighted")
     assert weighted.interval.high - weighted.interval.low < 5 * weighted.standard_error
 

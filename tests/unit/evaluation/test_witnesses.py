@@ -8,19 +8,11 @@ from tests.oracles import policy_values as oracle
 import replaystats as rs
 from replaystats.basis import Polynomial
 from replaystats.evaluation.counts import fit_counts, is_discrete, plausible_range, returns_to_go
-from replaystats.evaluation.importance import (
-    bounded_by_rewards,
-    completed_returns,
-    doubly_robust,
-    errors_of,
-    make_weights,
-    per_decision,
-    self_normalised,
-    start_value,
-)
+from replaystats.evaluation.importance import bounded_by_rewards, make_weights, per_decision, self_normalised
 from replaystats.evaluation.intervals import LeftOut, mean_interval, skewed_mean_interval
 from replaystats.evaluation.linear import fit_linear, hotelling_p_value, score_test
 from replaystats.evaluation.problem import make_problem
+from replaystats.evaluation.robust import completed_returns, doubly_robust, errors_of, start_value
 
 DISCOUNT = 0.9
 

@@ -145,6 +145,20 @@ class TestFiles:
         with pytest.raises(FileNotFoundError, match="a pattern that some file fits"):
             readers.from_table(f"{tmp_path}/none-*.csv", states="x")
 
+    def test_a_file_with_one_action_has_labels_if_all_files_together_have(self, tmp_path):
+        for i, actions in enumerate([[1.0, 1.0, None], [0.0, 1.0, None]]):
+            frame = pd.DataFrame({"episode": 0, "x": [0.0, 1.0, 2.0], "reward": [1.0, 1.0, None]})
+            frame["a"] = actions
+            frame.to_parquet(tmp_path / f"part-{i}.parquet")
+        given = {"states": "x", "actions": "a", "terminated": None}
+        data = readers.from_table(f"{tmp_path}/part-*.parquet", **given)
+        assert data.actions.dtype == np.int64
+        assert data.actions.tolist() == [1, 1, 0, 1]
+        frame["a"] = [0.25, 1.0, None]
+        frame.to_parquet(tmp_path / "part-1.parquet")
+        data = readers.from_table(f"{tmp_path}/part-*.parquet", **given)
+        assert data.actions.tolist() == [1.0, 1.0, 0.25, 1.0]
+
 
 class TestTimesWithZones:
     @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
