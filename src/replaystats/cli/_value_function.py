@@ -122,8 +122,10 @@ def build(settings: Settings, data: Trajectories, basis: Basis, policy: Any) -> 
 
 def _time_step(data: Trajectories, purpose: str) -> float:
     if not isinstance(data.dt, float):
-        got = "none" if data.dt is None else "steps of several durations"
-        hint = "Say --dt SECONDS, or name the column of times with --time."
+        got, hint = "none", "Say --dt SECONDS, or name the column of times with --time."
+        if data.dt is not None:
+            got = f"steps of {data.dt.min():.3g} to {data.dt.max():.3g}"
+            hint = "Say --discount where steps count alike; rs.LSTD(discount_rate=...) takes durations."
         raise ValueError(must_be("--dt", f"one known time step for {purpose}", got, hint))
     return data.dt
 

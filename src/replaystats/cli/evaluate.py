@@ -1,37 +1,21 @@
-"""``replaystats evaluate``: logged episodes in, what a policy is worth out, and whether to believe it."""
+"""``replaystats evaluate``: logged episodes in, what a policy is worth out, and whether to believe it.
+
+What the command takes, and in which order it asks. What does the work is imported when there is some: those
+who ask for --help do not wait for SciPy and scikit-learn.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from .._core.errors import must_be, visible
 from .._core.validation import check_choice, check_real
-from ..data._flat import holds_names
-from ..evaluation import Comparison, Evaluation
-from ..evaluation import compare as compare_policies
-from ..evaluation import evaluate as evaluate_policy
-from ..readers._rows import FINAL_STATES
-from ..readers.transitions import GAPS
-from ..report.pages import percent, significant
 from . import _options as opt
-from ._trajectory_files import Log, LogColumns, read_log, read_points, typical_states
-from ._value_function import Settings, ValueFunction, build, fit_value_function
-from ._words import basis_named, logged_column, policy_columns, read_policy
 from .console import (
     EXIT_CODES,
     ExitCode,
     as_json,
     check_report,
-    noting,
     or_none,
-    out,
-    own_command,
     parse_limit,
     parse_size,
     refusing,
@@ -102,6 +86,13 @@ def evaluate(
     DATA has one row per state: an episode of L steps has L + 1 rows, and the last one, with the final state,
     has no reward. With --at or --method, values of states are shown as well.
     """
+    from ..readers._rows import FINAL_STATES
+    from ..readers.transitions import GAPS
+    from . import _evaluation as work
+    from ._trajectory_files import LogColumns, read_log
+    from ._value_function import Settings
+    from ._words import logged_column, policy_columns
+
     with refusing(ExitCode.USAGE):
         settings = Settings(
             method=method, order=order, discount=discount, discount_rate=discount_rate, basis=basis,
@@ -122,150 +113,25 @@ def evaluate(
         check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither")
         check_report(report)
     with working("Reading the episodes"):
-        log = _with_policies(read_log(data, columns), policy, compare)
-        points = None if at is None else read_points(at, log.names, of_names=holds_names(log.data.states))
-        if logged_column(policy) and (at is not None or settings.asks_for_a_function):
-            with refusing(ExitCode.USAGE):
-                hint = "LSTDQ asks what the policy does in every state: give columns, a table or a function."
-                got = f"{policy} with a value function"
-                raise ValueError(
-                    must_be("--policy", "a policy of states beside --at and --method", got, hint)
-                )
-        if points is None and settings.asks_for_a_function:
-            points = typical_states(log.data, seed)
+        log = work.with_policies(read_log(data, columns), policy, compare)
+        points = work.points_asked_about(log, at, policy, settings)
     with working("Estimating"):
-        found, comparison = _evaluate(data, log, settings, confidence, compare=compare is not None)
-        function = None
-        if points is not None:
-            with refusing(ExitCode.USAGE):
-                model = build(settings, log.data, _basis(settings, log, found), log.policy)
-            function = fit_value_function(model, log.data, points, log.names, confidence)
+        found, comparison = work.evaluate(data, log, settings, confidence, compare=compare is not None)
+        function = None if points is None else work.value_function(log, points, settings, found, confidence)
     answer = {
         "command": "evaluate", "source": data.name, "state": list(log.names),
-        "data": _data(log), **found.to_dict(),
+        "data": work.data_of(log), **found.to_dict(),
         "comparison": None if comparison is None else comparison.to_dict(),
         "value_function": None if function is None else function.as_dict(),
     }  # fmt: skip
     with refusing_at_the_end() as write:
         if report is not None:
-            page = _page(data.name, found, comparison, function)
+            page = work.page_of(data.name, found, comparison, function)
             report = report if write(report, page) else None
         if json:
             print(as_json(answer))
         else:
-            _show(data.name, found, comparison, function, report)
-    if strict and (not found.holds or (function is not None and function.withheld)):
+            work.show(data.name, found, comparison, function, report)
+    holds = found.holds if comparison is None else comparison.holds
+    if strict and (not holds or (function is not None and function.withheld)):
         raise typer.Exit(int(ExitCode.WITHHELD))
-
-
-def _with_policies(log: Log, policy: str | None, compare: str | None) -> Log:
-    """Read the policies that did not stand in the log itself."""
-    changed: dict[str, Any] = {}
-    kinds: dict[str, Any] = {"labels": log.data.action_labels, "of_names": holds_names(log.data.states)}
-    if policy is not None and log.policy is None:
-        with refusing(ExitCode.USAGE, Path(policy.removeprefix("greedy:"))):
-            changed["policy"] = read_policy(policy, log.names, "--policy", **kinds)
-    if compare not in (None, "log") and log.compare is None:
-        assert compare is not None
-        with refusing(ExitCode.USAGE, Path(compare.removeprefix("greedy:"))):
-            changed["compare"] = read_policy(compare, log.names, "--compare", **kinds)
-    return replace(log, **changed)
-
-
-def _evaluate(
-    source: Path, log: Log, settings: Settings, level: float, *, compare: bool
-) -> tuple[Evaluation, Comparison | None]:
-    notes: list[str] = []
-    with noting(notes), refusing(ExitCode.USAGE):
-        given: dict[str, Any] = {
-            "discount": settings.discount_of(log.data), "confidence_level": level,
-            "random_state": settings.seed,
-        }  # fmt: skip
-        if settings.basis != "auto":
-            given["basis"] = basis_named(settings.basis, log.data.states)
-            given["basis"].fit(log.data.states, settings.seed)  # a basis that cannot be is wrong usage
-    with noting(notes), refusing(ExitCode.DATA, source):
-        comparison = compare_policies(log.data, log.policy, log.compare, **given) if compare else None
-        found = evaluate_policy(log.data, log.policy, **given) if comparison is None else comparison.first
-    return replace(found, notes=(*found.notes, *notes)), comparison
-
-
-def _basis(settings: Settings, log: Log, found: Evaluation) -> Any:
-    """Return the basis of the value function: as named, or what the evaluation chose."""
-    if settings.basis != "auto":
-        return basis_named(settings.basis, log.data.states)
-    return basis_named("tabular", log.data.states) if found.basis_ is None else found.basis_
-
-
-def _data(log: Log) -> dict[str, Any]:
-    data = log.data
-    return {
-        "episodes": len(data), "steps": data.n_transitions, "terminated": int(data.terminated.sum()),
-        "dt": None if data.dt is None else data.dt,
-    }  # fmt: skip
-
-
-def _page(
-    source: str, found: Evaluation, comparison: Comparison | None, function: ValueFunction | None
-) -> str:
-    from ..report.evaluation_page import evaluation_page  # plots are needed by nothing else
-
-    with working("Drawing the report"):
-        return evaluation_page(
-            found, source=source, command=own_command(), comparison=comparison,
-            value_rows=None if function is None else value_rows(function),
-        )  # fmt: skip
-
-
-def value_rows(function: ValueFunction) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of a table of values."""
-    rows = [["start", *[""] * (len(function.names) - 1), *(significant(x, 4) for x in function.start)]]
-    for i, point in enumerate(function.points):
-        numbers = (function.values[i], function.low[i], function.high[i])
-        state = [x if isinstance(x, str) else significant(x) for x in point.tolist()]
-        rows.append([*state, *(significant(float(x), 4) for x in numbers)])
-    return [*function.names, "value", "low", "high"], rows
-
-
-def _show(
-    source: str,
-    found: Evaluation,
-    comparison: Comparison | None,
-    function: ValueFunction | None,
-    report: Path | None,
-) -> None:
-    """Print the witnesses, the values of states, the notes and the sentence."""
-    out.print(f"[bold]{escape(source)}[/]: {found.n_episodes:,} episodes, {found.n_steps:,} steps\n")
-    level = percent(found.confidence_level)
-    table = _table("Witnesses", ["", "value", f"{level} low", "high", "time", ""])
-    for w in found.witnesses:
-        name = f"[bold]{escape(w.name)}[/]" if w.name == found.method else escape(w.name)
-        numbers = (significant(x, 4) for x in (w.value, *w.interval))
-        table.add_row(name, *numbers, f"{w.seconds:.2f} s", escape(w.objection))
-    out.print(table)
-    if function is not None:
-        header, rows = value_rows(function)
-        table = _table(f"\nValues of states ({function.description})", header)
-        for row in rows:
-            table.add_row(*row)
-        out.print(table)
-        if function.withheld:
-            out.print(f"[yellow]No interval for them:[/] {escape(function.withheld)}")
-    out.print()
-    for note in (*found.notes, *(() if function is None else function.notes)):
-        out.print(f"[yellow]Note:[/] {escape(note)}")
-    out.print(escape(found.sentence))
-    if comparison is not None:
-        out.print(escape(comparison.sentence))
-    if report is not None:
-        out.print(f"Report: {escape(str(report))}")
-
-
-def _table(title: str, header: list[str]) -> Table:
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
-    for i, name in enumerate(header):
-        last = i == len(header) - 1 and not name
-        table.add_column(
-            escape(visible(name)), justify="left" if i == 0 or last else "right", overflow="fold"
-        )
-    return table

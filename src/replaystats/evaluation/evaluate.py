@@ -139,6 +139,7 @@ def _conclude(heard: Hearing, began: float) -> Evaluation:
     object_to_model(heard, p_value)
     headline = choose_headline(heard)
     ends = _ends(heard)
+    heard.notes += _about_copies(problem)
     unseen = (
         model.unseen
         if isinstance(model, CountModel) and not (problem.on_policy or problem.logged_only)
@@ -194,6 +195,30 @@ def _ends(heard: Hearing) -> Ends:
         at_longest=int((data.n_steps == longest).sum()),
         completed_share=0.0 if heard.completed is None else heard.completed.share,
     )
+
+
+def _about_copies(problem: Problem) -> list[str]:
+    """Return a note where episodes are copies of others, though states never come back elsewhere.
+
+    Episodes with different returns are no copies: there is mostly nothing to look at.
+    """
+    data, first = problem.data, problem.data.step_offsets
+    returns = returns_to_go(problem)[first[:-1]]
+    _, same, often = np.unique(returns, return_inverse=True, return_counts=True)
+    distinct: dict[tuple[bytes, bytes], int] = {}
+    for i in np.flatnonzero(often[same] > 1).tolist():
+        steps = slice(first[i], first[i + 1])
+        distinct[problem.states[steps].tobytes(), problem.rewards[steps].tobytes()] = i
+    copies = int(np.sum(often[same] > 1)) - len(distinct)
+    if not copies:
+        return []
+    kept = np.union1d(np.flatnonzero(often[same] == 1), list(distinct.values()))
+    if len(np.unique(problem.states, axis=0)) < data.n_steps[kept].sum():
+        return []
+    return [
+        f"{copies} of {len(data)} episodes are copies of others, number by number: if they were logged or "
+        "read twice, the interval is too narrow."
+    ]
 
 
 def _influence(heard: Hearing, found: LeftOut) -> tuple[FloatArray, str]:

@@ -270,7 +270,8 @@ class Hearing:
             return
         self.marginal = marginal_robust(problem, rng)
         if self.marginal is None:
-            self._doubt_long_paths()
+            if self.robust is None or self.hopeless:
+                self._doubt_long_paths()
             return
         doubt = ""
         if self.marginal.leaves:

@@ -112,6 +112,7 @@ def _open_file(path: Path) -> TableView:
         csv = require_extra("pyarrow.csv", extra="io", purpose="Reading CSV")
         with naming(path), csv.open_csv(path) as reader:  # reads one block: enough for the header
             names = reader.schema.names
+        _check_separated(names)
         return TableView(names, lambda wanted: _load_csv(csv, path, wanted))
     if any(ending in (".jsonl", ".ndjson") for ending in endings):
         reader = require_extra("pyarrow.json", extra="io", purpose="Reading JSON lines")
@@ -121,6 +122,14 @@ def _open_file(path: Path) -> TableView:
     raise ValueError(
         must_be("table", rule, f'"{path.name}"', "Other formats: open it with pandas or polars.")
     )
+
+
+def _check_separated(names: list[str]) -> None:
+    """Raise where the header of a CSV file is a single name made of several."""
+    used = next((mark for mark in (";", "\t", "|") if len(names) == 1 and mark in names[0]), None)
+    if used is not None:
+        hint = f"Save it with commas, or read it first: pandas.read_csv(path, sep={used!r})."
+        raise ValueError(must_be("table", "CSV with commas between its columns", f"{used!r} there", hint))
 
 
 def _load_csv(csv: Any, path: Path, wanted: list[str]) -> dict[str, Column]:

@@ -489,6 +489,22 @@ def test_strict_is_content_where_the_interval_holds(run, log, tmp_path):
     assert "Do not rely on it" in result.stdout
 
 
+def test_strict_minds_what_is_said_against_either_policy(run, tmp_path):
+    """Nothing speaks against the first policy; of the second, probabilities are those of something else."""
+    rng = np.random.default_rng(0)
+    steps = pd.DataFrame({"episode": np.arange(40), "x": rng.normal(size=40), "p": 0.5, "new": 0.9})
+    steps["reward"], steps["a"] = rng.normal(size=40), rng.integers(2, size=40)
+    ends = pd.DataFrame({"episode": np.arange(40), "x": rng.normal(size=40)})
+    both = pd.concat([steps, ends]).sort_values("episode", kind="stable")
+    both.assign(terminated=True).to_parquet(tmp_path / "arms.parquet")
+    common = ("--state", "x", "--discount", 0.5, "--action", "a", "--probability", "p", "--strict")
+    alone = run(tmp_path / "arms.parquet", *common, "--policy", "column:p")
+    assert alone.exit_code == 0, alone.stderr
+    compared = run(tmp_path / "arms.parquet", *common, "--policy", "column:p", "--compare", "column:new")
+    assert compared.exit_code == 4
+    assert "Do not rely on it: ratios have the mean 1.8" in compared.stdout
+
+
 def test_help_teaches(run):
     shown = run("--help").stdout
     for text in ("Examples:", "--state x,v", "Exit codes: 0 done", "fourier:4", "--policy", "--compare"):

@@ -159,6 +159,14 @@ class TestFiles:
         data = readers.from_table(f"{tmp_path}/part-*.parquet", **given)
         assert data.actions.tolist() == [1.0, 1.0, 0.25, 1.0]
 
+    @pytest.mark.parametrize("mark", [";", "\t"])
+    def test_other_marks_than_commas_are_named(self, tmp_path, mark):
+        (tmp_path / "log.csv").write_text(f"episode{mark}x\n0{mark}1.5\n", encoding="utf-8")
+        with pytest.raises(
+            ValueError, match=r"`table` must be CSV with commas .* there\. Save it with commas"
+        ):
+            readers.from_table(tmp_path / "log.csv", states="x")
+
 
 class TestTimesWithZones:
     @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])

@@ -1,0 +1,157 @@
+"""The work of ``replaystats evaluate``: policies from words, the evaluation, and how it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from .._core.errors import must_be, visible
+from .._core.typing import FloatArray
+from ..data._flat import holds_names
+from ..evaluation import Comparison, Evaluation
+from ..evaluation import compare as compare_policies
+from ..evaluation import evaluate as evaluate_policy
+from ..report.pages import percent, significant
+from ._trajectory_files import Log, read_points, typical_states
+from ._value_function import Settings, ValueFunction, build, fit_value_function
+from ._words import basis_named, logged_column, read_policy
+from .console import ExitCode, noting, out, own_command, refusing, working
+
+
+def with_policies(log: Log, policy: str | None, compare: str | None) -> Log:
+    """Read the policies that did not stand in the log itself."""
+    changed: dict[str, Any] = {}
+    kinds: dict[str, Any] = {"labels": log.data.action_labels, "of_names": holds_names(log.data.states)}
+    if policy is not None and log.policy is None:
+        with refusing(ExitCode.USAGE, Path(policy.removeprefix("greedy:"))):
+            changed["policy"] = read_policy(policy, log.names, "--policy", **kinds)
+    if compare not in (None, "log") and log.compare is None:
+        assert compare is not None
+        with refusing(ExitCode.USAGE, Path(compare.removeprefix("greedy:"))):
+            changed["compare"] = read_policy(compare, log.names, "--compare", **kinds)
+    return replace(log, **changed)
+
+
+def points_asked_about(
+    log: Log, at: Path | None, policy: str | None, settings: Settings
+) -> FloatArray | None:
+    """Return the states whose values are asked for: those of a file, or typical ones; None where none are."""
+    points = None if at is None else read_points(at, log.names, of_names=holds_names(log.data.states))
+    if logged_column(policy) and (at is not None or settings.asks_for_a_function):
+        with refusing(ExitCode.USAGE):
+            hint = "LSTDQ asks what the policy does in every state: give columns, a table or a function."
+            got = f"{policy} with a value function"
+            raise ValueError(must_be("--policy", "a policy of states beside --at and --method", got, hint))
+    if points is None and settings.asks_for_a_function:
+        return typical_states(log.data, settings.seed)
+    return points
+
+
+def evaluate(
+    source: Path, log: Log, settings: Settings, level: float, *, compare: bool
+) -> tuple[Evaluation, Comparison | None]:
+    notes: list[str] = []
+    with noting(notes), refusing(ExitCode.USAGE):
+        given: dict[str, Any] = {
+            "discount": settings.discount_of(log.data), "confidence_level": level,
+            "random_state": settings.seed,
+        }  # fmt: skip
+        if settings.basis != "auto":
+            given["basis"] = basis_named(settings.basis, log.data.states)
+            given["basis"].fit(log.data.states, settings.seed)  # a basis that cannot be is wrong usage
+    with noting(notes), refusing(ExitCode.DATA, source):
+        comparison = compare_policies(log.data, log.policy, log.compare, **given) if compare else None
+        found = evaluate_policy(log.data, log.policy, **given) if comparison is None else comparison.first
+    return replace(found, notes=(*found.notes, *notes)), comparison
+
+
+def value_function(
+    log: Log, points: FloatArray, settings: Settings, found: Evaluation, level: float
+) -> ValueFunction:
+    """Return values of states, with the basis that was named or that the evaluation chose."""
+    with refusing(ExitCode.USAGE):
+        basis = found.basis_
+        if settings.basis != "auto" or basis is None:
+            name = "tabular" if settings.basis == "auto" else settings.basis
+            basis = basis_named(name, log.data.states)
+        model = build(settings, log.data, basis, log.policy)
+    return fit_value_function(model, log.data, points, log.names, level)
+
+
+def data_of(log: Log) -> dict[str, Any]:
+    """Return what the log is, for JSON."""
+    data = log.data
+    return {
+        "episodes": len(data), "steps": data.n_transitions, "terminated": int(data.terminated.sum()),
+        "dt": None if data.dt is None else data.dt,
+    }  # fmt: skip
+
+
+def page_of(
+    source: str, found: Evaluation, comparison: Comparison | None, function: ValueFunction | None
+) -> str:
+    from ..report.evaluation_page import evaluation_page  # plots are needed by nothing else
+
+    with working("Drawing the report"):
+        return evaluation_page(
+            found, source=source, command=own_command(), comparison=comparison,
+            value_rows=None if function is None else value_rows(function),
+        )  # fmt: skip
+
+
+def value_rows(function: ValueFunction) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the rows of a table of values."""
+    rows = [["start", *[""] * (len(function.names) - 1), *(significant(x, 4) for x in function.start)]]
+    for i, point in enumerate(function.points):
+        numbers = (function.values[i], function.low[i], function.high[i])
+        state = [x if isinstance(x, str) else significant(x) for x in point.tolist()]
+        rows.append([*state, *(significant(float(x), 4) for x in numbers)])
+    return [*function.names, "value", "low", "high"], rows
+
+
+def show(
+    source: str,
+    found: Evaluation,
+    comparison: Comparison | None,
+    function: ValueFunction | None,
+    report: Path | None,
+) -> None:
+    """Print the witnesses, the values of states, the notes and the sentence."""
+    out.print(f"[bold]{escape(source)}[/]: {found.n_episodes:,} episodes, {found.n_steps:,} steps\n")
+    level = percent(found.confidence_level)
+    table = _table("Witnesses", ["", "value", f"{level} low", "high", "time", ""])
+    for w in found.witnesses:
+        name = f"[bold]{escape(w.name)}[/]" if w.name == found.method else escape(w.name)
+        numbers = (significant(x, 4) for x in (w.value, *w.interval))
+        table.add_row(name, *numbers, f"{w.seconds:.2f} s", escape(w.objection))
+    out.print(table)
+    if function is not None:
+        header, rows = value_rows(function)
+        table = _table(f"\nValues of states ({function.description})", header)
+        for row in rows:
+            table.add_row(*row)
+        out.print(table)
+        if function.withheld:
+            out.print(f"[yellow]No interval for them:[/] {escape(function.withheld)}")
+    out.print()
+    for note in (*found.notes, *(() if function is None else function.notes)):
+        out.print(f"[yellow]Note:[/] {escape(note)}")
+    out.print(escape(found.sentence))
+    if comparison is not None:
+        out.print(escape(comparison.sentence))
+    if report is not None:
+        out.print(f"Report: {escape(str(report))}")
+
+
+def _table(title: str, header: list[str]) -> Table:
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
+    for i, name in enumerate(header):
+        last = i == len(header) - 1 and not name
+        table.add_column(
+            escape(visible(name)), justify="left" if i == 0 or last else "right", overflow="fold"
+        )
+    return table
