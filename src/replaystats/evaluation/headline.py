@@ -115,9 +115,10 @@ def _resting_on_least(heard: Hearing) -> Headline:
             return _products(heard)
         return _counted(heard, heard.model)
     visits = heard.marginal
-    if heard.robust is not None and not heard.hopeless and not (heard.cut_short and visits is not None):
+    believed = visits is not None and not heard.witnesses[MARGINAL].objection and not _same_everywhere(heard)
+    if heard.robust is not None and not heard.hopeless and not (heard.cut_short and believed):
         return _products(heard)
-    if visits is not None and not heard.witnesses[MARGINAL].objection and not _same_everywhere(heard):
+    if believed:
         return _visits(heard)
     if heard.weighted is not None and (visits is not None or heard.witnesses[heard.model.name].objection):
         return _bounds(heard)
@@ -231,6 +232,8 @@ def _products(heard: Hearing) -> Headline:
         rests_on += f", and on the range of the logged returns for the {part(heard.cut)} after cuts"
     elif leans_on_model(heard.problem, heard.cut, _width(heard.witnesses[ROBUST].interval)):
         rests_on += _model_after_cuts(heard, heard.cut, objections)
+        if heard.marginal is not None:
+            heard.notes.append(f"After cuts {heard.witnesses[MARGINAL].objection}.")
     if heard.lost > 1e-3:
         objections.append(
             f"no logged episode follows the policy for the last {heard.lost:.1%} of the discounted future"

@@ -80,10 +80,10 @@ def test_a_model_that_fills_in_is_named():
 
 
 @pytest.mark.statistical
-def test_the_interval_covers_where_most_of_the_future_was_cut_off(seed):
-    """It covered in .51 of 120 logs and was said to hold. Of 60 that cover in .95, 50 do but in 1 of 1000."""
-    truth, covered = true_value(), 0
-    for i in range(60):
-        found = rs.evaluate(pushed(100, 10, 1000 * seed + i), to_the_right, discount=DISCOUNT)
-        covered += found.interval.low <= truth <= found.interval.high
-    assert covered >= 50
+def test_an_interval_that_is_said_to_hold_covers_where_most_of_the_future_was_cut_off(numbers):
+    """Of 120 logs 59 missed and were said to hold; 5 do now. 60 that cover in .95 miss 10 in 1 of 1000."""
+    truth, missed = true_value(), 0
+    for i in numbers(60):
+        found = rs.evaluate(pushed(100, 10, i), to_the_right, discount=DISCOUNT)
+        missed += found.holds and not found.interval.low <= truth <= found.interval.high
+    assert missed < 10

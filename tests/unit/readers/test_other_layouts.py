@@ -162,9 +162,7 @@ class TestFiles:
     @pytest.mark.parametrize("mark", [";", "\t"])
     def test_other_marks_than_commas_are_named(self, tmp_path, mark):
         (tmp_path / "log.csv").write_text(f"episode{mark}x\n0{mark}1.5\n", encoding="utf-8")
-        with pytest.raises(
-            ValueError, match=r"`table` must be CSV with commas .* there\. Save it with commas"
-        ):
+        with pytest.raises(ValueError, match=r"`table` must be CSV with commas .*; got .* there\. Save it"):
             readers.from_table(tmp_path / "log.csv", states="x")
 
 
