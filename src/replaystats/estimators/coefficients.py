@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +11,14 @@ import numpy as np
 from scipy import stats
 
 from .._core.arrays import to_numpy
-from .._core.errors import must_be, require_extra
-from .._core.typing import FloatArray
+from .._core.errors import ReplayWarning, must_be, require_extra
+from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_choice, check_length, check_names, check_real
+from ..engine.linear import linearise
 from ..estimate import Estimate, plug_in
 from ..inference.components import gram
 from ..inference.influence import delete_one, influence_values
+from ..inference.questions import estimable
 
 COVARIANCES = ("own", "HC0", "HC1", "HC3")
 
@@ -91,7 +94,8 @@ def summary(
     Returns
     -------
     Summary
-        Tests and intervals are those of Student's t with n - q degrees of freedom.
+        Tests and intervals are those of Student's t with n - q degrees of freedom; NaN, with a warning, for
+        coefficients that the data do not determine.
 
     Raises
     ------
@@ -135,6 +139,14 @@ def summary(
         hint = "So few are fitted exactly, which leaves nothing to tell an error from."
         raise ValueError(must_be("fitted", rule, got, hint))
     error = np.sqrt(np.diag(_covariance(estimate, covariance)))
+    if (unknown := _undetermined(estimate)).any():
+        error = np.where(unknown, np.nan, error)
+        named = ", ".join(name for name, open_ in zip(labels, unknown, strict=True) if open_)
+        message = (
+            f"The data do not tell the coefficients {named} apart: their columns depend on each other. Many "
+            "values fit as well as those printed, so that they have no standard errors. Leave a column out."
+        )
+        warnings.warn(message, ReplayWarning, stacklevel=2)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = theta / error
     half = stats.t.ppf(0.5 + level / 2, free) * error
@@ -142,6 +154,14 @@ def summary(
         names=labels, estimate=theta, standard_error=error, t=t, p_value=2 * stats.t.sf(np.abs(t), free),
         low=theta - half, high=theta + half, covariance=covariance, confidence_level=level, n_observations=n,
     )  # fmt: skip
+
+
+def _undetermined(estimate: Estimate) -> BoolArray:
+    """Return which coefficients the equations leave open, shape (q,)."""
+    moments, solver = estimate.moments, estimate.solver
+    if not solver.is_linear:
+        return np.zeros(moments.n_basis, dtype=np.bool_)
+    return ~estimable(linearise(moments, solver), np.eye(moments.n_basis))
 
 
 def _covariance(estimate: Estimate, kind: str) -> FloatArray:

@@ -198,7 +198,7 @@ def _usual(
     found.how[~np.isfinite(found.low)] = "withheld"
     slow = _still_grows(noise) & (noise.effective < _FEWEST_UNITS)
     found.low[slow], found.high[slow], found.how[slow] = -np.inf, np.inf, "slow"
-    rows.put(_estimable(linear, X), found)
+    rows.put(estimable(linear, X), found)
     return rows
 
 
@@ -239,7 +239,7 @@ def _offsets(noise: Noise, level: float, *, symmetric: bool) -> tuple[FloatArray
     return below, above, weight > 0
 
 
-def _estimable(linear: Linearisation, X: FloatArray) -> BoolArray:
+def estimable(linear: Linearisation, X: FloatArray) -> BoolArray:
     """Return which questions the equations determine: c = A'w for w = R'c."""
     if linear.truncated == 0 and linear.set_aside == 0:
         return np.ones(len(X), dtype=bool)

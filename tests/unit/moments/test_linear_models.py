@@ -137,3 +137,16 @@ def test_as_many_coefficients_as_observations_leave_no_errors(rng):
     X = rng.normal(size=(3, 2))
     with pytest.raises(ValueError, match=r"more observations .* than coefficients; got 3 and 3"):
         rs.summary(rs.plug_in(rs.ols_moments(X, rng.normal(size=3))))
+
+
+def test_coefficients_of_columns_that_depend_on_each_other_have_no_errors(rng):
+    """Two copies of a column shared its effect, each with a p-value of 1e-10."""
+    X = rng.normal(size=(60, 2))
+    y = X @ [1.0, 2.0] + rng.normal(size=60)
+    fit = rs.plug_in(rs.ols_moments(np.column_stack([X, X[:, 0]]), y))
+    with pytest.warns(rs.ReplayWarning, match="do not tell the coefficients a, twin apart"):
+        found = rs.summary(fit, ["constant", "a", "b", "twin"])
+    whole = rs.summary(rs.plug_in(rs.ols_moments(X, y)))
+    assert np.isnan(found.standard_error[[1, 3]]).all()
+    assert np.isnan(found.p_value[[1, 3]]).all()
+    assert_allclose(found.standard_error[[0, 2]], whole.standard_error[[0, 2]])
