@@ -49,7 +49,8 @@ class ReplayRegressor(ReplayedRegression):
     Parameters
     ----------
     estimator : scikit-learn regressor
-        It is cloned for every subset. Pipelines and data frames work.
+        It is cloned for every subset. Pipelines and data frames work; those of polars reach a pipeline as
+        frames of pandas.
     statistic : {"auto", "U", "V", "balanced", "partition", "complete", "complete_v"}
         Subsets without or with replacement, such that every row is used equally often, disjoint ones, or
         all. "auto" (default) is "balanced" for subsets of up to half of the rows, because disjoint subsets
@@ -276,6 +277,7 @@ class ReplayRegressor(ReplayedRegression):
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, Any]:
         check_unconverted(y, "y")
+        X = self._with_names(X)
         check_unconverted(X, "X", text=self._text(), dates=True)
         if hasattr(X, "iloc"):  # a frame stays one: the members may select its columns by name
             y = validate_data(self, y=y, multi_output=True)
@@ -289,7 +291,13 @@ class ReplayRegressor(ReplayedRegression):
         """Return what text the members may get: pipelines encode it, others would take "1.5" for 1.5."""
         return "any" if _has_pipeline(self.estimator) else "words"
 
+    def _with_names(self, X: Any) -> Any:
+        """Return a frame of polars as one of pandas where a pipeline may ask for columns by name."""
+        is_polars = hasattr(X, "get_columns") and hasattr(X, "to_pandas")
+        return X.to_pandas() if is_polars and _has_pipeline(self.estimator) else X
+
     def _check_points(self, X: Any) -> Any:
+        X = self._with_names(X)
         check_unconverted(X, "X", text=self._text(), dates=True)
         if hasattr(X, "iloc"):
             validate_data(self, X, reset=False, skip_check_array=True)

@@ -16,7 +16,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -278,3 +278,18 @@ def test_local_noise_refuses_missing_values_by_name(rng):
     model.fit(X, rng.normal(size=60))
     with pytest.raises(ValueError, match='`X` must be complete when scale="local"; got missing values'):
         model.predict_interval(X[:2], 0.8, scale="local")
+
+
+def test_frames_of_polars_keep_their_names_in_a_pipeline(rng):
+    """A pipeline that selects columns by name got an array, and said that it wants a data frame."""
+    polars = pytest.importorskip("polars")
+    frame = pd.DataFrame({"x": rng.normal(size=60), "colour": rng.choice(["red", "blue"], 60)})
+    y = frame["x"] + (frame["colour"] == "red")
+    encoded = make_column_transformer((OneHotEncoder(), ["colour"]), remainder="passthrough")
+    model = rs.ReplayRegressor(make_pipeline(encoded, Ridge()), n_resamples=20, random_state=0)
+    expected = model.fit(frame, y).confidence_interval(frame[:5])
+    table = polars.from_pandas(frame)
+    found = model.fit(table, y.to_numpy()).confidence_interval(table[:5])
+    assert_array_equal(found.low, expected.low)
+    with pytest.raises(ValueError, match="same order"):
+        model.predict(table.select("colour", "x"))
