@@ -1,4 +1,4 @@
-"""The shape of the package: imports go one way, and no module grows past one sitting."""
+"""The shape of the package: imports go one way; no module grows past a sitting, no function past a screen."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "replaystats"
 MODULES = sorted(SOURCE.rglob("*.py"))
 LONGEST_MODULE = 500
+# Lines of a function below its docstring: what fits on a screen.
+LONGEST_FUNCTION = 50
 
 # A stage may import itself and the stages of earlier rows; of two in one row, neither sees the other.
 ROWS = (
@@ -88,6 +90,24 @@ def test_imports_go_only_to_the_left():
 def test_no_module_is_too_long():
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
     long = [f"{path.relative_to(SOURCE)}: {n} lines" for path, n in lengths.items() if n > LONGEST_MODULE]
+    assert not long, "\n".join(long)
+
+
+def body_lengths(source):
+    """Name and length of every function, its signature and docstring apart."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            yield node.name, body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def test_every_function_fits_on_a_screen():
+    long = [
+        f"{path.relative_to(SOURCE.parent)}: {name}, {n} lines"
+        for path in sorted(SOURCE.parent.rglob("*.py"))
+        for name, n in body_lengths(path.read_text(encoding="utf-8"))
+        if n > LONGEST_FUNCTION
+    ]
     assert not long, "\n".join(long)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_array, check_int, check_length, check_memory, check_real
+from .._core.validation import check_array, check_int, check_length, check_memory, check_real, check_rows
 from ..data import Trajectories
 from ..data._fields import are_numbers
 from ..data._flat import are_names
@@ -154,14 +154,7 @@ def make_problem(
     if data.rewards is None:
         raise ValueError(must_be("data", "trajectories with rewards", "none", "Pass `rewards`."))
     steps = data.transitions()
-    starts = data.states[data.offsets[:-1]]
-    own = start is None
-    if start is not None:
-        starts = check_array(start, "start", ndim=(1, 2))
-        starts = starts.reshape(-1, 1) if starts.ndim == 1 else starts
-        if starts.shape[1] != data.dimension:
-            got = f"shape {starts.shape}"
-            raise ValueError(must_be("start", f"states of {data.dimension} variables", got))
+    starts = data.states[data.offsets[:-1]] if start is None else _given_starts(start, data.dimension)
     labels, following, chance, start_chances, continuous = _what_the_policy_does(
         data, policy, steps, starts, n_actions
     )
@@ -183,7 +176,7 @@ def make_problem(
         start_states=starts,
         start_chances=start_chances,
         group=group,
-        start_group=group[data.step_offsets[:-1]] if own else np.full(len(starts), -1),
+        start_group=group[data.step_offsets[:-1]] if start is None else np.full(len(starts), -1),
         n_groups=n_groups,
         low=low,
         high=high,
@@ -192,6 +185,13 @@ def make_problem(
         policy=policy,
         continuous=continuous,
     )
+
+
+def _given_starts(start: ArrayLike, dimension: int) -> FloatArray:
+    starts = check_rows(start, "start")
+    if starts.shape[1] != dimension:
+        raise ValueError(must_be("start", f"states of {dimension} variables", f"shape {starts.shape}"))
+    return starts
 
 
 def check_policy(policy: Any, name: str) -> None:

@@ -70,7 +70,18 @@ def test_replicates_of_everything_are_infinitely_separated(rng):
 
 @pytest.mark.parametrize(
     ("statistic", "strength", "data_set", "n_doubts"),
-    [("U", 3, 5, 3), ("U", 20, 5, 2), ("U", 6, 6, 1), ("U", 100, 5, 0), ("V", 3, 5, 3), ("V", 12, 6, 2)],
+    [
+        ("U", 3, 5, 3),
+        ("U", 16, 5, 3),  # 0.75 % cross: just above the limit for means
+        ("U", 20, 5, 2),  # 0.25 % cross: just below
+        ("U", 3, 6, 2),  # a tail index of 1.97
+        ("U", 8, 6, 1),  # 3.8 standard errors apart
+        ("U", 12, 6, 0),  # 4.3 of them
+        ("U", 8, 5, 3),  # 4.3 % cross, which a median bears
+        ("V", 12, 5, 3),  # 7.3 % cross, which it does not
+        ("V", 12, 6, 2),
+        ("V", 16, 6, 0),  # a tail index of 2.4
+    ],
 )
 def test_every_threshold_is_compared_with_the_twin(statistic, strength, data_set, n_doubts):
     """One instrument, from weak to strong: crossing, heavy tails and weakness go one after the other."""
