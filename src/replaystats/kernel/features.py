@@ -74,6 +74,10 @@ class FeatureUnits:
         """Return the features of X (m, p), shape (m, q)."""
         return self.basis(self.points(X))
 
+    def of_points(self, points: FloatArray) -> FloatArray:
+        """Return the features of points (m, p) that are in the units of the kernel, shape (m, q)."""
+        return self.basis(points * self.widths)
+
     def points(self, X: FloatArray) -> FloatArray:
         """Return X in the units that the basis sees."""
         return (X if self.scaling is None else self.scaling(X)) * self.widths
@@ -120,20 +124,18 @@ class FeatureRidge:
         """Return the linear part of the predictions."""
         return self.coefficients.linear(self.features(X))
 
-    def smooth(
-        self, rows: FloatArray, y: FloatArray, X: FloatArray, root_weight: FloatArray | None
-    ) -> FloatArray:
-        """Fit other targets y (n, n_outputs) on all `rows` (n, p), and predict them at X (m, p)."""
-        weight = np.ones((len(y), 1)) if root_weight is None else root_weight[:, None] ** 2
-        centre = np.average(y, axis=0, weights=weight[:, 0]) if self.offset.any() else np.zeros(y.shape[1])
+    def smooth(self, problem: KernelProblem, y: FloatArray, X: FloatArray) -> FloatArray:
+        """Fit other targets y (n, n_outputs) on all rows of the problem, and predict them at X (m, p)."""
+        other = problem.with_targets(y)
+        weight = np.ones((len(y), 1)) if other.root_weight is None else other.root_weight[:, None] ** 2
         step = max(1, memory_budget() // (32 * self.features.basis.n_basis))
         A = self.coefficients.moments.total()[0]
         b = np.zeros((len(A), y.shape[1]))
         for first in range(0, len(y), step):
             part = slice(first, first + step)
-            b += self.features(rows[part]).T @ (weight[part] * (y[part] - centre))
+            b += self.features.of_points(other.points[part]).T @ (weight[part] * other.y[part])
         theta = np.linalg.solve(A + self.alpha * np.eye(len(A)), b)
-        return np.asarray(self.features(X) @ theta + centre)
+        return np.asarray(self.features(X) @ theta + other.shared_intercept)
 
     def extend(self, n_more: int) -> FeatureRidge:
         """Return the fits with `n_more` further subsets of blocks; the first ones are not computed again."""

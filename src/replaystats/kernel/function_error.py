@@ -163,15 +163,10 @@ def smoothing_bias(
     points = X if problem.shared_scaling is None else problem.shared_scaling(X)
     known, truth = _functions(problem, (problem.points, points), gammas)
     if isinstance(members, FeatureRidge):
-        answers = members.smooth(_raw(problem), known, X, problem.root_weight)
+        answers = members.smooth(problem, known, X)
     else:
         answers = to_numpy(members.refit(known).mean(X))
     return np.asarray((answers - truth) ** 2 @ scales / DRAWS)
-
-
-def _raw(problem: KernelProblem) -> FloatArray:
-    units = problem.shared_scaling
-    return problem.points if units is None else problem.points * units.scale + units.centre
 
 
 def _functions(

@@ -59,7 +59,8 @@ class KernelProblem:
     points: FloatArray  # (n, p), in shared units, or the Gram matrix of a precomputed kernel
     y: FloatArray  # (n, n_outputs), minus the shared intercept
     shared_scaling: Scaling | None
-    shared_intercept: FloatArray  # (n_outputs,)
+    shared_intercept: FloatArray  # (n_outputs,), 0 unless `centred`
+    centred: bool  # whether the mean of y was taken off; it may be 0, too
     root_weight: FloatArray | None  # (n,)
     alpha: float
     kernel: Kernel
@@ -96,6 +97,7 @@ class KernelProblem:
             y=y - intercept,
             shared_scaling=scaling,
             shared_intercept=intercept,
+            centred=share,
             root_weight=None if weight is None else np.sqrt(weight),
             alpha=alpha,
             kernel=kernel,
@@ -117,7 +119,8 @@ class KernelProblem:
         """Return the problem of the same rows as they were given, for units of each subset's own."""
         y = y.reshape(self.y.shape)
         none = np.zeros_like(self.shared_intercept)
-        return replace(self, points=X, y=y, shared_scaling=None, shared_intercept=none, per_subset=True)
+        own = replace(self, points=X, y=y, shared_scaling=None, per_subset=True)
+        return replace(own, shared_intercept=none, centred=False)
 
     def rows(self, rows: IntArray) -> KernelProblem:
         """Return the problem of some of the observations, in the units of all; not for a Gram matrix."""
@@ -127,7 +130,7 @@ class KernelProblem:
     def with_targets(self, y: FloatArray) -> KernelProblem:
         """Return the problem of other targets (n, n_outputs), with an intercept where it has one."""
         intercept = np.zeros(y.shape[1])
-        if self.shared_intercept.any():
+        if self.centred:
             weight = None if self.root_weight is None else self.root_weight**2
             intercept = np.average(y, axis=0, weights=weight)
         return replace(self, y=y - intercept, shared_intercept=intercept)

@@ -14,6 +14,13 @@ from replaystats.kernel.kernels import Kernel
 from replaystats.kernel.problem import KernelProblem
 
 GAMMA, ALPHA = 0.7, 2.0
+ONE_PROCESS = Roughness(
+    gammas=np.full((1, 2), GAMMA),
+    scales=np.ones((1, 1)),
+    weights=np.ones(1),
+    dimension=1.0,
+    mean_error=np.zeros(1),
+)
 
 
 @pytest.fixture
@@ -48,17 +55,43 @@ def test_bias_of_one_process_is_that_of_the_closed_form(data, method, monkeypatc
     model = rs.ReplayKernelRidge(ALPHA, gamma=GAMMA, standardize=None, random_state=0, **METHODS[method])
     model.fit(X, y)
     problem = KernelProblem.checked(X, y, ALPHA, Kernel("rbf", GAMMA), None, None)
-    one = Roughness(
-        gammas=np.full((1, 2), GAMMA),
-        scales=np.ones((1, 1)),
-        weights=np.ones(1),
-        dimension=1.0,
-        mean_error=np.zeros(1),
-    )
-    found = smoothing_bias(model.estimate_.members, problem, points, one)[:, 0]
+    found = smoothing_bias(model.estimate_.members, problem, points, ONE_PROCESS)[:, 0]
     expected = closed_form(X, points)
     assert_allclose(found.mean(), expected.mean(), rtol=0.1)
     assert_allclose(found, expected, rtol=0.35)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bias_does_not_depend_on_the_mean_of_the_targets(data, method):
+    """A mean of exactly zero is an intercept like any other: functions are fitted with one."""
+    X, _, points = data
+    y = np.tile([1.0, -1.0], 40)  # two classes, as often as each other
+    fits = [
+        rs.ReplayKernelRidge(ALPHA, gamma=GAMMA, random_state=0, **METHODS[method]).fit(X, y + mean)
+        for mean in (0.0, 8.0)
+    ]
+    zero, other = (
+        smoothing_bias(
+            model.estimate_.members,
+            KernelProblem.checked(X, model.y_fit_, 1.0, Kernel("rbf", GAMMA), "global", None),
+            points,
+            ONE_PROCESS,
+        )
+        for model in fits
+    )
+    assert_allclose(zero, other, rtol=1e-7)
+
+
+def test_features_of_compressed_columns_have_the_bias_of_the_exact_fit(rng):
+    """Landmarks that lose nothing: both are the same fit, in units that are not linear in the columns."""
+    X = np.exp(2.0 * rng.normal(size=(150, 2)))
+    y, points = np.sin(np.log(X[:, 0])) + 0.1 * rng.normal(size=150), X[:20]
+    common = {"gamma": GAMMA, "standardize": "arcsinh", "random_state": 0}
+    found, wanted = (
+        rs.ReplayKernelRidge(ALPHA, method=method, **common).fit(X, y).confidence_interval(points).parts.bias
+        for method in ("features", "local")
+    )
+    assert_allclose(found, wanted, rtol=0.02)
 
 
 def test_processes_are_weighed_by_their_likelihood(data):

@@ -10,7 +10,9 @@ from tests.oracles import small_parts as oracle
 import replaystats as rs
 from replaystats.basis import Polynomial
 from replaystats.kernel.features import FeatureUnits, block_moments, replay_blocks
+from replaystats.kernel.kernels import Kernel
 from replaystats.kernel.local import PartitionTree
+from replaystats.kernel.problem import KernelProblem
 from replaystats.kernel.scaling import Scaling, redraw_constant
 from replaystats.moments import random_blocks
 
@@ -94,7 +96,8 @@ def test_fits_on_subsets_of_blocks_are_ridge_regressions_on_their_rows(rng, weig
         expected = 5.0 + oracle.ridge_on_rows(features, targets, alpha, powers(asked))
         np.testing.assert_allclose(values[b, :, 0], expected, rtol=1e-7)
     np.testing.assert_allclose(fit.mean(points), values.mean(axis=0))
-    smooth = fit.smooth(X, y, points, None if weight is None else np.sqrt(weight))
+    problem = KernelProblem.checked(X, y, 2.0, Kernel("rbf"), "global", weight)
+    smooth = fit.smooth(problem, y, points)
     centre = np.average(y[:, 0], weights=weight)
     whole = Ridge(2.0, fit_intercept=False).fit(powers(z), y[:, 0] - centre, weight)
     np.testing.assert_allclose(smooth[:, 0], whole.predict(powers(asked)) + centre, rtol=1e-7)
