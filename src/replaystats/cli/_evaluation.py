@@ -87,7 +87,7 @@ def data_of(log: Log) -> dict[str, Any]:
     data = log.data
     return {
         "episodes": len(data), "steps": data.n_transitions, "terminated": int(data.terminated.sum()),
-        "dt": None if data.dt is None else data.dt,
+        "dt": data.dt if data.dt is None or isinstance(data.dt, float) else [data.dt.min(), data.dt.max()],
     }  # fmt: skip
 
 

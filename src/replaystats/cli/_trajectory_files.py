@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -117,9 +117,13 @@ def _read_table(
     """Return episodes and the names of their variables; `option` is what refusals of these speak of."""
     if not columns.states and path.is_file() and path.suffix.lower() in (".parquet", ".pq"):
         with refusing(ExitCode.DATA, path, "DATA"):
-            if _wrote_it_ourselves(path):
+            ours = _wrote_it_ourselves(path)
+        if ours:
+            with refusing(ExitCode.USAGE, path, "DATA"):
+                _check_unnamed(columns)
+            with refusing(ExitCode.DATA, path, "DATA"):
                 data = Trajectories.from_parquet(path)
-                return data, _variables(["s"], data)
+            return data, _variables(["s"], data)
     with refusing(ExitCode.DATA, path, "DATA"):
         view = open_table(path if path.exists() else files_like(str(path))[0])
     with refusing(ExitCode.USAGE, path, "DATA"):
@@ -151,6 +155,21 @@ def _wrote_it_ourselves(path: Path) -> bool:
     return METADATA_KEY in (parquet.read_schema(path).metadata or {})
 
 
+def _check_unnamed(columns: LogColumns) -> None:
+    """Raise where an option says something of a file that says it itself: it would not be listened to."""
+    usual = {"rewards": "reward", "episode": "episode", "terminated": "terminated", "time_limit": "ask"}
+    usual |= {"final_states": "recorded", "gaps": "raise"}
+    options = {"rewards": "--reward", "actions": "--action", "next_states": "--next-state"}
+    for field in fields(columns):
+        given = getattr(columns, field.name)
+        if field.name in ("states", "policy", "compare", "policy_of_logged", "compare_of_logged"):
+            continue
+        if given not in (None, [], usual.get(field.name)) or (given is None and field.name in usual):
+            option = options.get(field.name, "--" + field.name.replace("_", "-"))
+            rule = "left out for a file that Trajectories.to_parquet wrote, which says it itself"
+            raise ValueError(must_be(option, rule, "none" if given is None else given))
+
+
 def _read_npz(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str, ...]]:
     """Read arrays; they have the library's names unless the user named others."""
     columns = replace(
@@ -172,6 +191,7 @@ def _read_npz(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str,
             terminated=columns.terminated,
             truncated=columns.truncated,
             next_states=columns.next_states[0] if columns.next_states else None,
+            offsets="offsets" if "offsets" in names and not columns.next_states else None,
             behavior_probability=columns.probability,
             dt=columns.dt,
             gaps=columns.gaps,

@@ -125,7 +125,7 @@ def _time_step(data: Trajectories, purpose: str) -> float:
         got, hint = "none", "Say --dt SECONDS, or name the column of times with --time."
         if data.dt is not None:
             got = f"steps of {data.dt.min():.3g} to {data.dt.max():.3g}"
-            hint = "Say --discount where steps count alike; rs.LSTD(discount_rate=...) takes durations."
+            hint = "Say --discount where steps count alike; in Python, LSTD takes durations as they are."
         raise ValueError(must_be("--dt", f"one known time step for {purpose}", got, hint))
     return data.dt
 

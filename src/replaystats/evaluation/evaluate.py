@@ -68,7 +68,7 @@ def evaluate(
     n_actions : int, optional
         Number of discrete actions; default as many as occur.
     reward_range : (float, float), optional
-        Smallest and largest reward that is possible; default those logged.
+        Smallest and largest reward that is possible; default those logged, none of which may lie outside.
     regressor : scikit-learn regressor, optional
         Adds fitted Q evaluation with it as a witness.
     confidence_level : float in (0, 1)

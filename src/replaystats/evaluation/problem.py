@@ -348,6 +348,10 @@ def value_range(
         pair = check_array(given, "reward_range", ndim=1, hint="Give (smallest, largest).")
         if len(pair) != 2 or pair[0] > pair[1]:
             raise ValueError(must_be("reward_range", "(smallest, largest)", given))
+        outside = (rewards < pair[0]) | (rewards > pair[1])
+        if outside.any():
+            got = f"({pair[0]:g}, {pair[1]:g}), with a reward of {rewards[outside][0]:g} in the log"
+            raise ValueError(must_be("reward_range", "a range that holds all logged rewards", got))
         low, high = float(pair[0]), float(pair[1])
     else:
         low, high = float(rewards.min()), float(rewards.max())

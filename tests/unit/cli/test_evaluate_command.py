@@ -198,6 +198,37 @@ def test_the_same_log_in_every_format(ask, log, frame, data, tmp_path):
     assert answers[2]["data"]["dt"] == DT
 
 
+def test_arrays_end_to_end_with_offsets(ask, tmp_path):
+    rng = np.random.default_rng(0)
+    states, rewards, ended = rng.normal(size=(60, 2)), rng.normal(size=48), np.ones(12, dtype=bool)
+    offsets = np.arange(0, 61, 5)
+    np.savez(tmp_path / "flat.npz", states=states, rewards=rewards, terminated=ended, offsets=offsets)
+    data = rs.readers.from_flat(states, offsets, rewards, terminated=ended)
+    assert ask(tmp_path / "flat.npz", "--discount", 0.9)["value"] == rs.evaluate(data, discount=0.9).value
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--reward", "r"), ("--terminated", "none"), ("--action", "a"), ("--dt", 0.5), ("--gaps", "cut")],
+)
+def test_what_a_file_says_itself_is_not_said_again(run, data, tmp_path, options):
+    """It was not listened to: with --terminated none, states that ended episodes were still worth 0."""
+    data.to_parquet(tmp_path / "own.parquet")
+    result = run(tmp_path / "own.parquet", "--discount", DISCOUNT, *options)
+    assert result.exit_code == 2
+    assert f"`{options[0]}` must be left out for a file that Trajectories.to_parquet wrote" in result.stderr
+
+
+def test_uneven_times_are_told_in_two_numbers(ask, run, tmp_path):
+    times = np.array([0.0, 0.1, 0.4, 0.0, 0.2, 0.3])
+    frame = {"episode": [0, 0, 0, 1, 1, 1], "x": times, "t": times, "reward": [1, 2, np.nan, 2, 4, np.nan]}
+    pd.DataFrame(frame).assign(terminated=True).to_csv(tmp_path / "log.csv", index=False)
+    asked = (tmp_path / "log.csv", "--state", "x", "--time", "t")
+    assert ask(*asked, "--discount", 0.9)["data"]["dt"] == pytest.approx([0.1, 0.3])
+    refused = run(*asked, "--discount-rate", 0.9)
+    assert "got steps of 0.1 to 0.3. Say --discount where steps count alike" in refused.stderr
+
+
 @pytest.mark.parametrize("gaps", ["cut"])
 def test_gaps_are_treated_as_the_reader_does(ask, frame, tmp_path, gaps):
     holes = frame.drop(index=[2, 9])

@@ -346,6 +346,7 @@ def test_the_record_as_frame_dict_and_text():
         ({"discount": 0.9, "policy": target, "behavior": np.zeros(3)}, "`behavior` must be"),
         ({"discount": 0.9, "start": [[1.0, 2.0]]}, "`start` must be"),
         ({"discount": 0.9, "reward_range": (1, 0)}, "`reward_range` must be"),
+        ({"discount": 0.9, "reward_range": (-9, -8)}, "`reward_range` must be a range that holds all logged"),
     ],
 )
 def test_refusals(arguments, message):

@@ -226,7 +226,7 @@ def test_share_of_what_was_never_logged(first, later):
 @pytest.mark.parametrize("ends", [False, True])
 def test_range_of_values_by_enumeration(discount, low, high, ends):
     """Episodes of any length where some end, of endless length where none does, with extreme rewards."""
-    data = rs.Trajectories(np.zeros((2, 2)), np.zeros((2, 1)), terminated=[ends, False])
+    data = rs.Trajectories(np.zeros((2, 2)), [[low], [high]], terminated=[ends, False])
     lengths = range(1, 400) if ends else [399]
     values = [r * sum(discount**t for t in range(m)) for m in lengths for r in (low, high)]
     found = value_range(data.rewards, discount, data, (low, high))
