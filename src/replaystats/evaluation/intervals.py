@@ -164,7 +164,6 @@ def skewed_mean_interval(values: FloatArray, level: float) -> Bounds:
     """
     rng = np.random.default_rng(0)
     tail = (1.0 - level) / 2.0
-    values = np.sort(values)  # the draws are fixed: so that the order of the episodes does not matter
     shapes = np.ones(len(values) + 1)
     if _DRAWS * len(values) > _AT_ONCE:  # equal values are one, with the sum of their weights
         values, counts = np.unique(values, return_counts=True)

