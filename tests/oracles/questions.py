@@ -19,6 +19,19 @@ def leave_one_out(g, f, X):
     return np.array(rows)
 
 
+def one_unit_decides(g, X, tolerance=1e-9):
+    """Whether some unit is such that c is no combination of the equations of all others, by ranks."""
+    found = []
+    for c in X:
+        ranks = []
+        for i in range(len(g)):
+            rest = g[np.arange(len(g)) != i].sum(axis=0)
+            both = np.vstack([rest, c])
+            ranks.append([np.linalg.matrix_rank(rest, tolerance), np.linalg.matrix_rank(both, tolerance)])
+        found.append(any(with_c > alone for alone, with_c in ranks))
+    return np.array(found)
+
+
 def cheapest_direction(g, f, c):
     """The change of theta with c'v = 1 that costs the residuals least, by constrained least squares."""
     A = g.sum(axis=0)

@@ -132,10 +132,10 @@ def grow_resamples(
         error, parts = estimate.error_noise, estimate.variance(X)
         found, needed, size = parts.monte_carlo_share, parts.n_resamples_for(share), parts.plan.n_resamples
         known = f", {error:.0%} of a point's own standard error" if error else ""
-        if X is not None and _agree(estimate, parts, X):
-            return estimate, Choice(size, "all members give the same answers, but for rounding")
         if found <= share and error <= ERROR_NOISE:
             return estimate, Choice(size, f"Monte-Carlo noise is {found:.2%} of the variance{known}")
+        if X is not None and _agree(estimate, parts, X):
+            return estimate, Choice(size, "all members give the same answers, but for rounding")
         if size >= most:
             reason = f"the cap; Monte-Carlo noise is still {found:.1%} of the variance{known}, above "
             limits = f"{share:.1%}" + (f" and {ERROR_NOISE:.0%}" if error else "")

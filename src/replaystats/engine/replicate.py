@@ -49,6 +49,8 @@ class Replicates:
         Everything needed to do it again or to go on.
     lost : ndarray of int, shape (q,)
         In how many subsets each feature takes part in a direction that was left out at rounding level.
+    on_failure : {"warn", "raise", "drop"}
+        What is done about singular subsets, those of `extend` among them.
     """
 
     theta: FloatArray
@@ -61,6 +63,7 @@ class Replicates:
     solver: Solver
     exact: bool = False
     lost: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    on_failure: str = "warn"
 
     @property
     def n_failed(self) -> int:
@@ -105,18 +108,17 @@ class Replicates:
         n_more: int,
         *,
         executor: Executor | None = None,
-        on_failure: str = "warn",
+        on_failure: str | None = None,
     ) -> Replicates:
         """Return the replicates with `n_more` further subsets; the first ones are not computed again."""
+        on_failure = self.on_failure if on_failure is None else on_failure
         check_choice(on_failure, "on_failure", ON_FAILURE)
         plan = self.plan.extend(n_more)
         more = _solve_from(len(self), self.moments, plan, self.solver, executor, self.exact)
-        if on_failure != "drop":
-            warn_left_out(more, stacklevel=3)
-        if more.failed.any():
-            report_failures(more.failed, on_failure, _explain_failures(more))
+        _report(more, on_failure)
         return replace(
             more,
+            on_failure=on_failure,
             theta=np.concatenate([self.theta, more.theta]),
             failed=np.concatenate([self.failed, more.failed]),
             condition=np.concatenate([self.condition, more.condition]),
@@ -237,11 +239,8 @@ def replicate(
     check_choice(on_failure, "on_failure", ON_FAILURE)
     check_solver(solver)
     replicates = _solve_from(0, moments, plan, solver or DEFAULT_SOLVER, executor, exact)
-    if on_failure != "drop":
-        warn_left_out(replicates, stacklevel=3)
-    if replicates.failed.any():
-        report_failures(replicates.failed, on_failure, _explain_failures(replicates))
-    return replicates
+    _report(replicates, on_failure)
+    return replace(replicates, on_failure=on_failure)
 
 
 def solve_whole(moments: AnyMoments, solver: Solver | None = None) -> WholeData:
@@ -306,8 +305,16 @@ def _solve_from(
     )
 
 
+def _report(replicates: Replicates, on_failure: str) -> None:
+    """Step 3: say which subsets were left without an answer, or without some direction of it."""
+    if on_failure != "drop":
+        warn_left_out(replicates, stacklevel=4)
+    if replicates.failed.any():
+        report_failures(replicates.failed, on_failure, _explain_failures(replicates))
+
+
 def _explain_failures(replicates: Replicates) -> Callable[[int, int], str]:
-    """Step 3: what singular subsets usually come from."""
+    """Return in words what singular subsets usually come from."""
 
     def explain(n_failed: int, n_members: int) -> str:
         finite = replicates.condition[np.isfinite(replicates.condition)]

@@ -145,6 +145,8 @@ class SparseReplicates:
         Of the units; for the plug-in, the one subset of everything.
     system : SparseSystem
         Of all units.
+    on_failure : {"warn", "raise", "drop"}
+        What is done about singular subsets, those of `extend` among them.
     """
 
     theta: FloatArray
@@ -152,6 +154,7 @@ class SparseReplicates:
     moments: SparseMoments
     plan: ResamplingPlan
     system: SparseSystem
+    on_failure: str = "warn"
 
     def values(self, X: FloatArray | None = None) -> FloatArray:
         """Return X theta of every subset, shape (B, m, 1); theta itself for None."""
@@ -181,7 +184,7 @@ class SparseReplicates:
         plan = self.plan.extend(n_more)
         theta = _solve_from(len(self), self.moments, plan, self.system)
         failed = np.isnan(theta[:, 0])
-        report_failures(failed, "warn", _explain_failures)
+        report_failures(failed, self.on_failure, _explain_failures)
         return replace(
             self,
             theta=np.concatenate([self.theta, theta]),
@@ -233,7 +236,7 @@ def sparse_replicate(
     theta = _solve_from(0, whole.moments, plan, whole.system)
     failed = np.isnan(theta[:, 0])
     report_failures(failed, on_failure, _explain_failures)
-    return replace(whole, theta=theta, failed=failed, plan=plan)
+    return replace(whole, theta=theta, failed=failed, plan=plan, on_failure=on_failure)
 
 
 def _solve_from(start: int, moments: SparseMoments, plan: ResamplingPlan, system: SparseSystem) -> FloatArray:

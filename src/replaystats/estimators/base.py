@@ -261,9 +261,9 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
     def _check_parts(self) -> None:
         """Refuse what is no solver, no function and no count, where the estimator has such a parameter."""
         check_solver(getattr(self, "solver", None))
-        for name in ("policy", "initial_policy"):
+        for name, left_out in (("policy", not hasattr(self, "policy")), ("initial_policy", True)):
             given = getattr(self, name, None)
-            if given is not None and not callable(given):
+            if not (callable(given) or (given is None and left_out)):
                 hint = "It takes states (N, d) and returns actions (N,) or their probabilities."
                 raise TypeError(must_be(name, "a function of the states", repr(given), hint))
         for name in ("block_length", "n_actions"):

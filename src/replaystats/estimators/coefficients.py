@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,22 @@ from .._core.errors import ReplayWarning, must_be, require_extra
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_choice, check_length, check_names, check_real
 from ..engine.linear import linearise
-from ..estimate import Estimate, plug_in
+from ..estimate import Estimate
 from ..inference.components import gram
-from ..inference.influence import delete_one, influence_values
+from ..inference.influence import influence_values, jackknife_shifts
 from ..inference.questions import estimable
+from ..inference.undetermined import rest_on_one_unit
+from ..moments import StreamedMoments
 
 COVARIANCES = ("own", "HC0", "HC1", "HC3")
+_DEPENDENT = (
+    "The data do not tell the coefficients {} apart: their columns depend on each other. Many values fit as "
+    "well as those printed, so that they have no standard errors. Leave a column out."
+)
+_ALONE = (
+    "One observation (or cluster) alone determines the coefficients {}: it is fitted exactly, and nothing "
+    "tells their standard errors."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -139,14 +149,10 @@ def summary(
         hint = "So few are fitted exactly, which leaves nothing to tell an error from."
         raise ValueError(must_be("fitted", rule, got, hint))
     error = np.sqrt(np.diag(_covariance(estimate, covariance)))
-    if (unknown := _undetermined(estimate)).any():
+    for unknown, why in _without_errors(estimate):
         error = np.where(unknown, np.nan, error)
         named = ", ".join(name for name, open_ in zip(labels, unknown, strict=True) if open_)
-        message = (
-            f"The data do not tell the coefficients {named} apart: their columns depend on each other. Many "
-            "values fit as well as those printed, so that they have no standard errors. Leave a column out."
-        )
-        warnings.warn(message, ReplayWarning, stacklevel=2)
+        warnings.warn(why.format(named), ReplayWarning, stacklevel=2)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = theta / error
     half = stats.t.ppf(0.5 + level / 2, free) * error
@@ -156,12 +162,20 @@ def summary(
     )  # fmt: skip
 
 
-def _undetermined(estimate: Estimate) -> BoolArray:
-    """Return which coefficients the equations leave open, shape (q,)."""
+def _without_errors(estimate: Estimate) -> Iterator[tuple[BoolArray, str]]:
+    """Yield coefficients (q,) of which the data tell no error, and why."""
     moments, solver = estimate.moments, estimate.solver
     if not solver.is_linear:
-        return np.zeros(moments.n_basis, dtype=np.bool_)
-    return ~estimable(linearise(moments, solver), np.eye(moments.n_basis))
+        return
+    unit = np.eye(moments.n_basis)
+    dependent = ~estimable(linearise(moments, solver), unit)
+    if dependent.any():
+        yield dependent, _DEPENDENT
+    if isinstance(moments, StreamedMoments) or not solver.plain:
+        return
+    alone = rest_on_one_unit(moments, unit) & ~dependent
+    if alone.any():
+        yield alone, _ALONE
 
 
 def _covariance(estimate: Estimate, kind: str) -> FloatArray:
@@ -171,7 +185,7 @@ def _covariance(estimate: Estimate, kind: str) -> FloatArray:
     moments, solver = estimate.moments, estimate.solver
     n = moments.n_observations
     if kind == "HC3":
-        changes = delete_one(moments, solver) - np.asarray(to_numpy(plug_in(moments, solver).theta))
-        return np.asarray(gram(changes))
+        changes = jackknife_shifts(moments, linearise(moments, solver))
+        return np.asarray(sum(gram(shifts) for _, _, shifts in changes))
     sandwich = gram(influence_values(moments, solver)) / n**2
     return np.asarray(sandwich * (n / (n - len(estimate.theta)) if kind == "HC1" else 1.0))

@@ -151,7 +151,7 @@ def jackknife_covariance(moments: AnyMoments, solver: Solver | None = None) -> F
     n = moments.n_observations
     total = np.zeros_like(linear.theta)
     square = gram(total[None])
-    for _, _, shifts in delete_one_shifts(moments, linear):
+    for _, _, shifts in jackknife_shifts(moments, linear):
         total, square = total + _summed(shifts), square + gram(shifts)
     return np.asarray(square - gram(total[None]) / n) * ((n - 1) / n)
 
@@ -187,13 +187,31 @@ def jackknife_bias(moments: AnyMoments, solver: Solver | None = None) -> FloatAr
     """
     linear = linearise(moments, solver)
     n = moments.n_observations
-    total = sum(_summed(shifts) for _, _, shifts in delete_one_shifts(moments, linear))
+    total = sum(_summed(shifts) for _, _, shifts in jackknife_shifts(moments, linear))
     return np.asarray(-(n - 1) / n * total)
 
 
 def _summed(shifts: Any) -> FloatArray:
     """Return the sum over observations, on the host."""
     return to_numpy(array_namespace(shifts).sum(shifts, axis=0))
+
+
+def jackknife_shifts(
+    moments: AnyMoments, linear: Linearisation
+) -> Iterator[tuple[IntArray | slice, HeldMoments, FloatArray]]:
+    """Yield what `delete_one_shifts` does, with influence for units without which something is left open.
+
+    There is no leave-one-out of those. `rest_on_one_unit` tells which answers one of them alone determines.
+    """
+    for observations, part, shifts in delete_one_shifts(moments, linear):
+        xp, shape = array_namespace(shifts), (len(part), -1)
+        known = xp.all(xp.isfinite(xp.reshape(shifts, shape)), axis=1)
+        if not bool(xp.all(known)):
+            outputs = range(moments.n_outputs or 1)
+            moved = xp.stack([influence_of(part, linear, output) for output in outputs], axis=-1)
+            known = xp.reshape(known, (-1,) + (1,) * (shifts.ndim - 1))
+            shifts = xp.where(known, shifts, xp.reshape(moved, shifts.shape))
+        yield observations, part, shifts
 
 
 def delete_one_shifts(
@@ -304,3 +322,11 @@ def _factored_shifts(moments: FactoredMoments, linear: Linearisation) -> FloatAr
     shifts = xp.matrix_transpose(moved) @ outside  # (n, q, n_outputs)
     reshaped: FloatArray = xp.reshape(shifts, (n, *linear.theta.shape))
     return reshaped
+
+
+def influence_of(part: HeldMoments, linear: Linearisation, output: int) -> Any:
+    """Return what every unit of a block adds to theta to first order, shape (units, q)."""
+    residuals = part.residuals(linear.theta)
+    xp = array_namespace(residuals)
+    chosen = xp.reshape(residuals, (len(part), part.n_basis, -1))[:, :, output]
+    return chosen @ like(linear.inverse.T, chosen)

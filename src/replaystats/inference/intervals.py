@@ -29,6 +29,7 @@ _EXPLANATIONS = {
     "range": "the data do not narrow the range of values {range}",
     "slow": "the series is short for its memory: its variance still grows with the length of blocks, and "
     "about {units:.1f} effective units carry this answer",
+    "alone": "one unit alone determines this answer, and nothing tells how far another one would move it",
     "apart": "the data leave one of the two answers open or weakly identified, so that the difference lies "
     "between the ends of both intervals, each with half of the error allowed",
     "withheld": "nothing bounds this answer: {reason}",
@@ -54,8 +55,8 @@ class Parts:
     how : ndarray of str
         "noise" (the usual interval), "inverted" (weakly identified), "unseen" (noise and unvisited states),
         "traded" (noise against what the basis leaves open), "unseen event" (no noise was seen), "range" (only
-        the value range bounds it), "slow" (so it is, as a series hardly changed), "apart" (a difference, from
-        the intervals of both answers), or "withheld".
+        the value range bounds it), "slow" (so it is, as a series hardly changed), "alone" (so it is, as one
+        unit alone tells), "apart" (a difference, from the intervals of both answers), or "withheld".
     value_range : str
         The range of values that was used, in words; empty without one.
     covers : str

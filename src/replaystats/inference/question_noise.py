@@ -31,7 +31,7 @@ from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments, HeldMoments
 from ..moments.factored import sum_units
 from .components import gram
-from .influence import delete_one_shifts, unit_blocks
+from .influence import influence_of, jackknife_shifts, unit_blocks
 from .noise import Noise, PowerSums
 
 # From so many units a coefficient on, pairs are less than half a percent of a standard error.
@@ -116,14 +116,12 @@ def _shifts(
     """Yield what each unit of a block moves theta by, (units, q), with the block."""
     n, q = moments.n_observations, moments.n_basis
     if linear.truncated == 0:
-        for observations, part, shifts in delete_one_shifts(moments, linear):
-            xp = array_namespace(shifts)
-            chosen = xp.reshape(shifts, (len(part), q, -1))[:, :, output]
-            known = xp.all(xp.isfinite(chosen), axis=1)
-            # Without a lone unit some direction is undetermined: there is no leave-one-out, only influence.
-            if not bool(xp.all(known)):
-                chosen = xp.where(known[:, None], chosen, influence_of(part, linear, output))
-            yield observations, chosen, part
+        for observations, part, shifts in jackknife_shifts(moments, linear):
+            yield (
+                observations,
+                array_namespace(shifts).reshape(shifts, (len(part), q, -1))[:, :, output],
+                part,
+            )
         return
     for observations, part in unit_blocks(moments):
         yield observations, influence_of(part, linear, output) * (n / (n - 1)), part
@@ -137,14 +135,6 @@ def _matrix_shares(part: HeldMoments, dual: FloatArray, direction: FloatArray) -
     g = part.g
     moved = g @ like(direction.T, g)  # (units, q, m)
     return array_namespace(g).sum(moved * like(dual.T, g), axis=1)
-
-
-def influence_of(part: HeldMoments, linear: Linearisation, output: int) -> Any:
-    """Return what every unit of a block adds to theta to first order, shape (units, q)."""
-    residuals = part.residuals(linear.theta)
-    xp = array_namespace(residuals)
-    chosen = xp.reshape(residuals, (len(part), part.n_basis, -1))[:, :, output]
-    return chosen @ like(linear.inverse.T, chosen)
 
 
 def pairs_matter(moments: AnyMoments) -> bool:

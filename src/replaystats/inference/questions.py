@@ -23,13 +23,11 @@ from .bounded import allow_for_unseen_events, cut_at_range, trade_rows, unvisite
 from .intervals import ESTIMATORS_TARGET, Interval, Rows, invert_studentised
 from .noise import Noise
 from .question_noise import question_noise
-from .undetermined import ValueRange, visit_counts
+from .undetermined import ValueRange, determined, rest_on_one_unit, visit_counts
 
 # Shares of the variance of the answer that goes with its matrix: inversion counts from the first, fully from
 # the second. Without such correlation the usual interval covers however weak the matrix is.
 _INVERT_FROM, _INVERT_FULLY = 0.2, 0.6
-# What is left of a question outside the equations, relative to the question: above this it is undetermined.
-_ESTIMABLE = 1e-6
 # A series that leaves fewer units than this, and whose neighbours are correlated beyond so many standard
 # errors of no correlation, changed about once while it was watched.
 _FEWEST_UNITS, _CORRELATED = 2.0, 2.0
@@ -198,6 +196,9 @@ def _usual(
     found.how[~np.isfinite(found.low)] = "withheld"
     slow = _still_grows(noise) & (noise.effective < _FEWEST_UNITS)
     found.low[slow], found.high[slow], found.how[slow] = -np.inf, np.inf, "slow"
+    if not isinstance(moments, StreamedMoments) and (solver or Auto()).plain:
+        alone = rest_on_one_unit(moments, X)
+        found.low[alone], found.high[alone], found.how[alone] = -np.inf, np.inf, "alone"
     rows.put(estimable(linear, X), found)
     return rows
 
@@ -240,12 +241,10 @@ def _offsets(noise: Noise, level: float, *, symmetric: bool) -> tuple[FloatArray
 
 
 def estimable(linear: Linearisation, X: FloatArray) -> BoolArray:
-    """Return which questions the equations determine: c = A'w for w = R'c."""
+    """Return which questions the equations determine."""
     if linear.truncated == 0 and linear.set_aside == 0:
         return np.ones(len(X), dtype=bool)
-    A, _ = linear.sums
-    left = X - X @ linear.inverse @ A
-    return np.asarray(np.abs(left).max(axis=1) <= _ESTIMABLE * np.abs(X).max(axis=1))
+    return determined(X, linear.sums[0], linear.inverse)
 
 
 def _linearise(moments: AnyMoments, solver: Solver | None) -> Linearisation | None:

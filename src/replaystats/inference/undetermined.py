@@ -23,6 +23,7 @@ from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import FactoredMoments, HeldMoments, Moments
+from ..solvers.auto import DEFAULT_SOLVER
 from .influence import delete_one_shifts, unit_blocks
 from .noise import Noise, noise_of
 
@@ -31,6 +32,8 @@ _WORK = 2e9
 N_GROUPS = 20
 # Undetermined mass below this is rounding.
 NEGLIGIBLE = 1e-9
+# What is left of a question outside the equations, relative to the question: above this it is undetermined.
+_ESTIMABLE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -225,6 +228,38 @@ def _with_values(moments: HeldMoments, visited: BoolArray, values: FloatArray) -
     g, f = to_numpy(moments.g), to_numpy(moments.f)
     reduced = g[:, visited][:, :, visited]
     return Moments(reduced, f[:, visited] - g[:, visited][:, :, ~visited] @ values, symmetric=False)
+
+
+def determined(X: FloatArray, A: FloatArray, inverse: FloatArray) -> BoolArray:
+    """Return which questions c (rows of X) equations A determine: c = A'w for w = R'c, R their inverse."""
+    left = X - X @ inverse @ A
+    return np.asarray(np.abs(left).max(axis=1) <= _ESTIMABLE * np.abs(X).max(axis=1))
+
+
+def rest_on_one_unit(moments: HeldMoments, X: FloatArray) -> BoolArray:
+    """Return which answers X theta one unit alone determines: without it the equations leave them open.
+
+    The coefficient of an indicator that is on in one row only, for example. That row is fitted exactly, so
+    that it leaves no residual to tell an error from: influence values and residuals show no noise.
+
+    Examples
+    --------
+    >>> x = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> rest_on_one_unit(Moments(x[:, :, None] * x[:, None, :], x), np.array([[1.0, 0.0], [1.0, 1.0]]))
+    array([False,  True])
+    """
+    seen = visits(moments)
+    lone = seen.sum(axis=0) == 1
+    found = np.zeros(len(X), dtype=np.bool_)
+    A, unit = moments.total()[0], np.eye(moments.n_basis)[None]
+    for i in np.flatnonzero(seen[:, lone].any(axis=1)):
+        rest, gone = A - sum_of(moments, np.arange(len(seen)) == i)[0], lone & seen[i]
+        rest[gone] = 0.0  # exactly, not up to rounding
+        if moments.symmetric:
+            rest[:, gone] = 0.0
+        inverse = DEFAULT_SOLVER.solve(rest[None], unit, symmetric=moments.symmetric).theta[0]
+        found |= ~determined(X, rest, inverse)
+    return found
 
 
 def visits(moments: HeldMoments) -> BoolArray:

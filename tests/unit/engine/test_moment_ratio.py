@@ -177,6 +177,22 @@ def test_singular_subsets_are_recorded_not_raised():
         rs.replicate(moments, plan, solver=rs.solvers.LU(), on_failure="raise")
 
 
+def test_further_subsets_are_treated_as_the_first_ones_were():
+    """Of subsets that were added later, a fit with on_failure="drop" warned, and one with "raise" no more."""
+    g = np.ones(40)
+    g[::2] = 0.0  # half of the subsets of one observation have no answer
+    moments, lu = rs.Moments(g, np.ones(40)), rs.solvers.LU()
+    first = rs.replicate(
+        moments, rs.make_plan(40, subsample_size=1, n_resamples=20, rng=0), solver=lu, on_failure="drop"
+    )
+    more = first.extend(20)
+    assert more.failed[20:].any()
+    with pytest.raises(rs.SingularReplicateError, match="of 20 replicates"):
+        first.extend(20, on_failure="raise")
+    with pytest.warns(rs.ReplayWarning, match="numerically singular"):
+        more.extend(20, on_failure="warn")
+
+
 def test_all_singular_is_an_error():
     moments = rs.Moments([0.0, 0.0], [1.0, 1.0])
     with pytest.raises(rs.SingularReplicateError, match="2 of 2"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -14,7 +16,7 @@ from replaystats.inference.joint import paired_difference, simultaneous_level
 from replaystats.inference.noise import noise_of
 from replaystats.inference.questions import Setting, answer_questions
 from replaystats.inference.trade import trade_off
-from replaystats.inference.undetermined import ValueRange
+from replaystats.inference.undetermined import ValueRange, rest_on_one_unit
 from replaystats.inference.value_bounds import cheap_bounds, support_interval
 
 
@@ -439,3 +441,45 @@ def test_support_of_a_direction_that_overflowed_is_the_line():
     low, high = support_interval(np.array([[np.nan, 1.0]]), np.eye(2), np.zeros(2), np.ones(2))
     assert low[0] == -np.inf
     assert high[0] == np.inf
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_answer_that_one_unit_alone_determines_is_found(seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(12, 4)) * (rng.uniform(size=(12, 4)) < 0.6)
+    rows[:, 3] = 0.0
+    rows[seed, 3] = 2.0  # one row alone
+    ahead = rows - 0.9 * np.roll(rows, 1, axis=0) if seed % 2 else rows  # least squares, or a chain
+    moments = rs.Moments(rows[:, :, None] * ahead[:, None, :], rows * rows[:, :1])
+    X = np.vstack([np.eye(4), rng.normal(size=(2, 4)), [0.0, 1.0, 1.0, 0.0]])
+    np.testing.assert_array_equal(rest_on_one_unit(moments, X), oracle.one_unit_decides(moments.g, X))
+    factored = rs.FactoredMoments(rows, ahead, rows[:, 0], np.arange(13))
+    np.testing.assert_array_equal(rest_on_one_unit(factored, X), oracle.one_unit_decides(moments.g, X))
+
+
+@pytest.mark.parametrize("average", ["plug_in", "auto"])
+def test_the_effect_of_an_indicator_of_one_row_has_no_finite_interval(average):
+    """That row is fitted exactly: 95 % intervals of its effect held it in 221 of 400 data sets."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=60), np.arange(60) == 7])
+    moments = rs.ols_moments(X, 1.0 + X @ [2.0, 3.0] + rng.normal(size=60))
+    plan = rs.make_plan(60, subsample_size=0.9, n_resamples=50, rng=0)
+    with pytest.warns(rs.ReplayWarning) if average == "auto" else contextlib.nullcontext():
+        fit = rs.plug_in(moments) if average == "plug_in" else rs.average(rs.replicate(moments, plan))
+    interval = fit.confidence_interval(np.eye(3))
+    assert interval.withheld.tolist() == [False, False, True]
+    assert "one unit alone determines this answer" in interval.sentences[2]
+    assert interval.low[1] < 2.0 < interval.high[1]
+
+
+def test_a_tile_that_one_episode_visited_gets_the_range_of_values():
+    """Values elsewhere keep their usual intervals."""
+    states = [np.array([0.1, 0.3, 0.1, 0.4]) for _ in range(30)] + [np.array([0.1, 0.9, 0.9, 0.9])]
+    rewards = [np.random.default_rng(i).normal(size=3) for i in range(31)]
+    data = rs.Trajectories([path[:, None] for path in states], rewards)
+    tiles = rs.basis.TileCoding(1, 2, 0.0, 1.0)
+    model = rs.LSTD(tiles, discount=0.5, on_failure="drop", random_state=0).fit(data)
+    low, high = model.confidence_interval([[0.2], [0.8]])
+    limits = model.plug_in_.setting.value_range
+    assert (low[1], high[1]) == (limits.low, limits.high)
+    assert high[0] - low[0] < 0.5 * limits.width

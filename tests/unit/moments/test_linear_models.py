@@ -150,3 +150,13 @@ def test_coefficients_of_columns_that_depend_on_each_other_have_no_errors(rng):
     assert np.isnan(found.standard_error[[1, 3]]).all()
     assert np.isnan(found.p_value[[1, 3]]).all()
     assert_allclose(found.standard_error[[0, 2]], whole.standard_error[[0, 2]])
+
+
+@pytest.mark.parametrize("kind", ["own", "HC0", "HC3"])
+def test_the_effect_of_an_indicator_of_one_row_has_no_standard_error(kind):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=60), np.arange(60) == 7])
+    fit = rs.plug_in(rs.ols_moments(X, 1.0 + X @ [2.0, 3.0] + rng.normal(size=60)))
+    with pytest.warns(rs.ReplayWarning, match=r"One observation .* alone determines the coefficients only: "):
+        found = rs.summary(fit, ["constant", "x", "only"], covariance=kind)
+    assert np.isfinite(found.standard_error).tolist() == [True, True, False]
