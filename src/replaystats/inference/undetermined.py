@@ -12,17 +12,19 @@ unvisited, so the jackknife of the ends sees what single visits are worth.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import take_rows, to_numpy
+from .._core.arrays import is_foreign, take_rows, to_numpy
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import FactoredMoments, HeldMoments, Moments
+from ..moments.factored import sum_units
 from ..solvers.auto import DEFAULT_SOLVER
 from .influence import delete_one_shifts, unit_blocks
 from .noise import Noise, noise_of
@@ -248,10 +250,10 @@ def rest_on_one_unit(moments: HeldMoments, X: FloatArray) -> BoolArray:
     >>> rest_on_one_unit(Moments(x[:, :, None] * x[:, None, :], x), np.array([[1.0, 0.0], [1.0, 1.0]]))
     array([False,  True])
     """
-    seen = visits(moments)
-    lone = seen.sum(axis=0) == 1
-    found = np.zeros(len(X), dtype=np.bool_)
-    A, unit = moments.total()[0], np.eye(moments.n_basis)[None]
+    lone, found = visit_counts(moments) == 1, np.zeros(len(X), dtype=np.bool_)
+    if not lone.any():
+        return found
+    seen, A, unit = visits(moments), moments.total()[0], np.eye(moments.n_basis)[None]
     for i in np.flatnonzero(seen[:, lone].any(axis=1)):
         rest, gone = A - sum_of(moments, np.arange(len(seen)) == i)[0], lone & seen[i]
         rest[gone] = 0.0  # exactly, not up to rounding
@@ -264,22 +266,27 @@ def rest_on_one_unit(moments: HeldMoments, X: FloatArray) -> BoolArray:
 
 def visits(moments: HeldMoments) -> BoolArray:
     """Return which units visited which features, shape (n, q): an equation of theirs is not empty."""
-    if isinstance(moments, FactoredMoments):
-        return np.logical_or.reduceat(to_numpy(moments.left != 0), moments.offsets[:-1], axis=0)
-    return np.concatenate([to_numpy(_visits(part)) for _, part in unit_blocks(moments)])
+    return np.concatenate([to_numpy(seen) for seen in _visits(moments)])
 
 
 def visit_counts(moments: HeldMoments) -> IntArray:
     """Return how many units visited each feature, shape (q,), counted where the moments are."""
-    if isinstance(moments, FactoredMoments):
-        return np.asarray(visits(moments).sum(axis=0))
-    counts = [to_numpy(_visits(part).sum(axis=0)) for _, part in unit_blocks(moments)]
-    return np.asarray(np.sum(counts, axis=0))
+    return np.asarray(
+        sum(to_numpy(array_namespace(seen).count_nonzero(seen, axis=0)) for seen in _visits(moments))
+    )
 
 
-def _visits(part: HeldMoments) -> Any:
-    assert isinstance(part, Moments)
-    return array_namespace(part.rows).any(part.g != 0, axis=2)
+def _visits(moments: HeldMoments) -> Iterator[Any]:
+    """Yield what `visits` says, a block of units after the other, where the moments are."""
+    if not isinstance(moments, FactoredMoments):
+        for _, part in unit_blocks(moments):
+            assert isinstance(part, Moments)
+            yield array_namespace(part.rows).any(part.g != 0, axis=2)
+    elif is_foreign(moments.left):
+        xp = array_namespace(moments.left)
+        yield sum_units(xp.astype(moments.left != 0, moments.left.dtype), moments.offsets) > 0
+    else:
+        yield np.logical_or.reduceat(moments.left != 0, moments.offsets[:-1], axis=0)
 
 
 def sum_of(moments: HeldMoments, chosen: BoolArray) -> tuple[FloatArray, FloatArray]:
