@@ -45,7 +45,9 @@ What an interval is made of, row by row:
   jackknife is of these ends; for other bases, the shortest interval along a path that trades noise for bounds,
   with weights from other folds of the data;
 - **no noise at all**: what n units could have missed (the rule of three), or withheld where only one reward
-  was ever seen and no `value_range` is given.
+  was ever seen and no `value_range` is given;
+- **one unit alone**: the range of values, or withheld without one; where a single unit determines an answer, it is
+  fitted exactly and shows no noise.
 """
 
 
