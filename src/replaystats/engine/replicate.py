@@ -114,11 +114,9 @@ class Replicates:
         on_failure = self.on_failure if on_failure is None else on_failure
         check_choice(on_failure, "on_failure", ON_FAILURE)
         plan = self.plan.extend(n_more)
-        more = _solve_from(len(self), self.moments, plan, self.solver, executor, self.exact)
-        _report(more, on_failure)
+        more = _solve_from(len(self), self.moments, plan, self.solver, executor, self.exact, on_failure)
         return replace(
             more,
-            on_failure=on_failure,
             theta=np.concatenate([self.theta, more.theta]),
             failed=np.concatenate([self.failed, more.failed]),
             condition=np.concatenate([self.condition, more.condition]),
@@ -238,9 +236,7 @@ def replicate(
     """
     check_choice(on_failure, "on_failure", ON_FAILURE)
     check_solver(solver)
-    replicates = _solve_from(0, moments, plan, solver or DEFAULT_SOLVER, executor, exact)
-    _report(replicates, on_failure)
-    return replace(replicates, on_failure=on_failure)
+    return _solve_from(0, moments, plan, solver or DEFAULT_SOLVER, executor, exact, on_failure)
 
 
 def solve_whole(moments: AnyMoments, solver: Solver | None = None) -> WholeData:
@@ -282,8 +278,9 @@ def _solve_from(
     solver: Solver,
     executor: Executor | None,
     exact: bool,
+    on_failure: str,
 ) -> Replicates:
-    """Do steps 1 and 2 for the subsets from number `start` on."""
+    """Do the three steps for the subsets from number `start` on."""
     if isinstance(moments, StreamedMoments) and type(solver).solve_subsets is not Solver.solve_subsets:
         rule = "one that needs only the sums, when moments are streamed"
         raise ValueError(
@@ -291,7 +288,7 @@ def _solve_from(
         )
     drawn, sums = drawn_sums(moments, plan, start, executor, exact)
     solution = solver.solve_subsets(sums, drawn, plan, start)
-    return Replicates(
+    replicates = Replicates(
         theta=solution.theta,
         failed=solution.failed,
         condition=solution.condition,
@@ -302,15 +299,13 @@ def _solve_from(
         plan=plan,
         solver=solver,
         exact=exact,
+        on_failure=on_failure,
     )
-
-
-def _report(replicates: Replicates, on_failure: str) -> None:
-    """Step 3: say which subsets were left without an answer, or without some direction of it."""
     if on_failure != "drop":
         warn_left_out(replicates, stacklevel=4)
     if replicates.failed.any():
         report_failures(replicates.failed, on_failure, _explain_failures(replicates))
+    return replicates
 
 
 def _explain_failures(replicates: Replicates) -> Callable[[int, int], str]:

@@ -20,7 +20,6 @@ from ..inference.components import gram
 from ..inference.influence import influence_values, jackknife_shifts
 from ..inference.questions import estimable
 from ..inference.undetermined import rest_on_one_unit
-from ..moments import StreamedMoments
 
 COVARIANCES = ("own", "HC0", "HC1", "HC3")
 _DEPENDENT = (
@@ -171,9 +170,7 @@ def _without_errors(estimate: Estimate) -> Iterator[tuple[BoolArray, str]]:
     dependent = ~estimable(linearise(moments, solver), unit)
     if dependent.any():
         yield dependent, _DEPENDENT
-    if isinstance(moments, StreamedMoments) or not solver.plain:
-        return
-    alone = rest_on_one_unit(moments, unit) & ~dependent
+    alone = rest_on_one_unit(moments, unit, solver) & ~dependent
     if alone.any():
         yield alone, _ALONE
 

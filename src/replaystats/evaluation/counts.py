@@ -110,16 +110,10 @@ class CountModel:
         """Return the values (m, A) in the start states, fitted without their group."""
         return self.action_values[self.problem.start_group, self.start_ids]
 
-    def after(self, rows: IntArray) -> FloatArray:
-        """Return the discounted value (m, G) of what follows some steps, fitted without each group."""
-        problem = self.problem
-        out = np.zeros((len(rows), problem.n_groups))
-        for action in range(problem.n_actions):
-            values = np.clip(
-                self.action_values[:-1, self.next_ids[rows], action].T, problem.low, problem.high
-            )
-            out += problem.following[rows, action, None] * values
-        return out
+    def after(self, rows: IntArray) -> Iterator[FloatArray]:
+        """Yield the values (m, G) of each action behind some steps, fitted without each group."""
+        for action in range(self.problem.n_actions):
+            yield self.action_values[:-1, self.next_ids[rows], action].T
 
     def chunks(self) -> Iterator[slice]:
         """Return slices that cover all rows."""

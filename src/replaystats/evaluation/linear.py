@@ -134,16 +134,13 @@ class LinearModel:
         """Return the values (m, A) in the start states, fitted without their group."""
         return self.values(self.features.start(), self.features.problem.start_group)
 
-    def after(self, rows: IntArray) -> FloatArray:
-        """Return the discounted value (m, G) of what follows some steps, fitted without each group."""
+    def after(self, rows: IntArray) -> Iterator[FloatArray]:
+        """Yield the values (m, G) of each action behind some steps, fitted without each group."""
         problem = self.features.problem
         features = self.features.following(problem.next_states[rows])
         theta = self.left_out.reshape(len(self.left_out), -1, problem.n_actions)
-        out = np.zeros((len(rows), len(theta)))
         for action in range(problem.n_actions):
-            values = np.clip(features @ theta[:, :, action].T, problem.low, problem.high)
-            out += problem.following[rows, action, None] * values
-        return out
+            yield features @ theta[:, :, action].T
 
     def chunks(self) -> Iterator[slice]:
         """Return slices that cover all rows."""

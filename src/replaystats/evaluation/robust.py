@@ -33,11 +33,8 @@ class ValueModel(Protocol):
     def start_values(self) -> FloatArray:
         """Return values (m, A) in the start states, fitted without their group."""
 
-    def after(self, rows: IntArray) -> FloatArray:
-        """Return the discounted value (m, G) of what follows some steps, fitted without each group.
-
-        Action values are kept within what is possible.
-        """
+    def after(self, rows: IntArray) -> Iterator[FloatArray]:
+        """Yield the values (m, G) of each action behind some steps, fitted without each group."""
 
 
 def errors_of(problem: Problem, model: ValueModel) -> FloatArray:
@@ -46,6 +43,17 @@ def errors_of(problem: Problem, model: ValueModel) -> FloatArray:
     for rows in model.chunks():
         here, ahead = (np.clip(v, problem.low, problem.high) for v in model.at_steps(rows))
         out[rows] = td_errors(problem, rows, here, ahead)
+    return out
+
+
+def value_after(problem: Problem, model: ValueModel, rows: IntArray) -> FloatArray:
+    """Return the discounted value (m, G) of what follows some steps, fitted without each group.
+
+    Action values are kept within what is possible.
+    """
+    out = np.zeros((len(rows), problem.n_groups))
+    for action, values in enumerate(model.after(rows)):
+        out += problem.following[rows, action, None] * np.clip(values, problem.low, problem.high)
     return out
 
 
@@ -86,7 +94,7 @@ def _refitted_after_cuts(
     cut = problem.data.step_offsets[1:][~problem.data.terminated] - 1
     if not len(cut):
         return np.zeros(problem.n_groups)
-    ahead, group, time = model.after(cut), problem.group[cut], problem.time[cut]
+    ahead, group, time = value_after(problem, model, cut), problem.group[cut], problem.time[cut]
     moved = ahead - ahead[np.arange(len(cut)), group][:, None]  # 0 in the own group, which is left out
     size = of_others(weights.size)[:, time].T
     if not all_logged:
@@ -151,7 +159,7 @@ def completed_returns(problem: Problem, model: ValueModel) -> Completed:
     weight = np.where(data.terminated, 0.0, problem.discount ** (data.n_steps - 1))
     last = data.step_offsets[1:] - 1
     group, everyone = problem.group[last], np.arange(len(data))
-    ahead = model.after(last)  # (n, G)
+    ahead = value_after(problem, model, last)  # (n, G)
     values = returns + weight * ahead[everyone, group]
     each = returns[:, None] + weight[:, None] * ahead
     out_of = np.zeros(ahead.shape)

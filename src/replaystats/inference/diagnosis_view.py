@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 # A predicted mean squared error within 3 % of the plug-in's is no gain worth the computation.
 WORTHWHILE = 0.97
-# With more prediction points than this outside the data, no estimator helps.
 UNPREDICTED = "No gain from replay can be predicted here."
+# With more prediction points than this outside the data, no estimator helps.
 TOO_MANY_OUTSIDE = 0.2
 # With more Monte-Carlo noise than this in a variance, nothing is predicted from it.
 TOO_NOISY = 0.5

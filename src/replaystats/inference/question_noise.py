@@ -117,11 +117,8 @@ def _shifts(
     n, q = moments.n_observations, moments.n_basis
     if linear.truncated == 0:
         for observations, part, shifts in jackknife_shifts(moments, linear):
-            yield (
-                observations,
-                array_namespace(shifts).reshape(shifts, (len(part), q, -1))[:, :, output],
-                part,
-            )
+            by_output = array_namespace(shifts).reshape(shifts, (len(part), q, -1))
+            yield observations, by_output[:, :, output], part
         return
     for observations, part in unit_blocks(moments):
         yield observations, influence_of(part, linear, output) * (n / (n - 1)), part

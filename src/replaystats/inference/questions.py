@@ -196,9 +196,8 @@ def _usual(
     found.how[~np.isfinite(found.low)] = "withheld"
     slow = _still_grows(noise) & (noise.effective < _FEWEST_UNITS)
     found.low[slow], found.high[slow], found.how[slow] = -np.inf, np.inf, "slow"
-    if not isinstance(moments, StreamedMoments) and (solver or Auto()).plain:
-        alone = rest_on_one_unit(moments, X)
-        found.low[alone], found.high[alone], found.how[alone] = -np.inf, np.inf, "alone"
+    alone = rest_on_one_unit(moments, X, solver or Auto())
+    found.low[alone], found.high[alone], found.how[alone] = -np.inf, np.inf, "alone"
     rows.put(estimable(linear, X), found)
     return rows
 

@@ -23,8 +23,9 @@ from .._core.arrays import is_foreign, take_rows, to_numpy
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
-from ..moments import FactoredMoments, HeldMoments, Moments
+from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments
 from ..moments.factored import sum_units
+from ..solvers import Solver
 from ..solvers.auto import DEFAULT_SOLVER
 from .influence import delete_one_shifts, unit_blocks
 from .noise import Noise, noise_of
@@ -238,11 +239,12 @@ def determined(X: FloatArray, A: FloatArray, inverse: FloatArray) -> BoolArray:
     return np.asarray(np.abs(left).max(axis=1) <= _ESTIMABLE * np.abs(X).max(axis=1))
 
 
-def rest_on_one_unit(moments: HeldMoments, X: FloatArray) -> BoolArray:
+def rest_on_one_unit(moments: AnyMoments, X: FloatArray, solver: Solver = DEFAULT_SOLVER) -> BoolArray:
     """Return which answers X theta one unit alone determines: without it the equations leave them open.
 
     The coefficient of an indicator that is on in one row only, for example. That row is fitted exactly, so
-    that it leaves no residual to tell an error from: influence values and residuals show no noise.
+    that it leaves no residual to tell an error from: influence values and residuals show no noise. A penalty
+    leaves nothing open, and streams are not looked through for it.
 
     Examples
     --------
@@ -250,7 +252,10 @@ def rest_on_one_unit(moments: HeldMoments, X: FloatArray) -> BoolArray:
     >>> rest_on_one_unit(Moments(x[:, :, None] * x[:, None, :], x), np.array([[1.0, 0.0], [1.0, 1.0]]))
     array([False,  True])
     """
-    lone, found = visit_counts(moments) == 1, np.zeros(len(X), dtype=np.bool_)
+    found = np.zeros(len(X), dtype=np.bool_)
+    if isinstance(moments, StreamedMoments) or not solver.plain:
+        return found
+    lone = visit_counts(moments) == 1
     if not lone.any():
         return found
     seen, A, unit = visits(moments), moments.total()[0], np.eye(moments.n_basis)[None]
