@@ -44,7 +44,7 @@ from sklearn.tree import DecisionTreeRegressor
 import replaystats as rs
 from replaystats._core.errors import ReplayWarning
 from replaystats.engine.linear import linearise
-from replaystats.inference.question_noise import question_noise
+from replaystats.inference.functional_moments import functional_moments
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -56,7 +56,7 @@ CONCENTRATED = 16
 
 
 @dataclass(frozen=True)
-class Setting:
+class InferenceContext:
     """`run(rng)` returns (low, high, estimate), arrays of one shape, for the truth of that shape."""
 
     run: Callable
@@ -66,12 +66,12 @@ class Setting:
     estimable: bool | Callable = True  # or a function that says so
 
 
-REGISTRY: dict[str, Setting] = {}
+REGISTRY: dict[str, InferenceContext] = {}
 
 
 def add(name, run, truth, n, q, **options):
     truth = truth if callable(truth) else np.asarray(truth, dtype=float)
-    REGISTRY[name] = Setting(run, truth, n, q, **options)
+    REGISTRY[name] = InferenceContext(run, truth, n, q, **options)
 
 
 def averaged(moments, how, rng):
@@ -185,7 +185,7 @@ def estimable(moments, X, n):
     @cache
     def found():
         large = moments(np.random.default_rng([12345, 99]))
-        noise = question_noise(large, linearise(large), X)
+        noise = functional_moments(large, linearise(large), X)
         return bool((n / large.n_observations / noise.matrix_variance).min() >= CONCENTRATED)
 
     return found

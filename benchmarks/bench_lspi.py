@@ -54,10 +54,10 @@ class TestOneIteration:
         agent, dataset = mushroom_agent(log)
         measure(lambda: agent.fit(dataset), rounds=20)
 
-    @pytest.mark.parametrize("evaluation", ["plug_in", "replay"])
+    @pytest.mark.parametrize("ope", ["plug_in", "replay"])
     def test_here(self, measure, data, evaluation):
         """With "replay" the policy is evaluated on N_RESAMPLES subsets, not once."""
-        model = LSPI(BASIS, discount=DISCOUNT, evaluation=evaluation, average="mean")
+        model = LSPI(BASIS, discount=DISCOUNT, evaluation=evaluation, combine="mean")
         model.plan_ = rs.make_plan(N, subsample_size=0.5, n_resamples=N_RESAMPLES, rng=0)
         problem = PolicyProblem(data, ActionFeatures(BASIS, N_ACTIONS), model)
         start = problem.start(None)

@@ -19,7 +19,7 @@ from logged_environments import Environment, environments, log_episodes, true_va
 from scipy import stats
 
 import replaystats as rs
-from replaystats.evaluation.problem import MAX_GROUPS
+from replaystats.ope.problem import MAX_GROUPS
 
 EPISODES = (20, 100, 500)
 RESULTS = Path(__file__).parent / "results" / "evaluate_logs.json"
@@ -39,14 +39,14 @@ def run_one(
         found = rs.evaluate(data, env.target, discount=env.discount, behavior=chances)
     seconds = time.process_time() - began
     slack = 2 * error + 1e-9
-    named = {w.name: w for w in found.witnesses}
+    named = {w.name: w for w in found.estimates}
     weighted = named.get("importance sampling, weighted", named.get("mean logged return"))
     # As it is usually done: t with all degrees of freedom, whatever episodes count.
     reach = stats.t.ppf(0.975, min(n_episodes, MAX_GROUPS) - 1) * weighted.standard_error
     plain = (weighted.value - reach, weighted.value + reach)
     return {
         "environment": env.name, "on_policy": on_policy, "episodes": n_episodes, "number": number,
-        "value": found.value, "low": found.interval.low, "high": found.interval.high, "holds": found.holds,
+        "value": found.value, "low": found.interval.low, "high": found.interval.high, "holds": found.reliable,
         "bounded": found.bounded, "method": found.method, "seconds": seconds,
         "covers": _within(truth, found.interval, slack),
         "weighted_width": weighted.interval.high - weighted.interval.low,
@@ -57,7 +57,7 @@ def run_one(
 
 def summarize(rows: list[dict], truth: float, error: float) -> dict:
     """Return coverage, width and error of one cell."""
-    held = [row for row in rows if row["holds"]]
+    held = [row for row in rows if row["reliable"]]
     column = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     methods = column["method"].tolist()
     return {

@@ -4,7 +4,7 @@ Run it with ``python benchmarks/fqe.py [updates]`` where d3rlpy 2.8.1 is install
 d3rlpy`` and what it misses; it pins an old Gymnasium). Not a tuned comparison: FQE has default networks and
 learns action values, of other policies too; LSTD has bumps whose width and penalty suit the task. The second
 task is off policy: CartPole where episodes start, from 100 episodes of another policy, `rs.evaluate` with its
-defaults, every witness heard, beside FQE with its own defaults, trained as long as d3rlpy's documentation
+defaults, every estimate run, beside FQE with its own defaults, trained as long as d3rlpy's documentation
 does and asked on the way: so it is seen what its time buys.
 """
 

@@ -15,8 +15,8 @@ import numpy as np
 from logged_environments import draw, environments
 from scipy import stats
 
-from replaystats.evaluation.intervals import LeftOut, may_be_skewed, mean_interval
-from replaystats.evaluation.problem import MAX_GROUPS
+from replaystats.ope.intervals import OutOfBag, may_be_skewed, mean_interval
+from replaystats.ope.problem import MAX_GROUPS
 
 RESULTS = Path(__file__).parent / "results" / "mean_returns.json"
 POPULATION, DATA_SETS = 20_000, 2000
@@ -57,7 +57,7 @@ def judge(values: np.ndarray, truth: float) -> tuple[bool, bool, float]:
     group = np.arange(len(values)) % MAX_GROUPS
     sums, counts = np.bincount(group, weights=values), np.bincount(group)
     left = (values.sum() - sums) / (len(values) - counts)
-    low, high = mean_interval(values, LeftOut(float(values.mean()), left), 0.95)
+    low, high = mean_interval(values, OutOfBag(float(values.mean()), left), 0.95)
     usual = 2.0 * stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
     return bool(low <= truth <= high), may_be_skewed(values), (high - low) / usual
 

@@ -30,7 +30,7 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
 import replaystats as rs
-from replaystats.engine.learner import LearnerReplicates
+from replaystats.engine.learner import ModelReplicates
 from replaystats.inference.new_observation import jackknife_plus, leave_out
 
 LEVEL = 0.9
@@ -96,7 +96,7 @@ def compare(member, X, y, train, test, size, n_members, seed):
 
     X_train, X_test = X[train], X[test]
 
-    ours = LearnerReplicates(
+    ours = ModelReplicates(
         models=list(models), plan=plan, estimator=member, X=X_train, y=y[train], fit_params={}, seed=0
     )
 
@@ -147,7 +147,7 @@ def averaged(cells):
 
 
 def large(n=100_000, n_members=200):
-    """All n x m leave-one-out predictions would be 75 GiB. Members are as noisy as half of the residuals."""
+    """All n x m leave-one-out predictions would be 75 GiB. Ensemble are as noisy as half of the residuals."""
     rng = np.random.default_rng(0)
     y = rng.normal(size=(n, 1))
     plan = rs.make_plan(n, statistic="V", subsample_size=n, n_resamples=n_members, rng=0)

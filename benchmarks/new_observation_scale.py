@@ -2,7 +2,7 @@
 
     python benchmarks/new_observation_scale.py [--rows 100000] [--points 100000] [--jobs 2]
 
-Members are linear functions, so that all time is that of the intervals. Writes time and peak memory of the
+Ensemble are linear functions, so that all time is that of the intervals. Writes time and peak memory of the
 process to results/new_observation_scale.json, and checks some points against sorting all rows.
 """
 

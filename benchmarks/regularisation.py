@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 
 import replaystats as rs
-from replaystats.choosing.recommended import recommended_estimate
 from replaystats.solvers import Lepski, PseudoInverse
+from replaystats.tuning.recommended import recommended_estimate
 
 FIRST_SEED = 20_000
 N_RESAMPLES = 100

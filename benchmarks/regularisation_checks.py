@@ -10,10 +10,10 @@ import math
 import numpy as np
 
 import replaystats as rs
-from replaystats.choosing.penalties import choose_kernel, kernel_penalties
-from replaystats.choosing.recommended import recommended_estimate
 from replaystats.kernel.kernels import make_kernel
 from replaystats.kernel.scaling import Scaling
+from replaystats.tuning.penalties import choose_kernel, kernel_penalties
+from replaystats.tuning.recommended import recommended_estimate
 
 N_REPETITIONS = 30
 WIDTH_FACTORS = 4.0 ** np.arange(-3, 4)

@@ -45,7 +45,6 @@ from ._core.version import (
 from ._core.version import (
     show_versions as show_versions,
 )
-from .choosing.recommended import recommended_estimate as recommended_estimate
 from .data import (
     ArrayBlocks as ArrayBlocks,
 )
@@ -65,7 +64,7 @@ from .data import (
     load_boston as load_boston,
 )
 from .engine import (
-    Replicates as Replicates,
+    MomentReplicates as MomentReplicates,
 )
 from .engine import (
     replicate as replicate,
@@ -112,18 +111,6 @@ from .estimators import (
 from .estimators import (
     summary as summary,
 )
-from .evaluation import (
-    Comparison as Comparison,
-)
-from .evaluation import (
-    Evaluation as Evaluation,
-)
-from .evaluation import (
-    compare as compare,
-)
-from .evaluation import (
-    evaluate as evaluate,
-)
 from .inference import (
     Diagnosis as Diagnosis,
 )
@@ -161,6 +148,18 @@ from .moments import (
 from .moments import (
     transition_moments as transition_moments,
 )
+from .ope import (
+    Comparison as Comparison,
+)
+from .ope import (
+    Evaluation as Evaluation,
+)
+from .ope import (
+    compare as compare,
+)
+from .ope import (
+    evaluate as evaluate,
+)
 from .plans import (
     ResamplingPlan as ResamplingPlan,
 )
@@ -171,3 +170,4 @@ from .plans import (
     plan_from_indices as plan_from_indices,
 )
 from .studies import study as study
+from .tuning.recommended import recommended_estimate as recommended_estimate

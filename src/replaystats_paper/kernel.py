@@ -12,10 +12,10 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from replaystats import ReplayKernelRidge, load_boston
-from replaystats.choosing import kernel_penalties
 from replaystats.plans import ResamplingPlan, make_plan, plan_from_indices
 from replaystats.simulate import two_bumps, two_bumps_function
 from replaystats.toolkit import FloatArray
+from replaystats.tuning import kernel_penalties
 
 from .cells import Cell, Settings, cell_stream
 from .measures import METHODS, REPLAYED, differences, median_of, rmse, summarise

@@ -144,7 +144,7 @@ METHODS: dict[str, Target] = {
             "extend": {"n_more": 4},
         }.items()
     },
-    "Replicates.extend": method(lambda: REPLICATES, "extend", n_more=4),
+    "MomentReplicates.extend": method(lambda: REPLICATES, "extend", n_more=4),
     "ResamplingPlan.extend": method(lambda: PLAN, "extend", n_more=4),
     "ResamplingPlan.indices": method(lambda: PLAN, "indices", start=0, stop=2),
     "ResamplingPlan.counts": method(lambda: PLAN, "counts", start=0, stop=2),

@@ -300,8 +300,8 @@ TARGETS = {
         {"names": ["a", "b"], "value": [1.0, 2.0], "low": [0.0, 1.0], "high": [2.0, 3.0]},
     ),
     "plots.plot_returns": Target(rs.plots.plot_returns, {"returns": [1.0, 2.0, 3.0]}),
-    "plots.plot_witnesses": Target(
-        rs.plots.plot_witnesses,
+    "plots.plot_estimates": Target(
+        rs.plots.plot_estimates,
         {"names": ["a", "b"], "values": [1.0, 2.0], "low": [0.0, 1.0], "high": [2.0, 3.0]},
     ),
     "plots.plot_band": Target(
@@ -321,7 +321,7 @@ TARGETS = {
 
 # Records that the library makes and nobody builds by hand, bases of classes, and names without parameters.
 RESULTS = {
-    *("Comparison", "Diagnosis", "Estimate", "Evaluation", "FactoredMoments", "Interval", "Replicates"),
+    *("Comparison", "Diagnosis", "Estimate", "Evaluation", "FactoredMoments", "Interval", "MomentReplicates"),
     *("ResamplingPlan", "RowBlocks", "basis.Basis", "inference.Diagnosis", "inference.Interval"),
     *("inference.ReplayVariance", "inference.ReweightedAverage", "inference.Theorem"),
     *("solvers.LU", "solvers.Cholesky", "solvers.Solver", "solvers.Solution", "solvers.BalancedPath"),

@@ -74,7 +74,7 @@ def plans() -> Numbers:
 
 def lstd_mean() -> Numbers:
     """LSTD, plain average over subsets without replacement."""
-    model = rs.LSTD(rs.basis.Polynomial(2), discount=0.9, average="mean", n_resamples=200, random_state=0)
+    model = rs.LSTD(rs.basis.Polynomial(2), discount=0.9, combine="mean", n_resamples=200, random_state=0)
     model.fit(episodes())
     start = model.policy_value(STATES, weights=[1.0, 2.0, 3.0, 4.0])
     more = model.estimate_.extend(50)
@@ -95,7 +95,7 @@ def lstd_controlled_bootstrap() -> Numbers:
         trace=0.5,
         statistic="V",
         subsample_size=0.7,
-        average="controlled",
+        combine="controlled",
         n_resamples=150,
         random_state=1,
     )
@@ -108,7 +108,7 @@ def lstd_balanced() -> Numbers:
         rs.basis.Polynomial(2),
         discount=0.9,
         statistic="balanced",
-        average="mean",
+        combine="mean",
         n_resamples=80,
         random_state=2,
     ).fit(episodes())
@@ -157,7 +157,7 @@ def lstd_crossing() -> Numbers:
     model = rs.LSTD(
         rs.basis.Polynomial(2),
         discount=0.98,
-        average="mean",
+        combine="mean",
         n_resamples=200,
         on_failure="drop",
         random_state=6,
@@ -167,7 +167,7 @@ def lstd_crossing() -> Numbers:
 
 def lstd_automatic() -> Numbers:
     """Size of the subsets left to the estimator, then further data; number of the subsets left to it."""
-    options: dict[str, Any] = {"discount": 0.9, "average": "mean", "random_state": 7}
+    options: dict[str, Any] = {"discount": 0.9, "combine": "mean", "random_state": 7}
     sized = rs.LSTD(rs.basis.Fourier(2), subsample_size="auto", n_resamples=100, **options)
     first = ratio(sized.fit(episodes(40, 2, seed=7)))
     first["subsample_size"] = numbers(sized.plan_.subsample_size)
@@ -212,7 +212,7 @@ def phibe() -> Numbers:
         discount_rate=2.0,
         diffusion=False,
         statistic="V",
-        average="mean",
+        combine="mean",
         n_resamples=200,
         random_state=9,
     )
@@ -270,7 +270,7 @@ def moment_ratio() -> Numbers:
             f=_instrument_outcomes,
             statistic=statistic,
             subsample_size=0.4,
-            average=average,
+            combine=average,
             n_resamples=150,
             random_state=12,
         ).fit(table)

@@ -15,6 +15,8 @@ from characterisation import settings
 # of at most a few thousand (moving the data by one unit in the last place moves them by less than this), so
 # sums taken in another order pass, and another formula does not.
 TOLERANCE = 1e-12
+# The ill-posed system has a condition number of 1e8 and more: another BLAS moves its 12th digit.
+ILL_POSED_TOLERANCE = 1e-9
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,8 @@ def difference(entry: str, found: list[float], expected: list[float]) -> str | N
         return f"  {entry}: {len(found)} numbers in place of {len(expected)}"
     was, now = np.asarray(expected), np.asarray(found)
     unit = max(np.abs(was[np.isfinite(was)]), default=0.0)
-    near = np.isclose(now, was, rtol=TOLERANCE, atol=TOLERANCE * unit, equal_nan=True)
+    allowed = ILL_POSED_TOLERANCE if entry.startswith("ill_posed") else TOLERANCE
+    near = np.isclose(now, was, rtol=allowed, atol=allowed * unit, equal_nan=True)
     if near.all():
         return None
     first = int(np.argmin(near))

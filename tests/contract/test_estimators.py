@@ -114,7 +114,7 @@ def problem(name):
 
 @pytest.fixture(scope="module")
 def fitted(problem):
-    return problem.fit(average="mean")
+    return problem.fit(combine="mean")
 
 
 def quiet(function, *args, **options):
@@ -130,16 +130,16 @@ def test_parameters_can_be_read_set_and_cloned(problem):
     model = problem.make()
     again = clone(model)
     assert {**again.get_params(deep=False), "policy": None}.keys() >= model.get_params(deep=False).keys()
-    again.set_params(n_resamples=7, average="median", on_failure="drop")
+    again.set_params(n_resamples=7, combine="median", on_failure="drop")
     assert (again.n_resamples, again.average, again.on_failure) == (7, "median", "drop")
 
 
 def test_all_have_the_same_words():
     for cls in ESTIMATORS:
         parameters = inspect.signature(cls).parameters
-        assert {"average", "statistic", "subsample_size", "n_resamples", "on_failure"} <= parameters.keys()
+        assert {"combine", "statistic", "subsample_size", "n_resamples", "on_failure"} <= parameters.keys()
         assert {"n_jobs", "memory_budget", "random_state"} <= parameters.keys()
-        assert parameters["average"].default == "auto"
+        assert parameters["combine"].default == "auto"
         # LSPI replays every sweep, so that its number is a matter of cost.
         assert parameters["n_resamples"].default == (None if cls is rs.LSPI else "auto")
         # An error of a learner usually says that the data are wrong; a singular subset does not.
@@ -173,8 +173,8 @@ def test_help_is_complete_by_itself(cls):
     ("parameters", "message"),
     [
         (
-            {"average": "mode"},
-            r'`average` must be one of .*; got \'mode\'. Did you mean "median"\?|`average` must',
+            {"combine": "mode"},
+            r'`combine` must be one of .*; got \'mode\'. Did you mean "median"\?|`combine` must',
         ),
         ({"on_failure": "ignore"}, "`on_failure` must be one of"),
         ({"statistic": "W"}, "`statistic` must be one of"),
@@ -211,20 +211,20 @@ def test_fit_returns_itself_and_leaves_parameters_alone(problem):
 
 
 def test_the_same_seed_gives_the_same_numbers(problem, fitted):
-    assert_array_equal(problem.fit(average="mean").predict(problem.points), fitted.predict(problem.points))
-    other = problem.fit(average="mean", random_state=4)
+    assert_array_equal(problem.fit(combine="mean").predict(problem.points), fitted.predict(problem.points))
+    other = problem.fit(combine="mean", random_state=4)
     assert not np.allclose(other.predict(problem.points), fitted.predict(problem.points), rtol=1e-10)
 
 
 def test_more_workers_give_the_same_numbers(problem, fitted):
-    found = problem.fit(average="mean", n_jobs=2).predict(problem.points)
+    found = problem.fit(combine="mean", n_jobs=2).predict(problem.points)
     assert_allclose(found, fitted.predict(problem.points), rtol=1e-9)
 
 
 def test_a_refit_forgets(problem, name):
     before, after = ("method", "replay") if problem.of_moments else ("oob_score", False)
     if name in ("LSPI", "kernel on features"):
-        before, after = "average", "mean"
+        before, after = "combine", "mean"
     model = problem.fit(
         **{before: "recommended" if after == "replay" else True if after is False else "median"}
     )
@@ -237,9 +237,9 @@ def test_a_refit_forgets(problem, name):
 
 
 def test_extend_is_fitting_with_more(problem):
-    extended = problem.fit(average="mean", n_resamples=B - 8)
+    extended = problem.fit(combine="mean", n_resamples=B - 8)
     assert quiet(extended.extend, 8) is extended
-    whole = problem.fit(average="mean")
+    whole = problem.fit(combine="mean")
     assert extended.plan_.n_resamples == whole.plan_.n_resamples == B
     assert_allclose(extended.predict(problem.points), whole.predict(problem.points), rtol=1e-9)
     found = [quiet(model.predict, problem.points, return_std=True)[1] for model in (extended, whole)]
@@ -282,7 +282,7 @@ def test_intervals_are_in_order(problem, fitted):
 
 @pytest.mark.parametrize("average", ["mean", "median", "trimmed"])
 def test_predictions_are_averages_of_the_members_predictions(problem, average):
-    model = problem.fit(average=average)
+    model = problem.fit(combine=average)
     members = model.predict_members(problem.points)
     ordered = np.sort(members, axis=0)[B // 10 : B - B // 10]
     expected = {
@@ -295,33 +295,33 @@ def test_predictions_are_averages_of_the_members_predictions(problem, average):
 
 @pytest.mark.parametrize("average", ["auto", "median", "trimmed"])
 def test_every_average_has_a_standard_error(problem, average):
-    _, errors = quiet(problem.fit(average=average).predict, problem.points, return_std=True)
+    _, errors = quiet(problem.fit(combine=average).predict, problem.points, return_std=True)
     assert (errors > 0).all()
 
 
 def test_controlled_where_a_linear_part_is_known(problem):
     if problem.of_moments:
-        assert problem.fit(average="controlled").estimate_.method == "controlled"
+        assert problem.fit(combine="controlled").estimate_.method == "controlled"
     else:
-        with pytest.raises(ValueError, match="`average` must be"):
-            problem.fit(average="controlled")
+        with pytest.raises(ValueError, match="`combine` must be"):
+            problem.fit(combine="controlled")
 
 
 @pytest.mark.filterwarnings("ignore:No bias of the order")
 def test_debiased_or_the_best_where_there_is_a_plug_in_to_compare_with(problem):
     if not problem.of_moments:
         for average in ("debiased", "best"):
-            with pytest.raises(ValueError, match="`average` must be"):
-                problem.fit(average=average)
+            with pytest.raises(ValueError, match="`combine` must be"):
+                problem.fit(combine=average)
         return
-    debiased = problem.fit(average="debiased")
+    debiased = problem.fit(combine="debiased")
     assert debiased.estimate_.method in ("debiased", "controlled", "mean")  # the law decides
     values, errors = debiased.predict(problem.points, return_std=True)
     assert np.isfinite(values).all()
     assert (errors > 0).all()
     if hasattr(debiased, "X_fit_"):  # a regressor's plug-in is no estimate with moments
         return
-    best = problem.fit(average="best")
+    best = problem.fit(combine="best")
     assert best.estimate_.choice.value == best.estimate_.method
     assert np.isfinite(best.predict(problem.points)).all()
     low, high = best.confidence_interval(problem.points)

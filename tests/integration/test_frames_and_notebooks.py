@@ -77,7 +77,7 @@ def test_records_say_in_a_line_what_they_are(policy_model):
     for record in records:
         assert len(repr(record)) < 120
         assert "array(" not in repr(record)
-    assert repr(policy_model.estimate_.replicates) == "Replicates(50 x 5, 0 failed, U, k=100 of n=200)"
+    assert repr(policy_model.estimate_.replicates) == "MomentReplicates(50 x 5, 0 failed, U, k=100 of n=200)"
 
 
 def test_a_diagnosis_is_a_table_in_a_notebook(policy_model):

@@ -76,7 +76,7 @@ def test_pendulum_is_accurate_and_its_average_doubtful() -> None:
     assert page["nrmse"]["plug-in"] < 0.045
     assert page["nrmse"]["replay"] < 0.045
     assert page["diagnosis"].interval_valid  # rows have their own intervals
-    assert page["diagnosis"].doubts
+    assert page["diagnosis"].warnings
 
 
 def test_out_of_bag_agrees_with_cross_validation_on_diabetes() -> None:

@@ -70,9 +70,11 @@ def test_the_answer_is_that_of_the_library(folder):
     points = np.array(
         [[point["state"]["x"], point["state"]["v"]] for point in answer["value_function"]["points"]]
     )
-    assert [point["value"] for point in answer["value_function"]["points"]] == model.predict(points).tolist()
+    found = [point["value"] for point in answer["value_function"]["points"]]
+    np.testing.assert_allclose(found, model.predict(points), rtol=1e-12)  # another process may sum otherwise
     assert answer["data"] == {"episodes": 150, "steps": 1200, "terminated": 0, "dt": None}
-    assert answer["value"] == rs.evaluate(data, discount=0.9, basis=basis, random_state=0).value
+    value = rs.evaluate(data, discount=0.9, basis=basis, random_state=0).value
+    np.testing.assert_allclose(answer["value"], value, rtol=1e-12)
 
 
 def test_the_true_value_is_found(folder):
@@ -104,6 +106,6 @@ def test_the_report_opens_in_a_browser(folder, tmp_path, width):
     assert seen["width"] == width
     assert seen["overflow"] <= 0
     assert seen["answer"] == answer["sentence"]
-    assert seen["verdict"] == f"rests on {answer['rests_on']}"  # without noise nothing speaks against it
+    assert seen["verdict"] == f"rests on {answer['assumptions']}"  # without noise nothing speaks against it
     assert seen["pictures"] == seen["drawn"] >= 3
     assert seen["requests"] == 0

@@ -19,7 +19,7 @@ TEST_STATES = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5])
 
 
 @dataclass(frozen=True)
-class Setting:
+class InferenceContext:
     """`draw(rng, n)` gives (g, f); `X @ target` is what intervals have to cover."""
 
     name: str
@@ -93,7 +93,7 @@ def ou_population(pair):
 
 
 def ou_setting(name, pair):
-    return Setting(
+    return InferenceContext(
         name,
         lambda rng, n: trajectory_moments(pair, ou_paths(rng, n)),
         features(TEST_STATES)[0],
@@ -114,7 +114,7 @@ def ols_moments(rng, n, noise="even"):
 
 
 def ols_setting(name, noise="even"):
-    return Setting(name, lambda rng, n: ols_moments(rng, n, noise), np.eye(5), OLS_COEFFICIENTS)
+    return InferenceContext(name, lambda rng, n: ols_moments(rng, n, noise), np.eye(5), OLS_COEFFICIENTS)
 
 
 def iv_moments(rng, n, concentration):
@@ -126,7 +126,7 @@ def iv_moments(rng, n, concentration):
 
 
 def iv_setting(name, concentration):
-    return Setting(name, lambda rng, n: iv_moments(rng, n, concentration), np.eye(1), np.ones(1))
+    return InferenceContext(name, lambda rng, n: iv_moments(rng, n, concentration), np.eye(1), np.ones(1))
 
 
 LSTD = ou_setting("LSTD", lstd_pair)

@@ -233,7 +233,7 @@ def test_the_median_of_few_members_after_a_crossing_knows_how_little_they_say():
         moments = rs.Moments(z * x, z * (x + u))
         plan = rs.make_plan(100, subsample_size=0.5, n_resamples=20, rng=seed)
         median = rs.average(rs.replicate(moments, plan), "median")
-        if not 0 < median.validity.crossed.sum() <= 1:
+        if not 0 < median.stability.sign_changed.sum() <= 1:
             continue
         crossings += 1
         parts = median.confidence_interval().parts

@@ -27,7 +27,7 @@ MOVED = {
     "replaystats.resampling": "replaystats.plans",
     "replaystats.data.readers": "replaystats.readers",
     "replaystats.data.simulate": "replaystats.simulate",
-    "replaystats.estimators.recommended": "replaystats.choosing.recommended",
+    "replaystats.estimators.recommended": "replaystats.tuning.recommended",
     "replaystats.report.estimate_plots": "replaystats.plots",
     "replaystats.experiments": "replaystats_paper",
 }
@@ -45,21 +45,21 @@ def front_door(package: str, file: str) -> tuple[Callable[[str], Any], list[str]
     file : str
         Its `__file__`; ``__init__.pyi`` with lines ``from .room import Name as Name`` lies beside it.
     """
-    homes = _homes(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+    homes = _devices(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
 
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
-        home = homes[name]
-        room = import_module(home or f".{name}", package)
-        value = room if home is None else getattr(room, name)
+        device = homes[name]
+        room = import_module(device or f".{name}", package)
+        value = room if device is None else getattr(room, name)
         setattr(sys.modules[package], name, value)  # the next look-up finds it without coming here
         return value
 
     return get, sorted(name for name in homes if not name.startswith("_"))
 
 
-def _homes(stub: str) -> dict[str, str | None]:
+def _devices(stub: str) -> dict[str, str | None]:
     """Return the relative module of every name of a stub; None where the name is a module itself."""
     return {
         alias.name: None if node.module is None else f".{node.module}"

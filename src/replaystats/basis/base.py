@@ -347,7 +347,7 @@ def _match(value: ArrayLike, name: str, x: Any, order: int = 1) -> Any:
 # ---------------------------------------------------------------- parameters of concrete bases
 
 
-def settle(basis: object, **values: Any) -> None:
+def set_fitted(basis: object, **values: Any) -> None:
     """Store cleaned parameters in a frozen dataclass; for use in its `__post_init__` only."""
     for name, value in values.items():
         object.__setattr__(basis, name, value)

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from .._core.errors import must_be, require_extra
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_bool, check_int, check_text
-from .base import MAX_FUNCTIONS, Basis, check_n_functions, settle
+from .base import MAX_FUNCTIONS, Basis, check_n_functions, set_fitted
 
 StateFunction: TypeAlias = Callable[[FloatArray], ArrayLike]
 
@@ -84,11 +84,11 @@ class FunctionBasis(Basis):
                 raise TypeError(must_be(name, "a function of the states", repr(value)))
         if hessian is not None and gradient is None:
             raise ValueError(must_be("gradient", "given when `hessian` is", None))
-        settle(self, function=function, gradient_function=gradient, hessian_function=hessian)
-        settle(self, n_basis=check_int(n_basis, "n_basis"))
+        set_fitted(self, function=function, gradient_function=gradient, hessian_function=hessian)
+        set_fitted(self, n_basis=check_int(n_basis, "n_basis"))
         check_n_functions(n_basis, "n_basis", "Take fewer functions.")
-        settle(self, finite_differences=check_bool(finite_differences, "finite_differences"))
-        settle(self, dimension=None if dimension is None else check_int(dimension, "dimension"))
+        set_fitted(self, finite_differences=check_bool(finite_differences, "finite_differences"))
+        set_fitted(self, dimension=None if dimension is None else check_int(dimension, "dimension"))
 
     @property
     def derivative_order(self) -> int:
@@ -190,7 +190,7 @@ class Torch(Basis):
             raise ValueError(must_be("layer", rule, repr(self.layer), f"There are {', '.join(names)}."))
         if self.n_outputs is not None:
             check_int(self.n_outputs, "n_outputs", high=MAX_FUNCTIONS, hint="Leave it out: `fit` finds it.")
-        settle(self, intercept=check_bool(self.intercept, "intercept"))
+        set_fitted(self, intercept=check_bool(self.intercept, "intercept"))
 
     @property
     def n_basis(self) -> int:

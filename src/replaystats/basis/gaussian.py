@@ -18,7 +18,7 @@ from .._core.arrays import as_array, frozen, is_foreign, like
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_bool, check_int, check_real
-from .base import Basis, check_n_functions, frozen_points, settle
+from .base import Basis, check_n_functions, frozen_points, set_fitted
 
 
 def draw_distinct(x: FloatArray, n_points: int, rng: np.random.Generator) -> FloatArray:
@@ -181,17 +181,17 @@ class RBF(GaussianBumps):
     intercept: bool = False
 
     def __post_init__(self) -> None:
-        settle(self, intercept=check_bool(self.intercept, "intercept"))
+        set_fitted(self, intercept=check_bool(self.intercept, "intercept"))
         if self.bandwidth is not None:
-            settle(self, bandwidth=_positive(self.bandwidth, "bandwidth", self.n_centers))
+            set_fitted(self, bandwidth=_positive(self.bandwidth, "bandwidth", self.n_centers))
         if as_array(self.centers, "centers").ndim == 0:
-            settle(self, centers=check_int(self.centers, "centers"))
+            set_fitted(self, centers=check_int(self.centers, "centers"))
             check_n_functions(self.n_basis, "centers", "Take fewer centres.")
             return
         centers = frozen_points(self.centers, "centers")
-        settle(self, centers=centers)
+        set_fitted(self, centers=centers)
         if self.bandwidth is None:
-            settle(self, bandwidth=frozen(neighbor_widths(centers, "bandwidth")))
+            set_fitted(self, bandwidth=frozen(neighbor_widths(centers, "bandwidth")))
 
     @property
     def n_centers(self) -> int:
@@ -270,20 +270,20 @@ class Nystroem(GaussianBumps):
     projection: FloatArray | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
-        settle(self, n_components=check_int(self.n_components, "n_components"))
+        set_fitted(self, n_components=check_int(self.n_components, "n_components"))
         check_n_functions(self.n_components, "n_components", "Take fewer landmarks.")
-        settle(self, intercept=check_bool(self.intercept, "intercept"))
+        set_fitted(self, intercept=check_bool(self.intercept, "intercept"))
         if self.gamma is not None:
-            settle(self, gamma=check_real(self.gamma, "gamma", low=0.0, closed="neither"))
+            set_fitted(self, gamma=check_real(self.gamma, "gamma", low=0.0, closed="neither"))
         if self.landmarks is None:
             return
         landmarks = frozen_points(self.landmarks, "landmarks")
         if len(landmarks) != self.n_components:
             raise ValueError(must_be("landmarks", f"n_components = {self.n_components} rows", len(landmarks)))
-        settle(self, landmarks=landmarks)
+        set_fitted(self, landmarks=landmarks)
         if self.gamma is None:
-            settle(self, gamma=median_gamma(landmarks, "gamma"))
-        settle(self, projection=frozen(_inverse_root(self._kernel(landmarks))))
+            set_fitted(self, gamma=median_gamma(landmarks, "gamma"))
+        set_fitted(self, projection=frozen(_inverse_root(self._kernel(landmarks))))
 
     @property
     def n_basis(self) -> int:

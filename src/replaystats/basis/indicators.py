@@ -21,7 +21,7 @@ from .._core.arrays import as_array, is_foreign, on_host, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_array, check_choice, check_int
-from .base import Basis, check_n_functions, check_per_dimension, settle
+from .base import Basis, check_n_functions, check_per_dimension, set_fitted
 
 _NO_DERIVATIVES = "Indicators have no derivatives; use a smooth basis such as Fourier, Polynomial or RBF."
 
@@ -92,7 +92,7 @@ class OneHot(Indicators):
     n_states: int
 
     def __post_init__(self) -> None:
-        settle(self, n_states=check_int(self.n_states, "n_states"))
+        set_fitted(self, n_states=check_int(self.n_states, "n_states"))
         check_n_functions(self.n_states, "n_states", "Tabular() takes only the states that were visited.")
 
     @property
@@ -173,11 +173,11 @@ class Tabular(Indicators):
         states = _frozen_rows(self.states, "states")
         if len(np.unique(states, axis=0)) < len(states):
             raise ValueError(must_be("states", "distinct", "some of them twice"))
-        settle(self, states=states)
+        set_fitted(self, states=states)
         if self.ends is not None and len(self.ends):
-            settle(self, ends=_frozen_rows(self.ends, "ends"))
+            set_fitted(self, ends=_frozen_rows(self.ends, "ends"))
         else:
-            settle(self, ends=states[:0])
+            set_fitted(self, ends=states[:0])
 
     @property
     def n_basis(self) -> int:
@@ -280,8 +280,8 @@ class TileCoding(Indicators):
         if len(counts) not in (1, dimension):
             rule = f"an int, or {dimension} ints (one per dimension)"
             raise ValueError(must_be("tiles_per_dim", rule, self.tiles_per_dim))
-        settle(self, n_tilings=check_int(self.n_tilings, "n_tilings"), low=low, high=high)
-        settle(self, tiles_per_dim=counts if len(counts) == dimension else counts * dimension)
+        set_fitted(self, n_tilings=check_int(self.n_tilings, "n_tilings"), low=low, high=high)
+        set_fitted(self, tiles_per_dim=counts if len(counts) == dimension else counts * dimension)
         check_n_functions(self.n_basis, "tiles_per_dim", "Take fewer tiles.")
 
     @property

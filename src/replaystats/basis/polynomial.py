@@ -16,7 +16,7 @@ from array_api_compat import array_namespace
 from .._core.arrays import like
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_choice, check_int
-from .base import Basis, check_n_functions, check_per_dimension, settle
+from .base import Basis, check_n_functions, check_per_dimension, set_fitted
 
 
 def total_degree_indices(dimension: int, degree: int) -> IntArray:
@@ -127,8 +127,8 @@ class Polynomial(Basis):
         check_n_functions(math.comb(degree + dimension, dimension), "degree", "Lower it.")
         exponents = total_degree_indices(dimension, degree)
         exponents.setflags(write=False)
-        settle(self, degree=degree, dimension=dimension, family=family)
-        settle(self, center=center, scale=scale, exponents=exponents)
+        set_fitted(self, degree=degree, dimension=dimension, family=family)
+        set_fitted(self, center=center, scale=scale, exponents=exponents)
 
     @property
     def n_basis(self) -> int:

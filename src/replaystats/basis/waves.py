@@ -15,7 +15,7 @@ from .._core.arrays import frozen, is_foreign, like
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_bool, check_choice, check_int, check_real
-from .base import MAX_FUNCTIONS, Basis, check_n_functions, check_per_dimension, frozen_points, settle
+from .base import MAX_FUNCTIONS, Basis, check_n_functions, check_per_dimension, frozen_points, set_fitted
 from .gaussian import draw_distinct, median_gamma
 from .polynomial import half_lattice, tensor_indices, total_degree_indices
 
@@ -150,8 +150,8 @@ class Fourier(PlaneWaves):
         lattice = half_lattice(indices(dimension, order))
         # 2 pi / period first: it is exactly 1 for the default period.
         frequencies = frozen(lattice * (2.0 * np.pi / np.asarray(period)))
-        settle(self, order=order, dimension=dimension, kind=kind, period=period)
-        settle(self, frequencies=frequencies)
+        set_fitted(self, order=order, dimension=dimension, kind=kind, period=period)
+        set_fitted(self, frequencies=frequencies)
 
     @property
     def n_basis(self) -> int:
@@ -228,16 +228,16 @@ class RandomFourier(PlaneWaves):
         if n_components % 2:
             hint = "Every frequency gives a cosine and a sine."
             raise ValueError(must_be("n_components", "even", n_components, hint))
-        settle(self, n_components=n_components, intercept=check_bool(self.intercept, "intercept"))
+        set_fitted(self, n_components=n_components, intercept=check_bool(self.intercept, "intercept"))
         check_n_functions(n_components, "n_components", "Take fewer waves.")
         if self.gamma is not None:
-            settle(self, gamma=check_real(self.gamma, "gamma", low=0.0, closed="neither"))
+            set_fitted(self, gamma=check_real(self.gamma, "gamma", low=0.0, closed="neither"))
         if self.frequencies is not None:
             frequencies = frozen_points(self.frequencies, "frequencies")
             if len(frequencies) != n_components // 2:
                 rule = f"n_components / 2 = {n_components // 2} rows"
                 raise ValueError(must_be("frequencies", rule, len(frequencies)))
-            settle(self, frequencies=frequencies)
+            set_fitted(self, frequencies=frequencies)
 
     @property
     def n_basis(self) -> int:

@@ -13,7 +13,7 @@ from .._core.arrays import frozen, like, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray
 from .._core.validation import check_array
-from .base import Basis, settle
+from .base import Basis, set_fitted
 
 # One standard deviation goes to tanh(1 / 1.5) = .58: bulk and tails both keep room on (-1, 1).
 SPREAD = 1.5
@@ -54,7 +54,7 @@ class Scaled(Basis):
         if len(scales) != self.basis.n_basis or scales.min() <= 0.0:
             rule = f"{self.basis.n_basis} positive numbers, one per function"
             raise ValueError(must_be("scales", rule, f"{len(scales)} with a minimum of {scales.min():g}"))
-        settle(self, scales=frozen(scales))
+        set_fitted(self, scales=frozen(scales))
 
     @property
     def n_basis(self) -> int:
@@ -136,7 +136,7 @@ class InUnits(Basis):
         if len(scale) != len(center) or scale.min() <= 0.0:
             rule = f"{len(center)} positive numbers, one per variable as in `center`"
             raise ValueError(must_be("scale", rule, f"{len(scale)} with a minimum of {scale.min():g}"))
-        settle(self, center=frozen(center), scale=frozen(scale))
+        set_fitted(self, center=frozen(center), scale=frozen(scale))
 
     @property
     def n_basis(self) -> int:

@@ -12,9 +12,9 @@ from rich.table import Table
 from .._core.errors import must_be, visible
 from .._core.typing import FloatArray
 from ..data._flat import holds_names
-from ..evaluation import Comparison, Evaluation
-from ..evaluation import compare as compare_policies
-from ..evaluation import evaluate as evaluate_policy
+from ..ope import Comparison, Evaluation
+from ..ope import compare as compare_policies
+from ..ope import evaluate as evaluate_policy
 from ..report.pages import percent, significant
 from ._trajectory_files import Log, read_points, typical_states
 from ._value_function import Settings, ValueFunction, build, fit_value_function
@@ -120,14 +120,14 @@ def show(
     function: ValueFunction | None,
     report: Path | None,
 ) -> None:
-    """Print the witnesses, the values of states, the notes and the sentence."""
+    """Print the estimates, the values of states, the notes and the sentence."""
     out.print(f"[bold]{escape(source)}[/]: {found.n_episodes:,} episodes, {found.n_steps:,} steps\n")
     level = percent(found.confidence_level)
     table = _table("Witnesses", ["", "value", f"{level} low", "high", "time", ""])
-    for w in found.witnesses:
+    for w in found.estimates:
         name = f"[bold]{escape(w.name)}[/]" if w.name == found.method else escape(w.name)
         numbers = (significant(x, 4) for x in (w.value, *w.interval))
-        table.add_row(name, *numbers, f"{w.seconds:.2f} s", escape(w.objection))
+        table.add_row(name, *numbers, f"{w.seconds:.2f} s", escape(w.failed_check))
     out.print(table)
     if function is not None:
         header, rows = value_rows(function)

@@ -35,7 +35,7 @@ class Settings:
     subsample_size: int | float | None
     n_resamples: int | None
     solver: str | None
-    average: str | None
+    combine: str | None
     recommended: bool
     seed: int
     jobs: int
@@ -54,7 +54,7 @@ class Settings:
             check_real(self.discount_rate, "discount_rate", low=0.0, closed="neither")
         check_basis_name(self.basis)
         solver_named(self.solver or "auto")
-        check_choice(self.average or "auto", "average", METHODS)
+        check_choice(self.combine or "auto", "combine", METHODS)
         if self.n_resamples is not None:
             check_int(self.n_resamples, "n_resamples", low=2)
         if self.recommended:
@@ -63,7 +63,7 @@ class Settings:
     def _check_nothing_else(self) -> None:
         for option, value in (
             ("--statistic", self.statistic), ("-k", self.subsample_size),
-            ("--solver", self.solver), ("--average", self.average),
+            ("--solver", self.solver), ("--combine", self.combine),
         ):  # fmt: skip
             if value is not None:
                 raise ValueError(must_be(option, "left out beside --recommended, which chooses it", value))
@@ -77,7 +77,7 @@ class Settings:
             self.subsample_size,
             self.n_resamples,
             self.solver,
-            self.average,
+            self.combine,
         )
         return self.recommended or any(value is not None for value in given)
 
@@ -96,7 +96,7 @@ def build(settings: Settings, data: Trajectories, basis: Basis, policy: Any) -> 
         "subsample_size": settings.subsample_size,
         "n_resamples": settings.n_resamples,
         "solver": None if settings.solver is None else solver_named(settings.solver),
-        "average": settings.average,
+        "combine": settings.combine,
     }
     common: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     common |= {"n_jobs": settings.jobs, "random_state": settings.seed}

@@ -61,7 +61,7 @@ _OPTIONS = {
     "statistic": "--statistic",
     "subsample_size": "-k",
     "n_resamples": "-B",
-    "average": "--average",
+    "combine": "--combine",
     "confidence_level": "--confidence",
     "method": "--method",
     "alpha": "--alpha",

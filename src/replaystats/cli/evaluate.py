@@ -70,7 +70,7 @@ def evaluate(
     subsample_size: opt.SubsampleSize = None,
     n_resamples: opt.NResamples = None,
     solver: opt.Solver = None,
-    average: opt.Average = None,
+    combine: opt.Combine = None,
     recommended: opt.Recommended = False,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = 1,
@@ -98,7 +98,7 @@ def evaluate(
             method=method, order=order, discount=discount, discount_rate=discount_rate, basis=basis,
             statistic=statistic,
             subsample_size=None if subsample_size is None else parse_size(subsample_size),
-            n_resamples=n_resamples, solver=solver, average=average, recommended=recommended, seed=seed,
+            n_resamples=n_resamples, solver=solver, combine=combine, recommended=recommended, seed=seed,
             jobs=jobs,
         )  # fmt: skip
         columns = LogColumns(
@@ -132,6 +132,6 @@ def evaluate(
             print(as_json(answer))
         else:
             work.show(data.name, found, comparison, function, report)
-    holds = found.holds if comparison is None else comparison.holds
+    holds = found.reliable if comparison is None else comparison.reliable
     if strict and (not holds or (function is not None and function.withheld)):
         raise typer.Exit(int(ExitCode.WITHHELD))

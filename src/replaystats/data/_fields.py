@@ -24,13 +24,13 @@ def clean_fields(
     steps: dict[str, np.ndarray],
     ends: tuple[BoolArray, BoolArray],
     dt: Any,
-    home: dict[str, Any],
+    device: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the fields of a record from what was checked for shape: what each number may be."""
     actions, labels = as_actions(steps["actions"]) if "actions" in steps else (None, None)
     rewards, name = steps.get("rewards"), "behavior_probability"
     chance = steps.get(name)
-    dense = are_numbers(home.get("actions", actions))
+    dense = are_numbers(device.get("actions", actions))
     fields = {
         "states": states if states is None or holds_names(states) else check_magnitude(states, "states"),
         "offsets": offsets,
@@ -42,9 +42,9 @@ def clean_fields(
         name: None if chance is None else as_probabilities(chance, name, dense=dense),
         "action_labels": labels,
         "parent": np.arange(len(offsets) - 1),
-        "home": home,
+        "device": device,
     }
-    return {name: value for name, value in fields.items() if name not in home}
+    return {name: value for name, value in fields.items() if name not in device}
 
 
 def as_numbers(values: np.ndarray, name: str) -> FloatArray:

@@ -198,17 +198,19 @@ def _check_values(value: Any, name: str, ndim: tuple[int, ...]) -> np.ndarray:
 # precision) is left to the host, which has a sentence for it.
 
 
-def home_of(states: Any, given: dict[str, Any]) -> tuple[dict[str, Any], IntArray | None]:
+def device_of(states: Any, given: dict[str, Any]) -> tuple[dict[str, Any], IntArray | None]:
     """Return what of a record stays where it lives, by name, and the trajectories' offsets if any does."""
-    found = states_at_home(states)
+    found = states_on_device(states)
     if found is None:
         return {}, None
     flat, offsets = found
-    steps = {name: steps_at_home(given[name], name, np.diff(offsets) - 1) for name in ("rewards", "actions")}
+    steps = {
+        name: steps_on_device(given[name], name, np.diff(offsets) - 1) for name in ("rewards", "actions")
+    }
     return {"states": flat} | {name: value for name, value in steps.items() if value is not None}, offsets
 
 
-def states_at_home(states: Any) -> tuple[Any, IntArray] | None:
+def states_on_device(states: Any) -> tuple[Any, IntArray] | None:
     """Return states as rows (N + n, d) where they live, and offsets (n+1,); None for the host to see to."""
     if not is_ragged(states):
         if not computes_like_numpy(states) or states.ndim not in (2, 3) or states.shape[1] < 2:
@@ -227,7 +229,7 @@ def states_at_home(states: Any) -> tuple[Any, IntArray] | None:
     return None if flat is None else (flat, offsets_of(lengths))
 
 
-def steps_at_home(value: Any, name: str, n_steps: IntArray) -> Any:
+def steps_on_device(value: Any, name: str, n_steps: IntArray) -> Any:
     """Return per-step values as rows (N, ...) where they live; None for the host to see to."""
     deepest = 2 if name == "actions" else 1
     if is_ragged(value):

@@ -31,10 +31,10 @@ from ._flat import (
     check_offsets,
     check_states,
     check_steps,
+    device_of,
     flatten_states,
     flatten_steps,
     gather,
-    home_of,
     offsets_of,
     own,
 )
@@ -43,7 +43,7 @@ from .views import Transitions, Windows, dt_per_step, transitions_of, windows_of
 
 # One value a step, or (dt) one for all of them.
 STEP_FIELDS = ("rewards", "actions", "dt", "behavior_probability")
-OPTIONAL_FIELDS: dict[str, Any] = {"behavior_probability": None, "action_labels": None, "home": {}}
+OPTIONAL_FIELDS: dict[str, Any] = {"behavior_probability": None, "action_labels": None, "device": {}}
 # What follows from the offsets.
 SIZES = ("n_trajectories", "n_transitions", "n_steps", "step_offsets")
 
@@ -94,7 +94,7 @@ class Trajectories:
     n_steps : ndarray of int, shape (n,)
     step_offsets : ndarray of int, shape (n + 1,)
         Where each trajectory starts among the N steps (`rewards`, `actions`, `dt`).
-    home : dict of str to arrays
+    device : dict of str to arrays
         States, rewards and actions that came as arrays of PyTorch, CuPy or JAX, flat and in double precision,
         where they live: LSTD, LSTDQ and PhiBE compute there. The attributes of these names are NumPy
         copies, made when they are first asked for.
@@ -129,7 +129,7 @@ class Trajectories:
     behavior_probability: FloatArray | None
     action_labels: tuple[str, ...] | None
     parent: IntArray
-    home: dict[str, Any]
+    device: dict[str, Any]
     n_trajectories: int
     n_transitions: int
     n_steps: IntArray
@@ -146,7 +146,7 @@ class Trajectories:
         behavior_probability: Any = None,
     ) -> None:
         given = {"rewards": rewards, "actions": actions, "behavior_probability": behavior_probability}
-        home, offsets = home_of(states, given)
+        device, offsets = device_of(states, given)
         flat = None
         if offsets is None:
             flat, offsets = flatten_states(states)
@@ -156,10 +156,10 @@ class Trajectories:
         steps = {
             name: flatten_steps(value, name, n_steps, ndim=(1, 2) if name == "actions" else (1,))
             for name, value in given.items()
-            if value is not None and name not in home
+            if value is not None and name not in device
         }
         ends = check_ends(terminated, truncated, n_steps, has_rewards=rewards is not None)
-        self._store(clean_fields(flat, offsets, steps, ends, dt, home))
+        self._store(clean_fields(flat, offsets, steps, ends, dt, device))
 
     def _store(self, fields: dict[str, Any]) -> None:
         offsets = fields["offsets"]
@@ -174,7 +174,7 @@ class Trajectories:
         # Reached only by what was not stored: what lives on a device, asked for on the host.
         if name not in ("states", "rewards", "actions"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        value = to_numpy(object.__getattribute__(self, "home")[name])
+        value = to_numpy(object.__getattribute__(self, "device")[name])
         value.setflags(write=False)
         object.__setattr__(self, name, value)
         return value
@@ -187,7 +187,7 @@ class Trajectories:
         >>> Trajectories([[0.0, 1.0]]).held("states").ravel()
         array([0., 1.])
         """
-        return self.home[name] if name in self.home else getattr(self, name)
+        return self.device[name] if name in self.device else getattr(self, name)
 
     @classmethod
     def _from_fields(cls, **fields: Any) -> Self:

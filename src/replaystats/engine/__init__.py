@@ -1,15 +1,15 @@
 """The engine: sums over every subset, and one answer from each."""
 
 from .executors import Executor, JoblibExecutor, RayExecutor, SerialExecutor, make_executor
-from .replicate import Replicates, replicate
+from .replicate import MomentReplicates, replicate
 from .sums import DEFAULT_MEMORY_BUDGET, subset_sums
 
 __all__ = [
     "DEFAULT_MEMORY_BUDGET",
     "Executor",
     "JoblibExecutor",
+    "MomentReplicates",
     "RayExecutor",
-    "Replicates",
     "SerialExecutor",
     "make_executor",
     "replicate",

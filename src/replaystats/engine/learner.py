@@ -26,7 +26,7 @@ EXACT, BEYOND = 1e-6, 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LearnerReplicates:
+class ModelReplicates:
     """B fitted models, and the plan behind them.
 
     Attributes
@@ -77,7 +77,7 @@ class LearnerReplicates:
     def linear(self, X: Any) -> None:
         """Return None: of a learner that may be anything, no linear part is known."""
 
-    def extend(self, n_more: int) -> LearnerReplicates:
+    def extend(self, n_more: int) -> ModelReplicates:
         """Return the members with `n_more` further subsets; only the new ones are fitted."""
         plan = self.plan.extend(n_more)
         indices = plan.indices(len(self))
@@ -126,7 +126,7 @@ class LearnerReplicates:
     def __repr__(self) -> str:
         plan = self.plan
         return (
-            f"LearnerReplicates({len(self)} x {type(self.models[0]).__name__}, {plan.statistic}, "
+            f"ModelReplicates({len(self)} x {type(self.models[0]).__name__}, {plan.statistic}, "
             f"k={plan.subsample_size} of n={plan.n_observations})"
         )
 
@@ -141,7 +141,7 @@ def replicate_learner(
     fit_params: Mapping[str, Any] | None = None,
     on_failure: str = "warn",
     n_jobs: int | None = None,
-) -> LearnerReplicates:
+) -> ModelReplicates:
     """Fit a clone of `estimator` on every subset of the plan.
 
     Rows are always taken by index, never by 0/1 sample weights: a learner whose cost grows with n pays for k
@@ -172,12 +172,12 @@ def replicate_learner(
     >>> X = np.arange(12.0)[:, None]
     >>> plan = make_plan(12, subsample_size=6, n_resamples=5, rng=0)
     >>> replicate_learner(LinearRegression(), X, 2 * X[:, 0], plan, seed=0)
-    LearnerReplicates(5 x LinearRegression, U, k=6 of n=12)
+    ModelReplicates(5 x LinearRegression, U, k=6 of n=12)
     """
     check_made_for(plan, len(y), "rows of `X`")
     fit_params = {} if fit_params is None else fit_params
     models = _kept(_fit_all(estimator, X, y, plan.indices(), 0, seed, fit_params, n_jobs), on_failure)
-    return LearnerReplicates(
+    return ModelReplicates(
         models=models,
         plan=plan,
         estimator=estimator,

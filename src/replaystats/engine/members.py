@@ -1,4 +1,4 @@
-"""Members: one answer per subset, whatever made it.
+"""Ensemble: one answer per subset, whatever made it.
 
 A ratio of moments, a kernel fit, a fit on features and any regressor differ only in how a member answers
 (`values`), how the average is computed fastest (`mean`), and whether the part of an answer that is linear in
@@ -21,10 +21,10 @@ from .linear import LinearPart
 ON_FAILURE = ("raise", "warn", "drop")
 
 
-class Members(Protocol):
+class Ensemble(Protocol):
     """B answers to any question, and the subsets behind them.
 
-    Members with a ratio of moments behind features of the points say so by an attribute `coefficients`; then
+    Ensemble with a ratio of moments behind features of the points say so by an attribute `coefficients`; then
     `features` takes points to rows of X and `offset` is added to X theta.
     """
 

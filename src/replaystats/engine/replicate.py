@@ -30,7 +30,7 @@ from .sums import drawn_sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Replicates:
+class MomentReplicates:
     """B answers, and what produced them.
 
     Attributes
@@ -95,7 +95,7 @@ class Replicates:
         part = LinearPart(values=values, solution=about, moments=self.moments)
         return part if X is None else part.at(X)
 
-    def same_subsets(self, other: Replicates) -> bool:
+    def same_subsets(self, other: MomentReplicates) -> bool:
         """Whether both were made on the same independent draws, none of which failed."""
         ours, theirs = self.plan, other.plan
         drawn = ours.design.kind == "independent" and not ours.design.exact and ours.subset_weights is None
@@ -109,7 +109,7 @@ class Replicates:
         *,
         executor: Executor | None = None,
         on_failure: str | None = None,
-    ) -> Replicates:
+    ) -> MomentReplicates:
         """Return the replicates with `n_more` further subsets; the first ones are not computed again."""
         on_failure = self.on_failure if on_failure is None else on_failure
         check_choice(on_failure, "on_failure", ON_FAILURE)
@@ -131,8 +131,8 @@ class Replicates:
     def __repr__(self) -> str:
         plan = self.plan
         return (
-            f"Replicates({len(self)} x {self.theta.shape[1]}, {self.n_failed} failed, {plan.statistic}, "
-            f"k={plan.subsample_size} of n={plan.n_observations})"
+            f"MomentReplicates({len(self)} x {self.theta.shape[1]}, {self.n_failed} failed, "
+            f"{plan.statistic}, k={plan.subsample_size} of n={plan.n_observations})"
         )
 
 
@@ -190,7 +190,7 @@ def replicate(
     executor: Executor | None = None,
     exact: bool = False,
     on_failure: str = "warn",
-) -> Replicates:
+) -> MomentReplicates:
     """Solve the moment equation on every subset of the plan.
 
     1. Sum g and f over the observations of every subset.
@@ -217,7 +217,7 @@ def replicate(
 
     Returns
     -------
-    Replicates
+    MomentReplicates
 
     Notes
     -----
@@ -232,7 +232,7 @@ def replicate(
     >>> x = np.arange(1.0, 11.0)
     >>> moments = Moments(x * x, x * (3 * x))
     >>> replicate(moments, make_plan(10, subsample_size=4, n_resamples=100, rng=0))
-    Replicates(100 x 1, 0 failed, U, k=4 of n=10)
+    MomentReplicates(100 x 1, 0 failed, U, k=4 of n=10)
     """
     check_choice(on_failure, "on_failure", ON_FAILURE)
     check_solver(solver)
@@ -279,7 +279,7 @@ def _solve_from(
     executor: Executor | None,
     exact: bool,
     on_failure: str,
-) -> Replicates:
+) -> MomentReplicates:
     """Do the three steps for the subsets from number `start` on."""
     if isinstance(moments, StreamedMoments) and type(solver).solve_subsets is not Solver.solve_subsets:
         rule = "one that needs only the sums, when moments are streamed"
@@ -288,7 +288,7 @@ def _solve_from(
         )
     drawn, sums = drawn_sums(moments, plan, start, executor, exact)
     solution = solver.solve_subsets(sums, drawn, plan, start)
-    replicates = Replicates(
+    replicates = MomentReplicates(
         theta=solution.theta,
         failed=solution.failed,
         condition=solution.condition,
@@ -308,7 +308,7 @@ def _solve_from(
     return replicates
 
 
-def _explain_failures(replicates: Replicates) -> Callable[[int, int], str]:
+def _explain_failures(replicates: MomentReplicates) -> Callable[[int, int], str]:
     """Return in words what singular subsets usually come from."""
 
     def explain(n_failed: int, n_members: int) -> str:

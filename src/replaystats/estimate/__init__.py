@@ -1,4 +1,4 @@
-"""Members combined into one estimate, and what it says about itself."""
+"""Ensemble combined into one estimate, and what it says about itself."""
 
 from .combined import METHODS, Estimate, average, plug_in
 

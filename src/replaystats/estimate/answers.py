@@ -14,10 +14,10 @@ from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_bool, check_instance, check_length, check_real
 from ..data._flat import check_states
 from ..inference.diagnosis import Diagnosis, diagnose, diagnose_members
+from ..inference.functionals import InferenceContext, PointEstimate, functional_intervals
 from ..inference.intervals import Interval, variance_of_members
 from ..inference.joint import apart_where_open, paired_difference, simultaneous_level
-from ..inference.questions import Centre, Setting, answer_questions
-from ..inference.sparse_questions import answer_sparse_questions
+from ..inference.sparse_functionals import sparse_functional_intervals
 from .combination import Combination
 
 
@@ -27,11 +27,11 @@ class Answers(Combination):
 
     Attributes
     ----------
-    setting : Setting or None
+    setting : InferenceContext or None
         What is known besides the moments: a range of values, units in a series.
     """
 
-    setting: Setting | None = field(default=None, repr=False)
+    setting: InferenceContext | None = field(default=None, repr=False)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the combined answer of the members at X.
@@ -114,10 +114,10 @@ class Answers(Combination):
                 raise ValueError(must_be("value_range", "None for members that bound no values", value_range))
             return self._interval_of_members(points, confidence_level)
         questions = np.eye(self.theta.shape[0]) if points is None else points
-        setting = self.setting or Setting()
+        setting = self.setting or InferenceContext()
         setting = replace(setting, value_range=None) if X is None else setting.with_range(value_range)
         if self._is_sparse:
-            return answer_sparse_questions(
+            return sparse_functional_intervals(
                 self.members,
                 questions,
                 self._combined(questions),
@@ -125,7 +125,7 @@ class Answers(Combination):
                 setting=setting,
                 confidence_level=confidence_level,
             )
-        interval = answer_questions(
+        interval = functional_intervals(
             self.moments,
             questions,
             solver=self.solver,
@@ -239,21 +239,25 @@ class Answers(Combination):
             return self._shifts(X)
         return np.stack([self._shifts(X, output) for output in range(self.moments.n_outputs)], axis=-1)
 
-    def _centre(self, X: FloatArray, confidence_level: float) -> Centre | None:
+    def _centre(self, X: FloatArray, confidence_level: float) -> PointEstimate | None:
         """Return the answers and variances of the average; None where it is no better than the plug-in."""
-        if self.replicates is None or self._validity is None or not self._validity.averages_well(self.method):
+        if (
+            self.replicates is None
+            or self._stability is None
+            or not self._stability.averages_well(self.method)
+        ):
             return None
         # Where the linear part is not known, as after a crossing, members have to say all.
-        controlled = self._validity.control is not None
+        controlled = self._stability.control is not None
         variance, degrees = variance_of_members(self._variance(X), confidence_level, controlled=controlled)
-        about = self._validity.linear
+        about = self._stability.linear
         known = None if about is None else about.of_all()
-        return Centre(answers=self._combined(X), variance=variance, degrees=degrees, linear=known)
+        return PointEstimate(answers=self._combined(X), variance=variance, degrees=degrees, linear=known)
 
-    def doubts(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Return why a normal interval around the average would be wrong; nothing where it would not."""
-        if self._validity is not None:
-            return self._validity.doubts(self.method)
+        if self._stability is not None:
+            return self._stability.warnings(self.method)
         failed = self.members.failed
         return (f"{np.count_nonzero(failed)} of {len(failed)} subsets have no fit",) if failed.any() else ()
 
@@ -276,17 +280,17 @@ class Answers(Combination):
         asked = None if X is None else self._checked(X)
         points = None if points is None else check_states(points, "points", (1, 2))
         observed = None if observed is None else check_states(observed, "observed", (1, 2))
-        if self._validity is None:
+        if self._stability is None:
             parts = None if self.members.plan is None else self._variance(asked)
             found = diagnose_members(
-                parts, method=self.method, reasons=self.doubts(), points=points, observed=observed
+                parts, method=self.method, reasons=self.warnings(), points=points, observed=observed
             )
             if not self._is_sparse:
                 return found
             system = self.members.system
             return replace(found, condition_number=system.condition_number, n_basis=self.moments.n_basis)
         return diagnose(
-            self._validity,
+            self._stability,
             method=self.method,
             covariance=self.replay_covariance,
             interval=self.confidence_interval(asked),

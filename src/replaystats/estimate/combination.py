@@ -1,4 +1,4 @@
-"""Members combined: coefficients, answers at any points, and the variance of both, from one formula.
+"""Ensemble combined: coefficients, answers at any points, and the variance of both, from one formula.
 
 Where members are a ratio of moments and their average is linear, everything follows from theta and its
 covariance, of size q. Else the members' own answers at the points are combined, a block of points at a time.
@@ -20,20 +20,20 @@ from .._core.config import in_blocks
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_magnitude
-from ..engine import Replicates
+from ..engine import MomentReplicates
 from ..engine.linear import functionals, linearise
 from ..engine.replicate import WholeData
 from ..engine.sparse import SparseReplicates
 from ..inference.components import ReplayVariance, variance_at
+from ..inference.functional_moments import functional_shifts
 from ..inference.influence import jackknife_covariance, leverage_covariance, sandwich_covariance
 from ..inference.intervals import Interval, interval_of_members, student_interval
 from ..inference.location import CONTROLLED_METHODS, ROBUST_METHODS, locate
 from ..inference.measures import debiased_members, theta_variance
 from ..inference.noise import noise_of
 from ..inference.pooled_variance import FEWEST_POOLED, PooledShare, pooled_share
-from ..inference.question_noise import question_shifts
-from ..inference.sparse_questions import sparse_shifts
-from ..inference.validity import Validity, pilot_replicates
+from ..inference.sparse_functionals import sparse_shifts
+from ..inference.stability import Stability, pilot_replicates
 from ..inference.variance import replay_variance
 from ..kernel.local_influence import jackknife_variance
 from ..moments import AnyMoments
@@ -46,11 +46,11 @@ MOST = 0.5
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Combination:
-    """Members and how they are combined: coefficients, answers at points, and variances.
+    """Ensemble and how they are combined: coefficients, answers at points, and variances.
 
     Attributes
     ----------
-    members : Members
+    members : Ensemble
         One answer per subset; for the plug-in, the one of all data.
     method : str
         "plug_in", or how members are combined: "mean", "controlled", "median", "trimmed", "debiased".
@@ -58,15 +58,15 @@ class Combination:
         Share cut from each end by "trimmed".
     scalar : bool
         Whether answers have one output, without an axis of its own.
-    validity : Validity or None
+    stability : Stability or None
         What the members say about intervals, computed when asked; the plug-in makes a pilot then.
     """
 
-    members: Any  # Members; a protocol with optional parts
+    members: Any  # Ensemble; a protocol with optional parts
     method: str
     trim: float = 0.1
     scalar: bool = True
-    validity: Validity | None = field(default=None, repr=False)
+    stability: Stability | None = field(default=None, repr=False)
 
     @property
     def moments(self) -> Any:
@@ -80,9 +80,9 @@ class Combination:
         return solver
 
     @property
-    def replicates(self) -> Replicates | None:
+    def replicates(self) -> MomentReplicates | None:
         """The single answers of a ratio of moments; None for the plug-in."""
-        return self._ratio if isinstance(self._ratio, Replicates) else None
+        return self._ratio if isinstance(self._ratio, MomentReplicates) else None
 
     @property
     def plan(self) -> ResamplingPlan | None:
@@ -107,7 +107,7 @@ class Combination:
             return combined
         ratio = self._ratio
         theta = ratio.theta[0]
-        if isinstance(ratio, Replicates):
+        if isinstance(ratio, MomentReplicates):
             averaged = self._averaged_members()
             weights = ratio.plan.member_weights(ratio.failed)[~ratio.failed]
             theta = locate(averaged[~ratio.failed], self.method, weights=weights, trim=self.trim)
@@ -172,25 +172,27 @@ class Combination:
         return self._has_ratio and self.method not in ROBUST_METHODS
 
     @cached_property
-    def _validity(self) -> Validity | None:
-        if self.validity is not None or not self._has_ratio:
-            return self.validity
+    def _stability(self) -> Stability | None:
+        if self.stability is not None or not self._has_ratio:
+            return self.stability
         pilot = self.method == "plug_in"
-        return Validity(replicates=pilot_replicates(self.moments, self.solver) if pilot else self._ratio)
+        return Stability(replicates=pilot_replicates(self.moments, self.solver) if pilot else self._ratio)
 
     @cached_property
     def _theta_variance(self) -> ReplayVariance:
         ratio = self._ratio
-        if not isinstance(ratio, Replicates):
+        if not isinstance(ratio, MomentReplicates):
             plain = _plug_in_covariance(ratio.moments, ratio.solver)
             return replay_variance(ratio.theta, ratio.plan, plug_in=lambda: plain, covariance=True)
-        assert self._validity is not None
-        return theta_variance(self._validity, self.method, self.trim)
+        assert self._stability is not None
+        return theta_variance(self._stability, self.method, self.trim)
 
     @cached_property
     def _leverage(self) -> FloatArray | None:
         """What the infinitesimal jackknife lacks with replacement, where it is a sandwich."""
-        if self._validity is None or not (self.members.plan.with_replacement and self._validity.controllable):
+        if self._stability is None or not (
+            self.members.plan.with_replacement and self._stability.controllable
+        ):
             return None
         return leverage_covariance(self.moments, self.solver)
 
@@ -202,11 +204,11 @@ class Combination:
         linear = self._linear_values()
         if self.method == "controlled":
             return theta - linear
-        assert self._validity is not None
-        return debiased_members(self._validity) - linear
+        assert self._stability is not None
+        return debiased_members(self._stability) - linear
 
     def _linear_values(self) -> FloatArray:
-        part = None if self._validity is None else self._validity.linear_part
+        part = None if self._stability is None else self._stability.linear_part
         if part is None:
             linearise(self.moments, self.solver)  # says why there is none
         assert part is not None
@@ -228,12 +230,12 @@ class Combination:
         if self._is_sparse:
             return sparse_shifts(self.members, X)
         linear = linearise(self.moments, self.solver if self.solver.is_linear else None)
-        return question_shifts(self.moments, linear, X, output)
+        return functional_shifts(self.moments, linear, X, output)
 
     @property
     def _is_linear_in_theta(self) -> bool:
         """Whether questions are functionals of coefficients."""
-        return isinstance(self.members, (Replicates, WholeData, SparseReplicates))
+        return isinstance(self.members, (MomentReplicates, WholeData, SparseReplicates))
 
     def _ratio_questions(self, X: ArrayLike) -> FloatArray:
         """Return functionals of theta, which other members than ratios of moments do not have."""
@@ -318,7 +320,7 @@ class Combination:
 
     def _common_noise(self, other: Combination, rows: tuple[FloatArray, FloatArray]) -> Any:
         """Return the Monte-Carlo variance of the difference; on the same subsets, what both share cancels."""
-        both = isinstance(self.members, Replicates) and isinstance(other.members, Replicates)
+        both = isinstance(self.members, MomentReplicates) and isinstance(other.members, MomentReplicates)
         if both and self._by_theta and other._by_theta and self.members.same_subsets(other.members):
             answers = functionals(rows[0], self._averaged_members())
             apart = answers - functionals(rows[1], other._averaged_members())
@@ -345,7 +347,7 @@ class Combination:
         members, options = self.members, dict[str, Any]()
         if self._has_ratio:
             rows = None if points is None else self._features(points)
-            control = None if self._validity is None else self._validity.control
+            control = None if self._stability is None else self._stability.control
             options["linear"] = control.at(rows) if control is not None and rows is not None else control
             options["plug_in"] = lambda: variance_at(rows, jackknife_covariance(self.moments, self.solver))
         else:
@@ -378,7 +380,7 @@ class Combination:
         return features
 
     def _checked(self, X: Any, *, where_it_is: bool = False) -> Any:
-        if not isinstance(self.members, (Replicates, WholeData, SparseReplicates)):
+        if not isinstance(self.members, (MomentReplicates, WholeData, SparseReplicates)):
             return X
         q = self.members.theta.shape[1]
         if where_it_is and self._by_theta and is_foreign(X) and X.ndim == 2:
@@ -400,7 +402,7 @@ class Combination:
 
 def ratio_of(members: Any) -> Any:
     """Return the ratio of moments that members are, or that is behind their features; None for others."""
-    if isinstance(members, (Replicates, WholeData)):
+    if isinstance(members, (MomentReplicates, WholeData)):
         return members
     return getattr(members, "coefficients", None)
 

@@ -11,14 +11,14 @@ from .._core.errors import must_be
 from .._core.names import renamed_parameter
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_bool, check_choice, check_real
-from ..engine import Replicates
-from ..engine.members import Members
+from ..engine import MomentReplicates
+from ..engine.members import Ensemble
 from ..engine.replicate import WholeData, solve_whole
 from ..engine.sparse import SparseReplicates
-from ..inference.debias import choose_estimate, settle_method
+from ..inference.debias import choose_estimate, resolve_method
+from ..inference.functionals import InferenceContext
 from ..inference.location import CONTROLLED_METHODS, ROBUST_METHODS
-from ..inference.questions import Setting
-from ..inference.validity import Validity
+from ..inference.stability import Stability
 from ..moments import AnyMoments
 from ..solvers import Solver
 from .answers import Answers
@@ -33,7 +33,7 @@ class Estimate(Answers):
 
     Attributes
     ----------
-    members : Members
+    members : Ensemble
         One answer per subset; for the plug-in, the one of all data.
     method : str
         "plug_in", or how members are combined: "mean", "controlled", "median", "trimmed", "debiased".
@@ -41,7 +41,7 @@ class Estimate(Answers):
         Share cut from each end by "trimmed".
     scalar : bool
         Whether answers have one output, without an axis of its own.
-    validity : Validity or None
+    stability : Stability or None
         What the members say about intervals, computed when asked; the plug-in makes a pilot then.
     requested : str
         The method that was asked for: "auto" and "best" may lead to another one when members are added.
@@ -49,7 +49,7 @@ class Estimate(Answers):
         Of "best" and "debiased": the method, and why it was taken.
     compared_at : ndarray of shape (m, q) or None
         Questions at which "best" compares errors; None for the coefficients.
-    setting : Setting or None
+    setting : InferenceContext or None
         What is known besides the moments: a range of values, units in a series.
     """
 
@@ -57,7 +57,7 @@ class Estimate(Answers):
     choice: Choice | None = None
     compared_at: FloatArray | None = field(default=None, repr=False)
 
-    def within(self, setting: Setting | None) -> Estimate:
+    def within(self, setting: InferenceContext | None) -> Estimate:
         """Return the same estimate with what is known besides the moments."""
         found = copy(self)  # with all that has been computed
         object.__setattr__(found, "setting", setting)
@@ -66,8 +66,8 @@ class Estimate(Answers):
     def extend(self, n_more: int) -> Estimate:
         """Return the estimate with `n_more` further members; the first ones are not computed again."""
         members = self.members
-        if self.requested == "best" and self.validity is not None:  # the plug-in leaves its rivals there
-            members = self.validity.replicates
+        if self.requested == "best" and self.stability is not None:  # the plug-in leaves its rivals there
+            members = self.stability.replicates
         more = average(
             members.extend(n_more), self.requested, trim=self.trim, scalar=self.scalar, X=self.compared_at
         )
@@ -89,9 +89,9 @@ class Estimate(Answers):
             plug-in and sparse tables have no members to choose from: they are returned as they are.
         """
         questions = None if X is None else self._ratio_questions(X)
-        if not isinstance(self.members, Replicates) or self._validity is None:
+        if not isinstance(self.members, MomentReplicates) or self._stability is None:
             return self
-        choice = choose_estimate(self._validity, questions)
+        choice = choose_estimate(self._stability, questions)
         found = replace(self, method=choice.value, requested="best", choice=choice, compared_at=questions)
         return found._instead() if choice.value == "plug_in" else found
 
@@ -100,7 +100,7 @@ class Estimate(Answers):
         whole = plug_in(self.moments, self.solver)
         return replace(
             whole,
-            validity=self._validity,
+            stability=self._stability,
             requested=self.requested,
             choice=self.choice,
             compared_at=self.compared_at,
@@ -142,7 +142,9 @@ def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
     return estimate_of_whole(solve_whole(moments, solver))
 
 
-def estimate_of_whole(whole: WholeData | SparseReplicates, setting: Setting | None = None) -> Estimate:
+def estimate_of_whole(
+    whole: WholeData | SparseReplicates, setting: InferenceContext | None = None
+) -> Estimate:
     """Return the estimate that the answer of all observations is by itself: the plug-in."""
     return Estimate(members=whole, method="plug_in", scalar=whole.theta.ndim == 2, setting=setting)
 
@@ -150,7 +152,7 @@ def estimate_of_whole(whole: WholeData | SparseReplicates, setting: Setting | No
 @takes_arrays_of(*LIBRARIES, where="host; counts for intervals are drawn and multiplied on the device")
 @renamed_parameter("replicates", "members")
 def average(
-    members: Members,
+    members: Ensemble,
     method: str = "mean",
     *,
     trim: float = 0.1,
@@ -161,7 +163,7 @@ def average(
 
     Parameters
     ----------
-    members : Members
+    members : Ensemble
         Of a ratio of moments (`replicate`), or any fits on subsets.
     method : {"mean", "controlled", "median", "trimmed", "debiased", "auto", "best"}
         "mean" is the paper's estimator. "controlled" takes the linear part of every member off, whose
@@ -204,7 +206,7 @@ def average(
         hint = "Make them with rs.replicate(moments, plan)."
         raise TypeError(must_be("members", "answers of subsets", type(members).__name__, hint))
     ratio = ratio_of(members)
-    validity, requested = None if ratio is None else Validity(replicates=ratio), method
+    stability, requested = None if ratio is None else Stability(replicates=ratio), method
     sparse = isinstance(members, SparseReplicates)
     unknown = method in CONTROLLED_METHODS and ratio is None and not (sparse and method == "controlled")
     if unknown or (method == "best" and ratio is not members):
@@ -213,7 +215,7 @@ def average(
     asked = None if X is None else check_array(X, "X", ndim=2)
     if method == "auto" and sparse:
         method = "controlled"
-    choice = settle_method(validity, method, asked)
+    choice = resolve_method(stability, method, asked)
     method = method if choice is None else choice.value
     plan = members.plan
     if method in ROBUST_METHODS and plan is not None and plan.subset_weights is not None:
@@ -229,7 +231,7 @@ def average(
         choice=choice if requested != "auto" else None,
         compared_at=asked,
         scalar=scalar,
-        validity=validity,
+        stability=stability,
     )
     if method == "plug_in":
         return estimate._instead()

@@ -49,10 +49,10 @@ class AnswersOfKernelRidge(ReplayedRegression):
     _plug_in: KernelRidgeReplicates | DeviceLeaves | Estimate | None
     _rough: Roughness | None
 
-    def _settle(self, estimate: Estimate) -> Self:
+    def _finish(self, estimate: Estimate) -> Self:
         if isinstance(estimate.members, KernelRidgeReplicates):
             self.n_redrawn_ = estimate.members.n_redrawn
-        return super()._settle(estimate)
+        return super()._finish(estimate)
 
     def confidence_interval(
         self, X: Any, confidence_level: float = 0.95, *, insist: bool | None = None
@@ -145,7 +145,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
         values: FloatArray = whole.predict(fitted.features(asked)) + fitted.offset
         return values
 
-    def _at_home(self, points: Any) -> Any:
+    def _on_device(self, points: Any) -> Any:
         """Return checked points, on the device of the members where variances are computed there."""
         members = self.estimate_.members
         return like(points, members.X) if isinstance(members, DeviceKernelRidge) else points

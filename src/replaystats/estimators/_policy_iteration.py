@@ -208,7 +208,7 @@ class PolicyProblem:
             executor=make_executor(settings.n_jobs),
             on_failure=settings.on_failure,
         )
-        return average(replicates, settings.average).theta
+        return average(replicates, settings.combine).theta
 
     def improve(self, theta: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the greedy actions where steps go on, and the features of the next step under them."""

@@ -23,7 +23,7 @@ from ..inference.intervals import THE_EXPECTED_PREDICTION, THE_FUNCTION, Functio
 from ..inference.new_observation import (
     Changes,
     Coverage,
-    LeftOut,
+    OutOfBag,
     jackknife_plus,
     jackknife_plus_of_changes,
     leave_out,
@@ -88,7 +88,7 @@ class Calibration:
     ----------
     predictions, residuals : ndarray of shape (n, n_outputs)
         Of every row by fits without it.
-    left_out : LeftOut or None
+    left_out : OutOfBag or None
         Where the fits are members: which of them left the row out.
     changes : callable or None
         Else: takes points, returns what leaving out single rows changes there.
@@ -96,7 +96,7 @@ class Calibration:
 
     predictions: FloatArray
     residuals: FloatArray
-    left_out: LeftOut | None = None
+    left_out: OutOfBag | None = None
     changes: Callable[[Any], Changes] | None = None
 
 
@@ -163,7 +163,7 @@ class PredictsNewObservations(ABC):
 
         Notes
         -----
-        - Members on random subsets: jackknife+-after-bootstrap. If rows and the new one are exchangeable, it
+        - Ensemble on random subsets: jackknife+-after-bootstrap. If rows and the new one are exchangeable, it
           covers with probability at least ``1 - 2 (1 - confidence_level)`` for any regressor and any
           distribution (Kim, Xu and Barber 2020), and in practice with `confidence_level`.
         - ``method="features"`` and ``"local"``: jackknife+ with exact leave-one-out fits, for which the same

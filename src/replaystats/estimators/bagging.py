@@ -11,7 +11,7 @@ from .._core.arrays import as_array, on_host
 from .._core.errors import must_be
 from .._core.typing import IntArray
 from .._core.validation import check_array, check_length, check_unconverted
-from ..engine.learner import LearnerReplicates
+from ..engine.learner import ModelReplicates
 from ..estimate import average
 from ..plans import ResamplingPlan, plan_from_indices
 from .regressor import ReplayRegressor
@@ -90,7 +90,7 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     model._fit_params, model._plug_in = {}, None
     models = _models_of(fitted, X.shape[1])
     models[0].predict(X)  # says at once what the models cannot read
-    members = LearnerReplicates(
+    members = ModelReplicates(
         models=models,
         plan=plan,
         estimator=template,
@@ -100,7 +100,7 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
         seed=0,
         n_jobs=fitted.n_jobs,
     )
-    return model._settle(average(members, scalar=y.ndim == 1))
+    return model._finish(average(members, scalar=y.ndim == 1))
 
 
 def _check_order(fitted: Any, X: Any) -> None:

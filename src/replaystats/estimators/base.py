@@ -37,12 +37,12 @@ USUAL = "A few hundred subsets are usual."
 
 
 class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
-    """Members, combined into one estimate, behind `fit` and `predict`.
+    """Ensemble, combined into one estimate, behind `fit` and `predict`.
 
-    Subclasses set `estimate_` by `_settle` in `fit`, and write `_asked` and `_plug_in_at`.
+    Subclasses set `estimate_` by `_finish` in `fit`, and write `_asked` and `_plug_in_at`.
     """
 
-    average: str
+    combine: str
     statistic: str
     subsample_size: Any
     n_resamples: Any
@@ -99,7 +99,7 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
         Returns
         -------
         array of shape (B, m) or (B, m, n_outputs)
-            Members without an answer hold no information: ``estimate_.members.failed`` says which.
+            Ensemble without an answer hold no information: ``estimate_.members.failed`` says which.
         """
         return self._answers_of_members(X, self._question(X))
 
@@ -172,16 +172,16 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self)
         check_int(n_more, "n_more")
         with config_context(memory_budget=self.memory_budget):
-            return self._settle(self.estimate_.extend(n_more))
+            return self._finish(self.estimate_.extend(n_more))
 
     # How the methods above, and those with further arguments, are answered
 
     def _question(self, X: Any, name: str = "X") -> Any:
         check_is_fitted(self)
         with config_context(memory_budget=self.memory_budget), renamed("states", name):
-            return self._asked(self._brought(X))
+            return self._asked(self._to_device(X))
 
-    def _brought(self, X: Any) -> Any:
+    def _to_device(self, X: Any) -> Any:
         """Return the points where the estimate is asked about them: on the host."""
         return on_host(X)
 
@@ -221,7 +221,7 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the points at which there are data, if there are such."""
         return None
 
-    def _settle(self, estimate: Estimate) -> Self:
+    def _finish(self, estimate: Estimate) -> Self:
         """Take an estimate as the fitted one."""
         self.estimate_ = estimate
         return self
@@ -243,7 +243,7 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
         as_generator(copy(self.random_state), "random_state")
         check_jobs(self.n_jobs)
         check_choice(self.statistic, "statistic", (AUTO, *STATISTICS))
-        check_choice(self.average, "average", AVERAGES)
+        check_choice(self.combine, "combine", AVERAGES)
         check_choice(self.on_failure, "on_failure", ON_FAILURE)
         size = self.subsample_size
         if isinstance(size, str) and not is_auto(size):

@@ -17,9 +17,9 @@ from .._core.validation import check_choice, check_length, check_names, check_re
 from ..engine.linear import linearise
 from ..estimate import Estimate
 from ..inference.components import gram
+from ..inference.functionals import estimable
 from ..inference.influence import influence_values, jackknife_shifts
-from ..inference.questions import estimable
-from ..inference.undetermined import rest_on_one_unit
+from ..inference.partial_identification import rest_on_one_unit
 
 COVARIANCES = ("own", "HC0", "HC1", "HC3")
 _DEPENDENT = (

@@ -21,10 +21,10 @@ from .._core.config import budget_of_estimator
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_choice, check_instance, check_magnitude, check_unconverted
-from ..choosing.kernel import settle_kernel_ridge
 from ..kernel.kernels import PRECOMPUTED, KernelLike
 from ..kernel.scaling import STANDARDIZE
 from ..plans import ResamplingPlan
+from ..tuning.kernel import resolve_kernel_ridge
 from ._kernel_answers import AnswersOfKernelRidge
 
 
@@ -103,7 +103,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         most 1 % of the variance, or there are 2000. For "features" the number of replays (None and "auto":
         200, fewer above 200 features), for "local" that of trees (None: 8; "auto": as many as go with the
         leaves).
-    average : {"auto", "mean", "median", "trimmed", "controlled", "debiased"}
+    combine : {"auto", "mean", "median", "trimmed", "controlled", "debiased"}
         How the members' predictions are combined. "auto" (default) is the mean, for "features" with the
         control variate where that is safe. Medians and trimmed means bear members that swing where rows are
         sparse. "controlled" and "debiased" are for "features" only.
@@ -198,7 +198,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         statistic: str = "auto",
         subsample_size: Any = "auto",
         n_resamples: int | str | None = "auto",
-        average: str = "auto",
+        combine: str = "auto",
         oob_score: bool = False,
         on_failure: str = "warn",
         n_jobs: int | None = None,
@@ -217,7 +217,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         self.statistic = statistic
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples
-        self.average = average
+        self.combine = combine
         self.oob_score = oob_score
         self.on_failure = on_failure
         self.n_jobs = n_jobs
@@ -239,12 +239,12 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         """
         self._check_parameters()
         self._forget()
-        home = X if is_foreign(X) and computes_like_numpy(X) else None
+        device = X if is_foreign(X) and computes_like_numpy(X) else None
         self._check_training(X, y, sample_weight, plan)
         rng = as_generator(self.random_state, "random_state")
         with budget_of_estimator(self.memory_budget):
-            settled = settle_kernel_ridge(
-                self, self.X_fit_, self.y_fit_, self._weight, plan=plan, rng=rng, home=home
+            settled = resolve_kernel_ridge(
+                self, self.X_fit_, self.y_fit_, self._weight, plan=plan, rng=rng, device=device
             )
             members = settled.members.fit()
             self.method_, self.choices_ = settled.method, settled.choices

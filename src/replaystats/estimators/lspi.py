@@ -15,7 +15,6 @@ from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_choice, check_int, check_real
 from ..basis import Basis, Scaled
-from ..choosing.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
 from ..data import Trajectories
 from ..data.views import action_rows
 from ..estimate import Estimate
@@ -25,6 +24,7 @@ from ..moments.lstd_q import PolicyLike, discrete_actions
 from ..moments.steps import DiscountLike, RewardLike, check_log
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Solver
+from ..tuning.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
 from ._policy_iteration import GreedyPolicy, PolicyIteration, PolicyProblem, iterate_policies
 from .base import Replayed
 from .lstd_q import LSTDQ
@@ -73,7 +73,7 @@ class LSPI(Replayed):
         policy, and in the last evaluation as many as bring Monte-Carlo noise to 1 % of the variance.
     solver : Solver, optional
         How each small system is solved; default `solvers.Auto()`.
-    average : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
+    combine : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
         How the answers are combined. "auto": the mean less its linear noise, or the median where a
         mean would explode (a subset crosses singularity or fails, or tails are heavy).
         Medians and trimmed means are of predictions, and bear subsets that explode. "debiased" takes the bias
@@ -159,7 +159,7 @@ class LSPI(Replayed):
         subsample_size: Any = 0.5,
         n_resamples: Any = None,
         solver: Solver | None = None,
-        average: str = "auto",
+        combine: str = "auto",
         reward: RewardLike = None,
         on_failure: str = "warn",
         n_jobs: int | None = None,
@@ -179,7 +179,7 @@ class LSPI(Replayed):
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples
         self.solver = solver
-        self.average = average
+        self.combine = combine
         self.reward = reward
         self.on_failure = on_failure
         self.n_jobs = n_jobs
@@ -232,7 +232,7 @@ class LSPI(Replayed):
             estimate = self.evaluation_.estimate_
             if is_auto(self.n_resamples) and plan is None:
                 estimate, self.choices_["n_resamples"] = grow_resamples(estimate)
-        return self._settle(estimate)
+        return self._finish(estimate)
 
     def _plan(self, problem: PolicyProblem, first: FloatArray, rng: np.random.Generator) -> ResamplingPlan:
         size = self.subsample_size
@@ -248,10 +248,10 @@ class LSPI(Replayed):
             rng=rng,
         )
 
-    def _settle(self, estimate: Estimate) -> Self:
-        self.evaluation_._settle(estimate)
+    def _finish(self, estimate: Estimate) -> Self:
+        self.evaluation_._finish(estimate)
         self.plug_in_ = self.evaluation_.plug_in_
-        return super()._settle(estimate)
+        return super()._finish(estimate)
 
     def _kept(self, problem: PolicyProblem) -> int:
         """Return the iteration whose greedy policy is kept: the last one, where it converged.
@@ -289,7 +289,7 @@ class LSPI(Replayed):
             n_actions=n_actions,
             unit="trajectory",
             solver=self.solver,
-            average=self.average,
+            combine=self.combine,
             reward=self.reward,
             on_failure=self.on_failure,
             n_jobs=self.n_jobs,

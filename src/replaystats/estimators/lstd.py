@@ -13,7 +13,6 @@ from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_real
 from ..basis import Basis, Fourier, OneHot
-from ..choosing.sizes import choose_basis
 from ..data import Trajectories
 from ..inference import automatic_block_length, influence_values
 from ..moments import FactoredMoments, HeldMoments, lstd_moments
@@ -21,6 +20,7 @@ from ..moments.sparse import SparseMoments, sparse_lstd_moments
 from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, check_log, reward_unit, step_ratios
 from ..moments.units import block_labels, one_step_each, sum_into_units
 from ..solvers import Solver
+from ..tuning.sizes import choose_basis
 from .moments import AT_HOME
 from .policy import PolicyEvaluation
 
@@ -67,7 +67,7 @@ class LSTD(PolicyEvaluation):
         n // k for a partition.
     solver : Solver, optional
         How each small system is solved; default `solvers.Auto()`.
-    average : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
+    combine : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
         How the answers are combined. "auto": the mean less its linear noise, or the median where a
         mean would explode (a subset crosses singularity or fails, or tails are heavy).
         Medians and trimmed means are of predictions, and bear subsets that explode. "debiased" takes the bias
@@ -148,7 +148,7 @@ class LSTD(PolicyEvaluation):
         subsample_size: Any = 0.5,
         n_resamples: Any = "auto",
         solver: Solver | None = None,
-        average: str = "auto",
+        combine: str = "auto",
         reward: RewardLike = None,
         on_failure: str = "warn",
         n_jobs: int | None = None,
@@ -169,16 +169,16 @@ class LSTD(PolicyEvaluation):
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples
         self.solver = solver
-        self.average = average
+        self.combine = combine
         self.reward = reward
         self.on_failure = on_failure
         self.n_jobs = n_jobs
         self.memory_budget = memory_budget
         self.random_state = random_state
 
-    def _wanted_basis(self, data: Any, *, settled: bool) -> Basis:
+    def _wanted_basis(self, data: Any, *, fitted: bool) -> Basis:
         if not is_auto(self.basis):
-            return super()._wanted_basis(data, settled=settled)
+            return super()._wanted_basis(data, fitted=fitted)
         given = {"solver": self.solver, "center_rewards": self.center_rewards or None,
                  "scale_features": self.scale_features or None,
                  "method": None if self.method == "replay" else self.method}  # fmt: skip
@@ -186,7 +186,7 @@ class LSTD(PolicyEvaluation):
             if value is not None:
                 hint = "Every subset chooses its functions, and solves for them."
                 raise ValueError(must_be(name, 'left at its default when basis="auto"', repr(value), hint))
-        if settled:
+        if fitted:
             check_log(data, self.basis_)
             return self.basis_
         check_log(data, Fourier(0))

@@ -68,7 +68,7 @@ class LSTDQ(PolicyEvaluation):
         n // k for a partition.
     solver : Solver, optional
         How each small system is solved; default `solvers.Auto()`.
-    average : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
+    combine : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
         How the answers are combined. "auto": the mean less its linear noise, or the median where a
         mean would explode (a subset crosses singularity or fails, or tails are heavy).
         Medians and trimmed means are of predictions, and bear subsets that explode. "debiased" takes the bias
@@ -155,7 +155,7 @@ class LSTDQ(PolicyEvaluation):
         subsample_size: Any = 0.5,
         n_resamples: Any = "auto",
         solver: Solver | None = None,
-        average: str = "auto",
+        combine: str = "auto",
         reward: RewardLike = None,
         on_failure: str = "warn",
         n_jobs: int | None = None,
@@ -176,7 +176,7 @@ class LSTDQ(PolicyEvaluation):
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples
         self.solver = solver
-        self.average = average
+        self.combine = combine
         self.reward = reward
         self.on_failure = on_failure
         self.n_jobs = n_jobs
@@ -282,7 +282,7 @@ class LSTDQ(PolicyEvaluation):
     def _pairs(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray:
         check_is_fitted(self)
         with renamed("states", "X"):
-            X = self._brought(X)
+            X = self._to_device(X)
             return self._features(X) if actions is None else self.features_.at(X, actions)
 
     def _pair_places(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray | None:
@@ -290,7 +290,7 @@ class LSTDQ(PolicyEvaluation):
         states = as_columns(check_states(X, "X", (1, 2)))
         if self.features_.n_actions is not None:
             return states
-        taken = to_numpy(self.policy(self._brought(states)) if actions is None else actions).astype(
+        taken = to_numpy(self.policy(self._to_device(states)) if actions is None else actions).astype(
             np.float64
         )
         if taken.ndim == 3:  # several draws for each state

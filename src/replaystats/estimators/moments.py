@@ -15,20 +15,20 @@ from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_choice, check_instance
-from ..choosing.recommended import recommended_estimate
-from ..choosing.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
 from ..engine import make_executor, replicate
 from ..engine.replicate import solve_whole
 from ..engine.sparse import sparse_replicate, sparse_whole
 from ..estimate import Estimate, average
 from ..estimate.combined import estimate_of_whole
+from ..inference.functionals import InferenceContext
 from ..inference.intervals import Interval
-from ..inference.questions import Setting
 from ..moments import HeldMoments
 from ..moments.groups import Grouping, choose_grouping, grouped_moments
 from ..moments.sparse import SparseMoments
 from ..moments.units import join_moments
 from ..plans import ResamplingPlan, make_plan
+from ..tuning.recommended import recommended_estimate
+from ..tuning.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
 from .base import Replayed
 
 METHODS = ("replay", "recommended")
@@ -44,7 +44,7 @@ RECOMMENDED_RESAMPLES = 100
 # What no number of subsets stands for.
 USUAL_RESAMPLES = 500
 # What the recommended method chooses by itself: setting it as well would be ignored.
-_CHOSEN = ("statistic", "subsample_size", "solver", "average", "on_failure")
+_CHOSEN = ("statistic", "subsample_size", "solver", "combine", "on_failure")
 
 
 class ReplayedMoments(Replayed):
@@ -155,7 +155,7 @@ class ReplayedMoments(Replayed):
                 self.choices_["groups"] = Choice(self.grouping_.n_groups, self.grouping_.reason)
             if self.method == "recommended":
                 return self._replay_as_recommended(moments, plan, rng)
-            grow, chosen = is_auto(self.n_resamples) and plan is None, self.average == "best"
+            grow, chosen = is_auto(self.n_resamples) and plan is None, self.combine == "best"
             solver = self._solver
             plan = self._plan(moments, rng) if plan is None else plan
             whole = solve_whole(moments, solver)
@@ -169,7 +169,7 @@ class ReplayedMoments(Replayed):
             setting = self._setting()
             self.plug_in_ = estimate_of_whole(whole, setting)
             # The best is known once there are enough members to tell.
-            estimate = average(members, "auto" if chosen else self.average).within(setting)
+            estimate = average(members, "auto" if chosen else self.combine).within(setting)
             if grow:
                 # Without the control variate noise may never become small: then as many as were once usual.
                 most = MOST_RESAMPLES if estimate.method == "controlled" else MOST_UNCONTROLLED
@@ -177,8 +177,8 @@ class ReplayedMoments(Replayed):
             if chosen:
                 estimate = estimate.best(self._questions)
                 assert estimate.choice is not None
-                self.choices_["average"] = estimate.choice
-        return self._settle(estimate)
+                self.choices_["combine"] = estimate.choice
+        return self._finish(estimate)
 
     def _replay_sparsely(
         self, moments: SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
@@ -196,12 +196,12 @@ class ReplayedMoments(Replayed):
         whole = sparse_whole(moments)
         members, setting = sparse_replicate(whole, plan, on_failure=self.on_failure), self._setting()
         self.plug_in_ = estimate_of_whole(whole, setting)
-        estimate = average(members, self.average).within(setting)
+        estimate = average(members, self.combine).within(setting)
         if grow:
             estimate, self.choices_["n_resamples"] = grow_resamples(
                 estimate, self._questions, most=MOST_SPARSE
             )
-        return self._settle(estimate)
+        return self._finish(estimate)
 
     def _replay_as_recommended(
         self, moments: HeldMoments, plan: ResamplingPlan | None, rng: np.random.Generator
@@ -217,7 +217,7 @@ class ReplayedMoments(Replayed):
             rng=rng,
             executor=executor,
         )
-        return self._settle(self.recommendation_.estimate.within(setting))
+        return self._finish(self.recommendation_.estimate.within(setting))
 
     def _first_choices(self) -> dict[str, Choice]:
         """Return what "auto" stood for before there were moments."""
@@ -228,7 +228,7 @@ class ReplayedMoments(Replayed):
         """How systems are solved: what the user said, unless something else was settled."""
         return self.solver
 
-    def _setting(self) -> Setting | None:
+    def _setting(self) -> InferenceContext | None:
         """Return what is known about values and units besides the moments."""
         return None
 
@@ -263,13 +263,13 @@ class ReplayedMoments(Replayed):
         drawn = self.statistic in ("U", "V")
         return {"sampler": "counter"} if drawn and is_accelerator(moments.held) else {}
 
-    def _brought(self, X: Any) -> Any:
+    def _to_device(self, X: Any) -> Any:
         """Return the points where the data of the fit live."""
         held = self.moments_.held
         if not is_foreign(held):
             return on_host(X)
-        at_home = in_double(X) if is_foreign(X) else None
-        return like(as_array(X, "X").astype(np.float64) if at_home is None else at_home, held)
+        on_device = in_double(X) if is_foreign(X) else None
+        return like(as_array(X, "X").astype(np.float64) if on_device is None else on_device, held)
 
     def confidence_interval(
         self,

@@ -57,7 +57,7 @@ class PhiBE(PolicyEvaluation):
         n // k for a partition.
     solver : Solver, optional
         How each small system is solved; default `solvers.Auto()`.
-    average : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
+    combine : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
         How the answers are combined. "auto": the mean less its linear noise, or the median where a
         mean would explode (a subset crosses singularity or fails, or tails are heavy).
         Medians and trimmed means are of predictions, and bear subsets that explode. "debiased" takes the bias
@@ -134,7 +134,7 @@ class PhiBE(PolicyEvaluation):
         subsample_size: Any = 0.5,
         n_resamples: Any = "auto",
         solver: Solver | None = None,
-        average: str = "auto",
+        combine: str = "auto",
         reward: RewardLike = None,
         on_failure: str = "warn",
         n_jobs: int | None = None,
@@ -155,7 +155,7 @@ class PhiBE(PolicyEvaluation):
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples
         self.solver = solver
-        self.average = average
+        self.combine = combine
         self.reward = reward
         self.on_failure = on_failure
         self.n_jobs = n_jobs

@@ -24,12 +24,12 @@ from ..data import Trajectories
 from ..data.trajectories import check_trajectories
 from ..estimate import Estimate
 from ..inference import Interval
+from ..inference.bias_aware import MAX_POINTS
 from ..inference.dependent import length_from_influence
-from ..inference.questions import Setting
+from ..inference.functionals import InferenceContext
+from ..inference.partial_identification import ValueRange
 from ..inference.specification import kernel_bellman_loss
 from ..inference.support import MAX_OBSERVED
-from ..inference.trade import MAX_POINTS
-from ..inference.undetermined import ValueRange
 from ..moments import FactoredMoments, HeldMoments
 from ..moments.groups import MOST_GROUPS, deal
 from ..moments.sparse import SparseMoments
@@ -74,7 +74,7 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _prepare(self, data: Any, rng: np.random.Generator | None) -> None:
         """Check the data, settle the basis (unless it is settled), and remember where the data lie."""
-        wanted = self._wanted_basis(data, settled=rng is None)
+        wanted = self._wanted_basis(data, fitted=rng is None)
         points = self._places(data)
         if rng is not None:
             self._rewards_seen: tuple[float, float] | None = None
@@ -85,7 +85,7 @@ class PolicyEvaluation(ReplayedMoments):
             points = array_namespace(self._visited).concat([self._visited, like(points, self._visited)])
         self._visited = points[:: -(-len(points) // MAX_OBSERVED)]
 
-    def _wanted_basis(self, data: Any, *, settled: bool) -> Basis:
+    def _wanted_basis(self, data: Any, *, fitted: bool) -> Basis:
         """Check log and basis, and return the basis that is fitted unless it is settled."""
         check_trajectories(data)
         return check_basis(self.basis)
@@ -154,13 +154,13 @@ class PolicyEvaluation(ReplayedMoments):
         Returns
         -------
         PolicyValue
-            With `value` and `confidence_interval(confidence_level)`. With ``average="auto"`` it is that of
+            With `value` and `confidence_interval(confidence_level)`. With ``combine="auto"`` it is that of
             the plug-in, or of the mean, median or debiased average of the subsets, whichever has the smallest
             predicted error for this question; `method` and `why` say which and why.
         """
         features = mean_features(to_numpy(self._question(start_states, "start_states")), weights)
         estimate = self.estimate_
-        if self.average == AUTO:
+        if self.combine == AUTO:
             estimate = estimate.best(features)
         return PolicyValue(features=features, estimate=estimate)
 
@@ -181,7 +181,7 @@ class PolicyEvaluation(ReplayedMoments):
         if rng is None or not (isinstance(self.basis_, Indicators) and features.n_basis >= SPARSE_FROM):
             return None
         # Extrapolation needs the moments of the subsets, which sparse members do not keep.
-        usual = self.solver is None and self.method == "replay" and self.average not in ("debiased", "best")
+        usual = self.solver is None and self.method == "replay" and self.combine not in ("debiased", "best")
         drawn = self.statistic in ("U", "V") and isinstance(self.subsample_size, float)
         whole = isinstance(self.unit, str) and self.unit in ("auto", "trajectory") and len(data) > 1
         if not (usual and drawn and whole):
@@ -214,7 +214,7 @@ class PolicyEvaluation(ReplayedMoments):
         """The discount where no rate takes its place."""
         return self.discount if self.discount_rate is None else None
 
-    def _setting(self) -> Setting:
+    def _setting(self) -> InferenceContext:
         limits = getattr(self, "_rewards_seen", None)
         value_range = None
         if limits is not None:
@@ -224,7 +224,7 @@ class PolicyEvaluation(ReplayedMoments):
                 points=self._bounded,
                 source="rewards",
             )
-        return Setting(value_range=value_range, sequential=getattr(self, "_sequential", False))
+        return InferenceContext(value_range=value_range, sequential=getattr(self, "_sequential", False))
 
     def _coefficients_are_values(self) -> bool:
         return isinstance(self.basis_, OneHot | Tabular)

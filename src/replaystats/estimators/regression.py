@@ -21,8 +21,7 @@ from .._core.validation import (
     check_unconverted,
     resolve_subsample_size,
 )
-from ..choosing.sizes import grow_resamples
-from ..engine.members import Members
+from ..engine.members import Ensemble
 from ..estimate import Estimate, average
 from ..estimate.combination import ratio_of
 from ..inference.components import ReplayVariance
@@ -31,6 +30,7 @@ from ..inference.intervals import Interval
 from ..inference.location import CONTROLLED_METHODS
 from ..inference.support import MAX_OBSERVED
 from ..plans import ResamplingPlan
+from ..tuning.sizes import grow_resamples
 from ._regression_intervals import PredictsNewObservations
 from .base import Replayed
 
@@ -153,9 +153,9 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         return OutOfBagCurve(found.n_resamples, found.scores(self._targets), found.share_predicted)
 
     def _asked(self, X: Any) -> Any:
-        return self._at_home(self._check_points(X))
+        return self._on_device(self._check_points(X))
 
-    def _at_home(self, points: Any) -> Any:
+    def _on_device(self, points: Any) -> Any:
         """Return checked points where the members live."""
         return points
 
@@ -177,7 +177,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
 
     def _some(self, asked: Any) -> Any:
         """Return the points, or one training row in place of none."""
-        return asked if asked.shape[0] else self._at_home(take_rows(self.X_fit_, slice(0, 1)))
+        return asked if asked.shape[0] else self._on_device(take_rows(self.X_fit_, slice(0, 1)))
 
     def _default_question(self) -> Any:
         """Return some training rows."""
@@ -223,13 +223,13 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         if plan is None and without and size is not None and not is_auto(size):
             _check_left_out(resolve_subsample_size(size, n), n)
 
-    def _combine(self, members: Members, *, grow: bool) -> Self:
+    def _combine(self, members: Ensemble, *, grow: bool) -> Self:
         """Average the members; add subsets until Monte-Carlo noise at some rows is negligible, if asked."""
-        unknown = self.average in CONTROLLED_METHODS and ratio_of(members) is None
-        if unknown or self.average == "best":
+        unknown = self.combine in CONTROLLED_METHODS and ratio_of(members) is None
+        if unknown or self.combine == "best":
             rule = '"auto", "mean", "median" or "trimmed" for fits without known moments'
-            raise ValueError(must_be("average", rule, repr(self.average)))
-        estimate = average(members, self.average, scalar=self.y_fit_.ndim == 1)
+            raise ValueError(must_be("combine", rule, repr(self.combine)))
+        estimate = average(members, self.combine, scalar=self.y_fit_.ndim == 1)
         if grow:
             assert members.plan is not None
             affordable = min(AUTO_CAP, AUTO_ROWS // members.plan.subsample_size)
@@ -237,10 +237,10 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
             estimate, self.choices_["n_resamples"] = grow_resamples(
                 estimate, self._default_question(), most=cap
             )
-        return self._settle(estimate)
+        return self._finish(estimate)
 
-    def _settle(self, estimate: Estimate) -> Self:
-        super()._settle(estimate)
+    def _finish(self, estimate: Estimate) -> Self:
+        super()._finish(estimate)
         self._calibrated = None
         if self.oob_score:
             self._set_oob()

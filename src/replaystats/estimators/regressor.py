@@ -27,11 +27,11 @@ from .._core.validation import (
     date_columns,
     resolve_subsample_size,
 )
-from ..choosing.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
-from ..choosing.sizes import FIRST_RESAMPLES
-from ..engine.learner import LearnerReplicates, replicate_learner
+from ..engine.learner import ModelReplicates, replicate_learner
 from ..plans import ResamplingPlan, make_plan
 from ..plans.plan import check_draws_rows
+from ..tuning.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
+from ..tuning.sizes import FIRST_RESAMPLES
 from .regression import ReplayedRegression
 
 # subsample_size="auto": shares of n to compare, and members to compare them with.
@@ -64,7 +64,7 @@ class ReplayRegressor(ReplayedRegression):
         most 1 % of the variance of the mean and 25 % of a point's own standard error (before points are
         pooled, see Notes), or there are 2000, or they have 10^7 rows together; a partition has n // k.
         ``choices_["n_resamples"]`` says how many and why. None is 500, or n // k for a partition.
-    average : {"auto", "mean", "median", "trimmed"}
+    combine : {"auto", "mean", "median", "trimmed"}
         How the members' predictions are combined; "auto" is the mean. Medians and trimmed means bear members
         that explode.
     oob_score : bool
@@ -139,7 +139,7 @@ class ReplayRegressor(ReplayedRegression):
         statistic: str = "auto",
         subsample_size: Any = 0.5,
         n_resamples: int | str | None = "auto",
-        average: str = "auto",
+        combine: str = "auto",
         oob_score: bool = False,
         on_failure: str = "raise",
         n_jobs: int | None = None,
@@ -150,7 +150,7 @@ class ReplayRegressor(ReplayedRegression):
         self.statistic = statistic
         self.subsample_size = subsample_size
         self.n_resamples = n_resamples
-        self.average = average
+        self.combine = combine
         self.oob_score = oob_score
         self.on_failure = on_failure
         self.n_jobs = n_jobs
@@ -210,7 +210,7 @@ class ReplayRegressor(ReplayedRegression):
                 warnings.warn(message, ReplayWarning, stacklevel=2)
             return self._combine(members, grow=grow)
 
-    def _replicate(self, plan: ResamplingPlan, seed: int, on_failure: str = "drop") -> LearnerReplicates:
+    def _replicate(self, plan: ResamplingPlan, seed: int, on_failure: str = "drop") -> ModelReplicates:
         try:
             return replicate_learner(
                 self.estimator,

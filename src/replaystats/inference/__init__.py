@@ -44,9 +44,3 @@ __all__ = [
     "theorem",
     "unit_moments",
 ]
-
-
-def __getattr__(name: str) -> object:
-    from .deprecated import old_name
-
-    return old_name(name)

@@ -2,7 +2,7 @@
 
 Three things in turn. States that were visited once or never are given the least or the largest value. A row
 whose usual interval is missing or long may be answered better by a shorter one that leaves more to the range
-(`trade_off`). And an interval without any noise allows for events that so many units could have missed.
+(`bias_aware_rows`). And an interval without any noise allows for events that so many units could have missed.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 
 from .._core.typing import FloatArray
 from ..moments import HeldMoments
+from .bias_aware import bias_aware_rows, coefficients_of, inner, thinned
 from .degrees import bias_aware_quantile, skewed
 from .intervals import Rows
-from .trade import coefficients_of, inner, thinned, trade_off
-from .undetermined import ValueRange, unvisited_ends
+from .partial_identification import ValueRange, unvisited_ends
 
 # A usual interval shorter than this share of the value range cannot gain from the range.
 _SHORT = 0.25
@@ -60,7 +60,7 @@ def unvisited_rows(
     return rows
 
 
-def trade_rows(
+def bias_aware_intervals(
     rows: Rows, moments: HeldMoments, X: FloatArray, limits: ValueRange, level: float, *, sequential: bool
 ) -> None:
     """Put bounded intervals where the usual ones are missing, or long compared to the range of values."""
@@ -74,7 +74,7 @@ def trade_rows(
     assert limits.points is not None
     everywhere = replace(limits, points=np.concatenate([inner(thinned(limits.points)), thinned(asked)]))
     longest = _MUCH_SHORTER * length[chosen]
-    traded = trade_off(
+    traded = bias_aware_rows(
         moments,
         X[chosen],
         everywhere,

@@ -25,7 +25,7 @@ from ..plans import ResamplingPlan
 from .components import variance_at
 from .influence import jackknife_covariance
 from .measures import bias_members, replay_bias, theta_variance
-from .validity import HEAVY_TAIL, Validity
+from .stability import HEAVY_TAIL, Stability
 from .variance import replay_variance
 
 # Two sizes agree about a bias when they differ by no more than this share of it,
@@ -60,24 +60,24 @@ class BiasLaw:
     reason: str
 
 
-def bias_law(validity: Validity, X: FloatArray | None = None) -> BiasLaw | None:
+def bias_law(stability: Stability, X: FloatArray | None = None) -> BiasLaw | None:
     """Return whether subsets of two sizes agree about the plug-in's bias; None where none can be told.
 
     Parameters
     ----------
-    validity : Validity
+    stability : Stability
         Of the replicates at hand; as many subsets of 0.7 times their size are drawn and solved, always the
         same ones.
     X : ndarray of shape (m, q), optional
         Questions whose biases are compared; default the coefficients, in units of their standard errors.
     """
-    plan = validity.replicates.plan
-    if not _has_a_law(plan) or not validity.controllable:
+    plan = stability.replicates.plan
+    if not _has_a_law(plan) or not stability.controllable:
         return None
-    X = _own_units(validity) if X is None else X
-    bias = plan.design.bias_share * replay_bias(validity, X)
-    second = validity.smaller
-    parts = replay_variance(bias_members(validity), plan, covariance=True).components(X)
+    X = _own_units(stability) if X is None else X
+    bias = plan.design.bias_share * replay_bias(stability, X)
+    second = stability.smaller
+    parts = replay_variance(bias_members(stability), plan, covariance=True).components(X)
     variance = np.maximum(parts.sampling, 0.0) + parts.monte_carlo
     k, k_second = plan.subsample_size, second.replicates.plan.subsample_size
     size, n_seen = float(np.square(bias).sum()), float(variance.sum())
@@ -97,7 +97,7 @@ def bias_law(validity: Validity, X: FloatArray | None = None) -> BiasLaw | None:
     return _law(bias, remainder, variance, f"{told} find the same bias, up to {share:.0%} of it", "")
 
 
-def choose_estimate(validity: Validity, X: FloatArray | None = None) -> Choice:
+def choose_estimate(stability: Stability, X: FloatArray | None = None) -> Choice:
     """Choose "plug_in", "controlled", "median" or "debiased": the smallest predicted squared error at X.
 
     Where a subset crosses singularity (or fails, or loses a direction) single answers explode, the plug-in of
@@ -112,7 +112,7 @@ def choose_estimate(validity: Validity, X: FloatArray | None = None) -> Choice:
 
     Parameters
     ----------
-    validity : Validity
+    stability : Stability
     X : ndarray of shape (m, q), optional
         Questions; default the coefficients, in units of their standard errors.
 
@@ -121,24 +121,24 @@ def choose_estimate(validity: Validity, X: FloatArray | None = None) -> Choice:
     Choice
         Of the method, with the predicted errors in words.
     """
-    plan = validity.replicates.plan
-    if not validity.controllable:
+    plan = stability.replicates.plan
+    if not stability.controllable:
         if plan.subset_weights is not None:
             return Choice("plug_in", "subsets explode, and a weighted plan has no median")
-        return _median(validity)
-    law = bias_law(validity, X)
+        return _median(stability)
+    law = bias_law(stability, X)
     if law is None:
         return Choice("plug_in", "nothing predicts the error of averages over such subsets")
-    X = _own_units(validity) if X is None else X
+    X = _own_units(stability) if X is None else X
     squared = float(max(0.0, np.square(law.bias).sum() - law.variance.sum()))
-    plain = jackknife_covariance(validity.replicates.moments, validity.replicates.solver)
+    plain = jackknife_covariance(stability.replicates.moments, stability.replicates.solver)
     errors = {
         "plug_in": float(variance_at(X, plain).sum()) + squared,
-        "controlled": _variance_sum(validity, "controlled", X) + squared / plan.design.bias_share**2,
+        "controlled": _variance_sum(stability, "controlled", X) + squared / plan.design.bias_share**2,
     }
     if law.confirmed:
         remainder = float(np.square(law.remainder).sum())
-        errors["debiased"] = _variance_sum(validity, "debiased", X) + remainder
+        errors["debiased"] = _variance_sum(stability, "debiased", X) + remainder
     plain_error = errors.pop("plug_in")
     if not plain_error > 0.0:
         return Choice("plug_in", "the data show neither noise nor bias")
@@ -148,49 +148,49 @@ def choose_estimate(validity: Validity, X: FloatArray | None = None) -> Choice:
     return Choice(best, f"predicted squared error over that of the plug-in: {others}; {law.reason}")
 
 
-def settle_method(validity: Validity | None, method: str, X: FloatArray | None) -> Choice | None:
+def resolve_method(stability: Stability | None, method: str, X: FloatArray | None) -> Choice | None:
     """Settle what "auto", "debiased" and "best" stand for; None for a method that stands for itself."""
     if method == "best":
-        assert validity is not None
-        return choose_estimate(validity, X)
+        assert stability is not None
+        return choose_estimate(stability, X)
     if method == "auto":
-        return _usual(validity)
+        return _usual(stability)
     if method != "debiased":
         return None
-    assert validity is not None
-    law = bias_law(validity)
+    assert stability is not None
+    law = bias_law(stability)
     if law is not None and law.confirmed:
         return Choice("debiased", law.reason)
     reason = "subsets of such a kind, or that cross singularity, show no law" if law is None else law.reason
     message = f'No bias of the order 1 / k is confirmed ({reason}): "debiased" hands back what "auto" takes.'
     warnings.warn(message, ReplayWarning, stacklevel=4)
-    return Choice(_usual(validity).value, reason)
+    return Choice(_usual(stability).value, reason)
 
 
-def _usual(validity: Validity | None) -> Choice:
+def _usual(stability: Stability | None) -> Choice:
     """Return the mean, less its linear noise where that is known, or the median where means explode."""
-    if validity is None or not validity.replicates.solver.is_linear:
+    if stability is None or not stability.replicates.solver.is_linear:
         return Choice("mean", "nothing is known about single subsets")
-    heavy = validity.tail_index < HEAVY_TAIL
-    if validity.controllable and not heavy:
+    heavy = stability.tail_index < HEAVY_TAIL
+    if stability.controllable and not heavy:
         return Choice("controlled", "no subset crosses singularity: the linear part may be taken off")
-    if validity.replicates.plan.subset_weights is not None:
+    if stability.replicates.plan.subset_weights is not None:
         return Choice("mean", "a weighted plan has no median")
-    return _median(validity)
+    return _median(stability)
 
 
-def _median(validity: Validity) -> Choice:
-    replicates = validity.replicates
+def _median(stability: Stability) -> Choice:
+    replicates = stability.replicates
     if (
         replicates.failed.any() or replicates.truncated.any()
     ):  # seen at once; eigenvalues cost more than the fit
         told = "subsets fail or lose directions"
-    elif validity.singular:
-        told = validity.singular
-    elif validity.controllable:
-        told = f"the answers of the subsets have heavy tails (index {validity.tail_index:.1f})"
+    elif stability.singular:
+        told = stability.singular
+    elif stability.controllable:
+        told = f"the answers of the subsets have heavy tails (index {stability.tail_index:.1f})"
     else:
-        told = f"{validity.crossing_share:.1%} of the subsets cross singularity"
+        told = f"{stability.crossing_share:.1%} of the subsets cross singularity"
     return Choice("median", f"{told}, which ruins their mean and leaves their median alone")
 
 
@@ -207,14 +207,14 @@ def _has_a_law(plan: ResamplingPlan) -> bool:
     return known and smaller and plan.observation_weights is None and plan.subsample_size > 2
 
 
-def _own_units(validity: Validity) -> FloatArray:
+def _own_units(stability: Stability) -> FloatArray:
     """Return functionals that divide each coefficient by its standard error (0 where it has none)."""
-    plain = jackknife_covariance(validity.replicates.moments, validity.replicates.solver)
+    plain = jackknife_covariance(stability.replicates.moments, stability.replicates.solver)
     variance = variance_at(None, plain)
     mean = variance if variance.ndim == 1 else variance.mean(axis=1)
     return np.diag(np.divide(1.0, np.sqrt(mean), out=np.zeros_like(mean), where=mean > 0))
 
 
-def _variance_sum(validity: Validity, method: str, X: FloatArray) -> float:
+def _variance_sum(stability: Stability, method: str, X: FloatArray) -> float:
     """Return the predicted variance of an average, summed over the questions."""
-    return float(theta_variance(validity, method).components(X).total.sum())
+    return float(theta_variance(stability, method).components(X).total.sum())

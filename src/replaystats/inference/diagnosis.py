@@ -17,8 +17,8 @@ from .debias import bias_law
 from .diagnosis_view import Condition, paper_conditions, recommend, recommend_members
 from .intervals import Interval
 from .measures import MONTE_CARLO_TARGET, plug_in_bias, predicted_gain, replay_bias
+from .stability import Stability, smallest_eigenvalues
 from .support import outside_support
-from .validity import Validity, smallest_eigenvalues
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,7 +77,7 @@ class Diagnosis:
         Whether every row that was asked for has an interval that the data decide.
     reasons : tuple of str
         Which rows have none, and why.
-    doubts : tuple of str
+    warnings : tuple of str
         What is wrong with the members' average itself, where something is; intervals do not rest on it then.
     recommendation : str
         "keep the plug-in", "replay", "add subsets", "take the median", "add ridge" or "collect data there".
@@ -106,7 +106,7 @@ class Diagnosis:
     outside_share: float | None
     interval_valid: bool
     reasons: tuple[str, ...]
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     recommendation: str
     why: str
 
@@ -129,7 +129,7 @@ class Diagnosis:
 
 
 def diagnose(
-    validity: Validity,
+    stability: Stability,
     *,
     method: str,
     covariance: ReplayVariance | None,
@@ -142,7 +142,7 @@ def diagnose(
 
     Parameters
     ----------
-    validity : Validity
+    stability : Stability
         Of its replicates, or of a pilot for the plug-in.
     method : str
     covariance : ReplayVariance or None
@@ -154,24 +154,24 @@ def diagnose(
     points, observed : array-like, optional
         Prediction points (m, d) and data (N, d); both or neither.
     """
-    replicates = validity.replicates
-    gain = predicted_gain(validity, X)
+    replicates = stability.replicates
+    gain = predicted_gain(stability, X)
     parts = None if covariance is None else covariance.components(X)
-    bias = plug_in_bias(validity, X) if parts is None else replay_bias(validity, X)
+    bias = plug_in_bias(stability, X) if parts is None else replay_bias(stability, X)
     if method == "debiased":  # what the next order would add
-        law = bias_law(validity, X if X is not None else np.eye(replicates.moments.n_basis))
+        law = bias_law(stability, X if X is not None else np.eye(replicates.moments.n_basis))
         bias = bias if law is None else law.remainder
     eigenvalues = np.full(len(replicates), np.nan)
-    if validity.linear is not None:
-        eigenvalues = smallest_eigenvalues(replicates, validity.linear)
+    if stability.linear is not None:
+        eigenvalues = smallest_eigenvalues(replicates, stability.linear)
     reasons = _open_rows(interval)
     outside = _outside_share(points, observed)
     advice = recommend(
-        singular=validity.singular,
-        crossing_share=validity.crossing_share,
+        singular=stability.singular,
+        crossing_share=stability.crossing_share,
         failed_share=float(replicates.failed.mean()),
-        tail_index=validity.tail_index,
-        separation=validity.separation,
+        tail_index=stability.tail_index,
+        separation=stability.separation,
         error_ratio=gain.error_ratio,
         variance_ratio=gain.variance_ratio,
         outside_share=outside,
@@ -183,10 +183,10 @@ def diagnose(
         condition_number=condition,
         numerical_rank=rank,
         n_basis=replicates.moments.n_basis,
-        crossing_share=validity.crossing_share,
+        crossing_share=stability.crossing_share,
         smallest_eigenvalues=eigenvalues,
-        separation=validity.separation,
-        tail_index=validity.tail_index,
+        separation=stability.separation,
+        tail_index=stability.tail_index,
         variance_ratio=gain.variance_ratio,
         error_ratio=gain.error_ratio,
         plug_in_variance=gain.plug_in_variance,
@@ -195,7 +195,7 @@ def diagnose(
         outside_share=outside,
         interval_valid=not reasons,
         reasons=reasons,
-        doubts=validity.doubts(method),
+        warnings=stability.warnings(method),
         recommendation=advice.action,
         why=advice.why,
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core.errors import must_be, require_extra
 from ..plans import ResamplingPlan
-from .validity import HEAVY_TAIL, ROBUST_CROSSING, WEAK_SEPARATION
+from .stability import HEAVY_TAIL, ROBUST_CROSSING, WEAK_SEPARATION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -192,8 +192,8 @@ def rows(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     if d.outside_share is not None:
         facts.append(("prediction points", f"{d.outside_share:.0%} lie outside the data"))
     interval = "holds" if d.interval_valid else "open: " + "; ".join(d.reasons)
-    if d.doubts:
-        facts.append(("average", "doubtful, so that intervals rest on the plug-in: " + "; ".join(d.doubts)))
+    if d.warnings:
+        facts.append(("combine", "doubtful, so that intervals rest on the plug-in: " + "; ".join(d.warnings)))
     return [*facts, ("interval", interval), ("recommendation", f"{d.recommendation}. {d.why}")]
 
 

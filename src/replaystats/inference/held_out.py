@@ -70,7 +70,7 @@ def out_of_bag(
     n_outputs : int
         Number of targets.
     failed : ndarray of bool, shape (B,), optional
-        Members to leave out.
+        Ensemble to leave out.
     """
     n, n_subsets = plan.n_observations, plan.n_resamples
     grid = np.unique(np.geomspace(1, n_subsets, CURVE_POINTS).round().astype(np.intp))

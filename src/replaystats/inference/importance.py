@@ -9,7 +9,7 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_choice, check_instance
-from ..engine import Replicates
+from ..engine import MomentReplicates
 from ..moments import AnyMoments
 from ..plans import WeightedPlan, proportional_probabilities
 from ..solvers import Solver
@@ -43,7 +43,7 @@ class ReweightedAverage:
         )
 
 
-def reweighted_average(replicates: Replicates, form: str = "difference") -> ReweightedAverage:
+def reweighted_average(replicates: MomentReplicates, form: str = "difference") -> ReweightedAverage:
     """Average replicates drawn with unequal probabilities, each weighted by its likelihood ratio w_b.
 
     The target is the average over all subsets drawn uniformly. With theta the plug-in,
@@ -54,7 +54,7 @@ def reweighted_average(replicates: Replicates, form: str = "difference") -> Rewe
 
     Parameters
     ----------
-    replicates : Replicates
+    replicates : MomentReplicates
         From a plan with ``probabilities`` and ``weighting="subsets"``.
     form : {"difference", "self_normalised", "horvitz_thompson"}
         Which of the three.
@@ -74,7 +74,7 @@ def reweighted_average(replicates: Replicates, form: str = "difference") -> Rewe
     ReweightedAverage(difference, worth 306.3 equally weighted subsets)
     """
     check_choice(form, "form", FORMS)
-    check_instance(replicates, "replicates", Replicates, "Use rs.replicate(moments, plan).")
+    check_instance(replicates, "replicates", MomentReplicates, "Use rs.replicate(moments, plan).")
     plan, kept = replicates.plan, ~replicates.failed
     if not isinstance(plan, WeightedPlan) or plan.importance_weights is None:
         hint = 'Use make_plan(..., probabilities=p, weighting="subsets"), or rs.average for other plans.'

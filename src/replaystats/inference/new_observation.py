@@ -41,7 +41,7 @@ _ROWS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LeftOut:
+class OutOfBag:
     """Which members left a row out, and how far their average is from it.
 
     Attributes
@@ -66,7 +66,7 @@ class LeftOut:
         """Rows that some member left out, shape (n,)."""
         return np.asarray(np.isfinite(self.residuals).all(axis=1))
 
-    def rows(self, index: IntArray) -> LeftOut:
+    def rows(self, index: IntArray) -> OutOfBag:
         """Return the same for some of the rows."""
         return replace(
             self,
@@ -88,7 +88,7 @@ def leave_out(
     y: FloatArray,
     *,
     failed: BoolArray | None = None,
-) -> LeftOut:
+) -> OutOfBag:
     """Predict every training row by the members that did not see it.
 
     Parameters
@@ -99,7 +99,7 @@ def leave_out(
         The subsets of the members.
     y : ndarray of shape (n, n_outputs)
     failed : ndarray of bool, shape (B,), optional
-        Members to leave out of averages.
+        Ensemble to leave out of averages.
     """
     (n, n_outputs), n_members = y.shape, plan.n_resamples
     weights = np.ones(n_members) if plan.subset_weights is None else plan.subset_weights
@@ -115,11 +115,11 @@ def leave_out(
             total = np.einsum("bro,br->ro", to_numpy(predict_members(part)), used)
             with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: in every subset
                 predictions[part] = total / used.sum(axis=0)[:, None]
-    return LeftOut(bits=bits, weights=weights, predictions=predictions, residuals=y - predictions)
+    return OutOfBag(bits=bits, weights=weights, predictions=predictions, residuals=y - predictions)
 
 
 def jackknife_plus(
-    left_out: LeftOut,
+    left_out: OutOfBag,
     predict_members: Callable[[slice], FloatArray],
     n_points: int,
     confidence_level: float,
@@ -131,7 +131,7 @@ def jackknife_plus(
 
     Parameters
     ----------
-    left_out : LeftOut
+    left_out : OutOfBag
         From `leave_out`. Rows that every member saw take no part.
     predict_members : callable
         Takes a slice of the points, returns the predictions of all members there, (B, t, n_outputs).
@@ -339,7 +339,7 @@ def measured_coverage(
 class _Search:
     """Rows in the order of their residuals, ready for the order statistics of one output."""
 
-    rows: LeftOut
+    rows: OutOfBag
     sizes: FloatArray  # (n,), increasing: |residual|, over the scale where there is one
     rank: int
     reach: float  # largest |a_i - 1/B| of the averaging weights a_i
@@ -414,7 +414,7 @@ def _ranked(sizes: FloatArray, means: FloatArray, place: int) -> tuple[FloatArra
     return found[0], found[1]
 
 
-def _search(left_out: LeftOut, known: IntArray, rank: int, scale: FloatArray | None, output: int) -> _Search:
+def _search(left_out: OutOfBag, known: IntArray, rank: int, scale: FloatArray | None, output: int) -> _Search:
     sizes = np.abs(left_out.residuals[known, output])
     if scale is not None:
         sizes = sizes / scale[known, output]

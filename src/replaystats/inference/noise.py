@@ -53,8 +53,8 @@ class Noise:
         What correlation of neighbouring units multiplied the variance by.
     one_sign : ndarray of bool or bool
         Whether every unit adds to the question's matrix, which then cannot vanish.
-    counted_twice : ndarray or float
-        Share of the variance that the jackknife counts twice, where that is known (see `question_noise`).
+    second_order : ndarray or float
+        Share of the variance that the jackknife counts twice, where that is known (see `functional_moments`).
     """
 
     variance: FloatArray
@@ -68,7 +68,7 @@ class Noise:
     n_parameters: int = 1
     growth: FloatArray | float = 1.0
     one_sign: BoolArray | bool = False
-    counted_twice: FloatArray | float = 0.0
+    second_order: FloatArray | float = 0.0
 
     def at_level(self, confidence_level: float) -> Noise:
         """Return the noise with the skewness that intervals of this level take out, and the degrees left."""
@@ -91,10 +91,10 @@ class Noise:
             ratio = np.where(self.variance > 0, np.sqrt(variance / self.variance), 1.0)
         return replace(self, variance=variance, covariance=self.covariance * ratio)
 
-    def counted_once(self) -> Noise:
+    def second_order_corrected(self) -> Noise:
         """Return the noise less what the jackknife counts twice, as every average of subsets does, too."""
-        share = 1.0 - self.counted_twice
-        return replace(self, variance=self.variance * share, counted_twice=0.0)
+        share = 1.0 - self.second_order
+        return replace(self, variance=self.variance * share, second_order=0.0)
 
     def correlated(self, shifts: FloatArray) -> Noise:
         """Return the noise of units that are consecutive pieces of a series.

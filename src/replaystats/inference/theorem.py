@@ -21,7 +21,7 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array
-from ..engine import Replicates
+from ..engine import MomentReplicates
 from ..engine.replicate import WholeData
 from .components import ReplayVariance
 from .influence import jackknife_covariance, sandwich_covariance
@@ -176,7 +176,7 @@ def theorem(estimate: Any, X: ArrayLike | None = None) -> Theorem:
     """
     found = getattr(estimate, "estimate_", estimate)
     members = getattr(found, "members", None)
-    if isinstance(members, Replicates):
+    if isinstance(members, MomentReplicates):
         truncated = bool(np.any(members.truncated[~members.failed]))
         covariance = sandwich_covariance if truncated else jackknife_covariance
         plug_in = covariance(found.moments, found.solver)

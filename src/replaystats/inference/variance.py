@@ -85,7 +85,7 @@ class _Spread:
 
     @property
     def n_used(self) -> int:
-        """Members that did not fail."""
+        """Ensemble that did not fail."""
         return len(self.weights)
 
     def all_members(self, rows: Any) -> FloatArray:
@@ -118,7 +118,7 @@ def replay_variance(
     plan : ResamplingPlan
         The subsets they come from.
     failed : ndarray of bool, shape (B,), optional
-        Members to leave out.
+        Ensemble to leave out.
     method : {"mean", "controlled", "median", "trimmed"}
         What is averaged.
     trim : float in [0, 0.5)
@@ -259,7 +259,7 @@ def _check(plan: ResamplingPlan, design: Design, plug_in: Any) -> None:
     if plug_in is not None:
         return
     if plan.observation_weights is not None or design.kind == "first_order":
-        hint = "Members that are fitted on rows cannot weigh them back."
+        hint = "Ensemble that are fitted on rows cannot weigh them back."
         raise ValueError(must_be("plan", "drawn with equal probabilities", plan.statistic, hint))
     if design.kind == "whole":
         hint = 'Every subset is the whole data: use a smaller one, or statistic="V".'

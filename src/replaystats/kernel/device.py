@@ -26,7 +26,7 @@ from .._core.validation import check_array, check_instance, check_length, check_
 from ..engine.members import report_failures
 from ..plans import ResamplingPlan
 from .fits import explain_failures
-from .problem import DeviceHome
+from .problem import DeviceData
 
 # Kernel matrix, its exponent, the factorisation and a spare live at the same time.
 _COPIES = 4
@@ -50,7 +50,7 @@ class DeviceKernelRidge:
     plan : ResamplingPlan
     failed : ndarray of bool, shape (B,)
         Subsets whose matrix is not positive definite; their coefficients are 0.
-    home : DeviceHome or None
+    device : DeviceData or None
         Units of the points and what was taken off y; None where both are as given.
     on_failure : {"warn", "raise", "drop"}
         What to do about further subsets that fail.
@@ -64,7 +64,7 @@ class DeviceKernelRidge:
     gamma: float
     plan: ResamplingPlan
     failed: BoolArray
-    home: DeviceHome | None = None
+    device: DeviceData | None = None
     on_failure: str = "warn"
 
     def mean(self, points: Any) -> Any:
@@ -107,7 +107,7 @@ class DeviceKernelRidge:
         """Return the fits with `n_more` further subsets; the first ones are not computed again."""
         plan = self.plan.extend(n_more)
         added = plan.indices(self.plan.n_resamples)
-        more, failed = _fit(self.X, self.y, added, self.alpha, self.gamma, _root(self.home))
+        more, failed = _fit(self.X, self.y, added, self.alpha, self.gamma, _root(self.device))
         report_failures(failed, self.on_failure, explain_failures)
         dual = array_namespace(self.X).concat([self.dual, more], axis=0)
         failed = np.concatenate([self.failed, failed])
@@ -115,30 +115,30 @@ class DeviceKernelRidge:
 
     def refit(self, y: FloatArray) -> DeviceKernelRidge:
         """Return the fits of other targets (n, n_outputs) of the host on the same subsets."""
-        assert self.home is not None
-        problem = self.home.problem.with_targets(y)
-        home = replace(self.home, problem=problem, y=like(problem.y, self.home.y))
-        dual, _ = _fit(self.X, home.y, self.subsets, self.alpha, self.gamma, _root(home))
-        return replace(self, home=home, y=home.y, dual=dual)
+        assert self.device is not None
+        problem = self.device.problem.with_targets(y)
+        device = replace(self.device, problem=problem, y=like(problem.y, self.device.y))
+        dual, _ = _fit(self.X, device.y, self.subsets, self.alpha, self.gamma, _root(device))
+        return replace(self, device=device, y=device.y, dual=dual)
 
     def _asked(self, points: Any) -> Any:
-        return points if self.home is None else self.home.at(on_host(points))
+        return points if self.device is None else self.device.at(on_host(points))
 
     @property
     def _offset(self) -> Any:
-        return 0.0 if self.home is None else like(self.home.problem.shared_intercept, self.X)
+        return 0.0 if self.device is None else like(self.device.problem.shared_intercept, self.X)
 
     def __repr__(self) -> str:
         B, k, _ = self.dual.shape
         return f"DeviceKernelRidge({B} fits of k={k} of n={self.X.shape[0]})"
 
 
-def fit_device_subsets(home: DeviceHome, plan: ResamplingPlan, *, on_failure: str) -> DeviceKernelRidge:
+def fit_device_subsets(device: DeviceData, plan: ResamplingPlan, *, on_failure: str) -> DeviceKernelRidge:
     """Fit kernel ridge regression on every subset of the plan, on the device.
 
     Parameters
     ----------
-    home : DeviceHome
+    device : DeviceData
     plan : ResamplingPlan
         Subsets of equal probability.
     on_failure : {"warn", "raise", "drop"}
@@ -148,22 +148,22 @@ def fit_device_subsets(home: DeviceHome, plan: ResamplingPlan, *, on_failure: st
     -----
     O(B k^3) operations, as many subsets at a time as the device's budget holds.
     """
-    alpha = home.problem.alpha
+    alpha = device.problem.alpha
     if alpha > 0:
-        _warn_of_precision(array_namespace(home.points), home.points, alpha, plan.subsample_size)
+        _warn_of_precision(array_namespace(device.points), device.points, alpha, plan.subsample_size)
     subsets = plan.indices()
-    dual, failed = _fit(home.points, home.y, subsets, alpha, 0.5, _root(home))
+    dual, failed = _fit(device.points, device.y, subsets, alpha, 0.5, _root(device))
     report_failures(failed, on_failure, explain_failures)
     return DeviceKernelRidge(
-        X=home.points,
+        X=device.points,
         subsets=subsets,
         dual=dual,
-        y=home.y,
+        y=device.y,
         alpha=alpha,
         gamma=0.5,
         plan=plan,
         failed=failed,
-        home=home,
+        device=device,
         on_failure=on_failure,
     )
 
@@ -267,8 +267,8 @@ def _fit(X: Any, y: Any, subsets: IntArray, alpha: float, gamma: float, root: An
     return xp.concat(duals, axis=0), np.concatenate(failures)
 
 
-def _root(home: DeviceHome | None) -> Any:
-    return None if home is None else home.root
+def _root(device: DeviceData | None) -> Any:
+    return None if device is None else device.root
 
 
 def gaussian_kernel(a: Any, b: Any, gamma: float) -> Any:

@@ -24,7 +24,7 @@ from .._core.linalg import (
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int
 from .local import PartitionTree, column_widths, grow_trees
-from .problem import DeviceHome, KernelProblem, half_square_kernel
+from .problem import DeviceData, KernelProblem, half_square_kernel
 
 # Kernel matrix, factor, what they are made from and a right side live at the same time.
 COPIES = 4
@@ -46,7 +46,7 @@ class DeviceLeaves:
 
     Attributes
     ----------
-    home : DeviceHome
+    device : DeviceData
         Points, targets, penalty.
     trees : list of PartitionTree
         On the host, cut in the units that the kernel sees.
@@ -63,7 +63,7 @@ class DeviceLeaves:
         Cholesky factor of the one leaf of all rows, kept because it is what costs.
     """
 
-    home: DeviceHome
+    device: DeviceData
     trees: list[PartitionTree]
     rows: IntArray
     dual: Any
@@ -78,7 +78,7 @@ class DeviceLeaves:
     @property
     def problem(self) -> KernelProblem:
         """Units, kernel and penalty, on the host."""
-        return self.home.problem
+        return self.device.problem
 
     @property
     def failed(self) -> BoolArray:
@@ -96,7 +96,7 @@ class DeviceLeaves:
 
     def values(self, X: FloatArray) -> FloatArray:
         """Return the prediction of every tree at X (m, p), shape (n_trees, m, n_outputs)."""
-        xp, asked = array_namespace(self.dual), self.home.at(X)
+        xp, asked = array_namespace(self.dual), self.device.at(X)
         out = np.empty((len(self.trees), len(X), self.problem.y.shape[1]))
         for groups in self.point_stacks(X):
             leaves = np.array([group.leaf for group in groups])
@@ -113,7 +113,7 @@ class DeviceLeaves:
         """Return the fits with those on `n_more` further trees; the first ones are not grown again."""
         check_int(n_more, "n_more")
         numbers = range(len(self), len(self) + n_more)
-        more = _grow(self.home, self.leaf_size, self.seed, numbers)
+        more = _grow(self.device, self.leaf_size, self.seed, numbers)
         width = max(self.rows.shape[1], more.rows.shape[1])
         xp = array_namespace(self.dual)
         return replace(
@@ -127,32 +127,32 @@ class DeviceLeaves:
     def refit(self, y: FloatArray) -> DeviceLeaves:
         """Return the fits of other targets (n, n_outputs) of the host on the same leaves."""
         problem = self.problem.with_targets(y)
-        home = replace(self.home, problem=problem, y=like(problem.y, self.home.y))
+        device = replace(self.device, problem=problem, y=like(problem.y, self.device.y))
         duals = []
         for some in self.leaf_stacks():
             lower, root = self.factors(some)
-            solved = _solved(lower, gathered(home.y, self.rows[some]), root)
+            solved = _solved(lower, gathered(device.y, self.rows[some]), root)
             duals.append(_without_failed(solved, self.failed_leaves[some]))
-        return replace(self, home=home, dual=array_namespace(home.y).concat(duals, axis=0), found={})
+        return replace(self, device=device, dual=array_namespace(device.y).concat(duals, axis=0), found={})
 
     def __len__(self) -> int:
         return len(self.trees)
 
     def __repr__(self) -> str:
         size = f"{len(self.rows)} leaves of up to {self.leaf_size} rows"
-        return f"DeviceLeaves({len(self)} trees, {size}, {self.home.points.dtype})"
+        return f"DeviceLeaves({len(self)} trees, {size}, {self.device.points.dtype})"
 
     # One stack of leaves
 
     def points_of(self, leaves: IntArray) -> Any:
         """Return the points of some leaves, shape (b, k, p)."""
         if len(self.rows) == 1:
-            return self.home.points[None]
-        return gathered(self.home.points, self.rows[leaves])
+            return self.device.points[None]
+        return gathered(self.device.points, self.rows[leaves])
 
     def factors(self, leaves: IntArray) -> tuple[Any, Any]:
         """Return the factors of sqrt(w) K sqrt(w) + alpha I of some leaves, and sqrt(w) (b, k, 1) or None."""
-        root = _roots(self.home, self.rows[leaves])
+        root = _roots(self.device, self.rows[leaves])
         return (self.factor if self.factor is not None else _system(self, leaves, root)[0]), root
 
     def weights(self, leaves: IntArray, points: Any) -> Any:
@@ -163,7 +163,7 @@ class DeviceLeaves:
 
     def leaf_stacks(self) -> Iterator[IntArray]:
         """Yield the numbers of leaves, as many as fit into the device's budget at a time."""
-        return _chunks(len(self.rows), self.rows.shape[1] ** 2 * self.home.item_size)
+        return _chunks(len(self.rows), self.rows.shape[1] ** 2 * self.device.item_size)
 
     def point_stacks(self, X: FloatArray) -> Iterator[list[Group]]:
         """Yield groups of points that are answered together, each with the leaf it arrived in."""
@@ -179,24 +179,24 @@ class DeviceLeaves:
         if not arrivals:
             return
         typical = 2 * sum(len(group.points) for group in arrivals) // len(arrivals)
-        affordable = device_memory_budget() // (COPIES * k * self.home.item_size)
+        affordable = device_memory_budget() // (COPIES * k * self.device.item_size)
         size = max(1, min(max(typical, _SMALLEST_GROUP), _LARGEST_GROUP, affordable))
         groups = [
             Group(group.tree, group.leaf, group.points[first : first + size])
             for group in arrivals
             for first in range(0, len(group.points), size)
         ]
-        held = k * (k + size) * self.home.item_size
-        for some in _chunks(len(groups), held if len(self.rows) > 1 else k * size * self.home.item_size):
+        held = k * (k + size) * self.device.item_size
+        for some in _chunks(len(groups), held if len(self.rows) > 1 else k * size * self.device.item_size):
             yield [groups[i] for i in some]
 
 
-def fit_device_leaves(home: DeviceHome, *, leaf_size: int, n_trees: int, seed: int) -> DeviceLeaves:
+def fit_device_leaves(device: DeviceData, *, leaf_size: int, n_trees: int, seed: int) -> DeviceLeaves:
     """Fit kernel ridge regression on the leaves of random trees, on the device.
 
     Parameters
     ----------
-    home : DeviceHome
+    device : DeviceData
     leaf_size : int
         Largest number of rows of a leaf; all rows make the exact fit.
     n_trees : int
@@ -212,16 +212,16 @@ def fit_device_leaves(home: DeviceHome, *, leaf_size: int, n_trees: int, seed: i
     >>> from replaystats.kernel.kernels import Kernel
     >>> X = np.linspace(-1, 1, 60)[:, None]
     >>> problem = KernelProblem.checked(X, np.sin(3 * X[:, 0]), 1e-3, Kernel("rbf"), None, None)
-    >>> model = fit_device_leaves(DeviceHome.of(problem, X), leaf_size=20, n_trees=2, seed=0)
+    >>> model = fit_device_leaves(DeviceData.of(problem, X), leaf_size=20, n_trees=2, seed=0)
     >>> model  # NumPy here; a CUDA tensor as the reference there
     DeviceLeaves(2 trees, 6 leaves of up to 20 rows, float64)
     """
     check_int(n_trees, "n_trees")
-    return _grow(home, leaf_size, seed, range(n_trees))
+    return _grow(device, leaf_size, seed, range(n_trees))
 
 
-def _grow(home: DeviceHome, leaf_size: int, seed: int, numbers: range) -> DeviceLeaves:
-    problem = home.problem
+def _grow(device: DeviceData, leaf_size: int, seed: int, numbers: range) -> DeviceLeaves:
+    problem = device.problem
     trees = grow_trees(problem, leaf_size, seed, numbers)
     leaves = [rows for tree in trees for rows in tree.leaves]
     longest = max(len(rows) for rows in leaves)
@@ -230,7 +230,7 @@ def _grow(home: DeviceHome, leaf_size: int, seed: int, numbers: range) -> Device
     if whole:
         rows = np.arange(len(problem.y))[None]
     blank = DeviceLeaves(
-        home=home,
+        device=device,
         trees=trees,
         rows=rows,
         dual=None,
@@ -240,12 +240,12 @@ def _grow(home: DeviceHome, leaf_size: int, seed: int, numbers: range) -> Device
     )
     duals, failures, lower = [], [], None
     for some in blank.leaf_stacks():
-        root = _roots(home, rows[some])
+        root = _roots(device, rows[some])
         lower, failed = _system(blank, some, root)
-        y = gathered(home.y, rows[some])
+        y = gathered(device.y, rows[some])
         duals.append(_without_failed(_solved(lower, y, root), failed))
         failures.append(failed)
-    dual = array_namespace(home.y).concat(duals, axis=0)
+    dual = array_namespace(device.y).concat(duals, axis=0)
     return replace(
         blank, dual=dual, failed_leaves=np.concatenate(failures), factor=lower if whole else None, found={}
     )
@@ -265,13 +265,13 @@ def _solved(lower: Any, right: Any, root: Any) -> Any:
     return solve_factored(lower, right) if root is None else root * solve_factored(lower, root * right)
 
 
-def _roots(home: DeviceHome, rows: IntArray) -> Any:
+def _roots(device: DeviceData, rows: IntArray) -> Any:
     """Return the square roots of the weights of rows (b, k), shape (b, k, 1), 0 for -1; None if all are 1."""
     held = rows >= 0
-    if home.root is None and held.all():
+    if device.root is None and held.all():
         return None
-    present = like(held[..., None].astype(np.float64), home.points)
-    return present if home.root is None else present * gathered(home.root, rows)
+    present = like(held[..., None].astype(np.float64), device.points)
+    return present if device.root is None else present * gathered(device.root, rows)
 
 
 def _without_failed(values: Any, failed: BoolArray) -> Any:

@@ -13,7 +13,7 @@ from .._core.config import memory_budget
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..basis import Basis, Nystroem
-from ..engine import Replicates, make_executor, replicate
+from ..engine import MomentReplicates, make_executor, replicate
 from ..engine.linear import LinearPart
 from ..moments import Moments, random_blocks, ridge_block_moments
 from ..plans import ResamplingPlan
@@ -21,7 +21,7 @@ from ..solvers import Ridge
 from .device_leaves import on_device
 from .landmarks import Landmarks
 from .local import column_widths
-from .problem import DeviceHome, KernelProblem, half_square_kernel
+from .problem import DeviceData, KernelProblem, half_square_kernel
 from .scaling import Scaling
 
 # Units of replay: with fewer the variance is rough (a chi-square of so many degrees), more only cost.
@@ -38,13 +38,13 @@ class FeatureUnits:
     scaling: Scaling | None
     widths: FloatArray  # (p,)
     basis: Basis
-    home: DeviceHome | None = None  # where sums over all rows are made, for Nystroem features of the kernel
+    device: DeviceData | None = None  # where sums over all rows are made, for Nystroem features of the kernel
 
-    def at_home(self, rows: IntArray) -> Any:
+    def on_device(self, rows: IntArray) -> Any:
         """Return the features of some training rows where they live, shape (r, q)."""
-        assert self.home is not None
+        assert self.device is not None
         assert isinstance(self.basis, Nystroem)
-        points, xp = self.home.points, array_namespace(self.home.points)
+        points, xp = self.device.points, array_namespace(self.device.points)
         # The basis has landmarks in units of exp(-|a - b|^2).
         landmarks = like(np.sqrt(2.0) * np.asarray(self.basis.landmarks), points)
         some = xp.take(points, on_device(points, rows), axis=0)
@@ -55,9 +55,9 @@ class FeatureUnits:
         """Return Nystroem features of the kernel; `reference` is an array of the device of sums, or None."""
         widths = column_widths(problem)
         places = problem.points[landmarks.rows] * widths
-        home = None if reference is None else DeviceHome.of(problem, reference)
+        device = None if reference is None else DeviceData.of(problem, reference)
         basis = Nystroem(len(places), gamma=1.0, landmarks=places)
-        return cls(scaling=problem.shared_scaling, widths=widths, basis=basis, home=home)
+        return cls(scaling=problem.shared_scaling, widths=widths, basis=basis, device=device)
 
     @classmethod
     def of_basis(cls, problem: KernelProblem, basis: Basis, rng: np.random.Generator) -> FeatureUnits:
@@ -93,7 +93,7 @@ class FeatureRidge:
         From points (m, p) to features (m, q).
     offset : ndarray of shape (n_outputs,)
         What was taken off y.
-    coefficients : Replicates
+    coefficients : MomentReplicates
         The fits on subsets of the blocks.
     alpha : float
         Penalty of a fit on all blocks.
@@ -103,7 +103,7 @@ class FeatureRidge:
 
     features: FeatureUnits
     offset: FloatArray
-    coefficients: Replicates
+    coefficients: MomentReplicates
     alpha: float
     plan: ResamplingPlan = field(init=False)
     failed: BoolArray = field(init=False)
@@ -169,7 +169,7 @@ def block_moments(
         needed = MIN_BLOCKS * 4 * bytes_each
         raise ValueError(must_be("memory_budget", f"at least {needed} bytes for {q} features", budget))
     blocks = list(random_blocks(len(used), n_blocks, rng=rng))
-    if features.home is not None:
+    if features.device is not None:
         return _device_block_moments(features, y, sample_weight, [used[block] for block in blocks])
     at_once = max(1, min(_HELD_BYTES, budget // 4) // (8 * q * len(blocks[0])))
     parts: list[Moments] = []
@@ -190,7 +190,7 @@ def _device_block_moments(
     q, targets, rows = features.basis.n_basis, y.reshape(len(y), -1), []
     triangle = np.triu_indices(q)
     for block in blocks:
-        phi = features.at_home(block)
+        phi = features.on_device(block)
         xp = array_namespace(phi)
         weighted = phi if sample_weight is None else phi * like(sample_weight[block, None], phi)
         left = xp.matrix_transpose(weighted)

@@ -20,7 +20,7 @@ from .._core.random import as_generator
 from .._core.typing import FloatArray, IntArray, RandomLike
 from .device_leaves import on_device
 from .kernels import Kernel
-from .problem import DeviceHome, half_square_kernel
+from .problem import DeviceData, half_square_kernel
 
 # Rows that may become landmarks: they also tell whether the landmarks are enough.
 DEFAULT_CANDIDATES = 1000
@@ -107,13 +107,13 @@ def choose_landmarks(
 
 
 def random_landmarks(
-    home: DeviceHome, *, tolerance: float, max_landmarks: int, rng: np.random.Generator
+    device: DeviceData, *, tolerance: float, max_landmarks: int, rng: np.random.Generator
 ) -> Landmarks:
     """Choose landmarks among all rows by randomly pivoted Cholesky.
 
     Parameters
     ----------
-    home : DeviceHome
+    device : DeviceData
     tolerance : float
         Largest error k(x, x) - k_m(x, x) that a row may be left with.
     max_landmarks : int
@@ -126,18 +126,18 @@ def random_landmarks(
     >>> from replaystats.kernel.problem import KernelProblem
     >>> X = np.linspace(0, 1, 500)[:, None]
     >>> problem = KernelProblem.checked(X, X[:, 0], 1.0, Kernel("rbf"), None, None)
-    >>> home, rng = DeviceHome.of(problem, X), np.random.default_rng(0)
-    >>> found = random_landmarks(home, tolerance=1e-4, max_landmarks=50, rng=rng)
+    >>> device, rng = DeviceData.of(problem, X), np.random.default_rng(0)
+    >>> found = random_landmarks(device, tolerance=1e-4, max_landmarks=50, rng=rng)
     >>> found.complete, 3 <= len(found.rows) <= 20
     (True, True)
     """
-    xp, n = array_namespace(home.points), len(home.problem.y)
+    xp, n = array_namespace(device.points), len(device.problem.y)
     left, factor = np.ones(n), None
     chosen: IntArray = np.empty(0, dtype=np.intp)
     while len(chosen) < max_landmarks and left.max() > tolerance:
         size = min(max(1, max_landmarks // _BLOCKS), max_landmarks - len(chosen), int(np.count_nonzero(left)))
         drawn = rng.choice(n, size=size, replace=False, p=left / left.sum())
-        columns = _left_of(home, factor, drawn)  # (n, b)
+        columns = _left_of(device, factor, drawn)  # (n, b)
         kept, lower = _distinct(to_numpy(xp.take(columns, on_device(columns, drawn), axis=0)))
         columns = xp.take(columns, on_device(columns, kept), axis=1)
         new = xp.matrix_transpose(
@@ -151,10 +151,10 @@ def random_landmarks(
     return Landmarks(rows=chosen, complete=complete, n_candidates=n, tolerance=tolerance)
 
 
-def _left_of(home: DeviceHome, factor: Any, rows: IntArray) -> Any:
+def _left_of(device: DeviceData, factor: Any, rows: IntArray) -> Any:
     """Return the columns `rows` of what the landmarks so far leave of the kernel matrix, (n, b)."""
-    xp, index = array_namespace(home.points), on_device(home.points, rows)
-    columns = half_square_kernel(home.points, xp.take(home.points, index, axis=0))
+    xp, index = array_namespace(device.points), on_device(device.points, rows)
+    columns = half_square_kernel(device.points, xp.take(device.points, index, axis=0))
     if factor is None:
         return columns
     return columns - factor @ xp.matrix_transpose(xp.take(factor, index, axis=0))

@@ -226,18 +226,18 @@ def sampled_errors(model: DeviceLeaves, rows: IntArray) -> FloatArray:
 
     For the one leaf of all rows, O(n^2 r): (C^-1)_ii is the squared length of L^-1 e_i.
     """
-    problem, home = model.problem, model.home
+    problem, held = model.problem, model.device
     if model.factor is None or bool(model.failed_leaves[0]):
         return np.asarray(problem.y[rows] + problem.shared_intercept - device_leave_one_out(model)[rows])
     xp, n = array_namespace(model.dual), model.rows.shape[1]
-    step = max(1, device_memory_budget() // (COPIES * n * home.item_size))
+    step = max(1, device_memory_budget() // (COPIES * n * held.item_size))
     parts = []
     for first in range(0, len(rows), step):
         some = on_device(model.dual, rows[first : first + step])
         chosen = xp.astype(xp.arange(n, device=device(model.dual))[:, None] == some, model.dual.dtype)
         columns = solve_lower(model.factor, chosen[None])[0]
         inverse = xp.sum(columns * columns, axis=0)[:, None]
-        root = 1.0 if home.root is None else xp.take(home.root, some, axis=0)
+        root = 1.0 if held.root is None else xp.take(held.root, some, axis=0)
         parts.append(to_numpy(xp.take(model.dual[0], some, axis=0) / inverse / root**2))
     return np.concatenate(parts)
 
@@ -302,7 +302,7 @@ class DeviceChanges:
 def changes(model: DeviceLeaves, X: FloatArray, output: int) -> Any:
     """Return prediction at X (t, p) minus that without each row, shape (t, n), on the device."""
     xp, n = array_namespace(model.dual), len(model.problem.y)
-    asked, residuals = model.home.at(X), leaf_residuals(model)
+    asked, residuals = model.device.at(X), leaf_residuals(model)
     if model.factor is not None:
         weights = model.weights(np.zeros(1, dtype=np.intp), asked[None])[0]  # (n, t)
         return xp.matrix_transpose(weights * residuals[0, :, output][:, None])
@@ -333,7 +333,7 @@ def leaf_residuals(model: DeviceLeaves) -> Any:
 def _device_residuals(model: DeviceLeaves, leaves: IntArray) -> Any:
     xp = array_namespace(model.dual)
     dual = xp.take(model.dual, on_device(model.dual, leaves), axis=0)
-    y = gathered(model.home.y, model.rows[leaves])
+    y = gathered(model.device.y, model.rows[leaves])
     if model.failed_leaves[leaves].all():
         return y  # and no inverse of what has none
     lower, root = model.factors(leaves)
@@ -348,4 +348,4 @@ def _device_residuals(model: DeviceLeaves, leaves: IntArray) -> Any:
 
 def _points_at_once(model: DeviceLeaves) -> int:
     numbers = 2 * COPIES * len(model.problem.y)
-    return max(1, device_memory_budget() // (numbers * model.home.item_size))
+    return max(1, device_memory_budget() // (numbers * model.device.item_size))

@@ -19,7 +19,7 @@ from .device_leaves import DeviceLeaves, fit_device_leaves
 from .features import FeatureRidge, FeatureUnits, replay_blocks
 from .fits import KernelRidgeReplicates, fit_subsets
 from .local import LocalKernelRidge, fit_local
-from .problem import DeviceHome, KernelProblem
+from .problem import DeviceData, KernelProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,7 +31,7 @@ class OnSubsets:
     problem : KernelProblem
         In shared units, or as given for units of each subset's own.
     plan : ResamplingPlan
-    home : array or None
+    device : array or None
         An array of another library: fits are made where it lives.
     on_failure : {"warn", "raise", "drop"}
     n_jobs : int or None
@@ -39,16 +39,16 @@ class OnSubsets:
 
     problem: KernelProblem
     plan: ResamplingPlan
-    home: Any
+    device: Any
     on_failure: str
     n_jobs: int | None
 
     def fit(self) -> KernelRidgeReplicates | DeviceKernelRidge:
         """Fit every subset."""
-        if self.home is None:
+        if self.device is None:
             return fit_subsets(self.problem, self.plan, n_jobs=self.n_jobs, on_failure=self.on_failure)
-        home = DeviceHome.of(self.problem, self.home)
-        return fit_device_subsets(home, self.plan, on_failure=self.on_failure)
+        device = DeviceData.of(self.problem, self.device)
+        return fit_device_subsets(device, self.plan, on_failure=self.on_failure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,7 +100,7 @@ class OnLeaves:
     problem : KernelProblem
         In shared units.
     leaf_size, n_trees, seed : int
-    home : array or None
+    device : array or None
         An array of another library: fits are made where it lives.
     n_jobs : int or None
     """
@@ -109,15 +109,15 @@ class OnLeaves:
     leaf_size: int
     n_trees: int
     seed: int
-    home: Any
+    device: Any
     n_jobs: int | None
 
     def fit(self) -> LocalKernelRidge | DeviceLeaves:
         """Fit every leaf."""
         sizes = {"leaf_size": self.leaf_size, "n_trees": self.n_trees, "seed": self.seed}
-        if self.home is None:
+        if self.device is None:
             return fit_local(self.problem, n_jobs=self.n_jobs, **sizes)
-        return fit_device_leaves(DeviceHome.of(self.problem, self.home), **sizes)
+        return fit_device_leaves(DeviceData.of(self.problem, self.device), **sizes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,9 +136,9 @@ def fit_whole(
 ) -> KernelRidgeReplicates | DeviceLeaves:
     """Fit all rows at once with the penalty of these members, where they live: n x n numbers."""
     if isinstance(members, (DeviceLeaves, DeviceKernelRidge)):
-        assert members.home is not None
-        n = len(members.home.problem.y)
-        return fit_device_leaves(members.home, leaf_size=n, n_trees=1, seed=0)
+        assert members.device is not None
+        n = len(members.device.problem.y)
+        return fit_device_leaves(members.device, leaf_size=n, n_trees=1, seed=0)
     n = len(members.problem.y)
     everyone = plan_from_indices(np.arange(n)[None, :], n)
     return fit_subsets(members.problem, everyone, n_jobs=members.n_jobs, on_failure=on_failure)

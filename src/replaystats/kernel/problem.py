@@ -312,7 +312,7 @@ def _check_standardize(standardize: str, kernel: Kernel) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DeviceHome:
+class DeviceData:
     """A kernel ridge problem with a Gaussian kernel, on a device and in its precision.
 
     Attributes
@@ -333,7 +333,7 @@ class DeviceHome:
     root: Any
 
     @classmethod
-    def of(cls, problem: KernelProblem, reference: Any) -> DeviceHome:
+    def of(cls, problem: KernelProblem, reference: Any) -> DeviceData:
         """Bring a problem to the device and the precision of `reference`."""
         if problem.kernel.name != "rbf":
             hint = "Other kernels are evaluated on the host: pass NumPy arrays."
@@ -361,7 +361,7 @@ class DeviceHome:
         return like(points * _scale(self.problem), self.points)
 
     def __repr__(self) -> str:
-        return f"DeviceHome(n={self.points.shape[0]}, {self.points.dtype})"
+        return f"DeviceData(n={self.points.shape[0]}, {self.points.dtype})"
 
 
 def half_square_kernel(left: Any, right: Any) -> Any:

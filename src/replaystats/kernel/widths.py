@@ -90,7 +90,7 @@ def learn_bandwidths(
     *,
     other_points: FloatArray | None = None,
     rng: RandomLike = None,
-    home: Any = None,
+    device: Any = None,
 ) -> Bandwidths:
     """Learn a width per feature, and the penalty, on random blocks and leaves of the data.
 
@@ -105,7 +105,7 @@ def learn_bandwidths(
         The same points in other units: taken where they are more likely, or from 1200 rows on, unless
         leave-one-out errors on every one of four blocks speak against them.
     rng : None, int, Generator, RandomState or SeedSequence
-    home : array, optional
+    device : array, optional
         An array on an accelerator: blocks are factored where it lives, in its precision.
 
     Examples
@@ -125,7 +125,7 @@ def learn_bandwidths(
     targets = targets / np.sqrt(np.square(targets).mean(axis=0))
     units = [X] if other_points is None else [X, other_points]
     learn = _learn_from_few if n < FEWEST_ROWS else _learn_from_many
-    learnt, chosen = learn(units, targets, rng, home)
+    learnt, chosen = learn(units, targets, rng, device)
     return replace(learnt, other_units=chosen is other_points)
 
 
@@ -134,14 +134,14 @@ def _start(p: int, alpha: float) -> FloatArray:
 
 
 def _learn_from_few(
-    units: list[FloatArray], y: FloatArray, rng: np.random.Generator, home: Any
+    units: list[FloatArray], y: FloatArray, rng: np.random.Generator, device: Any
 ) -> tuple[Bandwidths, FloatArray]:
     """Return the most likely widths, and the points in the units they are for."""
     n, p = units[0].shape
     rows = rng.permutation(n)[:LIKELIHOOD_ROWS]
     # Where noise is most of y, a search that begins with little of it may end on a spurious ridge.
     tried = [
-        (_most_likely(_start(p, alpha), X[rows], y[rows], ITERATIONS, home), X)
+        (_most_likely(_start(p, alpha), X[rows], y[rows], ITERATIONS, device), X)
         for X in units
         for alpha in (0.1, 10.0)
     ]
@@ -150,7 +150,7 @@ def _learn_from_few(
 
 
 def _learn_from_many(
-    units: list[FloatArray], y: FloatArray, rng: np.random.Generator, home: Any
+    units: list[FloatArray], y: FloatArray, rng: np.random.Generator, device: Any
 ) -> tuple[Bandwidths, FloatArray]:
     """Return widths of small leave-one-out error, and the points in the units they are for."""
     n, p = units[0].shape
@@ -162,8 +162,8 @@ def _learn_from_many(
     steps = FIRST_ITERATIONS if p <= MANY_WIDTHS else FIRST_ITERATIONS // 2
 
     def search(rows: IntArray, X: FloatArray) -> tuple[FloatArray, Any, FloatArray]:
-        found = _most_likely(_start(p, 0.1), X[rows], y[rows], steps, home)
-        return _errors(found.x, X, y, blocks, home), found, X
+        found = _most_likely(_start(p, 0.1), X[rows], y[rows], steps, device)
+        return _errors(found.x, X, y, blocks, device), found, X
 
     tried = [search(first, X) for X in units]
     # Long tails make errors noisy: the first units are kept only where they are better on every block.
@@ -171,23 +171,23 @@ def _learn_from_many(
     # Some hundred rows may miss a feature that only works together with others; two draws rarely do.
     again = search(second, kept[2])
     _, better, X = min(kept, again, key=lambda one: float(one[0].sum()))
-    learnt, n_seen = _descend(better.x, X, y, rng, home)
+    learnt, n_seen = _descend(better.x, X, y, rng, device)
     return Bandwidths.of(learnt, n_seen, sum(one.nfev for _, one, _ in (*tried, again))), X
 
 
 def _errors(
-    log_parameters: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], home: Any
+    log_parameters: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], device: Any
 ) -> FloatArray:
     """Return the leave-one-out error of every block, shape (len(blocks),)."""
-    if home is not None:
-        values = [average_on_device(X, y, [rows], home, likelihood=False) for rows in blocks]
+    if device is not None:
+        values = [average_on_device(X, y, [rows], device, likelihood=False) for rows in blocks]
     else:
         values = [of_varying(leave_one_out_error, X[rows], y[rows]) for rows in blocks]
     return np.array([value(log_parameters)[0] for value in values])
 
 
 def _descend(
-    start: FloatArray, X: FloatArray, y: FloatArray, rng: np.random.Generator, home: Any
+    start: FloatArray, X: FloatArray, y: FloatArray, rng: np.random.Generator, device: Any
 ) -> tuple[FloatArray, int]:
     """Minimise the leave-one-out error over blocks drawn afresh at every step, by Adam.
 
@@ -204,7 +204,7 @@ def _descend(
     first = round(AVERAGED_FROM * STEPS)
     for step in range(STEPS):
         rows_of = blocks.draw(here)
-        gradient = _mean_slope(here, X, y, rows_of, home)
+        gradient = _mean_slope(here, X, y, rows_of, device)
         slope = _SLOPE_MEMORY * slope + (1 - _SLOPE_MEMORY) * gradient
         square = _SQUARE_MEMORY * square + (1 - _SQUARE_MEMORY) * gradient**2
         mean = slope / (1 - _SLOPE_MEMORY ** (step + 1))
@@ -237,12 +237,12 @@ class _Blocks:
 
 
 def _mean_slope(
-    log_parameters: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], home: Any
+    log_parameters: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], device: Any
 ) -> FloatArray:
     """Return the slope of the leave-one-out error, averaged over blocks."""
     blocks = [rows for rows in blocks if np.ptp(y[rows])]  # where y is constant there is nothing to learn
-    if home is not None and blocks:
-        return average_on_device(X, y, blocks, home, likelihood=False)(log_parameters)[1]
+    if device is not None and blocks:
+        return average_on_device(X, y, blocks, device, likelihood=False)(log_parameters)[1]
     found = [of_varying(leave_one_out_error, X[rows], y[rows])(log_parameters) for rows in blocks]
     slopes = [slope for value, slope in found if np.isfinite(value)]
     return np.mean(slopes, axis=0) if slopes else np.zeros_like(log_parameters)
@@ -252,11 +252,11 @@ def _bounds(n_parameters: int) -> list[tuple[float, float]]:
     return [_LOG_GAMMA_BOUNDS] * (n_parameters - 1) + [_LOG_ALPHA_BOUNDS]
 
 
-def _most_likely(start: FloatArray, X: FloatArray, y: FloatArray, steps: int, home: Any) -> Any:
-    """Minimise the negative log likelihood, where `home` lives if there is one."""
-    if home is None:
+def _most_likely(start: FloatArray, X: FloatArray, y: FloatArray, steps: int, device: Any) -> Any:
+    """Minimise the negative log likelihood, where `device` lives if there is one."""
+    if device is None:
         value = of_varying(negative_log_likelihood, X, y)
     else:
-        value = average_on_device(X, y, [np.arange(len(X))], home, likelihood=True)
+        value = average_on_device(X, y, [np.arange(len(X))], device, likelihood=True)
     bounds = _bounds(len(start))
     return minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})

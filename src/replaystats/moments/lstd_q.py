@@ -112,8 +112,8 @@ class ActionFeatures:
 
 def checked_states(states: Any) -> Any:
     """Return states (N, d) where they live; on the host, checked."""
-    at_home = in_double(states) if is_foreign(states) and states.ndim in (1, 2) else None
-    return as_columns(check_states(states, "states", (1, 2)) if at_home is None else at_home)
+    on_device = in_double(states) if is_foreign(states) and states.ndim in (1, 2) else None
+    return as_columns(check_states(states, "states", (1, 2)) if on_device is None else on_device)
 
 
 def lstd_q_moments(
@@ -258,8 +258,8 @@ def in_blocks(features: FloatArray, labels: IntArray, n_actions: int) -> FloatAr
 
 def check_labels(actions: ArrayLike, name: str, n_actions: int) -> IntArray:
     """Return discrete actions as integers (N,) in 0..n_actions-1."""
-    at_home = in_double(actions) if is_foreign(actions) else None
-    labels: Any = check_array(actions, name, ndim=1) if at_home is None else at_home.reshape(-1)
+    on_device = in_double(actions) if is_foreign(actions) else None
+    labels: Any = check_array(actions, name, ndim=1) if on_device is None else on_device.reshape(-1)
     xp = array_namespace(labels)
     bad = (labels != xp.floor(labels)) | (labels < 0) | (labels >= n_actions) | ~xp.isfinite(labels)
     if bool(bad.any()):
@@ -271,8 +271,10 @@ def check_labels(actions: ArrayLike, name: str, n_actions: int) -> IntArray:
 
 def check_probabilities(values: ArrayLike, n_states: int, n_actions: int) -> FloatArray:
     """Return the probabilities (N, n_actions) that a policy gives."""
-    at_home = in_double(values) if is_foreign(values) else None
-    array: Any = check_array(values, "policy", ndim=2) if at_home is None else check_finite(at_home, "policy")
+    on_device = in_double(values) if is_foreign(values) else None
+    array: Any = (
+        check_array(values, "policy", ndim=2) if on_device is None else check_finite(on_device, "policy")
+    )
     if tuple(array.shape) != (n_states, n_actions):
         rule = f"a function that returns actions (N,) or probabilities ({n_states}, n_actions={n_actions})"
         raise ValueError(must_be("policy", rule, f"shape {tuple(array.shape)}"))

@@ -1,4 +1,4 @@
-"""Intervals side by side: of several names, of the witnesses of an evaluation; and returns of episodes."""
+"""Intervals side by side: of several names, of the estimates of an evaluation; and returns of episodes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def plot_levels(
     return drawn
 
 
-def plot_witnesses(
+def plot_estimates(
     names: Sequence[str],
     values: ArrayLike,
     low: ArrayLike,
@@ -87,7 +87,7 @@ def plot_witnesses(
 
     Examples
     --------
-    >>> ax = plot_witnesses(["mean return", "LSTD"], [1.0, 1.2], [0.5, 1.1], [1.5, 1.3], headline="LSTD")
+    >>> ax = plot_estimates(["mean return", "LSTD"], [1.0, 1.2], [0.5, 1.1], [1.5, 1.3], headline="LSTD")
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['mean return', 'LSTD']
     """

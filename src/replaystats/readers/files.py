@@ -16,7 +16,7 @@ from .._core.validation import check_choice, check_path, check_real, check_text
 from ..data.trajectories import Trajectories
 from ._columns import no_such_name
 from ._rows import Rows, close_episodes
-from .flat import as_rows, from_flat, narrow, settle_time_limit
+from .flat import as_rows, from_flat, narrow, resolve_time_limit
 from .transitions import from_transitions
 
 
@@ -104,7 +104,7 @@ def read_npz(
     if next_states is not None:
         return from_transitions(**arrays, gaps=gaps, time_limit=time_limit)
     data = Trajectories(**arrays) if offsets is None else from_flat(**arrays)
-    return settle_time_limit(data, time_limit, told=truncated is not None)
+    return resolve_time_limit(data, time_limit, told=truncated is not None)
 
 
 def read_hdf5(
@@ -184,7 +184,7 @@ def read_hdf5(
         data = from_transitions(
             rows, following, actions=labels, **arrays, **ends, dt=dt, gaps="cut", time_limit=None
         )
-        return settle_time_limit(data, time_limit, told=told)
+        return resolve_time_limit(data, time_limit, told=told)
     last = np.flatnonzero(ends["terminated"] | ends["truncated"])
     last = last if len(last) and last[-1] == len(rows) - 1 else np.append(last, len(rows) - 1)
     if final_states is None and ends["terminated"].any():
@@ -201,7 +201,7 @@ def read_hdf5(
         behavior_probability=arrays.get("behavior_probability"),
     )
     data = close_episodes(runs, final_states or "repeat")
-    return settle_time_limit(data, time_limit, told=told)
+    return resolve_time_limit(data, time_limit, told=told)
 
 
 def _load_hdf5(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, Any]:

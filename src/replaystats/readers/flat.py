@@ -125,7 +125,7 @@ def last_of_each(flags: BoolArray, offsets: IntArray, name: str) -> BoolArray:
 SHORTEST_LIMIT, FEWEST, SMALLEST_SHARE = 10, 3, 0.05
 
 
-def settle_time_limit(data: Trajectories, time_limit: int | str | None, *, told: bool) -> Trajectories:
+def resolve_time_limit(data: Trajectories, time_limit: int | str | None, *, told: bool) -> Trajectories:
     """Return `data` with the episodes that reached the time limit marked as cut off.
 
     Parameters

@@ -26,7 +26,7 @@ from ._columns import (
 )
 from ._list_columns import from_list_columns, holds_lists, spread_vectors
 from ._rows import FINAL_STATES, Order, Rows, as_labels, close_episodes, flags_of_episodes, order_rows
-from .flat import settle_time_limit, with_fields
+from .flat import resolve_time_limit, with_fields
 from .transitions import GAPS, from_transitions
 
 Names = str | Sequence[str]
@@ -155,7 +155,7 @@ def from_table(
         data = _from_step_rows(columns, dt, gaps)
     else:
         data = _from_state_rows(columns, dt, final_states, gaps)
-    return settle_time_limit(data, time_limit, told=truncated is not None)
+    return resolve_time_limit(data, time_limit, told=truncated is not None)
 
 
 def files_like(pattern: str) -> list[Path]:

@@ -11,7 +11,7 @@ from .._core.validation import as_columns, check_choice, check_known, check_leng
 from ..data._fields import check_flags
 from ..data._flat import check_states, offsets_of
 from ..data.trajectories import Trajectories
-from .flat import from_flat, settle_time_limit, with_fields
+from .flat import from_flat, resolve_time_limit, with_fields
 
 GAPS = ("raise", "cut")
 
@@ -94,7 +94,7 @@ def from_transitions(
     )
     # Pieces up to the next real end come from one episode, and are therefore dependent.
     data = with_fields(data, parent=np.concatenate([[0], np.cumsum(breaks[last])[:-1]]))
-    return settle_time_limit(data, time_limit, told=truncated is not None)
+    return resolve_time_limit(data, time_limit, told=truncated is not None)
 
 
 def from_vector(

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..evaluation import Comparison, Evaluation
-from ..plots import plot_influence, plot_returns, plot_witnesses
+from ..ope import Comparison, Evaluation
+from ..plots import plot_estimates, plot_influence, plot_returns
 from ..plots.estimate import embed_figure
 from .pages import percent, render, significant
 
@@ -52,7 +52,7 @@ def evaluation_page(
             "sentence": sentence,
             "notes": found.notes,
             "cards": _cards(found),
-            "tables": [_witnesses(found)],
+            "tables": [_estimates(found)],
             "more_tables": [*_tests(found), *more, _influential(found)],
             "facts_heading": "The log",
             "facts": log_facts(found),
@@ -70,11 +70,11 @@ def evaluation_page(
 
 
 def _badge(found: Evaluation) -> dict[str, str]:
-    if not found.holds:
+    if not found.reliable:
         return {"kind": "bad", "text": "do not rely on the interval"}
     if found.bounded:
         return {"kind": "part", "text": "bounds only: the log says little of this policy"}
-    return {"kind": "good", "text": f"rests on {found.rests_on}"}
+    return {"kind": "good", "text": f"rests on {found.assumptions}"}
 
 
 def _cards(found: Evaluation) -> list[dict[str, str]]:
@@ -89,21 +89,21 @@ def _cards(found: Evaluation) -> list[dict[str, str]]:
     ]  # fmt: skip
 
 
-def _witnesses(found: Evaluation) -> dict[str, Any]:
+def _estimates(found: Evaluation) -> dict[str, Any]:
     rows = [
         [
             w.name,
             significant(w.value, 4),
             *(significant(x, 4) for x in w.interval),
-            w.objection,
+            w.failed_check,
         ]
-        for w in found.witnesses
+        for w in found.estimates
     ]
     intro = (
         f"The headline is that of: {found.method}. Values outside {significant(found.bounds[0], 4)} to "
         f"{significant(found.bounds[1], 4)} are impossible with rewards as logged."
     )
-    header = ["witness", "value", "low", "high", "what speaks against it"]
+    header = ["estimate", "value", "low", "high", "what speaks against it"]
     return {"heading": "Witnesses", "intro": intro, "header": header, "rows": rows}
 
 
@@ -196,12 +196,12 @@ def _influential(found: Evaluation) -> dict[str, Any]:
 
 
 def _figures(found: Evaluation) -> list[dict[str, str]]:
-    names = [w.name for w in found.witnesses]
-    forest = plot_witnesses(
+    names = [w.name for w in found.estimates]
+    forest = plot_estimates(
         names,
-        [w.value for w in found.witnesses],
-        [w.interval.low for w in found.witnesses],
-        [w.interval.high for w in found.witnesses],
+        [w.value for w in found.estimates],
+        [w.interval.low for w in found.estimates],
+        [w.interval.high for w in found.estimates],
         headline=found.method if found.method in names else None,
     )
     return [

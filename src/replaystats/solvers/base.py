@@ -278,7 +278,7 @@ def warn_left_out(solution: Reported, names: Sequence[str] | None = None, *, sta
 
     Parameters
     ----------
-    solution : Solution or Replicates
+    solution : Solution or MomentReplicates
         What a solver returned.
     names : sequence of str, optional
         Of the features; default their numbers.

@@ -360,7 +360,7 @@ def penalised_basis(data: Any, points: FloatArray, rng: np.random.Generator) -> 
 
 def _automatic(data: Any, rng: np.random.Generator, n_resamples: int = 100) -> LSTD:
     model = LSTD(
-        "auto", discount=math.exp(-0.1), subsample_size=SHARE, n_resamples=n_resamples, average="mean",
+        "auto", discount=math.exp(-0.1), subsample_size=SHARE, n_resamples=n_resamples, combine="mean",
         random_state=int(rng.integers(2**31)),
     )  # fmt: skip
     return model.fit(data)

@@ -81,9 +81,9 @@ def test_the_headline_is_that_of_the_library(ask, log, data):
     answer = ask(log, "--state", "position", "--discount", DISCOUNT)
     found = rs.evaluate(data, discount=DISCOUNT)
     assert (answer["value"], answer["low"], answer["high"]) == (found.value, *found.interval)
-    for shown, witness in zip(answer["witnesses"], found.witnesses, strict=True):
+    for shown, estimate in zip(answer["estimates"], found.estimates, strict=True):
         assert (shown["name"], shown["value"], shown["low"], shown["high"]) == (
-            witness.name, witness.value, *witness.interval
+            estimate.name, estimate.value, *estimate.interval
         )  # fmt: skip
     assert answer["value_function"] is None
 
@@ -127,10 +127,10 @@ def test_every_average_gives_the_numbers_of_the_class(ask, log, data, method):
         "fourier:1",
         "-B",
         30,
-        "--average",
+        "--combine",
         method,
     )
-    model = rs.LSTD(rs.basis.Fourier(1), discount=DISCOUNT, n_resamples=30, random_state=0, average=method)
+    model = rs.LSTD(rs.basis.Fourier(1), discount=DISCOUNT, n_resamples=30, random_state=0, combine=method)
     points = np.quantile(data.states, QUANTILES, axis=0)
     assert_array_equal(values(answer)[0], model.fit(data).predict(points))
 
@@ -139,12 +139,12 @@ def test_phibe_gives_the_numbers_of_the_class(ask, log, data, tmp_path):
     pd.DataFrame({"position": [-1.0, 0.0, 1.0], "other": 0}).to_csv(tmp_path / "at.csv")
     answer = ask(
         *(log, "--state", "position", "--dt", DT, "--method", "phibe", "--order", 2, "--discount-rate", 1.0),
-        *("--basis", "fourier:2", "-k", 60, "-B", 40, "--statistic", "V", "--average", "mean"),
+        *("--basis", "fourier:2", "-k", 60, "-B", 40, "--statistic", "V", "--combine", "mean"),
         *("--at", tmp_path / "at.csv", "--confidence", 0.9),
     )
     model = rs.PhiBE(
         rs.basis.Fourier(2), discount_rate=1.0, order=2, statistic="V", subsample_size=60, n_resamples=40,
-        average="mean", random_state=0,
+        combine="mean", random_state=0,
     ).fit(data)  # fmt: skip
     points = np.array([[-1.0], [0.0], [1.0]])
     low, high = model.confidence_interval(points, 0.9)
@@ -576,7 +576,7 @@ GIVEN = ("--state", "position", "--discount", "0.9")
         ((*GIVEN, "--basis", "rbf:5000"), "`centers` must be"),
         ((*GIVEN, "--solver", "rigde:1"), 'Did you mean "ridge"?'),
         ((*GIVEN, "--solver", "lepski:x"), "`--solver` must be followed by a number; got 'lepski:x'."),
-        ((*GIVEN, "--average", "mode"), "`--average` must be one of"),
+        ((*GIVEN, "--combine", "mode"), "`--combine` must be one of"),
         ((*GIVEN, "--method", "td"), "`--method` must be one of"),
         ((*GIVEN, "--method", "phibe"), "`--dt` must be one known time step for --method phibe; got none."),
         ((*GIVEN, "-k", "half"), "`-k` must be a number of observations or a share of them; got 'half'."),
@@ -736,7 +736,7 @@ def test_a_column_of_the_targets_probabilities(ask, grid, with_column):
     asked = (*COMMON, "--probability", "p", "--policy")
     answer = ask(with_column, *asked, "column:p_new")
     whole = ask(with_column, *asked, "p_left,p_right")
-    told, known = ({w["name"]: w for w in found["witnesses"]} for found in (answer, whole))
+    told, known = ({w["name"]: w for w in found["estimates"]} for found in (answer, whole))
     assert list(told) == [
         "importance sampling, per decision",
         "importance sampling, weighted",
@@ -745,7 +745,7 @@ def test_a_column_of_the_targets_probabilities(ask, grid, with_column):
     for name in list(told)[:2]:
         assert told[name]["value"] == pytest.approx(known[name]["value"])
     assert answer["method"] == "doubly robust"
-    assert answer["holds"]
+    assert answer["reliable"]
     assert answer["low"] <= whole["value"] <= answer["high"]
     assert any("LSTDQ" in note for note in answer["notes"])
     against = ask(with_column, *asked, "column:p_new", "--compare", "column:p")
@@ -771,5 +771,5 @@ def test_ratios_that_do_not_have_mean_one_are_objected_to(ask, with_column):
     frame["p_new"] *= 0.5  # half of what the policy does was never logged
     frame.to_csv(with_column, index=False)
     answer = ask(with_column, *COMMON, "--probability", "p", "--policy", "column:p_new")
-    assert not answer["holds"]
+    assert not answer["reliable"]
     assert "not 1" in answer["sentence"]

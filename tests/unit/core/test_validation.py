@@ -81,13 +81,13 @@ def test_numbers_of_any_kind_become_float(value):
 
 
 def test_choices():
-    assert check_choice("mean", "average", ["mean", "median"]) == "mean"
+    assert check_choice("mean", "combine", ["mean", "median"]) == "mean"
     with pytest.raises(
-        ValueError, match=r'`average` must be one of "mean", "median"; got \'medain\'\. Did you'
+        ValueError, match=r'`combine` must be one of "mean", "median"; got \'medain\'\. Did you'
     ):
-        check_choice("medain", "average", ["mean", "median"])
+        check_choice("medain", "combine", ["mean", "median"])
     with pytest.raises(ValueError, match=r"got 3\.$"):
-        check_choice(3, "average", ["mean", "median"])
+        check_choice(3, "combine", ["mean", "median"])
 
 
 @pytest.mark.parametrize("value", [[1, 2], (1, 2), np.array([1, 2], dtype=np.int8), np.array([1.0, 2.0])])

@@ -31,7 +31,7 @@ def test_policy_evaluation_against_R(case, algorithm, solver):
     exact = load_policy_case(case)
     data = rs.Trajectories(exact.states, dt=0.1)
     process = rs.simulate.OrnsteinUhlenbeck(discount_rate=1.0)
-    options = {"solver": solver, "average": "mean"}
+    options = {"solver": solver, "combine": "mean"}
     if algorithm == "lstd":
         model = rs.LSTD(
             rs.basis.Fourier(4),

@@ -67,7 +67,7 @@ def test_instrumental_variables_equal_the_closed_form(rng):
     model = rs.MomentRatio(
         g=lambda data: data[:, :2, None] * data[:, None, 2:4],
         f=lambda data: data[:, :2] * data[:, 4:],
-        average="mean",
+        combine="mean",
         n_resamples=5,
         subsample_size=40,
         random_state=0,

@@ -15,8 +15,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import replaystats as rs
-from replaystats.choosing.kernel_subsets import candidate_sizes
-from replaystats.choosing.penalties import kernel_penalties
+from replaystats.tuning.kernel_subsets import candidate_sizes
+from replaystats.tuning.penalties import kernel_penalties
 
 WEIGHTS = {
     f"check_sample_weight_equivalence_on_{kind}_data": "weights do not change the drawn subsets"

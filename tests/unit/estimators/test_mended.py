@@ -24,7 +24,7 @@ def data():
     ("name", "value"),
     [
         ("solver", rs.solvers.Ridge(1.0)),
-        ("average", "median"),
+        ("combine", "median"),
         ("statistic", "V"),
         ("subsample_size", 0.3),
         ("on_failure", "drop"),

@@ -105,7 +105,7 @@ def test_lstdq_with_continuous_actions(rng):
 def test_policy_value_is_the_mean_value_with_the_interval_of_that_mean(name):
     data = rs.simulate.ornstein_uhlenbeck(400, start="uniform", rng=0)
     basis = rs.basis.Fourier(4)
-    model = getattr(rs, name)(basis, average="controlled", n_resamples=100, random_state=0)
+    model = getattr(rs, name)(basis, combine="controlled", n_resamples=100, random_state=0)
     model.set_params(**({"discount": np.exp(-0.1)} if name == "LSTD" else {"discount_rate": 1.0})).fit(data)
     starts = data.states[data.offsets[:-1]]
     answer = model.policy_value(starts)

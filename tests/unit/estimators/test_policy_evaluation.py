@@ -23,7 +23,7 @@ def data():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_estimator_is_the_functional_core(data, name):
-    model = clone(MODELS[name]).set_params(average="mean").fit(data)
+    model = clone(MODELS[name]).set_params(combine="mean").fit(data)
     if name == "LSTD":
         moments = rs.lstd_moments(data, BASIS, discount=np.exp(-0.1))
     else:
@@ -130,8 +130,8 @@ def test_bad_input_has_its_sentence(data, rng):
         rs.LSTD(4).fit(data)
     with pytest.raises(TypeError, match="`g` must be a function of the data"):
         rs.MomentRatio(g=np.ones(3), f=np.ones(3)).fit(rng.normal(size=3))
-    with pytest.raises(ValueError, match="`average` must be one of"):
-        rs.LSTD(BASIS, average="mode").fit(data)
+    with pytest.raises(ValueError, match="`combine` must be one of"):
+        rs.LSTD(BASIS, combine="mode").fit(data)
     with pytest.raises(ValueError, match="`subsample_size` must be"):
         rs.LSTD(BASIS, subsample_size=401).fit(data)
     with pytest.raises(ValueError, match="n_resamples"):

@@ -183,7 +183,7 @@ def test_out_of_bag_without_rows_left_out_is_refused_before_work(data, monkeypat
     def work(*_, **__):
         raise AssertionError("work was done")
 
-    monkeypatch.setattr("replaystats.estimators.kernel_ridge.settle_kernel_ridge", work)
+    monkeypatch.setattr("replaystats.estimators.kernel_ridge.resolve_kernel_ridge", work)
     monkeypatch.setattr("replaystats.estimators.regressor.replicate_learner", work)
     given = {"oob_score": True, "n_resamples": 3, "random_state": 0}
     whole = rs.make_plan(n_observations=80, subsample_size=80, n_resamples=3)

@@ -180,7 +180,7 @@ def test_a_partition_is_one_by_default(data):
     "model",
     [
         rs.ReplayRegressor(DecisionTreeRegressor(), n_resamples=30, random_state=0),
-        rs.ReplayRegressor(LinearRegression(), average="median", n_resamples=30, random_state=0),
+        rs.ReplayRegressor(LinearRegression(), combine="median", n_resamples=30, random_state=0),
         rs.ReplayKernelRidge(random_state=0),
         rs.ReplayKernelRidge(method="local", random_state=0),
         rs.ReplayKernelRidge(method="subsets", n_resamples=20, random_state=0),

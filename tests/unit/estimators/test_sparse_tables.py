@@ -90,7 +90,7 @@ def test_moments_are_those_of_the_dense_route(basis):
 def test_replay_is_that_of_the_dense_route(sparse_from_one, monkeypatch):
     data, _ = chain(2, n=150)
     plan = rs.make_plan(len(data), n_resamples=40, rng=3)
-    model = rs.LSTDQ(rs.basis.OneHot(N_STATES), policy=policy, discount=DISCOUNT, average="controlled")
+    model = rs.LSTDQ(rs.basis.OneHot(N_STATES), policy=policy, discount=DISCOUNT, combine="controlled")
     sparse = model.fit(data, plan=plan)
     points = np.arange(N_STATES)[:, None]
     values, interval = sparse.predict(points), sparse.confidence_interval(points)
@@ -126,7 +126,7 @@ def test_large_tables_take_the_sparse_route_by_themselves():
 def test_every_average_is_that_of_the_dense_route(average, sparse_from_one, monkeypatch):
     data, _ = chain(5, n=80)
     plan = rs.make_plan(len(data), n_resamples=60, rng=1)
-    model = rs.LSTD(rs.basis.OneHot(N_STATES), discount=DISCOUNT, average=average)
+    model = rs.LSTD(rs.basis.OneHot(N_STATES), discount=DISCOUNT, combine=average)
     points = np.arange(N_STATES)[:, None]
     sparse = model.fit(data, plan=plan)
     assert isinstance(sparse.estimate_.members, SparseReplicates)

@@ -10,7 +10,7 @@ import pytest
 import replaystats as rs
 from oracles import judgement as oracle
 from oracles import settings
-from replaystats.inference.validity import Validity, crossed, separation, smallest_eigenvalues
+from replaystats.inference.stability import Stability, separation, sign_changed, smallest_eigenvalues
 
 
 def unstable(rng, n=60, q=3, symmetric=False, noise=1.5):
@@ -30,7 +30,7 @@ def test_crossing_against_eigenvalues(rng, statistic, symmetric, alpha):
     linear = replicates.linear().solution
     smallest = oracle.smallest_real_parts(moments.g, plan.indices(), alpha)
     np.testing.assert_allclose(smallest_eigenvalues(replicates, linear), smallest, atol=1e-8)
-    found = crossed(replicates, linear)
+    found = sign_changed(replicates, linear)
     assert (found == (smallest <= 0)).all()
     assert 0 < found.mean() < 1  # a test where nothing or everything crosses would show nothing
 
@@ -45,7 +45,7 @@ def test_only_the_first_subsets_on_demand(rng):
 
 def test_stable_moments_do_not_cross(rng):
     replicates = rs.replicate(unstable(rng, noise=0.1), rs.make_plan(60, n_resamples=100, rng=0))
-    assert not crossed(replicates, replicates.linear().solution).any()
+    assert not sign_changed(replicates, replicates.linear().solution).any()
 
 
 @pytest.mark.parametrize("statistic", ["U", "V"])
@@ -89,16 +89,16 @@ def test_every_threshold_is_compared_with_the_twin(statistic, strength, data_set
     g, f = np.reshape(g, (120, 1, 1)), np.reshape(f, (120, 1))
     plan = rs.make_plan(120, statistic=statistic, subsample_size=60, n_resamples=400, rng=0)
     subsets = plan.indices()
-    validity = Validity(replicates=rs.replicate(rs.Moments(g, f), plan, on_failure="drop"))
+    stability = Stability(replicates=rs.replicate(rs.Moments(g, f), plan, on_failure="drop"))
     smallest = oracle.smallest_real_parts(g, subsets)
     tails = oracle.hill(np.array([f[s].sum(axis=0) / g[s].sum() for s in subsets]))
     apart = oracle.separation(smallest[:64], 120, 60, replacement=statistic == "V")
-    assert validity.crossing_share == pytest.approx(np.mean(smallest <= 0))
-    assert validity.tail_index == pytest.approx(tails)
-    assert validity.separation == pytest.approx(apart)
+    assert stability.crossing_share == pytest.approx(np.mean(smallest <= 0))
+    assert stability.tail_index == pytest.approx(tails)
+    assert stability.separation == pytest.approx(apart)
     expected = [np.mean(smallest <= 0) > 0.005, tails < 2, apart < 4]
-    doubts = " ".join(validity.doubts("mean"))
+    warnings = " ".join(stability.warnings("mean"))
     words = ["cross singularity", "heavy tails", "standard errors from a singular one"]
-    assert [word in doubts for word in words] == expected
+    assert [word in warnings for word in words] == expected
     assert sum(expected) == n_doubts
-    assert bool(validity.doubts("median")) == (np.mean(smallest <= 0) > 0.05)
+    assert bool(stability.warnings("median")) == (np.mean(smallest <= 0) > 0.05)

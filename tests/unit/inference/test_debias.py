@@ -14,7 +14,7 @@ from oracles import debias as oracle
 from oracles import settings
 from replaystats._core.errors import ReplayWarning
 from replaystats.inference.debias import bias_law
-from replaystats.inference.validity import Validity
+from replaystats.inference.stability import Stability
 
 
 def small_problem(rng, n=8, q=2):
@@ -110,7 +110,7 @@ def test_a_bias_that_is_not_of_order_one_over_k_is_no_law(rng):
     n = 40
     v = rng.normal(size=n)
     moments = rs.Moments((0.5 + v)[:, None, None], np.ones((n, 1)))  # 1 / mean with a weak mean
-    law = bias_law(Validity(replicates=half_samples(moments)))
+    law = bias_law(Stability(replicates=half_samples(moments)))
     assert law is None or not law.confirmed
 
 
@@ -139,7 +139,7 @@ def test_the_plug_in_may_be_the_best_and_keeps_its_rivals(rng):
     assert_allclose(estimate.theta, rs.plug_in(linear).theta)
     assert_allclose(estimate.confidence_interval(), rs.plug_in(linear).confidence_interval())
     more = estimate.extend(50)
-    assert len(more.validity.replicates) == 250
+    assert len(more.stability.replicates) == 250
     assert str(more.diagnose())
 
 
@@ -165,8 +165,8 @@ def test_a_large_bias_is_taken_off():
 def test_members_of_learners_have_no_plug_in_to_extrapolate_to(rng):
     X = rng.normal(size=(60, 2))
     for average in ("debiased", "best"):
-        with pytest.raises(ValueError, match="`average` must be"):
-            rs.ReplayRegressor(LinearRegression(), n_resamples=5, average=average).fit(X, X[:, 0])
+        with pytest.raises(ValueError, match="`combine` must be"):
+            rs.ReplayRegressor(LinearRegression(), n_resamples=5, combine=average).fit(X, X[:, 0])
 
 
 def test_the_value_of_a_policy_says_whose_it_is():
@@ -177,11 +177,11 @@ def test_the_value_of_a_policy_says_whose_it_is():
     assert value.method in ("plug_in", "controlled", "median", "debiased")
     assert value.why
     assert value.method in repr(value)
-    named = rs.LSTD(rs.basis.Fourier(2), average="mean", **options).fit(data)
+    named = rs.LSTD(rs.basis.Fourier(2), combine="mean", **options).fit(data)
     assert named.policy_value([[0.0]]).method == "mean"
     assert_allclose(named.policy_value([[0.0]]).value, named.predict([[0.0]])[0])
-    best = rs.LSTD(rs.basis.Fourier(2), average="best", **options).fit(data)
-    assert best.choices_["average"].value == best.estimate_.method
+    best = rs.LSTD(rs.basis.Fourier(2), combine="best", **options).fit(data)
+    assert best.choices_["combine"].value == best.estimate_.method
 
 
 @pytest.mark.statistical

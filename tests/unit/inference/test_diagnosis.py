@@ -13,7 +13,7 @@ from oracles import inference, judgement, settings
 from replaystats.inference import Diagnosis, outside_support
 from replaystats.inference.diagnosis_view import paper_conditions, recommend
 from replaystats.inference.measures import predicted_gain
-from replaystats.inference.validity import Validity
+from replaystats.inference.stability import Stability
 
 GOOD = {
     "singular": "",
@@ -137,7 +137,7 @@ def few():
 def test_predicted_gain_of_all_subsets_by_enumeration(few, k):
     X, g, f = few
     plan = rs.make_plan(8, statistic="complete", subsample_size=k)
-    found = predicted_gain(Validity(replicates=rs.replicate(rs.Moments(g, f), plan)), X)
+    found = predicted_gain(Stability(replicates=rs.replicate(rs.Moments(g, f), plan)), X)
     expected = judgement.gain_of_all_subsets(X, g, f, k)
     assert (found.variance_ratio, found.error_ratio) == pytest.approx(expected, rel=1e-8)
 
@@ -157,7 +157,7 @@ def test_predicted_gain_of_some_subsets_by_loops(statistic):
     bias = ((theta - linear).mean(axis=0) - inference.ratio(g, f)) / (1 - share)
     sampling = judgement.controlled_jackknife(g, f, pilot.tolist())
     expected = judgement.predicted_gain(X, g, f, sampling, bias, share)
-    found = predicted_gain(Validity(replicates=rs.replicate(rs.Moments(g, f), plan)), X)
+    found = predicted_gain(Stability(replicates=rs.replicate(rs.Moments(g, f), plan)), X)
     assert (found.variance_ratio, found.error_ratio) == pytest.approx(expected, rel=1e-6)
 
 
@@ -180,7 +180,7 @@ def test_a_complete_plan_has_no_monte_carlo_noise(rng):
 def test_a_solver_that_chooses_for_itself(good):
     diagnosis = replayed(good, "mean", n_resamples=20, solver=rs.solvers.Lepski()).diagnose()
     assert diagnosis.interval_valid  # every row has an interval, from the equations without the penalty
-    assert "chooses its penalty" in diagnosis.doubts[0]
+    assert "chooses its penalty" in diagnosis.warnings[0]
     assert diagnosis.variance_ratio is None
     assert np.isnan(diagnosis.smallest_eigenvalues).all()
     assert "unknown" in str(diagnosis)

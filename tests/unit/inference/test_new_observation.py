@@ -25,7 +25,7 @@ def intervals(members_train, members_new, plan, y, level, *, failed=None, budget
 
 
 def smooth_members(rng, plan, y, n_points, noise):
-    """Members that are means of their subsets, plus noise: a band that cuts, or one that cannot."""
+    """Ensemble that are means of their subsets, plus noise: a band that cuts, or one that cannot."""
     means = y[plan.indices()].mean(axis=1)[:, None]  # (B, 1, n_outputs)
     train = means + noise * rng.normal(size=(plan.n_resamples, len(y), y.shape[1]))
     new = means + noise * rng.normal(size=(plan.n_resamples, n_points, y.shape[1]))

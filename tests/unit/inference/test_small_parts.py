@@ -70,7 +70,7 @@ def test_degrees_of_a_pooled_variance_are_those_of_its_posterior(rng):
 @pytest.mark.parametrize("carrying", [2, 10, 60])
 @pytest.mark.parametrize("statistic", ["U", "V", "balanced"])
 def test_effective_rows_are_those_that_carry_an_answer(rng, statistic, carrying):
-    """Members that are sums of a_i over their rows: L = a, known. 2000 members leave a tenth of it open."""
+    """Ensemble that are sums of a_i over their rows: L = a, known. 2000 members leave a tenth of it open."""
     n, k = 60, 30
     a = np.where(np.arange(n) < carrying, rng.choice([-1.0, 1.0], n), 0.0)[:, None]
     a = a - a.mean()

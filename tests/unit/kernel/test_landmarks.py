@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from oracles import landmarks as oracle
 from replaystats.kernel.kernels import Kernel
 from replaystats.kernel.landmarks import choose_landmarks, random_landmarks
-from replaystats.kernel.problem import DeviceHome, KernelProblem
+from replaystats.kernel.problem import DeviceData, KernelProblem
 
 
 @pytest.fixture
@@ -38,9 +38,9 @@ def test_random_landmarks_know_what_they_leave(points, tolerance, most):
     """Rows that stand twice: a landmark describes its copy, which is never chosen as well."""
     X = np.concatenate([points, points[:30]])
     problem = KernelProblem.checked(X, X[:, 0], 1.0, Kernel("rbf", 0.3), None, None)
-    home = DeviceHome.of(problem, X)
-    found = random_landmarks(home, tolerance=tolerance, max_landmarks=most, rng=np.random.default_rng(0))
-    K = rbf_kernel(home.points, gamma=0.5)
+    device = DeviceData.of(problem, X)
+    found = random_landmarks(device, tolerance=tolerance, max_landmarks=most, rng=np.random.default_rng(0))
+    K = rbf_kernel(device.points, gamma=0.5)
     left = oracle.undescribed(K, found.rows)
     assert found.complete == (left.max() <= tolerance * (1 + 1e-6))
     assert len(found.rows) <= most

@@ -66,7 +66,7 @@ def test_the_documented_estimators_are_those_of_the_cells():
     data = process.sample(n, 2, start="paper", rng=rng)
     found = policy.paper_estimates(data, policy.GRID, rng, n_resamples, k)[0].reshape(3, 3, -1)
     process.sample(n, 2, start="paper", rng=again)
-    options = {"average": "mean", "solver": rs.solvers.PseudoInverse()}
+    options = {"combine": "mean", "solver": rs.solvers.PseudoInverse()}
     for column, statistic in enumerate("UV", start=1):
         plan = rs.make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=again)
         models = [

@@ -18,7 +18,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 PUBLIC = {
     "replaystats",
     "replaystats.basis",
-    "replaystats.choosing",
+    "replaystats.tuning",
     "replaystats.cli.console",
     "replaystats.inference",
     "replaystats.moments",

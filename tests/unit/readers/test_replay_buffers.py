@@ -110,10 +110,10 @@ def test_sb3_without_final_states_or_timeouts_is_refused(sb3):
     ):
         readers.from_sb3(sb3(10, optimize_memory_usage=True, timeouts=False))
     log = make_episodes([3, 2])
-    blind = fill_sb3(sb3(10, timeouts=False), log)
+    without_limits = fill_sb3(sb3(10, timeouts=False), log)
     with pytest.raises(ValueError, match="A time limit would pass for a terminal state"):
-        readers.from_sb3(blind)
-    assert readers.from_sb3(blind, dones_are_terminal=True).terminated.tolist() == [True, True]
+        readers.from_sb3(without_limits)
+    assert readers.from_sb3(without_limits, dones_are_terminal=True).terminated.tolist() == [True, True]
     with pytest.raises(ValueError, match="a buffer with steps in it; got an empty one"):
         readers.from_sb3(sb3(10))
 

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.metrics import r2_score, root_mean_squared_error
 from sklearn.model_selection import KFold
-from tests.unit.evaluation.test_witnesses import chain, target
+from tests.unit.ope.test_estimates import chain, target
 
 import replaystats as rs
 from replaystats.inference import Interval
@@ -51,12 +51,12 @@ def on_policy():
 def test_every_witness_stands_there_with_its_interval(which, request):
     found = request.getfixturevalue(which)
     table = tables_of(page_of(found))[0]
-    assert table[0][:4] == ["witness", "value", "low", "high"]
-    assert [row[0] for row in table[1:]] == [w.name for w in found.witnesses]
-    for row, witness in zip(table[1:], found.witnesses, strict=True):
+    assert table[0][:4] == ["estimate", "value", "low", "high"]
+    assert [row[0] for row in table[1:]] == [w.name for w in found.estimates]
+    for row, estimate in zip(table[1:], found.estimates, strict=True):
         shown = [number(text) for text in row[1:4]]
-        assert shown == pytest.approx([witness.value, *witness.interval], **FOUR_DIGITS)
-        assert row[4] == witness.objection
+        assert shown == pytest.approx([estimate.value, *estimate.interval], **FOUR_DIGITS)
+        assert row[4] == estimate.failed_check
 
 
 @pytest.mark.parametrize("which", ["counted", "on_policy"])
@@ -130,9 +130,9 @@ def test_what_to_collect(counted, overlap, changes, words):
 
 def test_the_badge_follows_the_verdict(counted):
     for changes, text in (
-        ({"objections": ("a reason",)}, "do not rely on the interval"),
-        ({"bounded": True, "objections": ()}, "bounds only"),
-        ({"objections": ()}, f"rests on {counted.rests_on}"),
+        ({"failed_checks": ("a reason",)}, "do not rely on the interval"),
+        ({"bounded": True, "failed_checks": ()}, "bounds only"),
+        ({"failed_checks": ()}, f"rests on {counted.assumptions}"),
     ):
         assert text in text_of(page_of(replace(counted, **changes)))
 

@@ -1,0 +1,348 @@
+"""Trading noise for what is left undetermined, where a question cannot be answered from the data alone.
+
+For features that are not one-hot the vector w of `undetermined` is a choice. With Omega the covariance of the
+residuals of one unit and G = sum p phi phi' over points where values are known to be bounded, the path
+
+    w_mu = argmin  w'Omega w / n + (c - A'w)' G^-1 (c - A'w) / mu
+
+goes from the unbiased answer (mu = 0, all noise) to none at all (w = 0, the whole range). It costs one
+singular value decomposition of Omega^-1/2 A G^-1/2 for all questions, and does not depend on the units of
+anything. Every w gives an honest interval; the shortest is taken. The bound on (c - A'w)'theta is a linear
+programme (`value_bounds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from scipy import special
+
+from .._core.arrays import like, take_rows, to_numpy
+from .._core.config import memory_budget
+from .._core.typing import BoolArray, FloatArray
+from ..moments import FactoredMoments, HeldMoments
+from .degrees import bias_aware_quantile
+from .influence import unit_blocks
+from .intervals import Rows
+from .noise import Noise, noise_of
+from .partial_identification import ValueRange, sum_of
+from .value_bounds import cheap_bounds, inverse_root, rough_support, support_interval
+
+# Penalties of the path, in units of 1 / (n h^2) with h half the value range: there both parts are equal.
+_PATH = 10.0 ** np.arange(-4.0, 3.5, 0.5)
+# Factors of a penalty that are looked at near the one that an ellipsoid finds best. Its bound is too large,
+# so that the best is rarely more than a few steps of the path away, mostly to larger penalties.
+_NEARBY = 10.0 ** np.arange(-1.0, 2.5, 0.5)
+# Up to so many questions have their bounds from a linear programme, others from a feasible point of its dual;
+# so have those whose programmes (questions x points x q^2) would take longer than all the rest.
+_EXACT_ROWS = 64
+_EXACT_WORK = 2e8
+_DESIGN_ROUNDS = 30
+N_FOLDS = 5
+# Points where the range is imposed: more of them change the bounds little and the time much.
+MAX_POINTS = 400
+OUTER_SHARE = 0.05
+
+
+def bias_aware_rows(
+    moments: HeldMoments,
+    X: FloatArray,
+    value_range: ValueRange,
+    confidence_level: float,
+    *,
+    longest: FloatArray | None = None,
+    cut: BoolArray | None = None,
+    sequential: bool = False,
+) -> Rows:
+    """Return the shortest bounded interval of every question.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+        One output.
+    X : ndarray of shape (m, q)
+    value_range : ValueRange
+        With points.
+    confidence_level : float
+    longest : ndarray of shape (m,), optional
+        Lengths that are of use; questions that provably have none so short are withheld.
+    cut : ndarray of bool, shape (m,), optional
+        Which intervals will be cut at the range: those that provably contain all of it are withheld.
+    sequential : bool
+        Whether neighbouring units may be correlated.
+
+    Returns
+    -------
+    Rows
+    """
+    assert value_range.points is not None
+    points = value_range.points
+    half = max(value_range.width / 2, float(np.finfo(float).tiny))
+    middle = coefficients_of(points, (value_range.low + value_range.high) / 2)
+    # Values are measured from the middle of the range, which is exact where constants are in the span.
+    limits = (value_range.low - points @ middle, value_range.high - points @ middle)
+    problem = replace(_Problem.of(moments, points, middle, half), sequential=sequential)
+    # Of the range, what lies to both sides of what is taken for its middle, at every point.
+    both_sides = max(0.0, 1.0 - float(np.abs(limits[0] + limits[1]).max()) / (2 * half))
+    penalty, least, inside = _shortest_by_ellipsoid(problem, X, points, half, both_sides, confidence_level)
+    useful = np.ones(len(X), dtype=bool) if longest is None else ~(2 * least > longest)
+    if cut is not None:
+        offset = X @ middle
+        useful &= ~cut | (inside[0] + offset > value_range.low) | (inside[1] + offset < value_range.high)
+    found = Rows.withheld(len(X))
+    if useful.any():
+        some = _answers(
+            problem, X[useful], penalty[useful], points, limits, X[useful] @ middle, half, confidence_level
+        )
+        for name, values in vars(some).items():
+            getattr(found, name)[useful] = values
+    return found
+
+
+def _answers(
+    problem: _Problem,
+    X: FloatArray,
+    penalty: FloatArray,
+    points: FloatArray,
+    limits: tuple[FloatArray, FloatArray],
+    middle: FloatArray,
+    half: float,
+    confidence_level: float,
+) -> Rows:
+    """Return the intervals near the penalties that the ellipsoid found best.
+
+    `limits` are those of the values at the points, from their middle, and `middle` (m,) the answers there.
+    """
+    exact = len(X) <= _EXACT_ROWS and float(len(X)) * points.size * points.shape[1] <= _EXACT_WORK
+    if exact:
+        penalty = _refined(problem, X, points, half, confidence_level, penalty)
+    centre, d, noise = problem.answer(X, penalty)
+    if exact:
+        lowest, highest = support_interval(d, points, *limits)
+    else:
+        lowest, highest = cheap_bounds(d, points, *limits, problem.weights)
+    bias = (highest - lowest) / 2
+    bounded = np.isfinite(bias)  # what nothing bounds has no middle, and an infinite reach
+    offset = np.add(lowest, highest, out=np.zeros_like(lowest), where=bounded) / 2
+    centre = centre + middle + offset
+    reach = _reach(bias, noise, confidence_level)
+    return Rows(
+        low=centre - reach,
+        high=centre + reach,
+        centre=centre,
+        error=np.sqrt(noise.variance),
+        degrees=noise.degrees,
+        bias=bias,
+        share=bias / half,
+        effective=noise.effective,
+        how=np.full(len(X), "traded", dtype="<U12"),
+    )
+
+
+def _shortest_by_ellipsoid(
+    problem: _Problem,
+    X: FloatArray,
+    points: FloatArray,
+    half: float,
+    both_sides: float,
+    confidence_level: float,
+) -> tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray]]:
+    """Return the penalty with the shortest interval for every question, and what none is shorter than.
+
+    That is a lower bound of all reaches, and two ends that the intervals of all penalties contain.
+
+    Values within h of the middle at all points have theta'G theta <= h^2, so |d'theta| <= h sqrt(d'G^-1 d).
+    The other way round, theta'G theta <= h^2 / max phi'G^-1 phi implies such values: no bound is smaller than
+    h sqrt(d'G^-1 d / max phi'G^-1 phi). Where the middle of the range is no constant of the basis, values
+    within the share `both_sides` of h keep to the range, and d'theta goes so far to either side.
+    """
+    leverage = np.square(points @ problem.value_root.T).sum(axis=1).max()
+    best, shortest = np.empty(len(X)), np.full(len(X), np.inf)
+    least, low, high = np.full(len(X), np.inf), np.full(len(X), -np.inf), np.full(len(X), np.inf)
+    for candidates, centre, d, noise in problem.along(X, np.tile(_PATH[:, None], len(X))):
+        bias = half * np.sqrt(np.square(d @ problem.value_root.T).sum(axis=1))
+        one_tail = special.stdtrit(noise.degrees, confidence_level) * np.sqrt(noise.variance)
+        reaches = both_sides * bias / np.sqrt(max(leverage, 1.0)) + one_tail
+        least = np.minimum(reaches.reshape(candidates.shape).min(axis=0), least)
+        low = np.maximum((centre - reaches).reshape(candidates.shape).max(axis=0), low)
+        high = np.minimum((centre + reaches).reshape(candidates.shape).min(axis=0), high)
+        _keep_shortest(best, shortest, candidates, _reach(bias, noise, confidence_level))
+    return best, least, (low, high)
+
+
+def _refined(
+    problem: _Problem,
+    X: FloatArray,
+    points: FloatArray,
+    half: float,
+    confidence_level: float,
+    penalty: FloatArray,
+) -> FloatArray:
+    """Return the best penalty near the ellipsoid's, whose bound is too wide by up to sqrt(q)."""
+    near, shortest = penalty.copy(), np.full(len(X), np.inf)
+    nearby = np.clip(penalty * _NEARBY[:, None], _PATH[0], _PATH[-1])
+    for candidates, _, d, noise in problem.along(X, nearby):
+        bias = half * rough_support(d, points)
+        _keep_shortest(near, shortest, candidates, _reach(bias, noise, confidence_level))
+    return near
+
+
+def _keep_shortest(best: FloatArray, shortest: FloatArray, candidates: FloatArray, reach: FloatArray) -> None:
+    """Put the candidate (K, m) with the shortest reach where it is shorter than what was found before."""
+    reach = reach.reshape(candidates.shape)
+    first = reach.argmin(axis=0)[None]
+    least = np.take_along_axis(reach, first, axis=0)[0]
+    shorter = least < shortest
+    best[shorter] = np.take_along_axis(candidates, first, axis=0)[0][shorter]
+    shortest[shorter] = least[shorter]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Fold:
+    """The equations of a fold in the basis that the other folds make its w from.
+
+    With U s V' = Omega^-1/2 A G^-1/2 of the others, w = Omega^-1/2 U z, z = s / (s^2 + penalty) V'G^-1/2 c.
+    """
+
+    s: FloatArray
+    questions: FloatArray  # (q, q): from c to V'G^-1/2 c
+    A: FloatArray  # (q, q): from z to A'w, A the fold's part of the mean over all units
+    b: FloatArray  # (q,): w'b = b'z
+    shifts: Any  # (units of the fold, q): what each unit moves the answer by, from z; where the moments are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Problem:
+    """The moment equation in the metrics of its noise (rows) and of its values (columns), in folds.
+
+    A fold's w comes from the other folds, so that its noise has mean zero whatever w is: in one's own data
+    the weakest directions look better determined than they are.
+    """
+
+    folds: list[_Fold]
+    n: int
+    value_root: FloatArray  # G^-1/2
+    weights: FloatArray  # (P,): p of the points in G
+    unit: float  # 1 / (n h^2)
+    sequential: bool = False
+
+    @classmethod
+    def of(cls, moments: HeldMoments, points: FloatArray, middle: FloatArray, half: float) -> _Problem:
+        n = moments.n_observations
+        unit, weights_of_points = 1.0 / (n * half**2), _design(points)
+        value_root = inverse_root((points.T * weights_of_points) @ points)
+        labels = np.arange(n) * min(n, N_FOLDS) // n
+        sums = [sum_of(moments, labels == fold) for fold in range(labels[-1] + 1)]
+        parts = [(A / n, (b - A @ middle) / n) for A, b in sums]
+        theta = np.zeros(moments.n_basis)
+        for _ in range(2):  # the noise depends on theta, and theta a little on the noise
+            residuals = _all_residuals(moments, middle + theta)
+            A, b = np.sum([part[0] for part in parts], axis=0), np.sum([part[1] for part in parts], axis=0)
+            root = inverse_root(_covariance(residuals))
+            U, s, Vt = np.linalg.svd(root @ A @ value_root.T)
+            theta = value_root.T @ (Vt.T @ (s / (s**2 + unit) * (U.T @ (root @ b))))
+        folds = []
+        for number, (own_A, own_b) in enumerate(parts):
+            others, members = np.flatnonzero(labels != number), np.flatnonzero(labels == number)
+            root = inverse_root(_covariance(take_rows(residuals, others)))
+            U, s, Vt = np.linalg.svd(root @ (A - own_A) @ value_root.T * (n / len(others)))
+            weights = root.T @ U  # from z to w
+            fold = _Fold(
+                s=s,
+                questions=Vt @ value_root,
+                A=own_A.T @ weights,
+                b=weights.T @ own_b,
+                shifts=take_rows(residuals, members) @ like(weights / (n - 1), residuals),
+            )
+            folds.append(fold)
+        return cls(folds=folds, n=n, value_root=value_root, weights=weights_of_points, unit=unit)
+
+    def answer(self, X: FloatArray, penalty: FloatArray) -> tuple[FloatArray, FloatArray, Noise]:
+        """Return sum w'b, d = c - sum A'w and the noise of every question with its own penalty."""
+        centre, d, shifts = np.zeros(len(X)), X.copy(), []
+        for fold in self.folds:
+            z = fold.s[:, None] / (fold.s[:, None] ** 2 + penalty * self.unit) * (fold.questions @ X.T)
+            centre, d = centre + fold.b @ z, d - (fold.A @ z).T
+            shifts.append(fold.shifts @ like(z, fold.shifts))  # folds follow each other, as their units do
+        joined = array_namespace(shifts[0]).concat(shifts)
+        # The centre may be off to either side: intervals are symmetric.
+        return centre, d, noise_of(joined, sequential=self.sequential).symmetric()
+
+    def along(
+        self, X: FloatArray, penalties: FloatArray
+    ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, Noise]]:
+        """Yield blocks of the penalties (K, m), with what `answer` says of the questions at each."""
+        step = max(1, memory_budget() // (64 * self.n * max(1, len(X))))
+        for first in range(0, len(penalties), step):
+            block = penalties[first : first + step]
+            yield block, *self.answer(np.tile(X, (len(block), 1)), block.ravel())
+
+
+def _design(points: FloatArray) -> FloatArray:
+    """Return weights p of G = sum p_j phi_j phi_j' that spread over the points: nearly a D-optimal design.
+
+    Then phi'G^-1 phi is at most about q at every point, so that the ellipsoid of G and the range of values at
+    the points are within a factor sqrt(q) of each other, however the points are crowded.
+    """
+    weights = np.full(len(points), 1.0 / len(points))
+    for _ in range(_DESIGN_ROUNDS):
+        root = inverse_root((points.T * weights) @ points)
+        leverage = np.square(points @ root.T).sum(axis=1)
+        weights *= leverage
+        weights /= weights.sum()
+    return weights
+
+
+def _all_residuals(moments: HeldMoments, theta: FloatArray) -> Any:
+    """Return f_i - g_i theta of all units, (n, q), where the moments are."""
+    if isinstance(moments, FactoredMoments):
+        return moments.residuals(theta)
+    parts = [part.residuals(theta) for _, part in unit_blocks(moments)]  # which follow each other
+    return array_namespace(parts[0]).concat(parts)
+
+
+def _covariance(residuals: Any) -> FloatArray:
+    """Return the sample covariance (q, q) of residuals (n, q), on the host."""
+    centred = residuals - residuals.mean(axis=0)
+    return to_numpy(centred.T @ centred) / (len(residuals) - 1)
+
+
+def coefficients_of(points: FloatArray, value: float) -> FloatArray:
+    """Return the coefficients whose values at the points are nearest to one number, shape (q,).
+
+    Features that sum to one at every point (splines, one-hot) do so elsewhere, too.
+    """
+    if np.allclose(points.sum(axis=1), 1.0, rtol=0.0, atol=1e-9):
+        return np.full(points.shape[1], value)
+    scale = np.maximum(np.abs(points).max(axis=0), np.finfo(float).tiny)
+    return np.asarray(np.linalg.lstsq(points / scale, np.full(len(points), value))[0] / scale)
+
+
+def thinned(points: FloatArray) -> FloatArray:
+    """Return at most `MAX_POINTS` of the points, evenly spread over their order."""
+    return points[:: max(1, -(-len(points) // MAX_POINTS))]
+
+
+def inner(points: FloatArray) -> FloatArray:
+    """Return the points without those that lie farthest out, the `OUTER_SHARE` of largest leverage.
+
+    Values keep to their range, but a basis is fitted where the data are, and what it tends to may leave the
+    range at the few states beyond (a parabola through a bounded value does).
+    """
+    root = inverse_root(points.T @ points)
+    leverage = np.square(points @ root.T).sum(axis=1)
+    kept = points[leverage <= np.quantile(leverage, 1.0 - OUTER_SHARE)]
+    # A rare state that alone has some direction stays.
+    return kept if np.linalg.matrix_rank(kept @ root.T) == np.linalg.matrix_rank(points @ root.T) else points
+
+
+def _reach(bias: FloatArray, noise: Noise, confidence_level: float) -> FloatArray:
+    """Return the half width of intervals whose centre is off by at most `bias`."""
+    error = np.sqrt(noise.variance)
+    safe = np.where(error > 0, error, 1.0)
+    quantile = bias_aware_quantile(bias / safe, noise.degrees, confidence_level)
+    return np.where(error > 0, quantile * error, bias)

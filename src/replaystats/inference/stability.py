@@ -1,0 +1,311 @@
+"""When an interval would be wrong: subsets that cross singularity, and the other reasons to withhold it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
+
+from .._core.linalg import cholesky_stack, indefinite_stack
+from .._core.typing import BoolArray, FloatArray
+from ..engine import MomentReplicates, replicate
+from ..engine.linear import Linearisation, LinearPart
+from ..moments import AnyMoments
+from ..plans import ResamplingPlan, make_plan
+from ..solvers import Solver
+from ..solvers.direct import DEFAULT_RCOND
+from .location import ROBUST_METHODS, tail_index
+
+# With R the inverse of the expected subset matrix, the matrices I + R (A_b - E A_b) scatter around I. An
+# eigenvalue with real part <= 0 means that between the data and subset b the matrix has been singular: the
+# replicates then lie on both sides of a pole.
+
+# From this many unknowns on all eigenvalues cost more than anything else, and the smallest of a few subsets,
+# which then differ little, are found by Arnoldi's method.
+LARGE_BASIS, FEW_SUBSETS = 60, 8
+# The plug-in has no replicates of its own: half-samples scatter about it as it does about the truth.
+PILOT_RESAMPLES = 256
+PILOT_SEED = 0
+# The size of the second subsets by which a bias is judged, as a share of the first, and how many they are.
+SECOND_SHARE = 0.7
+FEWEST_SECOND, MOST_SECOND = 100, 1000
+# MomentReplicates with a smaller tail index have no variance.
+HEAVY_TAIL = 2.0
+# Up to these shares of crossing subsets, intervals were measured to cover as they should (docs/coverage.md):
+# around means when tails are light as well, and around medians and trimmed means.
+RARE_CROSSING = 0.005
+ROBUST_CROSSING = 0.05
+# Standard errors between the moment matrix and a singular one below which normal intervals are rough.
+WEAK_SEPARATION = 4.0
+# Eigenvalues cost more than anything else here, and the separation needs one digit.
+SEPARATION_SUBSETS = 64
+
+
+def sign_changed(replicates: MomentReplicates, linear: Linearisation) -> BoolArray:
+    """Return which subsets sign_changed singularity, shape (B,).
+
+    Parameters
+    ----------
+    replicates : MomentReplicates
+    linear : Linearisation
+        Of the replicates' moments at share k / n.
+
+    Notes
+    -----
+    Where the matrices of the data and of the subset both have a positive definite symmetric part, so has
+    every matrix between them, and none is singular: a Cholesky factorisation tells. For the rest, the same
+    test on I + R (A_b - E A_b), which leaves eigenvalues to be computed for few.
+    """
+    A = replicates.sums.A
+    crossing = np.zeros(len(A), dtype=bool)
+    unclear = np.ones(len(A), dtype=bool)
+    A_all, _ = linear.sums
+    if linear.truncated == 0 and not indefinite_stack(A_all[None])[0]:
+        unclear = indefinite_stack(A)
+    if unclear.any():
+        relative = _relative_matrices(replicates, linear, unclear)
+        doubtful = indefinite_stack(relative)
+        left = np.flatnonzero(unclear)[doubtful]
+        crossing[left] = _smallest_real_parts(relative[doubtful]) <= 0
+    return crossing
+
+
+def smallest_eigenvalues(
+    replicates: MomentReplicates, linear: Linearisation, *, first: int | None = None
+) -> FloatArray:
+    """Return min Re eig(I + R (A_b - E A_b)) of the `first` subsets (default all): 1 is safe, 0 singular."""
+    n_basis, count = len(linear.inverse), len(replicates) if first is None else min(first, len(replicates))
+    if first is not None and n_basis >= LARGE_BASIS:
+        return _by_arnoldi(replicates, linear, min(count, FEW_SUBSETS))
+    return _smallest_real_parts(_relative_matrices(replicates, linear, slice(count)))
+
+
+def separation(eigenvalues: FloatArray, plan: ResamplingPlan) -> float:
+    """Return how many standard errors the moment matrix of all data is away from a singular one.
+
+    Subsets scatter more than samples of size n do, by sqrt((n - k) / k) or sqrt(n / k). With that taken off,
+    the mean of the smallest eigenvalues over their standard deviation is the t statistic of "not singular";
+    for one instrumental variable it is that of the first stage.
+
+    Parameters
+    ----------
+    eigenvalues : ndarray of shape (m,)
+        From `smallest_eigenvalues`.
+    plan : ResamplingPlan
+        Of the subsets.
+    """
+    rescaling = plan.design.rescaling
+    scale = math.sqrt(rescaling) if math.isfinite(rescaling) else 0.0
+    spread = scale * float(eigenvalues.std())
+    return (1 - scale * (1 - float(eigenvalues.mean()))) / spread if spread > 0 else math.inf
+
+
+def _smallest_real_parts(matrices: FloatArray) -> FloatArray:
+    # A subset whose matrix is not finite has no safe distance to singularity.
+    smallest = np.full(len(matrices), -np.inf)
+    finite = np.isfinite(matrices).all(axis=(1, 2))
+    if finite.any():
+        smallest[finite] = np.linalg.eigvals(matrices[finite]).real.min(axis=1)
+    return smallest
+
+
+def _by_arnoldi(replicates: MomentReplicates, linear: Linearisation, count: int) -> FloatArray:
+    """Return the smallest real parts of I + R (A_b - E A_b) for the first subsets, to about two digits.
+
+    q^2 operations per step instead of 25 q^3 for all eigenvalues.
+    """
+    A_all, _ = linear.sums
+    q = len(A_all)
+    start = np.random.default_rng(0).normal(size=q)
+    smallest = np.empty(count)
+    for b in range(count):
+        deviation = replicates.sums.A[b] - linear.share * A_all
+
+        def step(v: Any, D: FloatArray = deviation) -> Any:
+            return v.ravel() + linear.inverse @ (D @ v.ravel())
+
+        operator: Any = LinearOperator((q, q), matvec=step, dtype=np.dtype(np.float64))
+        try:
+            found = eigs(operator, k=1, which="SR", ncv=24, tol=0.02, v0=start, return_eigenvectors=False)
+            smallest[b] = found[0].real
+        except ArpackError:
+            matrix = np.eye(q) + linear.inverse @ deviation
+            smallest[b] = _smallest_real_parts(matrix[None])[0]
+    return smallest
+
+
+def _relative_matrices(
+    replicates: MomentReplicates, linear: Linearisation, which: slice | BoolArray = slice(None)
+) -> FloatArray:
+    """Return matrices similar to I + R (A_b - E A_b), as symmetric as the problem allows, (B, q, q).
+
+    With S = L L^T the symmetric part of R^-1, the similar L^T (.) L^-T is exactly symmetric where the moments
+    are, which makes the Cholesky test sharp.
+    """
+    A_all, _ = linear.sums
+    left, right = linear.inverse, np.eye(len(A_all))
+    if linear.truncated == 0 and linear.set_aside == 0:
+        expected = np.linalg.inv(linear.inverse)
+        lower, failed = cholesky_stack((expected + expected.T)[None])
+        if not failed[0]:
+            left, right = lower[0].T @ left, np.linalg.inv(lower[0]).T
+    deviation = replicates.sums.A[which] - linear.share * A_all
+    # Two products of a (B q, q) with a (q, q) matrix instead of 2 B tiny ones.
+    half = deviation @ right
+    moved = (half.swapaxes(1, 2) @ left.T).swapaxes(1, 2)
+    relative: FloatArray = np.eye(len(A_all)) + moved
+    return relative
+
+
+def pilot_replicates(moments: AnyMoments, solver: Solver) -> MomentReplicates:
+    """Return the answers of 256 half-samples, always the same ones."""
+    n = moments.n_observations
+    plan = make_plan(
+        n, statistic="U", subsample_size=max(1, n // 2), n_resamples=PILOT_RESAMPLES, rng=PILOT_SEED
+    )
+    return replicate(moments, plan, solver=solver, on_failure="drop")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stability:
+    """What replicates say about the method that made them; everything is computed when first asked for.
+
+    Attributes
+    ----------
+    replicates : MomentReplicates
+    """
+
+    replicates: MomentReplicates
+
+    @cached_property
+    def linear(self) -> Linearisation | None:
+        """The solution at the subsets' scale; None where the solver or the matrix allows none."""
+        if self.linear_part is None:
+            return None
+        assert isinstance(self.linear_part.solution, Linearisation)  # of dense moments
+        return self.linear_part.solution
+
+    @cached_property
+    def linear_part(self) -> LinearPart | None:
+        """The linear part of the replicates; None as `linear`."""
+        return self.replicates.linear()
+
+    @property
+    def control(self) -> LinearPart | None:
+        """The linear part where it may be used as a control variate."""
+        return self.linear_part if self.controllable else None
+
+    @cached_property
+    def sign_changed(self) -> BoolArray:
+        """Which subsets sign_changed singularity, shape (B,); none are known to without a linearisation."""
+        if self.linear is None:
+            return np.zeros(len(self.replicates), dtype=bool)
+        return sign_changed(self.replicates, self.linear)
+
+    @property
+    def crossing_share(self) -> float:
+        """Share of subsets that sign_changed singularity."""
+        return float(self.sign_changed.mean())
+
+    @cached_property
+    def separation(self) -> float:
+        """Standard errors between the moment matrix and a singular one, NaN without a linearisation."""
+        if self.linear is None:
+            return math.nan
+        eigenvalues = smallest_eigenvalues(self.replicates, self.linear, first=SEPARATION_SUBSETS)
+        return separation(eigenvalues, self.replicates.plan)
+
+    @cached_property
+    def smaller(self) -> Stability:
+        """The same of as many subsets of 0.7 times the size, always the same ones."""
+        plan = self.replicates.plan
+        second = make_plan(
+            plan.n_observations,
+            statistic="V" if plan.with_replacement else "U",
+            subsample_size=max(1, round(SECOND_SHARE * plan.subsample_size)),
+            n_resamples=min(max(FEWEST_SECOND, plan.n_resamples), MOST_SECOND),
+            rng=PILOT_SEED,
+        )
+        moments, solver = self.replicates.moments, self.replicates.solver
+        return Stability(replicates=replicate(moments, second, solver=solver, on_failure="drop"))
+
+    @cached_property
+    def tail_index(self) -> float:
+        """Tail index of the replicates."""
+        return tail_index(self.replicates.theta[~self.replicates.failed])
+
+    @cached_property
+    def singular(self) -> str:
+        """Why the matrix of all data counts as singular; empty where it does not."""
+        if not self.replicates.solver.is_linear:
+            return ""
+        if self.linear is None:
+            return "the moment matrix of all observations is numerically singular"
+        if self.linear.truncated:
+            return f"the solver left {self.linear.truncated} direction(s) of the moment matrix out"
+        if self.linear.condition_number > 1 / DEFAULT_RCOND:
+            return f"the moment matrix has the condition number {self.linear.condition_number:.1e}"
+        return ""
+
+    @property
+    def controllable(self) -> bool:
+        """Whether the control variate may be used: nothing singular, no failure, no crossing."""
+        return (
+            self.linear is not None
+            and not self.singular
+            and not self.replicates.failed.any()
+            and not self.replicates.truncated.any()
+            and not self.sign_changed.any()
+        )
+
+    def averages_well(self, method: str) -> bool:
+        """Whether the average has a variance of its own; else an interval rests on the plug-in."""
+        if self.replicates.plan.design.doubt or not self.replicates.solver.is_linear:
+            return False
+        if method in ROBUST_METHODS:
+            whole = not (self.replicates.failed.any() or self.replicates.truncated.any())
+            return whole and self.crossing_share <= ROBUST_CROSSING
+        return self.controllable
+
+    def warnings(self, method: str) -> tuple[str, ...]:
+        """Return the reasons why an interval around `method` would be wrong; none means it may be given."""
+        replicates = self.replicates
+        found = [self.singular] if self.singular else []
+        if not replicates.solver.is_linear:
+            found.append(
+                "the solver chooses its penalty from the data, and no interval accounts for that choice"
+            )
+        if unproven := replicates.plan.design.doubt:
+            found.append(unproven)
+        n_truncated = int(np.count_nonzero(replicates.truncated))
+        if n_truncated and not self.singular:
+            found.append(f"{n_truncated} of {len(replicates)} subsets lost directions to truncation")
+        if replicates.n_failed:
+            found.append(f"{replicates.n_failed} of {len(replicates)} subsets are numerically singular")
+        return (*found, *(self._robust_doubts() if method in ROBUST_METHODS else self._mean_doubts()))
+
+    def _mean_doubts(self) -> list[str]:
+        """Return what an unbounded average suffers from."""
+        found = []
+        if self.crossing_share > RARE_CROSSING:
+            found.append(
+                f"{self.crossing_share:.2%} of the subsets cross singularity, so their mean has no usable "
+                "variance"
+            )
+        if self.tail_index < HEAVY_TAIL:
+            found.append(f"replicates have heavy tails (index {self.tail_index:.1f}, below {HEAVY_TAIL:g})")
+        if self.separation < WEAK_SEPARATION:
+            found.append(
+                f"the moment matrix is only {self.separation:.1f} standard errors from a singular one"
+            )
+        return found
+
+    def _robust_doubts(self) -> list[str]:
+        """Return what even a bounded average suffers from."""
+        if self.crossing_share <= ROBUST_CROSSING:
+            return []
+        return [f"{self.crossing_share:.1%} of the subsets cross singularity, too many for a median"]

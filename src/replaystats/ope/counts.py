@@ -1,0 +1,314 @@
+"""Discrete states: what followed every state and action, counted; and what was never seen, bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_banded
+from scipy.sparse import csc_matrix, eye
+from scipy.sparse.linalg import splu
+
+from .._core.typing import BoolArray, FloatArray, IntArray
+from .intervals import GroupJackknife
+from .problem import Problem
+
+_ROWS = 262_144
+# Actions were left out by chance where the logging policy takes them with this share of the policy's chance.
+CHANCE = 0.02
+
+
+def is_discrete(states: FloatArray) -> bool:
+    """Tell whether states are labels: whole numbers that come back.
+
+    Examples
+    --------
+    >>> is_discrete(np.array([[3.0], [5.0], [3.0]])), is_discrete(np.array([[0.5], [0.25], [0.5]]))
+    (True, False)
+    """
+    if states.dtype.kind not in "fiub":
+        return True  # names
+    if not (states == np.floor(states)).all():
+        return False
+    distinct = len(np.unique(states, axis=0))
+    return distinct < len(states) if states.shape[1] == 1 else 4 * distinct <= len(states)
+
+
+@dataclass(frozen=True, slots=True)
+class Untried:
+    """What an action that was never tried in a state may be worth.
+
+    Where the logging policy is known to have left it out by chance, it is like those that chance took: not
+    worse than the worst nor better than the best of them beside the value of their state. These are means,
+    and lie closer together than returns do. Elsewhere nothing is known but the range of the returns.
+
+    Attributes
+    ----------
+    worst, best : float
+        Return from any logged step on.
+    loss, gain : float
+        Smallest and largest value of a tried action minus that of its state; infinite where the logging
+        policy is not known.
+    poorest, richest : float
+        Smallest and largest value of a state.
+    """
+
+    worst: float
+    best: float
+    loss: float = -np.inf
+    gain: float = np.inf
+    poorest: float = -np.inf
+    richest: float = np.inf
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether tried actions tell of the others."""
+        return bool(np.isfinite(self.loss))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountModel:
+    """Transition frequencies, with values for all data and without every group.
+
+    Attributes
+    ----------
+    problem : Problem
+    at_start : GroupJackknife
+        The value averaged over the start states, actions that were never tried being taken as worth what
+        the policy's other actions in the state are.
+    lowest, highest : GroupJackknife
+        The same with every such action worth the worst, or the best, that is plausible: see `Untried`.
+    unseen : float
+        The discounted share of the policy's future, from 0 to 1, that leads to actions never tried.
+    n_states, n_pairs : int
+    untried : Untried
+    """
+
+    problem: Problem
+    ids: IntArray
+    next_ids: IntArray
+    start_ids: IntArray
+    action_values: FloatArray
+    at_start: GroupJackknife
+    lowest: GroupJackknife
+    highest: GroupJackknife
+    unseen: float
+    n_states: int
+    n_pairs: int
+    untried: Untried
+
+    name = "count model"
+
+    def at_steps(self, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """Return the values (m, A) in the states and next states of steps, fitted without their group."""
+        group = self.problem.group[rows]
+        values = self.action_values
+        return values[group, self.ids[rows]], values[group, self.next_ids[rows]]
+
+    def start_values(self) -> FloatArray:
+        """Return the values (m, A) in the start states, fitted without their group."""
+        return self.action_values[self.problem.start_group, self.start_ids]
+
+    def after(self, rows: IntArray) -> Iterator[FloatArray]:
+        """Yield the values (m, G) of each action behind some steps, fitted without each group."""
+        for action in range(self.problem.n_actions):
+            yield self.action_values[:-1, self.next_ids[rows], action].T
+
+    def chunks(self) -> Iterator[slice]:
+        """Return slices that cover all rows."""
+        n = len(self.ids)
+        for first in range(0, n, _ROWS):
+            yield slice(first, min(n, first + _ROWS))
+
+
+def fit_counts(problem: Problem, logged: FloatArray | None = None) -> CountModel:
+    """Count, solve, and solve again without every group.
+
+    Parameters
+    ----------
+    problem : Problem
+    logged : ndarray of shape (N,), optional
+        Probabilities of the logged actions where they are known, not estimated.
+    """
+    n_rows = len(problem.states)
+    stacked = np.concatenate([problem.states, problem.next_states, problem.start_states])
+    _, ids = np.unique(stacked, axis=0, return_inverse=True)
+    ids = ids.reshape(-1)
+    here, ahead, start = ids[:n_rows], ids[n_rows : 2 * n_rows], ids[2 * n_rows :]
+    cells = _Cells.of(problem, here, ahead, int(ids.max()) + 1, start, logged)
+    untried = Untried(*plausible_range(problem))
+    full = cells.solve(None, untried)
+    if logged is not None and full.unseen > 0.0:
+        untried = cells.like_tried(full, untried)
+        full = cells.solve(None, untried)
+    left = [cells.solve(g, untried) for g in range(problem.n_groups)]
+    picked = [np.array([getattr(one, name) for one in left]) for name in ("value", "low", "high")]
+    return CountModel(
+        problem=problem,
+        ids=here,
+        next_ids=ahead,
+        start_ids=start,
+        action_values=np.stack([*(one.action_values for one in left), full.action_values]),
+        at_start=GroupJackknife(full.value, picked[0]),
+        lowest=GroupJackknife(full.low, picked[1]),
+        highest=GroupJackknife(full.high, picked[2]),
+        unseen=full.unseen,
+        n_states=cells.n_states,
+        n_pairs=len(np.unique(here * problem.n_actions + problem.actions)),
+        untried=untried,
+    )
+
+
+def plausible_range(problem: Problem) -> tuple[float, float]:
+    """Return the worst and the best discounted return from any logged step on, within the possible."""
+    togo = returns_to_go(problem)
+    return max(problem.low, float(togo.min())), min(problem.high, float(togo.max()))
+
+
+def returns_to_go(problem: Problem) -> FloatArray:
+    """Return the discounted sum of the rewards from every step to the end of its episode, shape (N,).
+
+    G_t - discount G_(t+1) = r_t, with 0 behind the end of an episode, is one system with two diagonals.
+    """
+    diagonals = np.zeros((2, len(problem.rewards)))
+    diagonals[0, 1:] = -problem.discount * (problem.episode[1:] == problem.episode[:-1])
+    diagonals[1] = 1.0
+    return np.asarray(solve_banded((0, 1), diagonals, problem.rewards))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Solved:
+    value: float
+    low: float
+    high: float
+    unseen: float
+    values: FloatArray
+    action_values: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """Distinct (state, action, next state, end), how often each group saw them, and what they earned."""
+
+    problem: Problem
+    pair: IntArray
+    after: IntArray
+    goes_on: FloatArray
+    counts: FloatArray
+    rewards: FloatArray
+    n_states: int
+    policy: FloatArray
+    starts: FloatArray
+    logged: FloatArray | None
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        here: IntArray,
+        ahead: IntArray,
+        n: int,
+        start: IntArray,
+        logged: FloatArray | None,
+    ) -> _Cells:
+        n_actions, g = problem.n_actions, problem.n_groups
+        pair = here * n_actions + problem.actions
+        key = (pair * n + ahead) * 2 + problem.terminal
+        distinct, cell = np.unique(key, return_inverse=True)
+        flat = cell.reshape(-1) * g + problem.group
+        shape = (len(distinct), g)
+        counts = np.bincount(flat, minlength=shape[0] * g).reshape(shape).astype(np.float64)
+        rewards = np.bincount(flat, weights=problem.rewards, minlength=shape[0] * g).astype(np.float64)
+        policy = np.zeros((n, n_actions))
+        policy[:] = 1.0 / n_actions  # states in which the policy is never asked
+        goes = ~problem.terminal
+        if problem.discount > 0.0:
+            policy[ahead[goes]] = problem.following[goes] / problem.discount
+        policy[start] = problem.start_chances
+        starts = np.zeros((g + 1, n))
+        np.add.at(starts, (problem.start_group, start), 1.0)
+        if logged is not None:
+            times = np.bincount(pair, minlength=n * n_actions)
+            logged = np.bincount(pair, weights=logged, minlength=n * n_actions) / np.maximum(times, 1)
+        return cls(
+            problem=problem,
+            logged=logged,
+            pair=distinct // 2 // n,
+            after=distinct // 2 % n,
+            goes_on=1.0 - distinct % 2,
+            counts=counts,
+            rewards=rewards.reshape(shape),
+            n_states=n,
+            policy=policy,
+            starts=starts,
+        )
+
+    def like_tried(self, full: _Solved, untried: Untried) -> Untried:
+        """Return how far the values of tried actions lie from those of their states."""
+        seen = np.zeros(full.action_values.shape, dtype=np.bool_)
+        seen.reshape(-1)[self.pair] = True
+        several, known = seen.sum(axis=1) > 1, seen.any(axis=1)
+        if not several.any():
+            return untried
+        apart = (full.action_values - full.values[:, None])[several][seen[several]]
+        return Untried(
+            untried.worst,
+            untried.best,
+            float(min(apart.min(), 0.0)),
+            float(max(apart.max(), 0.0)),
+            float(full.values[known].min()),
+            float(full.values[known].max()),
+        )
+
+    def _worth(
+        self, untried: Untried, tried: BoolArray, mass: FloatArray, value: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the least and the most (n,) that actions never tried in every state may be worth."""
+        low, high = np.full(len(value), untried.worst), np.full(len(value), untried.best)
+        if self.logged is None or not untried.by_chance:
+            return low, high
+        left_out = 1.0 - np.where(tried, self.logged, 0.0).reshape(self.policy.shape).sum(axis=1)
+        chance = left_out > CHANCE * (1.0 - mass)  # the logging policy would have come to them
+        nearby = np.where(mass > 0.0, value + untried.loss, untried.poorest)
+        low[chance] = np.maximum(low, nearby)[chance]
+        nearby = np.where(mass > 0.0, value + untried.gain, untried.richest)
+        high[chance] = np.minimum(high, nearby)[chance]
+        return low, high
+
+    def solve(self, without: int | None, untried: Untried) -> _Solved:
+        """Return the values with all groups or without one."""
+        n, n_actions = self.policy.shape
+        counts, rewards, starts = self.counts.sum(axis=1), self.rewards.sum(axis=1), self.starts.sum(axis=0)
+        if without is not None:
+            counts, rewards = counts - self.counts[:, without], rewards - self.rewards[:, without]
+            starts = starts - self.starts[without]
+        visits = np.bincount(self.pair, weights=counts, minlength=n * n_actions)
+        seen = visits > 0.5
+        share = np.divide(counts, visits[self.pair], out=np.zeros_like(counts), where=counts > 0.5)
+        mean = np.bincount(self.pair, weights=rewards, minlength=n * n_actions)
+        mean = np.where(seen, mean / np.maximum(visits, 1.0), 0.0)
+        # Q = mean + moves V, with V = sum_a pi Q: one sparse system in V.
+        moves = csc_matrix(
+            (self.problem.discount * share * self.goes_on, (self.pair, self.after)), shape=(n * n_actions, n)
+        )
+        start = starts / max(starts.sum(), 1.0)
+        pi = self.policy.reshape(-1)
+        tried = np.where(seen, pi, 0.0)
+        mass = tried.reshape(n, n_actions).sum(axis=1)
+        row = np.repeat(np.arange(n), n_actions)
+        chooses = csc_matrix((tried, (row, np.arange(n * n_actions))), shape=(n, n * n_actions))
+        gap = 1.0 - mass
+        earned = chooses @ mean
+        scale = np.where(mass > 0.0, 1.0 / np.maximum(mass, 1e-300), 0.0)
+        tuned = csc_matrix((tried * scale[row], (row, np.arange(n * n_actions))), shape=(n, n * n_actions))
+        middle = 0.5 * (untried.worst + untried.best)
+        value = splu((eye(n, format="csc") - tuned @ moves).tocsc()).solve(
+            np.asarray(tuned @ mean) + np.where(mass > 0.0, 0.0, middle)
+        )
+        least, most = self._worth(untried, seen, mass, value)
+        plain = splu((eye(n, format="csc") - chooses @ moves).tocsc())
+        bounds = plain.solve(np.column_stack([earned + gap * least, earned + gap * most, gap]))
+        low, high, unseen = start @ bounds
+        values = np.where(seen, mean + moves @ value, value[row]).reshape(n, n_actions)
+        return _Solved(float(start @ value), float(low), float(high), float(unseen), value, values)

@@ -1,0 +1,177 @@
+"""Importance sampling along episodes: per decision, self-normalised, and bounds where ratios give out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._core.typing import FloatArray, IntArray
+from .intervals import GroupJackknife
+from .problem import Problem
+
+# Products of ratios run over hundreds of steps; their logarithm is kept within what a float can hold.
+_LARGEST_LOG = 300.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weights:
+    """Products of ratios up to every step, and their sums by group and time.
+
+    Attributes
+    ----------
+    product : ndarray of shape (N,)
+        Ratio of all actions of the episode up to and including the step's.
+    size : ndarray of shape (G, H)
+        Sum of the products by group and time; an episode that ended keeps its last one.
+    count : ndarray of int, shape (G,)
+        Episodes of every group.
+    effective : ndarray of shape (H,)
+        (sum w)^2 / sum w^2 at every time: as many episodes would count alike.
+    growth : float
+        Mean logarithm of E[ratio^2] per step: n e^(-growth t) episodes are left, on average, after t steps.
+        The share above sees only weights that were drawn; where it is far more, the largest ones were not.
+    expected : float
+        That number over the discounted horizon.
+    """
+
+    product: FloatArray
+    size: FloatArray
+    count: IntArray
+    effective: FloatArray
+    discounts: FloatArray
+    growth: float
+    expected: float
+
+    @property
+    def final(self) -> float:
+        """Effective episodes at the end: what was seen, or what was to be expected if that is less."""
+        return min(float(self.effective[-1]), self.expected)
+
+    def sums(self, problem: Problem, rows: FloatArray) -> FloatArray:
+        """Return the sums of product x rows by group and time, shape (G, H)."""
+        return _by_group_and_time(problem, self.product * rows, self.size.shape)
+
+
+def make_weights(problem: Problem, ratio: FloatArray) -> Weights:
+    """Return the products of per-step ratios (N,) along every episode."""
+    data, horizon = problem.data, int(problem.data.n_steps.max())
+    with np.errstate(divide="ignore"):
+        logs = np.maximum(np.log(ratio), -_LARGEST_LOG)
+    running = np.cumsum(logs)
+    before = np.concatenate([[0.0], running])[data.step_offsets[:-1]]
+    product = np.exp(np.minimum(running - before[problem.episode], _LARGEST_LOG))
+    dead = np.cumsum(ratio == 0.0)
+    gone = dead - np.concatenate([[0], dead])[data.step_offsets[:-1]][problem.episode] > 0
+    product[gone] = 0.0
+    growth, steps = _growth(problem, ratio)
+    shape = (problem.n_groups, horizon)
+    last = data.step_offsets[1:] - 1
+    group = problem.group[last]
+    size = _by_group_and_time(problem, product, shape)
+    ended = np.zeros((shape[0], horizon + 1))
+    np.add.at(ended, (group, data.n_steps), product[last])
+    size += np.cumsum(ended, axis=1)[:, :horizon]
+    squares = np.bincount(problem.time, weights=product**2, minlength=horizon)
+    squares += np.cumsum(np.bincount(data.n_steps, weights=product[last] ** 2, minlength=horizon + 1))[
+        :horizon
+    ]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        effective = np.where(squares > 0, size.sum(axis=0) ** 2 / squares, 0.0)
+    return Weights(
+        product=product,
+        size=size,
+        count=np.bincount(group, minlength=shape[0]),
+        effective=effective,
+        discounts=np.power(problem.discount, np.arange(horizon), dtype=np.float64),
+        growth=growth,
+        expected=float(problem.n_episodes * np.exp(-min(steps * growth, 700.0))),
+    )
+
+
+def _growth(problem: Problem, ratio: FloatArray) -> tuple[float, float]:
+    """Return log E[ratio^2] of a step, and the mean number of steps up to the discounted horizon."""
+    horizon = np.inf if problem.discount == 1.0 else 1.0 / (1.0 - problem.discount)
+    within = problem.time < horizon
+    second = float(np.mean(ratio[within] ** 2))
+    growth = max(0.0, float(np.log(second))) if second > 0.0 else 700.0
+    return growth, float(np.count_nonzero(within) / problem.n_episodes)
+
+
+def _by_group_and_time(problem: Problem, rows: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    flat = problem.group * shape[1] + problem.time
+    sums: FloatArray = np.bincount(flat, weights=rows, minlength=shape[0] * shape[1]).astype(np.float64)
+    return sums.reshape(shape)
+
+
+def per_decision(weights: Weights, sums: FloatArray) -> GroupJackknife:
+    """Return the mean over episodes of sum_t discount^t x product x reward, and it without every group."""
+    totals = sums @ weights.discounts
+    n = weights.count.sum()
+    return GroupJackknife(float(totals.sum() / n), (totals.sum() - totals) / (n - weights.count))
+
+
+def self_normalised(weights: Weights, sums: FloatArray, base: GroupJackknife | None = None) -> GroupJackknife:
+    """Return sum_t discount^t (weighted mean at time t), plus `base`; and it without every group.
+
+    Where no episode has weight left, nothing is added.
+    """
+
+    def total(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+        means = np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0.0)
+        return means @ weights.discounts
+
+    all_sums, all_sizes = sums.sum(axis=0), weights.size.sum(axis=0)
+    value = float(total(all_sums, all_sizes))
+    left = total(of_others(sums), of_others(weights.size))
+    if base is None:
+        return GroupJackknife(value, left)
+    return GroupJackknife(base.value + value, base.replicates + left)
+
+
+def of_others(sums: FloatArray) -> FloatArray:
+    """Return the sum over all other groups (G, H), not by subtraction: one may be 1e12 times the rest."""
+    before = np.vstack([np.zeros(sums.shape[1]), np.cumsum(sums, axis=0)[:-1]])
+    after = np.vstack([np.cumsum(sums[::-1], axis=0)[::-1][1:], np.zeros(sums.shape[1])])
+    return before + after
+
+
+def bounded_by_rewards(
+    problem: Problem, weights: Weights, fewest: float
+) -> tuple[GroupJackknife, GroupJackknife, int]:
+    """Return bounds of the value that lean on ratios while they last and on the range of values after.
+
+    Returns
+    -------
+    lowest, highest : GroupJackknife
+    n_steps : int
+        Steps over which at least `fewest` episodes count effectively.
+    """
+    n, times = problem.n_episodes, np.arange(weights.size.shape[1])
+    enough = (
+        np.minimum(weights.effective, n * np.exp(-np.minimum(weights.growth * (times + 1), 700.0))) >= fewest
+    )
+    n_steps = int(len(enough) if enough.all() else np.argmin(enough))
+    early = problem.time < n_steps
+    earned = self_normalised(weights, weights.sums(problem, np.where(early, problem.rewards, 0.0)))
+    going = beyond(problem, weights, n_steps)
+    ends = []
+    for worth in (problem.low, problem.high):
+        # Where nothing goes on, nothing is added, even where without discount the range is infinite.
+        value, left = (
+            np.multiply(worth, x, out=np.zeros(np.shape(x)), where=np.asarray(x) > 0.0)
+            for x in (going.value, going.replicates)
+        )
+        ends.append(GroupJackknife(earned.value + float(value), earned.replicates + left))
+    return ends[0], ends[1], n_steps
+
+
+def beyond(problem: Problem, weights: Weights, n_steps: int) -> GroupJackknife:
+    """Return the discounted share of the policy's future after `n_steps` steps, or after a cut before."""
+    if n_steps == 0:
+        return GroupJackknife(1.0, np.ones(problem.n_groups))
+    stops = problem.time == n_steps - 1
+    stops[problem.data.step_offsets[1:] - 1] = True
+    at_cut = (problem.time < n_steps) & stops & ~problem.terminal
+    share = self_normalised(weights, weights.sums(problem, at_cut.astype(np.float64)))
+    return GroupJackknife(problem.discount * share.value, problem.discount * share.replicates)

@@ -1,0 +1,313 @@
+"""Values linear in features: least-squares temporal differences, refitted without every group of episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from .._core.typing import FloatArray, IntArray
+from ..basis import Basis
+from ..data.views import action_rows
+from ..moments.lstd_q import ActionFeatures
+from .intervals import GroupJackknife
+from .problem import Problem
+
+# Equilibrated systems get this on the diagonal: functions that say the same (cos^2 + sin^2 = 1) share it.
+JITTER = 1e-9
+# Rows whose features are held at a time.
+_ROWS = 32_768
+# Numbers of features that are kept between passes.
+_KEEP = 4_000_000
+# Random combinations of functions outside the basis that the score test takes as instruments.
+N_INSTRUMENTS = 5
+# Smaller parts than this of the variance of instruments are rounding, not functions outside the basis.
+RESOLVED = 1e-10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """A basis at the rows of a problem; every action has its own copy of it.
+
+    For continuous actions the basis takes state and action side by side, and what follows is the mean over
+    the policy's draws.
+    """
+
+    problem: Problem
+    basis: Basis
+    kept: dict[tuple[str, int], FloatArray] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_coefficients(self) -> int:
+        """Functions times actions."""
+        return self.basis.n_basis * self.problem.n_actions
+
+    def here(self, rows: slice) -> FloatArray:
+        """Return the features of logged states (and continuous actions), shape (m, q)."""
+        return self._once("here", rows, self._here)
+
+    def ahead(self, rows: slice) -> FloatArray:
+        """Return the features of the next states, shape (m, q)."""
+        return self._once("ahead", rows, lambda r: self.following(self.problem.next_states[r]))
+
+    def _once(self, what: str, rows: slice, compute: Callable[[slice], FloatArray]) -> FloatArray:
+        """Keep the features while they are small: every test asks for them again."""
+        if len(self.problem.states) * self.basis.n_basis > _KEEP:
+            return compute(rows)
+        key = (what, rows.start)
+        if key not in self.kept:
+            self.kept[key] = compute(rows)
+        return self.kept[key]
+
+    def _here(self, rows: slice) -> FloatArray:
+        states = self.problem.states[rows]
+        if not self.problem.continuous:
+            return self.basis(states)
+        return ActionFeatures(self.basis, None).at(states, action_rows(self.problem.data)[rows])
+
+    def start(self) -> FloatArray:
+        """Return the features of the start states, shape (m, q)."""
+        return self.following(self.problem.start_states)
+
+    def following(self, states: FloatArray) -> FloatArray:
+        """Return the features of states; for continuous actions, of what the policy does there, (m, q)."""
+        if not self.problem.continuous:
+            return self.basis(states)
+        assert callable(self.problem.policy)
+        return ActionFeatures(self.basis, None).under(self.problem.policy, states)
+
+    def chunks(self) -> Iterator[slice]:
+        """Return slices that cover all rows."""
+        n = len(self.problem.states)
+        for first in range(0, n, _ROWS):
+            yield slice(first, min(n, first + _ROWS))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearModel:
+    """Coefficients from all data and without every group.
+
+    Attributes
+    ----------
+    features : Features
+    matrices : ndarray of shape (G, Q, Q)
+        Sums of phi (phi - discount phi')^T by group; Q counts functions times actions.
+    theta : ndarray of shape (Q,)
+    left_out : ndarray of shape (G, Q)
+    at_start : GroupJackknife
+        The value averaged over the start states.
+    """
+
+    features: Features
+    matrices: FloatArray
+    theta: FloatArray
+    left_out: FloatArray
+    at_start: GroupJackknife
+
+    @property
+    def name(self) -> str:
+        """What the method is called."""
+        return "LSTD" if self.features.problem.on_policy else "LSTDQ"
+
+    def values(self, features: FloatArray, group: IntArray) -> FloatArray:
+        """Return the values (m, A) of all actions at features (m, q), fitted without the row's group."""
+        n_actions = self.features.problem.n_actions
+        theta = self.left_out.reshape(len(self.left_out), -1, n_actions)
+        out = np.empty((len(features), n_actions))
+        for g in np.unique(group):
+            rows = group == g
+            out[rows] = features[rows] @ (theta[g] if g >= 0 else self.theta.reshape(-1, n_actions))
+        return out
+
+    def at_steps(self, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """Return the values (m, A) in the states and next states of steps, fitted without their group."""
+        group = self.features.problem.group[rows]
+        return (
+            self.values(self.features.here(rows), group),
+            self.values(self.features.ahead(rows), group),
+        )
+
+    def start_values(self) -> FloatArray:
+        """Return the values (m, A) in the start states, fitted without their group."""
+        return self.values(self.features.start(), self.features.problem.start_group)
+
+    def after(self, rows: IntArray) -> Iterator[FloatArray]:
+        """Yield the values (m, G) of each action behind some steps, fitted without each group."""
+        problem = self.features.problem
+        features = self.features.following(problem.next_states[rows])
+        theta = self.left_out.reshape(len(self.left_out), -1, problem.n_actions)
+        for action in range(problem.n_actions):
+            yield features @ theta[:, :, action].T
+
+    def chunks(self) -> Iterator[slice]:
+        """Return slices that cover all rows."""
+        return self.features.chunks()
+
+
+def fit_linear(problem: Problem, basis: Basis) -> LinearModel:
+    """Solve sum phi (phi - discount phi')^T theta = sum r phi, with all groups and without each."""
+    features = Features(problem, basis)
+    sums = _group_sums(features, problem.rewards[:, None])
+    theta, left = _solutions(sums)
+    return LinearModel(features, sums.matrices, theta[:, 0], left[:, :, 0], _at_start(sums, theta, left)[0])
+
+
+def start_values(problem: Problem, basis: Basis, rewards: FloatArray) -> list[GroupJackknife]:
+    """Return the value at the start for every column of `rewards` (N, k), from one set of equations."""
+    sums = _group_sums(Features(problem, basis), rewards)
+    return _at_start(sums, *_solutions(sums))
+
+
+class _Sums(NamedTuple):
+    """What the equations need, by group: Q counts functions times actions, k rewards."""
+
+    matrices: FloatArray  # (G, Q, Q)
+    right: FloatArray  # (G, Q, k)
+    starts: FloatArray  # (G + 1, Q); the last row: start states that were given, and stay
+    counts: IntArray  # (G + 1,)
+
+
+def _solutions(sums: _Sums) -> tuple[FloatArray, FloatArray]:
+    """Return coefficients (Q, k) from all groups, and (G, Q, k) without each."""
+    total, goal = sums.matrices.sum(axis=0), sums.right.sum(axis=0)
+    left = [solve(total - m, goal - f) for m, f in zip(sums.matrices, sums.right, strict=True)]
+    return solve(total, goal), np.stack(left)
+
+
+def _at_start(sums: _Sums, theta: FloatArray, left: FloatArray) -> list[GroupJackknife]:
+    all_starts, n = sums.starts.sum(axis=0), sums.counts.sum()
+    others, rest = all_starts - sums.starts[:-1], np.maximum(n - sums.counts[:-1], 1)
+    return [
+        GroupJackknife(float(all_starts @ theta[:, j] / n), np.sum(others * left[:, :, j], axis=1) / rest)
+        for j in range(theta.shape[1])
+    ]
+
+
+def solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Solve a square system after equilibration, with a penalty at rounding level."""
+    size = np.sqrt(np.abs(np.diag(matrix)))
+    size = np.where(size > 0.0, size, 1.0)
+    scaled = matrix / size[:, None] / size
+    scaled[np.diag_indices_from(scaled)] += JITTER
+    goal = (right.T / size).T
+    try:
+        answer = np.linalg.solve(scaled, goal)
+    except np.linalg.LinAlgError:
+        answer = np.linalg.lstsq(scaled, goal, rcond=None)[0]
+    return np.asarray((answer.T / size).T, dtype=np.float64)
+
+
+def _group_sums(features: Features, rewards: FloatArray) -> _Sums:
+    """Sum by group what the equations need; coefficients are ordered by function, then action."""
+    problem = features.problem
+    g, q, n_actions = problem.n_groups, features.basis.n_basis, problem.n_actions
+    matrices = np.zeros((g, q, n_actions, q, n_actions))
+    right = np.zeros((g, q, n_actions, rewards.shape[1]))
+    for rows in features.chunks():
+        cell = problem.group[rows] * n_actions + problem.actions[rows]
+        order = np.argsort(cell, kind="stable")  # then the rows of one group and action lie side by side
+        here, ahead = features.here(rows)[order], features.ahead(rows)[order]
+        follow, reward = problem.following[rows][order], rewards[rows][order]
+        for part in np.split(np.arange(len(order)), np.flatnonzero(np.diff(cell[order])) + 1):
+            k, a = divmod(int(cell[order[part[0]]]), n_actions)
+            at = slice(int(part[0]), int(part[-1]) + 1)
+            left = here[at].T
+            matrices[k, :, a, :, a] += left @ here[at]
+            for b in range(n_actions):
+                chance = follow[at, b]
+                if chance.any():
+                    matrices[k, :, a, :, b] -= left @ (ahead[at] * chance[:, None])
+            right[k, :, a] += left @ reward[at]
+    starts = np.zeros((g + 1, q, n_actions))
+    first = features.start()
+    for k in np.unique(problem.start_group):
+        at = problem.start_group == k
+        starts[k] = first[at].T @ problem.start_chances[at]
+    counts = np.bincount(np.where(problem.start_group < 0, g, problem.start_group), minlength=g + 1)
+    size = q * n_actions
+    return _Sums(
+        matrices.reshape(g, size, size), right.reshape(g, size, -1), starts.reshape(g + 1, size), counts
+    )
+
+
+def score_test(model: LinearModel, richer: Basis, rng: np.random.Generator) -> float:
+    """Return the p value of the hypothesis that TD errors are uncorrelated with functions outside the basis.
+
+    Instruments are random combinations of the functions of `richer`, made insensitive to the error of theta
+    by taking their part in the basis off. TD errors are of the fit without the episode's own group, and sums
+    over episodes are what is independent. Where fewer functions are outside than there are instruments, as in
+    one dimension, where a polynomial of one degree more has one, so many directions are tested; and none if
+    the basis has them all.
+    """
+    problem, size = model.features.problem, model.features.n_coefficients
+    n_actions, k = problem.n_actions, N_INSTRUMENTS
+    n_units = problem.n_episodes if problem.n_episodes > 1 else problem.n_groups
+    unit = problem.episode if problem.n_episodes > 1 else problem.group
+    if n_units < k + 3:
+        return float("nan")
+    outside = Features(problem, richer)
+    mix = rng.standard_normal((richer.n_basis, n_actions, k)) / np.sqrt(richer.n_basis)
+    cross = np.zeros((k, model.features.basis.n_basis, n_actions))
+    for rows in model.chunks():
+        instruments = _instruments(outside.here(rows), problem.actions[rows], mix)
+        here, ahead = model.features.here(rows), model.features.ahead(rows)
+        for a in range(n_actions):
+            at = problem.actions[rows] == a
+            cross[:, :, a] += instruments[at].T @ here[at]
+            cross[:, :, a] -= instruments.T @ (ahead * problem.following[rows, a, None])
+    inside = solve(model.matrices.sum(axis=0).T, cross.reshape(k, size).T).T.reshape(k, -1, n_actions)
+    sums, whole = np.zeros((n_units, k)), np.zeros((n_units, k))
+    for rows in model.chunks():
+        label = problem.actions[rows]
+        instruments = _instruments(outside.here(rows), label, mix)
+        taken_off = _instruments(model.features.here(rows), label, inside.transpose(1, 2, 0))
+        errors = td_errors(problem, rows, *model.at_steps(rows))
+        for j in range(k):
+            for total, part in ((whole, instruments), (sums, instruments - taken_off)):
+                total[:, j] += np.bincount(unit[rows], weights=part[:, j] * errors, minlength=n_units)
+    there = np.bincount(unit, minlength=n_units) > 0
+    return hotelling_p_value(sums[there], size=whole[there].std(axis=0, ddof=1))
+
+
+def _instruments(features: FloatArray, labels: IntArray, mix: FloatArray) -> FloatArray:
+    """Return combinations (m, k) of features (m, q), each action with its own coefficients (q, A, k)."""
+    out = np.empty((len(features), mix.shape[2]))
+    for a in range(mix.shape[1]):
+        at = labels == a
+        out[at] = features[at] @ mix[:, a]
+    return out
+
+
+def hotelling_p_value(rows: FloatArray, size: FloatArray | None = None) -> float:
+    """Return Hotelling's p value that independent rows (n, k) have mean 0, in the directions they vary in.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, k)
+    size : ndarray of shape (k,), optional
+        Beside these standard deviations a variance of `RESOLVED` is rounding. Default: those of the rows.
+    """
+    n, k = rows.shape
+    mean, covariance = rows.mean(axis=0), np.atleast_2d(np.cov(rows.T))
+    if n <= k + 1 or not np.isfinite(covariance).all():
+        return float("nan")
+    size = np.sqrt(np.diag(covariance)) if size is None else size
+    size = np.where(size > 0.0, size, 1.0)
+    variances, directions = np.linalg.eigh(covariance / np.outer(size, size))
+    real = variances > RESOLVED
+    rank = int(real.sum())
+    if rank == 0:
+        return 1.0
+    statistic = n * np.sum(((mean / size) @ directions[:, real]) ** 2 / variances[real])
+    return float(stats.f.sf((n - rank) / (rank * (n - 1)) * statistic, rank, n - rank))
+
+
+def td_errors(problem: Problem, rows: slice, here: FloatArray, ahead: FloatArray) -> FloatArray:
+    """Return reward + discounted value of what follows - value of what was done, from values (m, A)."""
+    label = problem.actions[rows]
+    done = here[np.arange(len(label)), label]
+    errors: FloatArray = problem.rewards[rows] + np.sum(problem.following[rows] * ahead, axis=1) - done
+    return errors

@@ -1,0 +1,209 @@
+"""Doubly robust without products: ratios of visits, fitted by moments, times the errors of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._core.typing import FloatArray
+from ..basis import RBF, Squashed
+from .behavior import unlogged_actions
+from .counts import returns_to_go
+from .families import n_distinct
+from .intervals import Bounds, GroupJackknife, half_width
+from .linear import start_values
+from .nonparametric import fit_neighbors, pull
+from .problem import Problem
+
+# Steps that are looked at: neighbours are searched for each. Parts of the log that fit values for the others.
+MOST_STEPS, N_FOLDS = 30_000, 2
+# Bumps of the ratio's two bases, the larger first; the log must have so many steps for each coefficient.
+SIZES, STEPS_PER_COEFFICIENT = ((100, 50), (50, 25), (24, 12), (12, 6), (6, 3)), 20
+# Times that the centres of the bumps are drawn: the mean over draws leans on none of them.
+N_DRAWS = 5
+# How wrong the ratio is taken to be, as a share, where it corrects the values.
+RATIO_ERROR = 0.5
+# Held back by this share of a standard deviation at every step, the policy would leave the log.
+LEAVES = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginalRobust:
+    """A doubly robust value whose ratios are of visits, not products along episodes.
+
+    Attributes
+    ----------
+    found : GroupJackknife
+        With the larger basis of the ratio, averaged over draws of its centres.
+    by_neighbors : float
+        The value without the correction.
+    by_bumps : float or None
+        The value without neighbours, of the ratio alone: that of LSTDQ with its bumps. None where the log is
+        long enough for the largest of its bases.
+    moved : float
+        How far the smaller basis, of half the size, lies from the larger.
+    drawn : float
+        Standard error of the average over draws.
+    held_back : float
+        See `pull`.
+    n_bumps, n_steps : int
+    """
+
+    found: GroupJackknife
+    by_neighbors: float
+    by_bumps: float | None
+    moved: float
+    drawn: float
+    held_back: float
+    n_bumps: int
+    n_steps: int
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the policy would go where nothing was logged."""
+        return self.held_back > LEAVES
+
+    @property
+    def allowance(self) -> float:
+        """For bias: what halving the basis moves, or a share of the correction where that is more.
+
+        Where doubling a basis halves its bias at least, the bias that is left is no larger than the former;
+        and where values from neighbours are far off, a ratio that is off by that share leaves the latter.
+        """
+        return max(self.moved, RATIO_ERROR * abs(self.found.value - self.by_neighbors))
+
+    def slack(self, level: float) -> float:
+        """Return what the interval holds on the farther side besides sampling error: bias, and the draws."""
+        low, high = self.interval(level)
+        value, sampling = self.found.value, self.found.interval(level)
+        return max(high - value, value - low) - (sampling.high - value)
+
+    def interval(self, level: float) -> Bounds:
+        """Return the value plus and minus sampling error and what the basis may leave.
+
+        With few steps, neighbours lie far off and the ratio is that of few bumps: where both are wrong, half
+        the correction is too little. LSTDQ leans on neither, and the interval holds its value, too.
+        """
+        found, allowance = self.found, self.allowance
+        error = float(np.hypot(found.standard_error, self.drawn))
+        reach = half_width(error, found.degrees_of_freedom, level)
+        low, high = found.value - allowance, found.value + allowance
+        if self.by_bumps is not None:
+            low, high = min(low, self.by_bumps), max(high, self.by_bumps)
+        return Bounds(low - reach, high + reach)
+
+
+def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobust | None:
+    """Return V(s_0) + sum of w x TD error, w = ratio of discounted visits of the policy to logged ones.
+
+    Values V are averages over neighbours, fitted on other episodes. w is linear in bumps, and such that
+    visits balance for every bump: then the sum of w x TD error is what LSTDQ gives for TD errors in place of
+    rewards. The bias is the product of the errors of V and of w. None where the log is too short, where
+    nothing is discounted, or where actions of the policy were never logged.
+    """
+    small = some_episodes(problem)
+    most = len(small.states) / STEPS_PER_COEFFICIENT / small.n_actions
+    if most < SIZES[-1][0] + 1 or not problem.discount < 1.0 or len(unlogged_actions(problem)):
+        return None
+    distinct = n_distinct(small.states)
+    sizes = next((pair for pair in SIZES if pair[0] + 1 <= most and pair[0] <= distinct), None)
+    if sizes is None:
+        return None
+    errors, start, held_back = _errors(small)
+    group = small.start_group
+    sums = np.bincount(group, weights=start, minlength=small.n_groups)
+    counts = np.bincount(group, minlength=small.n_groups)
+    base = (sums.sum() - sums) / np.maximum(counts.sum() - counts, 1)
+    part, earned, drawn = _corrections(small, errors, sizes[0], rng)
+    half, *_ = _corrections(small, errors, sizes[1], rng)
+    by_bumps = float(np.clip(earned, problem.low, problem.high)) if sizes != SIZES[0] else None
+    return MarginalRobust(
+        found=GroupJackknife(float(start.mean()) + part.value, base + part.replicates),
+        by_neighbors=float(start.mean()),
+        by_bumps=by_bumps,
+        moved=abs(part.value - half.value),
+        drawn=drawn,
+        held_back=held_back,
+        n_bumps=sizes[0],
+        n_steps=len(small.states),
+    )
+
+
+def _corrections(
+    problem: Problem, errors: FloatArray, n_bumps: int, rng: np.random.Generator
+) -> tuple[GroupJackknife, float, float]:
+    """Return the sums of ratio x TD error and of ratio x reward, and the standard error of the former.
+
+    Both are means over draws of the centres. One draw moves the value by a third of its standard error, of
+    which leaving out episodes knows nothing.
+    """
+    draws, columns = [], np.column_stack([errors, problem.rewards])
+    for _ in range(N_DRAWS):
+        basis = Squashed(RBF(n_bumps, intercept=True)).fit(problem.states, rng)
+        draws.append(start_values(problem, basis, columns))
+    values = np.array([[found.value for found in draw] for draw in draws])
+    corrected, earned = values.mean(axis=0).tolist()
+    mean = GroupJackknife(corrected, np.mean([draw[0].replicates for draw in draws], axis=0))
+    return mean, earned, float(values[:, 0].std(ddof=1) / np.sqrt(N_DRAWS))
+
+
+def completed_by_neighbors(problem: Problem) -> float | None:
+    """Return the mean return, values of neighbours filling in after cuts; on policy.
+
+    They are fitted on other episodes. None where the log is too short, where nothing is discounted, or where
+    episodes are cut off at the edge of the log, so that all neighbours of what follows lie inside.
+    """
+    if len(problem.states) < STEPS_PER_COEFFICIENT * (SIZES[-1][0] + 1) or not problem.discount < 1.0:
+        return None
+    small = some_episodes(problem)
+    last = np.flatnonzero(np.append(np.diff(small.episode) != 0, True))
+    last = last[~small.terminal[last]]
+    after = replace(
+        small,
+        start_states=small.next_states[last],
+        start_chances=np.ones((len(last), 1)),
+        start_group=small.group[last],
+    )
+    _, values, held_back = _errors(after)
+    if held_back > LEAVES:
+        return None
+    weight = problem.discount ** (small.time[last] + 1.0)
+    n = len(np.unique(small.episode))
+    starts = problem.data.step_offsets[:-1]
+    return float(returns_to_go(problem)[starts].mean() + weight @ values / n)
+
+
+def _errors(problem: Problem) -> tuple[FloatArray, FloatArray, float]:
+    """Return TD errors (N,) and values of the start states (m,), fitted on the other folds, and the pull."""
+    spread = problem.states.std(axis=0)
+    scale = np.where(spread > 0.0, spread, 1.0)
+    errors, start, pulls = np.empty(len(problem.states)), np.empty(len(problem.start_states)), []
+    done = np.eye(problem.n_actions)[problem.actions]
+    for fold in range(N_FOLDS):
+        fitted = np.flatnonzero(problem.group % N_FOLDS != fold)
+        model = fit_neighbors(problem, fitted, scale)
+        rows = problem.group % N_FOLDS == fold
+        starts = np.flatnonzero(problem.start_group % N_FOLDS == fold)
+        errors[rows] = (
+            problem.rewards[rows]
+            + model.at(problem.next_states[rows], problem.following[rows])
+            - model.at(problem.states[rows], done[rows])
+        )
+        start[starts] = model.at(problem.start_states[starts], problem.start_chances[starts])
+        pulls.append(pull(problem, fitted, model, starts))
+    return errors, start, max(pulls)
+
+
+def some_episodes(problem: Problem) -> Problem:
+    """Return episodes of about `MOST_STEPS` steps from all over the log, as many of every group, but two."""
+    share = MOST_STEPS / len(problem.states)
+    if share >= 1.0:
+        return problem
+    group = problem.group[problem.data.step_offsets[:-1]]
+    keep = np.zeros(problem.n_episodes, dtype=np.bool_)
+    for g in range(problem.n_groups):
+        own = np.flatnonzero(group == g)
+        n = min(len(own), max(2, int(share * len(own))))
+        keep[own[((np.arange(n) + 0.5) * len(own) / n).astype(np.intp)]] = True
+    return problem if keep.all() else problem.of_episodes(keep)

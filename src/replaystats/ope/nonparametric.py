@@ -1,0 +1,202 @@
+"""Values without a basis: fitted Q evaluation with any regressor, and averages over nearby logged steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.spatial import cKDTree
+from sklearn.base import clone
+
+from .._core.typing import BoolArray, FloatArray, IntArray
+from ..data.views import action_rows
+from .intervals import GroupJackknife
+from .problem import Problem
+
+# Iterate until what is left of the first guess is this share, but no more often than that.
+_LEFT, _MOST_REFITS = 0.02, 60
+# Refits without a part of the episodes: fewer than elsewhere, because each is a whole iteration.
+N_PARTS = 5
+
+
+def fitted_q(problem: Problem, regressor: Any) -> GroupJackknife:
+    """Return the value at the start by fitted Q evaluation, and it without each of `N_PARTS` parts."""
+    parts = min(N_PARTS, problem.n_groups)
+    part, start_part = (
+        problem.group % parts,
+        np.where(problem.start_group < 0, -1, problem.start_group % parts),
+    )
+    everything = np.ones(len(problem.states), dtype=np.bool_)
+    value = _value(problem, regressor, everything, np.ones(len(problem.start_states), dtype=np.bool_))
+    left = [_value(problem, regressor, part != k, start_part != k) for k in range(parts)]
+    return GroupJackknife(value, np.array(left))
+
+
+def _value(problem: Problem, regressor: Any, rows: BoolArray, starts: BoolArray) -> float:
+    inputs = _inputs(problem, problem.states[rows], problem.actions[rows])
+    if problem.continuous:
+        inputs = np.concatenate([problem.states[rows], action_rows(problem.data)[rows]], axis=1)
+    gamma = problem.discount
+    n_iterations = _MOST_REFITS
+    if 0.0 < gamma < 1.0:
+        n_iterations = min(n_iterations, int(np.ceil(np.log(_LEFT) / np.log(gamma))))
+    rewards, following = problem.rewards[rows], problem.following[rows]
+    model: Any = None
+    for _ in range(max(1, n_iterations)):
+        targets = rewards
+        if model is not None:
+            ahead = _values(problem, model, problem.next_states[rows])
+            targets = rewards + np.sum(following * ahead, axis=1)
+        model = clone(regressor).fit(inputs, np.clip(targets, problem.low, problem.high))
+    at_start = _values(problem, model, problem.start_states[starts])
+    return float(np.mean(np.sum(problem.start_chances[starts] * at_start, axis=1)))
+
+
+def _inputs(problem: Problem, states: FloatArray, labels: Any) -> FloatArray:
+    """Return states with the action beside them, one column per action."""
+    if problem.n_actions == 1:
+        return states
+    return np.concatenate([states, np.eye(problem.n_actions)[labels]], axis=1)
+
+
+def _values(problem: Problem, model: Any, states: FloatArray) -> FloatArray:
+    """Return the values (m, A) of all actions; for continuous ones (m, 1), the mean over the policy's."""
+    if problem.continuous:
+        assert callable(problem.policy)
+        chosen = np.asarray(problem.policy(states), dtype=np.float64)
+        draws = chosen.reshape(len(states), -1, 1 if chosen.ndim == 1 else chosen.shape[-1])
+        each = [model.predict(np.concatenate([states, draw], axis=1)) for draw in draws.swapaxes(0, 1)]
+        return np.asarray(np.clip(np.mean(each, axis=0), problem.low, problem.high))[:, None]
+    columns = [
+        model.predict(_inputs(problem, states, np.full(len(states), a))) for a in range(problem.n_actions)
+    ]
+    return np.asarray(np.clip(np.stack(columns, axis=1), problem.low, problem.high))
+
+
+# Logged steps that are averaged: few, because what happens in control is nearly certain.
+N_NEIGHBORS = 4
+# A neighbour at no distance does not count without bound: this share of the farthest one's distance is added.
+_SOFTER = 0.05
+# Iterate until values are this near the fixed point, as a share of their range.
+_ACCURACY, _MOST_ITERATIONS = 1e-3, 5000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NeighborModel:
+    """A decision process on logged steps: where an action leads is where it led from nearby.
+
+    Attributes
+    ----------
+    trees : list of (ndarray of int, KDTree)
+        For every action its rows and their places.
+    scale : ndarray of shape (d,)
+    onward : sparse matrix of shape (m, m)
+        Discounted chances to go on with every logged step.
+    values : ndarray of shape (m,)
+        Action values at the logged steps.
+    """
+
+    trees: list[tuple[IntArray, Any]]
+    scale: FloatArray
+    onward: Any
+    values: FloatArray
+
+    def at(self, states: FloatArray, chances: FloatArray) -> FloatArray:
+        """Return sum_a chances[:, a] Q(states, a), shape (k,)."""
+        return np.asarray(_neighbors(self.trees, self.scale, states, chances, len(self.values)) @ self.values)
+
+    def visits(self, states: FloatArray, chances: FloatArray) -> FloatArray:
+        """Return how often every logged step is used, discounted, from these start states on, shape (m,)."""
+        first = _neighbors(self.trees, self.scale, states, chances, len(self.values))
+        now = np.asarray(first.sum(axis=0)).ravel()
+        total, back, begun = now.copy(), self.onward.T.tocsr(), float(now.sum())
+        for _ in range(_MOST_ITERATIONS):
+            now = back @ now
+            total += now
+            if now.sum() <= _ACCURACY * begun:
+                break
+        return total
+
+
+def fit_neighbors(problem: Problem, rows: IntArray, scale: FloatArray) -> NeighborModel:
+    """Solve Q = reward + discount sum_a pi Q(next state, a) on some logged steps; the discount is below 1."""
+    places, labels = problem.states[rows] / scale, problem.actions[rows]
+    trees = _plant(places, labels, problem.n_actions)
+    onward = _neighbors(trees, scale, problem.next_states[rows], problem.following[rows], len(rows))
+    rewards, low, high = problem.rewards[rows], problem.low, problem.high
+    enough = _ACCURACY * (1.0 - problem.discount) * (high - low)
+    values = np.clip(rewards / (1.0 - problem.discount), low, high)
+    for _ in range(_MOST_ITERATIONS):
+        former, values = values, rewards + onward @ values
+        if np.abs(values - former).max() <= enough:
+            break
+    return NeighborModel(trees, scale, onward, np.clip(values, low, high))
+
+
+def _plant(places: FloatArray, labels: IntArray, n_actions: int) -> list[tuple[IntArray, Any]]:
+    """Return for every action its rows and the tree of their places; no tree where it was never logged."""
+    own = [np.flatnonzero(labels == action) for action in range(n_actions)]
+    return [(rows, cKDTree(places[rows]) if len(rows) else None) for rows in own]
+
+
+def _neighbors(
+    trees: list[tuple[IntArray, Any]], scale: FloatArray, states: FloatArray, chances: FloatArray, size: int
+) -> Any:
+    """Return the sparse matrix (k, size) of weights on logged steps; actions never logged carry nothing."""
+    places, parts = states / scale, []
+    for (own, tree), chance in zip(trees, chances.T, strict=True):
+        asked = np.flatnonzero(chance > 0.0)
+        if tree is None or not len(asked):
+            continue
+        k = min(N_NEIGHBORS, len(own))
+        distance, place = (x.reshape(len(asked), k) for x in tree.query(places[asked], k=k))
+        weight = 1.0 / (distance + _SOFTER * distance[:, -1:] + 1e-12)
+        weight *= (chance[asked] / weight.sum(axis=1))[:, None]
+        parts.append((weight.ravel(), np.repeat(asked, k), own[place].ravel()))
+    if not parts:
+        return csr_matrix((len(states), size))
+    weights, rows, columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return csr_matrix((weights, (rows, columns)), shape=(len(states), size))
+
+
+def still_going(problem: Problem, n_steps: int) -> float:
+    """Return the discounted share of the policy's paths that go on after so many steps.
+
+    Paths lead from logged step to logged step, as for `NeighborModel`.
+    """
+    spread = problem.states.std(axis=0)
+    scale = np.where(spread > 0.0, spread, 1.0)
+    trees = _plant(problem.states / scale, problem.actions, problem.n_actions)
+    n = len(problem.states)
+    now = np.asarray(_neighbors(trees, scale, problem.start_states, problem.start_chances, n).sum(axis=0))
+    back = _neighbors(trees, scale, problem.next_states, problem.following, n).T.tocsr()
+    now, begun = now.ravel(), float(now.sum())
+    for _ in range(n_steps):
+        now = back @ now
+    return float(now.sum()) / max(begun, 1e-300)
+
+
+def pull(problem: Problem, rows: IntArray, model: NeighborModel, starts: IntArray) -> float:
+    """Return how far neighbours move the policy's path at every step, in standard deviations of the log.
+
+    A step leads to a next state, and goes on from its neighbours. Inside the log these lie on all sides; at
+    its edge all lie inside, and a policy that would leave is held back. Squares and products of the states
+    see both a drift and a loss of energy.
+    """
+    visits = model.visits(problem.start_states[starts], problem.start_chances[starts])
+    middle = problem.states[rows].mean(axis=0)
+    here, ahead, first = (
+        _moments((states - middle) / model.scale)
+        for states in (problem.states[rows], problem.next_states[rows], problem.start_states[starts])
+    )
+    onward = problem.following[rows].sum(axis=1)
+    moved = first.sum(axis=0) - visits @ here + (visits * onward) @ ahead
+    spread = here.std(axis=0)
+    varies = spread > 1e-9
+    return float(np.max(np.abs(moved[varies]) / spread[varies], initial=0.0) / max(visits.sum(), 1e-300))
+
+
+def _moments(states: FloatArray) -> FloatArray:
+    return np.concatenate([states, states**2, states * np.roll(states, 1, axis=1)], axis=1)

@@ -1,0 +1,171 @@
+"""A model's values, corrected along episodes: doubly robust with ratios, and returns completed after cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from .._core.typing import FloatArray, IntArray
+from .counts import returns_to_go
+from .importance import Weights, of_others, per_decision, self_normalised
+from .intervals import GroupJackknife
+from .linear import td_errors
+from .problem import Problem
+
+# A share of the headline that comes from what no episode showed, beyond which it is said.
+MUCH_COMPLETED = 0.05
+# How wrong a doubted model is taken to be, as a share of the range; and what part of an interval counts.
+MODEL_ERROR, NOTICED = 0.05, 0.125
+
+
+class ValueModel(Protocol):
+    """What fills in values: linear in features, or counted."""
+
+    def chunks(self) -> Iterator[slice]:
+        """Return slices that cover all rows."""
+
+    def at_steps(self, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """Return values (m, A) in states and next states, fitted without the row's group."""
+
+    def start_values(self) -> FloatArray:
+        """Return values (m, A) in the start states, fitted without their group."""
+
+    def after(self, rows: IntArray) -> Iterator[FloatArray]:
+        """Yield the values (m, G) of each action behind some steps, fitted without each group."""
+
+
+def errors_of(problem: Problem, model: ValueModel) -> FloatArray:
+    """Return TD errors (N,), values kept within what is possible and fitted on other episodes."""
+    out = np.empty(len(problem.states))
+    for rows in model.chunks():
+        here, ahead = (np.clip(v, problem.low, problem.high) for v in model.at_steps(rows))
+        out[rows] = td_errors(problem, rows, here, ahead)
+    return out
+
+
+def value_after(problem: Problem, model: ValueModel, rows: IntArray) -> FloatArray:
+    """Return the discounted value (m, G) of what follows some steps, fitted without each group.
+
+    Action values are kept within what is possible.
+    """
+    out = np.zeros((len(rows), problem.n_groups))
+    for action, values in enumerate(model.after(rows)):
+        out += problem.following[rows, action, None] * np.clip(values, problem.low, problem.high)
+    return out
+
+
+def start_value(problem: Problem, model: ValueModel) -> tuple[FloatArray, GroupJackknife]:
+    """Return the model's value of every start state, and their mean without every group."""
+    values = np.clip(model.start_values(), problem.low, problem.high)
+    each = np.sum(problem.start_chances * values, axis=1)
+    group = problem.start_group
+    sums = np.bincount(group, weights=each, minlength=problem.n_groups)
+    counts = np.bincount(group, minlength=problem.n_groups)
+    left = (sums.sum() - sums) / np.maximum(counts.sum() - counts, 1)
+    return each, GroupJackknife(float(each.mean()), left)
+
+
+def doubly_robust(
+    problem: Problem, weights: Weights, model: ValueModel, *, all_logged: bool = True
+) -> GroupJackknife:
+    """Return mean V(s_0) + sum_t discount^t (weighted mean of TD errors at time t).
+
+    Right on average where the ratios are, whatever the model; and close where the model is, whatever they do.
+    Ratios have mean 1 where all actions of the policy are logged, and weighted means make use of it;
+    otherwise their mean is the chance that logged actions only were taken, and the means are plain.
+    """
+    _, base = start_value(problem, model)
+    sums = weights.sums(problem, errors_of(problem, model))
+    found = self_normalised(weights, sums) if all_logged else per_decision(weights, sums)
+    refitted = _refitted_after_cuts(problem, weights, model, all_logged=all_logged)
+    return GroupJackknife(base.value + found.value, base.replicates + found.replicates + refitted)
+
+
+def _refitted_after_cuts(
+    problem: Problem, weights: Weights, model: ValueModel, *, all_logged: bool
+) -> FloatArray:
+    """Return how far the value moves where what follows cuts is fitted without each of the groups (G,).
+
+    Along an episode the model's error cancels to first order; after a cut it does not, and is the value's.
+    """
+    cut = problem.data.step_offsets[1:][~problem.data.terminated] - 1
+    if not len(cut):
+        return np.zeros(problem.n_groups)
+    ahead, group, time = value_after(problem, model, cut), problem.group[cut], problem.time[cut]
+    moved = ahead - ahead[np.arange(len(cut)), group][:, None]  # 0 in the own group, which is left out
+    size = of_others(weights.size)[:, time].T
+    if not all_logged:
+        size = np.broadcast_to(problem.n_episodes - weights.count, moved.shape)
+    factor = (weights.product[cut] * weights.discounts[time])[:, None]
+    return np.asarray(
+        np.divide(factor * moved, size, out=np.zeros(moved.shape), where=size > 0.0).sum(axis=0)
+    )
+
+
+def episode_influence(problem: Problem, weights: Weights, model: ValueModel) -> FloatArray:
+    """Return every episode's part of the doubly robust value, to first order, shape (n,)."""
+    each, _ = start_value(problem, model)
+    errors = errors_of(problem, model)
+    size = weights.size.sum(axis=0)
+    sums = weights.sums(problem, errors).sum(axis=0)
+    mean = np.divide(sums, size, out=np.zeros_like(sums), where=size > 0.0)
+    share = np.divide(weights.discounts, size, out=np.zeros_like(size), where=size > 0.0)
+    rows = weights.product * (errors - mean[problem.time]) * share[problem.time]
+    out = np.bincount(problem.episode, weights=rows, minlength=problem.n_episodes)
+    # An episode that ended keeps its weight, with an error of 0, in the means of later times.
+    tail = np.concatenate([np.cumsum((mean * share)[::-1])[::-1], [0.0]])
+    last = problem.data.step_offsets[1:] - 1
+    out -= weights.product[last] * tail[problem.data.n_steps]
+    return np.asarray(out + (each - each.mean()) / len(each))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Completed:
+    """Returns of the episodes, those cut off completed by the model.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+    mean : GroupJackknife
+    share : float
+        Mean discount at the cuts: how much of a value of 1 a step lies after them.
+    """
+
+    values: FloatArray
+    mean: GroupJackknife
+    share: float
+
+
+def leans_on_model(problem: Problem, share: float, width: float, wrong: float = MODEL_ERROR) -> bool:
+    """Tell whether a model for a `share` of the future, wrong by a part of the range, would be noticed.
+
+    `width` is that of the interval.
+    """
+    span = problem.high - problem.low
+    moved = wrong * share * (span if np.isfinite(span) else 0.0)
+    return share > MUCH_COMPLETED or moved > NOTICED * width
+
+
+def completed_returns(problem: Problem, model: ValueModel) -> Completed:
+    """Return what the episodes earned, plus the discounted value of where they were cut off.
+
+    That is V(s_0) plus the sum of discounted TD errors: on policy, the doubly robust value.
+    """
+    data = problem.data
+    returns = returns_to_go(problem)[data.step_offsets[:-1]]
+    weight = np.where(data.terminated, 0.0, problem.discount ** (data.n_steps - 1))
+    last = data.step_offsets[1:] - 1
+    group, everyone = problem.group[last], np.arange(len(data))
+    ahead = value_after(problem, model, last)  # (n, G)
+    values = returns + weight * ahead[everyone, group]
+    each = returns[:, None] + weight[:, None] * ahead
+    out_of = np.zeros(ahead.shape)
+    out_of[everyone, group] = 1.0
+    counts = len(data) - out_of.sum(axis=0)
+    left = np.sum(each * (1.0 - out_of), axis=0) / np.maximum(counts, 1)
+    return Completed(
+        values, GroupJackknife(float(values.mean()), left), problem.discount * float(weight.mean())
+    )

@@ -1,0 +1,182 @@
+"""Choosing the parameters of a bagged regression from its own out-of-bag errors and Monte-Carlo noise.
+
+What suits one member does not suit their average: averaging removes variance, so members should be fitted
+more closely, on subsets no larger than needed. Errors here are those of the average. A pilot of few members
+stands for all B of them: with V the variance between members at a row that c of them left out,
+
+    squared error of the average of c       = squared error of the average of B  +  V (1/c - 1/B)
+
+in expectation. Subsets that are pieces of one permutation share no row; their average cannot gain from more
+than n / k of them, so min(B, n / k) takes the place of B there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .._core.choice import Choice
+from .._core.typing import FloatArray, IntArray
+from ..kernel.problem import KernelProblem
+from ..plans import ResamplingPlan
+
+# Ensemble of a pilot and rows they are judged on: errors are compared on the same rows, which cancels most
+# of their noise.
+PILOT_MEMBERS = 32
+PILOT_ROWS = 2000
+# At most so many half decades above the start.
+MAX_STEPS = 8
+
+
+def out_of_bag_errors(
+    members: FloatArray, subsets: IntArray, rows: IntArray, y: FloatArray, *, n_averaged: int
+) -> FloatArray:
+    """Return squared out-of-bag errors of an average of `n_averaged` members, from those of a pilot.
+
+    Parameters
+    ----------
+    members : ndarray of shape (b, m, n_outputs)
+        Predictions of the pilot at some rows of the data; NaN for a member that failed.
+    subsets : ndarray of int, shape (b, k)
+        The pilot's subsets.
+    rows : ndarray of int, shape (m,)
+        Which rows they predict.
+    y : ndarray of shape (m, n_outputs)
+    n_averaged : int
+        From `n_averaged`.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Averaged over outputs; NaN at rows that fewer than two members left out. Single values may be
+        negative, their mean is what counts.
+    """
+    drawn = np.zeros((len(subsets), max(subsets.max(), rows.max()) + 1), dtype=bool)
+    np.put_along_axis(drawn, subsets, True, axis=1)
+    used = (~drawn[:, rows] & np.isfinite(members).all(axis=2))[:, :, None]  # (b, m, 1)
+    count = used.sum(axis=0).astype(float)
+    count[count < 2] = np.nan
+    mean = np.where(used, members, 0.0).sum(axis=0) / count
+    variance = (np.where(used, members - mean, 0.0) ** 2).sum(axis=0) / (count - 1)
+    excess = variance * (1 / count - 1 / n_averaged)
+    return np.asarray(((y - mean) ** 2 - excess).mean(axis=1))
+
+
+def n_averaged(plan: ResamplingPlan) -> int:
+    """Return how many members' variance an average over the plan removes."""
+    if plan.subset_groups is None:
+        return plan.n_resamples
+    return min(plan.n_resamples, max(1, plan.n_observations // plan.subsample_size))
+
+
+def penalty_errors(
+    problem: KernelProblem, plan: ResamplingPlan, alphas: FloatArray, rows: IntArray
+) -> list[FloatArray]:
+    """Return squared out-of-bag errors of the average kernel ridge member for several penalties.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+        With shared units, or a precomputed kernel.
+    plan : ResamplingPlan
+        The subsets that will be used; a pilot takes the first 32.
+    alphas : ndarray of shape (r,)
+    rows : ndarray of int, shape (m,)
+        Where to measure, from `pilot_rows`.
+
+    Returns
+    -------
+    list of r ndarrays of shape (m,)
+
+    Notes
+    -----
+    One kernel matrix and r Cholesky factorisations per subset.
+    """
+    subsets = plan.indices(0, PILOT_MEMBERS)
+    members = problem.predict_path(subsets, alphas, rows)
+    y, count = problem.y[rows], n_averaged(plan)
+    return [out_of_bag_errors(some, subsets, rows, y, n_averaged=count) for some in members]
+
+
+def penalty_path(alpha_all: float, plan: ResamplingPlan) -> FloatArray:
+    """Return penalties of a member to compare: half decades from k/n of `alpha_all` up to it.
+
+    `alpha_all`, the penalty of one fit on all rows, suits a member that stands alone. Times k/n it is the
+    same penalty per row, which suits the average of n/k members on rows of their own. The best lies between;
+    below, members swing where rows are sparse, and a pilot may not see it.
+
+    Returns
+    -------
+    ndarray of shape (r,)
+        The first is the start, ``alpha_all * k / n``.
+    """
+    share = plan.subsample_size / plan.n_observations
+    n_steps = min(MAX_STEPS, int(np.ceil(-2 * np.log10(share))))
+    return np.asarray(alpha_all * share * 10.0 ** (np.arange(n_steps + 1) / 2))
+
+
+def choose_penalty(errors: Sequence[FloatArray], path: FloatArray, plan: ResamplingPlan) -> Choice:
+    """Choose a penalty of a `penalty_path` by out-of-bag errors.
+
+    The start is kept unless the error of another is smaller by more than the standard error of the
+    difference.
+    """
+    best = best_candidate(errors, default=0)
+    where = f"out-of-bag error of the average of {plan.n_resamples} members"
+    if best == 0:
+        reason = f"k/n of the penalty for all rows; no other lowers the {where} clearly"
+    else:
+        reason = f"smallest {where} of {len(path)} penalties from k/n of that for all rows upwards"
+    return Choice(float(path[best]), reason)
+
+
+def choose_size(sizes: Sequence[int], errors: Sequence[FloatArray], n_observations: int) -> Choice:
+    """Choose the smallest subsets whose out-of-bag error is within one standard error of the best.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Increasing.
+    errors : sequence of ndarray of shape (m,)
+        Squared out-of-bag errors of the average for every size, on the same rows.
+    n_observations : int
+    """
+    best = best_candidate(errors, default=len(sizes) - 1)
+    for number in range(best):
+        difference, error = _difference(errors[number], errors[best])
+        if difference <= error:
+            reason = f"the smallest of {list(sizes)} within one standard error of the best out-of-bag error"
+            return Choice(sizes[number], f"{reason} (that of {sizes[best]}, n={n_observations})")
+    return Choice(sizes[best], f"smallest out-of-bag error of {list(sizes)} (n={n_observations})")
+
+
+def best_candidate(errors: Sequence[FloatArray], *, default: int) -> int:
+    """Return the candidate with the smallest mean error, or `default` where it is not clearly better."""
+    means = [_mean(some) for some in errors]
+    best = int(np.argmin(means))
+    if not np.isfinite(means[best]):
+        return default
+    if best == default or not np.isfinite(means[default]):
+        return best
+    difference, error = _difference(errors[default], errors[best])
+    return best if difference > error else default
+
+
+def pilot_rows(n: int, rng: np.random.Generator) -> IntArray:
+    """Return the rows that pilots are judged on, in order."""
+    return np.sort(rng.permutation(n)[:PILOT_ROWS])
+
+
+def _mean(errors: FloatArray) -> float:
+    known = errors[np.isfinite(errors)]
+    return float(known.mean()) if known.size else float("inf")
+
+
+def _difference(worse: FloatArray, better: FloatArray) -> tuple[float, float]:
+    """Return the mean of `worse` - `better` over rows that both know, and its standard error."""
+    difference = worse - better
+    difference = difference[np.isfinite(difference)]
+    if difference.size < 2:
+        return 0.0, float("inf")
+    return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(difference.size))

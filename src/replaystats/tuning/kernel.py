@@ -1,0 +1,185 @@
+"""What "auto" means for kernel ridge: from the parameters to a record of what is to be fitted.
+
+In this order: units, widths and the penalty of one fit on all rows; the method; its sizes and draws. What a
+choice had to compute and the fits need again, such as sums of features over blocks of rows, goes along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core.choice import AUTO, Choice, is_auto
+from .._core.errors import must_be
+from .._core.typing import FloatArray
+from .._core.validation import check_choice, check_real
+from ..kernel.kernels import Kernel
+from ..kernel.landmarks import Landmarks
+from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
+from ..plans import ResamplingPlan
+from .device import DeviceChoice, choose_on_accelerator
+from .kernel_features import Features, check_basis, find_landmarks, resolve_features, sum_features
+from .kernel_full import FullFit, KernelParameters, resolve_whole_fit
+from .kernel_leaves import SMALL_SAMPLE, resolve_leaves
+from .kernel_subsets import resolve_subsets
+
+METHODS = ("subsets", "features", "local", AUTO)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KernelSettings:
+    """What is to be fitted, with nothing left open.
+
+    Attributes
+    ----------
+    method : {"subsets", "features", "local"}
+    kernel : Kernel
+    standardize : str or None
+        Units.
+    alpha : float
+        Penalty of the fits; for "features" of the fit on all rows.
+    members : OnSubsets, OnFeatures, OnLeaves or Kept
+        All that defines the fits.
+    grow : bool
+        Whether subsets are to be added until Monte-Carlo noise is negligible.
+    choices : dict of str to Choice
+        For every parameter that was "auto": the value and why.
+    """
+
+    method: str
+    kernel: Kernel
+    standardize: str | None
+    alpha: float
+    members: OnSubsets | OnFeatures | OnLeaves | Kept
+    grow: bool
+    choices: dict[str, Choice]
+
+
+def resolve_kernel_ridge(
+    parameters: KernelParameters,
+    X: FloatArray,
+    y: FloatArray,
+    sample_weight: FloatArray | None = None,
+    *,
+    plan: ResamplingPlan | None = None,
+    rng: np.random.Generator,
+    device: Any = None,
+) -> KernelSettings:
+    """Settle everything that defines a replayed kernel ridge regression.
+
+    Parameters
+    ----------
+    parameters : KernelParameters
+        As they were given; "auto" is left to be chosen.
+    X : ndarray of shape (n, p)
+    y : ndarray of shape (n,) or (n, n_outputs)
+    sample_weight : ndarray of shape (n,), optional
+    plan : ResamplingPlan, optional
+        Subsets that were given.
+    rng : Generator
+    device : array, optional
+        Of another library: fits with a Gaussian kernel are made where it lives.
+    """
+    _check(parameters, plan)
+    whole = resolve_whole_fit(parameters, X, y, sample_weight, rng=rng, device=device)
+    choices, features, compared = dict(whole.choices), None, None
+    method = parameters.method
+    if method == AUTO:
+        choices["method"], features, compared = _resolve_method(whole, plan)
+        method = str(choices["method"].value)
+    if method == "features":
+        settled = resolve_features(whole, features, plan)
+    elif method == "local":
+        settled = resolve_leaves(whole, compared)
+    else:
+        settled = resolve_subsets(whole, plan)
+    return KernelSettings(
+        method=method,
+        kernel=whole.problem.kernel,
+        standardize=whole.standardize,
+        alpha=settled.alpha,
+        members=settled.members,
+        grow=method == "subsets" and is_auto(parameters.n_resamples) and plan is None,
+        choices={**choices, **settled.choices},
+    )
+
+
+def _check(parameters: KernelParameters, plan: ResamplingPlan | None) -> None:
+    """Refuse what does not go together, before any work."""
+    method, basis = parameters.method, parameters.features
+    check_choice(method, "method", METHODS)
+    if not is_auto(parameters.alpha):
+        check_real(parameters.alpha, "alpha", low=0.0, hint='Or "auto".')
+    if basis is not None and method not in ("features", AUTO):
+        hint = 'Use method="features".'
+        raise ValueError(must_be("features", f'None when method="{method}"', "a basis", hint))
+    if basis is not None:
+        check_basis(basis, parameters.gamma)
+    if method == "local" and plan is not None:
+        raise ValueError(must_be("plan", 'None when method="local", which draws no subsets', plan))
+    if parameters.standardize == "subset" and (basis is not None or method in ("features", "local")):
+        rule, hint = 'other than "subset" unless method="subsets"', "Units of each subset's own need subsets."
+        raise ValueError(must_be("standardize", rule, '"subset"', hint))
+
+
+def _resolve_method(
+    whole: FullFit, plan: ResamplingPlan | None
+) -> tuple[Choice, Features | None, DeviceChoice | None]:
+    """Return the method, and the features or leaves that were made to choose it."""
+    kernel, n = whole.problem.kernel, len(whole.X)
+    if whole.parameters.features is not None:
+        return Choice("features", "a basis was given"), None, None
+    given = _asks_for_subsets(whole, plan)
+    if given is not None:
+        return Choice("subsets", given), None, None
+    if kernel.name != "rbf":
+        return choose_method(n, kernel, None, None), None, None
+    if whole.accelerated:
+        return choose_on_accelerator(whole)
+    landmarks = find_landmarks(whole)
+    features = sum_features(whole, landmarks) if landmarks.suffice(n) else None
+    return choose_method(n, kernel, landmarks, features), features, None
+
+
+def _asks_for_subsets(whole: FullFit, plan: ResamplingPlan | None) -> str | None:
+    """Say what was given that only subsets have."""
+    if plan is not None:
+        return "a plan was given"
+    if whole.standardize == "subset":
+        return "units of each subset's own need subsets"
+    for name in ("statistic", "subsample_size", "n_resamples"):
+        if not is_auto(getattr(whole.parameters, name)):
+            return f"`{name}` was given"
+    return None
+
+
+def choose_method(n: int, kernel: Kernel, landmarks: Landmarks | None, features: Features | None) -> Choice:
+    """Choose between subsets, features and leaves of trees.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    kernel : Kernel
+    landmarks : Landmarks or None
+        From `find_landmarks`; None for a kernel without them.
+    features : Features or None
+        Of the landmarks; None where they do not suffice.
+    """
+    if kernel.is_precomputed:
+        return Choice("subsets", "a kernel matrix has no points to cut")
+    if landmarks is None:
+        short = "landmarks are for Gaussian kernels"
+    elif features is None:
+        short = f"more than {min(len(landmarks.rows), n // 4)} landmarks would be needed"
+    elif features.penalty is not None and features.penalty.value < landmarks.tolerance * n:
+        wanted = f"all rows call for the penalty {features.penalty.value:.1g}"
+        short = f"{wanted}, too small for {len(landmarks.rows)} landmarks"
+    else:
+        found = f"{len(landmarks.rows)} landmarks describe the kernel on all {n} rows"
+        return Choice("features", f"{found}, so a fit on their features is one on all rows")
+    if n <= SMALL_SAMPLE:
+        return Choice("local", f"{short}, and {n} rows are few enough for one exact fit")
+    return Choice("local", f"{short}, and random subsets of {n} rows would lose resolution")

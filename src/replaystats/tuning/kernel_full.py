@@ -1,0 +1,188 @@
+"""One kernel ridge fit on all rows: its units, widths and penalty, which every method starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .._core.arrays import is_accelerator
+from .._core.choice import AUTO, Choice, is_auto
+from .._core.typing import FloatArray
+from ..kernel.kernels import Kernel, make_kernel
+from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
+from ..kernel.problem import KernelProblem
+from ..kernel.widths import FEWEST_ROWS, Bandwidths, learn_bandwidths
+from .penalties import KERNELS_WITH_GAMMA, choose_kernel, kernel_penalties
+
+# Rows that decide about one width, or the penalty alone.
+PENALTY_ROWS = 500
+
+
+class KernelParameters(Protocol):
+    """The parameters of ReplayKernelRidge that decide about a fit."""
+
+    alpha: Any
+    kernel: Any
+    gamma: Any
+    degree: float
+    coef0: float
+    kernel_params: Any
+    method: str
+    features: Any
+    standardize: str | None
+    statistic: str
+    subsample_size: Any
+    n_resamples: Any
+    on_failure: str
+    n_jobs: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FullFit:
+    """What one fit on all rows would be, and what was given for it.
+
+    Attributes
+    ----------
+    parameters : KernelParameters
+    X, y, sample_weight
+        The rows as they were given.
+    rng : Generator
+        For what is drawn from here on.
+    problem : KernelProblem
+        Rows in shared units, kernel, and the penalty that was given or chosen.
+    standardize : str or None
+        Units, with "auto" settled; for "subset" the problem has those of "global".
+    free : bool
+        Whether the penalty is to be chosen, and may be chosen again for the members.
+    device : array or None
+        Where fits are made: a Gaussian kernel in shared units, where the given arrays live.
+    accelerated : bool
+        Whether that is an accelerator.
+    choices : dict of str to Choice
+    """
+
+    parameters: KernelParameters
+    X: FloatArray
+    y: FloatArray
+    sample_weight: FloatArray | None
+    rng: np.random.Generator
+    problem: KernelProblem
+    standardize: str | None
+    free: bool
+    device: Any
+    accelerated: bool
+    choices: dict[str, Choice]
+
+
+class Resolved(NamedTuple):
+    """What to fit, its penalty, and what was chosen for it."""
+
+    members: OnSubsets | OnFeatures | OnLeaves | Kept
+    alpha: float
+    choices: dict[str, Choice]
+
+
+def resolve_whole_fit(
+    parameters: KernelParameters,
+    X: FloatArray,
+    y: FloatArray,
+    sample_weight: FloatArray | None,
+    *,
+    rng: np.random.Generator,
+    device: Any = None,
+) -> FullFit:
+    """Choose what is "auto" about units, gamma and alpha, from some hundreds or thousands of the rows.
+
+    Parameters
+    ----------
+    parameters : KernelParameters
+    X : ndarray of shape (n, p)
+    y : ndarray of shape (n,) or (n, n_outputs)
+    sample_weight : ndarray of shape (n,) or None
+    rng : Generator
+    device : array, optional
+        Of another library: on an accelerator, widths are learnt there.
+    """
+    kernel = make_kernel(
+        parameters.kernel,
+        n_features=X.shape[1],
+        gamma=None if is_auto(parameters.gamma) else parameters.gamma,
+        degree=parameters.degree,
+        coef0=parameters.coef0,
+        kernel_params=parameters.kernel_params,
+    )
+    standardize, free = parameters.standardize, is_auto(parameters.alpha)
+    if standardize == AUTO:
+        standardize = None if kernel.is_precomputed else "global"
+    shared = "global" if standardize == "subset" else standardize
+    alpha = 1.0 if free else float(parameters.alpha)
+    problem = KernelProblem.checked(X, y, alpha, kernel, shared, sample_weight)
+    on_device = device is not None and kernel.name == "rbf" and standardize != "subset"
+    whole = FullFit(
+        parameters=parameters,
+        X=X,
+        y=y,
+        sample_weight=sample_weight,
+        rng=rng,
+        problem=problem,
+        standardize=standardize,
+        free=free,
+        device=device if on_device else None,
+        accelerated=on_device and is_accelerator(device),
+        choices={},
+    )
+    own_width = getattr(parameters.features, "gamma", None) is not None
+    if not is_auto(parameters.gamma) or kernel.name not in KERNELS_WITH_GAMMA or own_width:
+        return _with_penalty(whole) if free else whole
+    if kernel.name != "rbf":
+        width, _ = choose_kernel(problem.points, problem.y, kernel, n_rows=PENALTY_ROWS, rng=rng)
+        problem = replace(problem, kernel=replace(kernel, gamma=width.value))
+        whole = replace(whole, problem=problem, choices={"gamma": width})
+        return _with_penalty(whole) if free else whole
+    other = problem.with_tails_compressed(X) if parameters.standardize == AUTO else None
+    points = None if other is None else other.points
+    at = whole.device if whole.accelerated else None
+    learnt = learn_bandwidths(problem.points, problem.y, other_points=points, rng=rng, device=at)
+    widths = tuple(learnt.gamma.tolist())
+    return _with_widths(whole, other, learnt, replace(kernel, gamma=widths))
+
+
+def _with_widths(whole: FullFit, other: KernelProblem | None, learnt: Bandwidths, kernel: Kernel) -> FullFit:
+    """Take the widths that were learnt, and the penalty and the units that go with them."""
+    problem, standardize, choices = whole.problem, whole.standardize, {}
+    if other is not None:
+        choices["standardize"] = _units(other, learnt.other_units)
+        problem, standardize = (other, "arcsinh") if learnt.other_units else (problem, standardize)
+    how = "marginal likelihood" if len(whole.X) < FEWEST_ROWS else "leave-one-out error"
+    reason = f"{how} on {learnt.n_rows} rows"
+    choices["gamma"] = Choice(kernel.gamma, f"one width per feature, by {reason}")
+    problem = replace(problem, kernel=kernel)
+    if whole.free:
+        choices["alpha"] = Choice(learnt.alpha, reason)
+        problem = replace(problem, alpha=learnt.alpha)
+    return replace(whole, problem=problem, standardize=standardize, choices=choices)
+
+
+def _units(compressed: KernelProblem, better: bool) -> Choice:
+    assert compressed.shared_scaling is not None
+    columns = f"{compressed.shared_scaling.n_compressed} column(s) with long tails predict"
+    if better:
+        return Choice("arcsinh", f"{columns} better when compressed")
+    return Choice("global", f"{columns} no better when compressed")
+
+
+def _with_penalty(whole: FullFit) -> FullFit:
+    """Choose the penalty by leave-one-out on 500 rows.
+
+    It is not scaled up to n rows: the best penalty, noise over signal, hardly depends on their number.
+    """
+    points, kernel = whole.problem.points, whole.problem.kernel
+    rows = whole.rng.permutation(len(points))[:PENALTY_ROWS]
+    sample = points[rows]
+    K = sample[:, rows] if kernel.is_precomputed else kernel(sample, sample)
+    found = kernel_penalties(K, whole.problem.y[rows]).choice
+    choice = Choice(found.value, f"{found.reason}, on {len(rows)} rows")
+    problem = replace(whole.problem, alpha=float(choice.value))
+    return replace(whole, problem=problem, choices={**whole.choices, "alpha": choice})

@@ -1,0 +1,128 @@
+"""A fit walks through the house: each stage is asked once, in order, with little going back and forth.
+
+Calls into `src/replaystats` are written down, `_core` and checks of arguments apart. Those that go from
+`estimators` into another folder are the walk: which stages a fit asks, and in which order. Changes of folder
+among all calls say how often stages ask each other: one that does so for every row, block or subset makes
+hundreds of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from itertools import groupby, pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+
+import replaystats as rs
+from replaystats.simulate import ornstein_uhlenbeck
+
+SOURCE = Path(rs.__file__).parent
+# Some 50: a stage asks those before it for what it needs.
+MOST = 56
+
+
+@cache
+def folder_of(filename):
+    """Return the folder of the package that a file is in, None for other files."""
+    path = Path(filename)
+    return path.relative_to(SOURCE).parts[0] if path.is_relative_to(SOURCE) else None
+
+
+def calls(act):
+    """Return the folder of the caller and of what is called, for every call in the order of time."""
+    found, inside = [], []
+
+    def note(frame, event, argument):
+        folder = folder_of(frame.f_code.co_filename)
+        if folder in (None, "_core", "__init__.py") or frame.f_code.co_name.startswith("check_"):
+            return
+        if event == "call":
+            found.append((inside[-1] if inside else None, folder))
+            inside.append(folder)
+        elif event == "return":
+            inside.pop()
+
+    sys.setprofile(note)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def stages_asked(act):
+    """Return the folders that `estimators` calls into, in order; several calls in a row are one visit."""
+    asked = [there for here, there in calls(act) if here == "estimators" != there]
+    return [folder for folder, _ in groupby(asked)]
+
+
+def folder_changes(act):
+    """Return how often two calls that follow each other are in different folders."""
+    return sum(here != there for (_, here), (_, there) in pairwise(calls(act)))
+
+
+def rows_of(n):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(n, 3))
+    return X, np.sin(4 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
+
+
+def test_policy_evaluation_asks_every_stage_once_and_in_order():
+    data, basis = ornstein_uhlenbeck(60, 40, rng=0), rs.basis.Fourier(3)
+    actions = np.random.default_rng(0).integers(2, size=data.n_transitions)
+    chosen = rs.Trajectories(
+        [one.states for one in data],
+        [one.rewards for one in data],
+        actions=np.split(actions, data.step_offsets[1:-1]),
+    )
+    order = ["data", "basis", "moments", "plans", "engine", "inference", "estimate", "tuning"]
+    for model, log in [
+        (rs.LSTD(basis, discount=0.9, random_state=0), data),
+        (rs.PhiBE(basis, random_state=0), data),
+        (rs.LSTDQ(basis, policy=lambda s: (s[:, 0] < 0).astype(int), discount=0.9, random_state=0), chosen),
+    ]:
+        assert stages_asked(lambda model=model, log=log: model.fit(log)) == order, model
+
+
+def test_other_estimators_ask_the_stages_they_need_in_the_same_order():
+    X, y = rows_of(80)
+    ratio = rs.MomentRatio(g=lambda Z: Z[:, :, None] * Z[:, None, :], f=lambda Z: Z, random_state=0)
+    assert stages_asked(lambda: ratio.fit(X)) == ["moments", "plans", "engine", "estimate", "tuning"]
+    learner = rs.ReplayRegressor(LinearRegression(), random_state=0)
+    assert stages_asked(lambda: learner.fit(X, y)) == ["plans", "engine", "estimate", "tuning"]
+
+
+@pytest.mark.parametrize("n", [60, 200])
+def test_lstd(n):
+    data = ornstein_uhlenbeck(n, 40, rng=0)
+    model = rs.LSTD(rs.basis.Fourier(3), discount=0.9, random_state=0)
+    assert 20 < folder_changes(lambda: model.fit(data)) < MOST
+
+
+# Kernel ridge: what "auto" stands for is settled into a record, the kernel room fits it, and it is combined.
+# Choosing comes again only to add subsets.
+KERNEL_RIDGE = {
+    "everything chosen": {},
+    "features": {"method": "features", "alpha": 0.1, "gamma": 1.0},
+    "leaves": {"method": "local"},
+    "subsets": {"method": "subsets", "n_resamples": 50},
+    "grown": {"method": "subsets"},
+}
+
+
+@pytest.mark.parametrize("setting", KERNEL_RIDGE)
+def test_kernel_ridge_is_settled_then_fitted_then_combined(setting):
+    model = rs.ReplayKernelRidge(**KERNEL_RIDGE[setting], random_state=0)
+    again = ["tuning"] if setting == "grown" else []
+    found = stages_asked(lambda: model.fit(*rows_of(200)))
+    assert found == ["tuning", "kernel", "estimate", *again]
+
+
+@pytest.mark.parametrize("n", [400, 3000])  # with more rows, widths are searched in steps on new blocks
+def test_kernel_ridge_goes_little_back_and_forth(n):
+    model = rs.ReplayKernelRidge(random_state=0)
+    assert 20 < folder_changes(lambda: model.fit(*rows_of(n))) < 40

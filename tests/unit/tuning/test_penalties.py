@@ -1,0 +1,173 @@
+"""Penalties of regression against refits, scikit-learn and known optima."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
+
+from oracles.penalties import (
+    generalised_cross_validation,
+    kernel_leave_one_out,
+    kernel_leave_one_out_error,
+    ridge_leave_one_out,
+)
+from replaystats.kernel.kernels import make_kernel
+from replaystats.tuning.penalties import choose_kernel, kernel_penalties, ridge_penalties
+
+ALPHAS = [1e-3, 0.1, 3.0, 50.0]
+
+
+def left_out_squared(K, y, alpha):
+    """Squared errors of one refit per observation."""
+    return np.array([kernel_leave_one_out_error(K, y, alpha, i) for i in range(len(K))])
+
+
+@pytest.fixture
+def regression(rng):
+    X = rng.normal(size=(25, 6))
+    return X, X[:, :2] + 0.5 * rng.normal(size=(25, 2))  # two outputs
+
+
+@pytest.mark.parametrize("shape", [(25, 6), (10, 30)])
+def test_ridge_leave_one_out_equals_refits(rng, shape):
+    X = rng.normal(size=shape)
+    y = rng.normal(size=(shape[0], 2))
+    expected = [ridge_leave_one_out(X, y, alpha) for alpha in ALPHAS]
+    np.testing.assert_allclose(ridge_penalties(X, y, ALPHAS).errors, expected, rtol=1e-8)
+
+
+def test_ridge_leave_one_out_equals_scikit_learn(regression):
+    X, y = regression
+    model = RidgeCV(ALPHAS, fit_intercept=False, store_cv_results=True).fit(X, y[:, 0])
+    curve = ridge_penalties(X, y[:, 0], ALPHAS)
+    np.testing.assert_allclose(curve.errors, model.cv_results_.mean(axis=0), rtol=1e-8)
+    assert curve.best == model.alpha_
+
+
+def test_kernel_leave_one_out_equals_refits(regression):
+    X, y = regression
+    K = make_kernel("rbf", n_features=6)(X, X)
+    expected = [kernel_leave_one_out(K, y, alpha) for alpha in ALPHAS]
+    np.testing.assert_allclose(kernel_penalties(K, y, ALPHAS).errors, expected, rtol=1e-8)
+
+
+def test_kernel_leave_one_out_equals_scikit_learn(regression):
+    X, y = regression
+    K = make_kernel("rbf", n_features=6)(X, X)
+    model = KernelRidge(alpha=0.1, kernel="rbf", gamma=1 / 6)
+    predicted = cross_val_predict(model, X, y, cv=LeaveOneOut())
+    np.testing.assert_allclose(kernel_penalties(K, y, [0.1]).errors, np.mean((y - predicted) ** 2), rtol=1e-8)
+
+
+def test_both_routes_agree_for_the_linear_kernel(regression):
+    X, y = regression
+    for criterion in ("loo", "gcv"):
+        by_features = ridge_penalties(X, y, ALPHAS, criterion=criterion)
+        by_kernel = kernel_penalties(X @ X.T, y, ALPHAS, criterion=criterion)
+        np.testing.assert_allclose(by_features.errors, by_kernel.errors, rtol=1e-8)
+
+
+def test_generalised_cross_validation_is_its_formula(regression):
+    X, y = regression
+    expected = [
+        generalised_cross_validation(X @ np.linalg.solve(X.T @ X + alpha * np.eye(6), X.T), y)
+        for alpha in ALPHAS
+    ]
+    np.testing.assert_allclose(ridge_penalties(X, y, ALPHAS, criterion="gcv").errors, expected, rtol=1e-9)
+
+
+def test_small_penalties_of_a_nearly_singular_kernel_stay_finite(rng):
+    points = rng.uniform(size=(60, 1))
+    K = make_kernel("rbf", n_features=1, gamma=0.1)(points, points)  # numerical rank about 8
+    errors = kernel_penalties(K, points[:, 0]).errors
+    assert np.isfinite(errors).all()
+    # the kernel is so flat that a line is nearly in its span: small penalties predict almost perfectly
+    assert errors.min() < 1e-6
+
+
+def test_the_default_path_brackets_the_optimum(rng):
+    X = rng.normal(size=(100, 50))
+    theta = rng.normal(size=50) / 5
+    curve = ridge_penalties(X, X @ theta + rng.normal(size=100))
+    # Bayes: the best penalty is noise variance / prior variance = 25
+    assert 10 < curve.best < 60
+    assert "leave-one-out" in curve.choice.reason
+    assert "end of the path" not in curve.choice.reason
+
+
+def test_the_end_of_a_path_is_pointed_out(regression):
+    X, y = regression
+    assert "end of the path" in ridge_penalties(X, y, [100.0, 200.0]).choice.reason
+
+
+def test_noise_alone_gets_the_largest_penalty(rng):
+    X = rng.normal(size=(40, 3))
+    y = rng.normal(size=40)
+    y -= X @ np.linalg.lstsq(X, y, rcond=None)[0]  # nothing to explain
+    assert ridge_penalties(X, y, ALPHAS).best == ALPHAS[-1]
+
+
+def test_gamma_follows_the_roughness_of_the_target(rng):
+    X = rng.uniform(size=(300, 1))
+    kernel = make_kernel("rbf", n_features=1)
+    noise = 0.1 * rng.normal(size=300)
+    smooth, _ = choose_kernel(X, np.sin(3 * X[:, 0]) + noise, kernel)
+    rough, alpha = choose_kernel(X, np.sin(80 * X[:, 0]) + noise, kernel)
+    assert rough.value >= 4 * smooth.value
+    assert alpha.value > 0
+
+
+def test_gamma_is_the_nearest_to_the_heuristic_within_a_standard_error(rng):
+    X = rng.uniform(size=(50, 2))
+    y = np.sin(6 * X[:, 0]) + 0.3 * rng.normal(size=50)
+    typical = 1 / np.median(pdist(X) ** 2)
+    gammas = typical * 4.0 ** np.arange(-3, 4)
+    gamma, alpha = choose_kernel(X, y, make_kernel("rbf", n_features=2))
+    kernels = [make_kernel("rbf", n_features=2, gamma=g)(X, X) for g in gammas]
+    penalties = [kernel_penalties(K, y).best for K in kernels]
+    squared = np.array([left_out_squared(K, y, a) for K, a in zip(kernels, penalties, strict=True)])
+    excess = squared - squared[np.argmin(squared.mean(axis=1))]
+    good = excess.mean(axis=1) <= excess.std(axis=1) / np.sqrt(50)
+    expected = min(np.flatnonzero(good), key=lambda i: abs(i - 3))
+    assert 1 < good.sum() < 7
+    assert gamma.value == pytest.approx(gammas[expected])
+    assert alpha.value == pytest.approx(penalties[expected])
+    assert "median heuristic" in gamma.reason
+
+
+def test_many_rows_are_sampled_and_the_penalty_scaled(rng):
+    X = rng.uniform(size=(400, 1))
+    y = np.sin(6 * X[:, 0]) + rng.normal(size=400)
+    kernel = make_kernel("rbf", n_features=1)
+    _, alpha = choose_kernel(X, y, kernel, gammas=[5.0], n_rows=100, rng=0)
+    rows = np.sort(np.random.default_rng(0).choice(400, 100, replace=False))
+    K = make_kernel("rbf", n_features=1, gamma=5.0)(X[rows], X[rows])
+    np.testing.assert_allclose(alpha.value, 4 * kernel_penalties(K, y[rows]).best)
+    assert "100 of 400 rows" in alpha.reason
+
+
+def test_equal_points_do_not_stop_the_heuristic():
+    gamma, _ = choose_kernel(np.ones((5, 1)), np.arange(5.0), make_kernel("rbf", n_features=1))
+    assert np.isfinite(gamma.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ridge_penalties([[1.0]], [1.0], [0.0]), "`alphas` must be positive; got 0"),
+        (lambda: ridge_penalties([[1.0]], [1.0], criterion="cv"), "`criterion` must be one of"),
+        (lambda: ridge_penalties([[1.0]], [1.0, 2.0]), r"`y` must be as long as `X` \(1\); got 2"),
+        (lambda: kernel_penalties(np.ones((2, 3)), np.ones(2)), r"`K` must be square; got shape \(2, 3\)"),
+        (
+            lambda: choose_kernel(np.ones((3, 1)), np.ones(3), make_kernel("linear", n_features=1)),
+            "`kernel` must be one of .*, which have a gamma; got 'linear'",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
