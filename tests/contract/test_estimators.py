@@ -131,7 +131,7 @@ def test_parameters_can_be_read_set_and_cloned(problem):
     again = clone(model)
     assert {**again.get_params(deep=False), "policy": None}.keys() >= model.get_params(deep=False).keys()
     again.set_params(n_resamples=7, combine="median", on_failure="drop")
-    assert (again.n_resamples, again.average, again.on_failure) == (7, "median", "drop")
+    assert (again.n_resamples, again.combine, again.on_failure) == (7, "median", "drop")
 
 
 def test_all_have_the_same_words():
