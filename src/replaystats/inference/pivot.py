@@ -64,7 +64,7 @@ def interval(pivot: Pivot, confidence_level: float = 0.95) -> Interval:
 
     1. Without degrees of freedom nothing is known but the range of possible values: that is the interval.
     2. The critical value is C with P(|T + bias_bound / standard_error| <= C) = confidence_level, T of
-       Student's t with `degrees`: Student's quantile without bias, and the bias plus the one-sided quantile where
+       Student's t with `degrees`: its quantile without bias, and bias plus one-sided quantile where
        bias dominates [1]_ [2]_.
     3. Skewness of the estimate is taken out of both critical values by Hall's transformation [3]_.
     4. The ends are cut at the range of possible values.
