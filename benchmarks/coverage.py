@@ -1,4 +1,4 @@
-"""Write docs/coverage.md and its figure from what `battery.py` and `policy_intervals.py` have measured.
+"""Write docs/explanation/coverage.md and its figure from what `battery.py` and `policy_intervals.py` have measured.
 
 python benchmarks/battery.py && python benchmarks/policy_intervals.py tabular circle save bands
 python benchmarks/coverage.py

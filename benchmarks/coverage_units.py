@@ -1,4 +1,4 @@
-"""Coverage of nominal 95 % intervals on a ring of 16 states by resampling unit, for docs/dependent.md.
+"""Coverage of nominal 95 % intervals on a ring of 16 states by resampling unit, for docs/how-to/dependent.md.
 
     OMP_NUM_THREADS=1 python benchmarks/coverage_units.py                  # about ten minutes on one core
     OMP_NUM_THREADS=1 python benchmarks/coverage_units.py --datasets 40

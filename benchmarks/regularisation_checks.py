@@ -1,4 +1,4 @@
-"""Three smaller checks behind docs/regularisation.md: kernel penalties, kernel widths, intervals.
+"""Three smaller checks behind docs/explanation/regularisation.md: kernel penalties, kernel widths, intervals.
 
 python benchmarks/regularisation_checks.py
 """

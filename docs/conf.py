@@ -44,10 +44,9 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "replaystats"
-# All pages stand in the sidebar under their captions: there are too many for a bar at the top. The index
-# lists them itself.
-html_sidebars = {"**": ["globaltoc.html"], "index": []}
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "navbar_center": []}
+# The four parts are the bar at the top; the sidebar lists the pages of the present part and marks the current one.
+html_sidebars = {"index": []}
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "show_prev_next": False}
 
 
 def skip_scikit_learn(app, what, name, member, skip, options):

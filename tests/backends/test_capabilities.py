@@ -5,7 +5,7 @@ from pathlib import Path
 import replaystats as rs
 from replaystats._core.arrays import capability_table
 
-PAGE = Path(__file__).parents[2] / "docs" / "backends.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "backends.md"
 
 
 def test_the_page_shows_the_declarations():
@@ -13,7 +13,7 @@ def test_the_page_shows_the_declarations():
         getattr(rs, name)
     text = PAGE.read_text(encoding="utf-8")
     shown = text.split("test_capabilities.py -->\n")[1].split("\n<!-- end -->")[0]
-    assert shown == capability_table(), "copy capability_table() into docs/backends.md"
+    assert shown == capability_table(), "copy capability_table() into docs/how-to/backends.md"
 
 
 def test_declared_names_exist():

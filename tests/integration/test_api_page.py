@@ -8,7 +8,7 @@ from types import ModuleType
 
 import replaystats as rs
 
-PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 
 
 def public_names() -> set[str]:

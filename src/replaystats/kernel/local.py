@@ -21,7 +21,7 @@ from .._core.validation import check_int
 from ..engine.executors import make_executor
 from .problem import KernelProblem
 
-# More trees of smaller leaves beat fewer of larger ones at the same cost (docs/kernel_ridge.md).
+# More trees of smaller leaves beat fewer of larger ones at the same cost (docs/how-to/kernel_ridge.md).
 DEFAULT_TREES = 8
 DEFAULT_LEAF_SIZE = 200
 

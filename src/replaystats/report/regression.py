@@ -50,7 +50,7 @@ class Predictions:
         """What is surprising about the two intervals side by side, in sentences.
 
         Nothing is narrowed, or widened, to hide it: where the interval of the mean is the wider one, that of
-        a new case holds too few (docs/kernel_ridge.md), and wider ones would hold too many on average.
+        a new case holds too few (docs/how-to/kernel_ridge.md), and wider ones would hold too many on average.
         """
         wider = int(np.count_nonzero(self.mean.high - self.mean.low > self.new.high - self.new.low))
         if not wider:

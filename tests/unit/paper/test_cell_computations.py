@@ -60,7 +60,7 @@ def test_policy_systems_against_loops():
 
 
 def test_the_documented_estimators_are_those_of_the_cells():
-    """The snippet of docs/reproduce.md, given the subsets of a cell, has the cell's numbers."""
+    """The snippet of docs/explanation/reproduce.md, given the subsets of a cell, has the cell's numbers."""
     process, n, n_resamples, k = rs.simulate.OrnsteinUhlenbeck(), 200, 6, 60
     rng, again = np.random.default_rng(4), np.random.default_rng(4)
     data = process.sample(n, 2, start="paper", rng=rng)

@@ -168,7 +168,7 @@ def test_one_instrument_is_never_much_worse_than_the_plug_in(strength, numbers):
 class TestPromise:
     """40 data sets each. Medians have standard errors of 0.003 (paper) and up to 0.01 (uniform).
 
-    100 other data sets are in docs/regularisation.md.
+    100 other data sets are in docs/explanation/regularisation.md.
     """
 
     def test_below_one_half_on_the_paper_setting(self, algorithm, numbers):
