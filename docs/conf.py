@@ -44,7 +44,7 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "replaystats"
-# The four parts are the bar at the top; the sidebar lists the pages of the present part and marks the current one.
+# The four parts are the bar at the top; the sidebar lists the pages of the present part.
 html_sidebars = {"index": []}
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "show_prev_next": False}
 

@@ -1,6 +1,6 @@
 """Coverage of 95 % intervals, and predictions about replay, against simulated truths.
 
-Smaller than the table in docs/explanation/coverage.md (benchmarks/coverage.py), with bounds that allow for the
+Smaller than the table in docs/explanation/coverage.md (benchmarks/coverage.py); its bounds allow for the
 simulation's own error: four standard errors beyond [0.93, 0.97]. Test functionals of one data set are
 dependent, so that error is computed over data sets.
 """

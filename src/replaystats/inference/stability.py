@@ -35,7 +35,7 @@ SECOND_SHARE = 0.7
 FEWEST_SECOND, MOST_SECOND = 100, 1000
 # MomentReplicates with a smaller tail index have no variance.
 HEAVY_TAIL = 2.0
-# Up to these shares of crossing subsets, intervals were measured to cover as they should (docs/explanation/coverage.md):
+# Up to these shares of crossing subsets, intervals cover as they should (docs/explanation/coverage.md):
 # around means when tails are light as well, and around medians and trimmed means.
 RARE_CROSSING = 0.005
 ROBUST_CROSSING = 0.05

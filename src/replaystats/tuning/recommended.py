@@ -11,7 +11,7 @@ they should be depends on whether the data determine the answer:
   size), subsets of 0.3 n with a firm penalty (kappa = 1.5): answers different enough to average the rare
   failures away.
 
-The numbers below were chosen on the settings in docs/explanation/regularisation.md, which shows gains and losses.
+The numbers below were chosen on the settings in docs/explanation/regularisation.md, with gains and losses.
 """
 
 from __future__ import annotations
