@@ -1,0 +1,93 @@
+"""What every off-policy method is: a name, its assumptions, when it applies, and an estimate as a `Pivot`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from .._core.typing import FloatArray
+from ..inference.pivot import Pivot
+from .problem import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumption:
+    """What must be true for the interval of a method to be right.
+
+    Attributes
+    ----------
+    code : str
+    sentence : str
+        The assumption as a clause: "episodes are independent".
+    remedy : str
+        What to do where it fails.
+    testable : bool
+        Whether the log can contradict it.
+    """
+
+    code: str
+    sentence: str
+    remedy: str
+    testable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """The test of one assumption in one log.
+
+    Attributes
+    ----------
+    assumption : Assumption
+    p_value : float
+        NaN where the log cannot tell.
+    passed : bool
+        After Holm's correction over all tests of the call.
+    detail : str
+        What was found, as a clause.
+    """
+
+    assumption: Assumption
+    p_value: float
+    passed: bool = True
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MethodResult:
+    """An estimate of the value.
+
+    Attributes
+    ----------
+    pivot : Pivot
+        Arrays of shape (1,).
+    shifts : ndarray of shape (n_groups,)
+        The estimate without each group of units, minus the estimate: for paired differences.
+    missed : tuple of float
+        How far the lower and the upper end move outwards for outcomes that the log cannot have shown.
+    notes : tuple of str
+    """
+
+    pivot: Pivot
+    shifts: FloatArray = field(default_factory=lambda: np.zeros(0))
+    missed: tuple[float, float] = (0.0, 0.0)
+    notes: tuple[str, ...] = ()
+
+
+class Method(Protocol):
+    """One way to the value of a policy."""
+
+    @property
+    def name(self) -> str:
+        """As it is reported, and as `evaluate(method=)` takes it."""
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What its interval needs."""
+
+    def applicable(self, problem: Problem) -> str | None:
+        """Return None where the method can be computed, else the reason why not."""
+
+    def estimate(self, problem: Problem) -> MethodResult:
+        """Return the estimate; called only where `applicable` is None."""

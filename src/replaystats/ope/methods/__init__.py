@@ -1,0 +1,1 @@
+"""Methods that estimate the value of a policy from logged episodes, one a module."""
