@@ -1,4 +1,4 @@
-"""Every Python block of the prose runs, in order, one namespace per page.
+"""Every Python block of the prose runs, in order, one namespace per page, and prints what stands below it.
 
 A block that cannot run says so in its fence, ``python no-run``, and so does one that asks for a package which
 tests need not have, ``python needs torch``: it runs where the package is. Both must parse.
@@ -7,55 +7,59 @@ Any other spelling of a Python fence is an error, so that no block is passed ove
 
 from __future__ import annotations
 
-import re
-from importlib.util import find_spec
+import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FENCE = re.compile(
-    r"^(?P<indent> *)```(?P<tag>[^\n`]*)\n(?P<body>.*?)^(?P=indent)``` *$", re.MULTILINE | re.DOTALL
-)
-RUN, SHOWN_ONLY, NEEDS = "python", "python no-run", "python needs "
+_SPEC = importlib.util.spec_from_file_location("docs_outputs", ROOT / "docs" / "outputs.py")
+outputs = importlib.util.module_from_spec(_SPEC)
+sys.modules[_SPEC.name] = outputs
+_SPEC.loader.exec_module(outputs)
 
 
-def python_blocks(text):
-    """Yield (tag, code) for each Python block; blank lines above keep the page's own line numbers."""
-    for fence in FENCE.finditer(text):
-        tag = fence["tag"].strip()
-        if not re.match(r"\W*(py|ipython)", tag, re.IGNORECASE):
-            continue
-        first_line = text.count("\n", 0, fence.start("body"))
-        body = re.sub(f"^{fence['indent']}", "", fence["body"], flags=re.MULTILINE)
-        yield tag, "\n" * first_line + body
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_code_of_the_page_runs(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", outputs.pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_code_of_the_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what an example saves is not left in the checkout
-    namespace = {"__name__": "__docs__"}
-    for tag, code in python_blocks(page.read_text(encoding="utf-8")):
-        known = tag in (RUN, SHOWN_ONLY) or tag.startswith(NEEDS)
-        assert known, f"{page.name}: a fence says {tag!r}; use {RUN!r}, {SHOWN_ONLY!r} or {NEEDS + 'name'!r}"
-        program = compile(code, str(page), "exec")
-        if tag == RUN or (tag.startswith(NEEDS) and find_spec(tag.removeprefix(NEEDS))):
-            exec(program, namespace)
+    for block, printed in outputs.run_page(page):
+        known = block.tag in (outputs.RUN, outputs.SHOWN_ONLY) or block.tag.startswith(outputs.NEEDS)
+        assert known, f"{page.name}: a fence says {block.tag!r}"
+        if block.runs:
+            expected = block.output if block.output is not None else printed
+            said = f"{page.name} prints\n{printed}\nand shows\n{expected}\nRun: python docs/outputs.py"
+            assert outputs.same_output(printed, expected), said
 
 
-def test_blocks_are_found_with_their_tags_and_lines():
+def test_blocks_are_found_with_their_tags_lines_and_output():
     text = (
         "# Title\n\n```python\na = 1\n```\n\n```bash\nls\n```\n"
-        "- item\n\n  ```python no-run\n  b = 2\n  ```\n```pycon\n>>> c\n```\n"
+        "- item\n\n  ```python no-run\n  b = 2\n  ```\n```pycon\n>>> c\n```\n\n```text\n5\n```\n"
     )
-    assert list(python_blocks(text)) == [
-        ("python", "\n\n\na = 1\n"),
-        ("python no-run", "\n" * 12 + "b = 2\n"),
-        ("pycon", "\n" * 15 + ">>> c\n"),
+    found = [(block.tag, block.code, block.output) for block in outputs.python_blocks(text)]
+    assert found == [
+        ("python", "\n\n\na = 1\n", None),
+        ("python no-run", "\n" * 12 + "b = 2\n", None),
+        ("pycon", "\n" * 15 + ">>> c\n", "5\n"),
     ]
 
 
-def test_the_readme_has_code_to_run():
-    tags = [tag for tag, _ in python_blocks((ROOT / "README.md").read_text(encoding="utf-8"))]
-    assert RUN in tags
+@pytest.mark.parametrize(
+    ("found", "same"),
+    [
+        ("value 1.234, n = 1,000\n", True),
+        ("value 1.2345  n = 1,000", False),
+        ("value 1.30, n = 1,000", False),
+    ],
+)
+def test_outputs_are_compared_by_words_and_numbers(found, same):
+    assert outputs.same_output(found, "value 1.2341, n = 1,000") is same
+
+
+def test_outputs_are_written_below_their_blocks(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1)\n```\n\n```text\nold\n```\n\n```python\nx = 2\n```\nend\n")
+    outputs.write_outputs(page)
+    expected = "```python\nprint(1)\n```\n\n```text\n1\n```\n\n```python\nx = 2\n```\nend\n"
+    assert page.read_text() == expected
