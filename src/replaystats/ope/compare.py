@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from .._core.shown import Shown
 from ..data import Trajectories
 from .evaluate import evaluate
 from .intervals import Bounds, GroupJackknife, half_width
@@ -16,7 +17,7 @@ from .record import Evaluation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Comparison:
+class Comparison(Shown):
     """The value of one policy minus that of another.
 
     Attributes

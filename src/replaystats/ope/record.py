@@ -9,6 +9,7 @@ import numpy as np
 
 from .._core.choice import Choice
 from .._core.errors import require_extra
+from .._core.shown import Shown
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from .behavior import Overlap
@@ -55,7 +56,7 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Evaluation:
+class Evaluation(Shown):
     """The value of a policy where it starts, from logged episodes.
 
     Attributes

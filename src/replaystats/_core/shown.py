@@ -1,0 +1,57 @@
+"""Results that show themselves: a plot, a page, and HTML in notebooks.
+
+Records are made in early stages and drawn in late ones. The late stage is looked up when it is asked for, as
+pandas does with its plotting backend, so that no stage imports one after it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from .files import replacing
+
+
+class Shown:
+    """Adds `plot`, `report` and a notebook view to a record with a `sentence`."""
+
+    __slots__ = ()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the result.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn on.
+        """
+        return import_module("replaystats.plots.results").plot_result(self, ax=ax)
+
+    def report(self, path: str | Path) -> Path:
+        """Write a self-contained HTML page, the same as the command line makes.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; it appears under its name when it is whole.
+
+        Returns
+        -------
+        Path
+        """
+        page = import_module("replaystats.report.results").result_page(self)
+        path = Path(path)
+        with replacing(path) as file:
+            file.write(page.encode())
+        return path
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the plot with the words below it, or the words alone."""
+        show = import_module("replaystats.report.results").notebook_view
+        return str(show(self))
