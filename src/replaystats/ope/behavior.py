@@ -15,7 +15,8 @@ from ..basis import Polynomial, Squashed
 from .counts import is_discrete
 from .importance import Weights
 from .intervals import Bounds
-from .problem import Problem, by_number, densities_of, probabilities_of
+from .policies import ask, densities_of, probabilities_of
+from .problem import Problem
 
 # Most logged steps that a logistic regression of the action is fitted to; it has few coefficients.
 _MAX_ROWS = 50_000
@@ -52,13 +53,13 @@ def find_behavior(problem: Problem, given: ArrayLike | Callable[..., Any] | None
         got = "none" if given is None else "a function"
         raise ValueError(must_be("behavior", "the probabilities (N,) of the logged actions", got, hint))
     if callable(given):
+        given = ask(given, problem.data, "behavior")
         if problem.continuous:
             dense = densities_of(given, problem.data, problem.states)
             if dense is None:
                 rule = "densities (N,) of continuous actions, or to have a method `density`"
                 raise TypeError(must_be("behavior", rule, "a function"))
             return Behavior(_checked(dense, problem, "behavior"), "given")
-        given = by_number(given, problem.data, "behavior")
         chances = probabilities_of(given, problem.states, problem.n_actions)
         return Behavior(_checked(_picked(chances, problem), problem, "behavior"), "given")
     if given is not None:

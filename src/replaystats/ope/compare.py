@@ -12,7 +12,7 @@ from .._core.shown import Shown
 from ..data import Trajectories
 from .evaluate import evaluate
 from .intervals import Bounds, GroupJackknife, half_width
-from .problem import PolicyLike, check_policy
+from .policies import PolicyLike, check_policy
 from .record import Evaluation
 
 

@@ -16,7 +16,8 @@ from ..data import Trajectories
 from .behavior import find_behavior, measure_overlap
 from .counts import CountModel, returns_to_go
 from .intervals import GroupJackknife
-from .problem import PolicyLike, Problem, make_problem
+from .policies import PolicyLike
+from .problem import Problem, make_problem
 from .record import Ends, Evaluation
 from .robust import episode_influence
 from .run import OPERun

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_array, check_int, check_length, check_memory, check_real, check_rows
+from .._core.validation import check_array, check_int, check_length, check_real, check_rows
+from ..basis import Basis
 from ..data import Trajectories
 from ..data._fields import are_numbers
-from ..data._flat import are_names
-from ..data.views import Transitions, action_rows
-from ..moments.lstd_q import check_labels, check_probabilities, decisions_of
-from ..moments.steps import horizon, value_limits
+from ..moments.steps import horizon as discounted_steps
+from ..moments.steps import value_limits
+from .policies import PolicyLike, ask, check_policy, what_the_policy_does
 
-PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike] | FloatArray
+T = TypeVar("T")
 # Groups that are left out in turn; with more, the quantile of t hardly changes and the work grows.
 MAX_GROUPS = 40
 # So many rewards hardly miss their own mean on one side.
 MANY_REWARDS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Options:
+    """What a user asked for besides the question itself; see `evaluate`."""
+
+    confidence_level: float = 0.95
+    basis: Basis | str = "auto"
+    behavior: Any = None
+    regressor: Any = None
+    random_state: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,6 +58,10 @@ class Problem:
     group, start_group : ndarray of int, shapes (N,), (m,)
         Episodes are left out by groups; -1: a start state that is given and stays.
     n_groups : int
+    unit : ndarray of int, shape (n_episodes,)
+        What is independent: users, patients, machines; episodes by default.
+    horizon : int or None
+        The value is over so many steps; None: until episodes end.
     low, high : float
         Between them lies every value that the logged rewards allow.
     range_known : bool
@@ -55,6 +70,11 @@ class Problem:
     policy : callable, ndarray of shape (N,) or None
     continuous : bool
         Whether actions are numbers, not labels: then `basis` takes states and actions side by side.
+    options : Options
+    memory : dict
+        Shared parts (behavior, weights, models), each computed at its first use; see `once`.
+    log_memory : dict
+        The same for parts that do not depend on the policy, shared by the policies of one comparison.
     """
 
     data: Trajectories
@@ -73,12 +93,41 @@ class Problem:
     group: IntArray
     start_group: IntArray
     n_groups: int
+    unit: IntArray
+    horizon: int | None
     low: float
     high: float
     range_known: bool
     on_policy: bool
     policy: PolicyLike | None
     continuous: bool
+    options: Options
+    log_memory: dict[str, Any] = field(default_factory=dict, repr=False)
+    memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def once(self, name: str, compute: Callable[[Problem], T], *, of_log: bool = False) -> T:
+        """Return `compute(self)`, computed once: methods that need the same part share it."""
+        memory: dict[str, T] = self.log_memory if of_log else self.memory
+        if name not in memory:
+            memory[name] = compute(self)
+        return memory[name]
+
+    @property
+    def effective_groups(self) -> float:
+        """Number of groups of equal size that would say as much: 1 / sum of squared shares of episodes.
+
+        Carter, Schnepel and Steigerwald (2017), Asymptotic behavior of a t-test robust to cluster
+        heterogeneity, Review of Economics and Statistics 99.
+        """
+        if self.n_units == 1:
+            return float(self.n_groups)
+        sizes = np.bincount(self.group[self.data.step_offsets[:-1]], minlength=self.n_groups)
+        return float(sizes.sum() ** 2 / np.sum(sizes.astype(np.float64) ** 2))
+
+    @property
+    def n_units(self) -> int:
+        """Number of independent units."""
+        return int(self.unit.max()) + 1
 
     @property
     def n_actions(self) -> int:
@@ -128,7 +177,7 @@ class Problem:
         changed: dict[str, Any] = {name: getattr(self, name)[rows] for name in (*cut, "chance", "group")}
         for name in ("start_states", "start_chances", "start_group"):
             changed[name] = getattr(self, name)[starts]
-        return replace(self, **changed)
+        return replace(self, **changed, log_memory={})
 
 
 def make_problem(
@@ -139,28 +188,37 @@ def make_problem(
     start: ArrayLike | None = None,
     n_actions: int | None = None,
     reward_range: tuple[float, float] | None = None,
+    units: ArrayLike | None = None,
+    horizon: int | None = None,
+    options: Options | None = None,
+    log_memory: dict[str, Any] | None = None,
 ) -> Problem:
     """Check what was asked and lay it out."""
     discount = check_real(discount, "discount", low=0.0, high=1.0)
     check_policy(policy, "policy")
-    policy = policy if policy is None or callable(policy) else np.asarray(policy)
-    if callable(policy) and isinstance(data, Trajectories):
-        policy = by_number(policy, data, "policy")
-    if n_actions is not None:
-        check_int(n_actions, "n_actions")
     if not isinstance(data, Trajectories):
         hint = "Wrap the arrays: rs.Trajectories(states, rewards, actions, terminated=...)."
+        if hasattr(data, "columns"):
+            hint = "Read a table of steps with rs.readers.from_frame(...)."
         raise TypeError(must_be("data", "a Trajectories", type(data).__name__, hint))
     if data.rewards is None:
         raise ValueError(must_be("data", "trajectories with rewards", "none", "Pass `rewards`."))
+    if n_actions is not None:
+        check_int(n_actions, "n_actions")
+    unit = find_units(units, data)
+    kept = _steps_within(data, horizon)
+    asked = ask(policy, data, "policy") if callable(policy) else policy
+    if isinstance(asked, np.ndarray):
+        check_length(len(asked), data.n_transitions, "policy", "rewards")
+        asked = asked[kept]
+    data = data if horizon is None else first_steps(data, horizon)
     steps = data.transitions()
     starts = data.states[data.offsets[:-1]] if start is None else _given_starts(start, data.dimension)
-    labels, following, chance, start_chances, continuous = _what_the_policy_does(
-        data, policy, steps, starts, n_actions
+    labels, following, chance, start_chances, continuous = what_the_policy_does(
+        data, asked, steps, starts, n_actions
     )
-    _, unit = np.unique(data.parent, return_inverse=True)
     group, n_groups = _groups(unit, steps.trajectory, data.n_transitions)
-    low, high = value_range(data.rewards, discount, data, reward_range)
+    low, high = value_range(data.rewards, discount, data, reward_range, horizon)
     return Problem(
         data=data,
         discount=discount,
@@ -178,12 +236,56 @@ def make_problem(
         group=group,
         start_group=group[data.step_offsets[:-1]] if start is None else np.full(len(starts), -1),
         n_groups=n_groups,
+        unit=unit,
+        horizon=horizon,
         low=low,
         high=high,
         range_known=reward_range is not None,
         on_policy=policy is None,
-        policy=policy,
+        policy=asked,
         continuous=continuous,
+        options=options or Options(),
+        log_memory={} if log_memory is None else log_memory,
+    )
+
+
+def find_units(units: ArrayLike | None, data: Trajectories) -> IntArray:
+    """Return the independent unit of every episode as numbers from 0."""
+    labels = data.parent if units is None else np.asarray(units)
+    if labels.shape != (len(data),):
+        rule = f"one label for each of the {len(data)} episodes"
+        raise ValueError(must_be("units", rule, f"an array of shape {labels.shape}"))
+    _, unit = np.unique(labels, return_inverse=True)
+    if units is not None and int(unit.max()) == 0:
+        hint = "One unit says nothing about how units differ."
+        raise ValueError(must_be("units", "labels of two units at least", "one", hint))
+    return unit.reshape(-1)
+
+
+def _steps_within(data: Trajectories, horizon: int | None) -> BoolArray | slice:
+    if horizon is None:
+        return slice(None)
+    return np.arange(data.n_transitions) - np.repeat(data.step_offsets[:-1], data.n_steps) < horizon
+
+
+def first_steps(data: Trajectories, horizon: int) -> Trajectories:
+    """Return the first `horizon` steps of every episode; nothing follows them.
+
+    Examples
+    --------
+    >>> data = Trajectories([[0.0, 1.0, 2.0, 3.0], [7.0, 8.0]], [[1.0, 2.0, 3.0], [4.0]], truncated=True)
+    >>> first_steps(data, 2)
+    Trajectories(2 x 1-2 steps, d=1, rewards, 1 terminated)
+    """
+    counts = -(-data.n_steps // horizon)
+    pieces = data.split(horizon).select(np.cumsum(counts) - counts)
+    whole = pieces.n_steps == horizon
+    fields = {name: getattr(pieces, name) for name in ("states", "offsets", "action_labels", "parent")}
+    return Trajectories._from_fields(
+        **fields,
+        terminated=pieces.terminated | whole,
+        truncated=pieces.truncated & ~whole,
+        **pieces._steps(slice(None)),
     )
 
 
@@ -192,68 +294,6 @@ def _given_starts(start: ArrayLike, dimension: int) -> FloatArray:
     if starts.shape[1] != dimension:
         raise ValueError(must_be("start", f"states of {dimension} variables", f"shape {starts.shape}"))
     return starts
-
-
-def check_policy(policy: Any, name: str) -> None:
-    """Raise unless `policy` can be asked what it does, says it of logged actions, or is None: the log's."""
-    if policy is None or callable(policy) or (isinstance(policy, np.ndarray) and policy.dtype.kind == "f"):
-        return
-    got = type(policy).__name__
-    if isinstance(policy, np.ndarray):
-        got = f"an array of {policy.dtype}"
-    rule = "a function of the states, an array of probabilities of the logged actions, or None"
-    raise TypeError(must_be(name, rule, got))
-
-
-def by_number(policy: Callable[..., Any], data: Trajectories, name: str) -> Callable[..., Any]:
-    """Return a policy that says numbers where it says names, and what it was asked where it fails.
-
-    Policies of continuous actions, which may have a method `density`, stay as they are.
-    """
-    labels = data.action_labels
-    if data.actions is None or are_numbers(data.actions):
-        return policy
-
-    def act(states: FloatArray) -> Any:
-        try:
-            chosen = policy(states)
-        except Exception as error:
-            if str(error).startswith("`"):  # says itself what is wrong
-                raise
-            rule = f"a function of all states at once, a NumPy array {states.shape}"
-            got = f"{type(error).__name__} from it ({error})"
-            raise TypeError(must_be(name, rule, got)) from error
-        if labels is None or not are_names(chosen):
-            return chosen
-        names = np.asarray(chosen)
-        place = np.minimum(np.searchsorted(labels, names), len(labels) - 1)
-        unknown = np.asarray(labels)[place] != names
-        if unknown.any():
-            rule = f"a function that returns actions of the log ({', '.join(labels)})"
-            raise ValueError(must_be(name, rule, f"{str(names[unknown][0])!r} from it"))
-        return place
-
-    return act
-
-
-def _chances_of_logged(values: ArrayLike, data: Trajectories) -> FloatArray:
-    """Return probabilities of the logged actions, or densities where these are numbers, shape (N,)."""
-    chance, dense = check_array(values, "policy", ndim=1), are_numbers(data.actions)
-    check_length(len(chance), data.n_transitions, "policy", "rewards")
-    bad = (chance < 0.0) | ((chance > 1.0 + 1e-9) & (not dense))
-    if bad.any():
-        first = int(np.argmax(bad))
-        got = f"{chance[first]:g} at step {first}"
-        rule = "densities of the logged actions, 0 or more" if dense else "probabilities of them, in [0, 1]"
-        raise ValueError(must_be("policy", rule, got))
-    return chance
-
-
-def densities_of(policy: Any, data: Trajectories, states: FloatArray) -> FloatArray | None:
-    """Return the densities (N,) of logged continuous actions, where the policy has a method `density`."""
-    density = getattr(policy, "density", None)
-    found = density(states, action_rows(data)) if callable(density) else None
-    return None if found is None else _chances_of_logged(found, data)
 
 
 def _groups(unit: IntArray, trajectory: IntArray, n_rows: int) -> tuple[IntArray, int]:
@@ -268,73 +308,12 @@ def _groups(unit: IntArray, trajectory: IntArray, n_rows: int) -> tuple[IntArray
     return np.arange(n_rows) * n_blocks // n_rows, n_blocks
 
 
-def _what_the_policy_does(
-    data: Trajectories,
-    policy: PolicyLike | None,
-    steps: Transitions,
-    starts: FloatArray,
-    n_actions: int | None,
-) -> tuple[IntArray, FloatArray, FloatArray, FloatArray, bool]:
-    n_rows = len(steps.states)
-    ones = np.ones((n_rows, 1)), np.ones((len(starts), 1))
-    if policy is None:
-        return np.zeros(n_rows, dtype=np.intp), ones[0], np.ones(n_rows), ones[1], False
-    if not callable(policy):
-        return np.zeros(n_rows, dtype=np.intp), ones[0], _chances_of_logged(policy, data), ones[1], False
-    actions = action_rows(data)
-    if not np.issubdtype(actions.dtype, np.integer):
-        _check_like_logged(decisions_of(policy, steps.states[:2]), actions)
-        dense = densities_of(policy, data, steps.states)
-        chance = np.full(n_rows, np.nan) if dense is None else dense
-        return np.zeros(n_rows, dtype=np.intp), ones[0], chance, ones[1], True
-    chosen = np.asarray(decisions_of(policy, steps.states))
-    count = _count_actions(actions, chosen) if n_actions is None else n_actions
-    check_memory(float(n_rows) * count, "n_actions", count)
-    labels = check_labels(actions, "actions", count)
-    chance = as_probabilities(chosen, n_rows, count)[np.arange(n_rows), labels]
-    following = np.zeros((n_rows, count))
-    goes_on = ~steps.terminal  # a policy is not asked what it does after the end
-    following[goes_on] = probabilities_of(policy, steps.next_states[goes_on], count)
-    return labels, following, chance, probabilities_of(policy, starts, count), False
-
-
-def _check_like_logged(chosen: np.ndarray, actions: FloatArray) -> None:
-    """Raise unless a policy returns actions like those that were logged, which are numbers."""
-    width = 1 if chosen.ndim == 1 else chosen.shape[-1]
-    if width == actions.shape[1]:
-        return
-    one_hot = np.isin(actions, (0.0, 1.0)).all() and (actions.sum(axis=1) == 1.0).all()
-    hint = "They look like one-hot rows: pass labels, actions.argmax(axis=-1)." if one_hot else ""
-    rule = f"a function that returns actions of {actions.shape[1]} numbers, as were logged"
-    raise ValueError(must_be("policy", rule, f"shape {chosen.shape} for {len(chosen)} states", hint))
-
-
-def _count_actions(actions: IntArray, chosen: np.ndarray) -> int:
-    if chosen.ndim == 2 and chosen.shape[1] > 1:
-        return int(chosen.shape[1])
-    return int(max(actions.max(), chosen.max())) + 1
-
-
-def probabilities_of(
-    policy: Callable[[FloatArray], ArrayLike], states: FloatArray, n_actions: int
-) -> FloatArray:
-    """Return what a policy does in states as probabilities (N, n_actions), also where it names actions."""
-    if not len(states):
-        return np.zeros((0, n_actions))
-    return as_probabilities(np.asarray(decisions_of(policy, states)), len(states), n_actions)
-
-
-def as_probabilities(chosen: np.ndarray, n_states: int, n_actions: int) -> FloatArray:
-    """Return actions (N,) or probabilities (N, n_actions) as the latter."""
-    if chosen.ndim == 1 or (chosen.ndim == 2 and chosen.shape[1] == 1 and n_actions > 1):
-        labels = check_labels(chosen.reshape(-1), "policy", n_actions)
-        check_length(len(labels), n_states, "policy", "states")
-        return np.eye(n_actions)[labels]
-    return check_probabilities(chosen, n_states, n_actions)
-
-
 def value_range(
-    rewards: FloatArray, discount: float, data: Trajectories, given: tuple[float, float] | None
+    rewards: FloatArray,
+    discount: float,
+    data: Trajectories,
+    given: tuple[float, float] | None,
+    horizon: int | None = None,
 ) -> tuple[float, float]:
     """Return the smallest and largest value that rewards in this range can add up to.
 
@@ -355,7 +334,13 @@ def value_range(
         low, high = float(pair[0]), float(pair[1])
     else:
         low, high = float(rewards.min()), float(rewards.max())
-    longest = horizon(discount)
+    longest = discounted_steps(discount)
+    if horizon is not None:
+        longest = float(np.sum(discount ** np.arange(horizon)))
+        shortest = longest if (data.n_steps[data.terminated] == horizon).all() else 0.0
+        return value_limits(low, high, shortest, longest)
+    if int(data.n_steps.max()) == 1 and data.terminated.all():
+        return low, high  # one step, then the end
     if discount == 1.0:
         return value_limits(low, high, 0.0, longest)
     return value_limits(low, high, 1.0 if data.terminated.any() else longest, longest)

@@ -206,22 +206,6 @@ def test_probabilities_of_something_else_are_objected_to(wrong, discount):
     assert "the probabilities are of something else" in found.sentence
 
 
-@pytest.mark.filterwarnings("error")
-def test_no_bound_is_no_reason_to_rely_on_a_value():
-    """Without a discount nothing bounds an action that was never logged: worth about 0, and it held."""
-    states, rewards, arm, chance = bandit()
-    data = rs.Trajectories(states, rewards, actions=arm[:, None], terminated=True)
-    for policy in (lambda s: np.full(len(s), 5), lambda s: np.full((len(s), 3), 1 / 3)):
-        found = rs.evaluate(data, policy, discount=1.0, behavior=chance)
-        assert not np.isfinite(sum(found.interval))
-        assert not found.reliable
-        assert (
-            "the log gives no interval. Do not rely on it: without a discount there is no bound"
-            in found.sentence
-        )
-        assert rs.evaluate(data, policy, discount=0.9, behavior=chance).reliable  # bounded, and said
-
-
 @pytest.mark.parametrize(
     ("policy", "sentence"),
     [
