@@ -1,0 +1,105 @@
+"""What is independent in a log, how many steps count, and between which numbers values lie."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core.errors import must_be
+from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from .._core.validation import check_array
+from ..data import Trajectories
+from ..moments.steps import horizon as discounted_steps
+from ..moments.steps import value_limits
+
+# Groups that are left out in turn; with more, the quantile of t hardly changes and the work grows.
+MAX_GROUPS = 40
+
+
+def find_units(units: ArrayLike | None, data: Trajectories) -> IntArray:
+    """Return the independent unit of every episode as numbers from 0."""
+    labels = data.parent if units is None else np.asarray(units)
+    if labels.shape != (len(data),):
+        rule = f"one label for each of the {len(data)} episodes"
+        raise ValueError(must_be("units", rule, f"an array of shape {labels.shape}"))
+    _, unit = np.unique(labels, return_inverse=True)
+    if units is not None and int(unit.max()) == 0:
+        hint = "One unit says nothing about how units differ."
+        raise ValueError(must_be("units", "labels of two units at least", "one", hint))
+    return unit.reshape(-1)
+
+
+def steps_within(data: Trajectories, horizon: int | None) -> BoolArray | slice:
+    if horizon is None:
+        return slice(None)
+    return np.arange(data.n_transitions) - np.repeat(data.step_offsets[:-1], data.n_steps) < horizon
+
+
+def first_steps(data: Trajectories, horizon: int) -> Trajectories:
+    """Return the first `horizon` steps of every episode; nothing follows them.
+
+    Examples
+    --------
+    >>> data = Trajectories([[0.0, 1.0, 2.0, 3.0], [7.0, 8.0]], [[1.0, 2.0, 3.0], [4.0]], truncated=True)
+    >>> first_steps(data, 2)
+    Trajectories(2 x 1-2 steps, d=1, rewards, 1 terminated)
+    """
+    counts = -(-data.n_steps // horizon)
+    pieces = data.split(horizon).select(np.cumsum(counts) - counts)
+    whole = pieces.n_steps == horizon
+    fields = {name: getattr(pieces, name) for name in ("states", "offsets", "action_labels", "parent")}
+    return Trajectories._from_fields(
+        **fields,
+        terminated=pieces.terminated | whole,
+        truncated=pieces.truncated & ~whole,
+        **pieces._steps(slice(None)),
+    )
+
+
+def make_groups(unit: IntArray, trajectory: IntArray, n_rows: int) -> tuple[IntArray, int]:
+    """Deal independent units out to at most `MAX_GROUPS` groups; one long episode is cut into blocks."""
+    n = int(unit.max()) + 1
+    if n > 1:
+        return unit[trajectory] % min(n, MAX_GROUPS), min(n, MAX_GROUPS)
+    n_blocks = max(2, min(20, n_rows // 10))
+    if n_rows < 20:
+        hint = "Collect more episodes."
+        raise ValueError(must_be("data", "two episodes, or one of 20 steps", f"{n_rows} steps", hint))
+    return np.arange(n_rows) * n_blocks // n_rows, n_blocks
+
+
+def value_range(
+    rewards: FloatArray,
+    discount: float,
+    data: Trajectories,
+    given: tuple[float, float] | None,
+    horizon: int | None = None,
+) -> tuple[float, float]:
+    """Return the smallest and largest value that rewards in this range can add up to.
+
+    Examples
+    --------
+    >>> data = Trajectories([[0.0, 1.0]], [[1.0]], terminated=[True])
+    >>> value_range(data.rewards, 0.9, data, None)  # one reward at least, and 1 / (1 - .9) at most
+    (1.0, 10.000000000000002)
+    """
+    if given is not None:
+        pair = check_array(given, "reward_range", ndim=1, hint="Give (smallest, largest).")
+        if len(pair) != 2 or pair[0] > pair[1]:
+            raise ValueError(must_be("reward_range", "(smallest, largest)", given))
+        outside = (rewards < pair[0]) | (rewards > pair[1])
+        if outside.any():
+            got = f"({pair[0]:g}, {pair[1]:g}), with a reward of {rewards[outside][0]:g} in the log"
+            raise ValueError(must_be("reward_range", "a range that holds all logged rewards", got))
+        low, high = float(pair[0]), float(pair[1])
+    else:
+        low, high = float(rewards.min()), float(rewards.max())
+    longest = discounted_steps(discount)
+    if horizon is not None:
+        longest = float(np.sum(discount ** np.arange(horizon)))
+        shortest = longest if (data.n_steps[data.terminated] == horizon).all() else 0.0
+        return value_limits(low, high, shortest, longest)
+    if int(data.n_steps.max()) == 1 and data.terminated.all():
+        return low, high  # one step, then the end
+    if discount == 1.0:
+        return value_limits(low, high, 0.0, longest)
+    return value_limits(low, high, 1.0 if data.terminated.any() else longest, longest)
