@@ -29,6 +29,7 @@ def find_units(units: ArrayLike | None, data: Trajectories) -> IntArray:
 
 
 def steps_within(data: Trajectories, horizon: int | None) -> BoolArray | slice:
+    """Return which steps come before the horizon, for arrays of one entry a step."""
     if horizon is None:
         return slice(None)
     return np.arange(data.n_transitions) - np.repeat(data.step_offsets[:-1], data.n_steps) < horizon
