@@ -17,7 +17,7 @@ Where each of the others is tested:
 - a pole that LSPI balances, and a log without a goal: estimators/test_lspi_goal
 - a limit on the size of a basis that is unsupported_actions to the length of episodes: moments/test_moments
 - trajectories of several lengths that do not say how they ended: data/test_trajectories_as_sequence
-- a first page that starts from Gymnasium's logs: docs/tutorials/start.md, which test_docs runs
+- a first page that starts from Gymnasium's logs: docs/tutorials/evaluate.md, which test_docs runs
 """
 
 import numpy as np
