@@ -38,6 +38,9 @@ class Wrapped(RowBlocks):
     def label(self, block):
         return self.source.label(block)
 
+    def identity(self):
+        return self.source.identity()
+
     def load(self, block):
         if block == self.block:
             self.happen()

@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import replaystats as rs
-from replaystats._core.validation import check_array, check_bool, check_integers, check_known
+from replaystats._core.entries import check_known
+from replaystats._core.validation import check_array, check_bool, check_integers
 
 REFUSED = {
     "masked": (np.ma.array([1.0, 2.0], mask=[False, True]), "1 masked entries"),

@@ -7,7 +7,6 @@ import math
 import numbers
 import os
 from collections.abc import Sequence
-from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from .typing import ArrayLike, FloatArray, IntArray
 LARGEST_EXACT_INTEGER = 2**53
 # Intervals need fourth powers: beyond these, float64 has none.
 _LARGEST, _SMALLEST = 1e75, 1e-75
-_KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "S": "text", "V": "records"}
+KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "S": "text", "V": "records"}
 
 
 def check_int(value: Any, name: str, *, low: int = 1, high: int | None = None, hint: str = "") -> int:
@@ -223,16 +222,15 @@ def _as_floats(value: Any, name: str, rule: str, hint: str) -> FloatArray:
         array = to_numpy(value)
     except (TypeError, ValueError) as error:
         raise TypeError(must_be(name, rule, type(value).__name__, hint)) from error
-    if array.dtype.kind in _KINDS:
-        raise TypeError(must_be(name, rule, f"{_KINDS[array.dtype.kind]} (dtype {array.dtype})", hint))
+    if array.dtype.kind in KINDS:
+        raise TypeError(must_be(name, rule, f"{KINDS[array.dtype.kind]} (dtype {array.dtype})", hint))
     if array.dtype.kind == "O":
         _check_objects(array, value, name, rule, hint)
     try:
         floats = np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(must_be(name, rule, type(value).__name__, hint)) from error
-    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
-        _check_exact(array, name)
+    check_exact(array, name)
     return floats
 
 
@@ -248,7 +246,10 @@ def _check_objects(array: np.ndarray, value: Any, name: str, rule: str, hint: st
             raise ValueError(must_be(name, "numbers that float64 holds exactly", entry))
 
 
-def _check_exact(array: np.ndarray, name: str) -> None:
+def check_exact(array: np.ndarray, name: str) -> None:
+    """Raise where float64 would merge two integers of an array."""
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or not array.size:
+        return
     low, high = int(array.min()), int(array.max())
     if max(-low, high) <= LARGEST_EXACT_INTEGER:
         return
@@ -307,101 +308,6 @@ def check_integers(value: ArrayLike, name: str, *, hint: str = "") -> IntArray:
     if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
         raise ValueError(must_be(name, rule + " below 2^63", int(array.max()), hint))
     return array.astype(np.int64, copy=False)
-
-
-def check_unconverted(value: Any, name: str, *, text: str = "refused", dates: bool = False) -> None:
-    """Refuse rows that others would turn into numbers without a word: masks, dates, text, long integers.
-
-    Parameters
-    ----------
-    value : array-like, data frame or sparse matrix
-        Rows on their way to scikit-learn, which checks all the rest.
-    name : str
-    text : {"refused", "words", "any"}
-        What text is left to who can read it: none, all but numbers that are written as text, or any.
-    dates : bool
-        Whether columns of dates in a frame are left to who can read them.
-    """
-    if np.ma.is_masked(value):
-        hint = "Fill or drop them first."
-        raise TypeError(must_be(name, "an array without masked entries", "some", hint))
-    if hasattr(value, "iloc") and getattr(value, "ndim", 1) == 2:
-        twice = list(value.columns[value.columns.duplicated()])
-        if twice:
-            raise ValueError(must_be(name, "a frame without two columns of one name", repr(twice[0])))
-        left_out = date_columns(value) if dates else {}
-        for i, column in enumerate(value.columns):
-            if column not in left_out:
-                check_unconverted(np.asarray(value.iloc[:, i]), f"{name}[{column!r}]", text=text)
-        return
-    if hasattr(value, "get_columns"):  # polars, whose dates would become numbers on their way to an array
-        for column in value.get_columns():
-            check_unconverted(column.to_numpy(), f"{name}[{column.name!r}]", text=text)
-        return
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError):  # sparse, ragged: not ours to judge
-        return
-    kind = array.dtype.kind
-    if kind in "iu" and array.size:
-        _check_exact(array, name)
-    if kind == "c":  # scikit-learn wants these words
-        raise ValueError(must_be(name, "real numbers", "complex ones", "Complex data not supported."))
-    if kind in "MmV" or (kind in "US" and text == "refused"):
-        raise TypeError(must_be(name, "numbers", f"{_KINDS[kind]} (dtype {array.dtype})"))
-    if kind == "O" and any(isinstance(entry, (date, timedelta)) for entry in array.ravel()):
-        raise TypeError(must_be(name, "numbers", "dates among its entries"))
-    if kind in "OUS" and text != "any":
-        _check_text_entries(array, name, words=text == "words")
-
-
-def _check_text_entries(array: np.ndarray, name: str, *, words: bool) -> None:
-    """Refuse text among the entries; with `words`, only where all of it would pass for numbers."""
-    found = (entry for entry in array.ravel().tolist() if isinstance(entry, (str, bytes)))
-    first = next(found, None)
-    if first is None or (words and not (reads_as_number(first) and all(map(reads_as_number, found)))):
-        return
-    hint = "Convert it, or encode it in a pipeline."
-    raise TypeError(must_be(name, "numbers", f"{first!r} among its entries", hint))
-
-
-def reads_as_number(text: str | bytes) -> bool:
-    """Whether text looks like a number."""
-    try:
-        float(text)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def date_columns(frame: Any) -> dict[Any, str]:
-    """Return the columns that hold dates, durations or periods, with their types; none if it is no frame."""
-    if not hasattr(frame, "iloc"):
-        return {}
-    types = {column: frame.dtypes.iloc[i] for i, column in enumerate(frame.columns)}
-    return {
-        column: str(dtype)
-        for column, dtype in types.items()
-        if getattr(dtype, "kind", "O") in "Mm" or str(dtype).startswith("period")
-    }
-
-
-def check_known(labels: ArrayLike, name: str) -> np.ndarray:
-    """Return labels (of episodes, of rows) as an array without missing ones: NaN equals not even itself."""
-    if np.ma.is_masked(labels):
-        raise ValueError(must_be(name, "known in every row", "masked entries", "Fill or drop them first."))
-    array = as_array(labels, name)
-    if array.ndim != 1:
-        raise ValueError(must_be(name, "one label for each row", f"shape {array.shape}"))
-    missing = array != array if array.dtype.kind in "fcO" else np.zeros(array.shape, dtype=np.bool_)
-    if array.dtype.kind == "O":
-        missing = np.asarray(missing, dtype=np.bool_) | (array == np.array(None))
-    elif array.dtype.kind in "mM":
-        missing = np.isnat(array)
-    if np.any(missing):
-        row = int(np.flatnonzero(missing)[0])
-        raise ValueError(must_be(name, "known in every row", f"a missing value in row {row}"))
-    return array
 
 
 def as_columns(array: FloatArray) -> FloatArray:

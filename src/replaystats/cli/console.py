@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import os
@@ -10,7 +11,7 @@ import shlex
 import sys
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
@@ -254,6 +255,42 @@ def check_target(path: Path | None, option: str, *endings: str) -> None:
         raise ValueError(must_be(option, "a file that can be written", got))
     if path.suffix.lower() not in endings:
         raise ValueError(must_be(option, f"a name that ends in {' or '.join(endings)}", f'"{path.name}"'))
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None]) -> None:
+    """Refuse an output that would take the place of an input or of another output.
+
+    Parameters
+    ----------
+    outputs : mapping
+        Option -> the file that it writes.
+    inputs : iterable of paths
+        Files that are read, or patterns of them; what is no file does not count.
+    """
+    read = [
+        Path(name)
+        for given in inputs
+        if given is not None
+        for name in (glob.glob(str(given), recursive=True) or [str(given).rpartition(":")[2]])
+    ]
+    written: list[tuple[str, Path]] = []
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        if any(_same_file(path, other) for other in read):
+            got = f'"{path}", which is read'
+            raise ValueError(must_be(option, "another file than those that are read", got))
+        for before, other in written:
+            if _same_file(path, other):
+                raise ValueError(must_be(option, f"another file than that of {before}", f'"{path}"'))
+        written.append((option, path))
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # one of them is not there yet
+        return os.path.realpath(one) == os.path.realpath(other)
 
 
 def check_report(path: Path | None) -> None:

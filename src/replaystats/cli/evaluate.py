@@ -14,6 +14,7 @@ from .console import (
     EXIT_CODES,
     ExitCode,
     as_json,
+    check_outputs,
     check_report,
     or_none,
     parse_limit,
@@ -112,6 +113,7 @@ def evaluate(
         )  # fmt: skip
         check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither")
         check_report(report)
+        check_outputs({"--out": report}, [data, policy, compare])
     with working("Reading the episodes"):
         log = work.with_policies(read_log(data, columns), policy, compare)
         points = work.points_asked_about(log, at, policy, settings)

@@ -13,6 +13,7 @@ from .console import (
     EXIT_CODES,
     ExitCode,
     as_json,
+    check_outputs,
     check_report,
     check_target,
     noting,
@@ -74,6 +75,7 @@ def regress(
         check_choice(unknown, "--unknown", UNKNOWN)
         check_report(report)
         check_target(predictions, "--predictions", ".csv")
+        check_outputs({"--out": report, "--predictions": predictions}, [train, predict])
         if predictions is not None and predict is None:
             raise ValueError(must_be("--predictions", "given with --predict", "no rows to predict"))
     columns = split_names(features), split_names(exclude), split_names(ids)

@@ -13,15 +13,10 @@ import numpy as np
 from array_api_compat import array_namespace, is_torch_array
 
 from .._core.arrays import as_array, computes_like_numpy, in_double, to_numpy
+from .._core.entries import reads_as_number
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, IntArray
-from .._core.validation import (
-    as_columns,
-    check_array,
-    check_integers,
-    has_usual_magnitude,
-    reads_as_number,
-)
+from .._core.validation import as_columns, check_array, check_integers, has_usual_magnitude
 
 STATES_HINT = "Pass an array (n, L+1, d), or (n, L+1) when d = 1, or a list of arrays (L_i + 1, d)."
 

@@ -6,6 +6,7 @@ ordered list of files, never a directory.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from abc import ABC, abstractmethod
@@ -57,6 +58,21 @@ class RowBlocks(ABC):
         """Return what a message calls the block."""
         return f"block {block}"
 
+    def identity(self) -> str:
+        """Return text that changes when a row changes; a checkpoint is continued only where it is the same.
+
+        It is a digest of all rows, read one block after the other. Subclasses that read files return the
+        files' sizes and times instead.
+        """
+        digest = hashlib.sha256()
+        for block in range(len(self.lengths)):
+            loaded = self.load(block)
+            for name, array in (loaded if isinstance(loaded, dict) else {"": loaded}).items():
+                rows = np.asarray(array)
+                digest.update(f"{name!r} {rows.shape} {rows.dtype} ".encode())
+                digest.update(repr(rows.tolist()).encode() if rows.dtype.hasobject else rows.tobytes())
+        return digest.hexdigest()
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({sum(self.lengths)} rows in {len(self.lengths)} blocks)"
 
@@ -104,13 +120,20 @@ class ArrayBlocks(RowBlocks):
     def load(self, block: int) -> Block:
         """See the base class."""
         rows = slice(block * self.block_rows, min((block + 1) * self.block_rows, self.n_rows))
-        loaded = {name: np.asarray(array[rows]) for name, array in self._opened().items()}
+        loaded = {name: _part(array[rows], name) for name, array in self._opened().items()}
         return loaded if isinstance(self.arrays, Mapping) else loaded[""]
 
     def label(self, block: int) -> str:
         """See the base class."""
         start = block * self.block_rows
         return f"rows {start} to {min(start + self.block_rows, self.n_rows) - 1}"
+
+    def identity(self) -> str:
+        """See the base class."""
+        named = list(self.arrays.values()) if isinstance(self.arrays, Mapping) else [self.arrays]
+        if all(isinstance(array, (str, os.PathLike)) for array in named):
+            return _state_of_files([os.fspath(path) for path in named])
+        return super().identity()
 
     def _opened(self) -> dict[str, Any]:
         named = self.arrays if isinstance(self.arrays, Mapping) else {"": self.arrays}
@@ -226,6 +249,10 @@ class ParquetBlocks(RowBlocks):
         file, group, _ = self._groups[block]
         return f"{file}, row group {group}"
 
+    def identity(self) -> str:
+        """See the base class."""
+        return _state_of_files(self.files)
+
     def _check(self, file: str) -> list[int]:
         """Return the lengths of the file's row groups, from its footer alone."""
         try:
@@ -262,9 +289,33 @@ def _opened(file: str) -> Iterator[Any]:
         yield opened
 
 
+def _state_of_files(files: Sequence[str]) -> str:
+    """Return name, size and time of change of every file."""
+    return "; ".join(f"{file} {_size_and_time(file)}" for file in files)
+
+
+def _size_and_time(file: str) -> str:
+    if not is_address(file):
+        found = os.stat(file)
+        return f"{found.st_size} {found.st_mtime_ns}"
+    fsspec = require_extra("fsspec", extra="remote", purpose="Reading from an address")
+    system, path = fsspec.core.url_to_fs(file)
+    info = system.info(path)
+    return repr({key: info.get(key) for key in ("size", "mtime", "created", "ETag", "LastModified", "md5")})
+
+
+def _part(rows: Any, name: str) -> np.ndarray:
+    if np.ma.is_masked(rows):
+        hint = "Fill or drop them first."
+        raise ValueError(must_be("arrays", "arrays without masked entries", f"some in {name!r}", hint))
+    return np.asarray(rows)
+
+
 def take_rows(block: Block, rows: slice) -> Block:
-    """Return some rows of a block, as views."""
-    return {name: array[rows] for name, array in block.items()} if isinstance(block, dict) else block[rows]
+    """Return copies of some rows of a block: a function of the user may write into them."""
+    if isinstance(block, dict):
+        return {name: array[rows].copy() for name, array in block.items()}
+    return block[rows].copy()
 
 
 def block_size(block: Block) -> tuple[int, int]:

@@ -68,11 +68,11 @@ def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
     if missing:
         got = f'"{path}" without {", ".join(sorted(missing))}'
         raise ValueError(must_be("path", "a file that Trajectories.to_parquet wrote", got, DAMAGED))
-    states, lengths = explode_lists(table.column("states"), "states", names=True)
+    states, lengths = flatten_lists(table.column("states"), "states", names=True)
     fields: dict[str, Any] = {"states": states, "offsets": offsets_of(lengths), "dt": about["dt"]}
     for name in STEP_COLUMNS:
         if name in table.column_names:
-            fields[name], own = explode_lists(table.column(name), name)
+            fields[name], own = flatten_lists(table.column(name), name)
             if not np.array_equal(own, lengths - 1):
                 rule = "one shorter than the states of its trajectory"
                 raise ValueError(must_be(name, rule, f"other lengths in {Path(path).name}", DAMAGED))
@@ -164,7 +164,7 @@ def _as_lists(arrow: Any, values: np.ndarray, offsets: IntArray) -> Any:
 # ---------------------------------------------------------------- Arrow's list columns
 
 
-def explode_lists(column: Any, name: str, *, names: bool = False) -> tuple[np.ndarray, IntArray]:
+def flatten_lists(column: Any, name: str, *, names: bool = False) -> tuple[np.ndarray, IntArray]:
     """Return the values of all lists of an Arrow column, and the length of each.
 
     Parameters

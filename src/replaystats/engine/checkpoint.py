@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -86,9 +85,9 @@ class Checkpoint:
 
 # What tells one streamed problem from another: data, function, options and subsets, part by part.
 #
-# A checkpoint is only taken up by the run it belongs to. So its identity holds everything that decides the
-# sums, each part under a name that a refusal can say: blocks, files with size and time, moments of some rows,
-# the function with its source and what it has caught from around it, every option, and the plan.
+# A checkpoint is only continued by the run it belongs to. So its identity holds everything that decides the
+# sums, each part under a name that a refusal can say: blocks, the content of arrays or the size and time of
+# files, moments of some rows, the function with its source and what it refers to, every option, and the plan.
 
 # Values of a module that decide what a function of it returns.
 _PLAIN = (str, bytes, int, float, complex, tuple, np.ndarray, np.generic)
@@ -104,7 +103,7 @@ def data_identity(moments: StreamedMoments) -> dict[str, str]:
     found = {
         "moments": repr(moments),
         "blocks": _digest(repr(blocks).encode()),
-        "files": _files(moments.source),
+        "content": _digest(moments.source.identity().encode()),
         "rows": _sampled_rows(moments),
         "weights": describe(moments.weights),
         "function": describe(moments.function),
@@ -196,17 +195,6 @@ def _object(value: Any, part: Callable[[Any], str]) -> str:
     state = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     state |= getattr(value, "__dict__", {})
     return f"{kind} {part(state)}" if state else f"{kind} {value!r}".split(" at 0x")[0]
-
-
-def _files(source: Any) -> str:
-    """Return size and time of every file that the source reads."""
-    named = getattr(source, "files", None)
-    if named is None:
-        arrays = getattr(source, "arrays", None)
-        named = list(arrays.values()) if isinstance(arrays, Mapping) else [arrays]
-    paths = [Path(path) for path in named if isinstance(path, str | os.PathLike)]
-    stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths if path.exists()]
-    return _digest(repr(stats).encode())
 
 
 def _sampled_rows(moments: StreamedMoments) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import as_array, on_host
+from .._core.entries import check_unconverted
 from .._core.errors import must_be
 from .._core.typing import IntArray
-from .._core.validation import check_array, check_length, check_unconverted
+from .._core.validation import check_array, check_length
 from ..engine.learner import ModelReplicates
 from ..estimate import average
 from ..plans import ResamplingPlan, plan_from_indices

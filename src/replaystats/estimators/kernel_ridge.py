@@ -18,9 +18,10 @@ from .._core.arrays import (
 )
 from .._core.choice import AUTO
 from .._core.config import budget_of_estimator
+from .._core.entries import check_unconverted
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_choice, check_instance, check_magnitude, check_unconverted
+from .._core.validation import check_array, check_choice, check_instance, check_magnitude
 from ..kernel.kernels import PRECOMPUTED, KernelLike
 from ..kernel.scaling import STANDARDIZE
 from ..plans import ResamplingPlan

@@ -18,7 +18,7 @@ from ..data._flat import check_states
 from ..data.views import action_rows, transitions_of
 from ..inference import Diagnosis, Interval
 from ..moments import ActionFeatures, FactoredMoments, lstd_q_moments
-from ..moments.lstd_q import PolicyLike, discrete_actions
+from ..moments.lstd_q import PolicyLike, decisions_of, discrete_actions
 from ..moments.sparse import SparseMoments, sparse_lstd_q_moments
 from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, step_ratios
 from ..solvers import Solver
@@ -290,9 +290,8 @@ class LSTDQ(PolicyEvaluation):
         states = as_columns(check_states(X, "X", (1, 2)))
         if self.features_.n_actions is not None:
             return states
-        taken = to_numpy(self.policy(self._to_device(states)) if actions is None else actions).astype(
-            np.float64
-        )
+        chosen = decisions_of(self.policy, self._to_device(states)) if actions is None else actions
+        taken = to_numpy(chosen).astype(np.float64)
         if taken.ndim == 3:  # several draws for each state
             taken = taken.mean(axis=1)
         return np.concatenate([states, taken.reshape(len(states), -1)], axis=1)

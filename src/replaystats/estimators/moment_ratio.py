@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import LIBRARIES, is_foreign, takes_arrays_of
+from .._core.arrays import LIBRARIES, is_foreign, lent, takes_arrays_of
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array
@@ -139,7 +139,7 @@ class MomentRatio(ReplayedMoments):
             if not callable(getattr(self, name)):
                 hint = "For arrays use the functional core: rs.Moments(g, f)."
                 raise TypeError(must_be(name, "a function of the data", repr(getattr(self, name)), hint))
-        return Moments(self.g(data), self.f(data))
+        return Moments(self.g(lent(data)), self.f(lent(data)))
 
     def _features(self, X: Any) -> FloatArray:
         return X if is_foreign(X) else check_array(X, "X", ndim=2)

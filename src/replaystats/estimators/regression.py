@@ -12,15 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.arrays import take_rows, to_numpy
 from .._core.choice import is_auto
 from .._core.config import config_context
+from .._core.entries import check_unconverted
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import FloatArray, IntArray
-from .._core.validation import (
-    check_array,
-    check_bool,
-    check_real,
-    check_unconverted,
-    resolve_subsample_size,
-)
+from .._core.validation import check_array, check_bool, check_real, resolve_subsample_size
 from ..engine.members import Ensemble
 from ..estimate import Estimate, average
 from ..estimate.combination import ratio_of

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._core.arrays import LIBRARIES, on_host, take_rows, takes_arrays_of
 from .._core.choice import Choice, is_auto
 from .._core.config import budget_of_estimator
+from .._core.entries import check_unconverted, date_columns
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import FloatArray
@@ -22,9 +23,7 @@ from .._core.validation import (
     check_instance,
     check_length,
     check_magnitude,
-    check_unconverted,
     check_weights,
-    date_columns,
     resolve_subsample_size,
 )
 from ..engine.learner import ModelReplicates, replicate_learner

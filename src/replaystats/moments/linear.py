@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from .._core.entries import check_known
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
@@ -14,7 +15,6 @@ from .._core.validation import (
     check_bool,
     check_instance,
     check_int,
-    check_known,
     check_length,
     check_rows_magnitude,
     check_weights,

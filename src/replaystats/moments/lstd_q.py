@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .._core.arrays import check_finite, in_double, is_foreign, like, to_numpy
+from .._core.arrays import as_array, check_finite, in_double, is_foreign, lent, like, to_numpy
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import (
@@ -209,12 +209,12 @@ def warn_never_logged(labels: IntArray, taken: BoolArray) -> None:
 
 def decisions_of(policy: PolicyLike, states: Any) -> Any:
     """Return what a policy does in states: an array of numbers, of the kind that it returns."""
-    chosen: Any = policy(states)
+    chosen: Any = policy(lent(states))
     if is_foreign(chosen):
         return chosen
     try:
-        array = np.asarray(chosen)
-    except (TypeError, ValueError):  # ragged
+        array = as_array(chosen, "policy")
+    except (TypeError, ValueError):  # ragged, or masked
         array = np.asarray(None)
     if array.dtype.kind not in "biuf" or array.ndim == 0:
         rule = "a function that returns actions (N,) as numbers, or probabilities (N, n_actions)"

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._core.arrays import as_array, check_finite, in_double, is_foreign, like
+from .._core.arrays import as_array, check_finite, in_double, is_foreign, lent, like
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_length, check_nonnegative, check_real
@@ -129,7 +129,7 @@ def step_ratios(importance: ImportanceLike, data: Trajectories) -> FloatArray | 
         return None
     values = importance
     if callable(importance):
-        values = importance(transitions_of(data, held=True).states, data.held("actions"))
+        values = importance(lent(transitions_of(data, held=True).states), lent(data.held("actions")))
     ratios: FloatArray = _one_a_step(values, "importance", data.n_transitions)
     check_nonnegative(ratios, "importance")
     return ratios
@@ -170,6 +170,6 @@ def step_rewards(reward: RewardLike, logged: FloatArray | None, states: FloatArr
             hint = "Give the data `rewards`, or pass `reward` as a function of the state."
             raise ValueError(must_be("reward", "given when the data holds no rewards", None, hint))
         return like(logged, states) if is_foreign(states) else logged
-    values = reward(states) if callable(reward) else reward
+    values = reward(lent(states)) if callable(reward) else reward
     rewards: FloatArray = like(_one_a_step(values, "reward", len(states)), states)
     return rewards

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import as_array, like, take_rows
+from .._core.arrays import like, take_rows
+from .._core.entries import check_known
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import ArrayLike, IntArray
 from .._core.validation import check_choice, check_int
@@ -28,7 +29,7 @@ def sum_into_units(
 ) -> HeldMoments:
     """Do what `inference.unit_moments` says, with a block length or what chooses it from single steps."""
     if not isinstance(unit, str):
-        return _by_labels(moments, as_array(unit, "unit"))
+        return _by_labels(moments, check_known(unit, "unit"))
     check_choice(unit, "unit", UNITS)
     n_trajectories = moments.n_observations if isinstance(moments, FactoredMoments) else 1
     if unit == "auto":
@@ -71,7 +72,7 @@ def block_labels(offsets: IntArray, block_length: int) -> IntArray:
 
 def _by_labels(moments: HeldMoments, labels: Any) -> HeldMoments:
     n, steps = moments.n_observations, one_step_each(moments)
-    if labels.ndim != 1 or labels.size not in (n, len(steps)):
+    if labels.size not in (n, len(steps)):
         rule = f"a name or one label per trajectory ({n}) or per step ({len(steps)})"
         raise ValueError(must_be("unit", rule, f"labels of shape {labels.shape}"))
     codes = np.unique(labels, return_inverse=True)[1]

@@ -19,9 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from .._core.arrays import as_array
+from .._core.entries import reads_as_number
 from .._core.errors import must_be, require_extra
-from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import reads_as_number
+from .._core.typing import FloatArray, IntArray
+from .._core.validation import LARGEST_EXACT_INTEGER, check_exact, check_integers
 from ..data._flat import are_names
 from ..data.storage import read_parquet
 
@@ -71,7 +73,7 @@ def open_table(source: Any) -> TableView:
     if isinstance(source, (str, Path)):
         return _open_file(Path(source))
     if isinstance(source, Mapping):
-        return TableView(list(source), lambda names: {n: np.asarray(source[n]) for n in names})
+        return TableView(list(source), lambda names: {n: _from_mapping(source[n], n) for n in names})
     library = type(source).__module__.partition(".")[0]
     if library == "pandas":
         labelled = any(name is not None for name in source.index.names)
@@ -86,6 +88,15 @@ def open_table(source: Any) -> TableView:
         return _view_of_arrow(source if hasattr(source, "column_names") else pyarrow.table(source))
     rule = "a data frame, an Arrow table, a dict of arrays, or the path of a Parquet or CSV file"
     raise TypeError(must_be("table", rule, type(source).__name__))
+
+
+def _from_mapping(values: Any, name: str) -> Column:
+    """Return one array of a mapping; a masked entry is a missing one."""
+    if np.ma.is_masked(values):
+        filled = np.ma.getdata(values).astype(object)
+        filled[np.ma.getmaskarray(values)] = None
+        return filled
+    return values if hasattr(values, "to_numpy") else as_array(values, f'table: "{name}"')
 
 
 def _collect(frame: Any, names: list[str]) -> dict[str, Column]:
@@ -170,9 +181,21 @@ def is_integer(column: Column) -> bool:
 
 
 def as_floats(column: Column, name: str) -> FloatArray:
-    """Return a column of numbers or flags as float64; missing values become NaN, text is refused."""
+    """Return a column of numbers or flags as float64; missing values become NaN.
+
+    Refused are text, and integers that float64 does not hold, also where a library has rounded them already
+    because some are missing.
+    """
     array = as_numpy(column)
     if array.ndim == 1 and array.dtype.kind in "biuf":
+        check_exact(array, name)
+        if array.dtype.kind == "f" and is_integer(column) and len(array):
+            with np.errstate(invalid="ignore"):
+                largest = float(np.nanmax(np.abs(array), initial=0.0))
+            if largest >= LARGEST_EXACT_INTEGER:
+                rule = "integers that float64 holds exactly (up to 2^53)"
+                hint = "Some are missing in that column. Number labels from 0, or subtract a constant."
+                raise ValueError(must_be(name, rule, f"{largest:.0f}", hint))
         return array.astype(np.float64, copy=False)
     values = array.tolist() if array.ndim == 1 and array.dtype.kind == "O" else [array]
     wrong = [kind for kind in dict.fromkeys(map(type, values)) if not _is_number_or_missing(kind)]
@@ -182,7 +205,11 @@ def as_floats(column: Column, name: str) -> FloatArray:
         got = f"{values[row]!r} in row {row}" if len(values) == len(array) else f"dtype {array.dtype}"
         hint = "Turn text and categories into numbers first."
         raise TypeError(must_be(name, "a column of numbers", got, hint))
-    return np.array([np.nan if _is_missing(type(v)) else v for v in values], dtype=np.float64)
+    floats = np.array([np.nan if _is_missing(type(v)) else v for v in values], dtype=np.float64)
+    for value in values if np.abs(floats).max(initial=0.0) >= LARGEST_EXACT_INTEGER else ():
+        if isinstance(value, numbers.Integral) and int(float(value)) != value:
+            raise ValueError(must_be(name, "integers that float64 holds exactly (up to 2^53)", value))
+    return floats
 
 
 def as_numbers_or_names(column: Column, name: str) -> np.ndarray:
@@ -192,6 +219,20 @@ def as_numbers_or_names(column: Column, name: str) -> np.ndarray:
     if are_names(np.array(texts, dtype=object)):
         return array
     return as_floats(column, name)
+
+
+def as_labels_or_numbers(column: Column, name: str) -> np.ndarray:
+    """Return a column of actions: names and whole numbers as they are, everything else as floats.
+
+    Examples
+    --------
+    >>> as_labels_or_numbers(np.array([2**60 + 1, 2**60 + 3]), "actions").tolist()
+    [1152921504606846977, 1152921504606846979]
+    """
+    array = as_numpy(column)
+    if array.ndim == 1 and array.dtype.kind in "iu":
+        return check_integers(array, name)
+    return as_numbers_or_names(column, name)
 
 
 def as_states(columns: Mapping[str, Column], role: str) -> np.ndarray:
@@ -232,15 +273,6 @@ def check_states(
         raise TypeError(must_be(role, "a name in every row", f"{value!r} in row {row}"))
     got = f'{value:g} in column "{names[column]}", row {row} ({len(wrong)} such)'
     raise ValueError(must_be(role, "finite in every row", got, "Remove or impute those rows first."))
-
-
-def as_booleans(flags: FloatArray, name: str) -> BoolArray:
-    """Return flags that were read as numbers as booleans; anything but 0 and 1 is refused."""
-    wrong = ~np.isin(flags, (0.0, 1.0))
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise ValueError(must_be(name, "true or false (1 or 0) in every row", f"{flags[row]:g} in row {row}"))
-    return np.asarray(flags == 1.0, dtype=np.bool_)
 
 
 def _is_missing(kind: type) -> bool:

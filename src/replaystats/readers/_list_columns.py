@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._core.entries import as_flags
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
+from .._core.validation import check_exact
 from ..data._flat import offsets_of
-from ..data.storage import explode_lists
+from ..data.storage import flatten_lists
 from ..data.trajectories import Trajectories
-from ._columns import Column, as_booleans, as_floats, as_numpy
+from ._columns import Column, as_floats, as_numpy
 from ._rows import Rows, as_times, close_episodes, even_or_each, flags_of_episodes
 
 LIST_TYPES = ("list", "large_list", "fixed_size_list", "array(")
@@ -109,12 +111,12 @@ def from_list_columns(
     )
 
 
-def _explode(column: Column, name: str) -> tuple[np.ndarray, IntArray]:
+def _flatten(column: Column, name: str) -> tuple[np.ndarray, IntArray]:
     """Return the values of all lists (R,) or (R, d), and the length of each list (n,)."""
     if hasattr(column, "to_arrow"):  # polars
-        return explode_lists(column.to_arrow(), name)
+        return flatten_lists(column.to_arrow(), name)
     if hasattr(column, "chunks"):  # Arrow
-        return explode_lists(column, name)
+        return flatten_lists(column, name)
     pieces = [np.asarray(list(piece)) for piece in as_numpy(column)]
     _check_numbers(pieces, name)
     return np.concatenate(pieces), np.array([len(piece) for piece in pieces])
@@ -131,13 +133,15 @@ def _side_by_side(columns: dict[str, Column], role: str) -> tuple[np.ndarray, In
     """Return the lists of several columns as the columns of one matrix (R, d), and their common lengths."""
     parts, lengths = [], np.array([0])
     for i, (name, column) in enumerate(columns.items()):
-        values, own = _explode(column, f'{role}: "{name}"')
+        values, own = _flatten(column, f'{role}: "{name}"')
         if i and not np.array_equal(own, lengths):
             row = int(np.flatnonzero(own != lengths)[0])
             got = f'{own[row]} in "{name}" and {lengths[row]} in the column before it, row {row}'
             raise ValueError(must_be(role, "lists of the same length in each row", got))
         lengths = own
         parts.append(values if values.ndim == 2 else values[:, np.newaxis])
+    for part in parts:
+        check_exact(part, role)  # side by side with floats, or one row short, integers become floats
     return np.concatenate(parts, axis=1), lengths
 
 
@@ -180,8 +184,8 @@ def _flags(
     """
     for name, column in columns.items():
         if not holds_lists(column):
-            return as_booleans(as_floats(column, f'{role}: "{name}"'), role)
-        values, lengths = _explode(column, role)
+            return as_flags(as_floats(column, f'{role}: "{name}"'), role)
+        values, lengths = _flatten(column, role)
         has_final_row = final_row_of is not None and np.array_equal(lengths, final_row_of)
         return flags_of_episodes(values.astype(np.float64), lengths, ids, role, has_final_row=has_final_row)
     return np.zeros(len(ids), dtype=np.bool_)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._core.entries import check_known
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_known
+from .._core.validation import check_exact, check_integers
 from ..data._flat import gather, offsets_of
 from ..data.trajectories import Trajectories
 from ..data.views import DT_TOLERANCE
@@ -84,6 +85,10 @@ def as_times(column: Column) -> FloatArray:
         return _seconds(array)  # times with zones
     if array.dtype.kind == "M":
         return np.asarray((array - array.min()) / np.timedelta64(1, "s"), dtype=np.float64)
+    if array.dtype.kind in "iu" and len(array):  # nanoseconds since 1970 are beyond 2^53
+        first = array.min()
+        check_exact(np.asarray(array - first), "time")
+        return np.asarray(array - first, dtype=np.float64)
     return as_floats(column, "time")
 
 
@@ -298,6 +303,8 @@ def as_labels(actions: np.ndarray, *, integer: bool = False) -> np.ndarray:
         return _names(actions)
     if not np.isfinite(actions).all():
         return actions
+    if actions.ndim == 1 and actions.dtype.kind in "iu":
+        return check_integers(actions, "actions")
     if integer or (actions.ndim == 1 and _are_labels(actions)):
         return actions.astype(np.int64)
     one_hot = actions.ndim == 2 and actions.shape[1] > 1 and np.isin(actions, (0.0, 1.0)).all()

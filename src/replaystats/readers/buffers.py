@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.entries import as_flags
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray
 from .._core.validation import check_array, check_bool
@@ -78,7 +79,8 @@ def from_sb3(
         in_time = np.asarray(values)[rows].swapaxes(0, 1)
         return as_rows(in_time, in_time.shape[0] * in_time.shape[1])
 
-    done, timeout = flat(buffer.dones)[:, 0] != 0, flat(buffer.timeouts)[:, 0] != 0
+    done = as_flags(flat(buffer.dones)[:, 0], "dones")
+    timeout = as_flags(flat(buffer.timeouts)[:, 0], "timeouts")
     return from_transitions(
         flat(pick(buffer.observations, observation)),
         flat(pick(buffer.next_observations, observation)),
@@ -220,4 +222,4 @@ def _entry(steps: Any, key: str | tuple[str, ...]) -> Any:
 def _flag(values: np.ndarray, name: str) -> BoolArray:
     if values.shape[1] != 1:
         raise ValueError(must_be(name, "one flag per step", f"{values.shape[1]}"))
-    return values[:, 0].astype(np.bool_)
+    return as_flags(values[:, 0], name)

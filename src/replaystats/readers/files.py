@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from .._core.entries import as_flags
 from .._core.errors import must_be, require_extra
-from .._core.validation import check_choice, check_path, check_real, check_text
+from .._core.validation import check_choice, check_length, check_memory, check_path, check_real, check_text
 from ..data.trajectories import Trajectories
 from ._columns import no_such_name
 from ._rows import Rows, close_episodes
@@ -172,15 +173,20 @@ def read_hdf5(
         check_choice(final_states, "final_states", ("repeat", "drop"))
     dt = None if dt is None else check_real(dt, "dt", low=0.0, closed="neither")
     arrays = _load_hdf5(check_path(path, "path", exists=True), _named(names))
-    rows = as_rows(arrays.pop("states"))
+    rows = as_rows(arrays.pop("states"), name="states")
+    for role, array in arrays.items():
+        check_length(len(array), len(rows), role, "states")
+        if role not in ("actions", "next_states"):
+            arrays[role] = _one_a_row(array, role)
     ends = {
-        role: np.asarray(arrays.pop(role, np.zeros(len(rows)))) != 0 for role in ("terminated", "truncated")
+        role: as_flags(arrays.pop(role, np.zeros(len(rows), dtype=np.bool_)), role)
+        for role in ("terminated", "truncated")
     }
     action = arrays.pop("actions", None)
-    labels = None if action is None else narrow(as_rows(action))
+    labels = None if action is None else narrow(as_rows(action, name="actions"))
     told = truncated is not None
     if "next_states" in arrays:
-        following = as_rows(arrays.pop("next_states"))
+        following = as_rows(arrays.pop("next_states"), name="next_states")
         data = from_transitions(
             rows, following, actions=labels, **arrays, **ends, dt=dt, gaps="cut", time_limit=None
         )
@@ -211,13 +217,48 @@ def _load_hdf5(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, A
             found: list[str] = []
             file.visititems(lambda name, item: found.append(name) if hasattr(item, "shape") else None)
             for role, name in wanted.items():
-                if name not in found:
+                _check_inside(h5py, file, role, name)
+                if name.strip("/") not in found:
                     hint = f"If there is none, pass {role}=None." if role != "states" else ""
                     raise no_such_name(role, "a data set of the file", name, found, hint)
-            return {role: file[name][()] for role, name in wanted.items()}
+            return {role: _plain_data(h5py, file, role, name) for role, name in wanted.items()}
     except OSError as error:
         got = f'"{path}", which is none or is damaged'
         raise ValueError(must_be("path", "an HDF5 file", got)) from error
+
+
+def _check_inside(h5py: Any, file: Any, role: str, name: str) -> None:
+    """Refuse a name that leads to another file, which the sender of this one may have chosen."""
+    parts = [part for part in name.split("/") if part]
+    for i in range(len(parts)):
+        try:
+            link = file.get("/".join(parts[: i + 1]), getlink=True)
+        except (KeyError, TypeError):  # for the caller to say that there is none
+            return
+        if isinstance(link, h5py.ExternalLink):
+            raise ValueError(must_be(role, "a data set inside the file", f"a link to {link.filename!r}"))
+
+
+def _plain_data(h5py: Any, file: Any, role: str, name: str) -> np.ndarray:
+    """Return an array of numbers that lies in the file itself."""
+    item = file[name]
+    if not isinstance(item, h5py.Dataset):
+        raise ValueError(must_be(role, "a data set", f"the group {name!r}"))
+    if item.external is not None or item.is_virtual:
+        got = f"{name!r}, whose numbers lie in other files"
+        raise ValueError(must_be(role, "a data set inside the file", got, "Copy them into one file."))
+    if item.shape is None or item.ndim == 0 or item.dtype.kind not in "biuf" or 0 in item.shape:
+        got = f"dtype {item.dtype} of shape {item.shape}"
+        raise TypeError(must_be(role, "an array of numbers with one row per step", got))
+    check_memory(float(item.size), role, f"shape {item.shape}")
+    return np.asarray(item[()])
+
+
+def _one_a_row(array: np.ndarray, role: str) -> np.ndarray:
+    """Return numbers (N,) from (N,) or (N, 1)."""
+    if array.ndim > 2 or (array.ndim == 2 and array.shape[1] != 1):
+        raise ValueError(must_be(role, "one number per step", f"shape {array.shape}"))
+    return array.reshape(len(array))
 
 
 def _named(wanted: dict[str, str | None]) -> dict[str, str]:

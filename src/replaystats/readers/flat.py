@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, IntArray
 from .._core.validation import check_int, check_text
@@ -69,9 +70,9 @@ def with_fields(data: Trajectories, **changed: Any) -> Trajectories:
     return Trajectories._from_fields(**(data._fields() | changed))
 
 
-def as_rows(values: Any, n_rows: int | None = None) -> np.ndarray:
+def as_rows(values: Any, n_rows: int | None = None, name: str = "observations") -> np.ndarray:
     """Return observations or actions as one row each (T, d): images are flattened, scalars get an axis."""
-    array = np.asarray(values)
+    array = as_array(values, name)
     return array.reshape(len(array) if n_rows is None else n_rows, -1)
 
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from .._core.entries import as_flags
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_choice, check_real
+from .._core.validation import check_choice, check_exact, check_real
 from ..data.trajectories import Trajectories
 from ._columns import (
     Column,
-    as_booleans,
     as_floats,
-    as_numbers_or_names,
+    as_labels_or_numbers,
     as_states,
     check_states,
     is_integer,
@@ -186,9 +186,9 @@ class _Columns:
         return check_states(as_states(columns, role)[rows], list(columns), role, rows)
 
     def values(self, role: str, rows: IntArray) -> list[np.ndarray]:
-        """Return each column of a role as numbers or names."""
+        """Return each column of a role as labels, numbers or names."""
         items = self.by_role[role].items()
-        return [as_numbers_or_names(column, f'{role}: "{name}"')[rows] for name, column in items]
+        return [as_labels_or_numbers(column, f'{role}: "{name}"')[rows] for name, column in items]
 
     @property
     def n_rows(self) -> int:
@@ -206,7 +206,11 @@ class _Columns:
         parts = self.values("actions", order.rows)
         if not parts:
             return None
-        return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
+        if len(parts) == 1:
+            return parts[0]
+        for name, part in zip(self.by_role["actions"], parts, strict=True):
+            check_exact(part, f'actions: "{name}"')
+        return np.stack(parts, axis=1)
 
     @property
     def integer_actions(self) -> bool:
@@ -281,6 +285,6 @@ def _flags_of_steps(columns: _Columns, role: str, order: Order) -> BoolArray:
     """Return one flag per row; where the table names its episodes, only their last row may carry one."""
     flags = columns.sorted_floats(role, order)
     if columns.first("episode") is None and flags is not None:
-        return as_booleans(flags, role)
+        return as_flags(flags, role)
     ended = flags_of_episodes(flags, order.lengths, order.ids, role, has_final_row=False)
     return order.last & np.repeat(ended, order.lengths)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.arrays import as_array
+from .._core.entries import check_known
 from .._core.errors import must_be, renamed
 from .._core.typing import ArrayLike, BoolArray, IntArray
-from .._core.validation import as_columns, check_choice, check_known, check_length
+from .._core.validation import as_columns, check_choice, check_length
 from ..data._fields import check_flags
 from ..data._flat import check_states, offsets_of
 from ..data.trajectories import Trajectories

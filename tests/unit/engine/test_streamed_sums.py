@@ -234,6 +234,22 @@ class TestResume:
     def plan(self):
         return rs.make_plan(N, subsample_size=0.05, n_resamples=40, rng=1)
 
+    @pytest.mark.parametrize("row", [0, 17, 120, 599])
+    def test_a_change_of_one_number_in_memory_is_another_run(self, tmp_path, row):
+        rows = np.random.default_rng(0).normal(size=(600, 3))
+
+        def sums():
+            source = ArrayBlocks(rows, block_rows=100)
+            moments = rs.StreamedMoments(
+                source, lambda b: rs.ridge_moments(b[:, :2], b[:, 2]), checkpoint=tmp_path
+            )
+            return rs.replicate(moments, rs.make_plan(600, n_resamples=20, rng=0))
+
+        sums()
+        rows[row, 2] *= -1.0
+        with pytest.raises(ValueError, match="content"):
+            sums()
+
     def test_an_interrupted_run_goes_on(self, data, in_memory, plan, tmp_path):
         trap = tmp_path / "trap"
         source = Interrupting(ArrayBlocks(data, block_rows=4000), 6, trap)
@@ -292,7 +308,7 @@ class TestResume:
         changed[1] += 1e-9  # a row that is not looked at
         np.save(next(iter(paths.values())), changed)
         other = streamed(ArrayBlocks(paths, block_rows=4000), checkpoint=tmp_path / "sums")
-        with pytest.raises(ValueError, match=r"where files.* differ"):
+        with pytest.raises(ValueError, match=r"where content.* differ"):
             rs.replicate(other, plan)
 
     def test_a_damaged_checkpoint_is_refused(self, data, plan, tmp_path):

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from oracles.known_episodes import make_episodes
 from replaystats import Trajectories, readers
-from replaystats.data.storage import explode_lists
+from replaystats.data.storage import flatten_lists
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
@@ -107,7 +107,7 @@ def test_states_are_not_copied_on_the_way():
     values = np.arange(12.0)
     inner = arrow.FixedSizeListArray.from_arrays(arrow.array(values), 2)
     lists = arrow.ListArray.from_arrays(arrow.array([0, 2, 6], arrow.int32()), inner)
-    exploded, lengths = explode_lists(arrow.chunked_array([lists]), "states")
+    exploded, lengths = flatten_lists(arrow.chunked_array([lists]), "states")
     assert np.shares_memory(exploded, values)
     assert lengths.tolist() == [2, 4]
 
