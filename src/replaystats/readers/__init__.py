@@ -3,6 +3,7 @@
 from .buffers import from_sb3, from_torchrl
 from .files import read_hdf5, read_npz
 from .flat import from_flat
+from .guess import guess_columns
 from .libraries import from_d3rlpy, from_minari
 from .rollouts import find_dt, policy_of, rollout
 from .tables import from_table
@@ -18,6 +19,7 @@ __all__ = [
     "from_torchrl",
     "from_transitions",
     "from_vector",
+    "guess_columns",
     "policy_of",
     "read_hdf5",
     "read_npz",
