@@ -23,8 +23,8 @@ def mean_of(y, plan):
 def test_of_a_mean_over_all_subsets_every_quantity_is_the_sample_variance(rng):
     y = rng.normal(size=9)
     found = rs.inference.theorem(mean_of(y, rs.make_plan(9, statistic="complete", subsample_size=4)))
-    for matrix in (found.sigma, found.k2_zeta_1k, found.k_zeta_kk):
-        assert matrix.item() == pytest.approx(y.var(ddof=1), rel=1e-9)
+    for value in (found.sigma, found.n_variance, found.k_zeta_kk, 16 * found.zeta_1k):
+        assert value.item() == pytest.approx(y.var(ddof=1), rel=1e-9)
     assert found.variance_ratio == pytest.approx(1.0)
     assert found.sigma_ratio == pytest.approx(1.0)
     assert found.zeta_ratio == pytest.approx(4 / 9)
@@ -73,8 +73,8 @@ def test_of_regressors_the_matrices_are_those_of_predictions(rng):
     values = model.predict_members(points)
     v = np.cov(values.T)
     np.testing.assert_allclose(found.sigma, 80 * 30 / 50 * v)  # delete-d: k / (n - k) v
-    np.testing.assert_allclose(found.k_zeta_kk, 30 * (v + found.k2_zeta_1k / 80))
-    np.testing.assert_allclose(found.replay_covariance, found.k2_zeta_1k / 80 + v / 400)
+    np.testing.assert_allclose(found.k_zeta_kk, 30 * (v + found.n_variance / 80))
+    np.testing.assert_allclose(found.replay_covariance, found.n_variance / 80 + v / 400)
     with pytest.raises(ValueError, match="`X` must be the points of prediction"):
         rs.inference.theorem(model)
 
