@@ -31,6 +31,7 @@ from attack.targets import (
 )
 
 STATES = np.array([[0.0], [0.5], [1.0]])
+FOUND, COMPARED = (TARGETS[name]() for name in ("evaluate", "compare"))
 ESTIMATE = rs.average(REPLICATES)
 FITTED = {name: TARGETS[name]() for name in ("LSTD", "PhiBE", "LSTDQ", "LSPI", "MomentRatio")}
 EXTENDED = {"LSPI": TARGETS["LSPI"](evaluation="plug_in")}  # policies found with subsets are not extended
@@ -172,6 +173,8 @@ METHODS: dict[str, Target] = {
     "inference.ReplayVariance.n_resamples_for": method(
         lambda: ESTIMATE.variance(X[:3]), "n_resamples_for", share=0.1
     ),
+    "Evaluation.report": method(lambda: FOUND, "report", path="value.html"),
+    "Comparison.report": method(lambda: COMPARED, "report", path="comparison.html"),
     "Trajectories.select": method(lambda: PATHS, "select", which=[0, 1]),
     "Trajectories.split": method(lambda: PATHS, "split", n_steps=2),
     "Trajectories.windows": method(lambda: PATHS, "windows", order=2),

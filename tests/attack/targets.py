@@ -285,6 +285,7 @@ TARGETS = {
     "readers.from_table": Target(
         rs.readers.from_table, {"table": TABLE, "states": ["x"], "step": "step", "truncated": None}
     ),
+    "readers.guess_columns": Target(rs.readers.guess_columns, {"table": TABLE}),
     "readers.from_vector": Target(
         rs.readers.from_vector,
         {

@@ -10,7 +10,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from .errors import must_be
 from .files import replacing
+from .validation import check_path
 
 
 class Shown:
@@ -39,14 +41,16 @@ class Shown:
         Parameters
         ----------
         path : str or Path
-            The file; it appears under its name when it is whole.
+            The file, which ends in ``.html``; it appears under its name when it is whole.
 
         Returns
         -------
         Path
         """
+        path = check_path(path, "path")
+        if path.suffix.lower() != ".html":
+            raise ValueError(must_be("path", "a file that ends in .html", f'"{path.name}"'))
         page = import_module("replaystats.report.results").result_page(self)
-        path = Path(path)
         with replacing(path) as file:
             file.write(page.encode())
         return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from os import PathLike
 from typing import Any, Self
 
@@ -38,6 +39,7 @@ from ._flat import (
     offsets_of,
     own,
 )
+from .describe import describe
 from .storage import read_fields, write_parquet
 from .views import Transitions, Windows, dt_per_step, transitions_of, windows_of
 
@@ -264,6 +266,25 @@ class Trajectories:
         departed = np.ones(int(self.offsets[-1]), dtype=np.bool_)
         departed[self.offsets[1:] - 1] = False
         return departed
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the first state variable of the first episodes against the step.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn on.
+        """
+        return import_module("replaystats.plots.results").plot_result(self, ax=ax)
+
+    def describe(self) -> Any:
+        """Return mean, spread and range of lengths, returns, rewards and state variables as a data frame."""
+        return describe(self)
 
     def __repr__(self) -> str:
         low, high = int(self.n_steps.min()), int(self.n_steps.max())

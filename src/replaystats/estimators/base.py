@@ -6,6 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from copy import copy
 from functools import cache
+from importlib import import_module
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator
@@ -155,6 +156,26 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
         asked = None if X is None else self._question(X)
         check_is_fitted(self)
         return self._diagnosis(asked, None if X is None else self._places_of(X))
+
+    def plot(self, X: Any = None, y: Any = None, *, ax: Any = None) -> Any:
+        """Draw the value function over a grid, or the predictions of a regression with their intervals.
+
+        Parameters
+        ----------
+        X : array-like, optional
+            States of a grid, or rows to predict; a regression draws rows of the fit without it.
+        y : array-like of shape (m,), optional
+            Observed targets of `X`, for a regression.
+        ax : matplotlib Axes, optional
+            Where to draw; default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn on.
+        """
+        check_is_fitted(self)
+        return import_module("replaystats.plots.models").plot_model(self, X, y, ax=ax)
 
     def extend(self, n_more: int) -> Self:
         """Add `n_more` subsets to the fitted ones, which are not computed again.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import visible
-from .estimate import ESTIMATE, PLUG_IN
+from .estimate import ESTIMATE, PLUG_IN, _axes
 from .style import Axes, new_figure
 
 _MUTED = "#999999"
@@ -75,6 +75,7 @@ def plot_forest(
     """
     if ax is None:
         ax = new_figure(size=(8.6, 1.2 + 0.45 * len(rows)))[1][0, 0]
+    ax = _axes(ax)
     low, high = _limits(rows)
     digits = _digits(rows)
     for place, row in enumerate(rows):
