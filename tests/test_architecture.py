@@ -29,6 +29,7 @@ ROWS = (
     ("tuning",),
     ("estimators",),
     ("ope",),
+    ("buffer",),
     ("plots",),
     ("report",),
     ("toolkit",),

@@ -45,6 +45,9 @@ from ._core.version import (
 from ._core.version import (
     show_versions as show_versions,
 )
+from .buffer import (
+    ReplayBuffer as ReplayBuffer,
+)
 from .data import (
     ArrayBlocks as ArrayBlocks,
 )
@@ -95,9 +98,6 @@ from .estimators import (
 )
 from .estimators import (
     PhiBE as PhiBE,
-)
-from .estimators import (
-    ReplayBuffer as ReplayBuffer,
 )
 from .estimators import (
     ReplayKernelRidge as ReplayKernelRidge,

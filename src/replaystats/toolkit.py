@@ -17,6 +17,8 @@ from ._core.validation import (
     check_real,
     physical_memory,
 )
+from .buffer.priorities import SumTrees
+from .buffer.rings import Rings
 from .engine.checkpoint import describe
 from .report.pages import duration, embed_json, embed_picture, markdown_table, percent, render, significant
 
@@ -25,6 +27,8 @@ __all__ = [
     "BoolArray",
     "FloatArray",
     "IntArray",
+    "Rings",
+    "SumTrees",
     "as_generator",
     "check_choice",
     "check_int",

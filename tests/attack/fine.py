@@ -86,9 +86,8 @@ METHODS_FINE = {
     ("study", "jobs"): ANY_COUNT,
     **{(f"{name}", f"{kind}memory_budget"): ANY_COUNT for name in CONFIG for kind in ("", "device_")},
     **{(name, "n_jobs"): ANY_SIGN | ANY_COUNT for name in CONFIG},
-    ("ReplayBuffer.add_transition", "reward"): ANY_SIGN,
-    ("ReplayBuffer.add_transition", "action"): ANY_SIGN,
-    ("ReplayBuffer.estimate", "n_resamples"): {"nothing"},
+    ("ReplayBuffer.add", "reward"): ANY_SIGN,
+    ("ReplayBuffer.add", "action"): ANY_SIGN,
     # A weight for all rows.
     ("ReplayKernelRidge.fit", "sample_weight"): ANY_POINT | {"a truth value"},
     # Names of files and folders, and a heading.

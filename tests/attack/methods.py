@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,7 @@ from sklearn.base import BaseEstimator
 import replaystats as rs
 from attack.stand_ins import FOLDER
 from attack.targets import (
-    BASIS,
     LOG,
-    MOMENTS,
     PATHS,
     PLAN,
     REPLICATES,
@@ -104,11 +103,12 @@ def _regression_methods(name: str) -> Iterator[tuple[str, Target]]:
         yield f"{name}.{each}", method(_makes(fitted, each), each, **good)
 
 
+ENDS = np.arange(40) % 4 == 3
+
+
 def _buffer(**options: Any) -> rs.ReplayBuffer:
-    buffer = rs.ReplayBuffer(
-        100, lambda data: rs.lstd_moments(data, BASIS, discount=0.9), random_state=0, **options
-    )
-    buffer.add_episodes(PATHS)
+    buffer = rs.ReplayBuffer(100, random_state=0, **options)
+    buffer.add(np.arange(40.0)[:, None], np.arange(40) % 2, np.ones(40), np.arange(1.0, 41.0)[:, None], ENDS)
     return buffer
 
 
@@ -121,7 +121,6 @@ def _journaled() -> type[rs.ReplayBuffer]:
 
 PATHS.to_parquet(FOLDER / "paths.parquet")
 _buffer().save(FOLDER / "buffer.npz")
-STEP = {"states": np.zeros((3, 1)), "rewards": np.zeros(3), "next_states": np.ones((3, 1))}
 
 METHODS: dict[str, Target] = {
     **dict(_value_methods("LSTD", PATHS)),
@@ -149,22 +148,22 @@ METHODS: dict[str, Target] = {
     "ResamplingPlan.extend": method(lambda: PLAN, "extend", n_more=4),
     "ResamplingPlan.indices": method(lambda: PLAN, "indices", start=0, stop=2),
     "ResamplingPlan.counts": method(lambda: PLAN, "counts", start=0, stop=2),
-    "ReplayBuffer.add": method(_buffer, "add", g=np.eye(2), f=np.ones(2)),
-    "ReplayBuffer.add_episodes": method(_buffer, "add_episodes", data=PATHS),
-    "ReplayBuffer.add_transition": method(
-        _buffer, "add_transition", state=[0.0], reward=1.0, next_state=[1.0]
+    "ReplayBuffer.add": method(_buffer, "add", state=[0.0], action=1, reward=1.0, next_state=[1.0]),
+    "ReplayBuffer.sample": method(_buffer, "sample", batch_size=3),
+    "ReplayBuffer.update_priorities": method(
+        lambda: _buffer(sampling="rank"), "update_priorities", indices=[0, 1], priorities=[1.0, 2.0]
     ),
-    "ReplayBuffer.add_transitions": method(_buffer, "add_transitions", **STEP),
-    "ReplayBuffer.estimate": method(_buffer, "estimate", n_resamples=16, rng=0),
-    "ReplayBuffer.extend": method(_buffer, "extend", moments=rs.lstd_moments(PATHS, BASIS, discount=0.9)),
-    "ReplayBuffer.plug_in": method(_buffer, "plug_in"),
-    "ReplayBuffer.sample": method(_buffer, "sample", size=3),
-    "ReplayBuffer.set_priorities": method(
-        lambda: _buffer(prioritized=True), "set_priorities", slots=[0, 1], priorities=[1.0, 2.0]
+    "ReplayBuffer.trajectories": method(_buffer, "trajectories"),
+    "ReplayBuffer.evaluate": method(_buffer, "evaluate", discount=0.9),
+    "ReplayBuffer.record": method(
+        _buffer,
+        "record",
+        envs=SimpleNamespace(metadata={"autoreset_mode": "next_step"}),
+        state=[[0.0]],
+        action=[1],
+        result=(np.ones((1, 1)), np.ones(1), np.zeros(1, bool), np.zeros(1, bool), {}),
     ),
-    "ReplayBuffer.set_policy": method(
-        lambda: rs.ReplayBuffer(5, lambda data, policy: MOMENTS, policy=len), "set_policy", policy=len
-    ),
+    "ReplayBuffer.call_every": method(_buffer, "call_every", n_steps=3, callback=len, evaluation=len),
     "ReplayBuffer.save": method(_buffer, "save", path="buffer.npz"),
     "Trajectories.concatenate": method(lambda: PATHS, "concatenate", parts=[PATHS, PATHS]),
     "Trajectories.from_parquet": method(lambda: PATHS, "from_parquet", path=FOLDER / "paths.parquet"),

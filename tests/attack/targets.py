@@ -135,8 +135,8 @@ TARGETS = {
     "ReplayRegressor": Target(rs.ReplayRegressor, {"estimator": Ridge(), **SMALL}, REGRESSION),
     "ReplayBuffer": Target(
         rs.ReplayBuffer,
-        {"capacity": 100, "moments": lambda data: rs.lstd_moments(data, BASIS, discount=0.9)},
-        lambda buffer: buffer.add_episodes(PATHS),
+        {"capacity": 100},
+        lambda buffer: buffer.add([0.0], 0, 1.0, [1.0]),
     ),
     "Trajectories": Target(
         rs.Trajectories,

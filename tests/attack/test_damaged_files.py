@@ -31,8 +31,10 @@ def same_trajectories(left, right):
 
 
 def buffer():
-    made = rs.ReplayBuffer(20, eviction="reservoir", prioritized=True, random_state=0)
-    made.extend(rs.Moments(np.arange(1.0, 31.0), np.ones(30)), priorities=np.arange(1.0, 31.0))
+    made = rs.ReplayBuffer(20, sampling="proportional", random_state=0)
+    line = np.arange(31.0)[:, None]
+    made.add(line[:-1], np.zeros(30, int), np.ones(30), line[1:])
+    made.update_priorities(np.arange(20), np.arange(1.0, 21.0))
     return made
 
 
@@ -40,14 +42,14 @@ def same_buffer(left, right):
     return repr(left) == repr(right) and all(
         np.array_equal(getattr(a, name), getattr(b, name))
         for a, b in [(left.sample(30), right.sample(30))]
-        for name in ("slots", "weights")
+        for name in ("indices", "weights")
     )
 
 
 def journal(path):
-    made = rs.ReplayBuffer(20, eviction="reservoir", random_state=0, journal=path)
+    made = rs.ReplayBuffer(20, random_state=0, journal=path)
     for i in range(8):
-        made.add(np.array([[1.0 + i]]), np.array([1.0]))
+        made.add([1.0 + i], 0, 1.0, [2.0 + i])
     made.close()
 
 

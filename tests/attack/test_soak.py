@@ -28,20 +28,16 @@ def resident():
 
 
 def test_ten_million_additions():
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(1000, 3))
-    block = rs.ridge_moments(rows[:, :2], rows[:, 2])
-    buffer = rs.ReplayBuffer(20_000, random_state=0)
-    buffer.extend(block)
+    line = np.arange(1001.0)[:, None]
+    block = (line[:-1], np.zeros(1000, dtype=int), np.ones(1000), line[1:], np.arange(1000) == 999)
+    buffer = rs.ReplayBuffer(20_000, sampling="proportional", random_state=0)
     for _ in range(200):  # the buffer is full, and allocators have what they want
-        buffer.extend(block)
+        buffer.add(*block)
     before = resident()
     for _ in range(10**4):
-        buffer.extend(block)
+        buffer.add(*block)
     assert resident() - before < FLAT
-    A, _ = buffer.total()
-    expected = 20 * (rows[:, :2].T @ rows[:, :2])
-    np.testing.assert_allclose(A, expected, rtol=1e-12)
+    assert len(buffer.trajectories()) == 19  # the first may have lost its start
 
 
 def test_a_thousand_fits():

@@ -1,7 +1,6 @@
 """Stage 7: scikit-learn faces of the functional core."""
 
 from .bagging import from_bagging
-from .buffer import Minibatch, ReplayBuffer
 from .coefficients import Summary, summary
 from .kernel_ridge import ReplayKernelRidge
 from .lspi import LSPI
@@ -16,11 +15,9 @@ __all__ = [
     "LSPI",
     "LSTD",
     "LSTDQ",
-    "Minibatch",
     "MomentRatio",
     "PhiBE",
     "PolicyValue",
-    "ReplayBuffer",
     "ReplayKernelRidge",
     "ReplayRegressor",
     "Summary",

@@ -239,7 +239,7 @@ class Lockstep:
         self._state = self.world.moves.take(pairs)
         self._age += 1
         ended = (self._state == self.world.goal) | (self._age == self.schedule.timeout)
-        self.sampler.stored(self.memory.append(pairs, ended))
+        self.sampler.stored(self.memory.append({"pair": pairs, "end": ended}))
         self.n_lockstep += 1
         self._n_steps += pairs.size
         if self.n_lockstep % self.rule.period == 0:
@@ -280,7 +280,8 @@ class Lockstep:
         """Return up to n rewards plus the discounted best value of the state they lead to."""
         rewards, factors = self._rewards[1], self._bootstrap[1]
         if self.rule.n_step > 1:
-            slots, length = self.memory.follow(slots, self.rule.n_step)
+            runs = np.arange(len(slots))[:, None]
+            slots, length = self.memory.follow(slots, self.rule.n_step, runs)
             pairs = self.memory.pairs(slots)
             rewards, factors = self._rewards.take(length), self._bootstrap.take(length)
         after = self.world.moves.take(pairs)

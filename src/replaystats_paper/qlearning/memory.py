@@ -1,7 +1,7 @@
 """Replay memories of many runs, side by side, and which transitions enter a minibatch.
 
-A memory is a ring, first in, first out. Samplers draw from it uniformly, with the latest transition among
-them, or by priority, for which every run has a sum tree.
+Rings and sum trees are those of `replaystats.ReplayBuffer`. Samplers draw uniformly, with the latest
+transition among them, or by priority.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
-from replaystats.toolkit import BoolArray, FloatArray, IntArray, check_choice
+from replaystats.toolkit import BoolArray, FloatArray, IntArray, Rings, SumTrees, check_choice
 
 
-class ReplayMemory:
+class ReplayMemory(Rings):
     """One ring of transitions per run: pairs (state, action), and whether each ended an episode.
 
     The world is deterministic, so the pair's two bytes are all a transition needs: 30 runs of 10^6 take
@@ -23,148 +23,18 @@ class ReplayMemory:
     Parameters
     ----------
     capacities : ndarray of int, shape (n_runs,)
-
-    Attributes
-    ----------
-    first, capacity, stored : ndarray of int, shape (n_runs,)
-        Where each ring begins, its length, and how many transitions it has ever taken.
     """
 
     def __init__(self, capacities: IntArray) -> None:
-        self.capacity = np.asarray(capacities, dtype=np.intp)
-        self.first = np.concatenate([[0], np.cumsum(self.capacity)[:-1]])
-        self.stored = np.zeros(self.capacity.size, dtype=np.intp)
-        self._pairs = np.zeros(int(self.capacity.sum()), dtype=np.int16)
-        self._ended = np.zeros(self._pairs.size, dtype=bool)
-
-    def append(self, pairs: IntArray, ended: BoolArray) -> IntArray:
-        """Store one transition per run, in place of the oldest where the ring is full; return the slots."""
-        slots: IntArray = self.first + self.stored % self.capacity
-        self._pairs[slots] = pairs
-        self._ended[slots] = ended
-        self.stored += 1
-        return slots
-
-    @property
-    def size(self) -> IntArray:
-        """Number of transitions in each ring, of shape (n_runs,)."""
-        return np.minimum(self.stored, self.capacity)
-
-    @property
-    def newest(self) -> IntArray:
-        """Slot of the latest transition of each run, of shape (n_runs,)."""
-        newest: IntArray = self.first + (self.stored - 1) % self.capacity
-        return newest
+        super().__init__(capacities, {"pair": ((), np.int16), "end": ((), bool)})
 
     def pairs(self, slots: IntArray) -> IntArray:
         """Return the pairs in `slots`, as integers wide enough to index with."""
-        return self._pairs.take(slots).astype(np.intp)
+        return self.arrays["pair"].take(slots).astype(np.intp)
 
     def ended(self, slots: IntArray) -> BoolArray:
         """Say which transitions in `slots` were the last of their episode."""
-        return self._ended.take(slots)
-
-    def follow(self, slots: IntArray, n_steps: int) -> tuple[IntArray, IntArray]:
-        """Walk up to `n_steps` transitions along the episode, beginning with those in `slots` (n_runs, m).
-
-        Returns
-        -------
-        last : ndarray of int, shape (n_runs, m)
-            Slot of the last transition walked: the n-th, or earlier where the episode or the memory ends.
-        length : ndarray of int, shape (n_runs, m)
-            Number of transitions walked, 1 to `n_steps`.
-        """
-        last, length = slots, np.ones(slots.shape, dtype=np.intp)
-        newest, end = self.newest[:, None], (self.first + self.capacity)[:, None]
-        for _ in range(n_steps - 1):
-            onward = (last != newest) & ~self.ended(last)
-            after = last + 1
-            after = np.where(after == end, self.first[:, None], after)
-            last = np.where(onward, after, last)
-            length += onward
-        return last, length
-
-    def keep(self, runs: BoolArray) -> None:
-        """Forget the runs that are not marked."""
-        self.capacity, self.first, self.stored = self.capacity[runs], self.first[runs], self.stored[runs]
-
-
-BRANCHES = 16  # few NumPy calls per draw, and blocks of two cache lines
-# Cumulated sums of short rows: the product is several times faster than cumsum. All columns add their terms
-# in the same order, with zeros in place of what they leave out, so that the sums never decrease.
-CUMULATE = np.triu(np.ones((BRANCHES, BRANCHES)))
-
-
-class SumTrees:
-    """One tree per run whose nodes hold the sum of their 16 children; leaves start at 0.
-
-    All trees have the depth of the largest, so that one pass over the levels serves every run; the upper
-    levels of a small tree are chains of single nodes. Drawing and changing a leaf cost O(log n).
-
-    Parameters
-    ----------
-    n_leaves : ndarray of int, shape (n_runs,)
-
-    Examples
-    --------
-    >>> trees = SumTrees(np.array([3]))
-    >>> trees.assign(np.array([[0, 1, 2]]), np.array([[1.0, 0.0, 3.0]]))
-    >>> trees.find(np.array([[0.5, 1.0, 3.9]])), trees.total
-    (array([[0, 2, 2]]), array([4.]))
-    """
-
-    def __init__(self, n_leaves: IntArray) -> None:
-        self._levels: list[FloatArray] = []  # leaves first; each of shape (blocks, 16)
-        self._first_block: list[IntArray] = []
-        size = np.asarray(n_leaves, dtype=np.intp)
-        while True:
-            blocks = -(-size // BRANCHES)
-            self._levels.append(np.zeros((int(blocks.sum()), BRANCHES)))
-            self._first_block.append((np.cumsum(blocks) - blocks)[:, None])
-            if blocks.max() == 1:
-                break
-            size = blocks
-
-    @property
-    def total(self) -> FloatArray:
-        """Sum of the leaves of each run, of shape (n_runs,)."""
-        total: FloatArray = self._levels[-1][self._first_block[-1][:, 0]].sum(axis=1)
-        return total
-
-    def leaves(self, leaf: IntArray) -> FloatArray:
-        """Return the priorities of the leaves `leaf` (n_runs, m), counted within each run."""
-        return self._levels[0].take(self._first_block[0] * BRANCHES + leaf)
-
-    def assign(self, leaf: IntArray, priority: FloatArray) -> None:
-        """Set the leaves `leaf` (n_runs, m) and the sums above them; a leaf named twice takes the later."""
-        node, value = leaf, priority
-        for blocks, first in zip(self._levels, self._first_block, strict=True):
-            parent = node // BRANCHES
-            rows = parent + first
-            blocks.reshape(-1)[first * BRANCHES + node] = value
-            # Sums are taken afresh: adding differences would drift, and count a repeated leaf twice.
-            node, value = parent, np.einsum("...j->...", blocks.take(rows, axis=0))
-
-    def find(self, mass: FloatArray) -> IntArray:
-        """Return the leaf in which the cumulated priority passes `mass`, both of shape (n_runs, m).
-
-        `mass` lies between 0 and `total`; no leaf of priority 0 is ever found.
-        """
-        node = np.zeros(mass.shape, dtype=np.intp)
-        row = np.arange(mass.size).reshape(mass.shape) * (BRANCHES + 1)
-        sums = np.zeros((mass.size, BRANCHES + 1))  # a leading 0: what lies before the first branch
-        for blocks, first in zip(reversed(self._levels), reversed(self._first_block), strict=True):
-            np.matmul(blocks.take((node + first).ravel(), axis=0), CUMULATE, out=sums[:, 1:])
-            # Rounding may carry the mass past the block, onto empty leaves.
-            mass = np.minimum(mass, np.nextafter(sums[:, -1], 0.0).reshape(mass.shape))
-            branch = (sums[:, 1:] <= mass.reshape(-1, 1)).argmin(axis=1).reshape(mass.shape)
-            mass = mass - sums.take(row + branch)
-            node = node * BRANCHES + branch
-        return node
-
-    def keep(self, runs: BoolArray) -> None:
-        """Forget the runs that are not marked."""
-        self._first_block = [first[runs] for first in self._first_block]
+        return self.arrays["end"].take(slots)
 
 
 SAMPLERS = ("uniform", "combined", "prioritised")
@@ -266,7 +136,7 @@ def make_sampler(kind: str, memory: ReplayMemory) -> Sampler:
     Examples
     --------
     >>> memory = ReplayMemory(np.array([4]))
-    >>> slots = memory.append(np.array([7]), np.array([False]))
+    >>> slots = memory.append({"pair": [7], "end": [False]})
     >>> make_sampler("uniform", memory).draw(np.array([[0.2, 0.9]]))
     (array([[0, 0]]), None)
     """

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replaystats_paper.qlearning.memory import Prioritised, ReplayMemory, SumTrees, make_sampler
+from replaystats.toolkit import SumTrees
+from replaystats_paper.qlearning.memory import Prioritised, ReplayMemory, make_sampler
 
 
 def fill(memory, n, rng, chance_of_end=0.2):
@@ -17,7 +18,7 @@ def fill(memory, n, rng, chance_of_end=0.2):
     for _ in range(n):
         pairs = rng.integers(0, 1600, size=len(kept))
         ended = rng.random(len(kept)) < chance_of_end
-        memory.append(pairs, ended)
+        memory.append({"pair": pairs, "end": ended})
         for run, ring in enumerate(kept):
             ring.append((int(pairs[run]), bool(ended[run])))
     return kept
@@ -36,7 +37,7 @@ def test_a_ring_holds_the_latest(n, rng):
 
 @pytest.mark.parametrize("n_steps", [1, 2, 5])
 @pytest.mark.parametrize("n", [4, 23])
-def test_follow_walks_to_the_end_of_the_episode_or_of_the_memory(n_steps, n, rng):
+def test_follow_goes_to_the_end_of_the_episode_or_of_the_memory(n_steps, n, rng):
     memory = ReplayMemory(np.array([6, 30]))
     kept = fill(memory, n, rng, chance_of_end=0.3)
     for run, ring in enumerate(kept):
@@ -45,12 +46,12 @@ def test_follow_walks_to_the_end_of_the_episode_or_of_the_memory(n_steps, n, rng
         for age in range(size):  # 0 is the oldest
             slots = np.zeros((2, 1), dtype=int) + memory.newest[:, None]
             slots[run] = memory.first[run] + (oldest + age) % capacity
-            last, length = memory.follow(slots, n_steps)
-            walk = 1
-            while walk < n_steps and age + walk < size and not ring[age + walk - 1][1]:
-                walk += 1
-            assert length[run, 0] == walk
-            assert memory.pairs(last[run, 0]) == ring[age + walk - 1][0]
+            last, length = memory.follow(slots, n_steps, np.arange(2)[:, None])
+            n_taken = 1
+            while n_taken < n_steps and age + n_taken < size and not ring[age + n_taken - 1][1]:
+                n_taken += 1
+            assert length[run, 0] == n_taken
+            assert memory.pairs(last[run, 0]) == ring[age + n_taken - 1][0]
 
 
 def test_trees_find_what_cumulated_sums_find(rng):
@@ -116,7 +117,7 @@ def test_prioritised_draws_follow_the_priorities(rng):
     memory = ReplayMemory(np.array([6]))
     sampler = make_sampler("prioritised", memory)
     for pair in range(6):
-        sampler.stored(memory.append(np.array([pair]), np.array([False])))
+        sampler.stored(memory.append({"pair": [pair], "end": [False]}))
     errors = np.array([[0.0, 1.0, -2.0, 4.0, 8.0, 16.0]])
     sampler.learnt(np.arange(6)[None], errors)
     slots, weights = sampler.draw(rng.random((1, 30_000)))
@@ -132,9 +133,9 @@ def test_a_new_transition_enters_with_the_largest_priority_seen():
     memory = ReplayMemory(np.array([3]))
     sampler = make_sampler("prioritised", memory)
     for pair in range(4):  # the fourth takes the place of the first
-        sampler.stored(memory.append(np.array([pair]), np.array([False])))
+        sampler.stored(memory.append({"pair": [pair], "end": [False]}))
         sampler.learnt(memory.newest[:, None], np.array([[(7.0, 0.5, 0.5, 0.5)[pair]]]))
-    sampler.stored(memory.append(np.array([9]), np.array([False])))
+    sampler.stored(memory.append({"pair": [9], "end": [False]}))
     high = 7.01**0.6
     slots, _ = sampler.draw(np.array([[0.5]]))
     assert memory.pairs(slots).tolist() == [[9]]

@@ -1,10 +1,10 @@
 """The journal of a replay buffer: everything that changed it, in order, so that a crash loses nothing.
 
 A record is a head (mark, kind, length and checksum of its content) and its content. It is handed to the
-system in one call, so that a killed process loses none; once a second it is brought to the disk, so that a
+system in one call, so that a killed process loses none; once a second it is written to the disk, so that a
 loss of power takes at most a second with it. A record that was cut short at the end is left out; damage
 anywhere else is refused. A record that could not be written (a full disk) is taken back, and the next one
-brings the whole state with it.
+contains the whole state. Only the process that opened a journal writes to it: a forked child does not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .._core.files import lock_file, open_own, replacing
 HEAD = struct.Struct("<4sBQI")
 MARK = b"RSJ1"
 SYNC_SECONDS = 1.0
-STATE, ROWS, PRIORITIES, DRAW, STEPS = range(5)
+STATE, ROWS, PRIORITIES, DRAW, END = range(5)
 SMALLEST_COMPACTED = 2**22
 # On Windows no other file can take the place of an open one.
 CLOSES_FIRST = os.name == "nt"
@@ -55,11 +55,17 @@ class Journal:
 
     def _open(self) -> None:
         self._file = open_own(self.path, os.O_WRONLY | os.O_APPEND)
+        self._owner = os.getpid()
         if not lock_file(self._file):
             os.close(self._file)
             hint = "Two buffers in one journal would mix."
             raise ValueError(must_be(self._called, "free", f'"{self.path}", in use', hint))
         self.size = os.fstat(self._file).st_size
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process is a forked child of the one that writes the journal."""
+        return os.getpid() != self._owner
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], records: list[tuple[int, bytes]]) -> Journal:
@@ -77,7 +83,7 @@ class Journal:
         Raises
         ------
         OSError
-            If it could not be written, or an earlier one could not be brought to the disk.
+            If it could not be written, or an earlier one did not reach the disk.
         """
         with self._lock:
             if self._not_on_disk is not None:
@@ -99,7 +105,7 @@ class Journal:
                 self._timer.start()
 
     def sync(self) -> None:
-        """Bring what was handed over to the disk."""
+        """Write what was handed over to the disk."""
         with self._lock:
             self._timer = None
             if self._file >= 0:
@@ -125,7 +131,9 @@ class Journal:
             self.behind = False
 
     def close(self) -> None:
-        """Bring everything to the disk and let go of the file."""
+        """Write everything to the disk and close the file; a forked child only forgets it."""
+        if self.inherited:
+            return
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
@@ -144,7 +152,7 @@ class Journal:
         return type(error)(
             error.errno,
             f"The journal {self.path} cannot be written: {reason}. The buffer itself has the change, and "
-            "brings it to the journal with the next one that can be written",
+            "writes it to the journal with the next one that can be written",
         )
 
 

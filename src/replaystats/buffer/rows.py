@@ -1,0 +1,154 @@
+"""Rows of a replay buffer: checked before they are stored, and read back as episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import as_array
+from .._core.errors import must_be
+from .._core.typing import IntArray
+from .._core.validation import check_bool
+from ..data import Trajectories
+from .rings import Rings
+
+RUNNING, TERMINATED, TRUNCATED = range(3)  # how a step left its episode: the field "end"
+
+
+def as_rows(
+    given: Mapping[str, Any], reward: Any, terminated: Any, truncated: Any, n_envs: int
+) -> dict[str, np.ndarray]:
+    """Return checked arrays of shape (T, n_envs, ...), whose leading shape is that of `reward`.
+
+    Examples
+    --------
+    >>> rows = as_rows({"state": [1.0, 2.0], "action": 0, "next_state": [2.0, 3.0]}, 1.0, False, True, 1)
+    >>> rows["state"].shape, rows["action"].shape, rows["end"]
+    ((1, 1, 2), (1, 1), array([[2]], dtype=uint8))
+    """
+    gained = _numbers(reward, "reward").astype(np.float64, copy=False)
+    lead = gained.shape
+    shape = lead if len(lead) == 2 else (1, *lead) if n_envs > 1 else (*lead, 1)[-2:]
+    shape = shape if lead else (1, 1)
+    if len(shape) != 2 or shape[1] != n_envs or 0 in shape:
+        rule = f"a number, or of shape (n_envs,) or (T, n_envs) with n_envs={n_envs}"
+        raise ValueError(must_be("reward", rule, f"shape {lead}"))
+    rows = {}
+    for name, value in given.items():
+        array = _numbers(value, name)
+        if array.shape[: len(lead)] != lead:
+            raise ValueError(must_be(name, f"of the leading shape of `reward`, {lead}", array.shape))
+        rows[name] = array.reshape(shape + array.shape[len(lead) :])
+    if rows["state"].shape != rows["next_state"].shape:
+        rule = f"of the shape of `state`, {np.shape(given['state'])}"
+        raise ValueError(must_be("next_state", rule, np.shape(given["next_state"])))
+    rows["reward"] = gained.reshape(shape)
+    rows["end"] = np.zeros(shape, dtype=np.uint8)
+    for value, name, code in ((truncated, "truncated", TRUNCATED), (terminated, "terminated", TERMINATED)):
+        if value is True:
+            rows["end"][:] = code
+        elif value is not False:
+            rows["end"][_flags(value, name, lead).reshape(shape)] = code
+    return rows
+
+
+def _numbers(value: Any, name: str) -> np.ndarray:
+    """Return an array of finite numbers, of the type it came with."""
+    array = value if type(value) is np.ndarray else np.asarray(as_array(value, name))
+    kind = array.dtype.kind
+    if kind not in "biuf":
+        raise TypeError(must_be(name, "numbers", f"dtype {array.dtype}"))
+    if kind == "f" and not np.isfinite(array).all():
+        raise ValueError(must_be(name, "finite", "NaN or infinity", "The step was not added."))
+    return array
+
+
+def _flags(value: Any, name: str, lead: tuple[int, ...]) -> np.ndarray:
+    flags = np.asarray(as_array(value, name))
+    if flags.dtype != np.bool_:
+        flags = np.asarray(check_bool(value, name))
+    if flags.shape not in ((), lead):
+        raise ValueError(must_be(name, f"of the shape of `reward`, {lead}", flags.shape))
+    return np.broadcast_to(flags, lead)
+
+
+def check_continues(rings: Rings, rows: dict[str, np.ndarray], which: IntArray | None, *, cut: bool) -> None:
+    """Raise unless rows have the fields of those before, and begin where the step before them ended.
+
+    With `cut`, a step that begins elsewhere ends the episode before as truncated.
+    """
+    for name, array in rings.arrays.items():
+        if name not in rows:
+            raise ValueError(must_be(name, "given for all rows or for none", "None"))
+        new = rows[name]
+        known = new.dtype == array.dtype or np.can_cast(new.dtype, array.dtype, "same_kind")
+        if new.shape[2:] != array.shape[1:] or not known:
+            rule = f"of shape {array.shape[1:]} and type {array.dtype} as the rows before"
+            raise ValueError(must_be(name, rule, f"{new.shape[2:]} and {new.dtype}"))
+    if len(rows) > len(rings.arrays):
+        raise ValueError(must_be("log_probability", "given for all rows or for none", "an array"))
+    newest = rings.newest if which is None else rings.newest[which]
+    started = rings.stored > 0 if which is None else rings.stored[which] > 0
+    ends = rings.arrays["end"]
+    running = started & (ends[newest] == RUNNING)
+    here = rows["state"]
+    broken = running & _differ(rings.arrays["next_state"][newest], here[0], 1) if running.any() else running
+    inner = rows["end"][:-1] == RUNNING
+    if len(inner):
+        inner &= _differ(rows["next_state"][:-1], here[1:], 2)
+    if not (broken.any() or inner.any()):
+        return
+    if not cut:
+        hint = 'Flag the end of the episode, call end_episode(), or use ReplayBuffer(..., gaps="cut").'
+        got = "another one: the observation changed between two steps"
+        raise ValueError(must_be("state", "the next state of the step before it", got, hint))
+    ends[newest[broken]] = TRUNCATED
+    rows["end"][:-1][inner] = TRUNCATED
+
+
+def _differ(a: np.ndarray, b: np.ndarray, lead: int) -> np.ndarray:
+    """Say where two arrays differ in anything behind the first `lead` axes."""
+    unequal = a != b
+    different: np.ndarray = unequal.reshape(*unequal.shape[:lead], -1).any(axis=-1)
+    return different
+
+
+def gather_episodes(rings: Rings, *, running: bool) -> Trajectories:
+    """Return the episodes of all rings whose first row is still there, in order of time in each ring."""
+    order, begins = [], []
+    for ring in range(rings.capacity.size):
+        slots = rings.in_time(ring)
+        ended = np.flatnonzero(rings.arrays["end"][slots] != RUNNING)
+        # What a full ring begins with may be the rest of an episode whose start has been overwritten.
+        whole = rings.stored[ring] <= rings.capacity[ring]
+        first = 0 if whole else (ended[0] + 1 if ended.size else len(slots))
+        last = len(slots) if running else (ended[-1] + 1 if ended.size else 0)
+        if first < last:
+            start = np.concatenate([[first], ended[(ended >= first) & (ended < last - 1)] + 1])
+            begins.append(np.isin(np.arange(first, last), start))
+            order.append(slots[first:last])
+    if not order:
+        hint = "None has both its start and its end in the buffer yet."
+        raise ValueError(must_be("buffer", "one with a whole episode", "none", hint))
+    slots, begin = np.concatenate(order), np.concatenate(begins)
+    starts = np.flatnonzero(begin)
+    lasts = slots[np.append(starts[1:], len(slots)) - 1]
+    offsets = np.append(starts, len(slots)) + np.arange(len(starts) + 1)
+    fields = rings.arrays
+    width = int(np.prod(fields["state"].shape[1:]))
+    states = np.empty((offsets[-1], width))
+    states[np.arange(len(slots)) + np.cumsum(begin) - 1] = fields["state"][slots].reshape(-1, width)
+    states[offsets[1:] - 1] = fields["next_state"][lasts].reshape(-1, width)
+    actions, logs = fields["action"][slots], fields.get("log_probability")
+    ends = fields["end"][lasts]
+    return Trajectories._from_flat(
+        states,
+        offsets,
+        rewards=fields["reward"][slots],
+        actions=actions.reshape(len(slots), -1) if actions.ndim > 2 else actions,
+        terminated=ends == TERMINATED,
+        truncated=ends != TERMINATED,
+        behavior_probability=None if logs is None else np.exp(logs[slots].astype(np.float64)),
+    )
