@@ -10,16 +10,15 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replaystats.cli.console import err, out, plain_errors, watched
+from replaystats.cli import Stopped
+from replaystats.cli.console import check_outputs, err, out, plain_errors, watched
 
 if TYPE_CHECKING:
     from .rerun import Work
@@ -107,15 +106,18 @@ def run_study_file(
     with plain_errors(), resumable():
         from dataclasses import replace
 
-        from .study.definition import locate, read_definition
-        from .study.run import run_definition
+        from .study.definition import inputs_of, locate, read_definition
+        from .study.run import WRITTEN, run_definition
 
         path = locate(file)
         definition = read_definition(path)
         if repetitions is not None:
             definition = replace(definition, repetitions=repetitions)
+        folder = out_folder or Path("results") / path.stem
+        for name in WRITTEN:
+            check_outputs({"--out": folder / name}, inputs_of(path))
         result = run_definition(
-            definition, out_folder or Path("results") / path.stem, jobs=jobs,
+            definition, folder, jobs=jobs,
             tell=lambda text: err.print(text, markup=False),
         )  # fmt: skip
     out.print(str(result.report), markup=False)
@@ -140,10 +142,6 @@ def list_experiments() -> None:
 
 FAILED = 1
 _GO_ON = "What is finished is kept; the same command goes on from there."
-
-
-class Terminated(BaseException):
-    """The process was asked to end (SIGTERM)."""
 
 
 @contextmanager
@@ -176,24 +174,21 @@ def work_bar() -> Iterator[tuple[Callable[[Sequence[Work]], None], Callable[[Wor
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Turn Ctrl-C, SIGTERM, a killed worker and a full disk into one sentence and an exit code.
+    """Turn Ctrl-C, SIGTERM, SIGHUP, a killed worker and a full disk into one sentence and an exit code.
 
-    130 and 143 for Ctrl-C and SIGTERM, as a shell has them; 1 for the others.
+    130, 143 and 129 for the signals, as a shell has them; 1 for the others.
     """
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    with _terminated_raises():
-        try:
-            yield
-        except KeyboardInterrupt as error:
-            _end("Stopped.", 128 + signal.SIGINT, error)
-        except Terminated as error:
-            _end("Ended by the system (SIGTERM).", 128 + signal.SIGTERM, error)
-        except TerminatedWorkerError as error:
-            _end("A worker process was killed, perhaps for want of memory: try --jobs 1.", FAILED, error)
-        except OSError as error:
-            where = f" ({error.filename})" if error.filename else ""
-            _end(f"A result could not be written: {error.strerror or error}{where}.", FAILED, error)
+    try:
+        yield
+    except (KeyboardInterrupt, Stopped) as error:
+        _end(str(error) or "Stopped.", getattr(error, "code", 128 + signal.SIGINT), error)
+    except TerminatedWorkerError as error:
+        _end("A worker process was killed, perhaps for want of memory: try --jobs 1.", FAILED, error)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        _end(f"A result could not be written: {error.strerror or error}{where}.", FAILED, error)
 
 
 def _end(what: str, code: int, error: BaseException) -> None:
@@ -201,20 +196,3 @@ def _end(what: str, code: int, error: BaseException) -> None:
         err.print("Error:", style="bold red", end=" ")
     err.print(f"{what} {_GO_ON}", markup=False)
     raise typer.Exit(code) from error
-
-
-@contextmanager
-def _terminated_raises() -> Iterator[None]:
-    """Raise `Terminated` on SIGTERM for as long as the context lasts; signals belong to the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(number: int, frame: FrameType | None) -> Any:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

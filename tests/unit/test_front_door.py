@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import replaystats as rs
-from replaystats._core import names, version
+from replaystats._core import version
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("numpy", "scipy", "sklearn", "joblib", "pandas", "pyarrow", "matplotlib", "jinja2", "typer", "rich")
@@ -137,33 +137,6 @@ def test_the_shell_without_its_extra_says_one_sentence():
     assert done.returncode == 1
     expected = "Error: The command line needs the package `typer`: pip install 'replaystats[cli]'.\n"
     assert done.stderr == expected
-
-
-@pytest.mark.parametrize(("old", "new"), names.MOVED.items())
-def test_modules_of_the_last_version_are_found_with_a_warning(old, new):
-    sys.modules.pop(old, None)
-    spec = importlib.import_module(new).__spec__
-    with pytest.warns(DeprecationWarning, match=rf"`{old}` is called `{new}` now; .* removed in 0\.3"):
-        found = importlib.import_module(old)
-    assert found is importlib.import_module(new)
-    assert found.__spec__ is spec
-
-
-def test_a_module_inside_a_moved_package_exists_once():
-    sys.modules.pop("replaystats.experiments.journal", None)
-    with pytest.warns(DeprecationWarning, match="`replaystats_paper.journal` now"):
-        old = importlib.import_module("replaystats.experiments.journal")
-    assert old is importlib.import_module("replaystats_paper.journal")
-
-
-def test_the_warning_points_at_the_line_that_imports(tmp_path):
-    program = tmp_path / "mine.py"
-    program.write_text("\nfrom replaystats.replicates import JoblibExecutor\n", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "always", str(program)], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"{program}:2: DeprecationWarning: `replaystats.replicates` is called" in done.stderr
 
 
 def test_a_module_that_never_was_is_not_found():

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +20,9 @@ from typing import BinaryIO
 
 _OWN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _OWN
+# A writer has locked its file by then.
+_SECONDS_TO_LOCK = 2.0
+_RANDOM = re.compile("[0-9a-f]{16}")
 # The last one but one that a C runtime of Windows can lock.
 _LOCKED_BYTE = 2**31 - 2
 
@@ -26,8 +31,8 @@ _LOCKED_BYTE = 2**31 - 2
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of `path` when the block ends well, and vanishes when it does not.
 
-    The permissions of an existing file are kept. If `path` is a link, the link is replaced, not what it
-    points to.
+    What killed programs left of earlier attempts is removed. The permissions of an existing file are kept. If
+    `path` is a link, the link is replaced, not what it points to.
 
     Parameters
     ----------
@@ -51,7 +56,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
-    partial = target.with_name(f".{target.name[:64]}.{secrets.token_hex(8)}.part")
+    _remove_abandoned(target)
+    partial = target.with_name(f"{_stem(target)}{secrets.token_hex(8)}.part")
     mode = _mode_of(target)
     try:
         descriptor = os.open(partial, _NEW, 0o666 if mode is None else mode)
@@ -59,6 +65,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise type(error)(error.errno, error.strerror, str(target)) from error
     try:
         with os.fdopen(descriptor, "w+b") as file:
+            lock_file(descriptor)  # so that nobody takes it for one that a killed program left
             if mode is not None:
                 os.chmod(partial, mode)  # what the umask took away
             yield file
@@ -120,6 +127,28 @@ def lock_file(descriptor: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _stem(target: Path) -> str:
+    return f".{target.name[:64]}."
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove what killed programs left of earlier attempts: files that nobody holds locked."""
+    with suppress(OSError):
+        for name in os.listdir(target.parent):
+            inner = name.removeprefix(_stem(target)).removesuffix(".part")
+            if name != f"{_stem(target)}{inner}.part" or not _RANDOM.fullmatch(inner):
+                continue
+            with suppress(OSError):
+                descriptor = os.open(target.parent / name, os.O_RDWR | _OWN)
+                try:
+                    old = time.time() - os.fstat(descriptor).st_mtime > _SECONDS_TO_LOCK
+                    free = old and lock_file(descriptor)
+                finally:
+                    os.close(descriptor)
+                if free:
+                    os.unlink(target.parent / name)
 
 
 def _mode_of(target: Path) -> int | None:

@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from types import FrameType
 
-from .._core.errors import MissingExtraError, require_extra
+_REASONS = {
+    "SIGINT": "Stopped.",
+    "SIGTERM": "Ended by the system (SIGTERM).",
+    "SIGHUP": "The terminal was closed.",
+}
+
+
+class Stopped(BaseException):
+    """A signal asked the program to end; not an Exception, so that no handler takes it for a mistake."""
+
+    def __init__(self, number: int) -> None:
+        self.code = 128 + number
+        super().__init__(_REASONS[signal.Signals(number).name])
+
+
+def listen() -> None:
+    """Raise `Stopped` on Ctrl-C, SIGTERM and SIGHUP, unless they are ignored, as SIGHUP under nohup."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stopped(number)
+
+    for name in _REASONS:
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
 
 
 def main() -> None:
     """Run the command line."""
     try:
-        require_extra("typer", extra="cli", purpose="The command line")
-    except MissingExtraError as error:  # the first thing that a new user may see: a sentence, no traceback
-        sys.exit(f"Error: {error}")
-    from .app import app
+        listen()  # before the slow imports
+        from .._core.errors import MissingExtraError, require_extra
 
-    app()
+        try:
+            require_extra("typer", extra="cli", purpose="The command line")
+        except MissingExtraError as error:  # the first thing that a new user may see
+            sys.exit(f"Error: {error}")
+        from .app import app
+
+        app()
+    except (Stopped, KeyboardInterrupt) as error:
+        print(str(error) or "Stopped.", file=sys.stderr)
+        sys.exit(getattr(error, "code", 128 + signal.SIGINT))

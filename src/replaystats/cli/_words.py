@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-import os
 import re
-import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +13,7 @@ import numpy as np
 
 from .._core.errors import must_be, renamed
 from .._core.typing import ArrayLike, FloatArray
+from .._core.user_code import containing, find_object
 from .._core.validation import check_choice
 from ..basis import RBF, Basis, Fourier, OneHot, Polynomial, RandomFourier, Standardized, TileCoding
 from ..data._flat import holds_names
@@ -300,15 +298,7 @@ def states_of(columns: Mapping[str, Column], option: str, *, of_names: bool) -> 
 
 
 def _function(text: str, option: str) -> Callable[[FloatArray], Any]:
-    module, _, name = text.partition(":")
-    sys.path.insert(0, os.getcwd())
-    try:
-        found = getattr(importlib.import_module(module), name, None)
-    except ImportError as error:
-        raise ValueError(must_be(option, "a module that can be imported", f"{module}: {error}")) from error
-    finally:
-        sys.path.remove(os.getcwd())
+    found = find_object(text, option)
     if not callable(found):
         raise ValueError(must_be(option, "module:function", f"{text}, which is no function"))
-    policy: Callable[[FloatArray], Any] = found
-    return policy
+    return containing(found, option)

@@ -53,6 +53,14 @@ class Commands(TyperGroup):
         for name, target in {**COMMANDS, **brought}.items():
             self.commands[name] = LateCommand(name, target)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; code of the user that ends the program is no success."""
+        try:
+            return super().invoke(ctx)
+        except SystemExit as error:
+            typer.echo(f"Error: Some code that the command ran called sys.exit({error.code!r}).", err=True)
+            raise typer.Exit(2) from error
+
 
 def _docstring(target: str) -> str | None:
     """Return the docstring of ``module:function`` from its source, without importing anything."""

@@ -12,7 +12,7 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -188,11 +188,8 @@ def noting(notes: list[str]) -> Iterator[None]:
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Show that something goes on, when standard error is a terminal."""
-    if not watched():
-        yield
-        return
-    with err.status(what):
-        yield
+    with redirect_stdout(sys.stderr), err.status(what) if watched() else nullcontext():
+        yield  # what other code prints meanwhile is no result
 
 
 def split_names(given: list[str] | None) -> list[str]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from .._core.arrays import LIBRARIES, takes_arrays_of
 from .._core.choice import Choice
 from .._core.errors import must_be
-from .._core.names import renamed_parameter
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_bool, check_choice, check_real
 from ..engine import MomentReplicates
@@ -150,7 +149,6 @@ def estimate_of_whole(
 
 
 @takes_arrays_of(*LIBRARIES, where="host; counts for intervals are drawn and multiplied on the device")
-@renamed_parameter("replicates", "members")
 def average(
     members: Ensemble,
     method: str = "mean",

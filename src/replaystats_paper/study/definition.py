@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import math
-import operator
 import sys
 import tomllib
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -18,19 +16,28 @@ from typing import Any
 
 from joblib.externals.loky import get_reusable_executor
 
-from replaystats.toolkit import check_choice, check_int, check_memory, describe, must_be
+from replaystats.toolkit import (
+    check_bool,
+    check_choice,
+    check_int,
+    check_memory,
+    check_names,
+    contained,
+    describe,
+    must_be,
+    renamed,
+)
 
 from ..cells import Cell, cell_stream, expand_grid
+from .formula import compute_arguments
 from .sources import Source, find, make_source
 
 SECTIONS = ("title", "name", "repetitions", "seed", "fresh_data", "data", "grid", "estimators", "published")
 # Parameters of the grid, and what estimators call them; set where an estimator has them.
 KNOWN_PARAMETERS = {"B": "n_resamples", "k": "subsample_size"}
-_OPERATIONS: dict[type, Callable[..., Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.Pow: operator.pow, ast.USub: operator.neg, ast.FloorDiv: operator.floordiv,
-}  # fmt: skip
-_FUNCTIONS = {"round": round, "ceil": math.ceil, "log": math.log, "sqrt": math.sqrt, "max": max, "min": min}
+# What a legend and the title of a panel can show.
+LONGEST_NAME = 100
+MOST_CELLS = 100_000  # a journal has a line of each
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,13 +112,18 @@ def define(
     """Check a study and lay out its cells; see `replaystats.study`."""
     check_int(repetitions, "repetitions", low=2, hint="A variance needs at least two.")
     check_int(seed, "seed", low=0)
+    check_names([title, name], "title")
+    check_bool(fresh_data, "fresh_data")
     _check_parts(estimators, grid, published)
-    cells = expand_grid(name, {key: _sequence(values) for key, values in grid.items()})
-    for cell in cells:
-        check_int(cell["n"], "n", low=2)
+    cells = _cells_of(name, grid)
     largest = max(float(repetitions) * len(estimators) * len(source.truth), float(repetitions))
     check_memory(largest, "repetitions", repetitions, "Fifty are usual.")
     given, families = _names_of_results(estimators, gives or {})
+    for key, options in (arguments or {}).items():
+        for cell in cells:
+            with renamed("formula", f"estimators.{key}"):
+                computed = compute_arguments(options, cell)
+        _check_made(estimators[key], computed, key)
     # Points, truth and the function that draws decide the numbers as much as the estimators do.
     identified = [identity, describe(source), {key: describe(each) for key, each in estimators.items()}]
     text = json.dumps([*identified, arguments or {}, given, fresh_data], default=describe, sort_keys=True)
@@ -141,11 +153,56 @@ def _check_parts(estimators: Any, grid: Any, published: Any) -> None:
     if not isinstance(published, (list, tuple)) or not all(isinstance(one, Mapping) for one in published):
         raise TypeError(must_be("published", "a sequence of mappings", type(published).__name__))
     for key, estimator in estimators.items():
+        _check_label(key, "estimators")
         if not (callable(estimator) or (hasattr(estimator, "fit") and hasattr(estimator, "predict"))):
             rule = "objects with fit and predict, or functions"
             raise TypeError(must_be("estimators", rule, f"{key}={estimator!r}"))
     if "n" not in grid:
         raise ValueError(must_be("grid", 'a mapping with "n", the sizes of the data', list(grid)))
+
+
+def _cells_of(name: str, grid: Mapping[str, Any]) -> tuple[Cell, ...]:
+    """Return the cells of a grid of numbers and texts, each once and not too many."""
+    listed = {key: _sequence(values) for key, values in grid.items()}
+    for key, values in listed.items():
+        _check_label(key, "grid")
+        kinds = [value for value in values if isinstance(value, (int, float, str))]
+        if not values or len(kinds) < len(values) or len(set(values)) < len(values):
+            rule = f"numbers or texts for {key!r}, at least one and each once"
+            raise ValueError(must_be("grid", rule, repr(values)[:80]))
+    count = math.prod(map(len, listed.values()))
+    if count > MOST_CELLS:
+        raise ValueError(must_be("grid", f"one of at most {MOST_CELLS:,} cells", f"{count:,}"))
+    cells = expand_grid(name, listed)
+    for cell in cells:
+        check_int(cell["n"], "n", low=2)
+    return cells
+
+
+def _check_label(name: Any, what: str) -> None:
+    """Raise unless a name can be shown: matplotlib leaves out those that begin with an underscore."""
+    shown = isinstance(name, str) and name.isprintable() and bool(name.strip())
+    if not shown or name.startswith("_") or len(name) > LONGEST_NAME:
+        rule = f"names of 1 to {LONGEST_NAME} printable characters that do not begin with an underscore"
+        raise ValueError(must_be(what, rule, repr(name)[:80]))
+
+
+def _check_made(estimator: Any, arguments: Mapping[str, Any], name: str) -> None:
+    """Raise where an estimator does not have the parameters that the study sets, before any work."""
+    if hasattr(estimator, "get_params") and not isinstance(estimator, type):
+        known = estimator.get_params()
+        for key in arguments:
+            if key.partition("__")[0] not in known:
+                check_choice(key, f"estimators.{name}", sorted(known))
+        return
+    try:
+        parameters = inspect.signature(estimator).parameters
+    except (TypeError, ValueError):  # an object of one's own with fit and predict, or a function of C
+        return
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return
+    for key in arguments:
+        check_choice(key, f"estimators.{name}", sorted(parameters))
 
 
 def read_definition(path: Path) -> Definition:
@@ -174,27 +231,40 @@ def read_config(path: Path) -> dict[str, Any]:
             raise ValueError(must_be("FILE", f"a study with a table [{name}]", path))
     if "source" not in config["data"]:
         raise ValueError(must_be("[data]", 'a table with "source"', config["data"]))
+    if not isinstance(config["data"]["source"], str):
+        raise ValueError(must_be("source", "the name of a source", repr(config["data"]["source"])))
     for name, options in config["estimators"].items():
-        if "use" not in options:
+        if not isinstance(options, dict) or not isinstance(options.get("use"), str):
             raise ValueError(must_be(f"[estimators.{name}]", 'a table with "use"', options))
     return config
+
+
+def inputs_of(path: Path) -> list[Path]:
+    """Return the files that a study reads: its own, its table, and published numbers."""
+    config = read_config(path)
+    named = (config["data"].get("path"), config.get("published"))
+    return [path, *(path.parent / name for name in named if isinstance(name, str))]
 
 
 def make_definition(config: Mapping[str, Any], path: Path) -> Definition:
     """Return the study that the tables of a file describe; other files and modules may lie beside `path`."""
     _make_importable(str(path.parent.resolve()))
-    data, seed = dict(config["data"]), config.get("seed", 20260)
+    data, seed = dict(config["data"]), check_int(config.get("seed", 20260), "seed", low=0)
     if "path" in data:  # beside the file, wherever the command is given
-        data["path"] = str(path.parent / data["path"])
+        data["path"] = str(path.parent / str(data["path"]))
     text = json.dumps(data, sort_keys=True, default=str)
-    rng = cell_stream(seed, data.pop("points", "test points"))
-    source = make_source(data.pop("source"), data, rng)
+    rng = cell_stream(seed, str(data.pop("points", "test points")))
+    try:
+        source = make_source(data.pop("source"), data, rng)
+    except (TypeError, AttributeError) as error:  # an option that the source does not have
+        raise ValueError(must_be("[data]", "options that the source takes", str(error))) from error
     estimators, arguments, gives = {}, {}, {}
     for name, table in config["estimators"].items():
         options = dict(table)
         made = find(options.pop("use"))
         options = {key: _with_parts(value) for key, value in options.items()}
-        estimators[name] = made() if isinstance(made, type) and _needs_nothing(made) else made
+        with contained(f"estimators.{name}"):
+            estimators[name] = made() if isinstance(made, type) and _needs_nothing(made) else made
         if "gives" in options:
             gives[name] = options.pop("gives")
         arguments[name] = options
@@ -221,7 +291,11 @@ def _with_parts(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     parts = {key: _with_parts(one) for key, one in value.items()}
-    return find(parts.pop("use"))(**parts) if "use" in parts else parts
+    if "use" not in parts:
+        return parts
+    made = find(use := parts.pop("use"))
+    with contained("use", f"{use} with parameters that it takes"):
+        return made(**parts)
 
 
 def _names_of_results(
@@ -241,54 +315,6 @@ def _names_of_results(
     return given, families
 
 
-def compute_arguments(arguments: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
-    """Return the arguments with every "= formula" computed from the cell's parameters.
-
-    Examples
-    --------
-    >>> compute_arguments({"alpha": "= n ** (-2 / 3)", "kernel": "rbf"}, Cell("study", (("n", 1000),)))
-    {'alpha': 0.010000000000000002, 'kernel': 'rbf'}
-    """
-    return {
-        name: formula(value[1:], dict(cell.parameters))
-        if isinstance(value, str) and value.startswith("=")
-        else value
-        for name, value in arguments.items()
-    }
-
-
-def formula(text: str, names: Mapping[str, Any]) -> Any:
-    """Compute an arithmetic formula of the named numbers; nothing else is evaluated.
-
-    Examples
-    --------
-    >>> formula("round(0.3 * n)", {"n": 50})
-    15
-    """
-
-    def value(node: ast.AST) -> Any:
-        match node:
-            case ast.Expression(body=body):
-                return value(body)
-            case ast.Constant(value=int() | float() as number):
-                return number
-            case ast.Name(id=name) if name in names:
-                return names[name]
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
-                return _OPERATIONS[type(op)](value(left), value(right))
-            case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATIONS:
-                return _OPERATIONS[type(op)](value(operand))
-            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
-                return _FUNCTIONS[name](*map(value, arguments))  # type: ignore[operator]
-        rule = f"arithmetic of {', '.join(names)}"
-        raise ValueError(must_be("formula", rule, repr(text.strip())))
-
-    try:
-        return value(ast.parse(text.strip(), mode="eval"))
-    except SyntaxError as error:
-        raise ValueError(must_be("formula", "arithmetic", repr(text.strip()))) from error
-
-
 def _sequence(values: Any) -> Sequence[Any]:
     return values if isinstance(values, (list, tuple)) else [values]
 
@@ -305,13 +331,15 @@ def _published(where: Any, folder: Path) -> list[dict[str, Any]]:
     if where is None:
         return []
     try:
-        if isinstance(where, Mapping):
+        if isinstance(where, Mapping) and "use" in where:
             records = find(where["use"])(**{key: value for key, value in where.items() if key != "use"})
         else:
-            records = json.loads((folder / where).read_text(encoding="utf-8"))
+            records = json.loads((folder / str(where)).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         rule = "a JSON file with a list of records"
         raise ValueError(must_be("published", rule, folder / str(where))) from error
+    if not isinstance(records, list) or not all(isinstance(record, Mapping) for record in records):
+        raise ValueError(must_be("published", "a list of records", type(records).__name__))
     for record in records:
         missing = {"estimator", "measure", "value"} - set(record)
         if missing:

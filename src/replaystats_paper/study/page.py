@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -68,11 +69,11 @@ def draw_differences(result: StudyResult, measure: str) -> Any:
                 place = i + (j - (len(others) - 1) / 2) * width
                 box(ax, place, gap, colour=PALETTE[j % len(PALETTE)], width=0.8 * width)
         ax.set_xticks(range(len(cells)), [f"n = {cell['n']}" for cell in cells], fontsize=8)
-        ax.set_title(name, fontsize=9)
+        ax.set_title(literal(name), fontsize=9)
         ax.grid(axis="y", linewidth=0.3, alpha=0.6)
     _legend(figure, list(others))
     first = " or ".join(family[0] for family in definition.families if len(family) > 1)
-    figure.suptitle(f"{measure}: {first} − the others, M = {definition.repetitions}", fontsize=11)
+    figure.suptitle(f"{measure}: {literal(first)} − the others, M = {definition.repetitions}", fontsize=11)
     return figure
 
 
@@ -85,12 +86,12 @@ def draw_curves(result: StudyResult, cell: Cell) -> Any:
     for j, (name, found) in enumerate(result.results[cell.key].items()):
         colour = PALETTE[(j - 1) % len(PALETTE)] if j else COLOURS["plain"]
         ax.fill_between(x, found["low"], found["high"], color=colour, alpha=0.15, linewidth=0)
-        ax.plot(x, found["mean"], color=colour, label=name)
+        ax.plot(x, found["mean"], color=colour, label=literal(name))
     ax.plot(x, truth, color=COLOURS["truth"], linestyle="--", label="truth")
     reach = 3 * max(1e-12, float(np.abs(truth).max()))
     ax.set_ylim(-reach, reach)
     ax.legend(fontsize=8, frameon=False)
-    ax.set_title(cell.key.removeprefix("study "), fontsize=9)
+    ax.set_title(literal(cell.key.removeprefix("study ")), fontsize=9)
     return figure
 
 
@@ -111,11 +112,22 @@ def agreement(result: StudyResult) -> list[Agreement]:
     ]
 
 
+def literal(text: str) -> str:
+    r"""Return text that matplotlib shows as it is: between dollars it would read formulas.
+
+    Examples
+    --------
+    >>> literal("cost in $")
+    'cost in \\$'
+    """
+    return text.replace("$", r"\$")
+
+
 def _legend(figure: Any, names: Sequence[str]) -> None:
     from matplotlib.patches import Patch
 
     handles = [
-        Patch(facecolor=PALETTE[j % len(PALETTE)] + "40", edgecolor=PALETTE[j % len(PALETTE)], label=name)
-        for j, name in enumerate(names)
+        Patch(facecolor=colour + "40", edgecolor=colour, label=literal(name))
+        for colour, name in zip(cycle(PALETTE), names, strict=False)
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8)

@@ -16,13 +16,16 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from replaystats.toolkit import FloatArray, check_int, must_be, track, write_bytes
+from replaystats.toolkit import FloatArray, check_int, contained, must_be, track, write_bytes
 
 from ..cells import Cell, cell_stream
 from ..journal import REPORT_NAME, Journal, each, write_json, write_manifest
 from ..measures import measure, rmse
-from .definition import KNOWN_PARAMETERS, Definition, compute_arguments
+from .definition import KNOWN_PARAMETERS, Definition
+from .formula import compute_arguments
 from .sources import Source
+
+WRITTEN = (REPORT_NAME, "table.json", "cells.jsonl", "manifest.json")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -119,7 +122,8 @@ def compute_cell(definition: Definition, cell: Cell) -> dict[str, Any]:
         for repetition in range(definition.repetitions):
             key = cell.key if definition.fresh_data else f"data n={cell['n']}"
             rng = cell_stream(definition.seed, key, repetition)
-            data = source.draw(cell["n"], rng)
+            with contained("source", f"one that draws data for {cell.key}"):
+                data = source.draw(cell["n"], rng)
             for i in np.roll(np.arange(len(names)), repetition):
                 own = cell_stream(definition.seed, f"{cell.key} {names[i]}", repetition)
                 fit = fit_one(
@@ -158,17 +162,18 @@ def fit_one(
     arguments = compute_arguments(definition.arguments.get(name, {}), cell)
     shape = (len(definition.given[name]), len(source.truth))
     facts: Mapping[str, Any] = {}
-    started = time.process_time()
-    try:
-        if not isinstance(estimator, type) and not hasattr(estimator, "fit"):
-            found = estimator(*data, source.points, rng=rng, **_accepted(estimator, cell), **arguments)
-            found, facts = found if isinstance(found, tuple) else (found, {})
-        else:
-            found = _prepared(estimator, arguments, cell, rng).fit(*data).predict(source.points)
-    except (ArithmeticError, np.linalg.LinAlgError):
-        found = np.full(shape, np.nan)
-    seconds = time.process_time() - started
-    values = np.asarray(found, dtype=float)
+    with contained(f"estimators[{name!r}]", f"one that fits and predicts at {cell.key}"):
+        started = time.process_time()
+        try:
+            if not isinstance(estimator, type) and not hasattr(estimator, "fit"):
+                found = estimator(*data, source.points, rng=rng, **_accepted(estimator, cell), **arguments)
+                found, facts = found if isinstance(found, tuple) else (found, {})
+            else:
+                found = _prepared(estimator, arguments, cell, rng).fit(*data).predict(source.points)
+        except (ArithmeticError, np.linalg.LinAlgError):
+            found = np.full(shape, np.nan)
+        seconds = time.process_time() - started
+        values = np.asarray(found, dtype=float)
     if values.size != math.prod(shape):
         each_one = f"one prediction for each of the {shape[1]} points"
         rule = each_one if shape[0] == 1 else f"{shape[0]} rows, {each_one}"

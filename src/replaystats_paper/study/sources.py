@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from replaystats import load_boston, simulate
 from replaystats.simulate import two_bumps, two_bumps_function
-from replaystats.toolkit import FloatArray, check_choice, check_int, must_be
+from replaystats.toolkit import FloatArray, check_choice, check_int, contained, find_object, must_be
 
 Draw = Callable[[int, np.random.Generator], tuple[Any, ...]]
 
@@ -63,7 +62,9 @@ def make_source(source: str, options: Mapping[str, Any], rng: np.random.Generato
     """
     options = dict(options)
     if ":" in source:
-        made = find(source)(rng=rng, **options)
+        function = find(source)
+        with contained("source", "a function that takes the options of [data] and returns a Source"):
+            made = function(rng=rng, **options)
         if not isinstance(made, Source):
             raise TypeError(must_be("source", "a function that returns a Source", source))
         return made
@@ -81,11 +82,9 @@ def find(path: str) -> Any:
     >>> find("math:sqrt")(9.0)
     3.0
     """
-    module, _, name = path.partition(":")
-    try:
-        return getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(must_be("use", '"module:name" of something importable', repr(path))) from error
+    if not isinstance(path, str) or ":" not in path:
+        raise ValueError(must_be("use", '"module:name" of something that can be imported', repr(path)))
+    return find_object(path, "use")
 
 
 def _two_bumps(rng: np.random.Generator, n_test: int = 100) -> Source:
@@ -99,7 +98,10 @@ def _boston(rng: np.random.Generator, n_test: int = 100) -> Source:
 
 
 def _table(rng: np.random.Generator, path: str, target: str, n_test: int = 100) -> Source:
-    rows = np.genfromtxt(Path(path), delimiter=",", names=True)
+    try:
+        rows = np.genfromtxt(Path(path), delimiter=",", names=True)
+    except (OSError, ValueError) as error:
+        raise ValueError(must_be("path", "a CSV file of numbers", f"{path} ({error})"[:200])) from error
     names = rows.dtype.names or ()
     if target not in names:
         raise ValueError(must_be("target", f"a column of {path}", repr(target)))

@@ -357,7 +357,7 @@ def test_an_archive_is_refused_with_the_way_out(run, grid):
     ("policy", "sentence"),
     [
         ("nowhere.csv", "a file that exists"),
-        ("no_such_module:f", "a module that can be imported"),
+        ("no_such_module:f", "that can be imported"),
         ("p_lefft,p_right", 'Did you mean "p_left"?'),
         ("greedy:policy_of_one.csv", "one column per action"),
     ],

@@ -40,6 +40,19 @@ def test_a_failure_leaves_what_was_there(tmp_path, error):
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
+def test_what_a_killed_program_left_is_removed_and_what_another_one_writes_is_not(tmp_path):
+    left, held, other = (tmp_path / f".a.{c * 16}.part" for c in "0af")
+    for path in (left, held, tmp_path / ".b.0000000000000000.part", tmp_path / ".a.part"):
+        path.write_bytes(b"half")
+        os.utime(path, (0, 0))
+    other.write_bytes(b"begun just now")
+    descriptor = os.open(held, os.O_RDWR)
+    assert lock_file(descriptor)
+    write_bytes(tmp_path / "a", b"whole")
+    os.close(descriptor)
+    assert sorted(os.listdir(tmp_path)) == [held.name, other.name, ".a.part", ".b.0000000000000000.part", "a"]
+
+
 @posix
 class TestModesAndLinks:
     @pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o755])

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import replaystats as rs
 from replaystats_paper.commands import run_study_file
 from replaystats_paper.study import definition, jumping, run, sources
+from replaystats_paper.study.formula import formula
 from replaystats_paper.study.page import agreement
 from support.workers import draw, mean_of_subsets
 
@@ -134,7 +135,10 @@ def test_agreement_with_a_published_table(tmp_path):
         ("[grid]\nn = [5]\n[estimators.a]\nuse = 'math:sqrt'", r"a table \[data\]"),
         ("[data]\nsource = 'two-bump'\n[grid]\nn = [9]\n[estimators.a]\nuse = 'math:sqrt'", "two-bumps"),
         ("[data]\nsource = 'two-bumps'\n[grid]\nk = [9]\n[estimators.a]\nuse = 'math:sqrt'", 'with "n"'),
-        ("[data]\nsource = 'two-bumps'\n[grid]\nn = [9]\n[estimators.a]\nuse = 'math:nothing'", "importable"),
+        (
+            "[data]\nsource = 'two-bumps'\n[grid]\nn = [9]\n[estimators.a]\nuse = 'math:nothing'",
+            "can be imported",
+        ),
         ("[data]\nsource = 'two-bumps'\n[grid]\nn = [9]\n[estimators.a]\nalpha = 1", 'with "use"'),
     ],
 )
@@ -148,7 +152,7 @@ def test_a_wrong_file_gets_a_sentence(tmp_path, text, message):
 @pytest.mark.parametrize("text", ["__import__('os')", "n.real", "open('x')", "m + 1", "n +"])
 def test_a_formula_is_arithmetic_and_nothing_else(text):
     with pytest.raises(ValueError, match="`formula` must be arithmetic"):
-        definition.formula(text, {"n": 3})
+        formula(text, {"n": 3})
 
 
 MODULE = """
@@ -373,3 +377,50 @@ def test_the_functions_of_lstd_are_chosen_once_and_in_every_subset():
     gaps = {name: float(np.mean((values - read.source.truth) ** 2)) for name, values in found.items()}
     assert max(gaps.values()) < 1.0, gaps
     assert not np.array_equal(found["replayed"], found["best single fit"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["9**9**9**9", "10**400", "n" * 600, "(" * 300 + "n" + ")" * 300, "1/0", "log(-n)", "max()", "(-8)**0.5",
+     "1e308*10", "kind*9", "True+1"],
+)  # fmt: skip
+def test_a_formula_is_bounded_in_size_and_time(text):
+    with pytest.raises(ValueError, match="`formula` must be"):
+        formula(text, {"n": 3, "kind": "a"})
+
+
+BASE = "[data]\nsource='two-bumps'\n[grid]\nn=[20]\n[estimators.a]\nuse='sklearn.linear_model:Ridge'\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BASE + "alpha='= 9**9**9**9'",
+        BASE + "alphaa=1.0",
+        BASE.replace("[20]", "[20, 20]"),
+        BASE.replace("[20]", "[]"),
+        BASE.replace("[20]", "['x']"),
+        BASE.replace("[20]", "[20]\nk=[{a=1}]"),
+        BASE.replace("[20]", f"[20]\nk={list(range(400))}\nB={list(range(400))}"),
+        BASE.replace("'two-bumps'", "3"),
+        BASE.replace("'two-bumps'", "'two-bumps'\nno_such_option=1"),
+        BASE.replace("estimators.a", 'estimators."_a"'),
+        BASE.replace("estimators.a", 'estimators."a\\u202e"'),
+        BASE.replace("'sklearn.linear_model:Ridge'", "3"),
+        "title=3\n" + BASE,
+        "seed='x'\n" + BASE,
+        "published=3\n" + BASE,
+        "fresh_data=1\n" + BASE,
+    ],
+)  # fmt: skip
+def test_every_mistake_of_a_file_is_a_sentence_before_the_work(tmp_path, text):
+    (tmp_path / "s.toml").write_text(text, encoding="utf-8")
+    with pytest.raises((TypeError, ValueError), match="must be"):
+        definition.read_definition(tmp_path / "s.toml")
+
+
+def test_names_with_dollars_are_drawn_as_they_are(tmp_path):
+    estimators = {"$\\frac{": LinearRegression(), "costs $": Ridge()}
+    rs.study(draw, estimators, {"n": [20]}, out=tmp_path, points=POINTS, truth=TRUTH, repetitions=2,
+             progress=False)  # fmt: skip
+    assert (tmp_path / "report.html").exists()
