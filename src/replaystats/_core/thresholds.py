@@ -7,3 +7,18 @@ DEGENERATE_RATIO = 3.84
 SECOND_ORDER_GROUPS = 20
 # Largest n q^3 of one evaluation of the second-order constant (under a second); units are thinned to keep it.
 SECOND_ORDER_WORK = 2e8
+# -- tests of assumptions (ope) ------------------------------------------------------------------------
+# Steps that a test of the Markov property uses at most; drawn at random from longer logs.
+MARKOV_ROWS = 10_000
+# The same with real states, where regressions are fitted.
+MARKOV_REAL_ROWS = 4_000
+# Permutations of a test at most: a p-value of .001 survives Holm's correction for 50 tests.
+MARKOV_PERMUTATIONS = 999
+# Dependence on history that counts as none, in standard deviations of the outcome: 4 % of its variance. On
+# glucose with four lags and 10 patients the history test rejected .10 to .17 of 40 logs with .1, .03 with .2.
+MARKOV_NEGLIGIBLE = 0.2
+# Expected number of actions (and of others) in a cell of a calibration test; 5 is Cochran's (1954) rule for
+# chi-square, doubled because single cells are tested.
+CALIBRATION_CELLS = 10.0
+# Share of the largest values that enter Hill's tail index; 10 % is customary (DuMouchel 1983).
+HILL_SHARE = 0.1

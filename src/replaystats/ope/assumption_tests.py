@@ -1,0 +1,329 @@
+"""Tests of assumptions of off-policy evaluation: order, agreement, calibration, support; Holm's correction.
+
+Every function takes plain arrays and returns a p-value of the assumption, or a measure of support. Tests of
+the Markov property are in `markov`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+from scipy.spatial import cKDTree
+
+from .._core.thresholds import CALIBRATION_CELLS, HILL_SHARE
+from .._core.typing import ArrayLike, FloatArray, IntArray
+
+
+class AssumptionTest(NamedTuple):
+    """A p-value of an assumption, its statistic, and what was compared, in a few words."""
+
+    p_value: float
+    statistic: float
+    detail: str
+
+
+def holm(p_values: ArrayLike) -> FloatArray:
+    """Return p-values adjusted for testing all of them: the k-th smallest times the number not yet rejected.
+
+    Rejecting where the result is below a level keeps the probability of any false rejection below that level,
+    whatever the dependence of the tests [1]_. NaN (no test possible) stays NaN and is not counted.
+
+    References
+    ----------
+    .. [1] S. Holm (1979), A simple sequentially rejective multiple test procedure, Scand. J. Statistics 6.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    adjusted = np.full(len(p), np.nan)
+    order = np.argsort(p, kind="stable")[: np.count_nonzero(~np.isnan(p))]
+    steps = p[order] * np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted
+
+
+def unit_sums(values: FloatArray, unit: IntArray) -> FloatArray:
+    """Return the sums of values (N,) or (N, m) over units, in the order of their labels."""
+    _, place = np.unique(unit, return_inverse=True)
+    n = int(place.max()) + 1
+    if values.ndim == 1:
+        return np.asarray(np.bincount(place, weights=values, minlength=n), dtype=np.float64)
+    total = np.zeros((n, values.shape[1]))
+    np.add.at(total, place, values)
+    return total
+
+
+def order_test(values: FloatArray, unit: IntArray | None = None) -> AssumptionTest:
+    """Test whether episodes in the order of the log are independent and alike.
+
+    The procedure:
+
+    1. Values (returns of episodes, in the order in which they were logged) become ranks, so that one large
+       return decides nothing. With units, the means of units, in the order of first appearance, are tested.
+    2. Lag-one autocorrelation of the ranks times sqrt(n), and rank correlation with the order times
+       sqrt(n - 1): both are standard normal for independent values of one law [1]_.
+    3. The smaller of the two p-values, doubled (Bonferroni).
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+    unit : ndarray of int, shape (n,), optional
+
+    References
+    ----------
+    .. [1] A. Wald and J. Wolfowitz (1943), An exact test for randomness in the non-parametric case based on
+       serial correlation, Annals of Mathematical Statistics 14.
+
+    Examples
+    --------
+    >>> y = np.random.default_rng(0).normal(size=100)
+    >>> order_test(y).p_value > 0.1, order_test(np.cumsum(y)).p_value < 1e-6
+    (True, True)
+    """
+    y = np.asarray(values, dtype=np.float64)
+    if unit is not None:
+        _, first, place = np.unique(unit, return_index=True, return_inverse=True)
+        y = (np.bincount(place, weights=y) / np.bincount(place))[np.argsort(first, kind="stable")]
+    n = len(y)
+    if n < 8 or np.ptp(y) == 0.0:
+        return AssumptionTest(1.0, 0.0, f"{n} units: too few, or all alike")
+    ranks = stats.rankdata(y)
+    ranks = (ranks - ranks.mean()) / ranks.std()
+    calendar = np.arange(n) - (n - 1) / 2.0
+    # E of the lag-one product is -1 / n for exchangeable ranks.
+    serial = float(np.sqrt(n) * (ranks[1:] @ ranks[:-1] / n + 1.0 / n))
+    drift = float(np.sqrt(n - 1) * np.mean(ranks * calendar) / calendar.std())
+    p = 2.0 * stats.norm.sf(np.abs([serial, drift]))
+    named = ("lag-one correlation", "drift")[int(np.argmin(p))]
+    worst = serial if p[0] <= p[1] else drift
+    return AssumptionTest(float(min(1.0, 2.0 * p.min())), worst, f"{named} of {n} units in log order")
+
+
+def agreement_test(difference: float, influence: ArrayLike, unit: IntArray | None = None) -> AssumptionTest:
+    """Test whether two estimates of one number agree (Hausman): t of their difference over units [1]_.
+
+    Parameters
+    ----------
+    difference : float
+        First estimate minus second.
+    influence : array-like of shape (n,)
+        Influence of every episode on the difference, the scale being that the difference has the error
+        (1/n) sum influence; the mean is taken out.
+    unit : ndarray of int, shape (n,), optional
+        Independent units of the episodes.
+
+    References
+    ----------
+    .. [1] J. A. Hausman (1978), Specification tests in econometrics, Econometrica 46.
+
+    Examples
+    --------
+    >>> agreement_test(0.1, [1.0, -1.0, 2.0, -2.0]).p_value > 0.5
+    True
+    """
+    moved = np.asarray(influence, dtype=np.float64)
+    moved = (moved - moved.mean()) / len(moved)
+    sums = moved if unit is None else unit_sums(moved, unit)
+    n = len(sums)
+    error = float(np.sqrt(np.sum(sums**2) * n / max(n - 1, 1)))
+    if n < 2 or error == 0.0:
+        return AssumptionTest(1.0 if difference == 0.0 or n < 2 else 0.0, 0.0, f"{n} units")
+    t = difference / error
+    return AssumptionTest(
+        float(2.0 * stats.t.sf(abs(t), n - 1)), t, f"difference {difference:.3g} +- {error:.2g}"
+    )
+
+
+def calibration_test(
+    probabilities: FloatArray, actions: IntArray, unit: IntArray, states: FloatArray | None = None
+) -> AssumptionTest:
+    """Test whether estimated probabilities of actions are calibrated, overall and in cells.
+
+    The procedure:
+
+    1. Cells: all steps; tenths of the predicted probability of every action; tenths of every column of the
+       states, if given (Hosmer and Lemeshow [1]_ with cells that do not depend on the action taken).
+    2. In a cell, an action's ratios 1{A = a} / b(a | s) have mean one if 1{A = a} - b(a | s) has mean
+       zero: t over units with steps in the cell, for cells where at least `CALIBRATION_CELLS` are expected to
+       take it and not to take it.
+    3. The smallest p-value times the number of cells and actions (Bonferroni).
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (N, A)
+        Fitted on other units (cross-fitted).
+    actions : ndarray of int, shape (N,)
+    unit : ndarray of int, shape (N,)
+    states : ndarray of shape (N, d), optional
+
+    References
+    ----------
+    .. [1] D. W. Hosmer and S. Lemeshow (1980), Goodness of fit tests for the multiple logistic regression
+       model, Communications in Statistics A 9.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(size=2000)
+    >>> acts = (rng.random(2000) < x).astype(int)
+    >>> calibration_test(np.column_stack([1 - x, x]), acts, np.arange(2000)).p_value > 0.05
+    True
+    >>> calibration_test(np.full((2000, 2), 0.5), acts, np.arange(2000), x[:, None]).p_value < 1e-6
+    True
+    """
+    n, n_actions = probabilities.shape
+    cells = [np.zeros(n, dtype=np.intp)] + [_tenths(column) for column in probabilities.T[:n_actions]]
+    cells += [] if states is None else [_tenths(column) for column in states.T]
+    excess = np.eye(n_actions)[actions] - probabilities
+    found: list[tuple[float, float, str]] = []
+    for number, cell in enumerate(cells):
+        for label in np.unique(cell):
+            rows = cell == label
+            for a in range(1 if n_actions == 2 else 0, n_actions):
+                expected = float(probabilities[rows, a].sum())
+                if min(expected, rows.sum() - expected) < CALIBRATION_CELLS:
+                    continue
+                t, p = _cell_t(unit_sums(excess[rows, a], unit[rows]))
+                where = "overall" if number == 0 else f"tenth {label + 1} of {_cell_name(number, n_actions)}"
+                found.append((p, t, f"action {a}, {where}: {rows.sum()} steps"))
+    if not found:
+        return AssumptionTest(1.0, 0.0, "too few steps")
+    p, t, detail = min(found)
+    return AssumptionTest(min(1.0, p * len(found)), t, detail)
+
+
+def _cell_name(number: int, n_actions: int) -> str:
+    if number <= n_actions:
+        return f"the probability of action {number - 1}"
+    return f"column {number - 1 - n_actions}"
+
+
+def _tenths(column: FloatArray) -> IntArray:
+    return np.searchsorted(np.unique(np.quantile(column, np.arange(0.1, 1.0, 0.1))), column)
+
+
+def _cell_t(sums: FloatArray) -> tuple[float, float]:
+    """Return t of the hypothesis that independent sums of unequal size have mean zero, and its p-value."""
+    n, size = len(sums), float(np.sqrt(np.sum(sums**2)))
+    if n < 5 or size == 0.0:
+        return 0.0, 1.0
+    t = float(sums.sum()) / size
+    return t, float(2.0 * stats.norm.sf(abs(t)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Support:
+    """How much of the log carries the value of another policy.
+
+    Attributes
+    ----------
+    effective_by_step : ndarray of shape (T,)
+        Effective sample size (sum w)^2 / sum w^2 of the episodes' weights at every step.
+    largest_share : float
+        Largest share of one unit in the sum of absolute contributions.
+    rare_units : int
+        Units whose contribution differs from the most common one.
+    tail_index : float
+        Hill estimate of the tail index of |contribution|; below 2 the variance is infinite.
+    outside : ndarray of bool, shape (m,)
+        Start states farther from the log than any logged state is from the other episodes.
+    """
+
+    effective_by_step: FloatArray
+    largest_share: float
+    rare_units: int
+    tail_index: float
+    outside: np.ndarray
+
+
+def measure_support(
+    weights: FloatArray, contributions: FloatArray, unit: IntArray, outside: np.ndarray | None = None
+) -> Support:
+    """Return how much of the log carries the value.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n, T)
+        Importance weights of every episode after every step; 0 after its end.
+    contributions : ndarray of shape (n,)
+        Weighted returns, whose mean is the estimate.
+    unit : ndarray of int, shape (n,)
+    outside : ndarray of bool, optional
+        From `outside_log`.
+
+    Examples
+    --------
+    >>> found = measure_support(np.ones((3, 2)), np.array([0.0, 0.0, 6.0]), np.arange(3))
+    >>> found.effective_by_step, found.largest_share, found.rare_units
+    (array([3., 3.]), 1.0, 1)
+    """
+    total, square = weights.sum(axis=0), (weights**2).sum(axis=0)
+    effective = np.divide(total**2, square, out=np.zeros_like(total), where=square > 0.0)
+    sums = unit_sums(contributions, unit)
+    sizes = np.abs(sums)
+    common, counts = np.unique(sums, return_counts=True)
+    return Support(
+        effective_by_step=effective,
+        largest_share=float(sizes.max() / sizes.sum()) if sizes.sum() > 0.0 else 0.0,
+        rare_units=int(np.count_nonzero(sums != common[np.argmax(counts)])),
+        tail_index=hill_index(sums - np.median(sums)),
+        outside=np.zeros(0, dtype=np.bool_) if outside is None else outside,
+    )
+
+
+def hill_index(values: FloatArray) -> float:
+    """Return Hill's estimate of the tail index of |values| from its largest `HILL_SHARE` of order statistics.
+
+    A mean has a finite variance if the index exceeds 2 [1]_. Infinite with fewer than 50 values,
+    where nothing can be said.
+
+    References
+    ----------
+    .. [1] B. M. Hill (1975), A simple general approach to inference about the tail of a distribution, Annals
+       of Statistics 3.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> round(hill_index(rng.pareto(1.5, size=20_000) + 1.0), 1), hill_index(rng.normal(size=5000)) > 2.5
+    (1.5, True)
+    """
+    sizes = np.sort(np.abs(values))[::-1]
+    k = int(HILL_SHARE * len(sizes))
+    if len(sizes) < 50 or sizes[k] <= 0.0:
+        return float("inf")
+    mean_log = float(np.mean(np.log(sizes[:k] / sizes[k])))
+    return 1.0 / mean_log if mean_log > 0.0 else float("inf")
+
+
+def outside_log(starts: FloatArray, states: FloatArray, episode: IntArray) -> np.ndarray:
+    """Return which start states lie outside the log.
+
+    A start state is outside if its distance to the nearest logged state, in standard deviations of the
+    columns, exceeds every logged state's distance to the nearest state of another episode.
+
+    Examples
+    --------
+    >>> x = np.arange(10.0)[:, None]
+    >>> outside_log(np.array([[4.5], [30.0]]), x, np.arange(10) // 2)
+    array([False,  True])
+    """
+    spread = states.std(axis=0)
+    scale = np.where(spread > 0.0, spread, 1.0)
+    step = max(1, len(states) // 5000)
+    places, own = states[::step] / scale, episode[::step]
+    tree = cKDTree(places)
+    distance, near = tree.query(places, k=min(len(places), 20))
+    distance, near = np.atleast_2d(distance), np.atleast_2d(near)
+    other = own[near] != own[:, None]
+    nearest = np.where(
+        other.any(axis=1), distance[np.arange(len(own)), other.argmax(axis=1)], distance[:, -1]
+    )
+    reach = cKDTree(states / scale).query(starts / scale)[0]
+    return np.asarray(reach > nearest.max() + 1e-12)

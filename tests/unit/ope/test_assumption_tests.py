@@ -1,0 +1,166 @@
+import numpy as np
+import pytest
+
+from oracles import assumptions as reference
+from replaystats._core.thresholds import HILL_SHARE
+from replaystats.ope.assumption_tests import (
+    agreement_test,
+    calibration_test,
+    hill_index,
+    holm,
+    measure_support,
+    order_test,
+    outside_log,
+)
+from replaystats.ope.markov import _n_log_n, markov_tests, one_length, permutation_test, residuals
+from support import policy_worlds
+
+
+def test_holm_as_defined():
+    p = np.random.default_rng(0).random(9) ** 3
+    assert holm(p) == pytest.approx(reference.holm(p.tolist()))
+    with_missing = holm([0.01, np.nan, 0.04])
+    assert with_missing[[0, 2]] == pytest.approx([0.02, 0.04])
+    assert np.isnan(with_missing[1])
+
+
+def test_permutation_p_value_is_the_exact_one():
+    """All permutations of nine steps in two strata, against the share of random ones."""
+    given, outcome = np.array([0] * 5 + [1] * 4), np.array([0, 0, 1, 1, 1, 0, 1, 0, 1])
+    label = np.array([0, 0, 1, 1, 0, 1, 0, 1, 0])
+    exact = reference.exact_permutation_p_value(given.tolist(), outcome.tolist(), label.tolist())
+    drawn = [
+        permutation_test([outcome], [label], given, np.random.default_rng(seed)).p_value
+        for seed in range(300)
+    ]
+    # Each stops after ten exceedances, with a relative error of 1 / sqrt(10); its inverse is nearly unbiased.
+    assert 1.0 / np.mean(1.0 / np.array(drawn)) == pytest.approx(exact, rel=0.1)
+
+
+def test_information_differs_from_the_permuted_sum_by_a_constant():
+    rng = np.random.default_rng(1)
+    given, outcome, labels = rng.integers(3, size=60), rng.integers(2, size=60), rng.integers(4, size=(2, 60))
+    inside = np.argsort(given, kind="stable")
+    first = labels[0][inside]
+    second = np.concatenate([rng.permutation(first[given[inside] == g]) for g in range(3)])
+    g, y = given[inside], outcome[inside]
+    sums = [_n_log_n((g * 2 + y) * 4 + z) / 60 for z in (first, second)]
+    truth = [reference.conditional_information(g.tolist(), y.tolist(), z.tolist()) for z in (first, second)]
+    assert sums[0] - sums[1] == pytest.approx(truth[0] - truth[1])
+
+
+TRUE = {
+    "chain": policy_worlds.chain,
+    "chain with noise": lambda rng: policy_worlds.chain(rng, noise=1.0),
+    "line, cut": lambda rng: policy_worlds.line(rng, terminated=False),
+    "tiger, posterior": lambda rng: policy_worlds.tiger(rng, posterior=True),
+}
+FALSE = {
+    "merged labels": policy_worlds.merged_labels,
+    "hidden wear": policy_worlds.hidden_wear,
+    "clock": policy_worlds.clock,
+    "fixed length": policy_worlds.line,
+    "tiger": policy_worlds.tiger,
+    "glucose": policy_worlds.glucose,
+}
+
+
+def rejected(make, seed):
+    found = markov_tests(**make(np.random.default_rng([31, seed])), seed=seed)
+    return bool((holm([test.p_value for test in found.values()]) < 0.05).any())
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_level_where_states_suffice(name):
+    """At most 7 of 40 logs: a test of level .05 exceeds that with probability .001 (binomial)."""
+    assert sum(rejected(TRUE[name], i) for i in range(40)) <= 7
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", TRUE)
+def test_level_of_many_logs(name):
+    """At most .05 + 2 standard errors of 400 logs; measured .035 to .043."""
+    share = np.mean([rejected(TRUE[name], i) for i in range(400)])
+    assert share <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 400)
+
+
+@pytest.mark.parametrize("name", FALSE)
+def test_power_where_they_do_not(name):
+    assert all(rejected(FALSE[name], i) for i in range(2))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["linear", "glucose with lags"])
+def test_level_with_real_states(name):
+    make = {
+        "linear": policy_worlds.linear_gaussian,
+        "glucose with lags": lambda rng: policy_worlds.glucose(rng, n=10, lags=4),
+    }[name]
+    assert np.mean([rejected(make, i) for i in range(60)]) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 60)
+
+
+def test_one_length():
+    data = policy_worlds.line(np.random.default_rng(0), n=4)
+    assert one_length(data["terminal"], data["episode"]) == 10
+    assert one_length(np.zeros(40, bool), data["episode"]) is None
+
+
+def test_logs_without_history_are_tested_by_calendar_only():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 1))
+    found = markov_tests(x, np.zeros(200, int), x[:, 0], x, np.ones(200, bool), np.arange(200))
+    assert set(found) <= {"calendar"}
+
+
+def test_residuals_of_a_function_of_the_inputs_vanish():
+    x = np.random.default_rng(0).normal(size=(400, 2))
+    y = np.column_stack([x[:, 0], x[:, 0] * x[:, 1], np.ones(400)])
+    left = residuals(y, x, np.arange(400) // 10, np.random.default_rng(1))
+    assert np.abs(left).max() < 0.01
+
+
+def test_order():
+    rng = np.random.default_rng(0)
+    level = [order_test(rng.exponential(size=50)).p_value < 0.05 for _ in range(600)]
+    assert np.mean(level) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 600)
+    user = np.repeat(np.arange(8), 20)
+    y = rng.normal(size=8)[user] + rng.normal(size=160)
+    assert order_test(y).p_value < 1e-3
+    assert order_test(y, user).p_value > 0.01  # eight users
+
+
+def test_agreement_is_a_paired_t_test():
+    from scipy import stats
+
+    x, y = np.random.default_rng(0).normal(size=(2, 30))
+    found = agreement_test(float((x - y).mean()), x - y)
+    assert found.p_value == pytest.approx(stats.ttest_rel(x, y).pvalue)
+    assert agreement_test(1.0, np.zeros(5)).p_value == 0.0
+
+
+def test_calibration_level_and_power():
+    level, power = [], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        x = rng.uniform(size=600)
+        chance = np.where(np.abs(x - 0.7) < 0.15, 0.9, 0.1)
+        actions = (rng.random(600) < chance).astype(int)
+        right, flat = np.column_stack([1 - chance, chance]), np.full((600, 2), 0.5)
+        level.append(calibration_test(right, actions, np.arange(600), x[:, None]).p_value < 0.05)
+        power.append(calibration_test(flat, actions, np.arange(600), x[:, None]).p_value < 0.05)
+    assert np.mean(level) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 200)
+    assert all(power)
+
+
+def test_support():
+    weights = np.array([[1.0, 2.0], [1.0, 0.0], [1.0, 2.0]])
+    found = measure_support(weights, np.array([5.0, 0.0, 0.0]), np.array([0, 1, 2]))
+    assert found.effective_by_step.tolist() == [3.0, 2.0]
+    assert (found.largest_share, found.rare_units) == (1.0, 1)
+    x = np.random.default_rng(0).pareto(1.5, size=500)
+    assert hill_index(x) == pytest.approx(reference.hill(x.tolist(), HILL_SHARE))
+    states = np.random.default_rng(0).normal(size=(200, 2))
+    assert outside_log(np.array([[0.0, 0.0], [9.0, 0.0]]), states, np.arange(200) // 10).tolist() == [
+        False,
+        True,
+    ]
