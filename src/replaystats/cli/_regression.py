@@ -172,10 +172,10 @@ def _effects(design: Design) -> Iterator[Effect]:
 
 
 def _score(model: ReplayKernelRidge) -> Score:
-    """Judge the fit on rows it did not see: out of bag, or leave-one-out where rows are not drawn."""
+    """Judge the fit on rows it did not see: by folds, out of bag, or leave-one-out."""
     predicted = model.oob_prediction_
     known = np.isfinite(predicted)
-    kind = "out-of-bag" if model.method_ == "subsets" else "leave-one-out"
+    kind = model.residuals_of_
     return Score(kind=kind, predicted=predicted[known], target=model.y_fit_[known])
 
 

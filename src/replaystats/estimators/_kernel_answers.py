@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -25,9 +26,11 @@ from ..kernel.kernels import Kernel, KernelLike
 from ..kernel.local import LocalKernelRidge
 from ..kernel.local_influence import DeviceChanges, LocalChanges, leave_one_out
 from ..kernel.members import fit_whole
+from ..kernel.predictive import Spread
 from ..kernel.problem import KernelProblem
 from ..solvers import Ridge
-from ._regression_intervals import Calibration, with_bias, without_bias
+from ..tuning.kernel_folds import FoldFits
+from ._regression_intervals import Calibration, FoldCalibration, with_bias, without_bias
 from .regression import ReplayedRegression
 
 _NO_BIAS = (
@@ -48,6 +51,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
     _weight: FloatArray | None
     _plug_in: KernelRidgeReplicates | DeviceLeaves | Estimate | None
     _rough: Roughness | None
+    _folds: FoldFits | None
 
     def _finish(self, estimate: Estimate) -> Self:
         if isinstance(estimate.members, KernelRidgeReplicates):
@@ -151,20 +155,52 @@ class AnswersOfKernelRidge(ReplayedRegression):
         return like(points, members.X) if isinstance(members, DeviceKernelRidge) else points
 
     def _calibrate(self) -> Calibration:
-        """Predict every row without itself: exact leave-one-out where rows are not drawn."""
+        """Predict every row without itself: by folds, or exact leave-one-out where little was learnt."""
         fitted = self.estimate_.members
+        if self._folds is not None:
+            return self._calibrate_by_folds(self._folds)
+        spread = self._spread()
+        known: dict[str, Any] = {}
+        if spread is not None:
+            known = {"spread": spread.of_rows()[:, None], "spread_at": spread}
         if isinstance(fitted, FeatureRidge):
             total = fitted.coefficients.moments.total()[0]
             centred = self._targets - fitted.offset
             without = ridge_leave_one_out(
                 fitted.features, self.X_fit_, centred, total, self.alpha_, sample_weight=self._weight
             )
-            return Calibration(self._targets - without.residuals, without.residuals, changes=without.at)
+            residuals = without.residuals
+            return Calibration(self._targets - residuals, residuals, changes=without.at, **known)
         if isinstance(fitted, (LocalKernelRidge, DeviceLeaves)):
             predictions = leave_one_out(fitted)
             at: Any = DeviceChanges if isinstance(fitted, DeviceLeaves) else LocalChanges
-            return Calibration(predictions, self._targets - predictions, changes=partial(at, fitted))
-        return super()._calibrate()
+            residuals = self._targets - predictions
+            return Calibration(predictions, residuals, changes=partial(at, fitted), **known)
+        return replace(super()._calibrate(), **known)
+
+    def _calibrate_by_folds(self, folds: FoldFits) -> Calibration:
+        """Take residuals and spreads from fits that learnt everything without a fold."""
+        residuals, spreads = self._targets - folds.predictions, folds.spreads(self.X_fit_, self._weight)
+        if spreads is None:
+            own = FoldCalibration(folds.fold, folds.values)
+            return Calibration(folds.predictions, residuals, folds=own)
+        rows = np.empty((len(residuals), 1))
+        for number, spread in enumerate(spreads):
+            held = folds.fold == number
+            rows[held, 0] = spread(self.X_fit_[held])
+        own = FoldCalibration(folds.fold, folds.values, spreads)
+        return Calibration(folds.predictions, residuals, folds=own, spread=rows)
+
+    def _spread(self) -> Spread | None:
+        """Return what the process behind the fit expects at new points; None where k(x, x) is unknown."""
+        if not self._kernel.has_diagonal:
+            return None
+        standardize = "global" if self._standardize == "subset" else self._standardize
+        return Spread.of(
+            KernelProblem.checked(
+                self.X_fit_, self.y_fit_, self.alpha_, self._kernel, standardize, self._weight
+            )
+        )
 
     def _noise_points(self, X: FloatArray) -> FloatArray:
         """Return points in the units of the kernel, so that features that do not matter are no distance."""
@@ -172,6 +208,22 @@ class AnswersOfKernelRidge(ReplayedRegression):
         if self._kernel.is_precomputed or gamma is None:
             return super()._noise_points(X)
         return np.asarray(super()._noise_points(X) * np.sqrt(gamma))
+
+    @property
+    def residuals_of_(self) -> str:
+        """How rows are predicted without themselves: "cross-validated", "out-of-bag" or "leave-one-out"."""
+        check_is_fitted(self)
+        if self._folds is not None:
+            return "cross-validated"
+        return "out-of-bag" if self.method_ == "subsets" else "leave-one-out"
+
+    def _set_oob(self) -> None:
+        if self._folds is None:
+            return super()._set_oob()
+        predictions = self._calibration().predictions
+        found = OutOfBag(n_resamples=np.array([len(self._folds.rows)]), predictions=predictions[None])
+        self.oob_prediction_ = self._shaped(predictions)
+        self.oob_score_ = float(found.scores(self._targets)[0])
 
     def _out_of_bag(self) -> OutOfBag:
         if self.method_ == "subsets":

@@ -18,17 +18,17 @@ from .._core.errors import ReplayWarning, must_be
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_int
 from ..estimate import Estimate
+from ..inference.cv_plus import Coverage, RowsOfFolds, cv_plus, measured_coverage
 from ..inference.held_out import LocalNoise
 from ..inference.intervals import THE_EXPECTED_PREDICTION, THE_FUNCTION, FunctionParts, Interval
 from ..inference.new_observation import (
     Changes,
-    Coverage,
     OutOfBag,
     jackknife_plus,
     jackknife_plus_of_changes,
     leave_out,
-    measured_coverage,
 )
+from ..kernel.predictive import Spread
 
 # Copies of rows are worth a warning above this share of all rows, where rows with equal features mostly have
 # equal targets, and where the values in the columns could make more than n^1.5 different rows: in a table of
@@ -81,6 +81,24 @@ def _monte_carlo(estimate: Estimate, points: Any, noise: FloatArray) -> FloatArr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class FoldCalibration:
+    """Fits without a fold of the rows: fold of every row, values (K, t, n_outputs) and spreads at points.
+
+    Without spreads they are the same everywhere.
+    """
+
+    fold: IntArray
+    values: Callable[[Any], FloatArray]
+    spreads: list[Spread] | None = None
+
+    def at(self, points: Any) -> tuple[FloatArray, FloatArray]:
+        """Return values and spreads of the fits, shape (K, t, n_outputs) or fewer."""
+        if self.spreads is None:
+            return self.values(points), np.ones((1, 1, 1))
+        return self.values(points), np.stack([spread(points) for spread in self.spreads])[:, :, None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
     """What the training rows say about new ones.
 
@@ -91,13 +109,27 @@ class Calibration:
     left_out : OutOfBag or None
         Where the fits are members: which of them left the row out.
     changes : callable or None
-        Else: takes points, returns what leaving out single rows changes there.
+        Takes points, returns what leaving out single rows changes there.
+    folds : FoldCalibration or None
+        Where the fits left out folds. One of these three is given.
+    spread : ndarray of shape (n, 1) or None
+        Relative size of the error expected at every row by fits without it.
+    spread_at : Spread or None
+        Takes points (m, p), returns the same there, shape (m,).
     """
 
     predictions: FloatArray
     residuals: FloatArray
     left_out: OutOfBag | None = None
     changes: Callable[[Any], Changes] | None = None
+    folds: FoldCalibration | None = None
+    spread: FloatArray | None = None
+    spread_at: Spread | None = None
+
+    @property
+    def standardized(self) -> FloatArray:
+        """Residuals over the spread expected, shape (n, n_outputs)."""
+        return self.residuals if self.spread is None else self.residuals / self.spread
 
 
 class PredictsNewObservations(ABC):
@@ -110,6 +142,7 @@ class PredictsNewObservations(ABC):
     estimate_: Any
     memory_budget: int | None
     _calibrated: Calibration | None
+    _units: IntArray | None  # number of the group of every training row
 
     @property
     @abstractmethod
@@ -168,7 +201,10 @@ class PredictsNewObservations(ABC):
           distribution (Kim, Xu and Barber 2020), and in practice with `confidence_level`.
         - ``method="features"`` and ``"local"``: jackknife+ with exact leave-one-out fits, for which the same
           is proved (Barber and others 2021). Units, widths, penalties, landmarks and cuts are those of all
-          rows.
+          rows, which are many for what was learnt.
+        - Where they are not, or rows come in groups: CV+ with fits that learnt everything without a fold.
+        - With a kernel, an interval is wider where rows are sparser than around nine of ten rows: residuals
+          are compared in units of the spread that the Gaussian process behind the fit expects.
         - Either way the level holds on average over points, within groups where there are some; `scale`
           brings single points nearer to it.
         """
@@ -181,7 +217,7 @@ class PredictsNewObservations(ABC):
         return Interval(*(like(self._shaped(bound), X) for bound in found))
 
     def interval_coverage(self, confidence_level: float = 0.95, *, scale: str | None = None) -> Coverage:
-        """Measure what `predict_interval` covers on training rows that had no say in its width.
+        """Measure what `predict_interval` covers on training rows that do not enter its width.
 
         Returns
         -------
@@ -191,12 +227,9 @@ class PredictsNewObservations(ABC):
         """
         check_is_fitted(self)
         known, noise = self._calibration(), self._noise(scale)
-        return measured_coverage(
-            known.predictions.ravel(),
-            known.residuals.ravel(),
-            confidence_level,
-            scale=None if noise is None else noise.scale.ravel(),
-        )
+        sizes = np.abs(known.standardized if noise is None else known.standardized / noise.scale)
+        groups = None if self._units is None else np.repeat(self._units, sizes.shape[1])
+        return measured_coverage(known.predictions.ravel(), sizes.ravel(), confidence_level, groups=groups)
 
     def _intervals(
         self, points: Any, confidence_level: float, scale: str | None, groups: Grouping
@@ -210,10 +243,12 @@ class PredictsNewObservations(ABC):
             if len(rows) and len(asked):
                 part = self._bounds(points, confidence_level, noise, at_points, rows, asked)
                 low[asked], high[asked] = part
-        n, needed = len(self._targets), math.ceil(round(confidence_level / (1 - confidence_level), 9))
+        n = len(self._targets) if self._units is None else int(self._units.max()) + 1
+        needed = math.ceil(round(confidence_level / (1 - confidence_level), 9))
         if groups is None and n < needed:
+            what = "rows" if self._units is None else "groups of rows"
             warnings.warn(
-                f"A {confidence_level:.4g} interval for a new observation takes {needed} rows; with {n} it "
+                f"A {confidence_level:.4g} interval for a new observation takes {needed} {what}; with {n} it "
                 "is infinite. Ask for a lower `confidence_level`.",
                 ReplayWarning,
                 stacklevel=3,
@@ -230,9 +265,16 @@ class PredictsNewObservations(ABC):
         asked: IntArray,
     ) -> Interval:
         """Return the interval at the points `asked`, from the training rows `rows`."""
-        known = self._calibration()
+        known, n_outputs = self._calibration(), self._targets.shape[1]
         here = take_rows(points, asked)
-        at_points = None if at_points is None else at_points[asked]
+        scale, there = np.ones_like(known.residuals), np.ones((len(asked), n_outputs))
+        if noise is not None and at_points is not None:
+            scale, there = scale * noise.scale, there * at_points[asked]
+        if known.folds is not None:
+            own = self._of_folds(known, rows, scale, here, there)
+            return cv_plus(*own, len(asked), confidence_level)
+        if known.spread is not None and known.spread_at is not None:
+            scale, there = scale * known.spread, there * known.spread_at(here)[:, None]
         with config_context(memory_budget=self.memory_budget):
             if known.changes is not None:
                 return jackknife_plus_of_changes(
@@ -241,8 +283,8 @@ class PredictsNewObservations(ABC):
                     known.changes(here),
                     rows,
                     confidence_level,
-                    scale=None if noise is None else noise.scale,
-                    scale_at_points=at_points,
+                    scale=scale,
+                    scale_at_points=there,
                 )
             assert known.left_out is not None
             return jackknife_plus(
@@ -250,9 +292,25 @@ class PredictsNewObservations(ABC):
                 lambda part: self._members(take_rows(here, part)),
                 len(asked),
                 confidence_level,
-                scale=None if noise is None else noise.scale[rows],
-                scale_at_points=at_points,
+                scale=scale[rows],
+                scale_at_points=there,
+                groups=None if self._units is None else self._units[rows],
             )
+
+    def _of_folds(
+        self, known: Calibration, rows: IntArray, scale: FloatArray, here: Any, there: FloatArray
+    ) -> tuple[RowsOfFolds, Callable[[slice], tuple[FloatArray, FloatArray]]]:
+        """Return the calibration rows of `cv_plus`, and what fits without folds say about points."""
+        folds = known.folds
+        assert folds is not None
+        sizes = np.abs(known.standardized / scale)[rows]
+
+        def values(part: slice) -> tuple[FloatArray, FloatArray]:
+            means, spreads = folds.at(take_rows(here, part))
+            return means, np.broadcast_to(spreads * there[part], means.shape)
+
+        groups = None if self._units is None else self._units[rows]
+        return RowsOfFolds(folds.fold[rows], sizes, groups), values
 
     def _calibration(self) -> Calibration:
         """Predict every row without itself, once."""
@@ -280,7 +338,7 @@ class PredictsNewObservations(ABC):
             return None
         if not isinstance(scale, str) or scale != "local":
             raise ValueError(must_be("scale", 'None or "local"', repr(scale)))
-        return LocalNoise.of(self._noise_points(self.X_fit_), self._calibration().residuals)
+        return LocalNoise.of(self._noise_points(self.X_fit_), self._calibration().standardized)
 
     def _noise_points(self, X: Any) -> FloatArray:
         """Return points in units in which distances mean something; here, of standardised columns."""

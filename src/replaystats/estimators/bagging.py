@@ -88,7 +88,7 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     if hasattr(fitted, "feature_names_in_"):
         model.feature_names_in_ = fitted.feature_names_in_
     model.choices_ = {}
-    model._fit_params, model._plug_in = {}, None
+    model._fit_params, model._plug_in, model._units = {}, None, None
     models = _models_of(fitted, X.shape[1])
     models[0].predict(X)  # says at once what the models cannot read
     members = ModelReplicates(

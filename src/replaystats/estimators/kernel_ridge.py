@@ -134,10 +134,11 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
     n_redrawn_ : int
         Draws thrown away because a column was constant (``standardize="subset"``).
     oob_prediction_ : ndarray of shape (n,) or (n, n_outputs)
-        Prediction of every observation by the subsets without it, NaN where there is none; by the fit
-        without it for ``method="features"`` and ``"local"``. Only with ``oob_score=True``.
+        Prediction of every observation by fits without it. Where more than n / 100 parameters are learnt
+        (widths, penalty): by a fit on the other folds that learnt all of them anew. Else by the subsets
+        without it, NaN where there is none, or by the leave-one-out fit. Only with ``oob_score=True``.
     oob_score_ : float
-        R^2 of the out-of-bag predictions. Only with ``oob_score=True``.
+        R^2 of these predictions. Only with ``oob_score=True``.
     X_fit_, y_fit_ : ndarray
         Training data.
 
@@ -153,6 +154,10 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
 
     Notes
     -----
+    Where more than n / 100 parameters are learnt, `fit` also fits the rows outside of each of 10 folds (5
+    from 1200 rows on): errors on the folds choose between one width per column, one width for all columns
+    and the mean of y, and give scores and intervals.
+
     "subsets" cost O(B k^3) to fit and O(m min(n, B k)) kernel values to predict at m points (of rows drawn
     several times, k counts the distinct ones); "features" with q of them O(n q^2 + B q^3) and O(m q); "local"
     with T trees O(T n k^2) and O(T m k).
@@ -244,15 +249,16 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         self._check_training(X, y, sample_weight, plan)
         rng = as_generator(self.random_state, "random_state")
         with budget_of_estimator(self.memory_budget):
-            settled = resolve_kernel_ridge(
+            resolved = resolve_kernel_ridge(
                 self, self.X_fit_, self.y_fit_, self._weight, plan=plan, rng=rng, device=device
             )
-            members = settled.members.fit()
-            self.method_, self.choices_ = settled.method, settled.choices
-            self.alpha_, self.gamma_, self.n_redrawn_ = settled.alpha, settled.kernel.gamma, 0
-            self._kernel, self._standardize = settled.kernel, settled.standardize
+            members = resolved.members.fit()
+            self.method_, self.choices_ = resolved.method, resolved.choices
+            self.alpha_, self.gamma_, self.n_redrawn_ = resolved.alpha, resolved.kernel.gamma, 0
+            self._kernel, self._standardize = resolved.kernel, resolved.standardize
+            self._folds, self._units = resolved.folds, None
             self._plug_in = self._rough = None
-            return self._combine(members, grow=settled.grow)
+            return self._combine(members, grow=resolved.grow)
 
     def _check_training(self, X: Any, y: Any, sample_weight: Any, plan: ResamplingPlan | None) -> None:
         """Keep copies of checked rows and weights: the caller may overwrite the arrays."""

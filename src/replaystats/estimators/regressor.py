@@ -182,7 +182,7 @@ class ReplayRegressor(ReplayedRegression):
         self._check_oob(plan)
         if fit_params.get("sample_weight") is not None:
             fit_params["sample_weight"] = check_weights(fit_params["sample_weight"], X.shape[0]).copy()
-        self._fit_params, self._plug_in = fit_params, None
+        self._fit_params, self._plug_in, self._units = fit_params, None, None
         if len(date_columns(self.X_fit_)) == self.X_fit_.shape[1] and not _has_pipeline(self.estimator):
             self._refuse_dates("Nothing but dates would become numbers without a word.")
         rng = as_generator(self.random_state, "random_state")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -29,6 +29,7 @@ from .._core.validation import check_real
 from ..engine.executors import make_executor
 from ..kernel.local_influence import DeviceChanges
 from ..plans import ResamplingPlan
+from .cv_plus import RowsOfFolds, cv_plus
 from .held_out import left_out_of
 from .intervals import Interval
 
@@ -126,6 +127,7 @@ def jackknife_plus(
     *,
     scale: FloatArray | None = None,
     scale_at_points: FloatArray | None = None,
+    groups: IntArray | None = None,
 ) -> Interval:
     """Return the jackknife+-after-bootstrap interval for a new observation at every point.
 
@@ -140,6 +142,8 @@ def jackknife_plus(
     scale, scale_at_points : ndarray of shape (n, n_outputs) and (m, n_outputs), optional
         Typical size of the noise at the training rows and at the points: residuals are compared after
         division by it, and an interval is as much wider as its point is noisier.
+    groups : ndarray of int, shape (n,), optional
+        Groups of rows that members hold or leave out as a whole: each group counts alike.
 
     Returns
     -------
@@ -170,6 +174,17 @@ def jackknife_plus(
     """
     known = np.flatnonzero(left_out.known)
     n_outputs = left_out.residuals.shape[1]
+    if groups is not None:
+        sizes = np.abs(left_out.residuals[known] if scale is None else (left_out.residuals / scale)[known])
+        rows = RowsOfFolds(np.arange(len(known)), sizes, groups[known])
+        averaging = left_out.rows(known).averaging(slice(0, len(known)))
+
+        def without(part: slice) -> tuple[FloatArray, FloatArray]:
+            means = np.einsum("nb,bto->nto", averaging, to_numpy(predict_members(part)), optimize=True)
+            here = np.ones((1, 1)) if scale_at_points is None else scale_at_points[part]
+            return means, np.broadcast_to(here, means.shape)
+
+        return cv_plus(rows, without, n_points, confidence_level)
     low, high = np.full((2, n_points, n_outputs), np.inf)
     rank = rank_of(len(known), confidence_level)
     if rank <= len(known):
@@ -269,70 +284,6 @@ def rank_of(n: int, confidence_level: float) -> int:
     """
     level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
     return math.ceil(round(level * (n + 1), 9))  # 0.9 * 100 is 90, not the next number above it
-
-
-class Coverage(NamedTuple):
-    """How many observed targets lay inside intervals that were drawn without looking at them.
-
-    Attributes
-    ----------
-    share : float
-        Of all rows.
-    by_prediction : tuple of float
-        Of the rows with the lowest, middle and highest third of predictions: equal shares mean that the
-        interval is as good for small as for large values.
-    n_rows : int
-    """
-
-    share: float
-    by_prediction: tuple[float, float, float]
-    n_rows: int
-
-
-def measured_coverage(
-    predictions: FloatArray,
-    residuals: FloatArray,
-    confidence_level: float,
-    *,
-    scale: FloatArray | None = None,
-    n_parts: int = 10,
-) -> Coverage:
-    """Measure what intervals cover, on rows that had no say in their width.
-
-    Rows are split into parts by their number; the rank of a part's residuals is taken among those of the
-    other parts.
-
-    Parameters
-    ----------
-    predictions, residuals : ndarray of shape (n,)
-        Out-of-bag or leave-one-out. NaN takes no part.
-    confidence_level : float in (0, 1)
-    scale : ndarray of shape (n,), optional
-    n_parts : int
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.uniform(size=3000)
-    >>> even = measured_coverage(x, rng.normal(size=3000), 0.9)
-    >>> growing = measured_coverage(x, x * rng.normal(size=3000), 0.9)
-    >>> round(even.share, 2), round(growing.share, 2)
-    (0.9, 0.9)
-    >>> growing.by_prediction[0] > 0.97 > 0.85 > growing.by_prediction[2]
-    True
-    """
-    known = np.isfinite(residuals) & np.isfinite(predictions)
-    sizes = np.abs(residuals if scale is None else residuals / scale)[known]
-    part = np.arange(len(sizes)) % n_parts
-    inside = np.zeros(len(sizes), dtype=bool)
-    for number in range(n_parts):
-        others = np.sort(sizes[part != number])
-        rank = rank_of(len(others), confidence_level)
-        reached = others[rank - 1] if rank <= len(others) else np.inf
-        inside[part == number] = sizes[part == number] <= reached
-    ordered = np.array_split(inside[np.argsort(predictions[known], kind="stable")], 3)
-    low, middle, high = (float(third.mean()) if third.size else float("nan") for third in ordered)
-    return Coverage(float(inside.mean()) if inside.size else float("nan"), (low, middle, high), len(sizes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

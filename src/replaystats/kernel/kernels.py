@@ -21,6 +21,7 @@ PRECOMPUTED = "precomputed"
 KERNELS = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), PRECOMPUTED)
 # Kernels of differences, in which every column may have a width of its own.
 KERNELS_WITH_WIDTHS = ("rbf", "laplacian")
+KERNELS_WITH_GAMMA = tuple(sorted(name for name, own in KERNEL_PARAMS.items() if "gamma" in own))
 # Rows of a symmetric matrix that are evaluated at a time, from the diagonal on.
 _PANEL_ROWS = 64
 
@@ -57,6 +58,20 @@ class Kernel:
     def ignores_shifts(self) -> bool:
         """Whether adding the same vector to all points changes nothing."""
         return self.name in KERNELS_WITH_WIDTHS
+
+    @property
+    def has_diagonal(self) -> bool:
+        """Whether `diagonal` is known."""
+        return self.ignores_shifts or self.name in ("linear", "poly", "polynomial")
+
+    def diagonal(self, points: FloatArray) -> FloatArray:
+        """Return k(x, x) at points (m, p), shape (m,)."""
+        if self.ignores_shifts:
+            return np.ones(len(points))
+        squares = np.einsum("ij,ij->i", points, points)
+        if self.name != "linear":
+            squares = (self.gamma * squares + self.coef0) ** self.degree
+        return np.asarray(squares)
 
     def __call__(self, left: FloatArray, right: FloatArray, *, work: FloatArray | None = None) -> FloatArray:
         """Evaluate every pair of points.

@@ -15,6 +15,7 @@ what predictions are judged by, and they trust the model less than the likelihoo
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,7 @@ def learn_bandwidths(
     y: ArrayLike,
     *,
     other_points: FloatArray | None = None,
+    one_width: bool = False,
     rng: RandomLike = None,
     device: Any = None,
 ) -> Bandwidths:
@@ -103,10 +105,18 @@ def learn_bandwidths(
         by their standard deviations.
     other_points : ndarray of shape (n, p), optional
         The same points in other units: taken where they are more likely, or from 1200 rows on, unless
-        leave-one-out errors on every one of four blocks speak against them.
+        leave-one-out errors are larger on every one of four blocks.
+    one_width : bool
+        Whether all features share one width, found by marginal likelihood on up to 500 rows.
     rng : None, int, Generator, RandomState or SeedSequence
     device : array, optional
         An array on an accelerator: blocks are factored where it lives, in its precision.
+
+    Notes
+    -----
+    With more than n / log n columns, widths are learnt for the n / log n of them whose width the marginal
+    likelihood would shrink fastest from equal widths (sure independence screening; Fan and Lv 2008); the
+    others get gamma 0.
 
     Examples
     --------
@@ -124,9 +134,27 @@ def learn_bandwidths(
         return Bandwidths(gamma=np.full(p, 1.0 / p), alpha=1.0, n_rows=0, n_evaluations=0)
     targets = targets / np.sqrt(np.square(targets).mean(axis=0))
     units = [X] if other_points is None else [X, other_points]
+    if one_width:
+        learnt, place = _learn_from_few(units, targets, rng, device, one_width=True)
+        return replace(learnt, other_units=place == 1)
+    kept = _screened(X, targets, rng) if p > _most_columns(n) else np.arange(p)
     learn = _learn_from_few if n < FEWEST_ROWS else _learn_from_many
-    learnt, chosen = learn(units, targets, rng, device)
-    return replace(learnt, other_units=chosen is other_points)
+    learnt, place = learn([points[:, kept] for points in units], targets, rng, device)
+    gamma = np.zeros(p)
+    gamma[kept] = learnt.gamma
+    return replace(learnt, gamma=gamma, other_units=place == 1)
+
+
+def _screened(X: FloatArray, y: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Return the n / log n columns with the steepest slope of the marginal likelihood at equal widths."""
+    n, p = X.shape
+    rows = rng.permutation(n)[:LIKELIHOOD_ROWS]
+    _, slope = of_varying(negative_log_likelihood, X[rows], y[rows])(_start(p, 1.0))
+    return np.sort(np.argsort(slope[:-1], kind="stable")[: _most_columns(n)])
+
+
+def _most_columns(n: int) -> int:
+    return max(1, int(n / np.log(max(n, 3))))
 
 
 def _start(p: int, alpha: float) -> FloatArray:
@@ -134,25 +162,25 @@ def _start(p: int, alpha: float) -> FloatArray:
 
 
 def _learn_from_few(
-    units: list[FloatArray], y: FloatArray, rng: np.random.Generator, device: Any
-) -> tuple[Bandwidths, FloatArray]:
-    """Return the most likely widths, and the points in the units they are for."""
+    units: list[FloatArray], y: FloatArray, rng: np.random.Generator, device: Any, *, one_width: bool = False
+) -> tuple[Bandwidths, int]:
+    """Return the most likely widths, and which of the units they are for."""
     n, p = units[0].shape
     rows = rng.permutation(n)[:LIKELIHOOD_ROWS]
     # Where noise is most of y, a search that begins with little of it may end on a spurious ridge.
     tried = [
-        (_most_likely(_start(p, alpha), X[rows], y[rows], ITERATIONS, device), X)
-        for X in units
+        (_most_likely(_start(p, alpha), X[rows], y[rows], ITERATIONS, device, one_width), place)
+        for place, X in enumerate(units)
         for alpha in (0.1, 10.0)
     ]
-    found, X = min(tried, key=lambda one: float(one[0].fun))
-    return Bandwidths.of(found.x, len(rows), sum(one.nfev for one, _ in tried)), X
+    found, place = min(tried, key=lambda one: float(one[0].fun))
+    return Bandwidths.of(found.x, len(rows), sum(one.nfev for one, _ in tried)), place
 
 
 def _learn_from_many(
     units: list[FloatArray], y: FloatArray, rng: np.random.Generator, device: Any
-) -> tuple[Bandwidths, FloatArray]:
-    """Return widths of small leave-one-out error, and the points in the units they are for."""
+) -> tuple[Bandwidths, int]:
+    """Return widths of small leave-one-out error, and which of the units they are for."""
     n, p = units[0].shape
     order = rng.permutation(n)
     first, second = order[: 2 * LIKELIHOOD_ROWS].reshape(2, LIKELIHOOD_ROWS)
@@ -161,18 +189,19 @@ def _learn_from_many(
     ]
     steps = FIRST_ITERATIONS if p <= MANY_WIDTHS else FIRST_ITERATIONS // 2
 
-    def search(rows: IntArray, X: FloatArray) -> tuple[FloatArray, Any, FloatArray]:
+    def search(rows: IntArray, place: int) -> tuple[FloatArray, Any, int]:
+        X = units[place]
         found = _most_likely(_start(p, 0.1), X[rows], y[rows], steps, device)
-        return _errors(found.x, X, y, blocks, device), found, X
+        return _errors(found.x, X, y, blocks, device), found, place
 
-    tried = [search(first, X) for X in units]
+    tried = [search(first, place) for place in range(len(units))]
     # Long tails make errors noisy: the first units are kept only where they are better on every block.
     kept = tried[0] if (tried[0][0] <= tried[-1][0]).all() else tried[-1]
     # Some hundred rows may miss a feature that only works together with others; two draws rarely do.
     again = search(second, kept[2])
-    _, better, X = min(kept, again, key=lambda one: float(one[0].sum()))
-    learnt, n_seen = _descend(better.x, X, y, rng, device)
-    return Bandwidths.of(learnt, n_seen, sum(one.nfev for _, one, _ in (*tried, again))), X
+    _, better, place = min(kept, again, key=lambda one: float(one[0].sum()))
+    learnt, n_seen = _descend(better.x, units[place], y, rng, device)
+    return Bandwidths.of(learnt, n_seen, sum(one.nfev for _, one, _ in (*tried, again))), place
 
 
 def _errors(
@@ -252,11 +281,23 @@ def _bounds(n_parameters: int) -> list[tuple[float, float]]:
     return [_LOG_GAMMA_BOUNDS] * (n_parameters - 1) + [_LOG_ALPHA_BOUNDS]
 
 
-def _most_likely(start: FloatArray, X: FloatArray, y: FloatArray, steps: int, device: Any) -> Any:
-    """Minimise the negative log likelihood, where `device` lives if there is one."""
+def _most_likely(
+    start: FloatArray, X: FloatArray, y: FloatArray, steps: int, device: Any, one_width: bool = False
+) -> Any:
+    """Minimise the negative log likelihood, where `device` lives if there is one; `x` has all widths."""
     if device is None:
         value = of_varying(negative_log_likelihood, X, y)
     else:
         value = average_on_device(X, y, [np.arange(len(X))], device, likelihood=True)
-    bounds = _bounds(len(start))
-    return minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
+    search = partial(minimize, jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    if not one_width:
+        return search(value, start, bounds=_bounds(len(start)))
+    p = len(start) - 1
+
+    def tied(two: FloatArray) -> tuple[float, FloatArray]:
+        found, slope = value(np.append(np.full(p, two[0]), two[1]))
+        return found, np.array([slope[:-1].sum(), slope[-1]])
+
+    found = search(tied, start[-2:], bounds=_bounds(2))
+    found.x = np.append(np.full(p, found.x[0]), found.x[1])
+    return found

@@ -13,7 +13,7 @@ from .._core.version import __version__
 from ..estimators import ReplayKernelRidge
 from ..estimators.regression import OutOfBagCurve
 from ..inference import Interval
-from ..inference.new_observation import Coverage
+from ..inference.cv_plus import Coverage
 from .pages import percent, render, significant
 from .regression_checks import Rival, rivals
 from .regression_figures import effect_figures, fit_figures
@@ -91,7 +91,7 @@ class Score:
     Attributes
     ----------
     kind : str
-        "out-of-bag", "leave-one-out" or "test".
+        "cross-validated", "out-of-bag", "leave-one-out" or "test".
     predicted, target : ndarray of shape (m,)
     """
 

@@ -6,22 +6,25 @@ choice had to compute and the fits need again, such as sums of features over blo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .._core.choice import AUTO, Choice, is_auto
 from .._core.errors import must_be
-from .._core.typing import FloatArray
+from .._core.random import draw_seed, stream
+from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_choice, check_real
-from ..kernel.kernels import Kernel
+from ..estimate import average
+from ..kernel.kernels import PRECOMPUTED, Kernel
 from ..kernel.landmarks import Landmarks
 from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
-from ..plans import ResamplingPlan
+from ..plans import ResamplingPlan, make_plan
 from .device import DeviceChoice, choose_on_accelerator
 from .kernel_features import Features, check_basis, find_landmarks, resolve_features, sum_features
-from .kernel_full import FullFit, KernelParameters, resolve_whole_fit
+from .kernel_folds import Fit, FoldFits, cross_fit, needs_folds
+from .kernel_full import LEARNT, MEAN_ONLY, FullFit, KernelParameters, resolve_whole_fit
 from .kernel_leaves import SMALL_SAMPLE, resolve_leaves
 from .kernel_subsets import resolve_subsets
 
@@ -46,6 +49,8 @@ class KernelSettings:
         Whether subsets are to be added until Monte-Carlo noise is negligible.
     choices : dict of str to Choice
         For every parameter that was "auto": the value and why.
+    folds : FoldFits or None
+        Fits that learnt everything without one fold each, where leave-one-out would flatter.
     """
 
     method: str
@@ -55,6 +60,7 @@ class KernelSettings:
     members: OnSubsets | OnFeatures | OnLeaves | Kept
     grow: bool
     choices: dict[str, Choice]
+    folds: FoldFits | None = None
 
 
 def resolve_kernel_ridge(
@@ -66,8 +72,9 @@ def resolve_kernel_ridge(
     plan: ResamplingPlan | None = None,
     rng: np.random.Generator,
     device: Any = None,
+    groups: IntArray | None = None,
 ) -> KernelSettings:
-    """Settle everything that defines a replayed kernel ridge regression.
+    """Resolve everything that defines a replayed kernel ridge regression.
 
     Parameters
     ----------
@@ -81,28 +88,69 @@ def resolve_kernel_ridge(
     rng : Generator
     device : array, optional
         Of another library: fits with a Gaussian kernel are made where it lives.
+    groups : ndarray of int, shape (n,), optional
+        Numbers of the groups of rows that folds keep together.
     """
     _check(parameters, plan)
-    whole = resolve_whole_fit(parameters, X, y, sample_weight, rng=rng, device=device)
+    first = _resolve(parameters, X, y, sample_weight, plan, rng, device, LEARNT)
+    if groups is None and not needs_folds(parameters, len(y), X.shape[1]):
+        return first
+    seed = draw_seed(rng)
+
+    def fit(own: KernelParameters, rows: IntArray, widths: str) -> Fit:
+        part = X[np.ix_(rows, rows)] if own.kernel == PRECOMPUTED else X[rows]
+        weight = None if sample_weight is None else sample_weight[rows]
+        drawn = _plan_of_part(first, len(rows), stream(seed, 1))
+        found = _resolve(own, part, y[rows], weight, drawn, stream(seed, 2), device, widths)
+        return found, average(found.members.fit(), parameters.combine, scalar=False)
+
+    folds = cross_fit(fit, parameters, X, y, sample_weight, method=first.method, groups=groups, seed=seed)
+    if folds.widths != LEARNT:
+        first = _resolve(parameters, X, y, sample_weight, plan, rng, device, folds.widths)
+    return replace(first, folds=folds)
+
+
+def _plan_of_part(whole: KernelSettings, n: int, rng: np.random.Generator) -> ResamplingPlan | None:
+    """Return subsets of n rows like those of all; None where the method draws none of rows."""
+    if not isinstance(whole.members, OnSubsets):
+        return None
+    plan = whole.members.plan
+    size = min(plan.subsample_size, n)
+    statistic = "V" if plan.with_replacement else "U"
+    return make_plan(n, statistic=statistic, subsample_size=size, n_resamples=plan.n_resamples, rng=rng)
+
+
+def _resolve(
+    parameters: KernelParameters,
+    X: FloatArray,
+    y: FloatArray,
+    sample_weight: FloatArray | None,
+    plan: ResamplingPlan | None,
+    rng: np.random.Generator,
+    device: Any,
+    widths: str,
+) -> KernelSettings:
+    """Resolve one candidate for the widths."""
+    whole = resolve_whole_fit(parameters, X, y, sample_weight, rng=rng, device=device, widths=widths)
     choices, features, compared = dict(whole.choices), None, None
     method = parameters.method
     if method == AUTO:
         choices["method"], features, compared = _resolve_method(whole, plan)
         method = str(choices["method"].value)
     if method == "features":
-        settled = resolve_features(whole, features, plan)
+        resolved = resolve_features(whole, features, plan)
     elif method == "local":
-        settled = resolve_leaves(whole, compared)
+        resolved = resolve_leaves(whole, compared)
     else:
-        settled = resolve_subsets(whole, plan)
+        resolved = resolve_subsets(whole, plan)
     return KernelSettings(
         method=method,
         kernel=whole.problem.kernel,
         standardize=whole.standardize,
-        alpha=settled.alpha,
-        members=settled.members,
+        alpha=resolved.alpha,
+        members=resolved.members,
         grow=method == "subsets" and is_auto(parameters.n_resamples) and plan is None,
-        choices={**choices, **settled.choices},
+        choices={**choices, **resolved.choices},
     )
 
 
@@ -134,6 +182,8 @@ def _resolve_method(
     given = _asks_for_subsets(whole, plan)
     if given is not None:
         return Choice("subsets", given), None, None
+    if whole.problem.alpha == MEAN_ONLY:
+        return Choice("local", "the mean of y takes no landmarks"), None, None
     if kernel.name != "rbf":
         return choose_method(n, kernel, None, None), None, None
     if whole.accelerated:

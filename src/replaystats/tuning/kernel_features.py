@@ -61,7 +61,7 @@ def check_basis(basis: Any, gamma: Any) -> None:
 def find_landmarks(whole: FullFit) -> Landmarks:
     """Return landmarks that make a fit on all rows, if 500 are enough for its penalty."""
     problem = whole.problem
-    tolerance = LANDMARK_SHARE * problem.alpha / len(problem.y)
+    tolerance = min(0.5, LANDMARK_SHARE * problem.alpha / len(problem.y))
     return choose_landmarks(
         problem.points, problem.kernel, tolerance=tolerance, max_landmarks=MAX_LANDMARKS, rng=whole.rng
     )

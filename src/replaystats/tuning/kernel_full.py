@@ -10,14 +10,17 @@ import numpy as np
 from .._core.arrays import is_accelerator
 from .._core.choice import AUTO, Choice, is_auto
 from .._core.typing import FloatArray
-from ..kernel.kernels import Kernel, make_kernel
+from ..kernel.kernels import KERNELS_WITH_GAMMA, Kernel, make_kernel
 from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
 from ..kernel.problem import KernelProblem
 from ..kernel.widths import FEWEST_ROWS, Bandwidths, learn_bandwidths
-from .penalties import KERNELS_WITH_GAMMA, choose_kernel, kernel_penalties
+from .penalties import choose_kernel, kernel_penalties
 
 # Rows that decide about one width, or the penalty alone.
 PENALTY_ROWS = 500
+# What gamma="auto" may become, and the penalty at which a fit of unit kernels is the mean of y to 1e-6.
+LEARNT, ONE, CONSTANT = "learnt", "one", "constant"
+MEAN_ONLY = 1e12
 
 
 class KernelParameters(Protocol):
@@ -36,6 +39,7 @@ class KernelParameters(Protocol):
     subsample_size: Any
     n_resamples: Any
     on_failure: str
+    combine: str
     n_jobs: int | None
 
 
@@ -92,6 +96,7 @@ def resolve_whole_fit(
     *,
     rng: np.random.Generator,
     device: Any = None,
+    widths: str = LEARNT,
 ) -> FullFit:
     """Choose what is "auto" about units, gamma and alpha, from some hundreds or thousands of the rows.
 
@@ -104,6 +109,9 @@ def resolve_whole_fit(
     rng : Generator
     device : array, optional
         Of another library: on an accelerator, widths are learnt there.
+    widths : {"learnt", "one", "constant"}
+        What ``gamma="auto"`` of a Gaussian kernel becomes: one width per column, one for all columns, or
+        with a penalty so large that predictions are the mean of y.
     """
     kernel = make_kernel(
         parameters.kernel,
@@ -144,9 +152,29 @@ def resolve_whole_fit(
     other = problem.with_tails_compressed(X) if parameters.standardize == AUTO else None
     points = None if other is None else other.points
     at = whole.device if whole.accelerated else None
-    learnt = learn_bandwidths(problem.points, problem.y, other_points=points, rng=rng, device=at)
-    widths = tuple(learnt.gamma.tolist())
-    return _with_widths(whole, other, learnt, replace(kernel, gamma=widths))
+    if widths == CONSTANT:
+        learnt = Bandwidths.of(np.full(X.shape[1] + 1, np.log(0.5 / X.shape[1])), 0, 0)
+    else:
+        learnt = learn_bandwidths(
+            problem.points, problem.y, other_points=points, one_width=widths == ONE, rng=rng, device=at
+        )
+    found = _with_widths(whole, other, learnt, replace(kernel, gamma=tuple(learnt.gamma.tolist())))
+    return _as_candidate(found, widths)
+
+
+def _as_candidate(whole: FullFit, widths: str) -> FullFit:
+    """Say why widths are equal, or take the penalty that leaves nothing but the mean."""
+    if widths == LEARNT:
+        return whole
+    gamma = whole.choices["gamma"]
+    better = "cross-validation finds widths of single columns no better"
+    choices = {**whole.choices, "gamma": Choice(gamma.value, f"one width for all columns: {better}")}
+    if widths == ONE or not whole.free:
+        return replace(whole, choices=choices)
+    reason = "the mean of y: no kernel fit has a clearly smaller cross-validation error"
+    choices["alpha"] = Choice(MEAN_ONLY, reason)
+    problem = replace(whole.problem, alpha=MEAN_ONLY)
+    return replace(whole, problem=problem, choices=choices, free=False)
 
 
 def _with_widths(whole: FullFit, other: KernelProblem | None, learnt: Bandwidths, kernel: Kernel) -> FullFit:

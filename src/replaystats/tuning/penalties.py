@@ -18,17 +18,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist
-from sklearn.metrics.pairwise import KERNEL_PARAMS
 
 from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, RandomLike
 from .._core.validation import check_array, check_choice, check_int, check_length
-from ..kernel.kernels import Kernel
+from ..kernel.kernels import KERNELS_WITH_GAMMA, Kernel
 
 CRITERIA = ("loo", "gcv")
-KERNELS_WITH_GAMMA = tuple(sorted(name for name, own in KERNEL_PARAMS.items() if "gamma" in own))
 # Quarter decades, relative to the largest eigenvalue.
 _RELATIVE_PENALTIES = 10.0 ** (np.arange(-40, 5) / 4)
 _GAMMA_FACTORS = 4.0 ** np.arange(-3, 4)

@@ -215,7 +215,9 @@ def test_out_of_bag_error_is_that_of_new_data(statistic):
 
 def test_out_of_bag_says_what_it_could_not_predict(data):
     X, y, _ = data
-    model = rs.ReplayKernelRidge(subsample_size=0.9, n_resamples=3, oob_score=True, random_state=0)
+    model = rs.ReplayKernelRidge(
+        0.1, gamma=1.0, subsample_size=0.9, n_resamples=3, oob_score=True, random_state=0
+    )
     with pytest.warns(rs.ReplayWarning, match="observations are in every subset"):
         model.fit(X, y)
     assert np.isnan(model.oob_prediction_).any()

@@ -13,9 +13,9 @@ from tests.oracles import small_parts as oracle
 import replaystats as rs
 from replaystats import make_plan
 from replaystats.inference import subset_overlaps
+from replaystats.inference.cv_plus import measured_coverage
 from replaystats.inference.held_out import FEWEST_NEIGHBOURS, SMALLEST_SHARE, LocalNoise
 from replaystats.inference.joint import simultaneous_level
-from replaystats.inference.new_observation import measured_coverage
 from replaystats.inference.pooled_variance import PooledShare, pooled_share
 from replaystats.inference.specification import overidentification_test
 from replaystats.inference.support import INNER_SHARE, outside_support
@@ -134,12 +134,12 @@ def test_local_noise_against_sorted_distances(rng, n):
 def test_measured_coverage_row_by_row(rng, level, n_parts):
     predictions, scale = rng.normal(size=60), rng.uniform(0.5, 2.0, size=60)
     residuals = scale * rng.normal(size=60)
-    found = measured_coverage(predictions, residuals, level, scale=scale, n_parts=n_parts)
+    found = measured_coverage(predictions, np.abs(residuals / scale), level, n_parts=n_parts)
     share, thirds = oracle.coverage(predictions, residuals / scale, level, n_parts)
     assert (found.share, found.n_rows) == (pytest.approx(share), 60)
     assert found.by_prediction == pytest.approx(thirds)
     with_gaps = measured_coverage(
-        np.r_[predictions, np.nan], np.r_[residuals / scale, 1.0], level, n_parts=n_parts
+        np.r_[predictions, np.nan], np.r_[np.abs(residuals / scale), 1.0], level, n_parts=n_parts
     )
     assert with_gaps.share == pytest.approx(share)
 
