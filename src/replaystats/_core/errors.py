@@ -80,6 +80,14 @@ def require_extra(module: str, *, extra: str, purpose: str) -> ModuleType:
         raise MissingExtraError(msg) from error
 
 
+def not_fitted(message: str) -> Exception:
+    """Return scikit-learn's `NotFittedError`, which takes a second to import, where there is one to raise."""
+    from sklearn.exceptions import NotFittedError
+
+    error: Exception = NotFittedError(message)
+    return error
+
+
 # Characters that steer a terminal or turn the direction of what follows.
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 

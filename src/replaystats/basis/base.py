@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from array_api_compat import array_namespace
 from scipy.sparse import csr_array
-from sklearn.exceptions import NotFittedError
 
 from .._core.arrays import as_array, check_finite, frozen, in_double, is_foreign, like, on_host, to_numpy
-from .._core.errors import must_be
+from .._core.errors import must_be, not_fitted
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, BoolArray, FloatArray, RandomLike
 from .._core.validation import (
@@ -240,7 +239,7 @@ class Basis(ABC):
             raise TypeError(must_be("basis", _ORDER_NAMES[order], repr(self), hint))
         if not self.fitted:
             hint = "Call `basis.fit(states)` and use the basis that it returns."
-            raise NotFittedError(must_be("basis", "fitted before it is evaluated", repr(self), hint))
+            raise not_fitted(must_be("basis", "fitted before it is evaluated", repr(self), hint))
         return self._check_states(states)
 
     def _check_memory(self, n_states: int) -> None:

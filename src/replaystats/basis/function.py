@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from .._core.arrays import lent
-from .._core.errors import must_be, require_extra
+from .._core.errors import must_be, not_fitted, require_extra
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_bool, check_int, check_text
 from .base import MAX_FUNCTIONS, Basis, check_n_functions, set_fitted
@@ -198,7 +197,7 @@ class Torch(Basis):
         """Number of functions q, the intercept included."""
         if self.n_outputs is None:
             hint = "Call `basis.fit(states)` and use the basis that it returns."
-            raise NotFittedError(must_be("basis", "fitted before its size is known", repr(self), hint))
+            raise not_fitted(must_be("basis", "fitted before its size is known", repr(self), hint))
         return self.n_outputs + int(self.intercept)
 
     @property

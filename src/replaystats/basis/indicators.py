@@ -15,10 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 from array_api_compat import array_namespace, device
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
 
 from .._core.arrays import as_array, is_foreign, on_host, to_numpy
-from .._core.errors import must_be
+from .._core.errors import must_be, not_fitted
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_array, check_choice, check_int
 from .base import Basis, check_n_functions, check_per_dimension, set_fitted
@@ -184,7 +183,7 @@ class Tabular(Indicators):
         """Number of functions q: of the states that were left at least once."""
         if self.states is None:
             hint = "Call `basis.fit(states)` and use the basis that it returns."
-            raise NotFittedError(must_be("basis", "fitted before its size is known", repr(self), hint))
+            raise not_fitted(must_be("basis", "fitted before its size is known", repr(self), hint))
         return len(self.states)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import combinations_with_replacement, product
 from operator import add
 from typing import Any, ClassVar
@@ -34,6 +34,17 @@ def total_degree_indices(dimension: int, degree: int) -> IntArray:
         for chosen in combinations_with_replacement(range(dimension), total)
     )
     return np.array([np.bincount(np.array(m, dtype=int), minlength=dimension) for m in multisets])
+
+
+@lru_cache(maxsize=16)
+def _columns_of_variables(dimension: int, degree: int) -> IntArray:
+    """Return the places (degree, q) of every function's factors among the powers m d + a; 0 is a factor 1."""
+    exponents = total_degree_indices(dimension, degree)
+    function, variable = np.nonzero(exponents)
+    number = np.arange(len(function)) - np.searchsorted(function, function)  # of the variable in its function
+    columns = np.zeros((degree, len(exponents)), dtype=np.intp)
+    columns[number, function] = exponents[function, variable] * dimension + variable
+    return columns
 
 
 def tensor_indices(dimension: int, degree: int) -> IntArray:
@@ -196,6 +207,12 @@ class Polynomial(Basis):
         """Multiply the factors of every function, differentiated once for each appearance in `axes`."""
         xp = array_namespace(tables[0][0])
         out: Any = None
+        if not axes and self.dimension > self.degree > 0:  # a function has at most `degree` variables
+            flat = xp.concat(tables[0], axis=1)  # degree m of variable a is column m d + a
+            for columns in _columns_of_variables(self.dimension, self.degree):
+                factors = xp.take(flat, like(columns, flat), axis=1)
+                out = factors if out is None else out * factors
+            return out  # type: ignore[no-any-return]
         for axis in range(self.dimension):
             table = xp.stack([degree[:, axis] for degree in tables[axes.count(axis)]], axis=1)
             factors = xp.take(table, like(self.exponents[:, axis], table), axis=1)  # (N, q)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import clone
 
 from .._core.arrays import take_rows
 from .._core.config import chosen_n_jobs
@@ -246,6 +245,8 @@ def _fit_some(
     seed: int,
     fit_params: Mapping[str, Any],
 ) -> list[Any]:
+    from sklearn.base import clone  # a second, for those who fit regressors
+
     models = []
     for number, rows in zip(numbers, indices, strict=True):
         model = clone(estimator)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from sklearn.neighbors import NearestNeighbors
 
 from .._core.arrays import to_numpy
 from .._core.config import memory_budget
@@ -248,6 +247,8 @@ class LocalNoise:
         >>> bool(3 < high / low < 5)
         True
         """
+        from sklearn.neighbors import NearestNeighbors  # a second, for those who need it
+
         known = np.isfinite(residuals).all(axis=1)
         sizes = np.abs(residuals[known])
         n_neighbours = min(len(sizes) - 1, max(FEWEST_NEIGHBOURS, math.isqrt(len(sizes))))

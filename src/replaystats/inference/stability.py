@@ -70,7 +70,7 @@ def sign_changed(replicates: MomentReplicates, linear: Linearisation) -> BoolArr
         relative = _relative_matrices(replicates, linear, unclear)
         doubtful = indefinite_stack(relative)
         left = np.flatnonzero(unclear)[doubtful]
-        crossing[left] = _smallest_real_parts(relative[doubtful]) <= 0
+        crossing[left] = [_reaches_zero(each) for each in relative[doubtful]]
     return crossing
 
 
@@ -111,6 +111,22 @@ def _smallest_real_parts(matrices: FloatArray) -> FloatArray:
     if finite.any():
         smallest[finite] = np.linalg.eigvals(matrices[finite]).real.min(axis=1)
     return smallest
+
+
+def _reaches_zero(matrix: FloatArray) -> bool:
+    """Whether an eigenvalue has a real part <= 0; for large matrices the smallest is found alone.
+
+    Arnoldi's method finds it to two per cent of its distance from 1, in q^2 operations a step instead of the
+    25 q^3 of all eigenvalues.
+    """
+    if len(matrix) < LARGE_BASIS or not np.isfinite(matrix).all():
+        return bool(_smallest_real_parts(matrix[None])[0] <= 0)
+    start = np.random.default_rng(0).normal(size=len(matrix))
+    try:
+        found = eigs(matrix, k=1, which="SR", ncv=24, tol=0.02, v0=start, return_eigenvectors=False)
+        return bool(found[0].real <= 0)
+    except ArpackError:
+        return bool(_smallest_real_parts(matrix[None])[0] <= 0)
 
 
 def _by_arnoldi(replicates: MomentReplicates, linear: Linearisation, count: int) -> FloatArray:

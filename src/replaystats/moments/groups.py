@@ -26,9 +26,12 @@ from .units import by_label, ends_in, group_observations, reordered
 _STEPS_PER_GROUP, LEAST_GROUPS, MOST_GROUPS = 200, 100, 200
 # Groups must hold at least this many observations to be worth their coarseness.
 _LEAST_PER_GROUP = 2
-# Multiply-adds of all subset sums below which nobody waits for them (about 0.1 s), and how many times the
-# plug-in's own sums they must cost.
-_TOLERATED_WORK, _TOLERATED_RATIO = 1e9, 4.0
+# Multiply-adds of all subset sums and of an interval below which nobody waits for them (about 30 ms), and how
+# many times the plug-in's own sums the subsets must cost.
+_TOLERATED_WORK, _TOLERATED_RATIO = 5e8, 4.0
+# What an interval does when it leaves out one observation, in multiply-adds of a large product: for each
+# entry of its matrix, or each feature of a step (the measured costs in `factored`, over that of a product).
+_LEFT_OUT_ENTRY, _LEFT_OUT_FEATURE = 460.0, 615.0
 # The same on an accelerator.
 _DEVICE_WORK = 1e12
 
@@ -106,12 +109,12 @@ def choose_grouping(
         n_groups = min(MOST_GROUPS, max(LEAST_GROUPS, n_steps // _STEPS_PER_GROUP))
     if n < _LEAST_PER_GROUP * n_groups:
         return None
-    once, replayed = _work(moments, n_resamples)
+    once, replayed, interval = _work(moments, n_resamples)
     held = moments.held
     # Devices sum written-out matrices at full speed, and factors that they could not write out hardly at all.
     crowded = is_foreign(held) and isinstance(moments, FactoredMoments)
     tolerated = _DEVICE_WORK if is_accelerator(held) else _TOLERATED_WORK
-    if not crowded and (replayed < tolerated or replayed < _TOLERATED_RATIO * once):
+    if not crowded and (replayed + interval < tolerated or replayed < _TOLERATED_RATIO * once):
         return None
     reason = f"{n_resamples} subsets of single observations cost {replayed / once:.0f} times the plug-in"
     return Grouping(deal(n, n_groups, rng), n_groups, reason)
@@ -172,11 +175,13 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
     return moments.wrap(rows)
 
 
-def _work(moments: HeldMoments, n_resamples: int) -> tuple[float, float]:
-    """Return multiply-adds of the plug-in's sums and solve, and of all subset sums."""
+def _work(moments: HeldMoments, n_resamples: int) -> tuple[float, float, float]:
+    """Return multiply-adds of the plug-in's sums and solve, of all subset sums, and of an interval."""
     q, n = moments.n_basis, moments.n_observations
     if isinstance(moments, FactoredMoments):
         n_steps = float(len(moments.left))
         # Half of the steps are gathered for every subset, which costs about as much as their product.
-        return n_steps * q * q + q**3 / 3, n_resamples * n_steps * q * q
-    return float(n * moments.n_columns) + q**3 / 3, float(n_resamples) * n * moments.n_columns
+        once = n_steps * q * q
+        return once + q**3 / 3, n_resamples * once, n_steps * q * _LEFT_OUT_FEATURE
+    once = float(n) * moments.n_columns
+    return once + q**3 / 3, n_resamples * once, n * q * q * _LEFT_OUT_ENTRY

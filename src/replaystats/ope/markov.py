@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesRegressor
 
 from .._core.thresholds import MARKOV_NEGLIGIBLE, MARKOV_PERMUTATIONS, MARKOV_REAL_ROWS, MARKOV_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
@@ -304,6 +303,8 @@ def residuals(
     products, and on random waves, with five penalties each, and extremely randomised trees; every target
     takes the one with the smallest held-out error. Constant targets have residuals zero.
     """
+    from sklearn.ensemble import ExtraTreesRegressor  # a second, for those who need it
+
     spread = targets.std(axis=0)
     y = (targets - targets.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
     _, place = np.unique(episode, return_inverse=True)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.spatial import cKDTree
-from sklearn.base import clone
 
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..data.views import action_rows
@@ -38,6 +37,8 @@ def _value(problem: Problem, regressor: Any, rows: BoolArray, starts: BoolArray)
     inputs = _inputs(problem, problem.states[rows], problem.actions[rows])
     if problem.continuous:
         inputs = np.concatenate([problem.states[rows], action_rows(problem.data)[rows]], axis=1)
+    from sklearn.base import clone  # a second, for those who need it
+
     gamma = problem.discount
     n_iterations = _MOST_REFITS
     if 0.0 < gamma < 1.0:
