@@ -32,3 +32,6 @@ LEARNT_SHARE = 0.01
 # than one on 90 % (Hastie, Tibshirani and Friedman 2009, section 7.10). At 300 rows and 100 columns 5 folds
 # made 90 % intervals cover .97, 10 folds .93.
 FOLDS, FOLDS_OF_FEW, FEW_ROWS = 5, 10, 1200
+# Conformal p-value below which a row is unlike the training rows: half of 1 % for each of two measures, so
+# that at most one in a hundred rows like them is flagged.
+OUTSIDE_LEVEL = 0.005

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,6 +43,8 @@ class ModelReplicates:
         Of the members' own randomness.
     n_jobs : int or None
         Workers for fits and predictions.
+    units : ndarray of int, shape (n,), or None
+        Number of the group of every row, where the plan draws groups.
     """
 
     models: list[Any]
@@ -54,6 +56,7 @@ class ModelReplicates:
     seed: int
     on_failure: str = "warn"
     n_jobs: int | None = None
+    units: IntArray | None = None
 
     @property
     def failed(self) -> BoolArray:
@@ -79,9 +82,9 @@ class ModelReplicates:
     def extend(self, n_more: int) -> ModelReplicates:
         """Return the members with `n_more` further subsets; only the new ones are fitted."""
         plan = self.plan.extend(n_more)
-        indices = plan.indices(len(self))
+        subsets = _rows_of(plan.indices(len(self)), self.units)
         more = _fit_all(
-            self.estimator, self.X, self.y, indices, len(self), self.seed, self.fit_params, self.n_jobs
+            self.estimator, self.X, self.y, subsets, len(self), self.seed, self.fit_params, self.n_jobs
         )
         return replace(self, models=[*self.models, *_kept(more, self.on_failure)], plan=plan)
 
@@ -110,7 +113,8 @@ class ModelReplicates:
         y = np.asarray(self.y, dtype=np.float64).reshape(len(self.y), -1)
         low, high = y.min(axis=0), y.max(axis=0)
         models, others = self.models[:n_models], take_rows(self.X, slice(0, n_rows))
-        for model, subset in zip(models, self.plan.indices(0, len(models)), strict=True):
+        subsets = _rows_of(self.plan.indices(0, len(models)), self.units)
+        for model, subset in zip(models, subsets, strict=True):
             rows = subset[:n_rows]
             own = _predict_some([model], take_rows(self.X, rows), (len(rows), y.shape[1]))[0]
             if model is None or (np.abs(own - y[rows]) > EXACT * (high - low)).any():
@@ -140,6 +144,7 @@ def replicate_learner(
     fit_params: Mapping[str, Any] | None = None,
     on_failure: str = "warn",
     n_jobs: int | None = None,
+    units: IntArray | None = None,
 ) -> ModelReplicates:
     """Fit a clone of `estimator` on every subset of the plan.
 
@@ -162,6 +167,8 @@ def replicate_learner(
         What to do about subsets on which `fit` raises an error; if all do, the first error is raised.
     n_jobs : int, optional
         Workers of joblib. Results do not depend on it.
+    units : ndarray of int, shape (n,), optional
+        Number of the group of every row: the plan draws groups, and a member gets all rows of its groups.
 
     Examples
     --------
@@ -173,9 +180,11 @@ def replicate_learner(
     >>> replicate_learner(LinearRegression(), X, 2 * X[:, 0], plan, seed=0)
     ModelReplicates(5 x LinearRegression, U, k=6 of n=12)
     """
-    check_made_for(plan, len(y), "rows of `X`")
+    n = len(y) if units is None else int(units.max()) + 1
+    check_made_for(plan, n, "rows of `X`" if units is None else "groups of rows")
     fit_params = {} if fit_params is None else fit_params
-    models = _kept(_fit_all(estimator, X, y, plan.indices(), 0, seed, fit_params, n_jobs), on_failure)
+    subsets = _rows_of(plan.indices(), units)
+    models = _kept(_fit_all(estimator, X, y, subsets, 0, seed, fit_params, n_jobs), on_failure)
     return ModelReplicates(
         models=models,
         plan=plan,
@@ -186,7 +195,17 @@ def replicate_learner(
         seed=seed,
         on_failure=on_failure,
         n_jobs=n_jobs,
+        units=units,
     )
+
+
+def _rows_of(subsets: IntArray, units: IntArray | None) -> Sequence[IntArray]:
+    """Return the rows of every subset (b, k) of rows, or of groups; of a group drawn twice, twice."""
+    if units is None:
+        return list(subsets)
+    order, sizes = np.argsort(units, kind="stable"), np.bincount(units)
+    rows = np.split(order, np.cumsum(sizes)[:-1])
+    return [np.concatenate([rows[group] for group in subset]) for subset in subsets]
 
 
 def _kept(models: list[Any], on_failure: str) -> list[Any]:
@@ -207,7 +226,7 @@ def _fit_all(
     estimator: Any,
     X: Any,
     y: Any,
-    indices: IntArray,
+    indices: Sequence[IntArray],
     first: int,
     seed: int,
     fit_params: Mapping[str, Any],
@@ -240,7 +259,7 @@ def _fit_some(
     estimator: Any,
     X: Any,
     y: Any,
-    indices: IntArray,
+    indices: Sequence[IntArray],
     numbers: Iterable[int],
     seed: int,
     fit_params: Mapping[str, Any],

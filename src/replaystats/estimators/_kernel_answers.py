@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.arrays import like, on_host
 from .._core.config import config_context
 from .._core.errors import ReplayWarning
-from .._core.typing import FloatArray
+from .._core.thresholds import OUTSIDE_LEVEL
+from .._core.typing import BoolArray, FloatArray, IntArray
 from ..estimate import Estimate, plug_in
 from ..inference.held_out import OutOfBag, ridge_leave_one_out
 from ..inference.intervals import Interval, student_interval
@@ -26,7 +27,7 @@ from ..kernel.kernels import Kernel, KernelLike
 from ..kernel.local import LocalKernelRidge
 from ..kernel.local_influence import DeviceChanges, LocalChanges, leave_one_out
 from ..kernel.members import fit_whole
-from ..kernel.predictive import Spread
+from ..kernel.predictive import Spread, exceeded
 from ..kernel.problem import KernelProblem
 from ..solvers import Ridge
 from ..tuning.kernel_folds import FoldFits
@@ -52,6 +53,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
     _plug_in: KernelRidgeReplicates | DeviceLeaves | Estimate | None
     _rough: Roughness | None
     _folds: FoldFits | None
+    _place: IntArray | None  # distinct row of every given one, where rows were copied
 
     def _finish(self, estimate: Estimate) -> Self:
         if isinstance(estimate.members, KernelRidgeReplicates):
@@ -202,6 +204,14 @@ class AnswersOfKernelRidge(ReplayedRegression):
             )
         )
 
+    def _outside(self, points: FloatArray) -> BoolArray:
+        if self._kernel.is_precomputed:
+            return np.zeros(len(points), dtype=bool)
+        found, spread = super()._outside(points), self._spread()
+        if spread is not None:
+            found = found | (spread(points) > exceeded(spread.of_rows(), OUTSIDE_LEVEL))
+        return found
+
     def _noise_points(self, X: FloatArray) -> FloatArray:
         """Return points in the units of the kernel, so that features that do not matter are no distance."""
         gamma = self._kernel.gamma
@@ -219,11 +229,14 @@ class AnswersOfKernelRidge(ReplayedRegression):
 
     def _set_oob(self) -> None:
         if self._folds is None:
-            return super()._set_oob()
-        predictions = self._calibration().predictions
-        found = OutOfBag(n_resamples=np.array([len(self._folds.rows)]), predictions=predictions[None])
-        self.oob_prediction_ = self._shaped(predictions)
-        self.oob_score_ = float(found.scores(self._targets)[0])
+            super()._set_oob()
+        else:
+            predictions = self._calibration().predictions
+            found = OutOfBag(n_resamples=np.array([len(self._folds.rows)]), predictions=predictions[None])
+            self.oob_prediction_ = self._shaped(predictions)
+            self.oob_score_ = float(found.scores(self._targets)[0])
+        if self._place is not None:
+            self.oob_prediction_ = self.oob_prediction_[self._place]
 
     def _out_of_bag(self) -> OutOfBag:
         if self.method_ == "subsets":

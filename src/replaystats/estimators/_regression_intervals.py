@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, on_host, take_rows, to_numpy
 from .._core.config import config_context
-from .._core.errors import ReplayWarning, must_be
-from .._core.typing import FloatArray, IntArray
-from .._core.validation import check_int
+from .._core.errors import ReplayWarning, must_be, require_extra
+from .._core.thresholds import OUTSIDE_LEVEL
+from .._core.typing import BoolArray, FloatArray, IntArray
+from .._core.validation import check_int, check_real
 from ..estimate import Estimate
 from ..inference.cv_plus import Coverage, RowsOfFolds, cv_plus, measured_coverage
 from ..inference.held_out import LocalNoise
@@ -28,7 +29,7 @@ from ..inference.new_observation import (
     jackknife_plus_of_changes,
     leave_out,
 )
-from ..kernel.predictive import Spread
+from ..kernel.predictive import Spread, beyond_columns
 
 # Copies of rows are worth a warning above this share of all rows, where rows with equal features mostly have
 # equal targets, and where the values in the columns could make more than n^1.5 different rows: in a table of
@@ -168,11 +169,11 @@ class PredictsNewObservations(ABC):
     def predict_interval(
         self,
         X: Any,
-        confidence_level: float = 0.95,
+        confidence_level: float | Sequence[float] = 0.95,
         *,
         scale: str | None = None,
         groups: Grouping = None,
-    ) -> Interval:
+    ) -> Any:
         """Return an interval for a new observation at every point of X.
 
         Not for the mean: `confidence_interval` is. Nothing is fitted again.
@@ -180,7 +181,7 @@ class PredictsNewObservations(ABC):
         Parameters
         ----------
         X : array-like of shape (m, p)
-        confidence_level : float in (0, 1)
+        confidence_level : float in (0, 1), or several of them
         scale : {"local"}, optional
             "local" widens the interval where training rows nearby were missed by more, and narrows it where
             they were not. None gives about the same width everywhere.
@@ -192,7 +193,13 @@ class PredictsNewObservations(ABC):
         Returns
         -------
         Interval
-            Arrays `low` and `high`, of shape (m,) or (m, n_outputs).
+            Arrays `low` and `high`, of shape (m,) or (m, n_outputs). For several levels a data frame with
+            columns (level, "low") and (level, "high"), and the output before the end where there are
+            several; its index is that of X.
+
+        See Also
+        --------
+        outside : Which rows are unlike the training rows.
 
         Notes
         -----
@@ -209,12 +216,67 @@ class PredictsNewObservations(ABC):
           brings single points nearer to it.
         """
         check_is_fitted(self)
+        if np.ndim(confidence_level):
+            return self._several_levels(X, np.asarray(confidence_level), scale, groups)
+        level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
         points = self._check_points(on_host(X))
         if not points.shape[0]:
             none = np.empty((0, self._targets.shape[1]))
             return Interval(*(like(self._shaped(none), X) for _ in range(2)))
-        found = self._intervals(points, confidence_level, scale, groups)
+        found = self._intervals(points, level, scale, groups)
         return Interval(*(like(self._shaped(bound), X) for bound in found))
+
+    def _several_levels(self, X: Any, levels: FloatArray, scale: str | None, groups: Grouping) -> Any:
+        """Return the intervals of several levels as a data frame."""
+        pandas = require_extra("pandas", extra="io", purpose="A table of intervals")
+        columns: dict[tuple[Any, ...], FloatArray] = {}
+        for level in levels.ravel().tolist():
+            found = self.predict_interval(X, level, scale=scale, groups=groups)
+            for name, end in (("low", to_numpy(found.low)), ("high", to_numpy(found.high))):
+                if end.ndim == 1:
+                    columns[level, name] = end
+                else:
+                    columns |= {(level, output, name): end[:, output] for output in range(end.shape[1])}
+        return pandas.DataFrame(columns, index=getattr(X, "index", None))
+
+    def outside(self, X: Any) -> BoolArray:
+        """Return which rows are unlike the training rows: nothing but the model supports intervals there.
+
+        A row is unlike them where
+
+        1. a number or date is farther beyond the smallest or largest value of its column than training rows
+           are beyond each other (a conformal p-value of .005; with fewer than 200 rows: than any of them),
+        2. a category did not occur in training, or
+        3. with a kernel, the Gaussian process behind the fit is less certain than at training rows without
+           themselves, at the same p-value.
+
+        Of rows like the training rows at most about one in a hundred is flagged.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, p)
+
+        Returns
+        -------
+        ndarray of bool, shape (m,)
+
+        References
+        ----------
+        Vovk, Gammerman and Shafer (2005), Algorithmic Learning in a Random World.
+
+        Examples
+        --------
+        >>> import replaystats as rs
+        >>> x = np.random.default_rng(0).uniform(size=(100, 1))
+        >>> model = rs.ReplayKernelRidge(random_state=0).fit(x, np.sin(6 * x[:, 0]))
+        >>> model.outside([[0.5], [2.0]])
+        array([False,  True])
+        """
+        check_is_fitted(self)
+        return self._outside(self._check_points(on_host(X)))
+
+    def _outside(self, points: Any) -> BoolArray:
+        return beyond_columns(self.X_fit_, points, OUTSIDE_LEVEL)
 
     def interval_coverage(self, confidence_level: float = 0.95, *, scale: str | None = None) -> Coverage:
         """Measure what `predict_interval` covers on training rows that do not enter its width.
@@ -317,7 +379,6 @@ class PredictsNewObservations(ABC):
         if self._calibrated is None:
             with config_context(memory_budget=self.memory_budget):
                 self._calibrated = self._calibrate()
-            _warn_of_copies(self.X_fit_, self._targets)
         if not np.isfinite(self._calibrated.residuals).any():
             hint = "Use a smaller `subsample_size`, or more subsets."
             got = "subsets that all hold every row"
@@ -330,6 +391,7 @@ class PredictsNewObservations(ABC):
             self.estimate_.members.plan,
             self._targets,
             failed=self.estimate_.members.failed,
+            units=self._units,
         )
         return Calibration(left_out.predictions, left_out.residuals, left_out)
 
@@ -359,6 +421,9 @@ class PredictsNewObservations(ABC):
         n, m = self.X_fit_.shape[0], points.shape[0]
         if groups is None:
             return [(np.arange(n), np.arange(m))]
+        names = list(getattr(self, "feature_names_in_", []))
+        if isinstance(groups, str) and groups in names and not hasattr(self.X_fit_, "columns"):
+            groups = names.index(groups)
         own, asked = _labels(self.X_fit_, groups, n), _labels(points, groups, m)
         return [(np.flatnonzero(own == name), np.flatnonzero(asked == name)) for name in np.unique(asked)]
 
@@ -382,30 +447,38 @@ def _labels(X: Any, groups: Callable[[Any], Any] | str | int, n_rows: int) -> An
     return labels
 
 
-def _warn_of_copies(X: Any, y: FloatArray) -> None:
-    """Say so where rows come several times, target and all, and not because the table has few values."""
+def copies_of_rows(X: Any, y: FloatArray) -> IntArray | None:
+    """Return the number of every distinct row, (n,), where rows are copied, target and all; else None.
+
+    Tables of few values have equal rows by chance: none is returned where the values in the columns could
+    not make more than n^1.5 different rows, or rows with equal features have other targets.
+    """
     try:
         points = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError):  # text, dates, sparse rows
-        return
-    if points.ndim != 2:
-        return
+        return None
+    if points.ndim != 2 or not points.shape[1]:
+        return None
     # One number for every row, summed in the same order, so that equal rows have equal ones.
     key = np.einsum("ij,j->i", points, np.random.default_rng(0).uniform(1, 2, points.shape[1]))
     order = np.lexsort((*y.T, key))
     alike = np.flatnonzero(key[order[1:]] == key[order[:-1]])
     one, other = order[alike], order[alike + 1]
     copied = (points[one] == points[other]).all(axis=1) & (y[one] == y[other]).all(axis=1)
-    copies = other[copied]
-    if len(copies) <= COPIED_SHARE * len(y) or copied.mean() < MOSTLY:
-        return
+    n_copies = int(np.count_nonzero(copied))
+    if n_copies <= COPIED_SHARE * len(y) or copied.mean() < MOSTLY:
+        return None
     values = [len(np.unique(column)) for column in (*points.T, *y.T)]
     if np.log(values).sum() <= FEW_VALUES * np.log(len(y)):
-        return
+        return None
+    new = np.ones(len(y), dtype=bool)
+    new[alike[copied] + 1] = False
+    number = np.empty(len(y), dtype=np.intp)
+    number[order] = np.cumsum(new) - 1
     warnings.warn(
-        f"{len(copies)} of {len(y)} rows are copies of others, target and all. A copy predicts its twin, so "
-        "scores and intervals hold for new rows only if these are copies of known ones as often. Otherwise "
-        "give every row once, if need be with a `sample_weight`.",
+        f"{n_copies} of {len(y)} rows are copies of others, target and all. Copies count as one row, because "
+        "a copy would predict itself: scores and intervals are for rows that are not copies.",
         ReplayWarning,
         stacklevel=4,
     )
+    return number

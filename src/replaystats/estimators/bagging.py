@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from .._core.arrays import as_array, on_host
 from .._core.entries import check_unconverted
@@ -15,7 +16,11 @@ from .._core.validation import check_array, check_length
 from ..engine.learner import ModelReplicates
 from ..estimate import average
 from ..plans import ResamplingPlan, plan_from_indices
+from .regression import check_groups
 from .regressor import ReplayRegressor
+
+# Models whose rows are compared with X: the first of them tell.
+CHECKED_MODELS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,7 @@ class _OnColumns:
         return self.model.predict(X[:, self.columns])
 
 
-def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
+def from_bagging(fitted: Any, X: Any, y: Any, *, groups: Any = None) -> ReplayRegressor:
     """Give a fitted ensemble of scikit-learn standard errors, out-of-bag scores and prediction intervals.
 
     Nothing is fitted again: the ensemble's own models become the members, and the rows it drew their subsets.
@@ -43,6 +48,10 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
         The rows it was fitted on, in their order.
     y : array-like of shape (n,) or (n, n_outputs)
         Their targets.
+    groups : array-like of shape (n,), optional
+        Labels of groups of rows that depend on each other. Out-of-bag predictions, scores and
+        `predict_interval` then use models that saw no row of the group; `confidence_interval` still takes
+        rows to be independent.
 
     Returns
     -------
@@ -53,9 +62,10 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
     Raises
     ------
     TypeError
-        If `fitted` does not know which rows its models saw.
+        If `fitted` does not know which rows its models saw, or is a classifier.
     ValueError
-        If X has another number of rows or columns, or these in another order, or every model saw every row.
+        If X has other rows or columns than in the fit of `fitted`, or every model saw every row, or every
+        group. Of trees the leaves and the means are compared; of other models the number of rows.
 
     See Also
     --------
@@ -82,15 +92,18 @@ def from_bagging(fitted: Any, X: Any, y: Any) -> ReplayRegressor:
         raise ValueError(must_be("X", "a 2-D array", f"shape {X.shape}"))
     _check_fitted(fitted, X, y)
     plan = _plan_of(fitted, len(y))
+    units = check_groups(groups, len(y))
     template = fitted.estimator_ if hasattr(fitted, "estimator_") else fitted.estimator
     model = ReplayRegressor(template, n_resamples=plan.n_resamples, subsample_size=plan.subsample_size)
     model.X_fit_, model.y_fit_, model.n_features_in_ = X, y, X.shape[1]
     if hasattr(fitted, "feature_names_in_"):
         model.feature_names_in_ = fitted.feature_names_in_
     model.choices_ = {}
-    model._fit_params, model._plug_in, model._units = {}, None, None
+    model._fit_params, model._plug_in, model._units = {}, None, units
     models = _models_of(fitted, X.shape[1])
     models[0].predict(X)  # says at once what the models cannot read
+    for place, one in enumerate(models[:CHECKED_MODELS]):
+        _check_rows(one, X, y, np.asarray(fitted.estimators_samples_[place]))
     members = ModelReplicates(
         models=models,
         plan=plan,
@@ -112,11 +125,38 @@ def _check_order(fitted: Any, X: Any) -> None:
         raise ValueError(must_be("X", rule, list(given), "Use X[fitted.feature_names_in_]."))
 
 
+def _check_rows(model: Any, X: Any, y: Any, rows: IntArray) -> None:
+    """Refuse rows that do not fill the leaves of a tree as those of its fit did, or have another mean."""
+    own, points = (model.model, X[:, model.columns]) if isinstance(model, _OnColumns) else (model, X)
+    tree = getattr(own, "tree_", None)
+    if tree is None:
+        return
+    leaves = own.apply(points)
+    expected = np.where(tree.children_left == -1, tree.n_node_samples, 0)
+    drawn = (np.unique(rows), rows)  # weights count a row once, rows that are taken several times do not
+    filled = any(
+        np.array_equal(np.bincount(leaves[some], minlength=tree.node_count), expected) for some in drawn
+    )
+    mean = np.asarray(y, dtype=np.float64).reshape(len(y), -1)[rows].mean(axis=0)
+    unweighted = tree.weighted_n_node_samples[0] == len(rows)
+    averaged = getattr(own, "criterion", "") in ("squared_error", "friedman_mse")
+    same = not (unweighted and averaged) or np.allclose(tree.value[0].ravel(), mean, rtol=1e-6)
+    if not (filled and same):
+        hint = "Pass the arrays of its `fit`, in the same order."
+        raise ValueError(must_be("X, y", "the rows that `fitted` was fitted on", "other rows", hint))
+
+
 def _check_fitted(fitted: Any, X: Any, y: Any) -> None:
+    if is_classifier(fitted):
+        hint = "Its models vote; intervals are for numbers."
+        raise TypeError(must_be("fitted", "a regressor", f"the classifier {type(fitted).__name__}", hint))
     if not (hasattr(fitted, "estimators_") and hasattr(type(fitted), "estimators_samples_")):
         rule = "a fitted BaggingRegressor or forest of scikit-learn, which knows the rows of its models"
         raise TypeError(must_be("fitted", rule, type(fitted).__name__, "ReplayRegressor fits any regressor."))
     check_length(len(y), X.shape[0], "y", "X")
+    known = getattr(fitted, "_n_samples", X.shape[0])
+    if known != X.shape[0]:
+        raise ValueError(must_be("X", f"the {known} rows that `fitted` was fitted on", f"{X.shape[0]} rows"))
     if X.shape[1] != fitted.n_features_in_:
         raise ValueError(must_be("X", f"of the {fitted.n_features_in_} columns of `fitted`", X.shape[1]))
 

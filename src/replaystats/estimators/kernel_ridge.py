@@ -27,14 +27,18 @@ from ..kernel.scaling import STANDARDIZE
 from ..plans import ResamplingPlan
 from ..tuning.kernel import resolve_kernel_ridge
 from ._kernel_answers import AnswersOfKernelRidge
+from ._regression_intervals import copies_of_rows
+from .regression import check_groups
 
 
 @takes_arrays_of(*LIBRARIES, where="on the device; trees are cut, and other kernels fitted, on the host")
 class ReplayKernelRidge(AnswersOfKernelRidge):
     """Kernel ridge regression on many random subsets, averaged, with standard errors and out-of-bag scores.
 
-    Every subset of k observations solves ``(K + alpha I) c = y``; predictions are averaged. The n x n kernel
-    matrix is never formed (unless it is cheaper, and small). For large samples there are two more methods.
+    Every subset of k observations solves ``(K + alpha I) c = y``; predictions are averaged. Left to itself
+    (``method="auto"``) it draws no subsets of up to 2000 rows: one exact fit on all of them, or one on
+    features that is replayed over blocks of rows, is better there. ``choices_["method"]`` says which was
+    used and why.
 
     Parameters
     ----------
@@ -140,7 +144,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
     oob_score_ : float
         R^2 of these predictions. Only with ``oob_score=True``.
     X_fit_, y_fit_ : ndarray
-        Training data.
+        Training data; rows that were copied, target and all, once.
 
     Raises
     ------
@@ -230,7 +234,15 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         self.memory_budget = memory_budget
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, plan: ResamplingPlan | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        plan: ResamplingPlan | None = None,
+    ) -> Self:
         """Choose what is "auto", then fit.
 
         Parameters
@@ -240,6 +252,9 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         y : array-like of shape (n,) or (n, n_outputs)
         sample_weight : array-like of shape (n,) or float, optional
             Weights of the squared errors.
+        groups : array-like of shape (n,), optional
+            Labels of groups of rows that depend on each other, such as the visits of a patient. Folds, blocks
+            and the jackknife keep groups together, and scores and intervals are for rows of new groups.
         plan : ResamplingPlan, optional
             Subsets to use in place of drawn ones (of blocks of rows for ``method="features"``).
         """
@@ -247,16 +262,25 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         self._forget()
         device = X if is_foreign(X) and computes_like_numpy(X) else None
         self._check_training(X, y, sample_weight, plan)
+        self._units = check_groups(groups, len(self.X_fit_))
+        self._drop_copies(plan)
         rng = as_generator(self.random_state, "random_state")
         with budget_of_estimator(self.memory_budget):
             resolved = resolve_kernel_ridge(
-                self, self.X_fit_, self.y_fit_, self._weight, plan=plan, rng=rng, device=device
+                self,
+                self.X_fit_,
+                self.y_fit_,
+                self._weight,
+                plan=plan,
+                rng=rng,
+                device=device,
+                groups=self._units,
             )
             members = resolved.members.fit()
             self.method_, self.choices_ = resolved.method, resolved.choices
             self.alpha_, self.gamma_, self.n_redrawn_ = resolved.alpha, resolved.kernel.gamma, 0
             self._kernel, self._standardize = resolved.kernel, resolved.standardize
-            self._folds, self._units = resolved.folds, None
+            self._folds = resolved.folds
             self._plug_in = self._rough = None
             return self._combine(members, grow=resolved.grow)
 
@@ -288,6 +312,24 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
             if sample_weight.ndim == 0:
                 sample_weight = np.full(len(self.X_fit_), sample_weight)
         self._weight = sample_weight
+
+    def _drop_copies(self, plan: ResamplingPlan | None) -> None:
+        """Keep one of every set of equal rows, target and all, where rows were copied."""
+        self._place = None
+        if (
+            plan is not None
+            or self._units is not None
+            or self._weight is not None
+            or self.kernel == PRECOMPUTED
+        ):
+            return
+        place = copies_of_rows(self.X_fit_, self._targets)
+        if place is not None:
+            kept = np.sort(np.unique(place, return_index=True)[1])
+            number = np.empty(len(kept), dtype=np.intp)
+            number[place[kept]] = np.arange(len(kept))
+            self._place = number[place]
+            self.X_fit_, self.y_fit_ = self.X_fit_[kept], self.y_fit_[kept]
 
     def _check_points(self, X: Any) -> FloatArray:
         check_unconverted(X, "X")

@@ -190,6 +190,12 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         return super()._diagnosis(asked, None if self._observed() is None else places)
 
     @property
+    def _n_units(self) -> int:
+        """Number of what subsets are drawn of: rows, or groups of them."""
+        units: IntArray | None = getattr(self, "_units", None)
+        return int(self.X_fit_.shape[0]) if units is None else int(units.max()) + 1
+
+    @property
     def _targets(self) -> FloatArray:
         return np.asarray(self.y_fit_, dtype=np.float64).reshape(len(self.y_fit_), -1)
 
@@ -209,7 +215,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
 
     def _check_oob(self, plan: ResamplingPlan | None) -> None:
         """Refuse `oob_score` before any work where subsets will hold every row."""
-        n, size = self.X_fit_.shape[0], self.subsample_size
+        n, size = self._n_units, self.subsample_size
         if not self.oob_score:
             return
         if plan is not None and not plan.with_replacement and plan.n_observations == n:
@@ -252,6 +258,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
                 plan,
                 n_outputs=self._targets.shape[1],
                 failed=members.failed,
+                units=self._units,
             )
 
     def _set_oob(self) -> None:
@@ -266,6 +273,20 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
             warnings.warn(message, ReplayWarning, stacklevel=5)
         self.oob_prediction_ = self._shaped(found.predictions[-1])
         self.oob_score_ = float(found.scores(self._targets)[-1])
+
+
+def check_groups(groups: Any, n: int) -> IntArray | None:
+    """Return the number of the group of every row, from 0; None where there are no groups."""
+    if groups is None:
+        return None
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise ValueError(must_be("groups", f"one label for each of {n} rows", f"shape {labels.shape}"))
+    names, units = np.unique(labels, return_inverse=True)
+    if len(names) < 2:
+        hint = "Rows of one group say nothing about another."
+        raise ValueError(must_be("groups", "labels of at least two groups", f"{len(names)}", hint))
+    return np.asarray(units, dtype=np.intp)
 
 
 def _as_many(asked: Any, found: Any) -> Any:

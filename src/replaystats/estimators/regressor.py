@@ -31,7 +31,8 @@ from ..plans import ResamplingPlan, make_plan
 from ..plans.plan import check_draws_rows
 from ..tuning.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
 from ..tuning.sizes import FIRST_RESAMPLES
-from .regression import ReplayedRegression
+from ._regression_intervals import copies_of_rows
+from .regression import ReplayedRegression, check_groups
 
 # subsample_size="auto": shares of n to compare, and members to compare them with.
 CANDIDATE_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
@@ -156,15 +157,20 @@ class ReplayRegressor(ReplayedRegression):
         self.memory_budget = memory_budget
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, plan: ResamplingPlan | None = None, **fit_params: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, groups: Any = None, plan: ResamplingPlan | None = None, **fit_params: Any
+    ) -> Self:
         """Fit one clone of the regressor per subset.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n, p)
         y : array-like of shape (n,) or (n, n_outputs)
+        groups : array-like of shape (n,), optional
+            Labels of groups of rows that depend on each other, such as the visits of a patient. Subsets are
+            drawn of whole groups, and scores and intervals are for rows of new groups.
         plan : ResamplingPlan, optional
-            Subsets to use in place of drawn ones.
+            Subsets, of groups where there are some, to use in place of drawn ones.
         **fit_params
             Passed to the ``fit`` of the members; values with one entry per row, such as `sample_weight`,
             are cut to the subset. Rows are drawn alike whatever their weight, and count alike in intervals
@@ -176,13 +182,16 @@ class ReplayRegressor(ReplayedRegression):
         self._forget()
         X, y = self._check_training(on_host(X), on_host(y))
         self.X_fit_, self.y_fit_ = X.copy(), y.copy()  # the caller may overwrite them
+        self._units = check_groups(groups, X.shape[0])
+        if self._units is None and plan is None:
+            self._units = copies_of_rows(self.X_fit_, self._targets)
         if plan is not None:
             check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
-            check_draws_rows(plan, X.shape[0])
+            check_draws_rows(plan, self._n_units)
         self._check_oob(plan)
         if fit_params.get("sample_weight") is not None:
             fit_params["sample_weight"] = check_weights(fit_params["sample_weight"], X.shape[0]).copy()
-        self._fit_params, self._plug_in, self._units = fit_params, None, None
+        self._fit_params, self._plug_in = fit_params, None
         if len(date_columns(self.X_fit_)) == self.X_fit_.shape[1] and not _has_pipeline(self.estimator):
             self._refuse_dates("Nothing but dates would become numbers without a word.")
         rng = as_generator(self.random_state, "random_state")
@@ -195,7 +204,7 @@ class ReplayRegressor(ReplayedRegression):
         start, statistic = self._first_resamples(size), self._statistic(size)
         grow = is_auto(self.n_resamples) and plan is None and start is not None
         if plan is None:
-            n = self.X_fit_.shape[0]
+            n = self._n_units
             plan = make_plan(n, statistic=statistic, subsample_size=size, n_resamples=start, rng=rng)
         with budget_of_estimator(self.memory_budget):
             members = self._replicate(plan, draw_seed(rng), self.on_failure)
@@ -220,6 +229,7 @@ class ReplayRegressor(ReplayedRegression):
                 fit_params=self._fit_params,
                 on_failure=on_failure,
                 n_jobs=self.n_jobs,
+                units=self._units,
             )
         except (TypeError, ValueError) as error:
             # Pipelines may read dates, so only who failed is told about them.
@@ -236,7 +246,7 @@ class ReplayRegressor(ReplayedRegression):
         if not is_auto(self.n_resamples):
             given: int | None = self.n_resamples
             return given
-        statistic, n = self._statistic(size), self.X_fit_.shape[0]
+        statistic, n = self._statistic(size), self._n_units
         if statistic == "partition" or statistic.startswith("complete"):
             return None
         # noise of balanced subsets is measured between passes over the rows
@@ -247,20 +257,21 @@ class ReplayRegressor(ReplayedRegression):
         """Return how subsets of that size are drawn."""
         if not is_auto(self.statistic):
             return self.statistic
-        n = self.X_fit_.shape[0]
+        n = self._n_units
         return "balanced" if 2 * resolve_subsample_size(size, n) <= n else "U"
 
     def _choose_size(self, rng: np.random.Generator) -> Choice:
-        n, seed = self.X_fit_.shape[0], draw_seed(rng)
+        n, seed = self._n_units, draw_seed(rng)
         sizes = sorted({max(1, int(n * share)) for share in CANDIDATE_SHARES})
-        rows = pilot_rows(n, rng)
+        rows = pilot_rows(self.X_fit_.shape[0], rng)
+        drawn = rows if self._units is None else self._units[rows]
         errors = []
         for size in sizes:
             draw = partial(make_plan, n, statistic=self._statistic(size), subsample_size=size, rng=rng)
             members = self._replicate(draw(n_resamples=PILOT_MODELS), seed)
             subsets, values = members.plan.indices(), members.values(take_rows(self.X_fit_, rows))
             averaged = n_averaged(draw(n_resamples=self._first_resamples(size)))
-            errors.append(out_of_bag_errors(values, subsets, rows, self._targets[rows], n_averaged=averaged))
+            errors.append(out_of_bag_errors(values, subsets, drawn, self._targets[rows], n_averaged=averaged))
         return choose_size(sizes, errors, n)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,7 @@ def out_of_bag(
     *,
     n_outputs: int,
     failed: BoolArray | None = None,
+    units: IntArray | None = None,
 ) -> OutOfBag:
     """Average, for every observation, the members that did not see it.
 
@@ -69,27 +70,51 @@ def out_of_bag(
     n_outputs : int
         Number of targets.
     failed : ndarray of bool, shape (B,), optional
-        Ensemble to leave out.
+        Members to leave out.
+    units : ndarray of int, shape (n,), optional
+        Group of every row: a member counts where it saw no row of the group.
     """
-    n, n_subsets = plan.n_observations, plan.n_resamples
+    n, n_subsets = plan.n_observations if units is None else len(units), plan.n_resamples
     grid = np.unique(np.geomspace(1, n_subsets, CURVE_POINTS).round().astype(np.intp))
     predictions = np.empty((grid.size, n, n_outputs))
     weights = np.ones(n_subsets) if plan.subset_weights is None else plan.subset_weights
     if failed is not None:
         weights = np.where(failed, 0.0, weights)
     step = max(1, memory_budget() // (32 * n_subsets * n_outputs))
-    for block, rows in enumerate(plan.row_blocks):
-        for start in range(rows.start, rows.stop, step):
-            part = slice(start, min(start + step, rows.stop))
-            left_out = left_out_of(plan, block, part) * weights[:, None]  # (B, r)
-            total = np.cumsum(to_numpy(predict_members(part)) * left_out[:, :, None], axis=0)[grid - 1]
-            share = np.cumsum(left_out, axis=0)[grid - 1, :, None]
-            with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: in every subset so far
-                predictions[:, part] = total / share
+    for part, absent in left_out_parts(plan, units, step):
+        left_out = absent * weights[:, None]  # (B, r)
+        total = np.cumsum(to_numpy(predict_members(part)) * left_out[:, :, None], axis=0)[grid - 1]
+        share = np.cumsum(left_out, axis=0)[grid - 1, :, None]
+        with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: in every subset so far
+            predictions[:, part] = total / share
     return OutOfBag(n_resamples=grid, predictions=predictions)
 
 
-def left_out_of(plan: ResamplingPlan, block: int, part: slice) -> BoolArray:
+def left_out_parts(
+    plan: ResamplingPlan, units: IntArray | None, step: int
+) -> Iterator[tuple[slice, BoolArray]]:
+    """Yield slices of at most `step` rows, and which subsets hold none of their groups, shape (B, r).
+
+    The plan draws rows, or the groups themselves, numbered in `units` (n,).
+    """
+    if units is None:
+        for block, rows in enumerate(plan.row_blocks):
+            for start in range(rows.start, rows.stop, step):
+                part = slice(start, min(start + step, rows.stop))
+                yield part, _left_out_of(plan, block, part)
+        return
+    blocks = [_left_out_of(plan, block, rows) for block, rows in enumerate(plan.row_blocks)]
+    absent = np.concatenate(blocks, axis=1)
+    if plan.n_observations == len(units):  # rows were drawn: a group is absent where all of its rows are
+        order = np.argsort(units, kind="stable")
+        first = np.searchsorted(units[order], np.arange(int(units.max()) + 1))
+        absent = np.logical_and.reduceat(absent[:, order], first, axis=1)
+    for start in range(0, len(units), step):
+        part = slice(start, min(start + step, len(units)))
+        yield part, absent[:, units[part]]
+
+
+def _left_out_of(plan: ResamplingPlan, block: int, part: slice) -> BoolArray:
     """Say which subsets do not contain which of the observations of `part`, shape (B, r)."""
     first = plan.row_blocks[block].start
     inside = slice(part.start - first, part.stop - first)

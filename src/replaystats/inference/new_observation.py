@@ -30,7 +30,7 @@ from ..engine.executors import make_executor
 from ..kernel.local_influence import DeviceChanges
 from ..plans import ResamplingPlan
 from .cv_plus import RowsOfFolds, cv_plus
-from .held_out import left_out_of
+from .held_out import left_out_parts
 from .intervals import Interval
 
 # Points that share what leaving out rows changes: enough to pay for finding the leaves of the rows.
@@ -89,6 +89,7 @@ def leave_out(
     y: FloatArray,
     *,
     failed: BoolArray | None = None,
+    units: IntArray | None = None,
 ) -> OutOfBag:
     """Predict every training row by the members that did not see it.
 
@@ -100,7 +101,9 @@ def leave_out(
         The subsets of the members.
     y : ndarray of shape (n, n_outputs)
     failed : ndarray of bool, shape (B,), optional
-        Ensemble to leave out of averages.
+        Members to leave out of averages.
+    units : ndarray of int, shape (n,), optional
+        Group of every row: a member counts where it saw no row of the group.
     """
     (n, n_outputs), n_members = y.shape, plan.n_resamples
     weights = np.ones(n_members) if plan.subset_weights is None else plan.subset_weights
@@ -108,14 +111,12 @@ def leave_out(
     bits = np.empty((n, -(-n_members // 8)), dtype=np.uint8)
     predictions = np.empty_like(y)
     step = max(1, memory_budget() // (32 * n_members * n_outputs))
-    for block, rows in enumerate(plan.row_blocks):
-        for part in _slices(rows.start, rows.stop, step):
-            left_out = left_out_of(plan, block, part)  # (B, r)
-            bits[part] = np.packbits(left_out, axis=0).T
-            used = left_out * weights[:, None]
-            total = np.einsum("bro,br->ro", to_numpy(predict_members(part)), used)
-            with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: in every subset
-                predictions[part] = total / used.sum(axis=0)[:, None]
+    for part, left_out in left_out_parts(plan, units, step):  # (B, r)
+        bits[part] = np.packbits(left_out, axis=0).T
+        used = left_out * weights[:, None]
+        total = np.einsum("bro,br->ro", to_numpy(predict_members(part)), used)
+        with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: in every subset
+            predictions[part] = total / used.sum(axis=0)[:, None]
     return OutOfBag(bits=bits, weights=weights, predictions=predictions, residuals=y - predictions)
 
 

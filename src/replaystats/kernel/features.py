@@ -154,29 +154,34 @@ def block_moments(
     y: FloatArray,
     sample_weight: FloatArray | None,
     *,
+    units: IntArray | None = None,
     rng: np.random.Generator,
 ) -> Moments:
     """Return the moments of random blocks of rows, as many as the budget allows up to 200.
 
-    Rows of weight zero are in none: they add nothing, and a block of them would be no observation.
+    Rows of weight zero are in none: they add nothing, and a block of them would be no observation. Rows of
+    one group, numbered in `units` (n,), are in one block.
     """
     points, q = features.points(X), features.basis.n_basis
     used = np.arange(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
     bytes_each = 4 * q * (q + 1)
     budget = memory_budget()
-    n_blocks = min(len(used), MAX_BLOCKS, budget // (4 * bytes_each))
-    if n_blocks < min(len(used), MIN_BLOCKS):
+    labels = np.arange(len(used)) if units is None else np.unique(units[used], return_inverse=True)[1]
+    n_groups = int(labels.max()) + 1
+    n_blocks = min(n_groups, MAX_BLOCKS, budget // (4 * bytes_each))
+    if n_blocks < min(n_groups, MIN_BLOCKS):
         needed = MIN_BLOCKS * 4 * bytes_each
         raise ValueError(must_be("memory_budget", f"at least {needed} bytes for {q} features", budget))
-    blocks = list(random_blocks(len(used), n_blocks, rng=rng))
+    blocks: list[IntArray] = []
+    for block in random_blocks(n_groups, n_blocks, rng=rng):
+        blocks.append(used[block] if units is None else used[np.isin(labels, block)])
     if features.device is not None:
-        return _device_block_moments(features, y, sample_weight, [used[block] for block in blocks])
+        return _device_block_moments(features, y, sample_weight, blocks)
     at_once = max(1, min(_HELD_BYTES, budget // 4) // (8 * q * len(blocks[0])))
     parts: list[Moments] = []
     for first in range(0, n_blocks, at_once):
         held = []
-        for block in blocks[first : first + at_once]:
-            rows = used[block]
+        for rows in blocks[first : first + at_once]:
             weight = () if sample_weight is None else (sample_weight[rows],)
             held.append((features.basis(points[rows]), y[rows], *weight))
         parts.append(ridge_block_moments(held))

@@ -128,6 +128,8 @@ class LocalKernelRidge:
         Tree t is drawn from (seed, t) alone.
     n_jobs : int or None
         Workers for predictions and further fits.
+    units : ndarray of int, shape (n,), or None
+        Numbers of the groups of rows that the jackknife leaves out together.
     kept_residuals : list of ndarray
         Leave-one-out residuals of the leaves, empty until `local_influence.residuals_of_leaves` is asked.
     plan : None
@@ -141,6 +143,7 @@ class LocalKernelRidge:
     n_failed: int
     seed: int
     n_jobs: int | None = None
+    units: IntArray | None = None
     kept_residuals: list[FloatArray] = field(default_factory=list, init=False, repr=False)
 
     plan: ClassVar[None] = None
@@ -198,6 +201,7 @@ class LocalKernelRidge:
             trees=[*self.trees, *more.trees],
             duals=[*self.duals, *more.duals],
             n_failed=self.n_failed + more.n_failed,
+            units=self.units,
         )
 
     def refit(self, y: FloatArray) -> LocalKernelRidge:
@@ -215,6 +219,8 @@ class LocalKernelRidge:
 
     def __repr__(self) -> str:
         n_leaves = sum(len(tree.leaves) for tree in self.trees)
+        if n_leaves == 1:
+            return f"LocalKernelRidge(one exact fit on all {len(self.problem.y)} rows, no subsets)"
         return f"LocalKernelRidge({len(self)} trees, {n_leaves} leaves of up to {self.leaf_size} rows)"
 
 
@@ -225,6 +231,7 @@ def fit_local(
     n_trees: int = DEFAULT_TREES,
     seed: int,
     n_jobs: int | None = None,
+    units: IntArray | None = None,
 ) -> LocalKernelRidge:
     """Fit kernel ridge regression on the leaves of random trees.
 
@@ -240,6 +247,8 @@ def fit_local(
         Tree t is drawn from (seed, t) alone.
     n_jobs : int, optional
         Workers over the leaves.
+    units : ndarray of int, shape (n,), optional
+        Groups of rows for the jackknife.
 
     Notes
     -----
@@ -249,7 +258,7 @@ def fit_local(
     if problem.kernel.is_precomputed:
         hint = "Trees cut points, and there are none."
         raise ValueError(must_be("kernel", 'one of points when method="local"', '"precomputed"', hint))
-    return _grow(problem, leaf_size, seed, range(n_trees), n_jobs)
+    return replace(_grow(problem, leaf_size, seed, range(n_trees), n_jobs), units=units)
 
 
 def _grow(

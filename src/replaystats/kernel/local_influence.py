@@ -71,7 +71,7 @@ def jackknife_variance(model: LocalKernelRidge | DeviceLeaves, X: FloatArray) ->
     """Return the delete-one jackknife variance of the mean prediction at X (m, p), shape (m, n_outputs).
 
     It is the variance over new samples for the trees as they are cut; how the cuts depend on the data, and
-    smoothing bias, are not in it.
+    smoothing bias, are not in it. Groups of rows are left out together (on the host).
     """
     if isinstance(model, DeviceLeaves):
         return device_jackknife_variance(model, X)
@@ -150,8 +150,11 @@ def changes_without_rows(model: LocalKernelRidge, X: FloatArray) -> list[sparse.
 
 
 def _variance(model: LocalKernelRidge, X: FloatArray) -> FloatArray:
-    n = len(model.problem.y)
-    changes = changes_without_rows(model, X)
+    changes, n = changes_without_rows(model, X), len(model.problem.y)
+    if model.units is not None:  # rows of a group leave together; their changes add up to first order
+        n = int(model.units.max()) + 1
+        together = sparse.csr_array((np.ones(len(model.units)), (np.arange(len(model.units)), model.units)))
+        changes = [change @ together for change in changes]
     squares = [np.asarray((change**2).sum(axis=1)).ravel() for change in changes]
     return np.asarray((n - 1) / n * np.column_stack(squares))
 

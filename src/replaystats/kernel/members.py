@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.typing import FloatArray
+from .._core.typing import FloatArray, IntArray
 from ..moments import Moments
 from ..plans import ResamplingPlan, plan_from_indices
 from .device import DeviceKernelRidge, fit_device_subsets
@@ -103,6 +103,8 @@ class OnLeaves:
     device : array or None
         An array of another library: fits are made where it lives.
     n_jobs : int or None
+    units : ndarray of int, shape (n,), or None
+        Groups of rows that the jackknife leaves out together.
     """
 
     problem: KernelProblem
@@ -111,12 +113,13 @@ class OnLeaves:
     seed: int
     device: Any
     n_jobs: int | None
+    units: IntArray | None = None
 
     def fit(self) -> LocalKernelRidge | DeviceLeaves:
         """Fit every leaf."""
         sizes = {"leaf_size": self.leaf_size, "n_trees": self.n_trees, "seed": self.seed}
         if self.device is None:
-            return fit_local(self.problem, n_jobs=self.n_jobs, **sizes)
+            return fit_local(self.problem, n_jobs=self.n_jobs, units=self.units, **sizes)
         return fit_device_leaves(DeviceData.of(self.problem, self.device), **sizes)
 
 

@@ -12,6 +12,7 @@ and only places that are farther from the rows than nine of ten rows are from th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
@@ -138,6 +139,45 @@ class Range:
         """Return which points (m, p) are farther beyond the range than rows are beyond each other."""
         excess = np.maximum(self.low - X, X - self.high) / self.width
         return np.asarray(excess.max(axis=1, initial=-np.inf) > self.beyond)
+
+
+def beyond_columns(rows: Any, points: Any, level: float) -> BoolArray:
+    """Return which points have a number or date beyond those of the rows, or a category they do not have.
+
+    Parameters
+    ----------
+    rows, points : arrays, sparse matrices or data frames of the same columns
+    level : float
+        Of the conformal p-value.
+    """
+    if not hasattr(rows, "iloc"):
+        rows, points = (X.toarray() if hasattr(X, "toarray") else np.asarray(X) for X in (rows, points))
+        if rows.dtype.kind in "OUS":
+            new = [~np.isin(points[:, j], rows[:, j]) for j in range(rows.shape[1])]
+            return np.asarray(np.any(new, axis=0))
+        return _beyond_numbers(np.asarray(rows, dtype=np.float64), np.asarray(points, np.float64), level)
+    found, numbers = np.zeros(len(points), dtype=bool), []
+    for name in rows.columns:
+        own, asked = rows[name], points[name]
+        if own.dtype.kind == "M":
+            own, asked = (column.astype("datetime64[ns]").astype("int64") for column in (own, asked))
+        if own.dtype.kind in "biuf":
+            numbers.append((own.to_numpy(dtype=np.float64), asked.to_numpy(dtype=np.float64)))
+        else:
+            found |= ~asked.isin(own).to_numpy() & asked.notna().to_numpy()
+    if numbers:
+        mine, theirs = (np.column_stack(part) for part in zip(*numbers, strict=True))
+        found |= _beyond_numbers(mine, theirs, level)
+    return found
+
+
+def _beyond_numbers(rows: FloatArray, points: FloatArray, level: float) -> BoolArray:
+    """Return the same for numbers; what is missing is not beyond."""
+    known = np.isfinite(rows).any(axis=0)
+    rows, points = rows[:, known], points[:, known]
+    middle = np.nanmedian(np.where(np.isfinite(rows), rows, np.nan), axis=0)
+    rows, points = (np.where(np.isfinite(X), X, middle) for X in (rows, points))
+    return Range.of(rows, level).outside(points)
 
 
 def exceeded(own: FloatArray, level: float) -> float:

@@ -92,9 +92,13 @@ def resolve_kernel_ridge(
         Numbers of the groups of rows that folds keep together.
     """
     _check(parameters, plan)
-    first = _resolve(parameters, X, y, sample_weight, plan, rng, device, LEARNT)
+    first = _resolve(parameters, X, y, sample_weight, plan, rng, device, LEARNT, groups)
     if groups is None and not needs_folds(parameters, len(y), X.shape[1]):
         return first
+    if groups is not None and first.method == "subsets":
+        hint = "Subsets of rows would split groups; ReplayRegressor draws subsets of whole groups."
+        rule = '"auto", "features" or "local" with groups, and no plan or size of subsets'
+        raise ValueError(must_be("method", rule, '"subsets"', hint))
     seed = draw_seed(rng)
 
     def fit(own: KernelParameters, rows: IntArray, widths: str) -> Fit:
@@ -106,7 +110,7 @@ def resolve_kernel_ridge(
 
     folds = cross_fit(fit, parameters, X, y, sample_weight, method=first.method, groups=groups, seed=seed)
     if folds.widths != LEARNT:
-        first = _resolve(parameters, X, y, sample_weight, plan, rng, device, folds.widths)
+        first = _resolve(parameters, X, y, sample_weight, plan, rng, device, folds.widths, groups)
     return replace(first, folds=folds)
 
 
@@ -129,9 +133,12 @@ def _resolve(
     rng: np.random.Generator,
     device: Any,
     widths: str,
+    units: IntArray | None = None,
 ) -> KernelSettings:
     """Resolve one candidate for the widths."""
-    whole = resolve_whole_fit(parameters, X, y, sample_weight, rng=rng, device=device, widths=widths)
+    whole = resolve_whole_fit(
+        parameters, X, y, sample_weight, rng=rng, device=device, widths=widths, units=units
+    )
     choices, features, compared = dict(whole.choices), None, None
     method = parameters.method
     if method == AUTO:

@@ -78,7 +78,7 @@ def sum_features(whole: FullFit, landmarks: Landmarks | None) -> Features:
     else:
         units = FeatureUnits.of_landmarks(problem, landmarks, whole.device)
     y = problem.y.reshape(whole.y.shape)
-    moments = block_moments(units, whole.X, y, whole.sample_weight, rng=whole.rng)
+    moments = block_moments(units, whole.X, y, whole.sample_weight, units=whole.units, rng=whole.rng)
     penalty = _penalty(whole, *moments.total()) if whole.free else None
     return Features(units, moments, penalty, landmarks)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core.arrays import is_accelerator
 from .._core.choice import AUTO, Choice, is_auto
-from .._core.typing import FloatArray
+from .._core.typing import FloatArray, IntArray
 from ..kernel.kernels import KERNELS_WITH_GAMMA, Kernel, make_kernel
 from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
 from ..kernel.problem import KernelProblem
@@ -65,6 +65,8 @@ class FullFit:
     accelerated : bool
         Whether that is an accelerator.
     choices : dict of str to Choice
+    units : ndarray of int, shape (n,), or None
+        Numbers of the groups of rows.
     """
 
     parameters: KernelParameters
@@ -78,6 +80,7 @@ class FullFit:
     device: Any
     accelerated: bool
     choices: dict[str, Choice]
+    units: IntArray | None = None
 
 
 class Resolved(NamedTuple):
@@ -97,6 +100,7 @@ def resolve_whole_fit(
     rng: np.random.Generator,
     device: Any = None,
     widths: str = LEARNT,
+    units: IntArray | None = None,
 ) -> FullFit:
     """Choose what is "auto" about units, gamma and alpha, from some hundreds or thousands of the rows.
 
@@ -112,6 +116,8 @@ def resolve_whole_fit(
     widths : {"learnt", "one", "constant"}
         What ``gamma="auto"`` of a Gaussian kernel becomes: one width per column, one for all columns, or
         with a penalty so large that predictions are the mean of y.
+    units : ndarray of int, shape (n,), optional
+        Numbers of the groups of rows.
     """
     kernel = make_kernel(
         parameters.kernel,
@@ -140,6 +146,7 @@ def resolve_whole_fit(
         device=device if on_device else None,
         accelerated=on_device and is_accelerator(device),
         choices={},
+        units=units,
     )
     own_width = getattr(parameters.features, "gamma", None) is not None
     if not is_auto(parameters.gamma) or kernel.name not in KERNELS_WITH_GAMMA or own_width:

@@ -49,6 +49,7 @@ def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> Resolved:
         seed=seed,
         device=whole.device,
         n_jobs=parameters.n_jobs,
+        units=whole.units,
     )
     return Resolved(members, problem.alpha, choices)
 

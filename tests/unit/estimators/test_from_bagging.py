@@ -71,7 +71,7 @@ def test_what_cannot_be_used(data):
         rs.from_bagging(forest, X[:, :3], y)
     with pytest.raises(ValueError, match="`y` must be as long as `X`"):
         rs.from_bagging(forest, X, y[:-1])
-    with pytest.raises(ValueError, match="fewer than it saw"):
+    with pytest.raises(ValueError, match="the 60 rows that `fitted` was fitted on; got 20 rows"):
         rs.from_bagging(forest, X[:20], y[:20])
 
 
