@@ -35,3 +35,16 @@ FOLDS, FOLDS_OF_FEW, FEW_ROWS = 5, 10, 1200
 # Conformal p-value below which a row is unlike the training rows: half of 1 % for each of two measures, so
 # that at most one in a hundred rows like them is flagged.
 OUTSIDE_LEVEL = 0.005
+# -- value over a horizon (ope) ------------------------------------------------------------------------
+# Folds of units of cross-fitted value models and ratios; five are customary (Chernozhukov et al. 2018).
+HORIZON_FOLDS = 5
+# Gaussian bumps of a value model at most; fewer with fewer than ten steps of an action for each.
+HORIZON_BUMPS = 60
+
+# -- estimated logging policy (ope) --------------------------------------------------------------------
+# Folds of units; five are customary (Chernozhukov et al. 2018).
+BEHAVIOR_FOLDS = 5
+# Steps that a model of the logging policy is fitted to at most (seconds for ten actions).
+BEHAVIOR_ROWS = 20_000
+# Boosted trees at most, over all actions: the default of scikit-learn for two.
+BEHAVIOR_TREES = 100

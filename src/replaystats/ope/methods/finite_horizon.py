@@ -1,0 +1,278 @@
+"""Value over a fixed number of steps: doubly robust, with value models and marginal ratios for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from ..._core.thresholds import HORIZON_BUMPS, HORIZON_FOLDS
+from ..._core.typing import BoolArray, FloatArray, IntArray
+from ...inference.pivot import Pivot, mean_pivot
+from ..assumption_tests import unit_sums
+from ..counts import is_discrete
+
+Features = Callable[[FloatArray], FloatArray]
+_PENALTIES = (1e-4, 1e-2, 1e0)  # of value models, times the mean squared feature
+_RATIO_PENALTIES = (1e-2, 1e-1, 1e0, 1e1, 1e2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Steps:
+    """Logged steps and what the target policy does, for a value over `horizon` steps.
+
+    Attributes
+    ----------
+    states, next_states : ndarray of shape (N, d)
+    actions : ndarray of int, shape (N,)
+    rewards, terminal, episode, time : ndarray of shape (N,)
+    onward : ndarray of shape (N, A)
+        Probabilities of the target's actions in the next state, undiscounted; rows of zeros are steps after
+        which the policy was not asked (the end of the episode).
+    ratio : ndarray of shape (N,)
+        Target over logging probability of the logged action.
+    start_states, start_chances : ndarray of shapes (n, d), (n, A)
+        Of every episode, in their order.
+    unit : ndarray of int, shape (n,)
+    discount : float in [0, 1]
+    horizon : int
+    """
+
+    states: FloatArray
+    next_states: FloatArray
+    actions: IntArray
+    rewards: FloatArray
+    terminal: BoolArray
+    episode: IntArray
+    time: IntArray
+    onward: FloatArray
+    ratio: FloatArray
+    start_states: FloatArray
+    start_chances: FloatArray
+    unit: IntArray
+    discount: float
+    horizon: int
+
+    @property
+    def clocked(self) -> BoolArray:
+        """Which steps end by the clock, not by the dynamics: their next state has no value model."""
+        return np.asarray(self.terminal & (self.time == self.horizon - 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HorizonValue:
+    """The value over a horizon.
+
+    Attributes
+    ----------
+    pivot : Pivot
+        Arrays of shape (1,); `bias_bound` is the spread of the model classes.
+    psi : ndarray of shape (n,)
+        Doubly robust value of every episode; their mean is the estimate.
+    selected : str
+        Class of value models.
+    values : dict of str to float
+        Doubly robust value with every class.
+    losses : dict of str to float
+        Held-out loss of every class.
+    """
+
+    pivot: Pivot
+    psi: FloatArray
+    selected: str
+    values: dict[str, float]
+    losses: dict[str, float]
+
+
+def finite_horizon_value(steps: Steps, *, seed: int = 0) -> HorizonValue:
+    """Estimate the value of a policy over a fixed number of steps.
+
+    Assumed: episodes of different units are independent; given state and action, reward and next state
+    depend neither on the step nor on history; `ratio` is right; every action of the target is logged. The
+    episode may end before the horizon by its dynamics. Ends at the horizon itself are the clock's.
+
+    The procedure:
+
+    1. Units are dealt into `HORIZON_FOLDS` folds. What follows is fitted without a fold and applied to it.
+    2. For every class of value models (squares, Gaussian bumps of three widths; a value for every state where
+       states are discrete), Q_t(s, a) = E[r | s, a] + discount E[V_{t+1}(s') | s, a] by ridge regressions per
+       action on pooled steps, backward from V_H = 0: one factorisation per action, H solves.
+    3. Marginal ratios forward [1]_: w_0 = 1, w_{t+1}(s') = E[w_t ratio_t | s'] by ridge regression over the
+       episodes at step t, shrunk to one; the penalty by leave-one-out error.
+    4. psi_i = V_0(s_0) + sum_t discount^t w_t ratio_t (r_t + discount V_{t+1}(s_{t+1}) - Q_t(s_t, a_t)) [2]_.
+    5. The class with the smallest held-out squared error of r_t + discount V_{t+1}(s_{t+1}) - Q_t(s_t, a_t)
+       is selected; V_{t+1} is the mean over classes there, so that flat models gain nothing.
+    6. The interval is that of the mean of psi over units. Its bias bound is the largest distance between the
+       doubly robust value of the selected class and of any other.
+
+    References
+    ----------
+    .. [1] T. Xie, Y. Ma, Y.-X. Wang (2019), Towards optimal off-policy evaluation for reinforcement learning
+       with marginalized importance sampling, NeurIPS.
+    .. [2] N. Kallus and M. Uehara (2020), Double reinforcement learning for efficient off-policy
+       evaluation in Markov decision processes, JMLR 21.
+    """
+    rng = np.random.default_rng(seed)
+    classes = feature_classes(steps.states, len(steps.rewards) / steps.onward.shape[1], rng)
+    fold = _folds(steps.unit, rng)
+    psi, ahead, now = _cross_fitted(steps, classes, fold)
+    target = steps.rewards + steps.discount * np.mean(list(ahead.values()), axis=0)
+    used = steps.time < steps.horizon
+    losses = {name: float(np.mean((target - now[name])[used] ** 2)) for name in now}
+    selected = min(losses, key=lambda name: losses[name])
+    values = {name: float(value.mean()) for name, value in psi.items()}
+    spread = max(abs(value - values[selected]) for value in values.values())
+    sizes = np.bincount(steps.unit)
+    pivot = mean_pivot(unit_sums(psi[selected], steps.unit) / sizes, weights=sizes)
+    return HorizonValue(
+        pivot=pivot.with_bias([spread], "spread of model classes"),
+        psi=psi[selected],
+        selected=selected,
+        values=values,
+        losses=losses,
+    )
+
+
+def _folds(unit: IntArray, rng: np.random.Generator) -> IntArray:
+    n = int(unit.max()) + 1
+    return np.asarray(rng.permutation(n)[unit] % min(HORIZON_FOLDS, n))
+
+
+def feature_classes(
+    states: FloatArray, rows_per_action: float, rng: np.random.Generator
+) -> dict[str, Features]:
+    """Return the feature maps of value models: squares and bumps, or one column for every discrete state."""
+    if is_discrete(states):
+        known = np.unique(states, axis=0)
+        return {"a value for every state": lambda s: (s[:, None, :] == known).all(axis=2).astype(np.float64)}
+    spread = states.std(axis=0)
+    middle, scale = states.mean(axis=0), np.where(spread > 0.0, spread, 1.0)
+    d = states.shape[1]
+    i, j = np.triu_indices(d)
+    if len(i) + d + 1 > rows_per_action / 5:  # too many products for the log: squares alone
+        i = j = np.arange(d)
+
+    def squares(s: FloatArray) -> FloatArray:
+        z = np.clip((s - middle) / scale, -5.0, 5.0)
+        return np.column_stack([np.ones(len(z)), z, z[:, i] * z[:, j]])
+
+    size = int(np.clip(rows_per_action / 10, 10, HORIZON_BUMPS))
+    centres = (states[rng.choice(len(states), min(size, len(states)), replace=False)] - middle) / scale
+    found: dict[str, Features] = {"squares": squares}
+    for width in (1.0, 2.0, 4.0):
+        found[f"bumps of width {width:g}"] = _bumps(middle, scale, centres, width * np.sqrt(d))
+    return found
+
+
+def _bumps(middle: FloatArray, scale: FloatArray, centres: FloatArray, width: float) -> Features:
+    def bumps(s: FloatArray) -> FloatArray:
+        z = np.clip((s - middle) / scale, -5.0, 5.0)
+        distance = (z**2).sum(1)[:, None] - 2.0 * z @ centres.T + (centres**2).sum(1)
+        return np.column_stack([np.ones(len(z)), z, np.exp(-0.5 * distance / width**2)])
+
+    return bumps
+
+
+def _cross_fitted(
+    steps: Steps, classes: dict[str, Features], fold: IntArray
+) -> tuple[dict[str, FloatArray], dict[str, FloatArray], dict[str, FloatArray]]:
+    """Return psi (n,), V_{t+1}(s') and Q_t(s, a) (N,) of every class and penalty, fitted on other folds."""
+    n, rows = len(steps.unit), fold[steps.episode]
+    weight = np.empty(len(steps.rewards))
+    ratios = next(iter(classes.values()))
+    for k in np.unique(fold):
+        weight[rows == k] = _marginal_ratios(steps, ratios, rows != k)[rows == k]
+    weight *= steps.ratio * steps.discount**steps.time
+    psi: dict[str, FloatArray] = {}
+    ahead: dict[str, FloatArray] = {}
+    now: dict[str, FloatArray] = {}
+    for name, features in classes.items():
+        here, there, first = (features(s) for s in (steps.states, steps.next_states, steps.start_states))
+        for penalty in (1e-4,) if name.startswith("a value") else _PENALTIES:
+            label = f"{name}, penalty {penalty:g}"
+            psi[label], ahead[label], now[label] = np.empty(n), np.zeros(len(rows)), np.zeros(len(rows))
+            for k in np.unique(fold):
+                own, out = fold == k, rows == k
+                q = _backward(steps, here, there, rows != k, penalty)
+                ahead[label][out], now[label][out] = _at_steps(steps, q, here, there, out)
+                psi[label][own] = np.einsum("ia,iq,aq->i", steps.start_chances[own], first[own], q[0])
+            used = steps.time < steps.horizon
+            error = steps.rewards + steps.discount * ahead[label] - now[label]
+            psi[label] += np.bincount(steps.episode[used], weights=(weight * error)[used], minlength=n)
+    return psi, ahead, now
+
+
+def _backward(
+    steps: Steps, here: FloatArray, there: FloatArray, fitted: BoolArray, penalty: float
+) -> FloatArray:
+    """Return coefficients (H + 1, A, q) of Q_t; those of step H are zero."""
+    n_actions, q = steps.onward.shape[1], here.shape[1]
+    theta = np.zeros((steps.horizon + 1, n_actions, q))
+    solves = []
+    for a in range(n_actions):
+        of_rewards = fitted & (steps.actions == a)
+        of_moves = of_rewards & ~steps.clocked
+        parts = [(rows, _factor(here[rows], penalty)) for rows in (of_rewards, of_moves)]
+        solves.append(parts)
+        rows, factor = parts[0]
+        theta[:-1, a] = cho_solve(factor, here[rows].T @ steps.rewards[rows])
+    for t in range(steps.horizon - 2, -1, -1):
+        value = np.einsum("na,na->n", there @ theta[t + 1].T, steps.onward)
+        for a, ((_, _), (rows, factor)) in enumerate(solves):
+            theta[t, a] += steps.discount * cho_solve(factor, here[rows].T @ value[rows])
+    return theta
+
+
+def _factor(features: FloatArray, penalty: float) -> tuple[FloatArray, bool]:
+    gram = features.T @ features
+    size = max(float(np.trace(gram)) / len(gram), 1e-12)
+    gram[np.diag_indices_from(gram)] += penalty * size + 1e-9
+    found: tuple[FloatArray, bool] = cho_factor(gram)
+    return found
+
+
+def _at_steps(
+    steps: Steps, theta: FloatArray, here: FloatArray, there: FloatArray, rows: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return V_{t+1}(s') and Q_t(s, a) at logged steps of their own time; zero from the horizon on."""
+    time, own = np.minimum(steps.time[rows], steps.horizon), np.flatnonzero(rows)
+    ahead, now = np.zeros(len(own)), np.zeros(len(own))
+    for t in range(steps.horizon):
+        at = own[time == t]
+        ahead[time == t] = np.einsum("na,na->n", there[at] @ theta[t + 1].T, steps.onward[at])
+        now[time == t] = np.einsum("nq,nq->n", here[at], theta[t][steps.actions[at]])
+    return ahead, now
+
+
+def _marginal_ratios(steps: Steps, features: Features, fitted: BoolArray) -> FloatArray:
+    """Return w_t(s_t) at all logged steps, from regressions on the fitted ones."""
+    weight = np.ones(len(steps.rewards))
+    following = np.append(steps.episode[1:] == steps.episode[:-1], False)
+    for t in range(min(steps.horizon, int(steps.time.max()) + 1) - 1):
+        from_rows = np.flatnonzero((steps.time == t) & following)
+        if not len(from_rows):
+            break
+        own = from_rows[fitted[from_rows]]
+        if not len(own):
+            continue
+        fit, asked = features(steps.next_states[own]), features(steps.next_states[from_rows])
+        found = _shrunk_to_one(fit, (weight * steps.ratio)[own], asked)
+        weight[from_rows + 1] = np.maximum(found, 0.0)
+    return weight
+
+
+def _shrunk_to_one(features: FloatArray, y: FloatArray, asked: FloatArray) -> FloatArray:
+    """Return ridge predictions of y - 1, plus 1; the penalty by leave-one-out error."""
+    left, size, right = np.linalg.svd(features, full_matrices=False)
+    turned, scale = left.T @ (y - 1.0), float(np.mean(size**2))
+    best, found = np.inf, np.zeros(features.shape[1])
+    for penalty in _RATIO_PENALTIES:
+        shrink = size**2 / (size**2 + penalty * scale)
+        hat = np.minimum((left**2) @ shrink, 0.999)
+        loss = float(np.mean(((y - 1.0 - left @ (shrink * turned)) / (1.0 - hat)) ** 2))
+        if loss < best:
+            keep = np.where(size > 0.0, size / (size**2 + penalty * scale + 1e-300), 0.0)
+            best, found = loss, right.T @ (keep * turned)
+    return np.asarray(1.0 + asked @ found)

@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+from oracles import finite_horizon as reference
+from replaystats.inference.pivot import interval
+from replaystats.ope.methods.finite_horizon import (
+    _RATIO_PENALTIES,
+    Steps,
+    _backward,
+    _shrunk_to_one,
+    finite_horizon_value,
+)
+from support import policy_worlds
+
+TARGET = np.array([0.2, 0.8])
+
+
+def line_steps(seed, n=100, horizon=10, discount=0.95):
+    """Five states on a line, logged with 1/2 each, evaluated for a policy that goes right with .8."""
+    data = policy_worlds.line(np.random.default_rng([3, seed]), n=n, length=horizon)
+    onward = np.where(data["terminal"][:, None], 0.0, TARGET)
+    return Steps(
+        **data,
+        time=np.tile(np.arange(horizon), n),
+        onward=onward,
+        ratio=TARGET[data["actions"]] / 0.5,
+        start_states=np.zeros((n, 1)),
+        start_chances=np.tile(TARGET, (n, 1)),
+        unit=np.arange(n),
+        discount=discount,
+        horizon=horizon,
+    )
+
+
+def line_truth(horizon, discount):
+    moves, rewards = np.zeros((5, 2, 5)), np.zeros((5, 2))
+    for s in range(5):
+        moves[s, 0, max(0, s - 1)] += 0.8
+        moves[s, 1, min(4, s + 1)] += 0.8
+        moves[s, :, s] += 0.2
+    rewards[4] = 1.0
+    return reference.dynamic_programming(moves, rewards, np.tile(TARGET, (5, 1)), discount, horizon)[0]
+
+
+@pytest.mark.parametrize("discount", [0.95, 1.0])
+def test_covers_on_a_line_with_a_clock(discount):
+    """95 % intervals of 60 logs: fewer than 50 would have probability 1e-3 at coverage .93."""
+    truth, hits = line_truth(10, discount), 0
+    for seed in range(60):
+        ends = interval(finite_horizon_value(line_steps(seed, discount=discount)).pivot)
+        hits += bool(ends.low[0] <= truth <= ends.high[0])
+    assert hits >= 50
+
+
+def test_backward_recursion_is_that_of_fresh_regressions():
+    rng = np.random.default_rng(0)
+    steps = line_steps(0, n=30)
+    here, there = rng.normal(size=(2, 300, 4))
+    fitted = np.ones(300, bool)
+    found = _backward(steps, here, there, fitted, 0.01)
+    slow = reference.backward_coefficients(
+        here, there, steps.actions, steps.rewards, steps.onward, 0.95, 10, 0.01, ~steps.clocked
+    )
+    assert found == pytest.approx(slow, rel=1e-6, abs=1e-9)
+
+
+def test_ratios_are_ridge_regressions_shrunk_to_one():
+    rng = np.random.default_rng(1)
+    x, asked, y = rng.normal(size=(25, 3)), rng.normal(size=(5, 3)), rng.exponential(size=25)
+    assert _shrunk_to_one(x, y, asked) == pytest.approx(
+        reference.leave_one_out_ridge(x, y, asked, _RATIO_PENALTIES)
+    )
+
+
+def test_units_are_what_counts():
+    """Every episode twice, as one unit: the same interval as of single episodes, up to the models."""
+    from dataclasses import replace
+
+    once = line_steps(5, n=60)
+    both = {
+        name: np.concatenate([getattr(once, name)] * 2)
+        for name in ("states", "next_states", "actions", "rewards", "terminal", "time", "onward", "ratio",
+                     "start_states", "start_chances", "unit")
+    }  # fmt: skip
+    twice = replace(once, **both, episode=np.concatenate([once.episode, once.episode + 60]))
+    first, second = (finite_horizon_value(steps).pivot for steps in (once, twice))
+    assert second.standard_error == pytest.approx(first.standard_error, rel=0.1)
+
+
+def test_a_horizon_shorter_than_the_log():
+    steps = line_steps(0, n=400)
+    from dataclasses import replace
+
+    short = replace(steps, horizon=6)
+    found = finite_horizon_value(short).pivot
+    ends = interval(found, 0.999)
+    assert ends.low[0] <= line_truth(6, 0.95) <= ends.high[0]
