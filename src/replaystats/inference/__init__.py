@@ -2,6 +2,7 @@
 
 from ..engine.linear import linearise
 from ..plans.products import subset_overlaps
+from .change import ChangeDetector, Monitor, MonitoredMean
 from .components import ReplayVariance, blom_variance, hoeffding_variance
 from .dependent import automatic_block_length, newey_west_covariance, unit_moments
 from .diagnosis import Diagnosis
@@ -14,17 +15,23 @@ from .influence import (
     sandwich_covariance,
 )
 from .intervals import Interval
+from .sequences import ConfidenceSequence, anytime_interval
 from .specification import overidentification_test
 from .support import outside_support
 from .theorem import Theorem, theorem
 from .variance import replay_variance
 
 __all__ = [
+    "ChangeDetector",
+    "ConfidenceSequence",
     "Diagnosis",
     "Interval",
+    "Monitor",
+    "MonitoredMean",
     "ReplayVariance",
     "ReweightedAverage",
     "Theorem",
+    "anytime_interval",
     "automatic_block_length",
     "blom_variance",
     "delete_one",

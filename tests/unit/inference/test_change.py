@@ -1,0 +1,79 @@
+"""Change detection: against loops, false alarms over whole runs, and shifts of one standard deviation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oracles.sequences import change_evidence
+from replaystats.inference import ChangeDetector, Monitor
+
+
+def test_the_evidence_is_the_slow_mixture(rng):
+    values = rng.normal(size=40)
+    expected = change_evidence(values)
+    detector = ChangeDetector(false_alarm=1e-9)
+    for value, known in zip(values, expected, strict=True):
+        detector.update(value)
+        assert detector.evidence == pytest.approx(known, rel=1e-9)
+
+
+@pytest.mark.parametrize("law", ["cauchy", "coin"])
+def test_false_alarms_in_a_run(law):
+    """100 runs of 250 values of any law: alarms in at most .115 of them, .05 and 3 standard errors."""
+    rng, alarms = np.random.default_rng(1), 0
+    draw = {
+        "cauchy": lambda: rng.standard_cauchy(250),
+        "coin": lambda: 1.0 * (rng.random(250) < 0.3),
+    }[law]
+    for _ in range(100):
+        alarms += ChangeDetector().update(draw())
+    assert alarms / 100 <= 0.115
+
+
+@pytest.mark.parametrize("shift", [-1.0, 1.0])
+@pytest.mark.parametrize("before", [100, 200])
+def test_a_shift_of_one_standard_deviation_is_found_within_50(shift, before):
+    """100 runs: at least .9 report within 50 values, and the place is near."""
+    rng, found = np.random.default_rng(2), []
+    for _ in range(100):
+        detector = ChangeDetector()
+        if not detector.update(rng.normal(size=before)):
+            detector.update(shift + rng.normal(size=50))
+            found.append(detector.changed_at)
+    places = np.array([place for place in found if place is not None])
+    assert len(places) / len(found) >= 0.9
+    assert np.median(np.abs(places - before)) <= 5
+
+
+def test_a_monitor_starts_again_after_a_change():
+    """100 runs: after a change the interval is about the mean since then, at every look."""
+    rng, covered = np.random.default_rng(3), 0
+    for _ in range(100):
+        monitor, right = Monitor(), True
+        monitor.update(rng.normal(size=100))
+        for _ in range(20):
+            monitor.update(3.0 + rng.normal(size=10))
+            now = monitor.look()
+            if now.since >= 100:
+                right &= bool(now.interval.low[0] <= 3.0 <= now.interval.high[0])
+        covered += right
+        assert monitor.changes
+        assert now.since > monitor.changes[-1]
+        assert now.n_values == 300 - now.since
+    assert covered >= 90
+
+
+def test_a_restart_forgets():
+    monitor = Monitor()
+    monitor.update(np.zeros(30))
+    monitor.restart()
+    monitor.update(np.ones(5))
+    now = monitor.look()
+    assert (now.value, now.n_values, now.since, now.changes) == (1.0, 5, 30, ())
+    assert "since number 30" in str(now)
+
+
+def test_the_level_is_checked():
+    with pytest.raises(ValueError, match="`false_alarm` must be"):
+        ChangeDetector(false_alarm=0.0)
