@@ -18,6 +18,7 @@ ANY_POINT = ANY_SIGN | ANY_COUNT | {"a fraction for a count", "two instead of a 
 ANY_LABEL = {"complex entries", "dates", "a structured array", "text entries", "infinite entries"}
 ANY_LABEL |= {"integers beyond 2**53"}
 DIFFUSIONS = ("geometric_brownian", "hermite_ou", "linear_quadratic", "torus_brownian")
+LIVE = ("ChangeDetector", "ConfidenceSequence", "Monitor")
 FINE = {
     # Words that a plot writes next to a line, and names of files.
     ("plots.plot_convergence", "label"): ANY_WORD,
@@ -87,6 +88,7 @@ METHODS_FINE = {
     **{(f"{name}", f"{kind}memory_budget"): ANY_COUNT for name in CONFIG for kind in ("", "device_")},
     **{(name, "n_jobs"): ANY_SIGN | ANY_COUNT for name in CONFIG},
     ("ReplayBuffer.add", "reward"): ANY_SIGN,
+    **{(f"inference.{name}.update", "values"): {"a negative number", "no entries"} for name in LIVE},
     ("ReplayBuffer.add", "action"): ANY_SIGN,
     # A weight for all rows.
     ("ReplayKernelRidge.fit", "sample_weight"): ANY_POINT | {"a truth value"},

@@ -169,6 +169,15 @@ METHODS: dict[str, Target] = {
     "Trajectories.from_parquet": method(lambda: PATHS, "from_parquet", path=FOLDER / "paths.parquet"),
     "ReplayBuffer.load": method(_buffer, "load", path=FOLDER / "buffer.npz"),
     "ReplayBuffer.recover": method(_journaled, "recover", path=FOLDER / "journal"),
+    "inference.ChangeDetector.update": method(rs.inference.ChangeDetector, "update", values=[1.0, 2.0]),
+    "inference.Monitor.update": method(rs.inference.Monitor, "update", values=[1.0, 2.0]),
+    "inference.ConfidenceSequence.update": method(
+        rs.inference.ConfidenceSequence, "update", values=[1.0, 2.0]
+    ),
+    "inference.ConfidenceSequence.minus": method(
+        rs.inference.ConfidenceSequence, "minus", other=rs.inference.ConfidenceSequence()
+    ),
+    "inference.ConfidenceSequence.stop_when": method(rs.inference.ConfidenceSequence, "stop_when", width=1.0),
     "inference.ReplayVariance.n_resamples_for": method(
         lambda: ESTIMATE.variance(X[:3]), "n_resamples_for", share=0.1
     ),

@@ -22,6 +22,7 @@ from sklearn.linear_model import Ridge
 
 import replaystats as rs
 from attack.bad_values import bad_values, spoilt
+from replaystats.inference.pivot import mean_pivot
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))
@@ -257,6 +258,12 @@ TARGETS = {
     },
     "ols_moments": Target(rs.ols_moments, {"X": X[:3], "y": Y[:3]}),
     "iv_moments": Target(rs.iv_moments, {"X": X[:3], "y": Y[:3], "instruments": X[:3]}),
+    "inference.ChangeDetector": Target(rs.inference.ChangeDetector, {}),
+    "inference.ConfidenceSequence": Target(rs.inference.ConfidenceSequence, {"bounds": (0.0, 1.0)}),
+    "inference.Monitor": Target(rs.inference.Monitor, {"bounds": (0.0, 1.0)}),
+    "inference.anytime_interval": Target(
+        rs.inference.anytime_interval, {"pivot": mean_pivot(np.arange(30.0))}
+    ),
     "inference.overidentification_test": Target(
         rs.inference.overidentification_test,
         {"X": X[:, :1], "y": Y, "instruments": np.column_stack([X, X[:, :1] ** 2])},
@@ -325,6 +332,7 @@ RESULTS = {
     *("Comparison", "Diagnosis", "Estimate", "Evaluation", "FactoredMoments", "Interval", "MomentReplicates"),
     *("ResamplingPlan", "RowBlocks", "basis.Basis", "inference.Diagnosis", "inference.Interval"),
     *("inference.ReplayVariance", "inference.ReweightedAverage", "inference.Theorem"),
+    "inference.MonitoredMean",
     *("solvers.LU", "solvers.Cholesky", "solvers.Solver", "solvers.Solution", "solvers.BalancedPath"),
     *("get_config", "load_boston", "show_versions"),
 }

@@ -102,7 +102,8 @@ def anytime_interval(
     array([1.59])
     """
     level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
-    scale = check_real(tightest_at, "tightest_at", low=1.0)
+    check_instance(pivot, "pivot", Pivot)
+    scale = check_real(tightest_at, "tightest_at", low=1.0, high=1e12)
     critical = anytime_critical(np.asarray(pivot.degrees) + 1.0, level, scale)
     known = np.isfinite(critical) & (np.asarray(pivot.degrees) > 0.0) & (pivot.standard_error > 0.0)
     value = np.where(known, critical, 1.0)
@@ -206,13 +207,13 @@ class ConfidenceSequence:
         self.confidence_level = check_real(
             confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither"
         )
-        self.tightest_at = check_real(tightest_at, "tightest_at", low=1.0)
+        self.tightest_at = check_real(tightest_at, "tightest_at", low=1.0, high=1e12)
         self.bounds: tuple[float, float] | None = None
         if bounds is not None:
-            low, high = check_array(bounds, "bounds", ndim=1).tolist() if np.size(bounds) == 2 else (0.0, 0.0)
-            if not low < high:
+            ends = check_array(bounds, "bounds", ndim=(0, 1)).ravel().tolist()
+            if len(ends) != 2 or not ends[0] < ends[1]:
                 raise ValueError(must_be("bounds", "a smallest and a largest value", repr(bounds)))
-            self.bounds = (low, high)
+            self.bounds = (ends[0], ends[1])
         self._values: list[float] = []
         self._betting = Betting(1.0 - self.confidence_level) if self.bounds else None
 
