@@ -23,7 +23,7 @@ from replaystats.inference import (
     unit_moments,
 )
 from replaystats.inference.components import variance_at
-from replaystats.inference.intervals import student_interval
+from replaystats.inference.pivot import Pivot, interval
 
 BASIS = rs.basis.Fourier(1, period=16)
 STATES = np.array([[0.0], [4.0], [8.0], [12.0]])
@@ -68,7 +68,10 @@ def chain_intervals(steps):
     answers = {name: (e.predict(X), e.confidence_interval(X)) for name, e in estimates.items()}
     plain = rs.plug_in(single).predict(X)
     error = np.sqrt(variance_at(X, newey_west_covariance(steps, lag=2 * length)))
-    answers["plug-in, Newey-West, automatic"] = (plain, student_interval(plain, error, 0.95))
+    answers["plug-in, Newey-West, automatic"] = (
+        plain,
+        interval(Pivot(estimate=plain, standard_error=error, degrees=np.full(error.shape, np.inf))),
+    )
     return answers
 
 

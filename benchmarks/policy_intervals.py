@@ -267,7 +267,7 @@ def bands(n, T, per_axis, repetitions):
         narrower.append(np.median(band.high - band.low) / np.median(bonferroni.high - bonferroni.low))
         inside = (band.low <= truth) & (truth <= band.high)
         rows.append(inside.mean())
-        unbounded.append(np.mean((band.parts.how == "range") | ~np.isfinite(band.high - band.low)))
+        unbounded.append(np.mean(band.undecided))
         width = float(np.median(band.high - band.low))
         return (-width / 2, width / 2, np.nan) if inside.all() else (1.0, 1.0 + width, np.nan)
 

@@ -76,8 +76,8 @@ def test_intervals_with_plenty_of_data_are_nearly_normal_and_need_no_refit(rng, 
         low, high = interval
         np.testing.assert_allclose(high - low, 2 * z * error, rtol=0.06)
         np.testing.assert_allclose(low / 2 + high / 2, X @ estimate.theta, atol=0.15 * error.max())
-        np.testing.assert_allclose(interval.parts.standard_error, error)
-        assert set(interval.parts.how) == {"noise"}
+        np.testing.assert_allclose(interval.pivot.standard_error, error)
+        assert set(interval.pivot.how) == {"noise"}
         assert len(interval.sentences) == 5
 
 
@@ -192,7 +192,7 @@ def test_rows_that_a_truncated_matrix_does_not_determine_are_withheld_and_no_oth
     moments = rs.Moments(g, np.concatenate([rng.normal(size=(30, 2)), np.zeros((30, 1))], axis=1))
     interval = rs.plug_in(moments, rs.solvers.PseudoInverse()).confidence_interval()
     np.testing.assert_array_equal(interval.withheld, [False, False, True])
-    assert "nothing bounds this answer" in interval.sentences[2]
+    assert "do not determine this answer" in interval.sentences[2]
     plain = rs.plug_in(rs.Moments(g[:, :2, :2], moments.f[:, :2])).confidence_interval()
     np.testing.assert_allclose(interval.low[:2], plain.low, rtol=1e-9)
 
@@ -236,8 +236,8 @@ def test_the_median_of_few_members_after_a_crossing_knows_how_little_they_say():
         if not 0 < median.stability.sign_changed.sum() <= 1:
             continue
         crossings += 1
-        parts = median.confidence_interval().parts
-        assert parts.degrees_of_freedom[0] <= 19
-        t = stats.t.ppf(0.975, parts.degrees_of_freedom[0])
+        parts = median.confidence_interval().pivot
+        assert parts.degrees[0] <= 19
+        t = stats.t.ppf(0.975, parts.degrees[0])
         assert t * parts.standard_error[0] > rs.plug_in(moments).standard_error[0]
     assert crossings > 1

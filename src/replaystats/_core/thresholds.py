@@ -1,5 +1,37 @@
 """Judged numbers: every threshold that decides something, with its meaning and its source."""
 
+# -- intervals ----------------------------------------------------------------------------------------
+
+# Level at which rules compare the lengths of two intervals, so that a choice does not depend on the level
+# that is asked for. Convention.
+NOMINAL_LEVEL = 0.95
+# Of the skewness at which the cube root of Hall's transformation has an infinite slope, the share that is
+# taken out: the longer side is then about 1.6 times Student's. Source: means of lognormal values, n = 20 to
+# 500.
+TAKEN_OUT = 0.8
+# Squared correlation of an answer with its denominator from which the inverted test counts, and from which it
+# counts fully. Without such correlation the usual interval covers however weak the denominator is. Source:
+# one instrument of strength 4 and 16 with correlations 0 to .95.
+INVERT_FROM, INVERT_FULLY = 0.2, 0.6
+# A series with fewer effective units, whose neighbours are correlated beyond so many standard errors, changed
+# about once while it was observed. Source: two-state chains that change every 10 to 100 steps.
+FEWEST_UNITS, CORRELATED = 2.0, 2.0
+# Largest correlation of neighbouring units that a series of blocks is corrected for: beyond it the series has
+# too few independent parts. Source: the same chains.
+LARGEST_CORRELATION = 0.9
+# From so many units a coefficient on, pairs of units are less than half a percent of a standard error.
+# Derivation: they are about q / n of the variance.
+MANY_UNITS = 100
+# A usual interval shorter than this share of the range of values is not compared with a bias-aware one: that
+# one has a bias of about this size. It replaces the usual one if it is shorter by the second factor, since
+# the shorter of two intervals covers less often than either. Source: Fourier bases, states near one point.
+SHORT, MUCH_SHORTER = 0.25, 0.9
+# Share of the visited states, those of largest leverage, at which a basis need not keep to the range of
+# values: a parabola through a bounded value leaves it at the outermost. Source: diffusions, smooth values.
+OUTER_SHARE = 0.05
+# A question is a value, or a mean of values, if it is within this of one where all values are one.
+LIKE_A_VALUE = 0.1
+
 # A functional is degenerate (its first-order variance is 0) where the estimate of that variance is at most
 # this many times its own jackknife bias: the .95 point of its law then, chi-square(1).
 DEGENERATE_RATIO = 3.84

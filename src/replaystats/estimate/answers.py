@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import to_numpy
 from .._core.errors import must_be, renamed
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_bool, check_instance, check_length, check_real
 from ..data._flat import check_states
 from ..inference.diagnosis import Diagnosis, diagnose, diagnose_members
-from ..inference.functionals import InferenceContext, PointEstimate, functional_intervals
-from ..inference.intervals import Interval, variance_of_members
-from ..inference.joint import apart_where_open, paired_difference, simultaneous_level
-from ..inference.sparse_functionals import sparse_functional_intervals
+from ..inference.functionals import InferenceContext, PointEstimate, functional_pivot
+from ..inference.intervals import Interval
+from ..inference.joint import band, difference
+from ..inference.pivot import Pivot, interval
+from ..inference.producers import variance_of_members
+from ..inference.sparse_functionals import sparse_functional_pivot
 from .combination import Combination
 
 
@@ -69,7 +70,7 @@ class Answers(Combination):
         """Return a confidence interval for every answer at X, or for theta itself, without refitting.
 
         Every row of a ratio of moments is decided on its own: noise, what the data leave undetermined, and
-        how well the question is identified. `Interval.parts` has them apart, `Interval.sentences` in words.
+        how well the question is identified. `Interval.pivot` has them apart, `Interval.sentences` in words.
         It covers the estimator's own target: the value itself, where that lies in the span of the
         basis. Other members have normal intervals around their average.
 
@@ -81,15 +82,14 @@ class Answers(Combination):
             How often intervals made like this one cover.
         value_range : (low, high), optional
             Where values are known to lie; the default of policy evaluation is [r_min, r_max] / (1 - discount)
-            of the logged rewards. Only rows that the data leave open depend on it.
+            of the logged rewards, which says nothing of states outside the log.
         insist : bool, optional
             Deprecated: no interval is withheld because of another.
 
         Returns
         -------
         Interval
-            Arrays `low` and `high` of shape (m,) or (m, n_outputs); NaN or infinite where nothing bounds a
-            row.
+            Arrays `low` and `high` of shape (m,) or (m, n_outputs); infinite where nothing bounds a row.
 
         Examples
         --------
@@ -105,35 +105,29 @@ class Answers(Combination):
             check_bool(insist, "insist")
             message = "`insist` has no effect any more: every row has its own interval. It will be removed."
             warnings.warn(message, DeprecationWarning, stacklevel=2)
-        confidence_level = check_real(
-            confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither"
-        )
+        return interval(self.pivot(X, value_range=value_range), confidence_level).map(self._as_given)
+
+    def pivot(self, X: Any = None, *, value_range: tuple[float, float] | None = None) -> Pivot:
+        """Return the record behind `confidence_interval`, before a level is chosen; the arguments are its."""
         points = None if X is None else self._checked(X)
         if not self._is_linear_in_theta:
             if value_range is not None:
                 raise ValueError(must_be("value_range", "None for members that bound no values", value_range))
-            return self._interval_of_members(points, confidence_level)
+            return self._pivot_of_members(points)
         questions = np.eye(self.theta.shape[0]) if points is None else points
         setting = self.setting or InferenceContext()
         setting = replace(setting, value_range=None) if X is None else setting.with_range(value_range)
         if self._is_sparse:
-            return sparse_functional_intervals(
+            return sparse_functional_pivot(
                 self.members,
                 questions,
                 self._combined(questions),
                 monte_carlo=self._monte_carlo(questions),
                 setting=setting,
-                confidence_level=confidence_level,
             )
-        interval = functional_intervals(
-            self.moments,
-            questions,
-            solver=self.solver,
-            centre=self._centre(questions, confidence_level),
-            setting=setting,
-            confidence_level=confidence_level,
+        return functional_pivot(
+            self.moments, questions, solver=self.solver, centre=self._centre(questions), setting=setting
         )
-        return interval.map(self._as_given)
 
     def confidence_band(
         self,
@@ -170,9 +164,8 @@ class Answers(Combination):
         """
         questions = self._ratio_questions(X)
         level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
-        outputs = range(self.moments.n_outputs or 1)
-        single = max(simultaneous_level(self._shifts(questions, output), level) for output in outputs)
-        return self.confidence_interval(questions, single, value_range=value_range)
+        shifts = self._shifts_of_all(questions).reshape(self.moments.n_observations, -1)
+        return band(self.pivot(questions, value_range=value_range), shifts, level).map(self._as_given)
 
     def compare(
         self,
@@ -184,8 +177,7 @@ class Answers(Combination):
     ) -> Interval:
         """Return the interval of X theta minus that of another estimate from the same units, paired.
 
-        Rows that the data leave open or weakly identified, for either estimate, have what the intervals of
-        both allow: pairing knows of noise alone.
+        Noise is paired; what the data leave open for either estimate adds up.
 
         Parameters
         ----------
@@ -215,23 +207,19 @@ class Answers(Combination):
         with renamed("X", "X" if X_other is None else "X_other"):
             of_other = other._ratio_questions(X if X_other is None else X_other)
         rows = self._ratio_questions(X), of_other
-        level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
         check_length(len(rows[1]), len(rows[0]), "X_other", "X")
         if other.moments.n_outputs != self.moments.n_outputs:
             rule = f"an estimate with {self.moments.n_outputs or 1} output(s), as this one"
             raise ValueError(must_be("other", rule, other.moments.n_outputs or 1))
-        paired = paired_difference(
-            to_numpy(self.predict(rows[0])) - to_numpy(other.predict(rows[1])),
+        found = difference(
+            self.pivot(rows[0]),
+            other.pivot(rows[1]),
             self._shifts_of_all(rows[0]),
             other._shifts_of_all(rows[1]),
-            level,
             monte_carlo=self._common_noise(other, rows),
             sequential=self.setting is not None and self.setting.sequential,
         )
-        # Both intervals hold with the level asked for where each misses half as often.
-        half = 0.5 + level / 2
-        own, others = (fit.confidence_interval(of, half) for fit, of in zip((self, other), rows, strict=True))
-        return apart_where_open(paired, own.map(to_numpy), others.map(to_numpy))
+        return interval(found, confidence_level)
 
     def _shifts_of_all(self, X: FloatArray) -> FloatArray:
         """Return what each unit moves the answers by, shape (n, m) or (n, m, n_outputs)."""
@@ -239,7 +227,7 @@ class Answers(Combination):
             return self._shifts(X)
         return np.stack([self._shifts(X, output) for output in range(self.moments.n_outputs)], axis=-1)
 
-    def _centre(self, X: FloatArray, confidence_level: float) -> PointEstimate | None:
+    def _centre(self, X: FloatArray) -> PointEstimate | None:
         """Return the answers and variances of the average; None where it is no better than the plug-in."""
         if (
             self.replicates is None
@@ -247,9 +235,9 @@ class Answers(Combination):
             or not self._stability.averages_well(self.method)
         ):
             return None
-        # Where the linear part is not known, as after a crossing, members have to say all.
+        # Where the linear part is not known, as after a crossing, members alone show the variance.
         controlled = self._stability.control is not None
-        variance, degrees = variance_of_members(self._variance(X), confidence_level, controlled=controlled)
+        variance, degrees = variance_of_members(self._variance(X), controlled=controlled)
         about = self._stability.linear
         known = None if about is None else about.of_all()
         return PointEstimate(answers=self._combined(X), variance=variance, degrees=degrees, linear=known)

@@ -27,11 +27,12 @@ from ..engine.sparse import SparseReplicates
 from ..inference.components import ReplayVariance, variance_at
 from ..inference.functional_moments import functional_shifts
 from ..inference.influence import jackknife_covariance, leverage_covariance, sandwich_covariance
-from ..inference.intervals import Interval, interval_of_members, student_interval
 from ..inference.location import CONTROLLED_METHODS, ROBUST_METHODS, locate
 from ..inference.measures import debiased_members, theta_variance
 from ..inference.noise import noise_of
+from ..inference.pivot import Pivot
 from ..inference.pooled_variance import FEWEST_POOLED, PooledShare, pooled_share
+from ..inference.producers import ensemble_pivot
 from ..inference.sparse_functionals import sparse_shifts
 from ..inference.stability import Stability, pilot_replicates
 from ..inference.variance import replay_variance
@@ -214,16 +215,15 @@ class Combination:
         assert part is not None
         return part.values
 
-    def _interval_of_members(self, points: Any, confidence_level: float) -> Interval:
-        """Return the interval of an average without known influence: Student's, as far as members carry."""
-        centre, error, plan = self._combined(points), self._error(points), self.members.plan
-        if plan is None:
-            return student_interval(centre, error, confidence_level)
+    def _pivot_of_members(self, points: Any) -> Pivot:
+        """Return the record of an average without known influence: Student's, as far as members allow."""
+        centre, error, degrees = to_numpy(self._combined(points)), to_numpy(self._error(points)), np.inf
+        if self.members.plan is not None and self._pooled is None:
+            return ensemble_pivot(centre, self._variance(points))
         if self._pooled is not None:  # many points share what is known of their variances
             used = int(np.count_nonzero(~self.members.failed))
             degrees = 1 / (1 / (used - 1) + 1 / self._pooled.degrees)
-            return student_interval(centre, error, confidence_level, degrees)
-        return interval_of_members(centre, self._variance(points), confidence_level)
+        return Pivot(estimate=centre, standard_error=error, degrees=np.full(error.shape, degrees))
 
     def _shifts(self, X: FloatArray, output: int = 0) -> FloatArray:
         """Return what leaving each unit out takes from the plug-in's answers, shape (n, m)."""

@@ -17,7 +17,8 @@ from .._core.thresholds import OUTSIDE_LEVEL
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..estimate import Estimate, plug_in
 from ..inference.held_out import OutOfBag, ridge_leave_one_out
-from ..inference.intervals import Interval, student_interval
+from ..inference.intervals import THE_EXPECTED_PREDICTION, THE_FUNCTION, Interval
+from ..inference.pivot import Pivot, interval
 from ..kernel.device import DeviceKernelRidge
 from ..kernel.device_leaves import DeviceLeaves
 from ..kernel.features import FeatureRidge
@@ -31,7 +32,7 @@ from ..kernel.predictive import Spread, exceeded
 from ..kernel.problem import KernelProblem
 from ..solvers import Ridge
 from ..tuning.kernel_folds import FoldFits
-from ._regression_intervals import Calibration, FoldCalibration, with_bias, without_bias
+from ._regression_intervals import Calibration, FoldCalibration
 from .regression import ReplayedRegression
 
 _NO_BIAS = (
@@ -78,9 +79,8 @@ class AnswersOfKernelRidge(ReplayedRegression):
         -------
         Interval
             Arrays `low` and `high`. They cover the function itself, on average over points, not new
-            observations. `parts` has noise, smoothing bias and Monte-Carlo noise apart, `sentences` in
-            words. Kernels other than "rbf" know no bias: their interval covers the expected prediction only,
-            and a warning says so.
+            observations. `pivot` has what they were made from, `sentences` in words. Kernels other than "rbf"
+            know no bias: their interval covers the expected prediction only, and a warning says so.
 
         See Also
         --------
@@ -102,31 +102,45 @@ class AnswersOfKernelRidge(ReplayedRegression):
         with config_context(memory_budget=self.memory_budget):
             if insist is not None:
                 self.estimate_.confidence_interval(asked[:1], insist=insist)  # says that it has no effect
-            interval = self._around_function(self._some(asked), confidence_level)
+            found = interval(self._function_pivot(self._some(asked)), confidence_level)
         if not asked.shape[0]:
-            return Interval(*(like(end[:0], X) for end in interval))
+            return Interval(*(like(end[:0], X) for end in found))
         if self._kernel.name != "rbf":
             warnings.warn(_NO_BIAS.format(self.kernel), ReplayWarning, stacklevel=2)
-        return interval.map(lambda end: like(end, X))
+        return found.map(lambda end: like(end, X))
 
-    def _around_function(self, asked: FloatArray, confidence_level: float) -> Interval:
-        """Return the interval of the function, or with other kernels of the expected prediction."""
-        expected = self.estimate_.confidence_interval(asked, confidence_level)
+    def _function_pivot(self, asked: FloatArray) -> Pivot:
+        """Return the record of the function, or with other kernels of the expected prediction.
+
+        The smoothing bias has a law, that of functions like this one: its variance joins that of the noise,
+        which together are the posterior variance (Wahba 1983).
+        """
+        expected: Pivot = self.estimate_.pivot(asked)
         if self._kernel.name != "rbf":
-            return without_bias(self.estimate_, asked, expected)
+            return replace(expected, covers=THE_EXPECTED_PREDICTION)
         standardize = "global" if self._standardize == "subset" else self._standardize
         problem = KernelProblem.checked(
             self.X_fit_, self.y_fit_, 1.0, self._kernel, standardize, self._weight
         )
         self._rough = self._rough or roughness(problem)
-        variance = smoothing_bias(self.estimate_.members, problem, on_host(asked), self._rough)
-        deviation = self._shaped(np.sqrt(variance))
-        bias = student_interval(0.0, deviation, confidence_level, self._rough.dimension).high
-        error = (
-            self._rough.mean_error if self._standardize is not None else np.zeros_like(self._rough.mean_error)
+        bias = self._shaped(smoothing_bias(self.estimate_.members, problem, on_host(asked), self._rough))
+        # A fit with an intercept is a weighted mean of the targets, whose noise is that of the plain mean or
+        # more; subsets that share the intercept do not show all of it.
+        least = self._shaped(np.square(self._rough.mean_error)[None])[0] * (self._standardize is not None)
+        noise = np.maximum(np.square(expected.standard_error), least)
+        total = noise + bias
+        positive = total > 0
+        share = np.where(positive, bias / np.where(positive, total, 1.0), 0.0)
+        # Both variances come from the same rows: their errors do not cancel, as Satterthwaite's rule has it.
+        fewer = (1.0 - share) / expected.degrees + share / self._rough.dimension
+        degrees = np.divide(1.0, fewer, out=np.full_like(fewer, np.inf), where=fewer > 0)
+        return replace(
+            expected,
+            standard_error=np.sqrt(total),
+            degrees=degrees,
+            how=np.full(total.shape, "smoothing", dtype="<U12"),
+            covers=THE_FUNCTION,
         )
-        least = student_interval(0.0, self._shaped(error[None])[0], confidence_level).high
-        return with_bias(self.estimate_, asked, expected, bias, least)
 
     @property
     def plug_in_(self) -> KernelRidgeReplicates | DeviceLeaves | Estimate:

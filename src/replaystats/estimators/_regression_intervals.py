@@ -1,4 +1,4 @@
-"""Intervals of a regression beyond its expected prediction: for the function, and for a new observation."""
+"""Intervals of a regression for a new observation."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.arrays import like, on_host, take_rows, to_numpy
+from .._core.arrays import like, on_host, take_rows
 from .._core.config import config_context
 from .._core.errors import ReplayWarning, must_be, require_extra
 from .._core.thresholds import OUTSIDE_LEVEL
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int, check_real
-from ..estimate import Estimate
 from ..inference.cv_plus import Coverage, RowsOfFolds, cv_plus, measured_coverage
 from ..inference.held_out import LocalNoise
-from ..inference.intervals import THE_EXPECTED_PREDICTION, THE_FUNCTION, FunctionParts, Interval
+from ..inference.intervals import Interval
 from ..inference.new_observation import (
     Changes,
     OutOfBag,
@@ -37,48 +36,6 @@ from ..kernel.predictive import Spread, beyond_columns
 COPIED_SHARE, MOSTLY, FEW_VALUES = 0.05, 0.9, 1.5
 GROUPS_HINT = "It is a function of the rows, or the name or the number of a column."
 Grouping = Callable[[Any], Any] | str | int | None
-
-
-def with_bias(
-    estimate: Estimate, points: Any, expected: Interval, bias: FloatArray, least: FloatArray | float = 0.0
-) -> Interval:
-    """Widen an interval by the half width that smoothing bias alone would have; their squares add up.
-
-    Parameters
-    ----------
-    estimate : Estimate
-    points : array
-        Where it was asked.
-    expected : Interval
-        Of the expected prediction, on the host or a device.
-    bias : ndarray
-        Of the shape of its ends.
-    least : ndarray of shape (n_outputs,) or float
-        Half width that noise has at least: a fit with an intercept is a weighted mean of the targets, whose
-        noise is that of the plain mean or more, and subsets that share the intercept do not show all of it.
-    """
-    low, high = (to_numpy(end) for end in expected)
-    centre, noise = (low + high) / 2, np.maximum((high - low) / 2, least)
-    half = np.hypot(noise, bias)
-    drawn = _monte_carlo(estimate, points, noise)
-    parts = FunctionParts(noise=noise, bias=bias, monte_carlo=drawn, covers=THE_FUNCTION)
-    return Interval(centre - half, centre + half, parts)
-
-
-def without_bias(estimate: Estimate, points: Any, expected: Interval) -> Interval:
-    """Return the interval with its parts and what it covers."""
-    low, high = (to_numpy(end) for end in expected)
-    noise = (high - low) / 2
-    drawn, bias = _monte_carlo(estimate, points, noise), np.zeros_like(noise)
-    parts = FunctionParts(noise=noise, bias=bias, monte_carlo=drawn, covers=THE_EXPECTED_PREDICTION)
-    return replace(expected, parts=parts)
-
-
-def _monte_carlo(estimate: Estimate, points: Any, noise: FloatArray) -> FloatArray:
-    """Return the standard error because members are finitely many; 0 where they are not drawn."""
-    if estimate.members.plan is None:
-        return np.zeros_like(noise)
-    return np.asarray(np.sqrt(np.maximum(to_numpy(estimate.variance(points).monte_carlo), 0.0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

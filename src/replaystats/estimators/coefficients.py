@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from .._core.arrays import to_numpy
 from .._core.errors import ReplayWarning, must_be, require_extra
-from .._core.typing import BoolArray, FloatArray
+from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_length, check_names, check_real
 from ..engine.linear import linearise
 from ..estimate import Estimate
 from ..inference.components import gram
-from ..inference.functionals import estimable
 from ..inference.influence import influence_values, jackknife_shifts
-from ..inference.partial_identification import rest_on_one_unit
+from ..inference.pivot import Pivot, interval, p_value
 
 COVARIANCES = ("own", "HC0", "HC1", "HC3")
-_DEPENDENT = (
-    "The data do not tell the coefficients {} apart: their columns depend on each other. Many values fit as "
-    "well as those printed, so that they have no standard errors. Leave a column out."
-)
-_ALONE = (
-    "One observation (or cluster) alone determines the coefficients {}: it is fitted exactly, and nothing "
-    "tells their standard errors."
-)
+# By the code of the row in its record.
+_WITHOUT_ERRORS = {
+    "open": "The data do not tell the coefficients {} apart: their columns depend on each other. Many values "
+    "fit as well as those printed, so that they have no standard errors. Leave a column out.",
+    "alone": "One observation (or cluster) alone determines the coefficients {}: it is fitted exactly, so "
+    "that the data do not show their standard errors.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,7 +90,7 @@ def summary(
     names : sequence of str, optional
         Of the coefficients; default theta[0], theta[1], ...
     covariance : {"own", "HC0", "HC1", "HC3"}
-        "own" is that of the estimate: replay's for an average, the delete-one jackknife for a plug-in. "HC0"
+        "own" is that of `Estimate.confidence_interval`, whose intervals these are. "HC0"
         is the sandwich of the plug-in, "HC1" with n / (n - q), "HC3" the sum of squared changes when one
         observation is left out, which for least squares is the estimator of that name. Where observations
         are clusters these are the cluster-robust forms.
@@ -103,8 +100,9 @@ def summary(
     Returns
     -------
     Summary
-        Tests and intervals are those of Student's t with n - q degrees of freedom; NaN, with a warning, for
-        coefficients that the data do not determine.
+        A p-value is one minus the level of the interval that ends at zero. With a covariance other than
+        "own", intervals are those of Student's t with n - q degrees of freedom. Coefficients that the data
+        do not determine have infinite intervals and no standard error, with a warning.
 
     Raises
     ------
@@ -147,38 +145,34 @@ def summary(
         rule, got = "of more observations (or clusters) than coefficients", f"{n} and {len(theta)}"
         hint = "So few are fitted exactly, which leaves nothing to tell an error from."
         raise ValueError(must_be("fitted", rule, got, hint))
-    error = np.sqrt(np.diag(_covariance(estimate, covariance)))
-    for unknown, why in _without_errors(estimate):
-        error = np.where(unknown, np.nan, error)
-        named = ", ".join(name for name, open_ in zip(labels, unknown, strict=True) if open_)
-        warnings.warn(why.format(named), ReplayWarning, stacklevel=2)
+    record = _record(estimate, covariance)
+    for code, why in _WITHOUT_ERRORS.items():
+        if unknown := [name for name, how in zip(labels, record.how, strict=True) if how == code]:
+            warnings.warn(why.format(", ".join(unknown)), ReplayWarning, stacklevel=2)
+    error = np.where(record.degrees > 0, record.standard_error, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = theta / error
-    half = stats.t.ppf(0.5 + level / 2, free) * error
+        t = record.estimate / error
+    low, high = interval(record, level)
     return Summary(
-        names=labels, estimate=theta, standard_error=error, t=t, p_value=2 * stats.t.sf(np.abs(t), free),
-        low=theta - half, high=theta + half, covariance=covariance, confidence_level=level, n_observations=n,
+        names=labels, estimate=theta, standard_error=error, t=t, p_value=p_value(record),
+        low=low, high=high, covariance=covariance, confidence_level=level, n_observations=n,
     )  # fmt: skip
 
 
-def _without_errors(estimate: Estimate) -> Iterator[tuple[BoolArray, str]]:
-    """Yield coefficients (q,) of which the data tell no error, and why."""
-    moments, solver = estimate.moments, estimate.solver
-    if not solver.is_linear:
-        return
-    unit = np.eye(moments.n_basis)
-    dependent = ~estimable(linearise(moments, solver), unit)
-    if dependent.any():
-        yield dependent, _DEPENDENT
-    alone = rest_on_one_unit(moments, unit, solver) & ~dependent
-    if alone.any():
-        yield alone, _ALONE
+def _record(estimate: Estimate, covariance: str) -> Pivot:
+    """Return the estimate's own record, or with standard errors of that name and n - q degrees of freedom."""
+    own = estimate.pivot()
+    if covariance == "own":
+        return own
+    error = np.sqrt(np.diag(_covariance(estimate, covariance)))
+    free = estimate.moments.n_observations - len(error)
+    named = Pivot(estimate=own.estimate, standard_error=error, degrees=np.full(error.shape, float(free)))
+    open_ = np.isin(own.how, list(_WITHOUT_ERRORS))
+    return replace(named.without_interval(open_, "open"), how=own.how)
 
 
 def _covariance(estimate: Estimate, kind: str) -> FloatArray:
-    """Return the covariance (q, q) of that name."""
-    if kind == "own":
-        return estimate.covariance
+    """Return the covariance (q, q) of that name, of the plug-in."""
     moments, solver = estimate.moments, estimate.solver
     n = moments.n_observations
     if kind == "HC3":

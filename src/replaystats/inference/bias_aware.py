@@ -1,14 +1,15 @@
-"""Trading noise for what is left undetermined, where a question cannot be answered from the data alone.
+"""Less noise for a bounded bias, where a question cannot be answered from the data alone.
 
-For features that are not one-hot the vector w of `undetermined` is a choice. With Omega the covariance of the
-residuals of one unit and G = sum p phi phi' over points where values are known to be bounded, the path
+For features that are not one-hot the vector w of `partial_identification` is a choice. With Omega the
+covariance of the residuals of one unit and G = sum p phi phi' over points where values are known to be
+bounded, the path
 
     w_mu = argmin  w'Omega w / n + (c - A'w)' G^-1 (c - A'w) / mu
 
 goes from the unbiased answer (mu = 0, all noise) to none at all (w = 0, the whole range). It costs one
 singular value decomposition of Omega^-1/2 A G^-1/2 for all questions, and does not depend on the units of
-anything. Every w gives an honest interval; the shortest is taken. The bound on (c - A'w)'theta is a linear
-programme (`value_bounds`).
+anything. Every w gives a valid interval; the shortest at the nominal level is taken. The bound on
+(c - A'w)'theta is a linear programme (`value_bounds`).
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from scipy import special
 
 from .._core.arrays import like, take_rows, to_numpy
 from .._core.config import memory_budget
-from .._core.typing import BoolArray, FloatArray
+from .._core.thresholds import NOMINAL_LEVEL, OUTER_SHARE
+from .._core.typing import FloatArray
 from ..moments import FactoredMoments, HeldMoments
 from .degrees import bias_aware_quantile
 from .influence import unit_blocks
-from .intervals import Rows
 from .noise import Noise, noise_of
 from .partial_identification import ValueRange, sum_of
+from .pivot import Pivot
 from .value_bounds import cheap_bounds, inverse_root, rough_support, support_interval
 
 # Penalties of the path, in units of 1 / (n h^2) with h half the value range: there both parts are equal.
@@ -45,20 +46,12 @@ _DESIGN_ROUNDS = 30
 N_FOLDS = 5
 # Points where the range is imposed: more of them change the bounds little and the time much.
 MAX_POINTS = 400
-OUTER_SHARE = 0.05
 
 
-def bias_aware_rows(
-    moments: HeldMoments,
-    X: FloatArray,
-    value_range: ValueRange,
-    confidence_level: float,
-    *,
-    longest: FloatArray | None = None,
-    cut: BoolArray | None = None,
-    sequential: bool = False,
-) -> Rows:
-    """Return the shortest bounded interval of every question.
+def bias_aware_pivot(
+    moments: HeldMoments, X: FloatArray, value_range: ValueRange, *, sequential: bool = False
+) -> Pivot:
+    """Return the record with the shortest nominal interval of every question: less noise for a bounded bias.
 
     Parameters
     ----------
@@ -67,17 +60,12 @@ def bias_aware_rows(
     X : ndarray of shape (m, q)
     value_range : ValueRange
         With points.
-    confidence_level : float
-    longest : ndarray of shape (m,), optional
-        Lengths that are of use; questions that provably have none so short are withheld.
-    cut : ndarray of bool, shape (m,), optional
-        Which intervals will be cut at the range: those that provably contain all of it are withheld.
     sequential : bool
         Whether neighbouring units may be correlated.
 
     Returns
     -------
-    Rows
+    Pivot
     """
     assert value_range.points is not None
     points = value_range.points
@@ -86,108 +74,44 @@ def bias_aware_rows(
     # Values are measured from the middle of the range, which is exact where constants are in the span.
     limits = (value_range.low - points @ middle, value_range.high - points @ middle)
     problem = replace(_Problem.of(moments, points, middle, half), sequential=sequential)
-    # Of the range, what lies to both sides of what is taken for its middle, at every point.
-    both_sides = max(0.0, 1.0 - float(np.abs(limits[0] + limits[1]).max()) / (2 * half))
-    penalty, least, inside = _shortest_by_ellipsoid(problem, X, points, half, both_sides, confidence_level)
-    useful = np.ones(len(X), dtype=bool) if longest is None else ~(2 * least > longest)
-    if cut is not None:
-        offset = X @ middle
-        useful &= ~cut | (inside[0] + offset > value_range.low) | (inside[1] + offset < value_range.high)
-    found = Rows.withheld(len(X))
-    if useful.any():
-        some = _answers(
-            problem, X[useful], penalty[useful], points, limits, X[useful] @ middle, half, confidence_level
-        )
-        for name, values in vars(some).items():
-            getattr(found, name)[useful] = values
-    return found
-
-
-def _answers(
-    problem: _Problem,
-    X: FloatArray,
-    penalty: FloatArray,
-    points: FloatArray,
-    limits: tuple[FloatArray, FloatArray],
-    middle: FloatArray,
-    half: float,
-    confidence_level: float,
-) -> Rows:
-    """Return the intervals near the penalties that the ellipsoid found best.
-
-    `limits` are those of the values at the points, from their middle, and `middle` (m,) the answers there.
-    """
     exact = len(X) <= _EXACT_ROWS and float(len(X)) * points.size * points.shape[1] <= _EXACT_WORK
+    penalty = _shortest_by_ellipsoid(problem, X, half)
     if exact:
-        penalty = _refined(problem, X, points, half, confidence_level, penalty)
+        penalty = _refined(problem, X, points, half, penalty)
     centre, d, noise = problem.answer(X, penalty)
     if exact:
         lowest, highest = support_interval(d, points, *limits)
     else:
         lowest, highest = cheap_bounds(d, points, *limits, problem.weights)
     bias = (highest - lowest) / 2
-    bounded = np.isfinite(bias)  # what nothing bounds has no middle, and an infinite reach
+    bounded = np.isfinite(bias)  # what nothing bounds has no middle
     offset = np.add(lowest, highest, out=np.zeros_like(lowest), where=bounded) / 2
-    centre = centre + middle + offset
-    reach = _reach(bias, noise, confidence_level)
-    return Rows(
-        low=centre - reach,
-        high=centre + reach,
-        centre=centre,
-        error=np.sqrt(noise.variance),
-        degrees=noise.degrees,
-        bias=bias,
-        share=bias / half,
-        effective=noise.effective,
-        how=np.full(len(X), "traded", dtype="<U12"),
-    )
+    found = noise.pivot(centre + X @ middle + offset)
+    found = replace(found, bias_bound=np.where(bounded, bias, 0.0), how=np.full(len(X), "bias-aware", "<U12"))
+    return found.without_interval(~bounded, "open")
 
 
-def _shortest_by_ellipsoid(
-    problem: _Problem,
-    X: FloatArray,
-    points: FloatArray,
-    half: float,
-    both_sides: float,
-    confidence_level: float,
-) -> tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray]]:
-    """Return the penalty with the shortest interval for every question, and what none is shorter than.
-
-    That is a lower bound of all reaches, and two ends that the intervals of all penalties contain.
+def _shortest_by_ellipsoid(problem: _Problem, X: FloatArray, half: float) -> FloatArray:
+    """Return the penalty with the shortest interval for every question.
 
     Values within h of the middle at all points have theta'G theta <= h^2, so |d'theta| <= h sqrt(d'G^-1 d).
-    The other way round, theta'G theta <= h^2 / max phi'G^-1 phi implies such values: no bound is smaller than
-    h sqrt(d'G^-1 d / max phi'G^-1 phi). Where the middle of the range is no constant of the basis, values
-    within the share `both_sides` of h keep to the range, and d'theta goes so far to either side.
     """
-    leverage = np.square(points @ problem.value_root.T).sum(axis=1).max()
     best, shortest = np.empty(len(X)), np.full(len(X), np.inf)
-    least, low, high = np.full(len(X), np.inf), np.full(len(X), -np.inf), np.full(len(X), np.inf)
-    for candidates, centre, d, noise in problem.along(X, np.tile(_PATH[:, None], len(X))):
+    for candidates, _, d, noise in problem.along(X, np.tile(_PATH[:, None], len(X))):
         bias = half * np.sqrt(np.square(d @ problem.value_root.T).sum(axis=1))
-        one_tail = special.stdtrit(noise.degrees, confidence_level) * np.sqrt(noise.variance)
-        reaches = both_sides * bias / np.sqrt(max(leverage, 1.0)) + one_tail
-        least = np.minimum(reaches.reshape(candidates.shape).min(axis=0), least)
-        low = np.maximum((centre - reaches).reshape(candidates.shape).max(axis=0), low)
-        high = np.minimum((centre + reaches).reshape(candidates.shape).min(axis=0), high)
-        _keep_shortest(best, shortest, candidates, _reach(bias, noise, confidence_level))
-    return best, least, (low, high)
+        _keep_shortest(best, shortest, candidates, _reach(bias, noise))
+    return best
 
 
 def _refined(
-    problem: _Problem,
-    X: FloatArray,
-    points: FloatArray,
-    half: float,
-    confidence_level: float,
-    penalty: FloatArray,
+    problem: _Problem, X: FloatArray, points: FloatArray, half: float, penalty: FloatArray
 ) -> FloatArray:
     """Return the best penalty near the ellipsoid's, whose bound is too wide by up to sqrt(q)."""
     near, shortest = penalty.copy(), np.full(len(X), np.inf)
     nearby = np.clip(penalty * _NEARBY[:, None], _PATH[0], _PATH[-1])
     for candidates, _, d, noise in problem.along(X, nearby):
         bias = half * rough_support(d, points)
-        _keep_shortest(near, shortest, candidates, _reach(bias, noise, confidence_level))
+        _keep_shortest(near, shortest, candidates, _reach(bias, noise))
     return near
 
 
@@ -340,9 +264,9 @@ def inner(points: FloatArray) -> FloatArray:
     return kept if np.linalg.matrix_rank(kept @ root.T) == np.linalg.matrix_rank(points @ root.T) else points
 
 
-def _reach(bias: FloatArray, noise: Noise, confidence_level: float) -> FloatArray:
-    """Return the half width of intervals whose centre is off by at most `bias`."""
+def _reach(bias: FloatArray, noise: Noise) -> FloatArray:
+    """Return the half width of nominal intervals whose centre is off by at most `bias`."""
     error = np.sqrt(noise.variance)
     safe = np.where(error > 0, error, 1.0)
-    quantile = bias_aware_quantile(bias / safe, noise.degrees, confidence_level)
+    quantile = bias_aware_quantile(bias / safe, noise.degrees, 1 - NOMINAL_LEVEL)
     return np.where(error > 0, quantile * error, bias)

@@ -1,4 +1,4 @@
-"""How many units an answer rests on, and the quantiles that follow from it.
+"""On how many units an answer depends, and the quantiles that follow from it.
 
 A standard error is itself an estimate. With L_i the influence of unit i on an answer, sum L^2 varies by
 sum L^4 - (sum L^2)^2 / n, of which the part that goes with sum L itself is (sum L^3)^2 / sum L^2. What is
@@ -18,21 +18,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy import special
 
+from .._core.arrays import to_numpy
+from .._core.thresholds import TAKEN_OUT
 from .._core.typing import ArrayLike, FloatArray
 
 # Fourth moments of a handful of units are noise: never fewer degrees than one, never more than n - 1.
 _FEWEST = 1.0
-# Of the skewness at which the cube root in Hall's transformation has its infinite slope, what is taken out:
-# the longer side is then about 1.6 times Student's, and the sample's own tail does not decide it alone.
-_TAKEN_OUT = 0.8
 # Of the sixth moment of normal values, 15, what is the variance of their skewness times n, 6: the mean is
 # estimated as well.
 _OF_SIXTH = 0.4
 # Of the bias-aware quantile: seven steps are enough for one degree of freedom, four for many.
 _NEWTON_STEPS = 30
+# A unit with a larger share of an answer has all of it.
+_NEARLY_ALL = 1.0 - 1e-4
 _CONVERGED = 1e-12
+# Degrees of freedom from which on Student's law is the normal one, to eight digits.
+_NORMAL = 1e8
 
 
 def effective_sample(second: FloatArray, fourth: FloatArray) -> FloatArray:
@@ -61,7 +65,7 @@ def degrees_of_freedom(effective: FloatArray, n_units: int, skewness: ArrayLike 
         From `effective_sample`.
     n_units : int
     skewness : array-like
-        Of the answer (that of the influence over sqrt(n)), where `skewed_quantiles` takes it out.
+        Of the answer (that of the influence over sqrt(n)), where `skewed` takes it out.
 
     Examples
     --------
@@ -72,6 +76,66 @@ def degrees_of_freedom(effective: FloatArray, n_units: int, skewness: ArrayLike 
         spread = 1.0 / np.asarray(effective, dtype=float) - 1.0 / n_units - np.square(skewness)
         spread = np.maximum(spread, 0.0)
         return np.clip(2.0 / spread, _FEWEST, max(n_units - 1.0, _FEWEST))
+
+
+def degrees_by_weight(shares: FloatArray) -> FloatArray:
+    """Return the degrees of freedom that the weights of units (n, m) leave to the jackknife variance.
+
+    Satterthwaite's: with unit i carrying the share p_i of an answer and noise of a variance proportional to
+    it, the changes J_i have the covariances p_i / (1 - p_i) and -p_i p_j / ((1 - p_i) (1 - p_j)), and
+    2 (E sum J^2)^2 / Var sum J^2 is (tr C)^2 / tr C^2. That is n - 1 for n equal units, and one or less
+    where a single one carries nearly everything.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n, m)
+        With sum one over the units.
+
+    References
+    ----------
+    R. M. Bell and D. F. McCaffrey (2002), Survey Methodology 28; A. V. Carter, K. T. Schnepel and
+    D. G. Steigerwald (2017), Review of Economics and Statistics 99.
+
+    Examples
+    --------
+    >>> sizes = np.array([[1.0], [5.0], [20.0], [100.0], [1000.0]])
+    >>> degrees_by_weight(np.hstack([np.full((5, 1), 0.2), sizes / sizes.sum()])).round(2)
+    array([4.  , 1.01])
+    """
+    sums = WeightSums(shares.shape[1])
+    sums.add(shares)
+    return sums.degrees()
+
+
+class WeightSums:
+    """Power sums of the shares p of units in m answers, and of p / (1 - p), a block of units at a time."""
+
+    def __init__(self, m: int) -> None:
+        self.shares, self.odds = np.zeros((2, 4, m))
+
+    def add(self, shares: Any) -> None:
+        """Add a block of units (units, m)."""
+        xp = array_namespace(shares)
+        size = xp.abs(shares)
+        odds = size / (1.0 - xp.clip(size, max=_NEARLY_ALL))
+        for k in range(4):
+            self.shares[k] += to_numpy(xp.sum(size ** (k + 1), axis=0))
+            self.odds[k] += to_numpy(xp.sum(odds ** (k + 1), axis=0))
+
+    def degrees(self) -> FloatArray:
+        """Return (tr C)^2 / tr C^2; infinite where no unit has a share.
+
+        Shares of both signs, whose sizes add up to more than one, are divided by that sum, and the changes
+        taken to first order, p_i - p_i^2 and -p_i p_j: with p near one the others say nothing.
+        """
+        first, second, third, _ = self.shares
+        one_sign = first <= 1.0 + 1e-6
+        total = np.where(first > 0, first, 1.0)
+        second, third = second / total**2, third / total**3
+        trace = np.where(one_sign, self.odds[0], 1.0 - second)
+        of_odds = self.odds[1] + self.odds[1] ** 2 - self.odds[3]
+        spread = np.where(one_sign, of_odds, second - 2.0 * third + second**2)
+        return np.where(spread > 0, trace**2 / np.where(spread > 0, spread, 1.0), np.inf)
 
 
 def shrunken_skewness(
@@ -116,7 +180,7 @@ def shrunken_skewness(
 
 
 def bounded_skewness(
-    confidence_level: float, degrees: FloatArray, skewness: FloatArray, excess: ArrayLike = np.inf
+    error: ArrayLike, degrees: FloatArray, skewness: FloatArray, excess: ArrayLike = np.inf
 ) -> tuple[FloatArray, FloatArray]:
     """Return the skewness that is taken out at a level, and the degrees of freedom that allow for the rest.
 
@@ -127,7 +191,8 @@ def bounded_skewness(
 
     Parameters
     ----------
-    confidence_level : float
+    error : array-like
+        One minus the level.
     degrees : ndarray
         Degrees of freedom with all of the skewness taken out.
     skewness, excess : array-like
@@ -139,50 +204,19 @@ def bounded_skewness(
 
     Examples
     --------
-    >>> degrees, skewness = bounded_skewness(0.95, np.array([50.0, 50.0]), np.array([0.2, 0.7]))
+    >>> degrees, skewness = bounded_skewness(0.05, np.array([50.0, 50.0]), np.array([0.2, 0.7]))
     >>> skewness.round(2), degrees.round(1)
     (array([0.2 , 0.39]), array([50. ,  5.3]))
     """
-    z = special.ndtri(0.5 + confidence_level / 2)
-    largest = _TAKEN_OUT * 3.0 * (np.sqrt(z**2 + 2.0 / 3.0) - z)
+    z = -special.ndtri(np.asarray(error) / 2)
+    largest = TAKEN_OUT * 2.0 / (np.sqrt(z**2 + 2.0 / 3.0) + z)
     size, share = np.abs(skewness), np.clip(excess, 0.0, 1.0)
     kept = share * np.minimum(size, largest) + (1.0 - share) * size
     left = np.square(size) - np.square(kept)
-    fewer = np.maximum(2.0 / (2.0 / np.asarray(degrees, dtype=float) + left), _FEWEST)
+    degrees = np.asarray(degrees, dtype=float)
+    with np.errstate(divide="ignore"):  # degrees without end, and nothing left
+        fewer = np.minimum(degrees, np.maximum(2.0 / (2.0 / degrees + left), _FEWEST))
     return fewer, np.copysign(kept, skewness)
-
-
-def skewed_quantiles(
-    confidence_level: float, degrees: FloatArray, skewness: FloatArray, excess: ArrayLike = np.inf
-) -> tuple[FloatArray, FloatArray]:
-    """Return the two critical values of a studentised mean: Student's, with skewness taken out.
-
-    Parameters
-    ----------
-    confidence_level : float
-    degrees : ndarray
-        Degrees of freedom.
-    skewness, excess : array-like
-        As for `skewed`.
-
-    Returns
-    -------
-    low, high : ndarray
-        The studentised answer lies between them with the wanted probability; -t and t without skewness.
-
-    See Also
-    --------
-    bounded_skewness : How much is taken out.
-
-    Examples
-    --------
-    >>> low, high = skewed_quantiles(0.95, np.array([1e6, 1e6]), np.array([0.0, 0.3]))
-    >>> low.round(2), high.round(2)
-    (array([-1.96, -2.65]), array([1.96, 1.63]))
-    """
-    degrees, skewness = bounded_skewness(confidence_level, degrees, skewness, excess)
-    t = np.asarray(special.stdtrit(degrees, 0.5 + confidence_level / 2), dtype=np.float64)
-    return skewed(-t, skewness, excess), skewed(t, skewness, excess)
 
 
 def skewed(t: FloatArray, skewness: ArrayLike, excess: ArrayLike = np.inf) -> FloatArray:
@@ -227,21 +261,24 @@ def skewed(t: FloatArray, skewness: ArrayLike, excess: ArrayLike = np.inf) -> Fl
     return np.where(flat, t, share * cubic + (1.0 - share) * quadratic)
 
 
-def bias_aware_quantile(ratio: FloatArray, degrees: FloatArray, confidence_level: float) -> FloatArray:
-    """Return C with P(-C <= T + ratio <= C) = confidence_level, T of Student's law.
+def bias_aware_quantile(ratio: ArrayLike, degrees: FloatArray, error: ArrayLike) -> FloatArray:
+    """Return C with P(-C <= T + ratio <= C) = 1 - error, T of Student's law.
 
     The half width, in standard errors, of an interval whose centre may be off by `ratio` standard errors in
     either direction: t without bias, and ratio + the one-sided quantile when bias dominates.
 
     Examples
     --------
-    >>> bias_aware_quantile(np.array([0.0, 1.0, 5.0]), np.array(1e6), 0.95).round(2)
+    >>> bias_aware_quantile(np.array([0.0, 1.0, 5.0]), np.array(1e6), 0.05).round(2)
     array([1.96, 2.65, 6.64])
     """
-    ratio, degrees = np.broadcast_arrays(np.abs(ratio), degrees)
+    degrees = np.minimum(degrees, _NORMAL)
+    ratio, degrees, error = np.broadcast_arrays(np.abs(ratio), degrees, error)
     known = np.isfinite(ratio)  # where bias is all there is, no number of standard errors is enough
     ratio = np.where(known, ratio, 0.0)
-    found = ratio + special.stdtrit(degrees, confidence_level)  # one tail alone: never enough
+    # One tail alone is never enough, and without bias both are equal.
+    found = np.where(ratio > 0, ratio - special.stdtrit(degrees, error), -special.stdtrit(degrees, error / 2))
+    found = np.where(found > 0, found, -special.stdtrit(degrees, error / 2))
     peak = special.gammaln((degrees + 1) / 2) - special.gammaln(degrees / 2) - np.log(degrees * np.pi) / 2
 
     def density(x: FloatArray) -> FloatArray:
@@ -249,8 +286,9 @@ def bias_aware_quantile(ratio: FloatArray, degrees: FloatArray, confidence_level
 
     # The probability is concave beyond the ratio: Newton's steps come from below and never go too far.
     for _ in range(_NEWTON_STEPS):
-        inside = special.stdtr(degrees, found - ratio) - special.stdtr(degrees, -found - ratio)
-        step = (confidence_level - inside) / (density(found - ratio) + density(found + ratio))
+        tails = special.stdtr(degrees, ratio - found) + special.stdtr(degrees, -found - ratio)
+        slope = density(found - ratio) + density(found + ratio)
+        step = np.where(ratio > 0, (tails - error) / np.where(slope > 0, slope, np.inf), 0.0)
         found = found + step
         if not (np.abs(step) > _CONVERGED * found).any():
             break

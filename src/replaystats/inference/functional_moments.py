@@ -26,6 +26,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from .._core.arrays import like, to_numpy
+from .._core.thresholds import MANY_UNITS
 from .._core.typing import FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments, HeldMoments
@@ -33,9 +34,6 @@ from ..moments.factored import sum_units
 from .components import gram
 from .influence import influence_of, jackknife_shifts, unit_blocks
 from .noise import Noise, PowerSums
-
-# From so many units a coefficient on, pairs are less than half a percent of a standard error.
-_MANY = 100
 
 
 def functional_moments(
@@ -139,7 +137,7 @@ def _matrix_shares(part: HeldMoments, dual: FloatArray, direction: FloatArray) -
 def pairs_matter(moments: AnyMoments) -> bool:
     """Return whether pairs are worth counting: a Gram matrix of several functions, not plenty of units."""
     n, q = moments.n_observations, moments.n_basis
-    return bool(moments.symmetric) and q > 1 and n < _MANY * q
+    return bool(moments.symmetric) and q > 1 and n < MANY_UNITS * q
 
 
 def interactions(

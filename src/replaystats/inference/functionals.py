@@ -1,9 +1,8 @@
-"""An interval for every question, decided row by row.
+"""The record of every question to a ratio of moments, decided row by row.
 
-Noise comes from leaving one unit out, with Student's quantile for the effective number of units and the
-skewness of what they do. A question that is weakly identified has the studentised test inverted. A question
-that the data leave open (an unvisited state, a direction of the basis without data) is bounded by the range
-of values, and the range itself is the last resort. No row decides for another, and no test selects data sets.
+Noise comes from leaving one unit out, with Student's quantile for the effective number of units. What the
+data leave open (an unvisited state, a direction of the basis without data) is bounded by the range of values,
+as a bias. No row decides for another, and no test selects data sets.
 """
 
 from __future__ import annotations
@@ -14,23 +13,37 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._core.errors import SingularReplicateError, must_be
+from .._core.thresholds import (
+    CORRELATED,
+    FEWEST_UNITS,
+    INVERT_FROM,
+    INVERT_FULLY,
+    LIKE_A_VALUE,
+    MUCH_SHORTER,
+    SHORT,
+)
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_real
 from ..engine.linear import Linearisation, linearise
-from ..moments import AnyMoments, StreamedMoments
+from ..moments import AnyMoments, HeldMoments, StreamedMoments
 from ..solvers import Auto, Solver
-from .bounded import allow_for_unseen_events, bias_aware_intervals, cut_at_range, unvisited_rows
+from .bias_aware import bias_aware_pivot, coefficients_of, inner, thinned
 from .functional_moments import functional_moments
-from .intervals import ESTIMATORS_TARGET, Interval, Rows, invert_studentised
+from .intervals import ESTIMATORS_TARGET
 from .noise import Noise
-from .partial_identification import ValueRange, determined, rest_on_one_unit, visit_counts
+from .partial_identification import (
+    ValueRange,
+    constant_matrix,
+    determined,
+    rest_on_one_unit,
+    unvisited_pivot,
+    visit_counts,
+)
+from .pivot import Pivot, interval
+from .value_bounds import inverse_root
 
-# Shares of the variance of the answer that goes with its matrix: inversion counts from the first, fully from
-# the second. Without such correlation the usual interval covers however weak the matrix is.
-_INVERT_FROM, _INVERT_FULLY = 0.2, 0.6
-# A series that leaves fewer units than this, and whose neighbours are correlated beyond so many standard
-# errors of no correlation, changed about once while it was watched.
-_FEWEST_UNITS, _CORRELATED = 2.0, 2.0
+# The noise of each fold is learnt from the others, which must be at least two.
+_FEWEST_FOLDS = 3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,7 +90,7 @@ class PointEstimate:
     Attributes
     ----------
     answers, variance : ndarray
-    degrees : ndarray or None
+    degrees : ndarray
         Degrees of freedom of the variance, where few members know it worse than the units do.
     linear : Linearisation or None
         Of all data, where the average knows it.
@@ -85,20 +98,27 @@ class PointEstimate:
 
     answers: FloatArray
     variance: FloatArray
-    degrees: FloatArray | None = None
+    degrees: FloatArray
     linear: Linearisation | None = None
 
 
-def functional_intervals(
+def functional_pivot(
     moments: AnyMoments,
     X: FloatArray,
     *,
     solver: Solver | None = None,
     centre: PointEstimate | None = None,
     setting: InferenceContext | None = None,
-    confidence_level: float = 0.95,
-) -> Interval:
-    """Return an interval for every row of X theta.
+) -> Pivot:
+    """Return the record of every row of X theta.
+
+    1. Noise: what leaving each unit out moves the answer by (`functional_moments`).
+    2. Of an average, its own value and variance take the place of the plug-in's.
+    3. Skewness is taken out for one unknown and where all units have one matrix, as in a mean; elsewhere it
+       costs degrees of freedom.
+    4. One-hot states that were visited once or never have the range of values as a bias bound; for other
+       features a bias-aware record replaces a usual one that is long beside the range.
+    5. The range of values becomes the limits, at logged states; at others only if the user gave it.
 
     Parameters
     ----------
@@ -109,12 +129,11 @@ def functional_intervals(
     centre : PointEstimate, optional
         Of an average of replicates; default the plug-in. Rows without a usable variance fall back to it.
     setting : InferenceContext, optional
-    confidence_level : float in (0, 1)
 
     Returns
     -------
-    Interval
-        Ends of shape (m,) or (m, n_outputs), with `parts`.
+    Pivot
+        Arrays of shape (m,) or (m, n_outputs).
 
     Examples
     --------
@@ -122,42 +141,41 @@ def functional_intervals(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 2))
     >>> moments = ridge_moments(X, X @ [1.0, -1.0] + rng.normal(size=200))
-    >>> interval = functional_intervals(moments, np.eye(2))
-    >>> print(interval.sentences[0][:44])
-    0.8099 to 1.099: noise of about 34 effective
+    >>> interval(functional_pivot(moments, np.eye(2))).low.round(2)
+    array([ 0.81, -1.18])
     """
-    level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
     setting = setting or InferenceContext()
     outputs = range(moments.n_outputs or 1)
-    rows = [_answer_output(moments, X, solver, centre, setting, level, output) for output in outputs]
-    answered = rows[0] if moments.n_outputs is None else Rows.stack(rows)
+    records = [_of_output(moments, X, solver, centre, setting, output) for output in outputs]
+    found = records[0] if moments.n_outputs is None else Pivot.stack(records)
     limits = setting.value_range
-    return answered.interval("" if limits is None else str(limits), setting.covers)
+    return replace(found, value_range="" if limits is None else str(limits), covers=setting.covers)
 
 
-def _answer_output(
+def _of_output(
     moments: AnyMoments,
     X: FloatArray,
     solver: Solver | None,
     centre: PointEstimate | None,
     setting: InferenceContext,
-    level: float,
     output: int,
-) -> Rows:
-    limits = setting.value_range
-    boundable = limits is not None and moments.n_outputs is None and not isinstance(moments, StreamedMoments)
-    if boundable and limits is not None and limits.points is None:
-        assert not isinstance(moments, StreamedMoments)
-        if (visit_counts(moments) < 2).any():
-            rows = unvisited_rows(moments, X, limits, level, sequential=setting.sequential)
-            return cut_at_range(rows, limits, X)
-    rows = _usual(moments, X, solver, centre, setting, level, output)
-    if limits is None:
-        return rows
-    if boundable and limits.points is not None:
-        bias_aware_intervals(rows, moments, X, limits, level, sequential=setting.sequential)  # type: ignore[arg-type]
-    allow_for_unseen_events(rows, moments.n_observations, limits, X, level)
-    return cut_at_range(rows, limits, X)
+) -> Pivot:
+    limits, sequential = setting.value_range, setting.sequential
+    if limits is None or moments.n_outputs is not None or isinstance(moments, StreamedMoments):
+        found = _usual(moments, X, solver, centre, sequential, output)
+        return found if limits is None else _limited(found, X, limits, np.ones(len(X), dtype=bool))
+    if limits.points is not None:
+        found = _usual(moments, X, solver, centre, sequential, output)
+        logged = _is_logged(X, limits, found.how == "open")
+        found = _shorter_if_biased(found, moments, X, limits, logged, sequential=sequential)
+        return _limited(found, X, limits, logged)
+    counts = visit_counts(moments)
+    logged = np.asarray(~X[:, counts == 0].any(axis=1)) | (limits.source == "given")
+    if (counts < 2).any():
+        found = unvisited_pivot(moments, X, limits, sequential=sequential).without_interval(~logged, "open")
+    else:
+        found = _usual(moments, X, solver, centre, sequential, output)
+    return _limited(found, X, limits, logged)
 
 
 def _usual(
@@ -165,41 +183,34 @@ def _usual(
     X: FloatArray,
     solver: Solver | None,
     centre: PointEstimate | None,
-    setting: InferenceContext,
-    level: float,
+    sequential: bool,
     output: int,
-) -> Rows:
-    """Return the intervals from noise alone; rows that the equations do not determine stay withheld."""
-    rows = Rows.withheld(len(X))
+) -> Pivot:
+    """Return the record from noise alone; rows that the equations do not determine have no interval."""
     known = None if centre is None else centre.linear
     linear = _linearise(moments, solver) if known is None else known
     if linear is None or moments.n_observations < 2:
-        return rows
+        nothing = np.full(len(X), np.nan)
+        return Pivot(
+            estimate=nothing, standard_error=nothing, degrees=0 * X[:, 0], how=np.full(len(X), "open", "<U12")
+        )
     theta = linear.theta.reshape(moments.n_basis, -1)[:, output]
-    answers = X @ theta
-    noise = functional_moments(moments, linear, X, output, sequential=setting.sequential)
+    answers, noise = X @ theta, functional_moments(moments, linear, X, output, sequential=sequential)
     if centre is not None:
         answers, noise = _recentred(centre, answers, noise, output)
-    noise = noise.second_order_corrected().at_level(level)
-    below, above, inverted = _offsets(noise, level, symmetric=moments.symmetric)
-    found = Rows(
-        low=answers + below,
-        high=answers + above,
-        centre=answers,
-        error=np.sqrt(noise.variance),
-        degrees=noise.degrees,
-        bias=np.zeros(len(X)),
-        share=np.zeros(len(X)),
-        effective=noise.effective,
-        how=np.where(inverted, "inverted", "noise").astype("<U12"),
+    noise = noise.second_order_corrected()
+    if not (moments.n_basis == 1 or constant_matrix(moments)):
+        noise = noise.symmetric()
+    weight = _weight_of_inversion(noise, symmetric=moments.symmetric)
+    found = replace(
+        noise.pivot(answers, np.abs(X) @ np.abs(theta)),
+        covariance=weight * noise.covariance,
+        matrix_variance=weight * noise.matrix_variance,
+        how=np.where(weight > 0, "inverted", "noise").astype("<U12"),
     )
-    found.how[~np.isfinite(found.low)] = "withheld"
-    slow = _still_grows(noise) & (noise.effective < _FEWEST_UNITS)
-    found.low[slow], found.high[slow], found.how[slow] = -np.inf, np.inf, "slow"
-    alone = rest_on_one_unit(moments, X, solver or Auto())
-    found.low[alone], found.high[alone], found.how[alone] = -np.inf, np.inf, "alone"
-    rows.put(estimable(linear, X), found)
-    return rows
+    found = found.without_interval(_still_grows(noise) & (noise.effective < FEWEST_UNITS), "slow")
+    found = found.without_interval(rest_on_one_unit(moments, X, solver or Auto()), "alone")
+    return found.without_interval(~estimable(linear, X), "open")
 
 
 def _recentred(
@@ -211,34 +222,27 @@ def _recentred(
     usable = np.isfinite(variance) & (variance > 0)
     answers = np.where(usable, centre.answers.reshape(m, -1)[:, output], answers)
     noise = noise.with_variance(np.where(usable, variance, noise.variance))
-    if centre.degrees is None:
-        return answers, noise
     degrees = np.where(usable, centre.degrees.reshape(m, -1)[:, output], np.inf)
     return answers, replace(noise, degrees=np.minimum(noise.degrees, degrees))
 
 
 def _still_grows(noise: Noise) -> BoolArray:
     """Return whether the variance grows with the length of blocks: neighbours are clearly correlated."""
-    chance = min(_CORRELATED / np.sqrt(noise.n_units), 0.5)
+    chance = min(CORRELATED / np.sqrt(noise.n_units), 0.5)
     return np.asarray(noise.growth > (1 + chance) / (1 - chance))
 
 
-def _offsets(noise: Noise, level: float, *, symmetric: bool) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return both ends relative to the answer, and which rows were inverted.
+def _weight_of_inversion(noise: Noise, *, symmetric: bool) -> FloatArray:
+    """Return how much the inverted test counts, from the correlation of answers with their denominators.
 
     A matrix to which every unit adds cannot vanish, and a symmetric one is a Gram matrix: given it, the
     answer is as good as it is, however it came about.
     """
-    critical = noise.critical_values(level)
     with np.errstate(divide="ignore", invalid="ignore"):
         common = noise.covariance**2 / (noise.variance * noise.matrix_variance)
     common = np.where(np.isfinite(common), common, 0.0) - 2.0 / noise.n_units
-    weight = np.clip((common - _INVERT_FROM) / (_INVERT_FULLY - _INVERT_FROM), 0.0, 1.0)
-    weight = np.where(noise.one_sign | (symmetric and noise.n_parameters > 1), 0.0, weight)
-    below, above = invert_studentised(
-        noise.variance, weight * noise.covariance, weight * noise.matrix_variance, *critical
-    )
-    return below, above, weight > 0
+    weight = np.clip((common - INVERT_FROM) / (INVERT_FULLY - INVERT_FROM), 0.0, 1.0)
+    return np.where(noise.one_sign | (symmetric and noise.n_parameters > 1), 0.0, weight)
 
 
 def estimable(linear: Linearisation, X: FloatArray) -> BoolArray:
@@ -255,3 +259,63 @@ def _linearise(moments: AnyMoments, solver: Solver | None) -> Linearisation | No
         return linearise(moments, plain)
     except SingularReplicateError:
         return None
+
+
+def _is_logged(X: FloatArray, limits: ValueRange, undetermined: BoolArray) -> BoolArray:
+    """Return of which questions the range holds: all if the user gave it, else those within the log.
+
+    These are determined by the equations, and have no larger leverage than the logged states.
+    """
+    assert limits.points is not None
+    if limits.source == "given":
+        return np.ones(len(X), dtype=bool)
+    root = inverse_root(limits.points.T @ limits.points)
+    largest = np.square(limits.points @ root.T).sum(axis=1).max()
+    return np.asarray(~undetermined & (np.square(X @ root.T).sum(axis=1) <= largest * (1 + 1e-9)))
+
+
+def _shorter_if_biased(
+    usual: Pivot,
+    moments: HeldMoments,
+    X: FloatArray,
+    limits: ValueRange,
+    logged: BoolArray,
+    *,
+    sequential: bool,
+) -> Pivot:
+    """Return the record with bias-aware rows where the usual ones are missing, or long beside the range."""
+    assert limits.points is not None
+    low, high = interval(usual)
+    hard = ~(high - low < SHORT * limits.width) & (usual.how != "slow") & logged
+    if not hard.any() or not limits.width**2 > 0 or moments.n_observations < _FEWEST_FOLDS:
+        return usual
+    asked = X[logged & (np.abs(X @ _ones(limits) - 1.0) < LIKE_A_VALUE)]  # these lie in the range, too
+    everywhere = replace(limits, points=np.concatenate([inner(thinned(limits.points)), thinned(asked)]))
+    some = bias_aware_pivot(moments, X[hard], everywhere, sequential=sequential)
+    biased = interval(some)
+    shorter = biased.high - biased.low < MUCH_SHORTER * (high - low)[hard]
+    hard[hard] = shorter
+    return usual.put(hard, some.take(shorter))
+
+
+def _limited(found: Pivot, X: FloatArray, limits: ValueRange, logged: BoolArray) -> Pivot:
+    """Return the record with the least and the largest answer that the range of values allows.
+
+    One-hot questions are sums of values. Others are values, or means of them, if they are one where all
+    values are one; nothing is said about the rest (differences, coefficients), nor, from rewards that were
+    seen, about states that were not.
+    """
+    if limits.source != "given" and limits.width == 0:  # one reward only was ever seen
+        return found
+    if limits.points is None:
+        low, high = limits.extremes(X)
+    else:
+        is_value = np.abs(X @ _ones(limits) - 1.0) < LIKE_A_VALUE
+        low, high = np.where(is_value, limits.low, -np.inf), np.where(is_value, limits.high, np.inf)
+    return replace(found, low=np.where(logged, low, -np.inf), high=np.where(logged, high, np.inf))
+
+
+def _ones(limits: ValueRange) -> FloatArray:
+    """Return the coefficients whose values are nearest to one at every point."""
+    assert limits.points is not None
+    return coefficients_of(limits.points, 1.0)

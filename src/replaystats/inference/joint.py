@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from scipy import stats
 
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import FloatArray
-from .intervals import Interval, Parts
+from .intervals import Interval
 from .noise import noise_of
+from .pivot import NO_NOISE, Pivot, interval
 
 # The largest studentised error over m questions has no table, but its law is that of the largest studentised
 # sum of influence values with random signs: max over x of |sum_i e_i L_i(x)| / s(x), e_i standard normal. Its
 # quantile C is what the normal quantile is for one question, and the band is every row's own interval at the
-# level P(|N| <= C): what a row does about few units, unseen states or weak identification stays its own.
+# level P(|N| <= C): few units, unseen states and weak identification stay those of the row.
 
 N_MULTIPLIERS = 2000
 _SEED = 0
@@ -55,26 +54,30 @@ def simultaneous_level(shifts: FloatArray, confidence_level: float, *, rng: obje
     return max(confidence_level, float(2 * stats.norm.cdf(critical) - 1))
 
 
-def paired_difference(
-    difference: FloatArray,
+def difference(
+    first: Pivot,
+    second: Pivot,
     shifts: FloatArray,
     other_shifts: FloatArray,
-    confidence_level: float,
     *,
     monte_carlo: FloatArray | float = 0.0,
     sequential: bool = False,
-) -> Interval:
-    """Return the interval of the differences of m answers.
+) -> Pivot:
+    """Return the record of first minus second, whose estimates come from the same units.
+
+    1. The noise is that of the paired changes, with the Monte-Carlo variance of the difference added.
+    2. Bounds of biases add up, and so do the ranges of possible values.
+    3. A row without degrees of freedom in either record has none.
+    4. Where the paired changes are all zero and those of the two are not, the difference does not depend on
+       the data: it is known exactly.
 
     Parameters
     ----------
-    difference : ndarray of shape (m,) or (m, n_outputs)
-        First answers minus second.
+    first, second : Pivot
     shifts, other_shifts : ndarray of shape (n, m) or (n, m, n_outputs)
         What unit i moves each of the two answers by.
-    confidence_level : float in (0, 1)
-    monte_carlo : ndarray of the shape of `difference`, or float
-        Variance because averages have finitely many members.
+    monte_carlo : ndarray or float
+        Variance of the difference because averages have finitely many members.
     sequential : bool
         Whether neighbouring units may be correlated.
 
@@ -82,66 +85,54 @@ def paired_difference(
     --------
     Means of paired measurements: the interval is that of the mean of the differences.
 
+    >>> from replaystats.inference.pivot import mean_pivot
     >>> before, after = np.array([1.0, 2.0, 3.0, 5.0]), np.array([1.5, 2.4, 3.7, 5.4])
     >>> moves = [(x - x.mean())[:, None] / 3 for x in (before, after)]
-    >>> low, high = paired_difference(np.array([before.mean() - after.mean()]), *moves, 0.95)
-    >>> bool(high[0] < 0)
-    True
+    >>> interval(difference(mean_pivot(before), mean_pivot(after), *moves)).high < 0
+    array([ True])
     """
     if len(shifts) != len(other_shifts):
         hint = "Fit both on the same data with the same `unit`."
         rule = f"fitted on the same {len(shifts)} units"
         raise ValueError(must_be("other", rule, f"{len(other_shifts)} units", hint))
+    estimate = first.estimate - second.estimate
+    shape = estimate.shape
     noise = noise_of((shifts - other_shifts).reshape(len(shifts), -1), sequential=sequential)
-    shape = difference.shape
-    low, high = (value.reshape(shape) for value in noise.critical_values(confidence_level))
+    if not (np.asarray(first.skewness).any() or np.asarray(second.skewness).any()):
+        noise = noise.symmetric()
+    scale = first.standard_error + second.standard_error
     error = np.sqrt(noise.variance.reshape(shape) + monte_carlo)
-    parts = Parts(
-        centre=difference,
+    error = np.where(error <= NO_NOISE * scale, 0.0, error)
+    bias = first.bias_bound + second.bias_bound
+    exact = (error == 0) & (scale > 0) & (bias == 0)
+    degrees = np.minimum(np.minimum(first.degrees, second.degrees), noise.degrees.reshape(shape))
+    weak = np.maximum(first.matrix_variance, second.matrix_variance)
+    noisy = [np.broadcast_to(record.how, shape) == "noise" for record in (first, second)]
+    return Pivot(
+        estimate=estimate,
         standard_error=error,
-        degrees_of_freedom=noise.degrees.reshape(shape),
-        bias=np.zeros_like(error),
-        undetermined_share=np.zeros_like(error),
-        effective_units=noise.effective.reshape(shape),
-        how=np.full(error.shape, "noise"),
-        value_range="",
+        degrees=degrees,
+        skewness=noise.skewness.reshape(shape),
+        excess=noise.excess.reshape(shape),
+        bias_bound=bias,
+        matrix_variance=np.where(exact, 0.0, weak),
+        low=np.where(exact, estimate, first.low - second.high),
+        high=np.where(exact, estimate, first.high - second.low),
+        units=np.minimum(first.units, second.units),
+        how=np.where(noisy[0] & noisy[1], "noise", "apart").astype("<U12"),
         covers="the difference of the estimators' own targets",
     )
-    return Interval(difference - high * error, difference - low * error, parts)
 
 
-def apart_where_open(paired: Interval, own: Interval, others: Interval) -> Interval:
-    """Return differences with rows that are more than noise taken from both intervals, not from the pairs.
-
-    What units move an answer by says nothing of states that no unit visited, and little of a matrix near a
-    singular one. There the difference lies between the ends of both intervals, each with half of the error.
+def band(pivot: Pivot, shifts: FloatArray, confidence_level: float = 0.95) -> Interval:
+    """Return intervals that cover all rows at once: every row's own, at the level of `simultaneous_level`.
 
     Parameters
     ----------
-    paired : Interval
-        Of m differences, from `paired_difference`.
-    own, others : Interval
-        Of the two answers in every row, at the level whose errors are half of those allowed.
-
-    Examples
-    --------
-    >>> from replaystats import LSTD, Trajectories
-    >>> from replaystats.basis import OneHot
-    >>> paths, rewards = [[0, 1, 0, 1, 0]] * 9, [[1.0, 0, 1, 0]] * 9
-    >>> data = Trajectories([*paths, [0, 0, 1, 1, 0]], [*rewards, [1.0, 1, 0, 0]])
-    >>> far, near = (LSTD(OneHot(3), discount=discount).fit(data) for discount in (0.9, 0.5))
-    >>> low, high = far.compare(near, [[2]])  # a state that was never visited
-    >>> bool(low[0] < -1 and high[0] > 1)
-    True
+    pivot : Pivot
+    shifts : ndarray of shape (n, m)
+        What each unit moves every answer by.
+    confidence_level : float in (0, 1)
+        Of all rows together.
     """
-    is_noise = (_parts(own).how == "noise") & (_parts(others).how == "noise")
-    low = np.where(is_noise, paired.low, own.low - others.high)
-    high = np.where(is_noise, paired.high, own.high - others.low)
-    how = np.where(is_noise, "noise", np.where(np.isnan(low) | np.isnan(high), "withheld", "apart"))
-    return Interval(low, high, replace(_parts(paired), how=how))
-
-
-def _parts(interval: Interval) -> Parts:
-    """Return what an interval is made of, which those of ratios of moments always say."""
-    assert isinstance(interval.parts, Parts)
-    return interval.parts
+    return interval(pivot, simultaneous_level(shifts, confidence_level))

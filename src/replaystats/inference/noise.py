@@ -15,17 +15,11 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from .._core.arrays import like, to_numpy
-from .._core.typing import BoolArray, FloatArray
-from .degrees import (
-    bounded_skewness,
-    degrees_of_freedom,
-    effective_sample,
-    shrunken_skewness,
-    skewed_quantiles,
-)
+from .._core.thresholds import LARGEST_CORRELATION
+from .._core.typing import ArrayLike, BoolArray, FloatArray
+from .degrees import WeightSums, degrees_of_freedom, effective_sample, shrunken_skewness
+from .pivot import NO_NOISE, Pivot
 
-# Beyond this correlation of neighbours a series says nothing about its own mean.
-_LARGEST_CORRELATION = 0.9
 # Powers of what a unit moves an answer by that are summed.
 _POWERS = 6
 
@@ -70,19 +64,25 @@ class Noise:
     one_sign: BoolArray | bool = False
     second_order: FloatArray | float = 0.0
 
-    def at_level(self, confidence_level: float) -> Noise:
-        """Return the noise with the skewness that intervals of this level take out, and the degrees left."""
-        degrees, skewness = bounded_skewness(confidence_level, self.degrees, self.skewness, self.excess)
-        return replace(self, degrees=degrees, skewness=skewness)
-
     def symmetric(self) -> Noise:
         """Return the noise for intervals that take no skewness out: it stays in the degrees of freedom."""
-        degrees = np.maximum(2.0 / (2.0 / self.degrees + np.square(self.skewness)), 1.0)
+        least = np.minimum(self.degrees, 1.0)
+        degrees = np.maximum(2.0 / (2.0 / self.degrees + np.square(self.skewness)), least)
         return replace(self, degrees=degrees, skewness=np.zeros_like(self.skewness))
 
-    def critical_values(self, confidence_level: float) -> tuple[FloatArray, FloatArray]:
-        """Return between which numbers of standard errors the studentised answer lies."""
-        return skewed_quantiles(confidence_level, self.degrees, self.skewness, self.excess)
+    def pivot(self, estimate: FloatArray, scale: ArrayLike = 0.0) -> Pivot:
+        """Return the record of answers with this noise; errors below rounding of `scale` are none."""
+        error = np.sqrt(self.variance)
+        error = np.where(error <= NO_NOISE * np.asarray(scale), 0.0, error)
+        return Pivot(
+            estimate=estimate,
+            standard_error=error,
+            degrees=self.degrees if self.n_units > 1 else np.zeros_like(error),
+            skewness=self.skewness,
+            excess=self.excess,
+            units=np.full(error.shape, float(self.n_units)),
+            how=np.full(error.shape, "noise", dtype="<U12"),
+        )
 
     def with_variance(self, variance: FloatArray) -> Noise:
         """Return the noise of an average whose variance, for independent units, was found elsewhere."""
@@ -106,7 +106,7 @@ class Noise:
         n, centred = len(shifts), shifts - shifts.mean(axis=0)
         square = np.square(centred).sum(axis=0)
         rho = (centred[1:] * centred[:-1]).sum(axis=0) / np.where(square > 0, square, 1.0)
-        rho = np.where(square > 0, np.clip(rho + (1 + 3 * rho) / n, 0.0, _LARGEST_CORRELATION), 0.0)
+        rho = np.where(square > 0, np.clip(rho + (1 + 3 * rho) / n, 0.0, LARGEST_CORRELATION), 0.0)
         growth = (1 + rho) / (1 - rho)
         return replace(
             self,
@@ -114,7 +114,7 @@ class Noise:
             covariance=self.covariance * growth,
             matrix_variance=self.matrix_variance * growth,
             effective=self.effective / growth,
-            degrees=np.clip(np.minimum(self.degrees, n / growth - 1), 1.0, None),
+            degrees=np.minimum(self.degrees, np.maximum(n / growth - 1, 1.0)),
             growth=growth,
         )
 
@@ -161,6 +161,7 @@ class PowerSums:
         self.powers[0] = n
         self.matrix, self.product, self.matrix_square = np.zeros((3, m))
         self.smallest = np.full(m, np.inf)
+        self.weights = WeightSums(m)
 
     def add(self, shifts: Any, matrix: Any) -> None:
         """Add a block of units: what each moves the answers by, and its matrix shares, (units, m) both."""
@@ -174,6 +175,7 @@ class PowerSums:
         self.product += to_numpy(xp.sum(shifts * matrix, axis=0))
         self.matrix_square += to_numpy(xp.sum(matrix * matrix, axis=0))
         self.smallest = np.minimum(self.smallest, to_numpy(xp.min(matrix, axis=0)))
+        self.weights.add(matrix)
 
     def _central(self, k: int, mean: FloatArray) -> FloatArray:
         """Return the sum of k-th powers about the mean; rounding makes no even one negative."""
@@ -192,6 +194,9 @@ class PowerSums:
             total = self.matrix if with_matrix else np.ones_like(mean)
             covariance = (self.product - mean * self.matrix) / total
             relative = (self.matrix_square - self.matrix**2 / n) / total**2
+        degrees = degrees_of_freedom(effective, n, skewness)
+        if with_matrix:
+            degrees = np.minimum(degrees, self.weights.degrees())
         return Noise(
             variance=(n - 1) / n * square * self.unit**2,
             covariance=covariance * self.unit,
@@ -199,7 +204,7 @@ class PowerSums:
             skewness=skewness,
             excess=excess,
             effective=effective,
-            degrees=degrees_of_freedom(effective, n, skewness),
+            degrees=degrees,
             n_units=n,
             one_sign=self.smallest >= 0,
         )

@@ -13,13 +13,13 @@ unvisited, so the jackknife of the ends sees what single visits are worth.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import is_foreign, take_rows, to_numpy
+from .._core.arrays import is_foreign, like, take_rows, to_numpy
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
@@ -28,7 +28,8 @@ from ..moments.factored import sum_units
 from ..solvers import Solver
 from ..solvers.auto import DEFAULT_SOLVER
 from .influence import delete_one_shifts, unit_blocks
-from .noise import Noise, noise_of
+from .noise import noise_of
+from .pivot import Pivot
 
 # Above this many numbers of work the jackknife leaves groups of units out in place of single ones.
 _WORK = 2e9
@@ -78,29 +79,10 @@ class ValueRange:
         return f"[{self.low:.4g}, {self.high:.4g}] ({how})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ends:
-    """Lowest and highest answer that the data leave open, with the noise of each.
-
-    Attributes
-    ----------
-    low, high : ndarray of shape (m,)
-    noise_low, noise_high : Noise
-    undetermined : ndarray of shape (m,)
-        Sum of |d|, as a share of the value range: of the policy's future, what lies beyond unseen points.
-    """
-
-    low: FloatArray
-    high: FloatArray
-    noise_low: Noise
-    noise_high: Noise
-    undetermined: FloatArray
-
-
-def unvisited_ends(
+def unvisited_pivot(
     moments: HeldMoments, X: FloatArray, value_range: ValueRange, *, sequential: bool = False
-) -> Ends:
-    """Return the ends of one-hot answers, with the delete-one-unit jackknife of each.
+) -> Pivot:
+    """Return the record of one-hot answers: a centre with a bias bound, by the delete-one-unit jackknife.
 
     Parameters
     ----------
@@ -122,9 +104,9 @@ def unvisited_ends(
     Two of three states were visited; the second leads to the third, discounted by one half.
 
     >>> g = np.array([[[1.0, -0.5, 0], [0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 1.0, -0.5], [0, 0, 0]]] * 2)
-    >>> ends = unvisited_ends(Moments(g, np.zeros((4, 3))), np.eye(3), ValueRange(low=0.0, high=8.0))
-    >>> ends.high, ends.undetermined
-    (array([2., 4., 8.]), array([0.25, 0.5 , 1.  ]))
+    >>> found = unvisited_pivot(Moments(g, np.zeros((4, 3))), np.eye(3), ValueRange(low=0.0, high=8.0))
+    >>> found.estimate + found.bias_bound
+    array([2., 4., 8.])
     """
     visited_by = visits(moments)
     n, q = visited_by.shape
@@ -147,13 +129,17 @@ def unvisited_ends(
         g, f = sum_of(moments, left_out)
         rest = _solve_ends(A - g, b - f, visited_by[~left_out].any(axis=0), X, value_range)
         shifts[0, unit], shifts[1, unit] = whole.low - rest.low, whole.high - rest.high
-    return Ends(
-        low=whole.low,
-        high=whole.high,
-        noise_low=noise_of(shifts[0], sequential=sequential),
-        noise_high=noise_of(shifts[1], sequential=sequential),
-        undetermined=whole.undetermined,
-    )
+    skew = constant_matrix(moments)
+    ends = []
+    for end, moved in ((whole.low, shifts[0]), (whole.high, shifts[1])):
+        noise = noise_of(moved, sequential=sequential)
+        ends.append((noise if skew else noise.symmetric()).pivot(end, np.abs(X) @ np.abs(whole.theta)))
+    # The noisier end decides; both have about the same noise where little is unseen.
+    noisier = ends[1].standard_error > ends[0].standard_error
+    found = ends[0].put(noisier, ends[1].take(noisier))
+    bias = (whole.high - whole.low) / 2
+    how = np.where(bias > 0, "unseen", "noise").astype("<U12")
+    return replace(found, estimate=(whole.low + whole.high) / 2, bias_bound=bias, how=how)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -162,9 +148,8 @@ class _Solved:
 
     low: FloatArray
     high: FloatArray
-    undetermined: FloatArray
+    theta: FloatArray
     visited: BoolArray
-    dual: FloatArray
     positive: BoolArray
 
 
@@ -185,14 +170,9 @@ def _solve_ends(
     rest[:, visited] = np.where(np.abs(inside) > NEGLIGIBLE * np.abs(X).max(), inside, 0.0)
     known = dual @ b[visited]
     least, largest = value_range.extremes(rest)
-    return _Solved(
-        low=known + least,
-        high=known + largest,
-        undetermined=np.abs(rest).sum(axis=1),
-        visited=visited,
-        dual=np.asarray(dual, dtype=np.float64),
-        positive=rest >= 0,
-    )
+    theta = np.full(len(b), max(abs(value_range.low), abs(value_range.high)))
+    theta[visited] = np.linalg.lstsq(matrix, b[visited])[0]
+    return _Solved(low=known + least, high=known + largest, theta=theta, visited=visited, positive=rest >= 0)
 
 
 def _leave_out(
@@ -231,6 +211,19 @@ def _with_values(moments: HeldMoments, visited: BoolArray, values: FloatArray) -
     g, f = to_numpy(moments.g), to_numpy(moments.f)
     reduced = g[:, visited][:, :, visited]
     return Moments(reduced, f[:, visited] - g[:, visited][:, :, ~visited] @ values, symmetric=False)
+
+
+def constant_matrix(moments: AnyMoments) -> bool:
+    """Return whether all units have the same matrix, as those of a mean do; not looked for in streams."""
+    if isinstance(moments, StreamedMoments):
+        return False
+    units = np.arange(moments.n_observations)
+    first, last = (sum_of(moments, units == i)[0] for i in (0, len(units) - 1))
+    if (first != last).any():
+        return False  # mostly seen at once
+    blocks = (part for _, part in unit_blocks(moments))
+    dense = (part.multiply_out() if isinstance(part, FactoredMoments) else part for part in blocks)
+    return all(bool((part.g == like(first, part.g)).all()) for part in dense)
 
 
 def determined(X: FloatArray, A: FloatArray, inverse: FloatArray) -> BoolArray:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
-from .._core.typing import ArrayLike, FloatArray
+from .._core.typing import ArrayLike, BoolArray, FloatArray
 from .._core.validation import check_real
 from .degrees import (
     bias_aware_quantile,
     bounded_skewness,
+    degrees_by_weight,
     degrees_of_freedom,
     effective_sample,
     shrunken_skewness,
     skewed,
 )
-from .intervals import Interval
+from .intervals import ESTIMATORS_TARGET, Interval
+
+# Standard errors below this share of the numbers that an answer is made of are rounding.
+NO_NOISE = 1e-10
+
+
+def _zero() -> FloatArray:
+    return np.zeros(())
+
+
+def _infinite() -> FloatArray:
+    return np.full((), np.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,34 +40,91 @@ class Pivot:
     ----------
     estimate : ndarray
     standard_error : ndarray
-        Of sampling and Monte-Carlo error together.
+        Of sampling and Monte-Carlo error together; 0 where the data show no noise at all.
     degrees : ndarray
         Effective degrees of freedom of the standard error; 0 where no finite interval exists.
     skewness, excess : ndarray
         Of the estimate (see `degrees.skewed`); 0 and infinite where the law is taken to be symmetric.
     bias_bound : ndarray
-        Largest possible |E estimate - target|: unvisited states, smoothing, unlogged actions, truncation,
-        model error.
+        Largest possible |E estimate - target|: unvisited states, unlogged actions, truncation, model error.
+    covariance, matrix_variance : ndarray
+        Of the estimate with its denominator (relative to its size), and of that denominator: what the
+        inversion of the test needs; 0 where the denominator cannot vanish.
     low, high : ndarray
         Range of possible values, applied last; infinite where nothing bounds the target.
+    units : ndarray
+        Number of independent units. Where the standard error is 0, it says how rare an event can be that
+        none of them shows; with 0 units nothing but the range is known.
+    how : ndarray of str
+        What limits the knowledge of each row; the codes are those of `intervals.SENTENCES`.
+    value_range, covers : str
+        The range of values in words, and what the interval covers.
     reasons : tuple of str
-        Codes of what entered the record, for sentences.
+        Codes of what entered the record as a whole, for sentences.
     """
 
     estimate: FloatArray
     standard_error: FloatArray
     degrees: FloatArray
-    skewness: FloatArray = field(default_factory=lambda: np.zeros(()))
-    excess: FloatArray = field(default_factory=lambda: np.full((), np.inf))
-    bias_bound: FloatArray = field(default_factory=lambda: np.zeros(()))
-    low: FloatArray = field(default_factory=lambda: np.full((), -np.inf))
-    high: FloatArray = field(default_factory=lambda: np.full((), np.inf))
+    skewness: FloatArray = field(default_factory=_zero)
+    excess: FloatArray = field(default_factory=_infinite)
+    bias_bound: FloatArray = field(default_factory=_zero)
+    covariance: FloatArray = field(default_factory=_zero)
+    matrix_variance: FloatArray = field(default_factory=_zero)
+    low: FloatArray = field(default_factory=lambda: -_infinite())
+    high: FloatArray = field(default_factory=_infinite)
+    units: FloatArray = field(default_factory=_zero)
+    how: np.ndarray = field(default_factory=lambda: np.array("noise", dtype="<U12"))
+    value_range: str = ""
+    covers: str = ESTIMATORS_TARGET
     reasons: tuple[str, ...] = ()
 
     def with_bias(self, bound: ArrayLike, *reasons: str) -> Pivot:
         """Return the record with a further source of bias: worst cases add up."""
         total = self.bias_bound + np.abs(np.asarray(bound, dtype=np.float64))
         return replace(self, bias_bound=total, reasons=(*self.reasons, *reasons))
+
+    def without_interval(self, where: BoolArray, how: str) -> Pivot:
+        """Return the record with rows of which nothing but the range of possible values is known."""
+        degrees = np.where(where, 0.0, self.degrees)
+        return replace(self, degrees=degrees, how=np.where(where, how, self.how).astype("<U12"))
+
+    def take(self, rows: BoolArray) -> Pivot:
+        """Return the record of some of the rows."""
+        arrays: dict[str, Any] = {
+            name: np.broadcast_to(getattr(self, name), rows.shape)[rows] for name in _ROWS
+        }
+        return replace(self, **arrays)
+
+    def put(self, rows: BoolArray, some: Pivot) -> Pivot:
+        """Return the record with some of the rows taken from another one, which has these only."""
+        arrays: dict[str, Any] = {
+            name: np.array(np.broadcast_to(getattr(self, name), rows.shape)) for name in _ROWS
+        }
+        for name, values in arrays.items():
+            values[rows] = getattr(some, name)
+        return replace(self, **arrays)
+
+    @staticmethod
+    def stack(records: list[Pivot]) -> Pivot:
+        """Return the records of several outputs as one, arrays of shape (m, n_outputs)."""
+        m = len(records[0].estimate)
+        joined: dict[str, Any] = {
+            name: np.stack([np.broadcast_to(getattr(record, name), m) for record in records], axis=1)
+            for name in _ROWS
+        }
+        return replace(records[0], **joined)
+
+    @property
+    def undetermined_share(self) -> FloatArray:
+        """Of the range of possible values, what the data leave open whatever the noise; 0 without a range."""
+        width = self.high - self.low
+        known = np.isfinite(width) & (width > 0)
+        share = np.where(known, 2.0 * self.bias_bound / np.where(known, width, 1.0), 0.0)
+        return np.where(self.degrees > 0, np.minimum(share, 1.0), 1.0)
+
+
+_ROWS = tuple(f.name for f in fields(Pivot) if f.name not in ("value_range", "covers", "reasons"))
 
 
 def interval(pivot: Pivot, confidence_level: float = 0.95) -> Interval:
@@ -67,7 +137,13 @@ def interval(pivot: Pivot, confidence_level: float = 0.95) -> Interval:
        Student's t with `degrees`: its quantile without bias, and bias plus one-sided quantile where
        bias dominates [1]_ [2]_.
     3. Skewness of the estimate is taken out of both critical values by Hall's transformation [3]_.
-    4. The ends are cut at the range of possible values.
+    4. Where the denominator of the estimate may be near zero, the studentised test is inverted, as by
+       Fieller [4]_: the interval grows towards the side of a vanishing denominator, and is infinite where
+       the test does not tell it from zero.
+    5. Without any noise in the data, an event of probability 1 - (1 - confidence_level)^(1 / units) may have
+       been missed (3 / units at 95 %, the rule of three [5]_), and moves the value by at most its range: the
+       ends move towards those of the range by this share.
+    6. The ends are cut at the range of possible values.
 
     Parameters
     ----------
@@ -82,8 +158,11 @@ def interval(pivot: Pivot, confidence_level: float = 0.95) -> Interval:
     ----------
     .. [1] D. L. Donoho (1994), Statistical estimation and optimal recovery, Annals of Statistics 22.
     .. [2] T. B. Armstrong and M. Kolesar (2018), Optimal inference in a class of regression models,
-       Econometrica 86.
+       Econometrica 86; for two ends far apart G. Imbens and C. Manski (2004), Econometrica 72.
     .. [3] P. Hall (1992), On the removal of skewness by transformation, JRSS B 54.
+    .. [4] E. C. Fieller (1954), Some problems in interval estimation, JRSS B 16; for instruments
+       T. W. Anderson and H. Rubin (1949), Annals of Mathematical Statistics 20.
+    .. [5] J. A. Hanley and A. Lippman-Hand (1983), If nothing goes wrong, is everything all right?, JAMA 249.
 
     Examples
     --------
@@ -97,21 +176,121 @@ def interval(pivot: Pivot, confidence_level: float = 0.95) -> Interval:
     >>> biased = Pivot(estimate=one, standard_error=two, degrees=np.full(1, 10.0), bias_bound=two, low=-two)
     >>> interval(biased).low, interval(biased).high.round(2)
     (array([-2.]), array([6.67]))
+
+    None of 100 units had an event whose size is at most one:
+
+    >>> none = Pivot(estimate=0 * one, standard_error=0 * one, degrees=99 * one, low=0 * one, high=one,
+    ...              units=100 * one)
+    >>> interval(none).high.round(3)
+    array([0.03])
     """
     level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
+    low, high = _ends(pivot, np.asarray(1.0 - level))
+    return Interval(low, high, pivot)
+
+
+def p_value(pivot: Pivot, value: float = 0.0) -> FloatArray:
+    """Return the smallest error 1 - level whose interval does not contain `value`; NaN without an interval.
+
+    Parameters
+    ----------
+    pivot : Pivot
+    value : float
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> p_value(Pivot(estimate=2.228 * one, standard_error=one, degrees=10 * one)).round(3)  # t(.975, 10)
+    array([0.05])
+    """
+    shape = np.broadcast_shapes(*(np.shape(getattr(pivot, name)) for name in _ROWS))
+    # Halving the logarithm of the error; 60 halvings of [-700, 0] leave a relative error of 1e-15.
+    small, large = np.full(shape, -700.0), np.zeros(shape)
+    for _ in range(60):
+        middle = (small + large) / 2
+        low, high = _ends(pivot, np.exp(middle))
+        inside = (low <= value) & (value <= high)
+        small, large = np.where(inside, middle, small), np.where(inside, large, middle)
+    return np.where(pivot.degrees > 0, np.exp(large), np.nan)
+
+
+def _ends(pivot: Pivot, error: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return both ends of the intervals that miss with the probability `error`, one for all or one a row."""
     known = np.asarray(pivot.degrees) > 0.0
     degrees = np.where(known, pivot.degrees, 1.0)
-    degrees, skewness = bounded_skewness(level, degrees, pivot.skewness, pivot.excess)
-    positive = pivot.standard_error > 0.0
-    error = np.where(positive, pivot.standard_error, 1.0)
-    ratio = np.where(positive, pivot.bias_bound / error, 0.0)
-    critical = bias_aware_quantile(ratio, degrees, level)
-    # Without any noise the bias alone is left.
-    below = np.where(positive, skewed(critical, skewness, pivot.excess) * error, pivot.bias_bound)
-    above = np.where(positive, -skewed(-critical, skewness, pivot.excess) * error, pivot.bias_bound)
-    low = np.where(known, pivot.estimate - below, -np.inf)
-    high = np.where(known, pivot.estimate + above, np.inf)
-    return Interval(np.clip(low, pivot.low, pivot.high), np.clip(high, pivot.low, pivot.high))
+    degrees, skewness = bounded_skewness(error, degrees, pivot.skewness, pivot.excess)
+    noisy = np.asarray(pivot.standard_error) > 0.0
+    scale = np.where(noisy, pivot.standard_error, 1.0)
+    bias = np.where(noisy, pivot.bias_bound, 0.0) / scale
+    critical = bias_aware_quantile(bias, degrees, error) - bias  # of the noise alone
+    ends = skewed(-critical, skewness, pivot.excess), skewed(critical, skewness, pivot.excess)
+    weak = np.asarray(pivot.matrix_variance) > 0.0
+    below, above = -ends[1], -ends[0]
+    if weak.any():
+        inverted = invert_studentised(
+            np.ones_like(scale), pivot.covariance / scale, np.asarray(pivot.matrix_variance), *ends
+        )
+        below, above = np.where(weak, inverted[0], below), np.where(weak, inverted[1], above)
+    low = pivot.estimate - pivot.bias_bound + np.where(noisy, below * scale, 0.0)
+    high = pivot.estimate + pivot.bias_bound + np.where(noisy, above * scale, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        missed = np.where(noisy, 0.0, 1.0 - error ** (1.0 / np.asarray(pivot.units)))
+        low = np.where(missed > 0, low + missed * (np.minimum(pivot.low, low) - low), low)
+        high = np.where(missed > 0, high + missed * (np.maximum(pivot.high, high) - high), high)
+    low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+    return np.clip(low, pivot.low, pivot.high), np.clip(high, pivot.low, pivot.high)
+
+
+def invert_studentised(
+    s_LL: FloatArray, s_Lm: FloatArray, s_mm: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest delta that the studentised residual does not reject.
+
+    With w = A^-T c the answer is w'b, and a value t of c'theta has the residual sum_i w'(f_i - g_i theta(t)).
+    Along the direction in which the answer moves most easily, theta(t) = theta + delta v with delta = t -
+    c'theta and c'v = 1, this residual is -delta, and its standard error depends on delta:
+
+        s(delta)^2 = s_LL - 2 delta s_Lm + delta^2 s_mm,    L_i = w'(f_i - g_i theta),  m_i = w'g_i v.
+
+    {delta : low <= -delta / s(delta) <= high} is Fieller's interval, for one unknown Anderson and Rubin's.
+
+    Parameters
+    ----------
+    s_LL, s_Lm, s_mm : ndarray of shape (m,)
+        Variance of the answer, covariance of the answer and its matrix, variance of the matrix.
+    low, high : ndarray of shape (m,)
+        Critical values, of which `low` is negative.
+
+    Returns
+    -------
+    below, above : ndarray of shape (m,)
+        Offsets from the estimate; infinite where nothing bounds the answer.
+
+    Examples
+    --------
+    >>> z = np.array([1.96])
+    >>> below, above = invert_studentised(np.ones(1), np.zeros(1), np.zeros(1), -z, z)
+    >>> above
+    array([1.96])
+    >>> invert_studentised(np.ones(1), np.zeros(1), np.array([0.3]), -z, z)[1]
+    array([inf])
+    """
+    above, bounded_above = _root(s_LL, s_Lm, s_mm, low)
+    below, bounded_below = _root(s_LL, -s_Lm, s_mm, high)
+    bounded = bounded_above & bounded_below  # the rejected region in the middle: its hull is the line
+    return np.where(bounded, -below, -np.inf), np.where(bounded, above, np.inf)
+
+
+def _root(
+    s_LL: FloatArray, s_Lm: FloatArray, s_mm: FloatArray, critical: FloatArray
+) -> tuple[FloatArray, BoolArray]:
+    """Return the positive root of delta^2 = critical^2 s(delta)^2, and whether it bounds delta."""
+    square = np.square(critical)
+    lead = 1.0 - square * s_mm
+    slope = square * s_Lm
+    with np.errstate(invalid="ignore", divide="ignore"):
+        root = (np.sqrt(np.maximum(slope**2 + lead * square * s_LL, 0.0)) - slope) / lead
+    return root, np.asarray(lead > 0)
 
 
 def mean_pivot(values: ArrayLike, *, weights: ArrayLike | None = None) -> Pivot:
@@ -121,7 +300,7 @@ def mean_pivot(values: ArrayLike, *, weights: ArrayLike | None = None) -> Pivot:
     ----------
     values : array-like of shape (n,) or (n, m)
     weights : array-like of shape (n,), optional
-        Of the values; their sum is the denominator of a weighted mean.
+        Of the values, not negative; their sum is the denominator of a weighted mean.
 
     Examples
     --------
@@ -133,16 +312,23 @@ def mean_pivot(values: ArrayLike, *, weights: ArrayLike | None = None) -> Pivot:
     x = x[:, None] if x.ndim == 1 else x
     n = len(x)
     w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-    share = w / w.sum()
-    mean = share @ x
-    moved = share[:, None] * (x - mean)  # influence of every value on the mean
-    second, third, fourth, sixth = ((moved**k).sum(axis=0) for k in (2, 3, 4, 6))
+    share = (w / w.sum())[:, None]
+    mean = (share * x).sum(axis=0)
+    # What leaving a value out takes from the mean; one that has all the weight cannot be left out.
+    moved = share * (x - mean) / np.where(share < 1.0, 1.0 - share, 1.0)
+    moved = moved - moved.mean(axis=0)
+    size = np.abs(moved).max(axis=0)
+    unit = np.where(size > 0, size, 1.0)
+    second, third, fourth, sixth = (((moved / unit) ** k).sum(axis=0) for k in (2, 3, 4, 6))
     skewness, excess = shrunken_skewness(second, third, fourth, sixth, n)
     degrees = degrees_of_freedom(np.maximum(effective_sample(second, fourth), 1.0), n, skewness)
+    error = np.sqrt(second * (n - 1) / n) * unit
+    rounding = NO_NOISE * (share * np.abs(x)).sum(axis=0)
     return Pivot(
         estimate=mean,
-        standard_error=np.sqrt(second * n / max(n - 1, 1)),
-        degrees=np.where(n > 1, degrees, 0.0),
+        standard_error=np.where(error <= rounding, 0.0, error),
+        degrees=np.where(n > 1, np.minimum(degrees, degrees_by_weight(share)), 0.0),
         skewness=skewness,
         excess=excess,
+        units=np.full(mean.shape, float(n)),
     )

@@ -109,7 +109,7 @@ def test_what_was_never_seen_is_bounded_by_the_range(sparse_from_one):
     assert interval.low[1] == -3.0
     assert interval.high[1] == 9.0
     assert interval.high[0] - interval.low[0] < 3.0
-    assert interval.parts.how.tolist() == ["noise", "unseen"]
+    assert interval.pivot.how.tolist() == ["noise", "unseen"]
     with pytest.raises(ValueError, match="`partial_fit` must be"):
         model.partial_fit(data)
 
@@ -158,7 +158,7 @@ def test_differences_are_those_of_the_dense_route(sparse_from_one, monkeypatch):
     sparse = difference()
     monkeypatch.setattr(policy_module, "SPARSE_FROM", 10**6)
     dense = difference()
-    np.testing.assert_allclose(sparse.parts.centre, dense.parts.centre, rtol=1e-6)
+    np.testing.assert_allclose(sparse.pivot.estimate, dense.pivot.estimate, rtol=1e-6)
     np.testing.assert_allclose(sparse.high - sparse.low, dense.high - dense.low, rtol=0.2)
 
 
@@ -186,7 +186,7 @@ def test_tilings_depend_on_each_other_and_answers_do_not(monkeypatch):
     monkeypatch.setattr(policy_module, "SPARSE_FROM", 10**6)
     dense = rs.LSTD(basis, discount=0.8, n_resamples=25, random_state=0, on_failure="drop").fit(data)
     np.testing.assert_allclose(values, dense.plug_in_predict(points), rtol=1e-7)
-    assert set(interval.parts.how) == {"noise"}
+    assert set(interval.pivot.how) == {"noise"}
     widths = [found.high - found.low for found in (interval, dense.confidence_interval(points))]
     np.testing.assert_allclose(widths[0], widths[1], rtol=0.2)
 
@@ -199,7 +199,7 @@ def test_a_question_outside_of_what_dependent_features_say_is_left_to_the_range(
     alone[0, np.argmax(estimate.moments.visits.sum(axis=0))] = 1.0
     interval = estimate.confidence_interval(alone, value_range=(-7.5, 7.5))
     assert (interval.low[0], interval.high[0]) == (-7.5, 7.5)
-    assert interval.parts.how[0] == "range"
+    assert interval.undecided[0]
 
 
 def test_a_fitted_table_pickles():

@@ -18,26 +18,33 @@ from replaystats.inference.degrees import (
     effective_sample,
     monte_carlo_degrees,
     skewed,
-    skewed_quantiles,
 )
 from replaystats.inference.functional_moments import functional_moments
 from replaystats.inference.influence import sandwich_covariance
-from replaystats.inference.intervals import invert_studentised, variance_of_members
 from replaystats.inference.noise import noise_of
-from replaystats.inference.partial_identification import ValueRange, unvisited_ends
+from replaystats.inference.partial_identification import ValueRange, unvisited_pivot
+from replaystats.inference.pivot import Pivot, interval, invert_studentised
+from replaystats.inference.producers import variance_of_members
 from replaystats.moments import FactoredMoments
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.3, 2.0, 20.0])
 @pytest.mark.parametrize("degrees", [1.0, 4.0, 200.0])
 def test_bias_aware_quantile_against_root_search(ratio, degrees):
-    got = bias_aware_quantile(np.array([ratio]), np.array([degrees]), 0.9)[0]
+    got = bias_aware_quantile(np.array([ratio]), np.array([degrees]), 0.1)[0]
     assert got == pytest.approx(oracle.bias_aware(ratio, degrees, 0.9), rel=1e-8)
 
 
-def test_skewed_quantiles_undo_halls_transformation():
+def critical_values(level, degrees, skewness):
+    """Between which numbers of standard errors the studentised answer lies."""
+    one = np.ones_like(skewness)
+    ends = interval(Pivot(estimate=0 * one, standard_error=one, degrees=degrees, skewness=skewness), level)
+    return -ends.high, -ends.low
+
+
+def test_critical_values_undo_halls_transformation():
     skewness = np.array([-0.38, 0.05, 0.3])
-    low, high = skewed_quantiles(0.95, np.full(3, 12.0), skewness)
+    low, high = critical_values(0.95, np.full(3, 12.0), skewness)
     for critical, wanted in ((low, stats.t.ppf(0.025, 12)), (high, stats.t.ppf(0.975, 12))):
         transformed = critical + skewness * (critical**2 / 3 + 1 / 6) + skewness**2 * critical**3 / 27
         np.testing.assert_allclose(transformed, wanted, rtol=1e-10)
@@ -47,7 +54,7 @@ def test_skewed_quantiles_undo_halls_transformation():
 def test_skewness_is_taken_out_up_to_a_share_of_where_the_cube_root_is_steepest(level):
     most = 0.8 * oracle.steepest_skewness(level)
     size = most * np.array([-1.5, -0.5, 0.5, 1.5])
-    degrees, skewness = bounded_skewness(level, np.full(4, 30.0), size)
+    degrees, skewness = bounded_skewness(1 - level, np.full(4, 30.0), size)
     np.testing.assert_allclose(skewness, np.clip(size, -most, most))
     # What is left of the square is variance of the variance: 2 / degrees.
     np.testing.assert_allclose(2 / degrees, 2 / 30 + size**2 - skewness**2)
@@ -55,13 +62,13 @@ def test_skewness_is_taken_out_up_to_a_share_of_where_the_cube_root_is_steepest(
 
 def test_intervals_of_any_skewness_grow_with_their_level():
     skewness = np.linspace(-1, 1, 41)
-    ends = [skewed_quantiles(level, np.full(41, 25.0), skewness) for level in np.linspace(0.05, 0.999, 60)]
+    ends = [critical_values(level, np.full(41, 25.0), skewness) for level in np.linspace(0.05, 0.999, 60)]
     low, high = np.diff([low for low, _ in ends], axis=0), np.diff([high for _, high in ends], axis=0)
     assert low.max() < 0 < high.min()
 
 
 def test_two_values_have_all_of_their_skewness_taken_out():
-    degrees, skewness = bounded_skewness(0.95, np.array([30.0]), np.array([0.9]), np.array([0.0]))
+    degrees, skewness = bounded_skewness(0.05, np.array([30.0]), np.array([0.9]), np.array([0.0]))
     assert skewness[0] == 0.9
     assert degrees[0] == pytest.approx(30.0)
 
@@ -220,11 +227,11 @@ def test_ends_of_unvisited_states_against_linear_programmes(factored):
     dense = moments.multiply_out()
     X = np.concatenate([np.eye(6), [[0.5, 0.5, 0, 0, 0, 0], [1.0, 0, 0, 0, -1.0, 0]]])
     limits = ValueRange(low=-3.0, high=5.0)
-    ends = unvisited_ends(moments if factored else dense, X, limits)
+    found = unvisited_pivot(moments if factored else dense, X, limits)
     for row, c in enumerate(X):
         expected = oracle.bellman_ends(dense.g, dense.f, c, -3.0, 5.0)
-        np.testing.assert_allclose((ends.low[row], ends.high[row]), expected, atol=1e-8)
-    np.testing.assert_allclose(ends.undetermined * limits.width, ends.high - ends.low, rtol=1e-9)
+        ends = found.estimate[row] - found.bias_bound[row], found.estimate[row] + found.bias_bound[row]
+        np.testing.assert_allclose(ends, expected, atol=1e-8)
 
 
 def test_jackknife_of_ends_against_linear_programmes_without_each_unit():
@@ -232,23 +239,24 @@ def test_jackknife_of_ends_against_linear_programmes_without_each_unit():
     dense = one_hot_data(rng, 5, steps=3, states=6).multiply_out()  # some states are visited by one unit only
     assert ((dense.g != 0).any(axis=2).sum(axis=0) == 1).any()
     X = np.eye(6)[:4]
-    ends = unvisited_ends(dense, X, ValueRange(low=-3.0, high=5.0))
+    found = unvisited_pivot(dense, X, ValueRange(low=-3.0, high=5.0))
     rest = [np.arange(5) != i for i in range(5)]
     for row, c in enumerate(X):
         refits = np.array([oracle.bellman_ends(dense.g[k], dense.f[k], c, -3.0, 5.0) for k in rest])
         jackknife = 4 / 5 * np.square(refits - refits.mean(axis=0)).sum(axis=0)
-        got = (ends.noise_low.variance[row], ends.noise_high.variance[row])
-        np.testing.assert_allclose(got, jackknife, rtol=1e-7, atol=1e-12)
+        np.testing.assert_allclose(
+            found.standard_error[row] ** 2, jackknife.max(), rtol=1e-7, atol=1e-12
+        )  # of the noisier end
 
 
 def test_ends_meet_where_everything_is_visited():
     dense = one_hot_data(np.random.default_rng(6), 30, unvisited=0).multiply_out()
-    ends = unvisited_ends(dense, np.eye(6), ValueRange(low=-9.0, high=9.0))
+    found = unvisited_pivot(dense, np.eye(6), ValueRange(low=-9.0, high=9.0))
     theta = np.linalg.solve(dense.g.sum(axis=0), dense.f.sum(axis=0))
-    np.testing.assert_allclose(ends.low, theta)
-    np.testing.assert_allclose(ends.high, theta)
+    np.testing.assert_allclose(found.estimate, theta)
+    np.testing.assert_allclose(found.bias_bound, 0.0, atol=1e-12)
     noise = functional_moments(dense, linearise(dense), np.eye(6))
-    np.testing.assert_allclose(ends.noise_low.variance, noise.variance)
+    np.testing.assert_allclose(found.standard_error**2, noise.variance)
 
 
 def test_value_range_must_be_ordered():
@@ -277,12 +285,12 @@ def test_degrees_of_a_controlled_variance_are_those_of_squares_of_noisy_slopes(c
 
 def test_a_controlled_variance_that_is_mostly_noise_gives_way_to_its_bound():
     plan = rs.make_plan(50, n_resamples=20, rng=0)
-    sampling, raw = np.array([1.0, 0.01]), np.array([1.1, 0.9])
+    sampling, raw = np.array([1.0, 0.05]), np.array([1.1, 0.9])
     parts = ReplayVariance(
         sampling=sampling, monte_carlo=np.zeros(2), raw=raw, replicate=np.ones(2),
         delete_d=np.array([0.9, 1.2]), plan=plan, n_used=20,
     )  # fmt: skip
-    variance, degrees = variance_of_members(parts, 0.999, controlled=True)
+    variance, degrees = variance_of_members(parts, controlled=True)
     np.testing.assert_allclose(variance, [1.0, 1.2])
     assert degrees[0] == 49.0  # known as well as the units allow
     assert degrees[1] == 19.0

@@ -12,12 +12,18 @@ import replaystats as rs
 from oracles import questions as oracle
 from oracles import settings
 from replaystats.inference import bias_aware, value_bounds
-from replaystats.inference.bias_aware import bias_aware_rows
-from replaystats.inference.functionals import InferenceContext, functional_intervals
-from replaystats.inference.joint import paired_difference, simultaneous_level
+from replaystats.inference.bias_aware import bias_aware_pivot
+from replaystats.inference.functionals import InferenceContext, functional_pivot
+from replaystats.inference.joint import difference, simultaneous_level
 from replaystats.inference.noise import noise_of
 from replaystats.inference.partial_identification import ValueRange, rest_on_one_unit
+from replaystats.inference.pivot import interval as interval_of
+from replaystats.inference.pivot import mean_pivot
 from replaystats.inference.value_bounds import cheap_bounds, support_interval
+
+
+def functional_intervals(moments, X, **options):
+    return interval_of(functional_pivot(moments, X, **options))
 
 
 def test_the_mean_of_normal_data_has_students_interval_up_to_its_skewness():
@@ -39,9 +45,9 @@ def test_a_weak_instrument_has_a_long_or_unbounded_interval_and_a_strong_one_the
         return functional_intervals(moments, np.eye(1))
 
     strong, weak = interval(4000), interval(1)
-    assert strong.parts.standard_error[0] * 3.9 == pytest.approx(strong.high[0] - strong.low[0], rel=0.1)
-    assert weak.parts.how[0] in ("inverted", "withheld")
-    assert weak.high[0] - weak.low[0] > 6 * weak.parts.standard_error[0]
+    assert strong.pivot.standard_error[0] * 3.9 == pytest.approx(strong.high[0] - strong.low[0], rel=0.1)
+    assert weak.pivot.how[0] == "inverted"
+    assert weak.high[0] - weak.low[0] > 6 * weak.pivot.standard_error[0]
 
 
 def test_series_with_memory_have_wider_intervals():
@@ -53,7 +59,7 @@ def test_series_with_memory_have_wider_intervals():
     series = functional_intervals(moments, np.eye(1), setting=InferenceContext(sequential=True))
     growth = (series.high - series.low) / (alone.high - alone.low)
     assert 2.0 < growth[0] < 6.0
-    assert series.parts.degrees_of_freedom[0] < alone.parts.degrees_of_freedom[0]
+    assert series.pivot.degrees[0] < alone.pivot.degrees[0]
 
 
 def one_change(n_blocks=12):
@@ -63,18 +69,18 @@ def one_change(n_blocks=12):
 
 def test_a_series_that_changed_once_is_not_answered_and_says_why():
     interval = functional_intervals(one_change(), np.eye(1), setting=InferenceContext(sequential=True))
-    assert interval.parts.how[0] == "slow"
+    assert interval.pivot.how[0] == "slow"
     assert (interval.low[0], interval.high[0]) == (-np.inf, np.inf)
     assert interval.undecided[0]
     assert "variance still grows with the length of blocks" in interval.sentences[0]
-    assert functional_intervals(one_change(), np.eye(1)).parts.how[0] == "noise"  # independent units
+    assert functional_intervals(one_change(), np.eye(1)).pivot.how[0] == "noise"  # independent units
 
 
 def test_a_slow_series_has_the_range_of_values():
     limits = ValueRange(low=-1.0, high=2.0, points=np.ones((1, 1)))
     setting = InferenceContext(sequential=True, value_range=limits)
     interval = functional_intervals(one_change(), np.eye(1), setting=setting)
-    assert interval.parts.how[0] == "slow"
+    assert interval.pivot.how[0] == "slow"
     assert (interval.low[0], interval.high[0]) == (-1.0, 2.0)
 
 
@@ -121,10 +127,10 @@ def test_one_row_does_not_silence_another():
     data = rs.Trajectories(states, rewards=rng.normal(size=(40, 5)))
     model = rs.LSTD(rs.basis.OneHot(4), discount=0.5, n_resamples=10, random_state=0).fit(data)
     interval = model.confidence_interval(np.arange(4.0)[:, None], value_range=(-3.0, 3.0))
-    np.testing.assert_array_equal(interval.parts.how[3], "range")  # never visited
+    assert interval.undecided.tolist() == [False, False, False, True]  # never visited
     np.testing.assert_allclose((interval.low[3], interval.high[3]), (-3, 3))
     assert (interval.high[:3] - interval.low[:3] < 2).all()
-    assert interval.parts.undetermined_share[3] == pytest.approx(1.0)
+    assert interval.pivot.undetermined_share[3] == pytest.approx(1.0)
     assert not interval.withheld.any()
 
 
@@ -242,29 +248,31 @@ def test_trading_never_leaves_the_range_by_much_and_narrows_where_there_are_data
     moments = rs.Moments(*settings.trajectory_moments(settings.lstd_pair, states))
     points = settings.features(np.linspace(-np.pi, np.pi, 60))[0]
     X = settings.features(np.array([0.0, 3.0]))[0]
-    traded = bias_aware_rows(moments, X, ValueRange(low=-1.5, high=1.5, points=points), 0.95)
-    assert traded.high[0] - traded.low[0] < 2.0
-    assert traded.share[1] > 3 * traded.share[0]
-    assert traded.low[0] < 1.0 < traded.high[0]
+    found = bias_aware_pivot(moments, X, ValueRange(low=-1.5, high=1.5, points=points))
+    low, high = interval_of(found)
+    assert high[0] - low[0] < 2.0
+    assert found.bias_bound[1] > 3 * found.bias_bound[0]
+    assert low[0] < 1.0 < high[0]
 
 
-def test_traded_intervals_are_those_of_one_penalty_of_the_path():
+def test_bias_aware_intervals_are_those_of_one_penalty_of_the_path():
     """Some penalty explains centre, openness, error and ends together; w of each fold by a plain solve."""
     rng = np.random.default_rng(4)
     states = settings.ou_paths(rng, 200, start=0.5)
     g, f = settings.trajectory_moments(settings.lstd_pair, states)
     points = settings.features(np.linspace(-2.5, 2.5, 40))[0]
     X = settings.features(np.array([0.0, 1.0, 2.0]))[0]
-    found = bias_aware_rows(rs.Moments(g, f), X, ValueRange(low=-1.0, high=2.0, points=points), 0.95)
+    found = bias_aware_pivot(rs.Moments(g, f), X, ValueRange(low=-1.0, high=2.0, points=points))
+    ends = interval_of(found)
     middle = np.linalg.lstsq(points, np.full(len(points), 0.5))[0]
     at, G = points @ middle, oracle.spread_out(points)
     for row, c in enumerate(X):
         tried = []
         for penalty in 10.0 ** np.arange(-4.0, 3.5, 0.5):
             answer, left, variance = oracle.traded(g, f, c, G, middle, 1.5, penalty)
-            tried.append((abs(np.sqrt(variance) - found.error[row]), answer, left, variance))
+            tried.append((abs(np.sqrt(variance) - found.standard_error[row]), answer, left, variance))
         _, answer, left, variance = min(tried, key=lambda each: each[0])
-        assert found.error[row] == pytest.approx(np.sqrt(variance), rel=1e-6)
+        assert found.standard_error[row] == pytest.approx(np.sqrt(variance), rel=1e-6)
         rows = np.concatenate([points, -points])
         room = np.concatenate([2.0 - at, at + 1.0])
         low, high = (
@@ -272,12 +280,11 @@ def test_traded_intervals_are_those_of_one_penalty_of_the_path():
             for sign in (1, -1)
         )
         bias, error = (high - low) / 2, np.sqrt(variance)
-        assert found.bias[row] == pytest.approx(bias, rel=1e-5)
-        assert found.share[row] == pytest.approx(bias / 1.5, rel=1e-5)
-        assert found.centre[row] == pytest.approx(answer + c @ middle + (low + high) / 2, rel=1e-5)
+        assert found.bias_bound[row] == pytest.approx(bias, rel=1e-5)
+        assert found.estimate[row] == pytest.approx(answer + c @ middle + (low + high) / 2, rel=1e-5)
         reach = error * oracle.bias_aware(bias / error, found.degrees[row], 0.95)
-        assert found.high[row] - found.centre[row] == pytest.approx(reach, rel=1e-5)
-        assert found.centre[row] - found.low[row] == pytest.approx(reach, rel=1e-5)
+        assert ends.high[row] - found.estimate[row] == pytest.approx(reach, rel=1e-5)
+        assert found.estimate[row] - ends.low[row] == pytest.approx(reach, rel=1e-5)
 
 
 def test_band_of_one_question_is_its_interval_and_of_many_lies_below_bonferroni():
@@ -292,13 +299,14 @@ def test_paired_difference_is_students_of_the_differences():
     x, y = np.random.default_rng(3).normal(size=(2, 60))
     y = y + x
     moves = [(z - z.mean())[:, None] / 59 for z in (x, y)]
-    interval = paired_difference(np.array([(x - y).mean()]), *moves, 0.95)
+    pair = mean_pivot(x), mean_pivot(y)
+    interval = interval_of(difference(*pair, *moves))
     expected = noise_of(moves[0] - moves[1])
     assert expected.variance[0] == pytest.approx((x - y).var(ddof=1) / 60)
     student = stats.t.interval(0.95, 59, (x - y).mean(), np.sqrt(expected.variance[0]))
     np.testing.assert_allclose((interval.low[0], interval.high[0]), student, atol=0.06)
     with pytest.raises(ValueError, match="`other` must be fitted on the same 60 units"):
-        paired_difference(np.zeros(1), moves[0], moves[1][:50], 0.95)
+        difference(*pair, moves[0], moves[1][:50])
 
 
 def test_models_compare_at_the_same_states():
@@ -327,11 +335,9 @@ def test_a_difference_where_nothing_was_seen_is_not_known_exactly(rng):
     )
     X = np.arange(5.0)[:, None]
     found = far.compare(near, X)
-    half = far.confidence_interval(X, 0.975), near.confidence_interval(X, 0.975)
-    assert found.parts.how.tolist() == ["noise"] * 4 + ["apart"]
-    assert found.low[4] == half[0].low[4] - half[1].high[4]
-    assert found.high[4] == half[0].high[4] - half[1].low[4]
-    assert (found.high[:4] < half[0].high[:4] - half[1].low[:4]).all()  # pairs know more, where they know
+    assert found.withheld.tolist() == [False] * 4 + [True]
+    alone = far.confidence_interval(X), near.confidence_interval(X)
+    assert (found.high[:4] < alone[0].high[:4] - alone[1].low[:4]).all()  # pairs know more, where they know
     assert "leave one of the two answers open" in found.sentences[4]
 
 
@@ -357,11 +363,11 @@ def test_many_questions_have_bounds_that_contain_those_of_few(monkeypatch):
     model = rs.LSTD(rs.basis.Fourier(4), discount=np.exp(-0.1), n_resamples=20, random_state=0).fit(data)
     X = np.linspace(-3, 3, 13)[:, None]  # values asked for are bounded, too
     few = model.confidence_interval(X, value_range=(-1.5, 1.5))
-    assert (few.parts.how == "traded").any()
+    assert (few.pivot.how == "bias-aware").any()
     monkeypatch.setattr(bias_aware, "_EXACT_ROWS", 1)
     many = model.confidence_interval(X, value_range=(-1.5, 1.5))
-    traded = (few.parts.how == "traded") & (many.parts.how == "traded")
-    length = (many.high - many.low)[traded] / (few.high - few.low)[traded]
+    both = (few.pivot.how == "bias-aware") & (many.pivot.how == "bias-aware")
+    length = (many.high - many.low)[both] / (few.high - few.low)[both]
     assert (length < 1.5).all()
     points = np.random.default_rng(0).normal(size=(40, 5))
     d = np.random.default_rng(1).normal(size=(6, 5))
@@ -380,46 +386,6 @@ def test_many_questions_have_bounds_that_contain_those_of_few(monkeypatch):
     assert np.isinf(cheap_bounds(d, points, *ends, bias_aware._design(points))[1]).all()
 
 
-def test_questions_that_cannot_gain_are_not_bounded_and_the_others_do_not_notice():
-    data = rs.simulate.ornstein_uhlenbeck(300, start=0.1, rng=1)
-    model = rs.LSTD(rs.basis.Fourier(3), discount=np.exp(-0.1), n_resamples=10, random_state=0).fit(data)
-    moments, points = model.estimate_.moments, model.basis(np.linspace(-3, 3, 40)[:, None])
-    X, limits = points[::4], ValueRange(low=-1.5, high=1.5, points=points)
-    whole = bias_aware_rows(moments, X, limits, 0.95)
-    length = whole.high - whole.low
-    for share in (0.2, 1.0, 3.0):  # what is skipped is longer than asked for
-        some = bias_aware_rows(moments, X, limits, 0.95, longest=share * length)
-        skipped = some.how == "withheld"
-        assert (length[skipped] > share * length[skipped]).all()
-        np.testing.assert_allclose(some.low[~skipped], whole.low[~skipped])
-    nothing = bias_aware_rows(moments, X, limits, 0.95, longest=1e-9 * length)
-    assert (nothing.how == "withheld").all()
-
-
-def bumps(s):
-    """Twelve that overlap, and sum to a constant only about."""
-    return np.exp(-np.square((s - np.linspace(-4, 4, 12)) / 0.4) / 2)
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("basis", [rs.basis.Fourier(4), rs.basis.FunctionBasis(bumps, 12)])
-def test_questions_that_have_the_whole_range_are_not_bounded_and_lose_nothing(basis, seed):
-    data = rs.simulate.ornstein_uhlenbeck(500 if basis.n_basis == 9 else 1500, start=0.3, rng=seed)
-    moments = rs.lstd_moments(data, basis, discount=np.exp(-0.1))
-    points = basis(np.linspace(-3, 3, 60)[:, None])
-    X, limits = points[::3], ValueRange(low=-1.0, high=2.0, points=points)
-    whole, cut = (
-        bias_aware_rows(moments, X, limits, 0.95, cut=which) for which in (None, np.ones(len(X), dtype=bool))
-    )
-    skipped = cut.how == "withheld"
-    assert 0 < np.count_nonzero(skipped) < len(X)
-    assert (whole.low[skipped] <= limits.low).all()
-    assert (whole.high[skipped] >= limits.high).all()
-    np.testing.assert_allclose(cut.low[~skipped], whole.low[~skipped])
-    kept = bias_aware_rows(moments, X, limits, 0.95, cut=np.zeros(len(X), dtype=bool))
-    assert np.isfinite(kept.high).all()
-
-
 @pytest.mark.parametrize("method", ["mean", "controlled"])
 def test_subsets_in_common_leave_no_noise_in_a_difference(rng, method):
     moments = rs.Moments(np.eye(2) + 0.2 * rng.normal(size=(60, 2, 2)), rng.normal(size=(60, 2)))
@@ -434,10 +400,10 @@ def test_subsets_in_common_leave_no_noise_in_a_difference(rng, method):
     paired = first.compare(same, X)
     # theta - 2 theta = -theta on the same subsets: noise and all are those of theta itself.
     expected = rs.plug_in(moments).standard_error ** 2 + np.diag(first.replay_covariance.monte_carlo)
-    np.testing.assert_allclose(paired.parts.standard_error**2, expected, rtol=1e-6)
+    np.testing.assert_allclose(paired.pivot.standard_error**2, expected, rtol=1e-6)
     apart = first.compare(other, X)  # on different ones the noise of both
     larger = expected + np.diag(other.replay_covariance.monte_carlo)
-    np.testing.assert_allclose(apart.parts.standard_error**2, larger, rtol=1e-6)
+    np.testing.assert_allclose(apart.pivot.standard_error**2, larger, rtol=1e-6)
 
 
 def test_support_of_a_direction_that_overflowed_is_the_line():
