@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.arrays import like, on_host, take_rows
+from .._core.arrays import like, on_host, take_rows, to_numpy
 from .._core.config import config_context
 from .._core.errors import ReplayWarning, must_be, require_extra
 from .._core.thresholds import OUTSIDE_LEVEL
