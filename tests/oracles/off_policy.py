@@ -7,7 +7,7 @@ A step is (state, action, reward, next state, ended); an episode is a list of st
 from __future__ import annotations
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import stats
 
 
 def ahead(step, feature, policy, discount):
@@ -169,24 +169,6 @@ def hotelling(rows):
     covariance = sum(np.outer(r - mean, r - mean) for r in rows) / (n - 1)
     statistic = n * mean @ np.linalg.inv(covariance) @ mean
     return float(stats.f.sf(statistic * (n - k) / (k * (n - 1)), k, n - k))
-
-
-def softmax_regression(X, labels, penalty):
-    """Probabilities (n, A) at the largest penalised likelihood, searched numerically; intercepts are free."""
-    n, d = X.shape
-    n_classes = int(labels.max()) + 1
-
-    def chances(flat):
-        theta = flat.reshape(d + 1, n_classes)
-        scores = X @ theta[1:] + theta[0]
-        scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return scores / scores.sum(axis=1, keepdims=True)
-
-    def loss(flat):
-        theta = flat.reshape(d + 1, n_classes)
-        return -np.log(chances(flat)[np.arange(n), labels]).sum() + 0.5 * penalty * np.sum(theta[1:] ** 2)
-
-    return chances(optimize.minimize(loss, np.zeros((d + 1) * n_classes), method="BFGS").x)
 
 
 def visits_of_neighbors(onward, first):

@@ -11,15 +11,12 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_length
-from ..basis import Polynomial, Squashed
+from .behavior_model import estimate_behavior
 from .counts import is_discrete
 from .importance import Weights
 from .intervals import Bounds
 from .policies import ask, densities_of, probabilities_of
 from .problem import Problem
-
-# Most logged steps that a logistic regression of the action is fitted to; it has few coefficients.
-_MAX_ROWS = 50_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,16 +26,20 @@ class Behavior:
     Attributes
     ----------
     probability : ndarray of shape (N,)
-    source : {"logged", "given", "counted", "logistic"}
+    source : {"logged", "given", "counted", "shares", "logistic", "boosted"}
+        Of several models that are averaged, the one with the largest weight; see `behavior_model`.
+    table : ndarray of shape (N, A), optional
+        Estimated probabilities of all actions, fitted on other units; for tests of calibration.
     """
 
     probability: FloatArray
     source: str
+    table: FloatArray | None = None
 
     @property
     def estimated(self) -> bool:
         """Whether the probabilities are estimates, not facts."""
-        return self.source in ("counted", "logistic")
+        return self.source not in ("logged", "given")
 
 
 def find_behavior(problem: Problem, given: ArrayLike | Callable[..., Any] | None) -> Behavior | None:
@@ -68,7 +69,9 @@ def find_behavior(problem: Problem, given: ArrayLike | Callable[..., Any] | None
         return None
     if is_discrete(problem.states):
         return Behavior(_counted(problem), "counted")
-    return Behavior(_logistic(problem), "logistic")
+    unit = problem.unit[problem.episode]
+    table, weights = estimate_behavior(problem.states, problem.actions, unit, problem.n_actions)
+    return Behavior(_picked(table, problem), max(weights, key=lambda name: weights[name]), table)
 
 
 def _picked(chances: FloatArray, problem: Problem) -> FloatArray:
@@ -95,22 +98,6 @@ def _counted(problem: Problem) -> FloatArray:
     pair = state * problem.n_actions + problem.actions
     counts: FloatArray = np.bincount(pair)[pair] / np.bincount(state)[state]
     return counts
-
-
-def _logistic(problem: Problem) -> FloatArray:
-    """Return fitted probabilities of a multinomial logistic regression on squashed squares of the state."""
-    from sklearn.linear_model import LogisticRegression
-
-    labels, chosen = np.unique(problem.actions, return_inverse=True)
-    if len(labels) == 1:
-        return np.ones(len(chosen))
-    basis = Squashed(Polynomial(2, dimension=problem.states.shape[1])).fit(problem.states)
-    step = -(-len(chosen) // _MAX_ROWS)
-    model = LogisticRegression(max_iter=500, C=10.0)
-    model.fit(basis(problem.states[::step])[:, 1:], chosen[::step])
-    chances = model.predict_proba(basis(problem.states)[:, 1:])
-    columns = np.searchsorted(model.classes_, chosen)
-    return np.asarray(chances[np.arange(len(chosen)), columns])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -232,7 +232,7 @@ def _products(run: OPERun) -> Selected:
     assumptions, failed_checks = f"the {run.problem.measure} of the logged actions", _one_outcome(run)
     failed_checks += filter(None, [run.ratio_doubt])
     if run.behavior.estimated:
-        how = {"counted": "counts", "logistic": "a logistic regression"}[run.behavior.source]
+        how = "counts" if run.behavior.source == "counted" else "stacked models"
         assumptions += f", which were estimated by {how}"
         run.notes.append(f"The logging policy is estimated by {how}, not logged.")
     if run.problem.logged_only and run.cut > 0.0:

@@ -248,23 +248,6 @@ def test_counted_probabilities():
     assert (found.source, found.estimated) == ("counted", True)
 
 
-def test_logistic_probabilities_have_the_largest_penalised_likelihood():
-    rng = np.random.default_rng(0)
-    states = rng.normal(size=(40, 4))
-    scores = np.stack([0 * states[:, :-1], states[:, :-1], -(states[:, :-1] ** 2)], axis=-1)
-    actions = np.argmax(scores + rng.gumbel(size=scores.shape), axis=-1)
-    data = rs.Trajectories(states, np.zeros((40, 3)), actions=actions)
-    problem = make_problem(data, lambda s: np.zeros(len(s), int), discount=DISCOUNT, n_actions=3)
-    found = find_behavior(problem, None)
-    x = states[:, :-1].ravel()
-    z = np.tanh((x - x.mean()) / (1.5 * x.std()))
-    chances = oracle.softmax_regression(np.column_stack([z, z**2]), actions.ravel(), penalty=0.1)
-    np.testing.assert_allclose(
-        found.probability, chances[np.arange(120), actions.ravel()], atol=1e-3
-    )  # lbfgs stops at 1e-4
-    assert found.source == "logistic"
-
-
 def test_overlap_counts_what_the_log_and_the_policy_share():
     data, chances = uneven()
     problem = make_problem(data, target, discount=DISCOUNT)
