@@ -8,16 +8,6 @@ import math
 import numpy as np
 
 
-def local_noise(points, residuals, at, n_neighbors, smallest, own=None):
-    """Mean size of the residuals of the nearest rows, not below a share of the mean of all.
-
-    `own` is the number of the row that stands at `at` and does not count itself.
-    """
-    apart = sorted((float(np.linalg.norm(p - at)), i) for i, p in enumerate(points) if i != own)
-    near = np.mean([abs(residuals[i]) for _, i in apart[:n_neighbors]])
-    return max(near, smallest * np.mean(np.abs(residuals)))
-
-
 def coverage(predictions, residuals, level, n_parts):
     """Share of residuals within the rank of those of the other parts, of all and of thirds by prediction."""
     n, inside = len(residuals), []

@@ -226,13 +226,6 @@ class AnswersOfKernelRidge(ReplayedRegression):
             found = found | (spread(points) > exceeded(spread.of_rows(), OUTSIDE_LEVEL))
         return found
 
-    def _noise_points(self, X: FloatArray) -> FloatArray:
-        """Return points in the units of the kernel, so that features that do not matter are no distance."""
-        gamma = self._kernel.gamma
-        if self._kernel.is_precomputed or gamma is None:
-            return super()._noise_points(X)
-        return np.asarray(super()._noise_points(X) * np.sqrt(gamma))
-
     @property
     def residuals_of_(self) -> str:
         """How rows are predicted without themselves: "cross-validated", "out-of-bag" or "leave-one-out"."""

@@ -19,8 +19,8 @@ from .._core.thresholds import OUTSIDE_LEVEL
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int, check_real
 from ..inference.cv_plus import Coverage, RowsOfFolds, cv_plus, measured_coverage
-from ..inference.held_out import LocalNoise
 from ..inference.intervals import Interval
+from ..inference.local_noise import LocalNoise
 from ..inference.new_observation import (
     Changes,
     OutOfBag,
@@ -100,6 +100,7 @@ class PredictsNewObservations(ABC):
     estimate_: Any
     memory_budget: int | None
     _calibrated: Calibration | None
+    _noise_of: LocalNoise | None
     _units: IntArray | None  # number of the group of every training row
 
     @property
@@ -140,8 +141,9 @@ class PredictsNewObservations(ABC):
         X : array-like of shape (m, p)
         confidence_level : float in (0, 1), or several of them
         scale : {"local"}, optional
-            "local" widens the interval where training rows nearby were missed by more, and narrows it where
-            they were not. None gives about the same width everywhere.
+            "local" learns from the residuals of the training rows how noise depends on the columns: the
+            interval is wider where there is more of it. None gives about the same width wherever there are
+            rows.
         groups : callable, str or int, optional
             A function that gives every row of a table its group, or the name or number of a column that
             holds it: the interval of a point is then made from rows of its own group only, and covers within
@@ -357,7 +359,10 @@ class PredictsNewObservations(ABC):
             return None
         if not isinstance(scale, str) or scale != "local":
             raise ValueError(must_be("scale", 'None or "local"', repr(scale)))
-        return LocalNoise.of(self._noise_points(self.X_fit_), self._calibration().standardized)
+        if self._noise_of is None:
+            points = self._noise_points(self.X_fit_)
+            self._noise_of = LocalNoise.of(points, self._calibration().standardized, self._units)
+        return self._noise_of
 
     def _noise_points(self, X: Any) -> FloatArray:
         """Return points in units in which distances mean something; here, of standardised columns."""
@@ -365,7 +370,7 @@ class PredictsNewObservations(ABC):
             fitted = np.asarray(self.X_fit_, dtype=np.float64)
             points = np.asarray(X, dtype=np.float64)
         except (TypeError, ValueError):
-            got = "columns that are not, so nobody is anybody's neighbour"
+            got = "columns that are not, such as text"
             raise TypeError(must_be("X", 'numbers when scale="local"', got)) from None
         if not (np.isfinite(fitted).all() and np.isfinite(points).all()):
             hint = "Impute them before, not in a pipeline inside the regressor."

@@ -72,6 +72,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         return_std: bool = False,
         return_interval: bool = False,
         confidence_level: float = 0.95,
+        scale: str | None = None,
     ) -> Any:
         """Return the combined prediction of the members.
 
@@ -86,6 +87,8 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
             passes it on.
         confidence_level : float in (0, 1)
             Of that interval.
+        scale : {"local"}, optional
+            Of that interval: "local" learns how noise depends on the columns.
 
         Returns
         -------
@@ -109,7 +112,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         found = self._answer(X, self._question(X), return_std)
         if not return_interval:
             return found
-        bounds = self.predict_interval(X, confidence_level)
+        bounds = self.predict_interval(X, confidence_level, scale=scale)
         return (*found, *bounds) if return_std else (found, *bounds)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -242,7 +245,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
 
     def _finish(self, estimate: Estimate) -> Self:
         super()._finish(estimate)
-        self._calibrated = None
+        self._calibrated = self._noise_of = None
         if self.oob_score:
             self._set_oob()
         return self

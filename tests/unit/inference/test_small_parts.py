@@ -14,7 +14,6 @@ import replaystats as rs
 from replaystats import make_plan
 from replaystats.inference import subset_overlaps
 from replaystats.inference.cv_plus import measured_coverage
-from replaystats.inference.held_out import FEWEST_NEIGHBOURS, SMALLEST_SHARE, LocalNoise
 from replaystats.inference.joint import simultaneous_level
 from replaystats.inference.pooled_variance import PooledShare, pooled_share
 from replaystats.inference.specification import overidentification_test
@@ -108,26 +107,6 @@ def test_intervals_of_learners_have_these_degrees(rng):
     low, high = model.confidence_interval(X[:4] + 0.01, 0.9)
     assert_allclose(high - mean, stats.t.ppf(0.95, degrees) * error)
     assert_allclose(mean - low, high - mean)
-
-
-@pytest.mark.parametrize("n", [20, 45, 1200])
-def test_local_noise_against_sorted_distances(rng, n):
-    points, residuals = rng.normal(size=(n, 2)), rng.normal(size=(n, 1)) * np.geomspace(1e-4, 1, n)[:, None]
-    residuals[3] = np.nan  # a row in every subset says nothing
-    found = LocalNoise.of(points, residuals)
-    known = np.arange(n) != 3
-    k = min(n - 2, max(FEWEST_NEIGHBOURS, int(np.sqrt(n - 1))))
-    assert np.isnan(found.scale[3, 0])
-    for i in (0, 1, n - 1):
-        own = i if i < 3 else i - 1
-        expected = oracle.local_noise(
-            points[known], residuals[known, 0], points[i], k, SMALLEST_SHARE, own=own
-        )
-        assert found.scale[i, 0] == pytest.approx(expected)
-    new = rng.normal(size=(3, 2))
-    for point, scale in zip(new, found(new)[:, 0], strict=True):
-        expected = oracle.local_noise(points[known], residuals[known, 0], point, k, SMALLEST_SHARE)
-        assert scale == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("level", "n_parts"), [(0.8, 10), (0.9, 4), (0.99, 10)])
