@@ -79,7 +79,7 @@ def averaged(moments, how, rng):
     if how == "plug-in":
         return rs.plug_in(moments)
     statistic = "V" if how == "V" else "U"
-    plan = rs.make_plan(moments.n_observations, statistic=statistic, n_resamples=100, rng=rng)
+    plan = rs.make_plan(moments.n_observations, statistic=statistic, n_resamples=100, random_state=rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReplayWarning)
         answers = rs.replicate(moments, plan, on_failure="drop")
@@ -247,7 +247,9 @@ def add_chains():
                     return rs.Trajectories(states, rewards=rewards)
 
                 def make(basis=basis, gamma=gamma):
-                    return rs.LSTD(basis, discount=gamma, n_resamples=30, random_state=0)
+                    return rs.LSTD(
+                        basis, discount=gamma, resampling=rs.Resampling(n_resamples=30), random_state=0
+                    )
 
                 run = from_model(make, draw, values_at(np.arange(6.0)[:, None]))
                 add(f"chain {kind} gamma={gamma} n={n}", run, target, n, len(rows[0]), estimable=n >= 10)
@@ -272,7 +274,9 @@ def add_single_chains():
             ):
 
                 def make(basis=basis):
-                    return rs.LSTD(basis, discount=0.9, n_resamples=30, random_state=0)
+                    return rs.LSTD(
+                        basis, discount=0.9, resampling=rs.Resampling(n_resamples=30), random_state=0
+                    )
 
                 slow = p * T < 30
                 run = from_model(make, draw, values_at(np.arange(float(len(target)))[:, None]))
@@ -290,7 +294,9 @@ def add_sparse():
                 return rs.Trajectories(states, rewards=rewards, terminated=np.ones(n, dtype=bool))
 
             def make():
-                return rs.LSTD(rs.basis.OneHot(6), discount=0.9, n_resamples=30, random_state=0)
+                return rs.LSTD(
+                    rs.basis.OneHot(6), discount=0.9, resampling=rs.Resampling(n_resamples=30), random_state=0
+                )
 
             for given in (False, True):
                 options = {"value_range": (0.0, 1.0)} if given else {}
@@ -326,7 +332,7 @@ def add_off_policy():
             rs.basis.OneHot(8),
             lambda s: target[s[:, 0].astype(int)],
             discount=gamma,
-            n_resamples=30,
+            resampling=rs.Resampling(n_resamples=30),
             random_state=0,
         )
         value = policy_value_from(np.arange(8.0)[:, None])
@@ -338,7 +344,11 @@ def add_off_policy():
 
     for n in (30, 100, 300):
         make = lambda: rs.LSTD(  # noqa: E731
-            rs.basis.OneHot(8), discount=gamma, importance=ratios, n_resamples=30, random_state=0
+            rs.basis.OneHot(8),
+            discount=gamma,
+            importance=ratios,
+            resampling=rs.Resampling(n_resamples=30),
+            random_state=0,
         )
         run = from_model(make, lambda rng, n=n: draw(rng, n), value)
         add(f"lstd importance 8x2 n={n}", run, [truth], n, 8)
@@ -346,8 +356,8 @@ def add_off_policy():
     V = np.linalg.solve(np.eye(8) - gamma * on_policy, (behaviour * r).sum(axis=1))
     for n in (30, 200):
         make = lambda: rs.LSTD(  # noqa: E731
-            rs.basis.OneHot(8), discount=gamma, center_rewards=True, solver=rs.solvers.Ridge(1e-8),
-            n_resamples=30, random_state=0,
+            rs.basis.Centered(rs.basis.OneHot(8)), discount=gamma, solver=rs.solvers.Ridge(1e-8),
+            resampling=rs.Resampling(n_resamples=30), random_state=0,
         )  # fmt: skip
         run = from_model(make, lambda rng, n=n: draw(rng, n), value)
         add(f"lstd centred n={n}", run, [V.mean()], n, 9)
@@ -424,12 +434,12 @@ def add_diffusions():
     processes = {
         "double well": (lambda rng, n: double_well(rng, n, 2), grid, rs.basis.Polynomial(3)),
         "ou uniform": (
-            lambda rng, n: rs.simulate.ornstein_uhlenbeck(n, start="uniform", rng=rng),
+            lambda rng, n: rs.simulate.ornstein_uhlenbeck(n, start="uniform", random_state=rng),
             grid,
             rs.basis.Fourier(2),
         ),
         "geometric brownian": (
-            lambda rng, n: rs.simulate.geometric_brownian(n, rng=rng),
+            lambda rng, n: rs.simulate.geometric_brownian(n, random_state=rng),
             np.linspace(0.8, 1.3, 5)[:, None],
             rs.basis.Polynomial(2),
         ),
@@ -446,7 +456,7 @@ def add_diffusions():
                 return rs.phibe_moments(data, basis, discount_rate=1.0, order=order, reward=cosine)
 
             def make(basis=basis, kind=kind):
-                options = {"reward": cosine, "n_resamples": 30, "random_state": 0}
+                options = {"reward": cosine, "resampling": rs.Resampling(n_resamples=30), "random_state": 0}
                 if kind == "lstd":
                     return rs.LSTD(basis, discount=np.exp(-0.1), **options)
                 return rs.PhiBE(basis, discount_rate=1.0, order=int(kind[-1]), **options)
@@ -466,10 +476,10 @@ def add_learners():
     points = np.linspace(0.1, 0.9, 5)[:, None]
     learners = {
         "kernel ridge": lambda: rs.ReplayKernelRidge(
-            method="subsets", alpha=0.01, gamma=10.0, statistic="U", subsample_size=0.5, n_resamples=50
+            method="subsets", alpha=0.01, gamma=10.0, resampling=rs.Resampling("U", 0.5, 50)
         ),
         "trees": lambda: rs.ReplayRegressor(
-            DecisionTreeRegressor(min_samples_leaf=5), statistic="U", subsample_size=0.5, n_resamples=100
+            DecisionTreeRegressor(min_samples_leaf=5), resampling=rs.Resampling("U", 0.5, 100)
         ),
     }
     for name, make in learners.items():

@@ -12,7 +12,7 @@ N, B, POINTS = 5000, 1000, 50
 
 @pytest.fixture(scope="module")
 def problem():
-    data = rs.simulate.ornstein_uhlenbeck(N, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(N, start="uniform", random_state=0)
     basis = rs.basis.Fourier(4)
     return data, basis, basis(np.linspace(-np.pi, np.pi, POINTS))
 
@@ -20,7 +20,7 @@ def problem():
 def fit(data, basis, statistic):
     """Moments, draws, sums and solves: everything up to the replicates."""
     moments = rs.lstd_moments(data, basis, discount=np.exp(-0.1))
-    plan = rs.make_plan(N, statistic=statistic, subsample_size=0.3, n_resamples=B, rng=0)
+    plan = rs.make_plan(N, statistic=statistic, subsample_size=0.3, n_resamples=B, random_state=0)
     return rs.replicate(moments, plan)
 
 

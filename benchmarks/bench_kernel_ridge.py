@@ -50,10 +50,8 @@ def make_replay(k, n_subsets):
         ALPHA,
         gamma=GAMMA,
         method="subsets",
-        statistic="U",
+        resampling=rs.Resampling("U", k, n_subsets),
         standardize=None,
-        subsample_size=k,
-        n_resamples=n_subsets,
         random_state=0,
     )
 

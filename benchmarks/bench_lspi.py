@@ -58,7 +58,7 @@ class TestOneIteration:
     def test_here(self, measure, data, evaluation):
         """With "replay" the policy is evaluated on N_RESAMPLES subsets, not once."""
         model = LSPI(BASIS, discount=DISCOUNT, evaluation=evaluation, combine="mean")
-        model.plan_ = rs.make_plan(N, subsample_size=0.5, n_resamples=N_RESAMPLES, rng=0)
+        model.plan_ = rs.make_plan(N, subsample_size=0.5, n_resamples=N_RESAMPLES, random_state=0)
         problem = PolicyProblem(data, ActionFeatures(BASIS, N_ACTIONS), model)
         start = problem.start(None)
 

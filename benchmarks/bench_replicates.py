@@ -13,7 +13,7 @@ N, K, B = 5000, 1500, 1000
 
 @pytest.fixture(scope="module")
 def moments():
-    data = rs.simulate.ornstein_uhlenbeck(N, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(N, start="uniform", random_state=0)
     return rs.lstd_moments(data, rs.basis.Fourier(4), discount=np.exp(-0.1))
 
 
@@ -54,7 +54,7 @@ class TestPolicyEvaluation:
         benchmark.group = f"replicates, {statistic}, n={N} q=9 k/n=0.3 B={B}"
 
         def run():
-            plan = rs.make_plan(N, statistic=statistic, subsample_size=K, n_resamples=B, rng=0)
+            plan = rs.make_plan(N, statistic=statistic, subsample_size=K, n_resamples=B, random_state=0)
             return rs.replicate(moments, plan, solver=rs.solvers.LU())
 
         replicates = measure(run, rounds=20)
@@ -67,7 +67,7 @@ class TestPolicyEvaluation:
         benchmark.group = f"replicates, {statistic}, n={N} q=9 k/n=0.3 B={B}"
 
         def run():
-            plan = rs.make_plan(N, statistic=statistic, subsample_size=K, n_resamples=100, rng=0)
+            plan = rs.make_plan(N, statistic=statistic, subsample_size=K, n_resamples=100, random_state=0)
             return grow_resamples(rs.average(rs.replicate(moments, plan), "auto"))[0]
 
         estimate = measure(run, rounds=20)
@@ -79,22 +79,22 @@ class TestPolicyEvaluation:
 @pytest.mark.benchmark(group="stages of replicates, U")
 class TestStages:
     def test_draw(self, measure):
-        plan = rs.make_plan(N, subsample_size=K, n_resamples=B, rng=0)
+        plan = rs.make_plan(N, subsample_size=K, n_resamples=B, random_state=0)
         measure(lambda: [plan.draw(tile, 0) for tile in range(plan.n_tiles)], rounds=20)
 
     def test_accumulate(self, measure, moments):
         """Counts times moments, which the machine's matrix product bounds."""
-        plan = rs.make_plan(N, subsample_size=K, n_resamples=B, rng=0)
+        plan = rs.make_plan(N, subsample_size=K, n_resamples=B, random_state=0)
         counts = [plan.draw(tile, 0).counts() for tile in range(plan.n_tiles)]
         measure(lambda: [W @ moments.rows for W in counts], rounds=20, flop=2 * B * N * 90)
 
     def test_solve(self, measure, moments):
-        plan = rs.make_plan(N, subsample_size=K, n_resamples=B, rng=0)
+        plan = rs.make_plan(N, subsample_size=K, n_resamples=B, random_state=0)
         sums = rs.subset_sums(moments, plan)
         measure(lambda: rs.solvers.LU().solve(sums.A, sums.b), rounds=20)
 
     def test_solve_pseudo_inverse(self, measure, moments):
-        plan = rs.make_plan(N, subsample_size=K, n_resamples=B, rng=0)
+        plan = rs.make_plan(N, subsample_size=K, n_resamples=B, random_state=0)
         sums = rs.subset_sums(moments, plan)
         measure(lambda: rs.solvers.PseudoInverse().solve(sums.A, sums.b), rounds=20)
 
@@ -105,6 +105,6 @@ def test_one_tile_of_a_million_observations(measure):
     rows = rng.normal(size=(10**6, 90))
     rows[:, :81:10] += 10.0
     moments = rs.Moments.from_rows(rows, 9, None, symmetric=False)
-    plan = rs.make_plan(10**6, subsample_size=0.3, n_resamples=256, rng=0)
+    plan = rs.make_plan(10**6, subsample_size=0.3, n_resamples=256, random_state=0)
     replicates = measure(lambda: rs.replicate(moments, plan), rounds=2, flop=2 * 256 * 10**6 * 90)
     assert replicates.n_failed == 0

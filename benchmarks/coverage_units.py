@@ -38,7 +38,9 @@ def population_solution(chain):
 
 
 def replayed(moments, **options):
-    plan = rs.make_plan(moments.n_observations, subsample_size=0.5, n_resamples=N_RESAMPLES, rng=0, **options)
+    plan = rs.make_plan(
+        moments.n_observations, subsample_size=0.5, n_resamples=N_RESAMPLES, random_state=0, **options
+    )
     return rs.average(rs.replicate(moments, plan), "auto")
 
 
@@ -93,7 +95,7 @@ def coverage(reward, shape, intervals, n_datasets):
     truth = BASIS(STATES) @ population_solution(chain)
     covered, lengths, centres = {}, {}, {}
     for seed in range(n_datasets):
-        data = chain.sample(*shape, rng=seed)
+        data = chain.sample(*shape, random_state=seed)
         steps = rs.lstd_moments(data, BASIS, discount=chain.discount, factored=True)
         for name, (centre, (low, high)) in intervals(steps).items():
             covered.setdefault(name, []).append((low <= truth) & (truth <= high))

@@ -133,7 +133,7 @@ def main():
         "published": [1131, 1411, 667, 1591, 1811, 2758],
         "subject 1": float(values[0, cp[0].argmin()]),
     }
-    plan = make_plan(len(y), statistic="V", subsample_size=len(y), n_resamples=4000, rng=0)
+    plan = make_plan(len(y), statistic="V", subsample_size=len(y), n_resamples=4000, random_state=0)
     members = table.chosen(plan.counts())[0]
     found["replay_variance, one plan of 4000"] = float(
         np.sqrt(replay_variance(members[:, None], plan).variance[0])

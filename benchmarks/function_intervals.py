@@ -50,7 +50,7 @@ def friedman(n, seed):
 
 
 def bumps(n, seed):
-    X, y = rs.simulate.two_bumps(n, rng=seed)
+    X, y = rs.simulate.two_bumps(n, random_state=seed)
     points = np.random.default_rng(seed + 10**6).uniform(size=(N_POINTS, 2))
     return X, y, points, rs.simulate.two_bumps_function(points)
 

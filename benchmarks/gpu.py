@@ -65,7 +65,12 @@ def moment_ratio(n=10**6, share=0.3, n_resamples=1000):
     out = {"n": n, "q": 9, "k": int(share * n), "B": n_resamples}
     for statistic in ("U", "V"):
         plan = rs.make_plan(
-            n, statistic=statistic, subsample_size=share, n_resamples=n_resamples, sampler="counter", rng=0
+            n,
+            statistic=statistic,
+            subsample_size=share,
+            n_resamples=n_resamples,
+            sampler="counter",
+            random_state=0,
         )
 
         def fit(plan=plan):
@@ -95,7 +100,7 @@ def moment_ratio(n=10**6, share=0.3, n_resamples=1000):
 
 def fill_slot(slot, n, seed):
     """Write one data set of the paper into shared memory: the moments of its three algorithms, (n, 270)."""
-    data = rs.simulate.ornstein_uhlenbeck(n, rng=seed)
+    data = rs.simulate.ornstein_uhlenbeck(n, random_state=seed)
     basis = rs.basis.Fourier(4)
     three = (
         rs.lstd_moments(data, basis, discount=float(np.exp(-0.1))),
@@ -133,7 +138,7 @@ def policy_cell(workers, n, share, n_resamples, seed):
                 subsample_size=share,
                 n_resamples=n_resamples,
                 sampler="counter",
-                rng=one,
+                random_state=one,
             )
             sums[statistic].extend(plan.counts_like(t, 0, rows) @ rows for t in range(plan.n_tiles))
     predictions = []
@@ -174,7 +179,7 @@ def kernel_ridge(n=10**6, k=1000, n_resamples=1000, p=10, m=10**4):
     points = torch.as_tensor(rng.uniform(size=(m, p)), dtype=torch.float32, device="cuda")
 
     def fit():
-        plan = rs.make_plan(n, statistic="U", subsample_size=k, n_resamples=n_resamples, rng=0)
+        plan = rs.make_plan(n, statistic="U", subsample_size=k, n_resamples=n_resamples, random_state=0)
         model = rs.ReplayKernelRidge(0.1, gamma=0.5, standardize=None)
         with rs.config_context(device_memory_budget=2**34):
             return model.fit(X, y, plan=plan)
@@ -210,7 +215,7 @@ def jackknife_after_bootstrap(n=10**5, n_members=200):
     X, new = (torch.as_tensor(rng.normal(size=(n, 5)), device="cuda") for _ in range(2))
     y = (X[:, 0] + torch.as_tensor(rng.normal(size=n), device="cuda")).cpu().numpy()
     theta = torch.as_tensor(np.eye(5)[0] + 0.3 * rng.normal(size=(n_members, 5)), device="cuda")
-    plan = rs.make_plan(n, statistic="V", subsample_size=n, n_resamples=n_members, rng=rng)
+    plan = rs.make_plan(n, statistic="V", subsample_size=n, n_resamples=n_members, random_state=rng)
     torch.cuda.reset_peak_memory_stats()
     start = time.perf_counter()
     left_out = leave_out(lambda part: (theta @ X[part].T)[:, :, None], plan, y[:, None])
@@ -269,7 +274,9 @@ def one_split(data, test, split):
     fixed = {"alpha": model.alpha_, "gamma": model.gamma_, "method": "local", "random_state": split}
     del model
     for label, size, trees in (("exact", len(X), 1), ("leaves_200", 200, 8), ("leaves_1000", 1000, 4)):
-        other = rs.ReplayKernelRidge(**fixed, subsample_size=size, n_resamples=trees).fit(X, y)
+        other = rs.ReplayKernelRidge(**fixed, resampling=rs.Resampling(size=size, n_resamples=trees)).fit(
+            X, y
+        )
         found[f"rmse_{label}"] = rmse(other.predict(points), wanted)
         del other
     found["excess"] = found["rmse"] / min(value for key, value in found.items() if "rmse_" in key) - 1

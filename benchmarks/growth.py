@@ -34,19 +34,17 @@ def moment_ratio(n, k, B, q):
     left = rng.normal(size=(n, q))
     right = left + 0.1 * rng.normal(size=(n, q))
     moments = rs.FactoredMoments(left, right, rng.normal(size=n), np.arange(n + 1)).multiply_out()
-    plan = rs.make_plan(n, subsample_size=k, n_resamples=B, rng=0)
+    plan = rs.make_plan(n, subsample_size=k, n_resamples=B, random_state=0)
     return lambda: rs.replicate(moments, plan)
 
 
 def kernel_ridge(n, k, B):
     """Return the work of fitting kernel ridge on subsets and predicting at 200 points."""
-    X, y = rs.simulate.two_bumps(n, rng=0)
-    points = rs.simulate.two_bumps(200, rng=1)[0]
+    X, y = rs.simulate.two_bumps(n, random_state=0)
+    points = rs.simulate.two_bumps(200, random_state=1)[0]
 
     def run():
-        model = rs.ReplayKernelRidge(
-            0.1, gamma=None, statistic="U", subsample_size=k, n_resamples=B, random_state=0
-        )
+        model = rs.ReplayKernelRidge(0.1, gamma=None, resampling=rs.Resampling("U", k, B), random_state=0)
         return model.fit(X, y).predict(points)
 
     return run

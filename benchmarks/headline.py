@@ -71,7 +71,7 @@ def settings():
 
 def answers(moments, X, seed):
     """Return the answers of every method at X, and the name of the best."""
-    plan = rs.make_plan(len(moments), subsample_size=0.5, n_resamples=N_RESAMPLES, rng=seed)
+    plan = rs.make_plan(len(moments), subsample_size=0.5, n_resamples=N_RESAMPLES, random_state=seed)
     members = rs.replicate(moments, plan, on_failure="drop")
     estimates = {
         "plug-in": rs.plug_in(moments),

@@ -22,13 +22,13 @@ RESULTS = Path(__file__).parent / "results" / "interval_cost.json"
 
 
 def easy(seed):
-    data = rs.simulate.ornstein_uhlenbeck(1000, start="uniform", rng=seed)
+    data = rs.simulate.ornstein_uhlenbeck(1000, start="uniform", random_state=seed)
     model = rs.LSTD(rs.basis.Fourier(4), discount=np.exp(-0.1), random_state=0)
     return model, data, np.linspace(-3, 3, 50)[:, None], {}
 
 
 def hard(seed):
-    data = rs.simulate.ornstein_uhlenbeck(500, start=0.1, rng=seed)
+    data = rs.simulate.ornstein_uhlenbeck(500, start=0.1, random_state=seed)
     model = rs.LSTD(rs.basis.Fourier(4), discount=np.exp(-0.1), random_state=0)
     return model, data, np.linspace(-3, 3, 13)[:, None], {"value_range": (-1.5, 1.5)}
 

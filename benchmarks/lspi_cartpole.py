@@ -44,7 +44,13 @@ def main() -> None:
                 environments()["CartPole"], lambda s: np.full((len(s), 2), 0.5), n_episodes, rng
             )
             basis = rs.basis.Squashed(rs.basis.Polynomial(2, dimension=4))
-            model = rs.LSPI(basis, discount=DISCOUNT, evaluation="plug_in", n_resamples=20, random_state=0)
+            model = rs.LSPI(
+                basis,
+                discount=DISCOUNT,
+                evaluation="plug_in",
+                resampling=rs.Resampling(n_resamples=20),
+                random_state=0,
+            )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", rs.ReplayWarning)
                 model.fit(data)

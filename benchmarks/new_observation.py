@@ -150,7 +150,7 @@ def large(n=100_000, n_members=200):
     """All n x m leave-one-out predictions would be 75 GiB. Ensemble are as noisy as half of the residuals."""
     rng = np.random.default_rng(0)
     y = rng.normal(size=(n, 1))
-    plan = rs.make_plan(n, statistic="V", subsample_size=n, n_resamples=n_members, rng=0)
+    plan = rs.make_plan(n, statistic="V", subsample_size=n, n_resamples=n_members, random_state=0)
 
     def members(part):
         return 0.5 * np.random.default_rng(part.start).normal(size=(n_members, part.stop - part.start, 1))

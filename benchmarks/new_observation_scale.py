@@ -46,7 +46,9 @@ def main():
     asked = parser.parse_args()
     rng = np.random.default_rng(0)
     X, y, new, theta = problem(asked.rows, asked.points, rng)
-    plan = rs.make_plan(asked.rows, statistic="V", subsample_size=asked.rows, n_resamples=N_MEMBERS, rng=rng)
+    plan = rs.make_plan(
+        asked.rows, statistic="V", subsample_size=asked.rows, n_resamples=N_MEMBERS, random_state=rng
+    )
     wall, cpu = time.perf_counter(), time.process_time()
     with rs.config_context(memory_budget=2**28, n_jobs=asked.jobs):
         left_out = leave_out(lambda part: (theta @ X[part].T)[:, :, None], plan, y[:, None])

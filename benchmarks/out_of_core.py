@@ -71,7 +71,7 @@ def products_alone(n_resamples, repetitions=400):
 def run(n, n_resamples, share, memory_budget, checkpoint=None, rows_per_unit=1):
     """Return times, peak memory and how far the answer is from the known value."""
     moments = streamed(n, checkpoint, rows_per_unit)
-    plan = rs.make_plan(len(moments), subsample_size=share, n_resamples=n_resamples, rng=0)
+    plan = rs.make_plan(len(moments), subsample_size=share, n_resamples=n_resamples, random_state=0)
     alone = products_alone(n_resamples)
     wall, cpu = time.perf_counter(), time.process_time()
     with rs.config_context(memory_budget=memory_budget):
@@ -102,7 +102,7 @@ def run_on_workers(n, n_resamples, share, memory_budget, workers):
     from distributed import Client, LocalCluster
 
     times, cpu_times, theta = {}, {}, []
-    plan = rs.make_plan(n, subsample_size=share, n_resamples=n_resamples, rng=0)
+    plan = rs.make_plan(n, subsample_size=share, n_resamples=n_resamples, random_state=0)
     for count in workers:
         options = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
         with LocalCluster(**options) as cluster, Client(cluster) as client, joblib.parallel_config("dask"):

@@ -92,7 +92,13 @@ def tabular(n, repetitions):
     def once(rng):
         data = grid.episodes(rng, n, grid.behaviour)
         policy = lambda s: grid.target[s[:, 0].astype(int)]  # noqa: E731
-        model = rs.LSTDQ(rs.basis.OneHot(25), policy, discount=grid.gamma, n_resamples=20, random_state=0)
+        model = rs.LSTDQ(
+            rs.basis.OneHot(25),
+            policy,
+            discount=grid.gamma,
+            resampling=rs.Resampling(n_resamples=20),
+            random_state=0,
+        )
         value = model.fit(data).policy_value([[0.0]])
         interval = value.confidence_interval(value_range=(-1.0, 1.0))
         on_policy = grid.episodes(rng, n, grid.target)
@@ -131,7 +137,13 @@ def circle(n, repetitions):
             np.stack(states, axis=1), rewards=np.stack(rewards, axis=1), actions=np.stack(actions, axis=1)
         )
         policy = lambda s: target[s[:, 0].astype(int)]  # noqa: E731
-        model = rs.LSTDQ(rs.basis.OneHot(3), policy, discount=0.95, n_resamples=20, random_state=0).fit(data)
+        model = rs.LSTDQ(
+            rs.basis.OneHot(3),
+            policy,
+            discount=0.95,
+            resampling=rs.Resampling(n_resamples=20),
+            random_state=0,
+        ).fit(data)
         value = model.policy_value(np.arange(3.0)[:, None])
         interval = value.confidence_interval()
         return interval.low, interval.high, np.nan, value.value
@@ -241,7 +253,14 @@ def save(scenario, n, total, repetitions, per_axis=4):
     def once(rng):
         normal = lambda rng, n: rng.normal(size=(n, 2))  # noqa: E731
         data = save_data(rng, n, total // n, 0.5, behaviours[scenario], normal)
-        model = rs.LSTDQ(basis, both_positive, discount=0.5, n_actions=2, n_resamples=20, random_state=0)
+        model = rs.LSTDQ(
+            basis,
+            both_positive,
+            discount=0.5,
+            n_actions=2,
+            resampling=rs.Resampling(n_resamples=20),
+            random_state=0,
+        )
         value = model.fit(data).policy_value(starts)
         interval = value.confidence_interval()
         return interval.low, interval.high, np.nan, value.value
@@ -261,7 +280,14 @@ def bands(n, T, per_axis, repetitions):
     def once(rng):
         data = save_data(rng, n, T, 2.0, logit, uniform)
         basis = splines(per_axis, np.std(data.states))
-        model = rs.LSTDQ(basis, both_positive, discount=0.5, n_actions=2, n_resamples=20, random_state=0)
+        model = rs.LSTDQ(
+            basis,
+            both_positive,
+            discount=0.5,
+            n_actions=2,
+            resampling=rs.Resampling(n_resamples=20),
+            random_state=0,
+        )
         band = model.fit(data).confidence_band(grid)
         bonferroni = model.confidence_interval(grid, 1 - 0.05 / len(grid))
         narrower.append(np.median(band.high - band.low) / np.median(bonferroni.high - bonferroni.low))
@@ -286,8 +312,13 @@ def paper(start, n, repetitions):
     covered, widths = [], []
 
     def once(rng):
-        data = rs.simulate.ornstein_uhlenbeck(n, start=start, rng=rng)
-        model = rs.LSTD(rs.basis.Fourier(4), discount=np.exp(-0.1), n_resamples=20, random_state=0).fit(data)
+        data = rs.simulate.ornstein_uhlenbeck(n, start=start, random_state=rng)
+        model = rs.LSTD(
+            rs.basis.Fourier(4),
+            discount=np.exp(-0.1),
+            resampling=rs.Resampling(n_resamples=20),
+            random_state=0,
+        ).fit(data)
         low, high = model.confidence_interval(grid, value_range=(-1.5, 1.5))
         covered.append((low <= truth) & (truth <= high))
         widths.append(high - low)

@@ -48,7 +48,7 @@ def paper(algorithm, n, start) -> Callable[[np.random.Generator], Problem]:
     process = rs.simulate.OrnsteinUhlenbeck(dt=0.1, discount_rate=1.0)
 
     def draw(rng):
-        moments = moments_of(process.sample(n, 2, start=start, rng=rng), FOURIER, algorithm, process)
+        moments = moments_of(process.sample(n, 2, start=start, random_state=rng), FOURIER, algorithm, process)
         return moments, FOURIER(GRID), np.cos(GRID[:, 0]) ** 3
 
     return draw
@@ -61,7 +61,7 @@ def hermite(algorithm, n, degree) -> Callable[[np.random.Generator], Problem]:
     states = process.stationary_sd * np.random.default_rng(0).normal(size=(400, 1))
 
     def draw(rng):
-        moments = moments_of(process.sample(n, 2, rng=rng), basis, algorithm, process)
+        moments = moments_of(process.sample(n, 2, random_state=rng), basis, algorithm, process)
         truth = process.discrete_value(states) if algorithm == "LSTD" else process.value(states)
         return moments, basis(states), truth
 
@@ -110,7 +110,9 @@ def estimates(problem: Problem, seed: int) -> dict[str, np.ndarray]:
     n = len(moments)
 
     def replayed(statistic, size, solver):
-        plan = rs.make_plan(n, statistic=statistic, subsample_size=size, n_resamples=N_RESAMPLES, rng=seed)
+        plan = rs.make_plan(
+            n, statistic=statistic, subsample_size=size, n_resamples=N_RESAMPLES, random_state=seed
+        )
         return rs.average(rs.replicate(moments, plan, solver=solver, on_failure="drop")).theta
 
     answers = (
@@ -120,7 +122,7 @@ def estimates(problem: Problem, seed: int) -> dict[str, np.ndarray]:
         rs.plug_in(moments, Lepski()).theta,
         replayed("U", 0.3, Lepski()),
         replayed("V", 1.0, Lepski(0.5)),
-        recommended_estimate(moments, n_resamples=N_RESAMPLES, rng=seed).estimate.theta,
+        recommended_estimate(moments, n_resamples=N_RESAMPLES, random_state=seed).estimate.theta,
     )
     return dict(zip(METHODS, answers, strict=True))
 

@@ -42,8 +42,8 @@ def kernel_penalty_table() -> None:
         errors = []
         for seed in range(N_REPETITIONS):
             X, y = draw(function, n, 2, 0.5, seed)
-            whole = rs.make_plan(n, statistic="U", subsample_size=n, n_resamples=1, rng=0)
-            plan = rs.make_plan(n, statistic="U", subsample_size=k, n_resamples=100, rng=seed)
+            whole = rs.make_plan(n, statistic="U", subsample_size=n, n_resamples=1, random_state=0)
+            plan = rs.make_plan(n, statistic="U", subsample_size=k, n_resamples=100, random_state=seed)
             units = Scaling.of(X)(X)
             single = kernel_penalties(kernel(units, units), y - y.mean()).best
             published = n ** (-2 / 3)
@@ -81,7 +81,7 @@ def width_table() -> None:
             }
             smallest = min(curves, key=lambda gamma: curves[gamma].errors.min())
             chosen = choose_kernel(units, y - y.mean(), kernel)[0].value
-            whole = rs.make_plan(n, statistic="U", subsample_size=n, n_resamples=1, rng=0)
+            whole = rs.make_plan(n, statistic="U", subsample_size=n, n_resamples=1, random_state=0)
             for gamma in (smallest, min(curves, key=lambda g: abs(g - chosen)), heuristic):
                 model = rs.ReplayKernelRidge(curves[gamma].best, gamma=gamma, standardize="global")
                 prediction = model.fit(X, y, plan=whole).predict(points)
@@ -96,7 +96,7 @@ def coverage_table() -> None:
     X = basis(np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5])[:, None])
 
     def moments(n, seed):
-        data = rs.simulate.ornstein_uhlenbeck(n, start="uniform", rng=seed)
+        data = rs.simulate.ornstein_uhlenbeck(n, start="uniform", random_state=seed)
         return rs.lstd_moments(data, basis, discount=math.exp(-0.1))
 
     truth = X @ rs.plug_in(moments(1_000_000, 99)).theta  # the population's solution, to 0.002
@@ -105,7 +105,7 @@ def coverage_table() -> None:
         rows = []
         for seed in range(n_repetitions):
             data = moments(n, 7000 + seed)
-            ours = recommended_estimate(data, n_resamples=300, rng=seed).estimate
+            ours = recommended_estimate(data, n_resamples=300, random_state=seed).estimate
             intervals = (ours.confidence_interval(X, insist=True), rs.plug_in(data).confidence_interval(X))
             covered = [np.mean((low <= truth) & (truth <= high)) for low, high in intervals]
             widths = [np.mean(high - low) for low, high in intervals]

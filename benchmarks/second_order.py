@@ -120,7 +120,7 @@ def simulated(law: Law, seed: int) -> dict[str, object]:
         answers.append(one)
         if i < PREDICTED:
             for statistic, list_of in found.items():
-                plan = rs.make_plan(N, statistic=statistic, subsample_size=K, n_resamples=2, rng=0)
+                plan = rs.make_plan(N, statistic=statistic, subsample_size=K, n_resamples=2, random_state=0)
                 average = rs.average(rs.replicate(rs.Moments(g, f), plan))
                 second = rs.inference.theorem(average).second_order
                 list_of.append((second.variance_ratio, second.ratio_standard_error))

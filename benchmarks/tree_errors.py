@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.datasets import make_friedman1
 from sklearn.tree import DecisionTreeRegressor
 
-from replaystats import ReplayRegressor
+from replaystats import ReplayRegressor, Resampling
 
 POINTS = np.random.default_rng(0).uniform(size=(60, 10))
 
@@ -57,7 +57,9 @@ def measure(members, arguments):
 def one(members, n, seed):
     X, y = make_friedman1(n, noise=1.0, random_state=seed)
     count = members if members == "auto" else int(members)
-    model = ReplayRegressor(DecisionTreeRegressor(), n_resamples=count, random_state=seed).fit(X, y)
+    model = ReplayRegressor(
+        DecisionTreeRegressor(), resampling=Resampling(n_resamples=count), random_state=seed
+    ).fit(X, y)
     return model.predict(POINTS), *model.confidence_interval(POINTS), len(model.estimate_.members)
 
 

@@ -33,7 +33,9 @@ def truth(x):
 def disagreement(x, y, candidates, *, n_resamples=50, rng=None):
     """Return the standard deviation of replicate predictions at `candidates` (m, 1), shape (m,)."""
     moments = rs.ridge_moments(BASIS(x), y)
-    plan = rs.make_plan(len(x), statistic="V", subsample_size=len(x), n_resamples=n_resamples, rng=rng)
+    plan = rs.make_plan(
+        len(x), statistic="V", subsample_size=len(x), n_resamples=n_resamples, random_state=rng
+    )
     replicates = rs.replicate(moments, plan, solver=SOLVER)
     return (replicates.theta @ BASIS(candidates).T).std(axis=0)
 

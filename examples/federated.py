@@ -106,7 +106,7 @@ def simulated_clients(sizes=(600, 1500, 3000, 4900), rng=0):
     """Clients with trajectories of one process, and very different numbers of them."""
     basis = rs.basis.Fourier(2)
     rng = np.random.default_rng(rng)
-    data = [rs.simulate.ornstein_uhlenbeck(n, start="uniform", rng=rng) for n in sizes]
+    data = [rs.simulate.ornstein_uhlenbeck(n, start="uniform", random_state=rng) for n in sizes]
     return [rs.lstd_moments(part, basis, discount=np.exp(-0.1)) for part in data]
 
 

@@ -45,7 +45,11 @@ def main():
     print(f"true values {truth.mean():.1f}, spread {truth.std():.1f}, known to {error.mean():.1f}")
     basis = rs.basis.Standardized(rs.basis.RandomFourier(300, gamma=0.02, intercept=True))
     model = rs.LSTD(
-        basis, discount=DISCOUNT, solver=rs.solvers.Ridge(1.0), n_resamples=50, random_state=0, n_jobs=2
+        basis,
+        discount=DISCOUNT,
+        solver=rs.solvers.Ridge(1.0),
+        resampling=rs.Resampling(n_resamples=50, n_jobs=2),
+        random_state=0,
     ).fit(data)
     for name, values in (
         ("plug-in", model.plug_in_.predict(model.basis_(points))),

@@ -51,7 +51,12 @@ print(f"true values {truth.mean():.1f}, spread {truth.std():.1f}, known to {trut
 # %%
 # From the log that was cut short, and from whole episodes of about as many steps in all.
 basis = rs.basis.Standardized(rs.basis.RandomFourier(100, gamma=0.05, intercept=True))
-settings = {"discount": DISCOUNT, "solver": rs.solvers.Ridge(0.01), "n_resamples": 50, "random_state": 0}
+settings = {
+    "discount": DISCOUNT,
+    "solver": rs.solvers.Ridge(0.01),
+    "resampling": rs.Resampling(n_resamples=50),
+    "random_state": 0,
+}
 models = {"cut short": rs.LSTD(basis, **settings).fit(data)}
 seen = rs.readers.rollout(env, policy, n_episodes=15, seed=2000)
 models["whole episodes"] = rs.LSTD(basis, **settings).fit(seen)

@@ -56,7 +56,12 @@ print(f"true values {truth.mean():.1f}, spread {truth.std():.1f}, known to {trut
 # 150 random waves in standardised variables; then the same with the ends of episodes taken for cuts. Width
 # and penalty were picked by looking at the truth: others among a few gave errors up to 0.9 of the spread.
 basis = rs.basis.Standardized(rs.basis.RandomFourier(150, gamma=0.1, intercept=True))
-settings = {"discount": DISCOUNT, "solver": rs.solvers.Ridge(1.0), "n_resamples": 50, "random_state": 0}
+settings = {
+    "discount": DISCOUNT,
+    "solver": rs.solvers.Ridge(1.0),
+    "resampling": rs.Resampling(n_resamples=50),
+    "random_state": 0,
+}
 model = rs.LSTD(basis, **settings).fit(data)
 cut = rs.Trajectories(
     np.split(data.states, data.offsets[1:-1]),

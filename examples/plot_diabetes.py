@@ -19,7 +19,7 @@ import replaystats as rs
 # A pandas table goes in as it is. With ``alpha="auto"`` the penalty would be chosen for the smallest error
 # (about 1.4 here). A smaller one leaves less bias, of which intervals know nothing.
 X, y = load_diabetes(return_X_y=True, as_frame=True)
-subsets = {"method": "subsets", "subsample_size": None, "n_resamples": 500}
+subsets = {"method": "subsets", "resampling": rs.Resampling(size=None, n_resamples=500)}
 settings = {**subsets, "alpha": 0.5, "gamma": 0.02, "random_state": 0}
 model = rs.ReplayKernelRidge(oob_score=True, **settings).fit(X, y)
 

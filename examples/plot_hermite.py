@@ -15,9 +15,9 @@ import replaystats as rs
 # %%
 # Data and the three estimates. PhiBE of order 1 reads the dynamics one step ahead, of order 2 two steps.
 process = rs.simulate.HermiteOU(coefficients=[0.0, 1.0, 0.5], dt=0.25)
-data = process.sample(20_000, n_steps=2, rng=0)
+data = process.sample(20_000, n_steps=2, random_state=0)
 basis = rs.basis.Polynomial(2, family="hermite", scale=process.stationary_sd)
-settings = {"n_resamples": 200, "random_state": 0}
+settings = {"resampling": rs.Resampling(n_resamples=200), "random_state": 0}
 models = {
     "LSTD": rs.LSTD(basis, discount=process.discount, **settings).fit(data),
     "PhiBE order 1": rs.PhiBE(basis, discount_rate=1.0, order=1, **settings).fit(data),

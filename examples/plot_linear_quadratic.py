@@ -17,19 +17,23 @@ import replaystats as rs
 drift = [[0, 1, 0, 0], [-1, -0.5, 0.3, 0], [0, 0, 0, 1], [0.3, 0, -2, -0.5]]
 noise = [[0, 0], [0.5, 0], [0, 0], [0, 0.5]]
 process = rs.simulate.LinearQuadratic(drift=drift, diffusion=noise, dt=0.1, discount_rate=1.0)
-data = process.sample(1000, n_steps=20, rng=0)
+data = process.sample(1000, n_steps=20, random_state=0)
 print(data)
 
 # %%
 # LSTD aims at the discrete value, PhiBE at the continuous one.
 basis = rs.basis.Polynomial(2, dimension=4)
-lstd = rs.LSTD(basis, discount=process.discount, n_resamples=200, random_state=0).fit(data)
-phibe = rs.PhiBE(basis, discount_rate=1.0, order=2, n_resamples=200, random_state=0).fit(data)
+lstd = rs.LSTD(
+    basis, discount=process.discount, resampling=rs.Resampling(n_resamples=200), random_state=0
+).fit(data)
+phibe = rs.PhiBE(
+    basis, discount_rate=1.0, order=2, resampling=rs.Resampling(n_resamples=200), random_state=0
+).fit(data)
 
 # %%
 # Both are compared at 200 states like those in the data. All these values come from 15 coefficients, so their
 # errors move together: in one data set the share of intervals that hold the truth scatters around 95 %.
-states = process.sample(200, n_steps=1, rng=1).states[::2]
+states = process.sample(200, n_steps=1, random_state=1).states[::2]
 results, distance = {}, {}
 for name, model, truth in (
     ("LSTD", lstd, process.discrete_value(states)),

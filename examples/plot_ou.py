@@ -14,7 +14,7 @@ import replaystats as rs
 # %%
 # Data: 2000 short trajectories that start everywhere on the grid. Each is one observation.
 process = rs.simulate.OrnsteinUhlenbeck(discount_rate=1.0)
-data = process.sample(2000, n_steps=2, start="uniform", rng=0)
+data = process.sample(2000, n_steps=2, start="uniform", random_state=0)
 print(data)
 
 # %%

@@ -161,6 +161,9 @@ from .ope import (
     evaluate as evaluate,
 )
 from .plans import (
+    Resampling as Resampling,
+)
+from .plans import (
     ResamplingPlan as ResamplingPlan,
 )
 from .plans import (

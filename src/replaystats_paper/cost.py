@@ -102,7 +102,7 @@ def run_scaling_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[s
     draws = (True, False) if method in RANDOM_FEATURES else (True,)
     seconds, predictions = [], np.empty((len(draws), repetitions, N_TEST))
     for repetition in range(repetitions):
-        X, y = two_bumps(n, rng=cell_stream(settings.seed, key, repetition))
+        X, y = two_bumps(n, random_state=cell_stream(settings.seed, key, repetition))
         for i, fixed in enumerate(draws):
             features = cell_stream(settings.seed, f"{cell.key} features", 0 if fixed else 1 + repetition)
             subsets = cell_stream(settings.seed, f"{cell.key} subsets", repetition)
@@ -159,7 +159,7 @@ def _fit_divide(
 ) -> Predictor:
     n = len(y)
     size = n // round(n ** (1 / 3))
-    return _fit_kernel(X, y, make_plan(n, statistic="partition", subsample_size=size, rng=subsets))
+    return _fit_kernel(X, y, make_plan(n, statistic="partition", subsample_size=size, random_state=subsets))
 
 
 def _exact(
@@ -170,7 +170,7 @@ def _exact(
 
 def _plan(method: str, n: int, rng: np.random.Generator) -> ResamplingPlan:
     size = sizes(method, n)
-    return make_plan(n, statistic="U", subsample_size=size["k"], n_resamples=size["B"], rng=rng)
+    return make_plan(n, statistic="U", subsample_size=size["k"], n_resamples=size["B"], random_state=rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,9 @@ def _replay(method: str) -> Fit:
         X: FloatArray, y: FloatArray, features: np.random.Generator, subsets: np.random.Generator
     ) -> Predictor:
         q = sizes(method, len(y))["q"]
-        basis = RandomFourier(q + q % 2, gamma=GAMMA).fit(X, rng=features)  # a cosine and a sine each
+        basis = RandomFourier(q + q % 2, gamma=GAMMA).fit(
+            X, random_state=features
+        )  # a cosine and a sine each
         return _fit_features(X, y, basis, _plan(method, len(y), subsets))
 
     return fit
@@ -220,7 +222,7 @@ def _replay(method: str) -> Fit:
 def _fit_nystroem(
     X: FloatArray, y: FloatArray, features: np.random.Generator, subsets: np.random.Generator
 ) -> Predictor:
-    basis = Nystroem(math.ceil(4 * len(y) ** 0.5), gamma=GAMMA).fit(X, rng=features)
+    basis = Nystroem(math.ceil(4 * len(y) ** 0.5), gamma=GAMMA).fit(X, random_state=features)
     return _fit_features(X, y, basis, whole(len(y)))
 
 
@@ -312,7 +314,7 @@ def full_fit(X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Ge
 
 def _replayed(k: int, n_resamples: int) -> Predict:
     def predict(X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator) -> FloatArray:
-        plan = make_plan(len(y), statistic="U", subsample_size=k, n_resamples=n_resamples, rng=rng)
+        plan = make_plan(len(y), statistic="U", subsample_size=k, n_resamples=n_resamples, random_state=rng)
         return fit_predict(X, y, X_test, plan, penalty(len(y)))[0]
 
     return predict
@@ -322,13 +324,13 @@ def divide_and_conquer(
     X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Average the paper's fits on disjoint parts of 100."""
-    plan = make_plan(len(y), statistic="partition", subsample_size=min(100, len(y)), rng=rng)
+    plan = make_plan(len(y), statistic="partition", subsample_size=min(100, len(y)), random_state=rng)
     return fit_predict(X, y, X_test, plan, penalty(len(y)))[0]
 
 
 def nystroem(X: FloatArray, y: FloatArray, X_test: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Ridge in the features of 100 landmarks."""
-    basis = Nystroem(min(100, len(y)), gamma=6.0).fit(X, rng=rng)  # 1 / p in units of U[0, 1]
+    basis = Nystroem(min(100, len(y)), gamma=6.0).fit(X, random_state=rng)  # 1 / p in units of U[0, 1]
     theta = replicate(ridge_moments(X, y, basis), whole(len(y)), solver=Ridge(penalty(len(y)))).theta[0]
     return np.asarray(basis(X_test) @ theta)
 

@@ -30,8 +30,8 @@ def simulated_source(rng: np.random.Generator, n_test: int = N_TEST) -> Source:
     Its RMSE is measured against targets with their noise, as the paper's; errors against the regression
     function stand beside it.
     """
-    X, y = two_bumps(n_test, rng=rng)
-    return Source(lambda n, rng: two_bumps(n, rng=rng), X, y, also={"true": two_bumps_function(X)})
+    X, y = two_bumps(n_test, random_state=rng)
+    return Source(lambda n, rng: two_bumps(n, random_state=rng), X, y, also={"true": two_bumps_function(X)})
 
 
 def boston_source(rng: np.random.Generator, n_test: int = N_TEST) -> Source:
@@ -84,7 +84,7 @@ def draw_plans(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> li
     return [
         whole(n),
         *(
-            make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=rng)
+            make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, random_state=rng)
             for statistic in ("U", "V")
         ),
     ]

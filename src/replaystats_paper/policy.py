@@ -95,7 +95,7 @@ def draw_systems(
     ]
     rows = np.concatenate([_rows(algorithm) for algorithm in moments], axis=1)  # (n, 3 q (q + 1))
     plans = [
-        make_plan(len(rows), statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=rng)
+        make_plan(len(rows), statistic=statistic, subsample_size=k, n_resamples=n_resamples, random_state=rng)
         for statistic in ("U", "V")
     ]
     sums = np.concatenate([rows.sum(axis=0)[None], *(_subset_sums(rows, plan) for plan in plans)])
@@ -202,7 +202,7 @@ def run_ablation_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[
     predictions = np.empty((len(labels), len(ALGORITHMS), len(METHODS), repetitions, len(GRID)))
     for repetition in range(repetitions):
         rng = cell_stream(settings.seed, cell.key, repetition)
-        data = process.sample(cell["n"], 2, start=start, rng=rng)
+        data = process.sample(cell["n"], 2, start=start, random_state=rng)
         systems = draw_systems(data, cell["B"], cell["k"], process, rng)
         penalised = (systems.solve(solver).theta for solver in PENALISED.values())
         for i, theta in enumerate(chain(systems.truncations(TRUNCATED.values()), penalised)):
@@ -249,7 +249,7 @@ def torus(rng: np.random.Generator, dimension: int = 2, steps: int = 20, n_test:
     waves = [*axes.tolist(), (axes[0] + axes[1]).tolist()]
     process = TorusBrownian(waves=waves, discount_rate=1.0)
     points = rng.uniform(-np.pi, np.pi, (n_test, dimension))
-    return Source(lambda n, rng: (process.sample(n, steps, rng=rng),), points, process.value(points))
+    return Source(lambda n, rng: (process.sample(n, steps, random_state=rng),), points, process.value(points))
 
 
 def lstd(
@@ -276,7 +276,9 @@ def values(
     solver = PseudoInverse()
     if statistic == "plain":
         return np.asarray(plug_in(moments, solver).predict(features))
-    plan = make_plan(moments.n_observations, statistic=statistic, subsample_size=k, n_resamples=B, rng=rng)
+    plan = make_plan(
+        moments.n_observations, statistic=statistic, subsample_size=k, n_resamples=B, random_state=rng
+    )
     return np.asarray(average(replicate(moments, plan, solver=solver), "mean").predict(features))
 
 

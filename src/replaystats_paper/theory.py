@@ -60,9 +60,9 @@ def run_rate_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str,
     found = []
     for repetition in range(repetitions):
         rng = cell_stream(settings.seed, cell.key, repetition)
-        data = process.sample(n, 2, start="uniform", rng=rng)
+        data = process.sample(n, 2, start="uniform", random_state=rng)
         moments = lstd_moments(data, BASIS, discount=process.discount)
-        plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=rng)
+        plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, random_state=rng)
         estimate = average(replicate(moments, plan, solver=LU(), on_failure="drop"), "mean")
         plain[repetition] = plug_in(moments, LU()).predict(features)
         replayed[repetition] = estimate.predict(features)
@@ -90,11 +90,13 @@ def run_feature_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[s
     distances = []
     for repetition in range(repetitions):
         rng = cell_stream(settings.seed, "features", repetition)  # the same data and subsets for every q
-        X, y = two_bumps(n, rng=rng)
-        plan = make_plan(n, subsample_size=k, n_resamples=n_resamples, rng=rng)
+        X, y = two_bumps(n, random_state=rng)
+        plan = make_plan(n, subsample_size=k, n_resamples=n_resamples, random_state=rng)
         model = ReplayKernelRidge(alpha, kernel="rbf", gamma=GAMMA, standardize=None, method="subsets")
         exact = model.fit(X, y, plan=plan).predict(points)
-        basis = RandomFourier(q, gamma=GAMMA).fit(X, rng=cell_stream(settings.seed, cell.key, repetition))
+        basis = RandomFourier(q, gamma=GAMMA).fit(
+            X, random_state=cell_stream(settings.seed, cell.key, repetition)
+        )
         theta = replicate(ridge_moments(X, y, basis), plan, solver=Ridge(alpha)).theta.mean(axis=0)
         distances.append(float(np.sqrt(np.mean((basis(points) @ theta - exact) ** 2)) / exact.std()))
     return {"distance": float(np.mean(distances))}

@@ -94,10 +94,10 @@ def _policy_twin(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> 
 
     def fast() -> None:
         rng = np.random.default_rng(0)
-        data = process.sample(n, 2, start="paper", rng=rng)
+        data = process.sample(n, 2, start="paper", random_state=rng)
         policy.paper_estimates(data, policy.GRID, rng, n_resamples, k)
 
-    states = process.sample(n, 2, rng=rng).states.reshape(n, 3)
+    states = process.sample(n, 2, random_state=rng).states.reshape(n, 3)
     subsets = _some_subsets(n, k, rng)
     per_subset = _seconds(
         lambda: [
@@ -143,7 +143,7 @@ _TWINS = {"policy": _policy_twin, "kernel": _simulated_twin, "boston": _boston_t
 
 
 def _some_subsets(n: int, k: int, rng: np.random.Generator) -> np.ndarray:
-    plan: ResamplingPlan = make_plan(n, subsample_size=k, n_resamples=TWIN_SUBSETS, rng=rng)
+    plan: ResamplingPlan = make_plan(n, subsample_size=k, n_resamples=TWIN_SUBSETS, random_state=rng)
     return plan.indices()
 
 

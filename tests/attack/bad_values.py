@@ -21,7 +21,7 @@ _SAYS = {
     "real": r"\bfloat\b|DiscountLike|RandomLike",
     "text": r"\bstr\b",
     "array": r"ArrayLike|FloatArray|IntArray|Sequence|DiscountLike|ImportanceLike|RewardLike|tuple\[|Names",
-    "callable": r"Callable|PolicyLike|Policy\b|RewardLike|ImportanceLike|StateFunction|KernelLike",
+    "callable": r"DiscountLike|Callable|Policy\w*\b|RewardLike|ImportanceLike|StateFunction|KernelLike",
     "none": r"None|RandomLike|DiscountLike|ImportanceLike|RewardLike",
     "mapping": r"Mapping|dict",
 }
@@ -30,8 +30,10 @@ _ANY = {
     "subsample_size": "int | float | str | None",
     "n_resamples": "int | str | None",
     "random_state": "RandomLike | int",
-    "rng": "RandomLike | int",
-    "unit": "str | ArrayLike",
+    "size": "int | float | str | None",
+    "statistic": "str | None",
+    "on_failure": "str | None",
+    "unit": "str | int | ArrayLike",
     "dt": "float | ArrayLike | None",
     "states": "ArrayLike",
     "rewards": "ArrayLike | None",
@@ -127,7 +129,7 @@ def kinds_of(parameter: inspect.Parameter) -> set[str]:
     found = {kind for kind, pattern in _SAYS.items() if re.search(pattern, words)}
     if parameter.default is None:
         found.add("none")
-    if parameter.name in ("random_state", "rng", "seed"):
+    if parameter.name in ("random_state", "seed"):
         found.add("seed")
     return found
 

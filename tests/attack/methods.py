@@ -184,6 +184,8 @@ METHODS: dict[str, Target] = {
     "Evaluation.report": method(lambda: FOUND, "report", path="value.html"),
     "Comparison.report": method(lambda: COMPARED, "report", path="comparison.html"),
     "Trajectories.select": method(lambda: PATHS, "select", which=[0, 1]),
+    "Trajectories.with_rewards": method(lambda: PATHS, "with_rewards", rewards=PATHS.rewards),
+    "Resampling.__call__": method(lambda: rs.Resampling(n_resamples=4), "__call__", n_observations=9),
     "Trajectories.split": method(lambda: PATHS, "split", n_steps=2),
     "Trajectories.windows": method(lambda: PATHS, "windows", order=2),
     "Trajectories.to_parquet": method(lambda: PATHS, "to_parquet", path="paths.parquet"),
@@ -192,9 +194,9 @@ METHODS: dict[str, Target] = {
         for name, basis, points in (
             ("basis.Fourier", rs.basis.Fourier(1, dimension=2), X),
             ("basis.Polynomial", rs.basis.Polynomial(2, dimension=2), X),
-            ("basis.RBF", rs.basis.RBF(4).fit(X, rng=0), X),
-            ("basis.RandomFourier", rs.basis.RandomFourier(4).fit(X, rng=0), X),
-            ("basis.Nystroem", rs.basis.Nystroem(4).fit(X, rng=0), X),
+            ("basis.RBF", rs.basis.RBF(4).fit(X, random_state=0), X),
+            ("basis.RandomFourier", rs.basis.RandomFourier(4).fit(X, random_state=0), X),
+            ("basis.Nystroem", rs.basis.Nystroem(4).fit(X, random_state=0), X),
             ("basis.Scaled", rs.basis.Scaled(rs.basis.Fourier(1, dimension=2)).fit(X), X),
             ("basis.Standardized", rs.basis.Standardized(rs.basis.Fourier(1, dimension=2)).fit(X), X),
         )
@@ -216,6 +218,7 @@ METHODS: dict[str, Target] = {
             ("basis.Tabular", rs.basis.Tabular().fit([[0.0], [1.0]]), [[0.0], [1.0]]),
             ("basis.TileCoding", rs.basis.TileCoding(2, 3, low=[-4.0] * 2, high=[4.0] * 2).fit(X), X),
             ("basis.FunctionBasis", rs.basis.FunctionBasis(lambda s: s, 2).fit(X), X),
+            ("basis.Centered", rs.basis.Centered(rs.basis.Fourier(1, dimension=2)).fit(X), X),
             ("basis.Squashed", rs.basis.Squashed(rs.basis.Fourier(1, dimension=2)).fit(X), X),
             *(
                 [("basis.Torch", TARGETS["basis.Torch"].call(**TARGETS["basis.Torch"].good).fit(X), X)]
@@ -233,7 +236,7 @@ METHODS: dict[str, Target] = {
             ("LinearQuadratic", [[0.5, 0.5]]),
         )
         for each, good in {
-            "sample": {"n": 3, "n_steps": 2, "rng": 0},
+            "sample": {"n": 3, "n_steps": 2, "random_state": 0},
             "value": {"states": places},
             "discrete_value": {"states": places},
             "reward_rate": {"states": places},
@@ -246,9 +249,9 @@ METHODS: dict[str, Target] = {
         f"simulate.FiniteChain.{each}": method(rs.simulate.FiniteChain.ring, each, **good)
         for each, good in {
             "boyan": {},
-            "random": {"rng": 0},
+            "random": {"random_state": 0},
             "ring": {},
-            "sample": {"n": 3, "n_steps": 2, "rng": 0},
+            "sample": {"n": 3, "n_steps": 2, "random_state": 0},
             "discrete_value": {"states": [0, 1]},
         }.items()
     },
@@ -271,7 +274,7 @@ INNER = {
         "draw",
     ),
     *("tile_subsets", "pieces", "remember", "rows_of", "surveyed_maxima", "components", "each", "joined"),
-    *("at", "member_weights", "some"),
+    *("at", "member_weights", "some", "filled"),
     *("plus", "solve", "solve_full", "solve_subsets", "trace", "label", "load", "map", "plot"),
     *("get_params", "set_params", "get_metadata_routing"),
 }
@@ -280,7 +283,7 @@ BASES = {"basis.Basis", "RowBlocks", "solvers.Solver", "inference.Diagnosis", "i
 if "basis.Torch" not in TARGETS:  # PyTorch is not installed
     BASES |= {"basis.Torch"}
 # Bases without derivatives refuse to be asked for them, whatever the states: tests/unit/basis.
-WITHOUT_DERIVATIVES = ("OneHot", "Tabular", "TileCoding", "FunctionBasis", "Squashed", "Torch")
+WITHOUT_DERIVATIVES = ("Centered", "OneHot", "Tabular", "TileCoding", "FunctionBasis", "Squashed", "Torch")
 DERIVATIVES = ("gradient", "hessian", "laplacian", "directional", "second_order")
 REFUSED = {f"basis.{name}.{each}" for name in WITHOUT_DERIVATIVES for each in DERIVATIVES}
 

@@ -143,7 +143,7 @@ STAND_INS = {
             source, function, checkpoint=checkpoint, basis=BASIS, discount=0.9
         ),
         {"source": SOURCE, "function": rs.transition_moments},
-        lambda moments: rs.replicate(moments, rs.make_plan(60, n_resamples=4, rng=0)),
+        lambda moments: rs.replicate(moments, rs.make_plan(60, n_resamples=4, random_state=0)),
     ),
     "study": Target(
         _study,

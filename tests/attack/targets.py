@@ -27,8 +27,8 @@ from replaystats.inference.pivot import mean_pivot
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))
 Y = X @ [1.0, -1.0] + 0.1 * rng.normal(size=40)
-CHAIN = rs.simulate.ring_chain(12, n_steps=5, rng=0)
-PATHS = rs.simulate.ornstein_uhlenbeck(30, n_steps=3, start="uniform", rng=0)
+CHAIN = rs.simulate.ring_chain(12, n_steps=5, random_state=0)
+PATHS = rs.simulate.ornstein_uhlenbeck(30, n_steps=3, start="uniform", random_state=0)
 ACTIONS = rng.integers(2, size=(20, 4))
 LOG = rs.Trajectories(
     rng.normal(size=(20, 5, 1)),
@@ -38,14 +38,14 @@ LOG = rs.Trajectories(
     truncated=np.ones(20, dtype=bool),
 )
 MOMENTS = rs.ridge_moments(X, Y)
-PLAN = rs.make_plan(40, subsample_size=20, n_resamples=16, rng=0)
+PLAN = rs.make_plan(40, subsample_size=20, n_resamples=16, random_state=0)
 REPLICATES = rs.replicate(MOMENTS, PLAN)
 BASIS = rs.basis.Polynomial(1)
 WEIGHTED = rs.replicate(
     MOMENTS,
     rs.make_plan(
         *(40,), statistic="V", subsample_size=5, n_resamples=16, probabilities=np.full(40, 1 / 40),
-        weighting="subsets", rng=0,
+        weighting="subsets", random_state=0,
     ),
 )  # fmt: skip
 BAGGED = BaggingRegressor(Ridge(), n_estimators=10, random_state=0).fit(X, Y)
@@ -58,7 +58,7 @@ TABLE = pd.DataFrame(
         "terminated": False,
     }
 )
-SMALL = {"n_resamples": 16, "random_state": 0}
+SMALL = {"resampling": rs.Resampling(n_resamples=16), "random_state": 0}
 
 
 def half(states: np.ndarray) -> np.ndarray:
@@ -150,8 +150,9 @@ TARGETS = {
     ),
     "Moments": Target(rs.Moments, {"g": np.ones(3), "f": np.arange(3.0)}),
     "ArrayBlocks": Target(rs.ArrayBlocks, {"arrays": {"x": np.zeros(3)}}),
+    "Resampling": Target(rs.Resampling, {}, lambda made: made),
     "make_plan": Target(
-        rs.make_plan, {"n_observations": 10, "n_resamples": 4, "rng": 0}, lambda p: p.indices()
+        rs.make_plan, {"n_observations": 10, "n_resamples": 4, "random_state": 0}, lambda p: p.indices()
     ),
     "plan_from_indices": Target(rs.plan_from_indices, {"indices": [[0, 1], [1, 2]], "n_observations": 3}),
     "replicate": Target(rs.replicate, {"moments": MOMENTS, "plan": PLAN}),
@@ -159,7 +160,7 @@ TARGETS = {
     "average": Target(rs.average, {"members": REPLICATES}),
     "plug_in": Target(rs.plug_in, {"moments": MOMENTS}),
     "recommended_estimate": Target(
-        rs.recommended_estimate, {"moments": MOMENTS, "n_resamples": 16, "rng": 0}
+        rs.recommended_estimate, {"moments": MOMENTS, "n_resamples": 16, "random_state": 0}
     ),
     "lstd_moments": Target(rs.lstd_moments, {"data": PATHS, "basis": BASIS, "discount": 0.9}),
     "lstd_q_moments": Target(
@@ -178,7 +179,7 @@ TARGETS = {
         },
     ),
     **{
-        f"basis.{name}": Target(getattr(rs.basis, name), good, lambda made: made.fit(X, rng=0)(X))
+        f"basis.{name}": Target(getattr(rs.basis, name), good, lambda made: made.fit(X, random_state=0)(X))
         for name, good in {
             "Fourier": {"order": 1, "dimension": 2},
             "Polynomial": {"degree": 1, "dimension": 2},
@@ -236,7 +237,7 @@ TARGETS = {
         },
     ),
     **{
-        f"simulate.{name}": Target(getattr(rs.simulate, name), {"n": 3, "rng": 0})
+        f"simulate.{name}": Target(getattr(rs.simulate, name), {"n": 3, "random_state": 0})
         for name in (
             *("boyan_chain", "ring_chain", "geometric_brownian", "hermite_ou", "linear_quadratic"),
             *("ornstein_uhlenbeck", "torus_brownian", "two_bumps"),
@@ -244,7 +245,9 @@ TARGETS = {
     },
     "simulate.two_bumps_function": Target(rs.simulate.two_bumps_function, {"X": np.zeros((3, 2))}),
     **{
-        f"simulate.{name}": Target(getattr(rs.simulate, name), good, lambda made: made.sample(3, 2, rng=0))
+        f"simulate.{name}": Target(
+            getattr(rs.simulate, name), good, lambda made: made.sample(3, 2, random_state=0)
+        )
         for name, good in {
             "FiniteChain": {"transition": [[0.5, 0.5], [0.2, 0.8]], "rewards": [0.0, 1.0]},
             **{
@@ -286,8 +289,11 @@ TARGETS = {
     ),
     "solvers.parse_solver": Target(rs.solvers.parse_solver, {"solver": "ridge:0.1"}),
     "basis.Tabular": Target(rs.basis.Tabular, {}, lambda made: made.fit([[0.0], [1.0]])([[0.0]])),
+    "basis.Centered": Target(rs.basis.Centered, {"basis": rs.basis.Fourier(1)}),
     "basis.Squashed": Target(
-        rs.basis.Squashed, {"basis": rs.basis.Fourier(1, dimension=2)}, lambda made: made.fit(X, rng=0)(X)
+        rs.basis.Squashed,
+        {"basis": rs.basis.Fourier(1, dimension=2)},
+        lambda made: made.fit(X, random_state=0)(X),
     ),
     "readers.from_table": Target(
         rs.readers.from_table, {"table": TABLE, "states": ["x"], "step": "step", "truncated": None}

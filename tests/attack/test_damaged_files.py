@@ -74,7 +74,7 @@ def streamed(folder, discount=0.9):
     moments = rs.StreamedMoments(
         source, rs.transition_moments, basis=rs.basis.Polynomial(1), discount=discount, checkpoint=folder
     )
-    return rs.replicate(moments, rs.make_plan(60, n_resamples=8, rng=0))
+    return rs.replicate(moments, rs.make_plan(60, n_resamples=8, random_state=0))
 
 
 def same_replicates(left, right):

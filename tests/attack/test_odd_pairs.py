@@ -77,14 +77,14 @@ LOGS = {
 OPTIONS = {
     "almost undiscounted": {"discount": 1 - 1e-12},
     "myopic": {"discount": 0.0},
-    "one subset": {"n_resamples": 1},
-    "two subsets": {"n_resamples": 2},
-    "subsets of one": {"subsample_size": 1},
-    "subsets of all": {"subsample_size": 1.0},
-    "with replacement": {"statistic": "V"},
+    "one subset": {"resampling": rs.Resampling(n_resamples=1)},
+    "two subsets": {"resampling": rs.Resampling(n_resamples=2)},
+    "subsets of one": {"resampling": rs.Resampling(size=1)},
+    "subsets of all": {"resampling": rs.Resampling(size=1.0)},
+    "with replacement": {"resampling": rs.Resampling("V")},
     "medians": {"combine": "median"},
     "controlled": {"combine": "controlled"},
-    "dropping": {"on_failure": "drop"},
+    "dropping": {"resampling": rs.Resampling(on_failure="drop")},
     "pseudo-inverse": {"solver": rs.solvers.PseudoInverse()},
     "no solver of its own": {"solver": rs.solvers.LU()},
     "more functions than data": {"basis": rs.basis.Polynomial(14)},
@@ -110,18 +110,31 @@ def ask(model, data):
 
 def lstd(log, options):
     return ask(
-        rs.LSTD(**{"basis": BASIS, "discount": 0.9, "n_resamples": 12, **options}, random_state=0), [log]
+        rs.LSTD(
+            **{"basis": BASIS, "discount": 0.9, "resampling": rs.Resampling(n_resamples=12), **options},
+            random_state=0,
+        ),
+        [log],
     )
 
 
 def phibe(log, options):
     options = {name: value for name, value in options.items() if name != "discount"}
-    return ask(rs.PhiBE(**{"basis": BASIS, "n_resamples": 12, **options}, random_state=0), [log])
+    return ask(
+        rs.PhiBE(**{"basis": BASIS, "resampling": rs.Resampling(n_resamples=12), **options}, random_state=0),
+        [log],
+    )
 
 
 def lstd_q(log, options):
     policy = lambda states: np.full((len(states), 2), 0.5)  # noqa: E731
-    given = {"basis": BASIS, "discount": 0.9, "n_resamples": 12, "policy": policy, **options}
+    given = {
+        "basis": BASIS,
+        "discount": 0.9,
+        "resampling": rs.Resampling(n_resamples=12),
+        "policy": policy,
+        **options,
+    }
     return ask(rs.LSTDQ(**given, random_state=0), [log])
 
 
@@ -161,29 +174,31 @@ TABLES = {
     "whole numbers": lambda X, y: (np.round(3 * X), np.round(y)),
 }
 FITS = {
-    "one subset": {"n_resamples": 1},
-    "subsets of one": {"subsample_size": 1},
-    "subsets of all": {"subsample_size": 1.0},
-    "with replacement": {"statistic": "V"},
+    "one subset": {"resampling": rs.Resampling(n_resamples=1)},
+    "subsets of one": {"resampling": rs.Resampling(size=1)},
+    "subsets of all": {"resampling": rs.Resampling(size=1.0)},
+    "with replacement": {"resampling": rs.Resampling("V")},
     "medians": {"combine": "median"},
-    "dropping": {"on_failure": "drop"},
+    "dropping": {"resampling": rs.Resampling(on_failure="drop")},
     "out of bag": {"oob_score": True},
 }
 REGRESSORS = {
     "kernel": lambda options: rs.ReplayKernelRidge(
-        **{"n_resamples": 12, "method": "subsets", **options}, random_state=0
+        **{"resampling": rs.Resampling(n_resamples=12), "method": "subsets", **options}, random_state=0
     ),
     "features": lambda options: rs.ReplayKernelRidge(
-        **{"n_resamples": 12, "method": "features", **options}, random_state=0
+        **{"resampling": rs.Resampling(n_resamples=12), "method": "features", **options}, random_state=0
     ),
     "neighbours": lambda options: rs.ReplayKernelRidge(
-        **{"n_resamples": 12, "method": "local", **options}, random_state=0
+        **{"resampling": rs.Resampling(n_resamples=12), "method": "local", **options}, random_state=0
     ),
     "least squares": lambda options: rs.ReplayRegressor(
-        LinearRegression(), **{"n_resamples": 12, **options}, random_state=0
+        LinearRegression(), **{"resampling": rs.Resampling(n_resamples=12), **options}, random_state=0
     ),
     "trees": lambda options: rs.ReplayRegressor(
-        DecisionTreeRegressor(random_state=0), **{"n_resamples": 12, **options}, random_state=0
+        DecisionTreeRegressor(random_state=0),
+        **{"resampling": rs.Resampling(n_resamples=12), **options},
+        random_state=0,
     ),
 }
 

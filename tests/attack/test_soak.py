@@ -41,11 +41,13 @@ def test_ten_million_additions():
 
 
 def test_a_thousand_fits():
-    data = rs.simulate.ornstein_uhlenbeck(60, n_steps=3, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(60, n_steps=3, start="uniform", random_state=0)
     states = np.linspace(-1, 1, 5)[:, None]
 
     def fit(seed):
-        model = rs.LSTD(rs.basis.Fourier(2), discount=0.9, n_resamples=30, random_state=seed).fit(data)
+        model = rs.LSTD(
+            rs.basis.Fourier(2), discount=0.9, resampling=rs.Resampling(n_resamples=30), random_state=seed
+        ).fit(data)
         return model.predict(states), model.confidence_interval(states)
 
     for seed in range(50):
@@ -57,12 +59,14 @@ def test_a_thousand_fits():
 
 
 def test_eight_threads_get_the_answers_of_one():
-    data = rs.simulate.ornstein_uhlenbeck(80, n_steps=3, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(80, n_steps=3, start="uniform", random_state=0)
     states = np.linspace(-1, 1, 5)[:, None]
 
     def answer(seed):
         return (
-            rs.LSTD(rs.basis.Fourier(2), discount=0.9, n_resamples=40, random_state=seed)
+            rs.LSTD(
+                rs.basis.Fourier(2), discount=0.9, resampling=rs.Resampling(n_resamples=40), random_state=seed
+            )
             .fit(data)
             .predict(states)
         )

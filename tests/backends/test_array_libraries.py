@@ -55,7 +55,7 @@ def xp(request):
 
 @pytest.fixture(scope="module")
 def moments():
-    data = rs.simulate.ornstein_uhlenbeck(300, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(300, start="uniform", random_state=0)
     return rs.lstd_moments(data, rs.basis.Fourier(4), discount=0.9)
 
 
@@ -67,7 +67,9 @@ def moved(xp, moments):
 @pytest.mark.parametrize("sampler", ["tiles", "counter"])
 @pytest.mark.parametrize("statistic", ["U", "V"])
 def test_estimate_and_interval(xp, moments, sampler, statistic):
-    plan = rs.make_plan(300, statistic=statistic, subsample_size=0.5, n_resamples=300, sampler=sampler, rng=0)
+    plan = rs.make_plan(
+        300, statistic=statistic, subsample_size=0.5, n_resamples=300, sampler=sampler, random_state=0
+    )
     X = rs.basis.Fourier(4)(np.linspace(-3, 3, 5))
     here = rs.average(rs.replicate(moments, plan), "auto")
     there = rs.average(rs.replicate(moved(xp, moments), plan), "auto")
@@ -88,7 +90,7 @@ def test_estimate_and_interval(xp, moments, sampler, statistic):
 def test_counters_draw_the_same_subsets_everywhere(xp, repeats, n, k):
     statistic = "V" if repeats else "U"
     size = {"subsample_size": k, "n_resamples": 300}
-    plan = rs.make_plan(n, statistic=statistic, sampler="counter", rng=4, **size)
+    plan = rs.make_plan(n, statistic=statistic, sampler="counter", random_state=4, **size)
     reference = xp.asarray(np.zeros(1))
     for tile in range(2):
         there = plan.counts_like(tile, 0, reference)
@@ -100,7 +102,7 @@ def test_symmetric_moments_and_several_outputs(xp, rng):
     here = rs.ridge_moments(X, y)
     there = moved(xp, here)
     assert there.symmetric
-    plan = rs.make_plan(60, subsample_size=0.5, n_resamples=50, rng=0)
+    plan = rs.make_plan(60, subsample_size=0.5, n_resamples=50, random_state=0)
     a, b = (rs.average(rs.replicate(m, plan), "controlled") for m in (here, there))
     np.testing.assert_allclose(to_numpy(b.theta), a.theta, atol=ROUNDING)
     np.testing.assert_allclose(b.covariance, a.covariance, atol=ROUNDING)
@@ -110,10 +112,12 @@ def test_symmetric_moments_and_several_outputs(xp, rng):
 
 
 def test_estimators_answer_in_the_kind_they_are_asked(xp):
-    data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", random_state=0)
     states, rewards = data.states.reshape(200, 3, 1), data.rewards.reshape(200, 2)
     foreign = rs.Trajectories(xp.asarray(states), xp.asarray(rewards), dt=0.1)
-    plan = rs.make_plan(200, subsample_size=0.5, n_resamples=50, rng=0)  # accelerators draw others for a seed
+    plan = rs.make_plan(
+        200, subsample_size=0.5, n_resamples=50, random_state=0
+    )  # accelerators draw others for a seed
     model = rs.LSTD(rs.basis.Fourier(3), discount=0.9, random_state=0).fit(foreign, plan=plan)
     same = rs.LSTD(rs.basis.Fourier(3), discount=0.9, random_state=0).fit(data, plan=plan)
     grid = np.linspace(-2, 2, 5)[:, None]
@@ -125,8 +129,8 @@ def test_estimators_answer_in_the_kind_they_are_asked(xp):
 
 
 def test_regressors_answer_in_the_kind_they_are_asked(xp):
-    X, y = rs.simulate.two_bumps(80, rng=0)
-    options = {"subsample_size": 20, "n_resamples": 30, "random_state": 0}
+    X, y = rs.simulate.two_bumps(80, random_state=0)
+    options = {"resampling": rs.Resampling(size=20, n_resamples=30), "random_state": 0}
     for make in (
         lambda: rs.ReplayKernelRidge(alpha=0.1, **options),
         lambda: rs.ReplayRegressor(Ridge(), **options),
@@ -142,8 +146,8 @@ def test_regressors_answer_in_the_kind_they_are_asked(xp):
 
 def test_float32_is_kept_and_coarse_penalties_are_named():
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    X, y = (torch.asarray(a, dtype=torch.float32) for a in rs.simulate.two_bumps(200, rng=0))
-    plan = rs.make_plan(200, subsample_size=50, n_resamples=20, rng=0)
+    X, y = (torch.asarray(a, dtype=torch.float32) for a in rs.simulate.two_bumps(200, random_state=0))
+    plan = rs.make_plan(200, subsample_size=50, n_resamples=20, random_state=0)
     model = rs.ReplayKernelRidge(0.1, gamma=0.5).fit(X, y, plan=plan)
     assert model.estimate_.members.dual.dtype == torch.float32
     with pytest.warns(rs.ReplayWarning, match="float32 leaves dual coefficients with a relative error"):

@@ -55,12 +55,15 @@ def rows(rng):
 
 
 METHODS = {
-    "subsets": {"subsample_size": 30, "n_resamples": 150, "statistic": "U"},
-    "without replacement, median": {"subsample_size": 30, "n_resamples": 60, "combine": "median"},
-    "bootstrap": {"subsample_size": 40, "n_resamples": 150, "statistic": "V"},
-    "leaves": {"method": "local", "subsample_size": 40, "n_resamples": 3},
-    "all rows": {"method": "local", "subsample_size": 150, "n_resamples": 1},
-    "features": {"method": "features", "n_resamples": 30},
+    "subsets": {"resampling": rs.Resampling("U", 30, 150)},
+    "without replacement, median": {
+        "resampling": rs.Resampling(size=30, n_resamples=60),
+        "combine": "median",
+    },
+    "bootstrap": {"resampling": rs.Resampling("V", 40, 150)},
+    "leaves": {"method": "local", "resampling": rs.Resampling(size=40, n_resamples=3)},
+    "all rows": {"method": "local", "resampling": rs.Resampling(size=150, n_resamples=1)},
+    "features": {"method": "features", "resampling": rs.Resampling(n_resamples=30)},
 }
 
 
@@ -134,7 +137,8 @@ def test_auto_on_a_cpu_is_that_of_the_host(there, rows):
 def test_more_members_and_little_memory_change_nothing(there, rows, method):
     X, y = rows
     options = METHODS[method] | {"gamma": 0.5, "alpha": 0.05, "random_state": 0}
-    whole = rs.ReplayKernelRidge(**options | {"n_resamples": options["n_resamples"] + 4}).fit(X, y)
+    more = options["resampling"].n_resamples + 4
+    whole = rs.ReplayKernelRidge(**options).set_params(resampling__n_resamples=more).fit(X, y)
     grown = rs.ReplayKernelRidge(**options).fit(there(X), there(y)).extend(4)
     with rs.config_context(device_memory_budget=2**20):
         found = grown.predict(there(X), return_std=True)
@@ -149,7 +153,12 @@ def test_more_members_and_little_memory_change_nothing(there, rows, method):
 def test_several_outputs(there, rows):
     X, y = rows
     both = np.column_stack([y, X[:, 0]])
-    options = {"method": "local", "subsample_size": 50, "n_resamples": 2, "gamma": 0.5, "alpha": 0.05}
+    options = {
+        "method": "local",
+        "resampling": rs.Resampling(size=50, n_resamples=2),
+        "gamma": 0.5,
+        "alpha": 0.05,
+    }
     here = rs.ReplayKernelRidge(**options, random_state=0).fit(X, both)
     model = rs.ReplayKernelRidge(**options, random_state=0).fit(there(X), there(both))
     for found, wanted in zip(model.predict_interval(X), here.predict_interval(X), strict=True):
@@ -218,7 +227,12 @@ def test_stacked_objectives_are_averages_of_those_of_blocks(there, rows, likelih
 def test_a_leaf_that_cannot_be_factored_predicts_the_mean(there):
     X = np.repeat(np.arange(30.0), 2)[:, None]
     y = np.arange(60.0)
-    options = {"method": "local", "gamma": 0.5, "alpha": 0.0, "subsample_size": 60, "n_resamples": 1}
+    options = {
+        "method": "local",
+        "gamma": 0.5,
+        "alpha": 0.0,
+        "resampling": rs.Resampling(size=60, n_resamples=1),
+    }
     model = rs.ReplayKernelRidge(**options).fit(there(X), there(y))
     assert model.estimate_.members.n_failed == 1
     np.testing.assert_allclose(to_numpy(model.predict(there(X[:3]))), y.mean())
@@ -256,7 +270,7 @@ def test_other_kernels_are_evaluated_on_the_host(there, rows):
 
 def test_the_old_name_answers_for_one_more_release(there, rows):
     X, y = rows
-    plan = rs.make_plan(150, subsample_size=30, n_resamples=40, rng=0)
+    plan = rs.make_plan(150, subsample_size=30, n_resamples=40, random_state=0)
     with pytest.warns(DeprecationWarning, match="part of `ReplayKernelRidge` now"):
         fits = rs.kernel_ridge_on_device(there(X), there(y), plan, alpha=0.1, gamma=0.5)
     model = rs.ReplayKernelRidge(0.1, gamma=0.5, standardize=None).fit(there(X), there(y), plan=plan)
@@ -279,7 +293,9 @@ def test_beyond_memory_landmarks_are_compared_with_leaves(there, rng, monkeypatc
     assert model.method_ == ("local" if wiggly else "features")
     if not wiggly:
         assert "landmarks" in model.choices_["method"].reason
-        exact = rs.ReplayKernelRidge(0.05, gamma=gamma, method="local", subsample_size=1500, n_resamples=1)
+        exact = rs.ReplayKernelRidge(
+            0.05, gamma=gamma, method="local", resampling=rs.Resampling(size=1500, n_resamples=1)
+        )
         found, wanted = model.predict(there(X[:50])), exact.fit(X, y).predict(X[:50])
         np.testing.assert_allclose(to_numpy(found), wanted, atol=0.01)
 

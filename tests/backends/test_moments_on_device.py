@@ -106,7 +106,9 @@ ESTIMATORS = {
     "LSTD, traces and importance": lambda: rs.LSTD(
         rs.basis.Fourier(1, dimension=2), trace=0.5, importance=lambda s, a: 1 + 0.1 * (a == 1), **SETTINGS
     ),
-    "LSTD, with replacement": lambda: rs.LSTD(POWERS, statistic="V", scale_features=True, **SETTINGS),
+    "LSTD, with replacement": lambda: rs.LSTD(
+        rs.basis.Scaled(POWERS), resampling=rs.Resampling("V"), **SETTINGS
+    ),
     "LSTDQ, an action": lambda: rs.LSTDQ(LINES, lambda s: s[:, 0] * 0 + 1, **SETTINGS),
     "LSTDQ, probabilities": lambda: rs.LSTDQ(LINES, probabilities, **SETTINGS),
     "PhiBE": lambda: rs.PhiBE(BUMPS, discount_rate=1.0, random_state=0),
@@ -115,7 +117,7 @@ ESTIMATORS = {
 
 
 def subsets(statistic):
-    return rs.make_plan(N, statistic=statistic, n_resamples=B, sampler="counter", rng=1)
+    return rs.make_plan(N, statistic=statistic, n_resamples=B, sampler="counter", random_state=1)
 
 
 def same(there, here, kind=None):
@@ -151,7 +153,7 @@ def compare(model, other, points, put, monkeypatch, fit):
 def test_policy_evaluation_at_home(device, name, monkeypatch):
     model, other = ESTIMATORS[name](), ESTIMATORS[name]()
     there, here = log(device), log(np.asarray)
-    plan, points = subsets(model.statistic), np.random.default_rng(1).normal(size=(N, 2)) * 0.3
+    plan, points = subsets(model.resampling_.statistic), np.random.default_rng(1).normal(size=(N, 2)) * 0.3
     data = iter((there, here))
     compare(model, other, points, device, monkeypatch, lambda one: one.fit(next(data), plan=plan))
 
@@ -194,7 +196,7 @@ def test_one_series_is_cut_into_blocks_at_home(device, monkeypatch):
     made = []
     for place in (put, np.asarray):
         data = rs.Trajectories(place(states), place(np.cos(states[:, :-1, 0])))
-        made.append(rs.LSTD(rs.basis.Fourier(2, period=6), center_rewards=True, **SETTINGS).fit(data))
+        made.append(rs.LSTD(rs.basis.Centered(rs.basis.Fourier(2, period=6)), **SETTINGS).fit(data))
     assert transfers.largest < LARGEST_TRANSFER
     monkeypatch.undo()
     assert made[0].moments_.n_observations == made[1].moments_.n_observations < N

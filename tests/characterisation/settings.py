@@ -67,14 +67,20 @@ def plans() -> Numbers:
     }
     found = {}
     for name, options in drawn.items():
-        plan = rs.make_plan(12, subsample_size=6, n_resamples=7, rng=3, **options)
+        plan = rs.make_plan(12, subsample_size=6, n_resamples=7, random_state=3, **options)
         found[name] = numbers(plan.indices(0, 7))
     return found
 
 
 def lstd_mean() -> Numbers:
     """LSTD, plain average over subsets without replacement."""
-    model = rs.LSTD(rs.basis.Polynomial(2), discount=0.9, combine="mean", n_resamples=200, random_state=0)
+    model = rs.LSTD(
+        rs.basis.Polynomial(2),
+        discount=0.9,
+        combine="mean",
+        resampling=rs.Resampling(n_resamples=200),
+        random_state=0,
+    )
     model.fit(episodes())
     start = model.policy_value(STATES, weights=[1.0, 2.0, 3.0, 4.0])
     more = model.estimate_.extend(50)
@@ -91,12 +97,10 @@ def lstd_controlled_bootstrap() -> Numbers:
     """LSTD(lambda) in continuous time, bootstrap samples, linear part taken off."""
     model = rs.LSTD(
         rs.basis.Fourier(2),
-        discount_rate=1.0,
+        discount=lambda dt: np.exp(-1.0 * dt),
         trace=0.5,
-        statistic="V",
-        subsample_size=0.7,
+        resampling=rs.Resampling("V", 0.7, 150),
         combine="controlled",
-        n_resamples=150,
         random_state=1,
     )
     return ratio(model.fit(episodes(seed=3)))
@@ -107,9 +111,8 @@ def lstd_balanced() -> Numbers:
     model = rs.LSTD(
         rs.basis.Polynomial(2),
         discount=0.9,
-        statistic="balanced",
+        resampling=rs.Resampling("balanced", n_resamples=80),
         combine="mean",
-        n_resamples=80,
         random_state=2,
     ).fit(episodes())
     return {"theta": numbers(model.estimate_.theta), "predict": numbers(model.predict(STATES))}
@@ -118,14 +121,18 @@ def lstd_balanced() -> Numbers:
 def lstd_one_chain() -> Numbers:
     """One long path, resampled in blocks: of a length found, of one given, of labels, and as a circle."""
     chain, basis = episodes(1, 300, seed=4), rs.basis.Polynomial(2)
-    options: dict[str, Any] = {"discount": 0.9, "n_resamples": 120, "random_state": 3}
+    options: dict[str, Any] = {
+        "discount": 0.9,
+        "resampling": rs.Resampling(n_resamples=120),
+        "random_state": 3,
+    }
     plan = rs.make_plan(
-        300, statistic="circular", subsample_size=150, block_length=10, n_resamples=120, rng=3
+        300, statistic="circular", subsample_size=150, block_length=10, n_resamples=120, random_state=3
     )
     labels = np.repeat(np.arange(30), 10)
     return {
         **prefixed("automatic", ratio(rs.LSTD(basis, **options).fit(chain))),
-        **prefixed("length_15", ratio(rs.LSTD(basis, unit="block", block_length=15, **options).fit(chain))),
+        **prefixed("length_15", ratio(rs.LSTD(basis, unit=15, **options).fit(chain))),
         **prefixed("labels", ratio(rs.LSTD(basis, unit=labels, **options).fit(chain))),
         **prefixed("circular", ratio(rs.LSTD(basis, unit="window", **options).fit(chain, plan=plan))),
     }
@@ -134,19 +141,17 @@ def lstd_one_chain() -> Numbers:
 def lstd_centred_and_weighted() -> Numbers:
     """Centred rewards with scaled features; and per-step ratios of another policy."""
     centred = rs.LSTD(
-        rs.basis.Polynomial(2),
+        rs.basis.Centered(rs.basis.Scaled(rs.basis.Polynomial(2))),
         discount=0.95,
-        center_rewards=True,
-        scale_features=True,
         solver=rs.solvers.Ridge(0.5),
-        n_resamples=100,
+        resampling=rs.Resampling(n_resamples=100),
         random_state=4,
     ).fit(episodes(seed=5))
     weighted = rs.LSTD(
         rs.basis.Polynomial(1),
         discount=0.8,
         importance=lambda states, actions: np.where(np.ravel(actions) == 1, 1.4, 0.6),
-        n_resamples=100,
+        resampling=rs.Resampling(n_resamples=100),
         random_state=5,
     ).fit(choices())
     return {**prefixed("centred", ratio(centred)), **prefixed("weighted", ratio(weighted))}
@@ -158,8 +163,7 @@ def lstd_crossing() -> Numbers:
         rs.basis.Polynomial(2),
         discount=0.98,
         combine="mean",
-        n_resamples=200,
-        on_failure="drop",
+        resampling=rs.Resampling(n_resamples=200, on_failure="drop"),
         random_state=6,
     ).fit(episodes(12, 2, seed=6))
     return ratio(model)
@@ -168,10 +172,12 @@ def lstd_crossing() -> Numbers:
 def lstd_automatic() -> Numbers:
     """Size of the subsets left to the estimator, then further data; number of the subsets left to it."""
     options: dict[str, Any] = {"discount": 0.9, "combine": "mean", "random_state": 7}
-    sized = rs.LSTD(rs.basis.Fourier(2), subsample_size="auto", n_resamples=100, **options)
+    sized = rs.LSTD(rs.basis.Fourier(2), resampling=rs.Resampling(size="auto", n_resamples=100), **options)
     first = ratio(sized.fit(episodes(40, 2, seed=7)))
     first["subsample_size"] = numbers(sized.plan_.subsample_size)
-    grown = rs.LSTD(rs.basis.Fourier(2), n_resamples="auto", **options).fit(episodes(20, 2, seed=7))
+    grown = rs.LSTD(rs.basis.Fourier(2), resampling=rs.Resampling(n_resamples="auto"), **options).fit(
+        episodes(20, 2, seed=7)
+    )
     return {
         **prefixed("sized", first),
         **prefixed("further", ratio(sized.partial_fit(episodes(20, 2, seed=8)))),
@@ -187,7 +193,13 @@ def lstd_recommended() -> Numbers:
         ("well_posed", rs.basis.Polynomial(2), episodes(seed=9)),
         ("ill_posed", rs.basis.Fourier(3), episodes(40, 2, seed=10, spread=1.0)),
     ):
-        model = rs.LSTD(basis, discount=0.9, method="recommended", n_resamples=60, random_state=8).fit(data)
+        model = rs.LSTD(
+            basis,
+            discount=0.9,
+            solver="recommended",
+            resampling=rs.Resampling(n_resamples=60),
+            random_state=8,
+        ).fit(data)
         recommendation = model.recommendation_
         found |= prefixed(
             name,
@@ -206,14 +218,15 @@ def lstd_recommended() -> Numbers:
 def phibe() -> Numbers:
     """PhiBE of the second order; and deterministic dynamics without diffusion."""
     basis = rs.basis.Polynomial(2)
-    second = rs.PhiBE(basis, discount_rate=2.0, order=2, n_resamples=150, random_state=9)
+    second = rs.PhiBE(
+        basis, discount_rate=2.0, order=2, resampling=rs.Resampling(n_resamples=150), random_state=9
+    )
     first = rs.PhiBE(
         basis,
         discount_rate=2.0,
         diffusion=False,
-        statistic="V",
+        resampling=rs.Resampling("V", n_resamples=200),
         combine="mean",
-        n_resamples=200,
         random_state=9,
     )
     data = episodes(80, seed=11)
@@ -226,7 +239,7 @@ def lstd_q() -> Numbers:
         rs.basis.Polynomial(1),
         policy=lambda states: np.tile([0.3, 0.7], (len(states), 1)),
         discount=0.8,
-        n_resamples=150,
+        resampling=rs.Resampling(n_resamples=150),
         random_state=10,
     ).fit(choices())
     at_actions = ratio(model, actions=[0, 1, 1, 0])
@@ -238,9 +251,9 @@ def lstd_q() -> Numbers:
 
 def lspi() -> Numbers:
     """LSPI: the policy, its iterations and its value."""
-    model = rs.LSPI(rs.basis.Polynomial(2), discount=0.8, n_resamples=80, random_state=11).fit(
-        choices(seed=12)
-    )
+    model = rs.LSPI(
+        rs.basis.Polynomial(2), discount=0.8, resampling=rs.Resampling(n_resamples=80), random_state=11
+    ).fit(choices(seed=12))
     return {
         "policy": numbers(model.policy_(STATES)),
         "n_iterations": numbers(model.iterations_.n_iterations),
@@ -268,10 +281,8 @@ def moment_ratio() -> Numbers:
         model = rs.MomentRatio(
             g=_instrument_regressors,
             f=_instrument_outcomes,
-            statistic=statistic,
-            subsample_size=0.4,
+            resampling=rs.Resampling(statistic, 0.4, 150),
             combine=average,
-            n_resamples=150,
             random_state=12,
         ).fit(table)
         found |= prefixed(statistic, ratio(model, [[1.0, 0.0], [1.0, 0.5]]))
@@ -295,7 +306,7 @@ def functional_core() -> Numbers:
     design = np.column_stack([np.ones(len(X)), X])
     few = rs.ridge_moments(design[:12], y[:12])
     moments = rs.ridge_moments(design, y)
-    common: dict[str, Any] = {"subsample_size": 20, "n_resamples": 100, "rng": 14}
+    common: dict[str, Any] = {"subsample_size": 20, "n_resamples": 100, "random_state": 14}
     odds = rs.make_plan(40, probabilities=np.linspace(1.0, 2.0, 40), **common)
     by_hash = rs.make_plan(40, sampler="counter", **common)
     source = rs.ArrayBlocks({"X": design, "y": y}, block_rows=16)
@@ -331,15 +342,18 @@ def kernel_subsets() -> Numbers:
     X, y = rows()
     options: dict[str, Any] = {
         "method": "subsets",
-        "subsample_size": 40,
-        "n_resamples": 120,
+        "resampling": rs.Resampling(size=40, n_resamples=120),
         "random_state": 15,
     }
     plain = rs.ReplayKernelRidge(0.1, gamma=1.5, oob_score=True, **options).fit(X, y)
-    bootstrap = rs.ReplayKernelRidge(0.1, kernel="laplacian", gamma=None, statistic="V", **options).fit(X, y)
+    bootstrap = rs.ReplayKernelRidge(
+        0.1, kernel="laplacian", gamma=None, **{**options, "resampling": rs.Resampling("V", 40, 120)}
+    ).fit(X, y)
     own_units = rs.ReplayKernelRidge(0.1, gamma=None, standardize="subset", **options).fit(X, y)
     outputs = rs.ReplayKernelRidge(0.1, kernel="polynomial", gamma=None, **options).fit(*rows(n_outputs=2))
-    balanced = rs.ReplayKernelRidge(0.1, gamma=None, statistic="balanced", **options).fit(X, y)
+    balanced = rs.ReplayKernelRidge(
+        0.1, gamma=None, **{**options, "resampling": rs.Resampling("balanced", 40, 120)}
+    ).fit(X, y)
     return {
         **prefixed("U", regression(plain)),
         "U.oob_score": numbers(plain.oob_score_),
@@ -358,7 +372,7 @@ def kernel_features() -> Numbers:
     found: Numbers = {}
     for name, features in (("nystroem", rs.basis.Nystroem(12)), ("waves", rs.basis.RandomFourier(16))):
         model = rs.ReplayKernelRidge(
-            0.5, gamma=1.0, method="features", features=features, n_resamples=80, random_state=16
+            0.5, gamma=1.0, method=features, resampling=rs.Resampling(n_resamples=80), random_state=16
         ).fit(X, y)
         mean, error = model.predict(POINTS, return_std=True)
         found |= prefixed(
@@ -375,7 +389,9 @@ def kernel_features() -> Numbers:
 
 def kernel_local() -> Numbers:
     """Kernel ridge among neighbours: the prediction, for there is no standard error."""
-    model = rs.ReplayKernelRidge(0.1, gamma=1.5, method="local", subsample_size=30, random_state=17)
+    model = rs.ReplayKernelRidge(
+        0.1, gamma=1.5, method="local", resampling=rs.Resampling(size=30), random_state=17
+    )
     return {"predict": numbers(model.fit(*rows(200)).predict(POINTS))}
 
 
@@ -412,13 +428,13 @@ def regressor() -> Numbers:
     """Any regressor: on subsets, on bootstrap samples, and one with seeds of its own and sizes automatic."""
     X, y = rows()
     linear = rs.ReplayRegressor(
-        Ridge(0.3), statistic="U", n_resamples=80, oob_score=True, random_state=19
+        Ridge(0.3), resampling=rs.Resampling("U", n_resamples=80), oob_score=True, random_state=19
     ).fit(X, y)
-    bootstrap = rs.ReplayRegressor(
-        Ridge(0.3), statistic="V", subsample_size=0.8, n_resamples=80, random_state=20
-    ).fit(*rows(n_outputs=2))
+    bootstrap = rs.ReplayRegressor(Ridge(0.3), resampling=rs.Resampling("V", 0.8, 80), random_state=20).fit(
+        *rows(n_outputs=2)
+    )
     seeded = rs.ReplayRegressor(
-        AlongRandomDirection(), statistic="U", subsample_size="auto", n_resamples="auto", random_state=21
+        AlongRandomDirection(), resampling=rs.Resampling("U", "auto", "auto"), random_state=21
     ).fit(X, y)
     return {
         **prefixed("U", regression(linear)),

@@ -74,7 +74,11 @@ class Case:
 
 def case(cls, *fixed, data=walks, points=((-1.0,), (0.2,), (0.9,)), of_moments=True, **options):
     def make(**parameters):
-        return cls(*fixed, **{"n_resamples": B, "random_state": 3, **options, **parameters})
+        given = {"random_state": 3, **options, **parameters}
+        drawn = parameters.get("resampling", rs.Resampling()).filled(
+            options.get("resampling", rs.Resampling())
+        )
+        return cls(*fixed, **given | {"resampling": drawn.filled(rs.Resampling(n_resamples=B))})
 
     return Case(make, data, np.array(points), of_moments)
 
@@ -89,13 +93,18 @@ CASES = {
     "LSPI": case(rs.LSPI, POLYNOMIAL, discount=0.8, evaluation="plug_in"),
     "MomentRatio": case(rs.MomentRatio, squares, products, data=table, points=PAIRS),
     "kernel on subsets": case(
-        rs.ReplayKernelRidge, method="subsets", statistic="U", subsample_size=20, of_moments=False, **KERNEL
+        rs.ReplayKernelRidge, method="subsets", resampling=rs.Resampling("U", 20), of_moments=False, **KERNEL
     ),
     "kernel on features": case(
-        rs.ReplayKernelRidge, method="features", features=rs.basis.Nystroem(5), subsample_size=0.5, **KERNEL
+        rs.ReplayKernelRidge, method=rs.basis.Nystroem(5), resampling=rs.Resampling(size=0.5), **KERNEL
     ),
     "regressor": case(
-        rs.ReplayRegressor, LinearRegression(), data=rows, points=PAIRS, subsample_size=20, of_moments=False
+        rs.ReplayRegressor,
+        LinearRegression(),
+        data=rows,
+        points=PAIRS,
+        resampling=rs.Resampling(size=20),
+        of_moments=False,
     ),
 }
 ESTIMATORS = (rs.LSTD, rs.PhiBE, rs.LSTDQ, rs.LSPI, rs.MomentRatio, rs.ReplayKernelRidge, rs.ReplayRegressor)
@@ -130,21 +139,23 @@ def test_parameters_can_be_read_set_and_cloned(problem):
     model = problem.make()
     again = clone(model)
     assert {**again.get_params(deep=False), "policy": None}.keys() >= model.get_params(deep=False).keys()
-    again.set_params(n_resamples=7, combine="median", on_failure="drop")
-    assert (again.n_resamples, again.combine, again.on_failure) == (7, "median", "drop")
+    again.set_params(resampling__n_resamples=7, combine="median", resampling__on_failure="drop")
+    drawn = again.resampling
+    assert (drawn.n_resamples, again.combine, drawn.on_failure) == (7, "median", "drop")
+    assert model.resampling.n_resamples == B
 
 
 def test_all_have_the_same_words():
     for cls in ESTIMATORS:
         parameters = inspect.signature(cls).parameters
-        assert {"combine", "statistic", "subsample_size", "n_resamples", "on_failure"} <= parameters.keys()
-        assert {"n_jobs", "memory_budget", "random_state"} <= parameters.keys()
+        assert {"combine", "resampling", "random_state"} <= parameters.keys()
+        assert len(parameters) <= 10
         assert parameters["combine"].default == "auto"
         # LSPI replays every sweep, so that its number is a matter of cost.
-        assert parameters["n_resamples"].default == (None if cls is rs.LSPI else "auto")
+        drawn = parameters["resampling"].default
+        assert drawn.n_resamples == (500 if cls is rs.LSPI else "auto")
         # An error of a learner usually says that the data are wrong; a singular subset does not.
-        assert parameters["on_failure"].default == ("raise" if cls is rs.ReplayRegressor else "warn")
-        assert parameters["memory_budget"].default is None
+        assert drawn.on_failure == ("raise" if cls is rs.ReplayRegressor else None)
         for method in (
             "predict",
             "predict_members",
@@ -176,18 +187,19 @@ def test_help_is_complete_by_itself(cls):
             {"combine": "mode"},
             r'`combine` must be one of .*; got \'mode\'. Did you mean "median"\?|`combine` must',
         ),
-        ({"on_failure": "ignore"}, "`on_failure` must be one of"),
-        ({"statistic": "W"}, "`statistic` must be one of"),
-        ({"subsample_size": "half"}, "`subsample_size` must be .*; got 'half'"),
-        ({"subsample_size": 1.5}, r"`subsample_size` must be"),
-        ({"n_resamples": "many"}, "`n_resamples` must be .*; got 'many'"),
-        ({"n_resamples": 0}, "`n_resamples` must be an int >= 1"),
-        ({"memory_budget": 5}, "`memory_budget` must be an int >= 1048576"),
+        ({"resampling__on_failure": "ignore"}, "`on_failure` must be one of"),
+        ({"resampling__statistic": "W"}, "`statistic` must be one of"),
+        ({"resampling__size": "half"}, "`size` must be .*; got 'half'"),
+        ({"resampling__size": 1.5}, r"`size` must be"),
+        ({"resampling__n_resamples": "many"}, "`n_resamples` must be .*; got 'many'"),
+        ({"resampling__n_resamples": 0}, "`n_resamples` must be an int >= 1"),
+        ({"resampling__k": 5}, "`resampling__...` must be one of statistic, size"),
     ],
 )
 def test_errors_name_the_parameter(problem, parameters, message):
+    data = problem.data()
     with pytest.raises(ValueError, match=message):
-        problem.fit(**parameters)
+        problem.make().set_params(**parameters).fit(*(data if isinstance(data, tuple) else (data,)))
 
 
 def test_an_unfitted_estimator_says_so(problem):
@@ -217,17 +229,15 @@ def test_the_same_seed_gives_the_same_numbers(problem, fitted):
 
 
 def test_more_workers_give_the_same_numbers(problem, fitted):
-    found = problem.fit(combine="mean", n_jobs=2).predict(problem.points)
+    found = problem.fit(combine="mean", resampling=rs.Resampling(n_jobs=2)).predict(problem.points)
     assert_allclose(found, fitted.predict(problem.points), rtol=1e-9)
 
 
 def test_a_refit_forgets(problem, name):
-    before, after = ("method", "replay") if problem.of_moments else ("oob_score", False)
+    before, after = ("solver", None) if problem.of_moments else ("oob_score", False)
     if name in ("LSPI", "kernel on features"):
         before, after = "combine", "mean"
-    model = problem.fit(
-        **{before: "recommended" if after == "replay" else True if after is False else "median"}
-    )
+    model = problem.fit(**{before: "recommended" if after is None else True if after is False else "median"})
     model.stale_ = "of an earlier fit"
     model.set_params(**{before: after})
     data = problem.data()
@@ -237,7 +247,7 @@ def test_a_refit_forgets(problem, name):
 
 
 def test_extend_is_fitting_with_more(problem):
-    extended = problem.fit(combine="mean", n_resamples=B - 8)
+    extended = problem.fit(combine="mean", resampling=rs.Resampling(n_resamples=B - 8))
     assert quiet(extended.extend, 8) is extended
     whole = problem.fit(combine="mean")
     assert extended.plan_.n_resamples == whole.plan_.n_resamples == B
@@ -375,7 +385,9 @@ def test_negative_variances_have_one_treatment():
     X = np.random.default_rng(0).normal(size=(400, 1))
     y = np.random.default_rng(1).normal(size=(400, 12))
     models = (
-        rs.ReplayRegressor(LinearRegression(), statistic="U", n_resamples=6, random_state=seed).fit(X, y)
+        rs.ReplayRegressor(
+            LinearRegression(), resampling=rs.Resampling("U", n_resamples=6), random_state=seed
+        ).fit(X, y)
         for seed in range(10)
     )
     model = next(m for m in models if m.estimate_.variance(X[:1]).bounded.mean() > 0.5)

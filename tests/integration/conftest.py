@@ -23,7 +23,7 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plan():
-    return rs.make_plan(N, subsample_size=0.2, n_resamples=100, rng=0)
+    return rs.make_plan(N, subsample_size=0.2, n_resamples=100, random_state=0)
 
 
 @pytest.fixture(scope="module")

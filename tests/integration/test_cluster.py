@@ -131,22 +131,31 @@ class TestSamePath:
 
     def test_kernel_ridge(self, two_workers, regression):
         X, y = regression
-        there = rs.ReplayKernelRidge(subsample_size=20, n_resamples=600, random_state=0).fit(X, y).predict(X)
+        there = (
+            rs.ReplayKernelRidge(resampling=rs.Resampling(size=20, n_resamples=600), random_state=0)
+            .fit(X, y)
+            .predict(X)
+        )
         with joblib.parallel_config("sequential"):
-            model = rs.ReplayKernelRidge(subsample_size=20, n_resamples=600, random_state=0)
+            model = rs.ReplayKernelRidge(resampling=rs.Resampling(size=20, n_resamples=600), random_state=0)
             here = model.fit(X, y).predict(X)
         np.testing.assert_allclose(there, here, rtol=1e-12)
 
     def test_any_regressor(self, two_workers, regression):
         X, y = regression
-        model = rs.ReplayRegressor(DecisionTreeRegressor(), n_resamples=20, random_state=0)
+        model = rs.ReplayRegressor(
+            DecisionTreeRegressor(), resampling=rs.Resampling(n_resamples=20), random_state=0
+        )
         there = model.fit(X, y).predict(X)
         with joblib.parallel_config("sequential"):
             np.testing.assert_array_equal(model.fit(X, y).predict(X), there)
 
     def test_moments_in_memory(self, two_workers, regression):
         X, y = regression
-        moments, plan = rs.ridge_moments(X, y), rs.make_plan(200, subsample_size=50, n_resamples=600, rng=0)
+        moments, plan = (
+            rs.ridge_moments(X, y),
+            rs.make_plan(200, subsample_size=50, n_resamples=600, random_state=0),
+        )
         there = rs.replicate(moments, plan, executor=JoblibExecutor(), exact=True)
         np.testing.assert_array_equal(there.theta, rs.replicate(moments, plan, exact=True).theta)
 
@@ -171,7 +180,7 @@ def small_workers():
 class TestLimitedMemory:
     def test_more_data_than_memory_goes_through(self, small_workers):
         source = Generated(n_blocks=24)  # 24 blocks of 33 MB
-        plan = rs.make_plan(24 * 2048, statistic="V", subsample_size=500, n_resamples=20, rng=0)
+        plan = rs.make_plan(24 * 2048, statistic="V", subsample_size=500, n_resamples=20, random_state=0)
         with joblib.parallel_config("dask"), rs.config_context(memory_budget=10**8):
             found = rs.replicate(StreamedMoments(source, first_two_columns), plan)
         rows = np.concatenate([source.load(i)[:, :2] for i in range(24)])

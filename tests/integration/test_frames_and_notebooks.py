@@ -25,14 +25,16 @@ FRAMES = {
 
 
 def regressors():
-    kernel = rs.ReplayKernelRidge(1.0, gamma=None, n_resamples=80, random_state=0)
-    return [kernel, rs.ReplayRegressor(Ridge(), n_resamples=80, random_state=0)]
+    kernel = rs.ReplayKernelRidge(1.0, gamma=None, resampling=rs.Resampling(n_resamples=80), random_state=0)
+    return [kernel, rs.ReplayRegressor(Ridge(), resampling=rs.Resampling(n_resamples=80), random_state=0)]
 
 
 @pytest.fixture(scope="module")
 def policy_model():
-    data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", rng=0)
-    return rs.LSTD(rs.basis.Fourier(2), discount=0.9, n_resamples=50, random_state=0).fit(data)
+    data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", random_state=0)
+    return rs.LSTD(
+        rs.basis.Fourier(2), discount=0.9, resampling=rs.Resampling(n_resamples=50), random_state=0
+    ).fit(data)
 
 
 @pytest.mark.parametrize("library", FRAMES)

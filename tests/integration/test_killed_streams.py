@@ -32,7 +32,7 @@ class Announced(EachSlow):
         return super().load(block)
 
 source = Announced(rs.ArrayBlocks(transitions(N), block_rows=2500))
-plan = rs.make_plan(N, subsample_size=0.2, n_resamples=100, rng=0)
+plan = rs.make_plan(N, subsample_size=0.2, n_resamples=100, random_state=0)
 rs.replicate(streamed(source, checkpoint=sys.argv[2]), plan)
 """
 

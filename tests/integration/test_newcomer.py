@@ -66,7 +66,7 @@ def test_the_answer_is_that_of_the_library(folder):
         folder / "log.parquet", states=["x", "v"], rewards="r", episode="run", step="t", terminated="done"
     )
     basis = rs.basis.Standardized(rs.basis.Polynomial(2, dimension=2, family="hermite"))
-    model = rs.LSTD(basis, discount=0.9, n_resamples=100, random_state=0).fit(data)
+    model = rs.LSTD(basis, discount=0.9, resampling=rs.Resampling(n_resamples=100), random_state=0).fit(data)
     points = np.array(
         [[point["state"]["x"], point["state"]["v"]] for point in answer["value_function"]["points"]]
     )

@@ -130,6 +130,6 @@ def test_replay_of_a_mean_is_the_mean(statistic, seed):
     """A linear problem leaves nothing for replay to do once its noise is controlled."""
     y = np.random.default_rng(seed).normal(size=30)
     moments = rs.Moments(np.ones(30), y)
-    plan = rs.make_plan(30, statistic=statistic, subsample_size=10, n_resamples=20, rng=0)
+    plan = rs.make_plan(30, statistic=statistic, subsample_size=10, n_resamples=20, random_state=0)
     controlled = rs.average(rs.replicate(moments, plan), "controlled")
     assert_allclose(controlled.theta, y.mean(), rtol=1e-9, atol=1e-12)

@@ -23,7 +23,7 @@ def replicates_of(moments, statistic, share, n_resamples, rng):
         statistic=statistic,
         subsample_size=share,
         n_resamples=n_resamples,
-        rng=rng,
+        random_state=rng,
     )
     return rs.replicate(moments, plan, on_failure="drop")
 
@@ -196,7 +196,9 @@ def test_a_chain_that_hardly_changes_is_covered_or_said_to_be_slow(seed):
     for number in range(250):
         states = slow_chain(np.random.default_rng([number, seed]), 0.01, 500)
         data = rs.Trajectories(states[None], rewards=states[None, :-1].astype(float))
-        model = rs.LSTD(constant, discount=0.9, n_resamples=30, random_state=0).fit(data)
+        model = rs.LSTD(constant, discount=0.9, resampling=rs.Resampling(n_resamples=30), random_state=0).fit(
+            data
+        )
         interval = model.confidence_interval(np.zeros((1, 1)))
         if interval.pivot.standard_error[0] > 0:  # else one reward only was ever seen
             covered.append(interval.low[0] <= 5.0 <= interval.high[0])

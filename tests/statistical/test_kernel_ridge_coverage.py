@@ -22,7 +22,7 @@ def coverage(n_datasets, seed, n=200, **options):
     """Return mean coverage over data sets and its standard error."""
     values = []
     for number in range(seed * n_datasets, (seed + 1) * n_datasets):
-        X, y = rs.simulate.two_bumps(n, rng=number)
+        X, y = rs.simulate.two_bumps(n, random_state=number)
         model = rs.ReplayKernelRidge(random_state=number, **options).fit(X, y)
         low, high = model.confidence_interval(GRID)
         values.append(np.mean((low <= TRUTH) & (high >= TRUTH)))

@@ -28,7 +28,7 @@ def test_policy_value_intervals_cover_the_exact_value(method, seed):
         s = states[:, 0].astype(int)
         return target[s, actions] / behaviour[s, actions]
 
-    options = {"discount": 0.8, "n_resamples": 100, "random_state": 0}
+    options = {"discount": 0.8, "resampling": rs.Resampling(n_resamples=100), "random_state": 0}
     model = {
         "LSTDQ": LSTDQ(basis, chosen, **options),
         "LSTD with ratios": rs.LSTD(basis, importance=ratio, **options),

@@ -18,7 +18,9 @@ POINTS = np.random.default_rng(99).uniform(size=(30, 10))
 
 def fit(seed, n_resamples=100):
     X, y = make_friedman1(200, noise=1.0, random_state=seed)
-    model = rs.ReplayRegressor(DecisionTreeRegressor(), n_resamples=n_resamples, random_state=seed)
+    model = rs.ReplayRegressor(
+        DecisionTreeRegressor(), resampling=rs.Resampling(n_resamples=n_resamples), random_state=seed
+    )
     return model.fit(X, y).predict(POINTS, return_std=True)
 
 
@@ -35,7 +37,9 @@ def test_errors_do_not_hang_on_the_draw_of_subsets(seed):
     X, y = make_friedman1(200, noise=1.0, random_state=seed)
     errors = np.array(
         [
-            rs.ReplayRegressor(DecisionTreeRegressor(), n_resamples=100, random_state=number)
+            rs.ReplayRegressor(
+                DecisionTreeRegressor(), resampling=rs.Resampling(n_resamples=100), random_state=number
+            )
             .fit(X, y)
             .predict(POINTS, return_std=True)[1]
             for number in range(6)
@@ -55,7 +59,7 @@ def test_few_rows_and_rows_that_carry_an_answer_alone_widen_intervals(numbers, r
     for number in numbers(120):
         rng = np.random.default_rng(number)
         x = rng.normal(size=(n, 1))
-        model = rs.ReplayRegressor(regressor, n_resamples=100, random_state=number)
+        model = rs.ReplayRegressor(regressor, resampling=rs.Resampling(n_resamples=100), random_state=number)
         model.fit(x, x[:, 0] + rng.normal(size=n))
         fits.append((model.predict(points), *model.confidence_interval(points)))
     means, low, high = np.array(fits).swapaxes(0, 1)

@@ -21,7 +21,7 @@ def moments(rng):
 
 @pytest.fixture
 def replicates(moments):
-    return rs.replicate(moments, rs.make_plan(120, subsample_size=0.5, n_resamples=300, rng=1))
+    return rs.replicate(moments, rs.make_plan(120, subsample_size=0.5, n_resamples=300, random_state=1))
 
 
 METHODS = ("mean", "controlled", "median", "trimmed")
@@ -60,7 +60,7 @@ def test_auto_says_what_it_chose(replicates):
     assert (chosen.method, chosen.requested) == ("controlled", "auto")
     states = settings.ou_paths(np.random.default_rng(0), 300, start=0.5)
     unstable = rs.Moments(*settings.trajectory_moments(settings.lstd_pair, states))
-    plan = rs.make_plan(300, subsample_size=0.3, n_resamples=100, rng=0)
+    plan = rs.make_plan(300, subsample_size=0.3, n_resamples=100, random_state=0)
     assert rs.average(rs.replicate(unstable, plan), "auto").method == "median"
     lepski = rs.replicate(unstable, plan, solver=rs.solvers.Lepski())
     assert rs.average(lepski, "auto").method == "mean"  # nothing explodes that chooses its own penalty
@@ -101,7 +101,7 @@ def test_monte_carlo_noise_is_part_of_the_error(replicates):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_leverage_is_added_with_replacement(moments, method):
-    plan = rs.make_plan(120, statistic="V", subsample_size=0.5, n_resamples=300, rng=1)
+    plan = rs.make_plan(120, statistic="V", subsample_size=0.5, n_resamples=300, random_state=1)
     replicates = rs.replicate(moments, plan)
     estimate = rs.average(replicates, method)
     missing = jackknife_covariance(moments) - sandwich_covariance(moments)
@@ -115,7 +115,7 @@ def test_leverage_is_added_with_replacement(moments, method):
 @pytest.mark.parametrize("method", METHODS)
 def test_extend_continues(moments, replicates, method):
     more = rs.average(replicates, method).extend(200)
-    longer = rs.make_plan(120, subsample_size=0.5, n_resamples=500, rng=1)
+    longer = rs.make_plan(120, subsample_size=0.5, n_resamples=500, random_state=1)
     np.testing.assert_allclose(
         more.theta, rs.average(rs.replicate(moments, longer), method).theta, rtol=1e-12
     )
@@ -135,7 +135,7 @@ def test_the_plug_in_cannot_be_extended(moments):
 def test_several_outputs(rng, moments):
     f = rng.normal(size=(120, 3, 2))
     both = rs.Moments(moments.g, f)
-    plan = rs.make_plan(120, subsample_size=0.5, n_resamples=300, rng=1)
+    plan = rs.make_plan(120, subsample_size=0.5, n_resamples=300, random_state=1)
     X = rng.normal(size=(4, 3))
     for method in METHODS:
         together = rs.average(rs.replicate(both, plan), method)
@@ -158,7 +158,7 @@ def test_factored_moments(rng):
     moments = rs.ridge_moments(X, X[:, 0] + rng.normal(size=150))
     assert isinstance(moments, rs.FactoredMoments)
     dense = moments.multiply_out()
-    plan = rs.make_plan(150, subsample_size=0.8, n_resamples=60, rng=0)
+    plan = rs.make_plan(150, subsample_size=0.8, n_resamples=60, random_state=0)
     estimates = [rs.average(rs.replicate(m, plan), "controlled") for m in (moments, dense)]
     np.testing.assert_allclose(estimates[0].covariance, estimates[1].covariance, rtol=1e-6, atol=1e-12)
 
@@ -171,7 +171,7 @@ def crossing():
     """LSTD from a narrow start: many subsets cross."""
     states = settings.ou_paths(np.random.default_rng(0), 300, start=0.5)
     moments = rs.Moments(*settings.trajectory_moments(settings.lstd_pair, states))
-    return rs.replicate(moments, rs.make_plan(300, subsample_size=0.3, n_resamples=1000, rng=0))
+    return rs.replicate(moments, rs.make_plan(300, subsample_size=0.3, n_resamples=1000, random_state=0))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -210,7 +210,7 @@ def test_failed_replicates_leave_the_interval_of_the_plug_in(rng):
 def test_a_negative_variance_falls_back_to_the_plug_in(rng):
     """So few subsets cannot tell sampling variance from their noise without the control variate."""
     moments = rs.Moments(np.ones((400, 1, 1)), rng.normal(size=(400, 1, 30)))
-    plan = rs.make_plan(400, subsample_size=200, n_resamples=30, rng=0)
+    plan = rs.make_plan(400, subsample_size=200, n_resamples=30, random_state=0)
     replicates = rs.replicate(moments, plan)
     marked = replace(replicates, failed=np.arange(30) == 29)
     low, high = rs.average(marked).confidence_interval()
@@ -231,7 +231,7 @@ def test_the_median_of_few_members_after_a_crossing_knows_how_little_they_say():
         z, v, u = np.random.default_rng(seed).normal(size=(3, 100))
         x = 0.3 * z + v
         moments = rs.Moments(z * x, z * (x + u))
-        plan = rs.make_plan(100, subsample_size=0.5, n_resamples=20, rng=seed)
+        plan = rs.make_plan(100, subsample_size=0.5, n_resamples=20, random_state=seed)
         median = rs.average(rs.replicate(moments, plan), "median")
         if not 0 < median.stability.sign_changed.sum() <= 1:
             continue

@@ -120,13 +120,13 @@ NUMERALS = np.array([["1.5"], ["2"], ["-3e1"], ["4"]])
     ids=len,
 )
 def test_regressors_do_not_take_text_for_numbers(X):
-    model = rs.ReplayRegressor(LinearRegression(), n_resamples=4, random_state=0)
+    model = rs.ReplayRegressor(LinearRegression(), resampling=rs.Resampling(n_resamples=4), random_state=0)
     with pytest.raises(TypeError, match=r"`X.*` must be numbers; got '1.5' among its entries. Convert it"):
         model.fit(X, np.arange(4.0))
     # Who encodes text may have any.
     model = rs.ReplayRegressor(
         make_pipeline(OneHotEncoder(handle_unknown="ignore"), LinearRegression()),
-        n_resamples=4,
+        resampling=rs.Resampling(n_resamples=4),
         random_state=0,
     )
     assert np.isfinite(model.fit(X, np.arange(4.0)).predict(X)).all()
@@ -161,7 +161,9 @@ class TestOwnArrays:
         X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
 
         def fit(X, y):
-            model = rs.ReplayRegressor(LinearRegression(), n_resamples=10, random_state=0)
+            model = rs.ReplayRegressor(
+                LinearRegression(), resampling=rs.Resampling(n_resamples=10), random_state=0
+            )
             return model.fit(kind(X), y)
 
         one, other = self.answers_after(fit, X, y)
@@ -180,7 +182,9 @@ class TestOwnArrays:
             return rs.simulate.FiniteChain(transition=P, rewards=r, discount=0.9)
 
         one, other = self.answers_after(chain, np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([0.0, 1.0]))
-        np.testing.assert_array_equal(one.sample(20, 5, rng=0).rewards, other.sample(20, 5, rng=0).rewards)
+        np.testing.assert_array_equal(
+            one.sample(20, 5, random_state=0).rewards, other.sample(20, 5, random_state=0).rewards
+        )
 
         def process(drift, diffusion):
             return rs.simulate.LinearQuadratic(drift=drift, diffusion=diffusion)
@@ -211,7 +215,7 @@ class TestMagnitudes:
     G = np.full((40, 1, 1), 1.0)
 
     def interval(self, g, f):
-        plan = rs.make_plan(len(g), n_resamples=20, rng=0)
+        plan = rs.make_plan(len(g), n_resamples=20, random_state=0)
         return rs.average(rs.replicate(rs.Moments(g, f), plan)).confidence_interval()
 
     @pytest.mark.parametrize("unit", [1e-140, 1e-100, 1e100, 1e140])
@@ -247,7 +251,9 @@ class TestMagnitudes:
 
 class TestStrangeRows:
     def fit(self, X, y, **more):
-        return rs.ReplayRegressor(LinearRegression(), n_resamples=4, random_state=0).fit(X, y, **more)
+        return rs.ReplayRegressor(
+            LinearRegression(), resampling=rs.Resampling(n_resamples=4), random_state=0
+        ).fit(X, y, **more)
 
     def test_two_columns_of_one_name(self, rng):
         X = pd.DataFrame(rng.normal(size=(20, 2)), columns=["a", "a"])
@@ -287,7 +293,9 @@ class TestStrangePolicies:
         match = f"`policy` must be a function that returns .*; got {got} from it"
         basis = rs.basis.Polynomial(1)
         with pytest.raises(TypeError, match=match):
-            rs.LSTDQ(basis, policy=decides, discount=0.5, n_resamples=4).fit(self.LOG)
+            rs.LSTDQ(basis, policy=decides, discount=0.5, resampling=rs.Resampling(n_resamples=4)).fit(
+                self.LOG
+            )
         with pytest.raises(TypeError, match=match):
             rs.evaluate(self.LOG, decides, discount=0.5, basis=basis)
 

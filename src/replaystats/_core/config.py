@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +18,6 @@ from .arrays import is_foreign, take_rows
 from .errors import must_be
 from .validation import check_int, is_whole
 
-P = ParamSpec("P")
 Result = TypeVar("Result")
 
 # More workers than any machine has.
@@ -182,40 +179,6 @@ def run_with(settings: dict[str, Any], function: Callable[..., Result], *args: A
         return function(*args)
     finally:
         _thread.settings = before
-
-
-def deprecated_memory_budget(
-    function: Callable[P, Result], setting: str = "memory_budget"
-) -> Callable[P, Result]:
-    """Let a public function of 0.1 take ``memory_budget=`` until 0.3, with a warning."""
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> Result:
-        if "memory_budget" not in kwargs:
-            return function(*args, **kwargs)
-        options: dict[str, Any] = {setting: kwargs.pop("memory_budget")}
-        with config_context(**options):
-            _warn_of_budget(setting, stacklevel=3)
-            return function(*args, **kwargs)
-
-    return call
-
-
-@contextmanager
-def budget_of_estimator(memory_budget: int | None) -> Iterator[None]:
-    """Fit within the `memory_budget` that an estimator was given, which is deprecated until 0.3."""
-    with config_context(memory_budget=memory_budget):
-        if memory_budget is not None:
-            _warn_of_budget("memory_budget", stacklevel=5)
-        yield
-
-
-def _warn_of_budget(setting: str, stacklevel: int) -> None:
-    msg = (
-        "`memory_budget` will be removed in 0.3; write `with rs.config_context("
-        f"{setting}=...):` around the call, or `rs.set_config({setting}=...)` once."
-    )
-    warnings.warn(msg, DeprecationWarning, stacklevel=stacklevel)
 
 
 def _settings() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Randomness: one way in (`rng` or `random_state`), and independent streams addressed by keys."""
+"""Randomness: one way in (`random_state`), and independent streams addressed by keys."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from .errors import must_be
 from .typing import RandomLike
 
 
-def as_generator(rng: RandomLike, name: str = "rng") -> np.random.Generator:
-    """Normalise `rng` (functions) or `random_state` (estimators) to a Generator.
+def as_generator(rng: RandomLike, name: str = "random_state") -> np.random.Generator:
+    """Turn what a user gave as `random_state` into a Generator.
 
     A `RandomState` is consumed: an integer drawn from it seeds the Generator, so that two calls with the
     same `RandomState` object differ, as scikit-learn's users expect.

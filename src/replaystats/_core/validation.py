@@ -348,7 +348,7 @@ def check_nonnegative(weight: Any, name: str) -> None:
         raise ValueError(must_be(name, "non-negative and not all zero", got))
 
 
-def resolve_subsample_size(value: Any, n_observations: int) -> int:
+def resolve_subsample_size(value: Any, n_observations: int, name: str = "subsample_size") -> int:
     """Turn `subsample_size` (an int, or a share of n) into the number of observations per subset.
 
     Examples
@@ -358,13 +358,13 @@ def resolve_subsample_size(value: Any, n_observations: int) -> int:
     """
     rule = f"an int in [1, {n_observations}] or a float in (0, 1]"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-        raise TypeError(must_be("subsample_size", rule, repr(value)))
+        raise TypeError(must_be(name, rule, repr(value)))
     if isinstance(value, numbers.Integral):
         size = int(value)
         if not 1 <= size <= n_observations:
-            raise ValueError(must_be("subsample_size", rule, value))
+            raise ValueError(must_be(name, rule, value))
         return size
     share = float(value)
     if not 0.0 < share <= 1.0:
-        raise ValueError(must_be("subsample_size", rule, value))
+        raise ValueError(must_be(name, rule, value))
     return max(1, round(share * n_observations))

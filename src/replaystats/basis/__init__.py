@@ -13,11 +13,12 @@ from .gaussian import RBF, Nystroem
 from .indicators import OneHot, Tabular, TileCoding
 from .polynomial import Polynomial
 from .waves import Fourier, RandomFourier
-from .wrapped import Scaled, Squashed, Standardized
+from .wrapped import Centered, Scaled, Squashed, Standardized
 
 __all__ = [
     "RBF",
     "Basis",
+    "Centered",
     "Fourier",
     "FunctionBasis",
     "Nystroem",

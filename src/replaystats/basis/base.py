@@ -83,14 +83,16 @@ class Basis(ABC):
 
     # -- public evaluation ---------------------------------------------------------------------------
 
-    def fit(self, states: ArrayLike, rng: RandomLike = None, *, departed: ArrayLike | None = None) -> Basis:
+    def fit(
+        self, states: ArrayLike, random_state: RandomLike = None, *, departed: ArrayLike | None = None
+    ) -> Basis:
         """Return the basis with everything it takes from data settled.
 
         Parameters
         ----------
         states : array of shape (N, d), or (N,) when d = 1
             States from which centres, landmarks or scales are taken.
-        rng : None, int, Generator, RandomState or SeedSequence
+        random_state : None, int, Generator, RandomState or SeedSequence
             Source of the random choices.
         departed : array of bool, shape (N,), optional
             Whether a step was logged from each state, as ``Trajectories.departed`` says it. `Tabular` leaves
@@ -104,11 +106,11 @@ class Basis(ABC):
         x = self._check_states(states)
         mask = _check_departed(departed, len(x))
         if self.fitted:
-            as_generator(copy(rng))  # wrong all the same; nothing is drawn from the user's own
+            as_generator(copy(random_state))  # wrong all the same; nothing is drawn from the user's own
             return self
         if len(x) == 0:
             raise ValueError(must_be("states", "non-empty", f"shape {x.shape}"))
-        return self._fit_departed(x if self._fits_anywhere else on_host(x), as_generator(rng), mask)
+        return self._fit_departed(x if self._fits_anywhere else on_host(x), as_generator(random_state), mask)
 
     def __call__(self, states: ArrayLike) -> FloatArray:
         """Return phi(states), of shape (N, q), for states of shape (N, d), or (N,) when d = 1.

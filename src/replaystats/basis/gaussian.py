@@ -172,7 +172,7 @@ class RBF(GaussianBumps):
     --------
     >>> RBF([-1.0, 0.0, 1.0], bandwidth=0.5)([0.0]).round(4)
     array([[0.1353, 1.    , 0.1353]])
-    >>> RBF(5).fit(np.linspace(0.0, 1.0, 30), rng=0).centers.shape
+    >>> RBF(5).fit(np.linspace(0.0, 1.0, 30), random_state=0).centers.shape
     (5, 1)
     """
 

@@ -206,7 +206,7 @@ class RandomFourier(PlaneWaves):
     Examples
     --------
     >>> states = np.linspace(-1.0, 1.0, 50)
-    >>> basis = RandomFourier(200, gamma=0.5).fit(states, rng=0)
+    >>> basis = RandomFourier(200, gamma=0.5).fit(states, random_state=0)
     >>> phi = basis(states)
     >>> phi.shape
     (50, 200)

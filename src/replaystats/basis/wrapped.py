@@ -113,6 +113,68 @@ class Scaled(Basis):
         return self._divided(self.basis.second_order(x, matrix))
 
 
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Centered(Basis):
+    """The functions of another basis, for values whose level is estimated apart.
+
+    The level is the mean reward / (1 - discount), which a penalty would otherwise shrink towards 0. For
+    continuing tasks: `LSTD` subtracts the mean reward, solves for the rest, and adds its worth to values.
+    The mean reward is an unknown like the others, so that intervals include its error.
+
+    Parameters
+    ----------
+    basis : Basis
+        Functions of the state.
+
+    Examples
+    --------
+    >>> from replaystats.basis import Polynomial
+    >>> Centered(Polynomial(1))([[2.0]])
+    array([[1., 2.]])
+    """
+
+    anywhere: ClassVar[bool] = True  # the inner basis sees to it
+
+    basis: Basis
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.basis, Basis):
+            raise TypeError(must_be("basis", "a Basis", type(self.basis).__name__))
+
+    @property
+    def n_basis(self) -> int:
+        """Number of functions q; the mean reward is no function."""
+        return self.basis.n_basis
+
+    @property
+    def dimension(self) -> int | None:
+        """Dimension d of the states."""
+        return self.basis.dimension
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the inner basis is fitted."""
+        return self.basis.fitted
+
+    @property
+    def derivative_order(self) -> int:
+        """None are offered."""
+        return 0
+
+    @property
+    def _fits_anywhere(self) -> bool:
+        return True
+
+    def _check_states(self, states: ArrayLike) -> FloatArray:
+        return self.basis._check_states(states)  # which may be names
+
+    def _fit_departed(self, x: FloatArray, rng: np.random.Generator, departed: BoolArray | None) -> Centered:
+        return Centered(self.basis.fit(x, rng, departed=departed))
+
+    def _value(self, x: FloatArray) -> FloatArray:
+        return self.basis(x)
+
+
 class InUnits(Basis):
     """The functions of another basis at states measured from a center, in units of a scale."""
 

@@ -17,6 +17,7 @@ from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_int, check_real
 from ..estimators import ReplayKernelRidge
 from ..inference.intervals import Interval
+from ..plans import Resampling
 from ..report.pages import percent, significant
 from ..report.regression import SHOWN_ROWS, Effect, Predictions, Regression, Score
 from ..report.regression_checks import COMPARED_ROWS
@@ -60,10 +61,12 @@ def model_of(
         kernel=kernel,
         gamma=None if gamma is None else _positive(gamma, "gamma"),
         method=method,
-        subsample_size=size,
-        n_resamples="auto" if n_resamples is None else n_resamples,
+        resampling=Resampling(
+            size=size,
+            n_resamples="auto" if n_resamples is None else n_resamples,
+            n_jobs=check_int(jobs, "--jobs"),
+        ),
         oob_score=True,
-        n_jobs=check_int(jobs, "--jobs"),
         random_state=check_int(seed, "seed", low=0),
     )
 

@@ -16,6 +16,7 @@ from ..data import Trajectories
 from ..data._flat import holds_names
 from ..estimate import METHODS
 from ..estimators import LSTD, LSTDQ, PhiBE
+from ..plans import Resampling
 from ._words import check_basis_name, solver_named
 from .console import ExitCode, as_options, noting, refusing
 
@@ -91,17 +92,17 @@ class Settings:
 
 def build(settings: Settings, data: Trajectories, basis: Basis, policy: Any) -> LSTD | LSTDQ | PhiBE:
     """Return the estimator that the options name, unfitted."""
-    given = {
-        "statistic": settings.statistic,
-        "subsample_size": settings.subsample_size,
-        "n_resamples": settings.n_resamples,
+    common: dict[str, Any] = {
+        "resampling": Resampling(
+            settings.statistic, settings.subsample_size, settings.n_resamples, n_jobs=settings.jobs
+        ),
         "solver": None if settings.solver is None else solver_named(settings.solver),
-        "combine": settings.combine,
+        "random_state": settings.seed,
     }
-    common: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    common |= {"n_jobs": settings.jobs, "random_state": settings.seed}
+    if settings.combine is not None:
+        common["combine"] = settings.combine
     if settings.recommended:
-        common["method"] = "recommended"
+        common["solver"] = "recommended"
     if settings.method == "phibe":
         if policy is not None:
             raise ValueError(must_be("--policy", "left out beside --method phibe", "both"))
@@ -113,10 +114,8 @@ def build(settings: Settings, data: Trajectories, basis: Basis, policy: Any) -> 
             check_real(settings.discount, "discount", low=0.0, high=1.0, closed="neither")
             rate = -math.log(settings.discount) / dt
         return PhiBE(basis, discount_rate=rate, order=settings.order, **common)
-    if settings.discount is not None:
-        common["discount"] = settings.discount
-    else:
-        common["discount_rate"] = settings.discount_rate
+    rate = settings.discount_rate
+    common["discount"] = settings.discount if rate is None else lambda dt: np.exp(-rate * dt)
     return LSTD(basis, **common) if policy is None else LSTDQ(basis, policy, **common)
 
 

@@ -10,15 +10,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import as_array, to_numpy
+from .._core.arrays import as_array, like, to_numpy
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import (
     as_columns,
+    check_array,
     check_instance,
     check_int,
     check_integers,
     check_length,
+    check_magnitude,
 )
 from ._fields import (
     check_alike,
@@ -360,6 +362,31 @@ class Trajectories:
         if index.min() < -n or index.max() >= n:
             raise ValueError(must_be("which", rule, f"indices from {index.min()} to {index.max()}"))
         return np.where(index < 0, index + n, index)
+
+    def with_rewards(self, rewards: Any) -> Self:
+        """Return the same trajectories with other rewards.
+
+        Parameters
+        ----------
+        rewards : callable or array-like of shape (N,)
+            A function of the states (N, d) in which steps begin, or one number per step.
+
+        Examples
+        --------
+        >>> Trajectories([[0.0, 1.0, 2.0]]).with_rewards(lambda states: -(states[:, 0] ** 2)).rewards
+        array([-0., -1.])
+        """
+        values = rewards(transitions_of(self, held=True).states) if callable(rewards) else rewards
+        numbers = as_array(values, "rewards")
+        numbers = numbers[:, 0] if numbers.ndim == 2 and numbers.shape[1] == 1 else numbers
+        checked = own(check_magnitude(check_array(numbers, "rewards", ndim=1), "rewards"), values)
+        check_length(len(checked), self.n_transitions, "rewards", "the steps of the data")
+        fields = {name: value for name, value in self._fields().items() if name not in self.device}
+        if "states" not in self.device:
+            return self._from_fields(**fields | {"rewards": checked})
+        fields.pop("rewards", None)
+        on_device = {**self.device, "rewards": like(checked, self.device["states"])}
+        return self._from_fields(**fields | {"device": on_device})
 
     def split(self, n_steps: int) -> Self:
         """Cut every trajectory into consecutive pieces of `n_steps` steps (the last may be shorter).

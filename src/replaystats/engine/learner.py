@@ -176,7 +176,7 @@ def replicate_learner(
     >>> from sklearn.linear_model import LinearRegression
     >>> from replaystats.plans import make_plan
     >>> X = np.arange(12.0)[:, None]
-    >>> plan = make_plan(12, subsample_size=6, n_resamples=5, rng=0)
+    >>> plan = make_plan(12, subsample_size=6, n_resamples=5, random_state=0)
     >>> replicate_learner(LinearRegression(), X, 2 * X[:, 0], plan, seed=0)
     ModelReplicates(5 x LinearRegression, U, k=6 of n=12)
     """

@@ -18,8 +18,6 @@ from .._core.typing import BoolArray, FloatArray
 from ..plans import ResamplingPlan
 from .linear import LinearPart
 
-ON_FAILURE = ("raise", "warn", "drop")
-
 
 class Ensemble(Protocol):
     """B answers to any question, and the subsets behind them.

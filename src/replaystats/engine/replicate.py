@@ -13,19 +13,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .._core.arrays import LIBRARIES, takes_arrays_of
-from .._core.config import deprecated_memory_budget
 from .._core.errors import SingularReplicateError, must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
 from ..moments import AnyMoments, StreamedMoments, SubsetSums, check_moments
 from ..plans import ResamplingPlan
 from ..plans.plan import SubsetPlan
+from ..plans.resampling import ON_FAILURE
 from ..solvers import Solver, warn_left_out
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
 from .executors import Executor
 from .linear import LinearPart, functionals, solve_share
-from .members import ON_FAILURE, report_failures
+from .members import report_failures
 from .sums import drawn_sums
 
 
@@ -102,7 +102,6 @@ class MomentReplicates:
         alike = ours is theirs or (ours.seed is not None and ours == theirs and type(ours) is type(theirs))
         return drawn and alike and not (self.failed.any() or other.failed.any())
 
-    @deprecated_memory_budget
     def extend(
         self,
         n_more: int,
@@ -181,7 +180,6 @@ class WholeData:
 
 
 @takes_arrays_of(*LIBRARIES, where="sums on the device, q x q solves on the host in NumPy")
-@deprecated_memory_budget
 def replicate(
     moments: AnyMoments,
     plan: ResamplingPlan,
@@ -231,7 +229,7 @@ def replicate(
     >>> from replaystats.plans import make_plan
     >>> x = np.arange(1.0, 11.0)
     >>> moments = Moments(x * x, x * (3 * x))
-    >>> replicate(moments, make_plan(10, subsample_size=4, n_resamples=100, rng=0))
+    >>> replicate(moments, make_plan(10, subsample_size=4, n_resamples=100, random_state=0))
     MomentReplicates(100 x 1, 0 failed, U, k=4 of n=10)
     """
     check_choice(on_failure, "on_failure", ON_FAILURE)

@@ -21,8 +21,9 @@ from .._core.validation import check_choice
 from ..moments.sparse import SparseMoments
 from ..plans import ResamplingPlan
 from ..plans.plan import SubsetPlan
+from ..plans.resampling import ON_FAILURE
 from .linear import LinearPart, functionals
-from .members import ON_FAILURE, report_failures
+from .members import report_failures
 
 # Pivots below this share of their column mean that features depend on each other, as those of several tilings
 # do (each sums to one). This much of the diagonal then takes the place of what no data contain: predictions

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.arrays import LIBRARIES, is_foreign, takes_arrays_of, to_numpy
-from .._core.config import deprecated_memory_budget, memory_budget
+from .._core.config import memory_budget
 from .._core.errors import must_be
 from .._core.typing import FloatArray
 from .._core.validation import check_bool, check_instance, check_int, check_memory, physical_memory
@@ -33,7 +33,6 @@ _PART_NUMBERS = 2**17
 
 
 @takes_arrays_of(*LIBRARIES, where="products on the device of the moments, sums to the host")
-@deprecated_memory_budget
 def subset_sums(
     moments: AnyMoments,
     plan: ResamplingPlan,

@@ -190,7 +190,7 @@ def average(
     >>> import numpy as np
     >>> import replaystats as rs
     >>> moments = rs.Moments(np.ones(50), np.arange(50.0))
-    >>> plan = rs.make_plan(50, subsample_size=0.5, n_resamples=200, rng=0)
+    >>> plan = rs.make_plan(50, subsample_size=0.5, n_resamples=200, random_state=0)
     >>> rs.average(rs.replicate(moments, plan)).theta.round(1)
     array([24.4])
     >>> rs.average(rs.replicate(moments, plan), "controlled").theta.round(6)  # no noise in a linear problem

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, on_host
-from .._core.config import config_context
 from .._core.errors import ReplayWarning
 from .._core.thresholds import OUTSIDE_LEVEL
 from .._core.typing import BoolArray, FloatArray, IntArray
@@ -99,10 +98,9 @@ class AnswersOfKernelRidge(ReplayedRegression):
         level wrong; take the wider one.
         """
         asked = self._question(X)
-        with config_context(memory_budget=self.memory_budget):
-            if insist is not None:
-                self.estimate_.confidence_interval(asked[:1], insist=insist)  # says that it has no effect
-            found = interval(self._function_pivot(self._some(asked)), confidence_level)
+        if insist is not None:
+            self.estimate_.confidence_interval(asked[:1], insist=insist)  # says that it has no effect
+        found = interval(self._function_pivot(self._some(asked)), confidence_level)
         if not asked.shape[0]:
             return Interval(*(like(end[:0], X) for end in found))
         if self._kernel.name != "rbf":
@@ -151,11 +149,10 @@ class AnswersOfKernelRidge(ReplayedRegression):
         check_is_fitted(self)
         if self._plug_in is None:
             fitted = self.estimate_.members
-            with config_context(memory_budget=self.memory_budget):
-                if isinstance(fitted, FeatureRidge):
-                    self._plug_in = plug_in(fitted.coefficients.moments, Ridge(self.alpha_))
-                else:
-                    self._plug_in = fit_whole(fitted, self.on_failure)
+            if isinstance(fitted, FeatureRidge):
+                self._plug_in = plug_in(fitted.coefficients.moments, Ridge(self.alpha_))
+            else:
+                self._plug_in = fit_whole(fitted, self.resampling_.on_failure)
         return self._plug_in
 
     def _plug_in_at(self, asked: FloatArray) -> FloatArray:

@@ -156,15 +156,14 @@ class PolicyProblem:
 
     def __init__(self, data: Trajectories, features: ActionFeatures, settings: Any) -> None:
         steps = data.transitions()
-        rate = settings.discount_rate
-        gamma = step_discounts(data, settings.discount if rate is None else None, rate)
+        gamma = step_discounts(data, settings.discount)
         self.features, self.settings = features, settings
         self.next_states = steps.next_states
         self.going_on = ~steps.terminal  # after the others no action is taken
         self.gamma, self.weight = gamma, gamma * self.going_on
         self.here = features.at(steps.states, action_rows(data))  # (N, n_actions q)
         self.ahead = features.basis(steps.next_states)  # (N, q)
-        self.rewards = step_rewards(settings.reward, steps.rewards, steps.states)
+        self.rewards = step_rewards(None, steps.rewards, steps.states)
         self.offsets = data.step_offsets
         self.starts = features.basis(data.states[data.offsets[:-1]])  # (n, q)
 
@@ -205,8 +204,8 @@ class PolicyProblem:
             choose_form(moments),
             self.plan,
             solver=settings.solver,
-            executor=make_executor(settings.n_jobs),
-            on_failure=settings.on_failure,
+            executor=make_executor(settings.resampling_.n_jobs),
+            on_failure=settings.resampling_.on_failure,
         )
         return average(replicates, settings.combine).theta
 

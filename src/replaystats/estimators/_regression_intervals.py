@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, on_host, take_rows, to_numpy
-from .._core.config import config_context
 from .._core.errors import ReplayWarning, must_be, require_extra
 from .._core.thresholds import OUTSIDE_LEVEL
 from .._core.typing import BoolArray, FloatArray, IntArray
@@ -98,7 +97,6 @@ class PredictsNewObservations(ABC):
 
     X_fit_: Any
     estimate_: Any
-    memory_budget: int | None
     _calibrated: Calibration | None
     _noise_of: LocalNoise | None
     _units: IntArray | None  # number of the group of every training row
@@ -296,27 +294,26 @@ class PredictsNewObservations(ABC):
             return cv_plus(*own, len(asked), confidence_level)
         if known.spread is not None and known.spread_at is not None:
             scale, there = scale * known.spread, there * known.spread_at(here)[:, None]
-        with config_context(memory_budget=self.memory_budget):
-            if known.changes is not None:
-                return jackknife_plus_of_changes(
-                    self._mean(here),
-                    known.residuals,
-                    known.changes(here),
-                    rows,
-                    confidence_level,
-                    scale=scale,
-                    scale_at_points=there,
-                )
-            assert known.left_out is not None
-            return jackknife_plus(
-                known.left_out.rows(rows),
-                lambda part: self._members(take_rows(here, part)),
-                len(asked),
+        if known.changes is not None:
+            return jackknife_plus_of_changes(
+                self._mean(here),
+                known.residuals,
+                known.changes(here),
+                rows,
                 confidence_level,
-                scale=scale[rows],
+                scale=scale,
                 scale_at_points=there,
-                groups=None if self._units is None else self._units[rows],
             )
+        assert known.left_out is not None
+        return jackknife_plus(
+            known.left_out.rows(rows),
+            lambda part: self._members(take_rows(here, part)),
+            len(asked),
+            confidence_level,
+            scale=scale[rows],
+            scale_at_points=there,
+            groups=None if self._units is None else self._units[rows],
+        )
 
     def _of_folds(
         self, known: Calibration, rows: IntArray, scale: FloatArray, here: Any, there: FloatArray
@@ -336,8 +333,7 @@ class PredictsNewObservations(ABC):
     def _calibration(self) -> Calibration:
         """Predict every row without itself, once."""
         if self._calibrated is None:
-            with config_context(memory_budget=self.memory_budget):
-                self._calibrated = self._calibrate()
+            self._calibrated = self._calibrate()
         if not np.isfinite(self._calibrated.residuals).any():
             hint = "Use a smaller `subsample_size`, or more subsets."
             got = "subsets that all hold every row"

@@ -15,7 +15,7 @@ from .._core.typing import IntArray
 from .._core.validation import check_array, check_length
 from ..engine.learner import ModelReplicates
 from ..estimate import average
-from ..plans import ResamplingPlan, plan_from_indices
+from ..plans import Resampling, ResamplingPlan, plan_from_indices
 from .regression import check_groups
 from .regressor import ReplayRegressor
 
@@ -94,7 +94,9 @@ def from_bagging(fitted: Any, X: Any, y: Any, *, groups: Any = None) -> ReplayRe
     plan = _plan_of(fitted, len(y))
     units = check_groups(groups, len(y))
     template = fitted.estimator_ if hasattr(fitted, "estimator_") else fitted.estimator
-    model = ReplayRegressor(template, n_resamples=plan.n_resamples, subsample_size=plan.subsample_size)
+    model = ReplayRegressor(
+        template, resampling=Resampling(size=plan.subsample_size, n_resamples=plan.n_resamples)
+    )
     model.X_fit_, model.y_fit_, model.n_features_in_ = X, y, X.shape[1]
     if hasattr(fitted, "feature_names_in_"):
         model.feature_names_in_ = fitted.feature_names_in_

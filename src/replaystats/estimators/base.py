@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from copy import copy
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Any, Self
@@ -13,28 +14,22 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, on_host
-from .._core.choice import AUTO, Choice, is_auto
-from .._core.config import check_jobs, config_context
+from .._core.choice import Choice
 from .._core.errors import must_be, renamed
 from .._core.random import as_generator
 from .._core.typing import FloatArray
 from .._core.validation import (
     check_bool,
     check_choice,
+    check_instance,
     check_int,
     check_memory,
-    is_whole,
-    resolve_subsample_size,
 )
-from ..engine.members import ON_FAILURE
 from ..estimate import METHODS as AVERAGES
 from ..estimate import Estimate
 from ..inference import Diagnosis, Interval
-from ..plans import ResamplingPlan
-from ..plans.make import STATISTICS
+from ..plans import Resampling, ResamplingPlan
 from ..solvers.base import check_solver
-
-USUAL = "A few hundred subsets are usual."
 
 
 class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
@@ -44,12 +39,7 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     combine: str
-    statistic: str
-    subsample_size: Any
-    n_resamples: Any
-    on_failure: str
-    n_jobs: int | None
-    memory_budget: int | None
+    resampling: Resampling
     random_state: Any
 
     estimate_: Estimate
@@ -192,14 +182,13 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_is_fitted(self)
         check_int(n_more, "n_more")
-        with config_context(memory_budget=self.memory_budget):
-            return self._finish(self.estimate_.extend(n_more))
+        return self._finish(self.estimate_.extend(n_more))
 
     # How the methods above, and those with further arguments, are answered
 
     def _question(self, X: Any, name: str = "X") -> Any:
         check_is_fitted(self)
-        with config_context(memory_budget=self.memory_budget), renamed("states", name):
+        with renamed("states", name):
             return self._asked(self._to_device(X))
 
     def _to_device(self, X: Any) -> Any:
@@ -207,28 +196,23 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
         return on_host(X)
 
     def _answer(self, X: Any, asked: Any, return_std: bool) -> Any:
-        with config_context(memory_budget=self.memory_budget):
-            found = self.estimate_.predict(asked, return_std)
+        found = self.estimate_.predict(asked, return_std)
         return tuple(like(part, X) for part in found) if return_std else like(found, X)
 
     def _answers_of_members(self, X: Any, asked: Any) -> Any:
-        with config_context(memory_budget=self.memory_budget):
-            return like(self.estimate_.member_values(asked), X)
+        return like(self.estimate_.member_values(asked), X)
 
     def _plug_in_answer(self, X: Any, asked: Any) -> Any:
-        with config_context(memory_budget=self.memory_budget):
-            return like(self._plug_in_at(asked), X)
+        return like(self._plug_in_at(asked), X)
 
     def _interval(self, X: Any, asked: Any, confidence_level: float, **options: Any) -> Interval:
-        with config_context(memory_budget=self.memory_budget):
-            interval = self.estimate_.confidence_interval(asked, confidence_level, **options)
+        interval = self.estimate_.confidence_interval(asked, confidence_level, **options)
         return interval.map(lambda end: like(end, X))
 
     def _diagnosis(self, asked: Any, places: Any) -> Diagnosis:
-        with config_context(memory_budget=self.memory_budget):
-            if asked is None:
-                return self.estimate_.diagnose(self._default_question())
-            return self.estimate_.diagnose(asked, points=places, observed=self._observed())
+        if asked is None:
+            return self.estimate_.diagnose(self._default_question())
+        return self.estimate_.diagnose(asked, points=places, observed=self._observed())
 
     def _default_question(self) -> Any:
         """Return what a diagnosis is about by default; None for the coefficients."""
@@ -248,6 +232,34 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     @property
+    def resampling_(self) -> Resampling:
+        """How subsets are drawn: `resampling`, with the default of every field that was left out."""
+        return self.resampling.filled(_defaults(type(self))).filled(Resampling(on_failure="warn"))
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``resampling__size=0.3`` replaces one field of `resampling`.
+
+        Parameters
+        ----------
+        **params
+            Parameters by name.
+
+        Returns
+        -------
+        self
+        """
+        own = {name: params.pop(name) for name in list(params) if name.startswith("resampling__")}
+        super().set_params(**params)
+        if own:  # a new value, because the old one is shared with other estimators
+            changed = {name.removeprefix("resampling__"): value for name, value in own.items()}
+            unknown = changed.keys() - self.resampling.get_params().keys()
+            if unknown:
+                rule = f"one of {', '.join(self.resampling.get_params())}"
+                raise ValueError(must_be("resampling__...", rule, ", ".join(sorted(unknown))))
+            self.resampling = replace(self.resampling, **changed)
+        return self
+
+    @property
     def plan_(self) -> ResamplingPlan | None:
         """The subsets of the fitted estimate; None for the plug-in."""
         return self.estimate_.plan
@@ -262,36 +274,31 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
         for name in _switches(type(self)):
             check_bool(getattr(self, name), name)
         as_generator(copy(self.random_state), "random_state")
-        check_jobs(self.n_jobs)
-        check_choice(self.statistic, "statistic", (AUTO, *STATISTICS))
+        hint = "For example rs.Resampling(n_resamples=200)."
+        check_instance(self.resampling, "resampling", Resampling, hint)
         check_choice(self.combine, "combine", AVERAGES)
-        check_choice(self.on_failure, "on_failure", ON_FAILURE)
-        size = self.subsample_size
-        if isinstance(size, str) and not is_auto(size):
-            rule = 'an int, a share of n in (0, 1], or "auto"'
-            raise ValueError(must_be("subsample_size", rule, repr(size)))
-        if size is not None and not isinstance(size, str):
-            resolve_subsample_size(size, max(1, int(size)) if is_whole(size) else 1)
-        if isinstance(self.n_resamples, str) and not is_auto(self.n_resamples):
-            raise ValueError(must_be("n_resamples", 'an int >= 1 or "auto"', repr(self.n_resamples)))
-        if self.n_resamples is not None and not isinstance(self.n_resamples, str):
-            n_resamples = check_int(self.n_resamples, "n_resamples", hint=USUAL)
-            check_memory(n_resamples, "n_resamples", n_resamples, USUAL)
         self._check_parts()
 
     def _check_parts(self) -> None:
         """Refuse what is no solver, no function and no count, where the estimator has such a parameter."""
-        check_solver(getattr(self, "solver", None))
+        solver = getattr(self, "solver", None)
+        if not (hasattr(self, "_recommended") and self._recommended):
+            check_solver(solver)
         for name, left_out in (("policy", not hasattr(self, "policy")), ("initial_policy", True)):
             given = getattr(self, name, None)
             if not (callable(given) or (given is None and left_out)):
                 hint = "It takes states (N, d) and returns actions (N,) or their probabilities."
                 raise TypeError(must_be(name, "a function of the states", repr(given), hint))
-        for name in ("block_length", "n_actions"):
-            given = getattr(self, name, None)
-            if given is not None:
-                check_int(given, name)
-                check_memory(given, name, given)
+        n_actions = getattr(self, "n_actions", None)
+        if n_actions is not None:
+            check_memory(check_int(n_actions, "n_actions"), "n_actions", n_actions)
+
+
+@cache
+def _defaults(estimator: type) -> Resampling:
+    """Return the default of the parameter `resampling`."""
+    default: Resampling = inspect.signature(estimator).parameters["resampling"].default
+    return default
 
 
 @cache

@@ -17,14 +17,14 @@ from .._core.arrays import (
     takes_arrays_of,
 )
 from .._core.choice import AUTO
-from .._core.config import budget_of_estimator
 from .._core.entries import check_unconverted
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_choice, check_instance, check_magnitude
+from ..basis import Basis
 from ..kernel.kernels import PRECOMPUTED, KernelLike
 from ..kernel.scaling import STANDARDIZE
-from ..plans import ResamplingPlan
+from ..plans import Resampling, ResamplingPlan
 from ..tuning.kernel import resolve_kernel_ridge
 from ._kernel_answers import AnswersOfKernelRidge
 from ._regression_intervals import copies_of_rows
@@ -57,12 +57,12 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         likelihood on up to 500 rows and, above 1200 rows, by leave-one-out errors of random blocks and leaves
         of neighbours; it chooses one number by leave-one-out for other kernels, and is None for kernels
         without a width.
-    degree, coef0 : float
-        Parameters of the polynomial (and sigmoid) kernel.
     kernel_params : mapping, optional
-        Keyword arguments of a callable kernel.
-    method : {"subsets", "features", "local", "auto"}
-        Where the fits are made.
+        Further parameters of the kernel: `degree` (default 3) and `coef0` (default 1) of the polynomial and
+        sigmoid ones, keyword arguments of a callable.
+    method : {"subsets", "features", "local", "auto"} or Basis
+        Where the fits are made. A Basis is the feature map of "features", for example
+        ``rs.basis.RandomFourier(500)``; a Gaussian one without a gamma of its own takes the estimator's.
 
         - "subsets": the exact kernel on random subsets of k rows. Intervals and out-of-bag scores.
         - "features": ridge regression on features of all rows, by default Nystroem features of as many
@@ -75,9 +75,6 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         - "auto" (default): "features" where landmarks lose nothing, else "local", which up to 2000 rows is
           one exact fit on all of them; "subsets" where a plan, a statistic or the size or number of
           subsets is given. ``choices_["method"]`` says why.
-    features : Basis, optional
-        Feature map of ``method="features"``, for example ``rs.basis.RandomFourier(500)``. A Gaussian basis
-        without a gamma of its own takes the estimator's.
     standardize : {"auto", "global", "arcsinh", "subset", None}
         Units in which the kernel sees X, and what is taken off y.
 
@@ -93,33 +90,20 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         - "auto" (default): "global", because ``gamma=None`` assumes columns of unit scale and a penalised
           fit without intercept shrinks towards 0 rather than the mean of y; "arcsinh" where widths are
           learnt and the rows that decide about them are predicted better so; None for a precomputed kernel.
-    statistic : {"auto", "U", "V", "balanced", "partition", "complete", "complete_v"}
-        Subsets without or with replacement, such that every row is used equally often, disjoint ones
-        (divide and conquer), or all. "auto" is "balanced", which averages best, when the method is left to
-        "auto" as well, and else the paper's "U".
-    subsample_size : int, float or "auto", optional
-        k, or k as a share of n. None is half of the data but at most 500 rows, because a fit costs k^3.
-        "auto" (default) takes the smallest of several sizes whose out-of-bag error is within one standard
-        error of the best. For "features" the share of the blocks (None and "auto": half), for "local" the
-        largest leaf (None: 200; "auto": all rows up to 2000, above that 200 or 1000 by leave-one-out errors).
-    n_resamples : int or "auto", optional
-        Number of subsets B. None is 500, or n // k for a partition. Standard errors want B of the order of
-        n or more; means are content with less. "auto" (default) adds subsets until Monte-Carlo noise is at
-        most 1 % of the variance, or there are 2000. For "features" the number of replays (None and "auto":
-        200, fewer above 200 features), for "local" that of trees (None: 8; "auto": as many as go with the
-        leaves).
+    resampling : Resampling
+        Which subsets are drawn, and how many. The statistic "auto" is "balanced", which averages best, when
+        the method is "auto" as well, and else "U". The size is k: "auto" takes the smallest of several sizes
+        whose out-of-bag error is within one standard error of the best; for "features" it is the share of the
+        blocks ("auto": half), for "local" the largest leaf ("auto": all rows up to 2000, above that 200 or
+        1000 by leave-one-out errors). The number "auto" adds subsets until Monte-Carlo noise is at most 1 %
+        of the variance, or there are 2000; for "features" it is the number of replays ("auto": 200, fewer
+        above 200 features), for "local" that of trees ("auto": as many as go with the leaves).
     combine : {"auto", "mean", "median", "trimmed", "controlled", "debiased"}
         How the members' predictions are combined. "auto" (default) is the mean, for "features" with the
-        control variate where that is safe. Medians and trimmed means bear members that swing where rows are
-        sparse. "controlled" and "debiased" are for "features" only.
+        control variate where that is safe. Medians and trimmed means are robust to members that vary where
+        rows are sparse. "controlled" and "debiased" are for "features" only.
     oob_score : bool
         Whether to compute `oob_prediction_` and `oob_score_` in `fit`.
-    on_failure : {"warn", "raise", "drop"}
-        What to do about subsets whose matrix is not positive definite.
-    n_jobs : int, optional
-        Threads, over subsets and prediction points.
-    memory_budget : int, optional
-        Bytes that working arrays may take. Deprecated: use `config_context`, whose setting is the default.
     random_state : None, int, RandomState or Generator
         Seed of the subsets.
 
@@ -165,8 +149,8 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
     "subsets" cost O(B k^3) to fit and O(m min(n, B k)) kernel values to predict at m points (of rows drawn
     several times, k counts the distinct ones); "features" with q of them O(n q^2 + B q^3) and O(m q); "local"
     with T trees O(T n k^2) and O(T m k).
-    The estimator of the paper is ``ReplayKernelRidge(alpha, gamma=None, method="subsets", statistic="U",
-    subsample_size=k, n_resamples=B, standardize="subset")``.
+    The estimator of the paper is ``ReplayKernelRidge(alpha, gamma=None, method="subsets",
+    standardize="subset", resampling=Resampling("U", k, B))``.
 
     With `sample_weight`, weights multiply the squared errors of the rows that are drawn, like in
     `KernelRidge`; they do not change how often a row is drawn, so a weight of 2 is not the same as a row
@@ -199,39 +183,23 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         *,
         kernel: KernelLike = "rbf",
         gamma: float | str | ArrayLike | None = "auto",
-        degree: float = 3,
-        coef0: float = 1,
         kernel_params: Mapping[str, Any] | None = None,
-        method: str = "auto",
-        features: Any = None,
+        method: str | Basis = "auto",
         standardize: str | None = "auto",
-        statistic: str = "auto",
-        subsample_size: Any = "auto",
-        n_resamples: int | str | None = "auto",
+        resampling: Resampling = Resampling("auto", "auto", "auto"),
         combine: str = "auto",
         oob_score: bool = False,
-        on_failure: str = "warn",
-        n_jobs: int | None = None,
-        memory_budget: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
         self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
         self.kernel_params = kernel_params
         self.method = method
-        self.features = features
         self.standardize = standardize
-        self.statistic = statistic
-        self.subsample_size = subsample_size
-        self.n_resamples = n_resamples
+        self.resampling = resampling
         self.combine = combine
         self.oob_score = oob_score
-        self.on_failure = on_failure
-        self.n_jobs = n_jobs
-        self.memory_budget = memory_budget
         self.random_state = random_state
 
     def fit(
@@ -265,24 +233,23 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         self._units = check_groups(groups, len(self.X_fit_))
         self._drop_copies(plan)
         rng = as_generator(self.random_state, "random_state")
-        with budget_of_estimator(self.memory_budget):
-            resolved = resolve_kernel_ridge(
-                self,
-                self.X_fit_,
-                self.y_fit_,
-                self._weight,
-                plan=plan,
-                rng=rng,
-                device=device,
-                groups=self._units,
-            )
-            members = resolved.members.fit()
-            self.method_, self.choices_ = resolved.method, resolved.choices
-            self.alpha_, self.gamma_, self.n_redrawn_ = resolved.alpha, resolved.kernel.gamma, 0
-            self._kernel, self._standardize = resolved.kernel, resolved.standardize
-            self._folds = resolved.folds
-            self._plug_in = self._rough = None
-            return self._combine(members, grow=resolved.grow)
+        resolved = resolve_kernel_ridge(
+            self,
+            self.X_fit_,
+            self.y_fit_,
+            self._weight,
+            plan=plan,
+            rng=rng,
+            device=device,
+            groups=self._units,
+        )
+        members = resolved.members.fit()
+        self.method_, self.choices_ = resolved.method, resolved.choices
+        self.alpha_, self.gamma_, self.n_redrawn_ = resolved.alpha, resolved.kernel.gamma, 0
+        self._kernel, self._standardize = resolved.kernel, resolved.standardize
+        self._folds = resolved.folds
+        self._plug_in = self._rough = None
+        return self._combine(members, grow=resolved.grow)
 
     def _check_training(self, X: Any, y: Any, sample_weight: Any, plan: ResamplingPlan | None) -> None:
         """Keep copies of checked rows and weights: the caller may overwrite the arrays."""

@@ -9,20 +9,19 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.choice import Choice, is_auto
-from .._core.config import budget_of_estimator
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_choice, check_int, check_real
-from ..basis import Basis, Scaled
+from .._core.validation import check_choice, check_int
+from ..basis import Basis
 from ..data import Trajectories
 from ..data.views import action_rows
 from ..estimate import Estimate
 from ..inference import Diagnosis, Interval
 from ..moments import ActionFeatures
 from ..moments.lstd_q import PolicyLike, discrete_actions
-from ..moments.steps import DiscountLike, RewardLike, check_log
-from ..plans import ResamplingPlan, make_plan
+from ..moments.steps import DiscountLike, check_log
+from ..plans import Resampling, ResamplingPlan, make_plan
 from ..solvers import Solver
 from ..tuning.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
 from ._policy_iteration import GreedyPolicy, PolicyIteration, PolicyProblem, iterate_policies
@@ -31,6 +30,9 @@ from .lstd_q import LSTDQ
 from .policy import PolicyValue
 
 EVALUATIONS = ("replay", "plug_in")
+# Iteration stops, too, when no coefficient moves by more than this share of the largest: greedy actions of
+# equal value may change forever.
+SAME_COEFFICIENTS = 1e-8
 
 
 class LSPI(Replayed):
@@ -44,49 +46,27 @@ class LSPI(Replayed):
     ----------
     basis : Basis
         Functions of the state; every action has its own copy.
-    discount : float in [0, 1], or array-like of shape (N,)
-        Discount factor of one step, the same for all or one for each.
-    discount_rate : float > 0, optional
-        Takes the place of `discount`: a step of duration dt has the factor e^(-discount_rate dt).
+    discount : float in [0, 1], array-like of shape (N,) or callable
+        Discount factor of one step: the same for all, one for each, or a function of the steps' durations
+        (N,), such as ``lambda dt: np.exp(-rate * dt)``.
     n_actions : int, optional
         Number of actions; default as many as occur.
     max_iter : int
         Most policies to evaluate.
-    tol : float
-        Stop, too, when no coefficient moves by more than this share of the largest: greedy actions that are
-        worth the same may change forever.
     initial_policy : callable, optional
         States (N, d) to actions (N,) or their probabilities (N, n_actions); default all actions alike.
     evaluation : {"replay", "plug_in"}
         What each iteration is greedy for: the replayed estimate, or the plug-in, which takes a fraction of
         the time. The last policy is evaluated with replay in either case.
-    scale_features : bool
-        Divide every function by its root mean square over the states, so that a penalty treats all alike.
-    statistic : str
-        How subsets are drawn: "U" without, "V" with replacement, "balanced", "partition", "complete" and
-        more; see `make_plan`.
-    subsample_size : int, float or "auto"
-        Units per subset, or their share; None is a half. "auto": half, or more where half-samples cross
-        singularity under the first policy.
-    n_resamples : int or "auto", optional
-        Number of subsets. None is 500, or n // k for a partition. "auto": 100 for every
-        policy, and in the last evaluation as many as bring Monte-Carlo noise to 1 % of the variance.
+    resampling : Resampling
+        Which subsets are drawn, how many, and what happens to those that fail. A number of "auto": 100 for
+        every policy, and in the last evaluation until Monte-Carlo noise is 1 % of the variance.
     solver : Solver, optional
         How each small system is solved; default `solvers.Auto()`.
     combine : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
-        How the answers are combined. "auto": the mean less its linear noise, or the median where a
-        mean would explode (a subset crosses singularity or fails, or tails are heavy).
-        Medians and trimmed means are of predictions, and bear subsets that explode. "debiased" takes the bias
-        of order 1 / k off where a second size confirms it. "best": the smallest predicted error of these and
-        the plug-in.
-    reward : callable or array, optional
-        Per-step reward as a function of the states; default the logged rewards.
-    on_failure : {"warn", "raise", "drop"}
-        What to do about singular subsets. They are never averaged.
-    n_jobs : int, optional
-        Threads, as in scikit-learn. Results do not depend on it, up to rounding.
-    memory_budget : int, optional
-        Bytes for working arrays. Deprecated: use `config_context`, whose setting is the default.
+        How the members are combined. "auto": the mean less its linear noise, or the median where a subset
+        crosses singularity or fails, or tails are heavy. "debiased" subtracts the bias of order 1 / k where a
+        second size confirms it. "best": the smallest predicted error of these and the plug-in.
     random_state : None, int, RandomState or Generator
         Seed of the subsets: the same one gives the same numbers.
 
@@ -136,7 +116,7 @@ class LSPI(Replayed):
     >>> rng = np.random.default_rng(0)
     >>> s, a = rng.integers(2, size=(2, 200, 1))
     >>> data = rs.Trajectories(np.hstack([s, s ^ a]), rewards=1.0 * s, actions=a)
-    >>> model = LSPI(rs.basis.OneHot(2), discount=0.5, n_resamples=50, random_state=0).fit(data)
+    >>> model = LSPI(rs.basis.OneHot(2), discount=0.5, random_state=0).fit(data)
     >>> model.policy_([[0], [1]])
     array([1, 0])
     >>> model.iterations_
@@ -148,42 +128,24 @@ class LSPI(Replayed):
         basis: Basis,
         *,
         discount: DiscountLike = 0.99,
-        discount_rate: float | None = None,
         n_actions: int | None = None,
         max_iter: int = 30,
-        tol: float = 1e-8,
         initial_policy: PolicyLike | None = None,
         evaluation: str = "replay",
-        scale_features: bool = False,
-        statistic: str = "U",
-        subsample_size: Any = 0.5,
-        n_resamples: Any = None,
+        resampling: Resampling = Resampling("U", 0.5, 500),
         solver: Solver | None = None,
         combine: str = "auto",
-        reward: RewardLike = None,
-        on_failure: str = "warn",
-        n_jobs: int | None = None,
-        memory_budget: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.basis = basis
         self.discount = discount
-        self.discount_rate = discount_rate
         self.n_actions = n_actions
         self.max_iter = max_iter
-        self.tol = tol
         self.initial_policy = initial_policy
         self.evaluation = evaluation
-        self.scale_features = scale_features
-        self.statistic = statistic
-        self.subsample_size = subsample_size
-        self.n_resamples = n_resamples
+        self.resampling = resampling
         self.solver = solver
         self.combine = combine
-        self.reward = reward
-        self.on_failure = on_failure
-        self.n_jobs = n_jobs
-        self.memory_budget = memory_budget
         self.random_state = random_state
 
     def fit(self, data: Trajectories, y: None = None, *, plan: ResamplingPlan | None = None) -> Self:
@@ -207,45 +169,43 @@ class LSPI(Replayed):
         check_log(data, self.basis)
         check_choice(self.evaluation, "evaluation", EVALUATIONS)
         max_iter = check_int(self.max_iter, "max_iter")
-        tol = check_real(self.tol, "tol", low=0.0)
         rng = as_generator(self.random_state, "random_state")
-        basis = (Scaled(self.basis) if self.scale_features else self.basis).fit(
-            data.states, rng, departed=data.departed
-        )
+        basis = self.basis.fit(data.states, rng, departed=data.departed)
         n_actions = discrete_actions(data, self.initial_policy, self.n_actions)
         if n_actions is None:
             got = f"actions of dtype {action_rows(data).dtype}"
             raise ValueError(must_be("data", "trajectories with one integer action per step", got))
-        _warn_without_a_goal(data, self.reward)
+        _warn_without_a_goal(data)
         self.choices_: dict[str, Choice] = {}
-        with budget_of_estimator(self.memory_budget):
-            problem = PolicyProblem(data, ActionFeatures(basis, n_actions), self)
-            first = problem.start(self.initial_policy)
-            problem.plan = self._plan(problem, first, rng) if plan is None else plan
-            self.iterations_: PolicyIteration = iterate_policies(
-                first, problem.evaluate, problem.improve, max_iter=max_iter, tol=tol
-            )
-            kept = self._kept(problem)
-            self._warn_unless_converged(kept)
-            self.policy_ = GreedyPolicy(basis, self.iterations_.history[kept].reshape(n_actions, -1))
-            self.evaluation_ = self._final(basis, n_actions).fit(data, plan=problem.plan)
-            estimate = self.evaluation_.estimate_
-            if is_auto(self.n_resamples) and plan is None:
-                estimate, self.choices_["n_resamples"] = grow_resamples(estimate)
+        problem = PolicyProblem(data, ActionFeatures(basis, n_actions), self)
+        first = problem.start(self.initial_policy)
+        problem.plan = self._plan(problem, first, rng) if plan is None else plan
+        self.iterations_: PolicyIteration = iterate_policies(
+            first, problem.evaluate, problem.improve, max_iter=max_iter, tol=SAME_COEFFICIENTS
+        )
+        kept = self._kept(problem)
+        self._warn_unless_converged(kept)
+        self.policy_ = GreedyPolicy(basis, self.iterations_.history[kept].reshape(n_actions, -1))
+        self.evaluation_ = self._final(basis, n_actions).fit(data, plan=problem.plan)
+        estimate = self.evaluation_.estimate_
+        if is_auto(self.resampling_.n_resamples) and plan is None:
+            estimate, self.choices_["n_resamples"] = grow_resamples(estimate)
         return self._finish(estimate)
 
     def _plan(self, problem: PolicyProblem, first: FloatArray, rng: np.random.Generator) -> ResamplingPlan:
-        size = self.subsample_size
+        size = self.resampling_.size
         moments = problem.moments(first)
         if is_auto(size):
             self.choices_["subsample_size"] = choose_subsample_size(moments, solver=self.solver)
             size = self.choices_["subsample_size"].value
         return make_plan(
             moments.n_observations,
-            statistic=self.statistic,
-            subsample_size=0.5 if size is None else size,
-            n_resamples=FIRST_RESAMPLES if is_auto(self.n_resamples) else self.n_resamples,
-            rng=rng,
+            statistic=self.resampling_.statistic,
+            subsample_size=size,
+            n_resamples=FIRST_RESAMPLES
+            if is_auto(self.resampling_.n_resamples)
+            else self.resampling_.n_resamples,
+            random_state=rng,
         )
 
     def _finish(self, estimate: Estimate) -> Self:
@@ -285,15 +245,11 @@ class LSPI(Replayed):
             basis,
             self.policy_,
             discount=self.discount,
-            discount_rate=self.discount_rate,
             n_actions=n_actions,
             unit="trajectory",
             solver=self.solver,
             combine=self.combine,
-            reward=self.reward,
-            on_failure=self.on_failure,
-            n_jobs=self.n_jobs,
-            memory_budget=self.memory_budget,
+            resampling=Resampling(on_failure=self.resampling_.on_failure, n_jobs=self.resampling_.n_jobs),
         )
 
     def predict(  # type: ignore[override]  # actions come second, as everywhere in this class
@@ -445,14 +401,14 @@ class LSPI(Replayed):
         return self.evaluation_.diagnose(X, actions)
 
 
-def _warn_without_a_goal(data: Trajectories, reward: RewardLike) -> None:
+def _warn_without_a_goal(data: Trajectories) -> None:
     """Say that a log in which every step earns the same and no episode ends cannot tell policies apart."""
-    if reward is not None or data.rewards is None or data.terminated.any():
+    if data.rewards is None or data.terminated.any():
         return
     if np.ptp(data.rewards) == 0.0:
         warnings.warn(
             f"Every logged step earned {data.rewards[0]:g} and no episode terminated: the log has no goal, "
-            "and all policies look alike in it. Log some episodes that reach one, or pass `reward`.",
+            "and all policies look alike in it. Log episodes that reach one, or use `data.with_rewards`.",
             ReplayWarning,
             stacklevel=3,
         )

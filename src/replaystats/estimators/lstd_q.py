@@ -20,7 +20,8 @@ from ..inference import Diagnosis, Interval
 from ..moments import ActionFeatures, FactoredMoments, lstd_q_moments
 from ..moments.lstd_q import PolicyLike, decisions_of, discrete_actions
 from ..moments.sparse import SparseMoments, sparse_lstd_q_moments
-from ..moments.steps import DiscountLike, ImportanceLike, RewardLike, step_ratios
+from ..moments.steps import DiscountLike, ImportanceLike, step_ratios
+from ..plans import Resampling
 from ..solvers import Solver
 from .moments import AT_HOME
 from .policy import PolicyEvaluation
@@ -38,50 +39,28 @@ class LSTDQ(PolicyEvaluation):
     policy : callable
         The policy to evaluate. Takes states (N, d); returns discrete actions (N,) or their probabilities
         (N, n_actions); or continuous actions (N, a), or draws of them (N, m, a).
-    discount : float in [0, 1], or array-like of shape (N,)
-        Discount factor of one step, the same for all or one for each.
-    discount_rate : float > 0, optional
-        Takes the place of `discount`: a step of duration dt has the factor e^(-discount_rate dt).
+    discount : float in [0, 1], array-like of shape (N,) or callable
+        Discount factor of one step: the same for all, one for each, or a function of the steps' durations
+        (N,), such as ``lambda dt: np.exp(-rate * dt)``.
     n_actions : int, optional
         Number of discrete actions. Default: as many as the policy gives probabilities for, or as occur.
     importance : callable or array, optional
         Weights of the steps; see `lstd_q_moments`.
-    scale_features : bool
-        Divide every function by its root mean square over the data, so that a penalty treats all alike.
-    unit : {"auto", "trajectory", "block", "window"} or array-like of labels
-        What is resampled. "auto": trajectories, or blocks of steps if there is one long trajectory only. See
-        `inference.unit_moments`.
-    block_length : int, optional
-        Steps per block; default chosen from the data.
-    method : {"replay", "recommended"}
-        "replay": the average over subsets as set up below. "recommended": a penalty balanced on every subset,
-        with subsets that suit the problem; for data that may leave some direction undetermined. It takes
-        `n_resamples` (100 by default) and chooses the rest; `recommendation_` says what and why.
-    statistic : str
-        How subsets are drawn: "U" without, "V" with replacement, "balanced", "partition", "complete" and
-        more; see `make_plan`.
-    subsample_size : int, float or "auto"
-        Units per subset, or their share; None is a half. "auto": half, or more where half-samples cross
-        singularity.
-    n_resamples : int or "auto", optional
-        Number of subsets. "auto" (default): until Monte-Carlo noise is 1 % of the variance. None is 500, or
-        n // k for a partition.
-    solver : Solver, optional
-        How each small system is solved; default `solvers.Auto()`.
+    unit : {"auto", "trajectory", "block", "window"}, int or array-like of labels
+        What is resampled. "auto": trajectories, or blocks of steps if there is one long trajectory only; an
+        int is the number of steps of a block. See `inference.unit_moments`.
+    resampling : Resampling
+        Which subsets are drawn, how many, and what happens to those that fail. Default: without replacement,
+        half of the units, until Monte-Carlo noise is 1 % of the variance. A size of "auto" is half, or more
+        where half-samples cross singularity.
+    solver : Solver or "recommended", optional
+        How each small system is solved; default `solvers.Auto()`. "recommended": a penalty balanced on every
+        subset, with subsets that suit the problem, for data that may leave some direction undetermined; of
+        `resampling` it takes only the number (default 100), and `recommendation_` has what it chose and why.
     combine : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
-        How the answers are combined. "auto": the mean less its linear noise, or the median where a
-        mean would explode (a subset crosses singularity or fails, or tails are heavy).
-        Medians and trimmed means are of predictions, and bear subsets that explode. "debiased" takes the bias
-        of order 1 / k off where a second size confirms it. "best": the smallest predicted error of these and
-        the plug-in.
-    reward : callable or array, optional
-        Per-step reward as a function of the states; default the logged rewards.
-    on_failure : {"warn", "raise", "drop"}
-        What to do about singular subsets. They are never averaged.
-    n_jobs : int, optional
-        Threads, as in scikit-learn. Results do not depend on it, up to rounding.
-    memory_budget : int, optional
-        Bytes for working arrays. Deprecated: use `config_context`, whose setting is the default.
+        How the members are combined. "auto": the mean less its linear noise, or the median where a subset
+        crosses singularity or fails, or tails are heavy. "debiased" subtracts the bias of order 1 / k where a
+        second size confirms it. "best": the smallest predicted error of these and the plug-in.
     random_state : None, int, RandomState or Generator
         Seed of the subsets: the same one gives the same numbers.
 
@@ -144,43 +123,23 @@ class LSTDQ(PolicyEvaluation):
         policy: PolicyLike,
         *,
         discount: DiscountLike = 0.99,
-        discount_rate: float | None = None,
         n_actions: int | None = None,
         importance: ImportanceLike = None,
-        scale_features: bool = False,
         unit: Any = "auto",
-        block_length: int | None = None,
-        method: str = "replay",
-        statistic: str = "U",
-        subsample_size: Any = 0.5,
-        n_resamples: Any = "auto",
-        solver: Solver | None = None,
+        resampling: Resampling = Resampling("U", 0.5, "auto"),
+        solver: Solver | str | None = None,
         combine: str = "auto",
-        reward: RewardLike = None,
-        on_failure: str = "warn",
-        n_jobs: int | None = None,
-        memory_budget: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.basis = basis
         self.policy = policy
         self.discount = discount
-        self.discount_rate = discount_rate
         self.n_actions = n_actions
         self.importance = importance
-        self.scale_features = scale_features
         self.unit = unit
-        self.block_length = block_length
-        self.method = method
-        self.statistic = statistic
-        self.subsample_size = subsample_size
-        self.n_resamples = n_resamples
+        self.resampling = resampling
         self.solver = solver
         self.combine = combine
-        self.reward = reward
-        self.on_failure = on_failure
-        self.n_jobs = n_jobs
-        self.memory_budget = memory_budget
         self.random_state = random_state
 
     def predict(  # type: ignore[override]  # actions come second, as everywhere in this class
@@ -344,10 +303,8 @@ class LSTDQ(PolicyEvaluation):
             unit,
             policy=self.policy,
             n_actions=n_actions,
-            discount=self._discount,
-            discount_rate=self.discount_rate,
+            discount=self.discount,
             importance=self.importance,
-            reward=self.reward,
         )
 
     def _steps(self, data: Trajectories) -> FactoredMoments:
@@ -355,11 +312,9 @@ class LSTDQ(PolicyEvaluation):
             data,
             self.basis_,
             policy=self.policy,
-            discount=self._discount,
-            discount_rate=self.discount_rate,
+            discount=self.discount,
             n_actions=self.features_.n_actions,
             importance=self.importance,
-            reward=self.reward,
             factored=True,
         )
         assert isinstance(steps, FactoredMoments)

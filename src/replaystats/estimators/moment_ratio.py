@@ -12,6 +12,7 @@ from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array
 from ..moments import HeldMoments, Moments
+from ..plans import Resampling
 from ..solvers import Solver
 from .moments import AT_HOME, ReplayedMoments
 
@@ -26,33 +27,18 @@ class MomentRatio(ReplayedMoments):
         Takes the data as they come, returns an array of shape (n, q, q), of any library.
     f : callable
         Takes the data, returns an array of shape (n, q) or (n, q, n_outputs).
-    method : {"replay", "recommended"}
-        "replay": the average over subsets as set up below. "recommended": a penalty balanced on every subset,
-        with subsets that suit the problem; for data that may leave some direction undetermined. It takes
-        `n_resamples` (100 by default) and chooses the rest; `recommendation_` says what and why.
-    statistic : str
-        How subsets are drawn: "U" without, "V" with replacement, "balanced", "partition", "complete" and
-        more; see `make_plan`.
-    subsample_size : int, float or "auto"
-        Units per subset, or their share; None is a half. "auto": half, or more where half-samples cross
-        singularity.
-    n_resamples : int or "auto", optional
-        Number of subsets. "auto" (default): until Monte-Carlo noise is 1 % of the variance. None is 500, or
-        n // k for a partition.
-    solver : Solver, optional
-        How each small system is solved; default `solvers.Auto()`.
+    resampling : Resampling
+        Which subsets are drawn, how many, and what happens to those that fail. Default: without replacement,
+        half of the units, until Monte-Carlo noise is 1 % of the variance. A size of "auto" is half, or more
+        where half-samples cross singularity.
+    solver : Solver or "recommended", optional
+        How each small system is solved; default `solvers.Auto()`. "recommended": a penalty balanced on every
+        subset, with subsets that suit the problem, for data that may leave some direction undetermined; of
+        `resampling` it takes only the number (default 100), and `recommendation_` has what it chose and why.
     combine : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
-        How the answers are combined. "auto": the mean less its linear noise, or the median where a
-        mean would explode (a subset crosses singularity or fails, or tails are heavy).
-        Medians and trimmed means are of predictions, and bear subsets that explode. "debiased" takes the bias
-        of order 1 / k off where a second size confirms it. "best": the smallest predicted error of these and
-        the plug-in.
-    on_failure : {"warn", "raise", "drop"}
-        What to do about singular subsets. They are never averaged.
-    n_jobs : int, optional
-        Threads, as in scikit-learn. Results do not depend on it, up to rounding.
-    memory_budget : int, optional
-        Bytes for working arrays. Deprecated: use `config_context`, whose setting is the default.
+        How the members are combined. "auto": the mean less its linear noise, or the median where a subset
+        crosses singularity or fails, or tails are heavy. "debiased" subtracts the bias of order 1 / k where a
+        second size confirms it. "best": the smallest predicted error of these and the plug-in.
     random_state : None, int, RandomState or Generator
         Seed of the subsets: the same one gives the same numbers.
 
@@ -110,28 +96,16 @@ class MomentRatio(ReplayedMoments):
         g: Callable[[Any], ArrayLike],
         f: Callable[[Any], ArrayLike],
         *,
-        method: str = "replay",
-        statistic: str = "U",
-        subsample_size: Any = 0.5,
-        n_resamples: Any = "auto",
-        solver: Solver | None = None,
+        resampling: Resampling = Resampling("U", 0.5, "auto"),
+        solver: Solver | str | None = None,
         combine: str = "auto",
-        on_failure: str = "warn",
-        n_jobs: int | None = None,
-        memory_budget: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.g = g
         self.f = f
-        self.method = method
-        self.statistic = statistic
-        self.subsample_size = subsample_size
-        self.n_resamples = n_resamples
+        self.resampling = resampling
         self.solver = solver
         self.combine = combine
-        self.on_failure = on_failure
-        self.n_jobs = n_jobs
-        self.memory_budget = memory_budget
         self.random_state = random_state
 
     def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
 from typing import Any, Self
 
@@ -10,11 +9,10 @@ import numpy as np
 
 from .._core.arrays import as_array, in_double, is_accelerator, is_foreign, like, on_host
 from .._core.choice import Choice, is_auto
-from .._core.config import budget_of_estimator
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_choice, check_instance
+from .._core.validation import check_instance
 from ..engine import make_executor, replicate
 from ..engine.replicate import solve_whole
 from ..engine.sparse import sparse_replicate, sparse_whole
@@ -27,11 +25,11 @@ from ..moments.groups import Grouping, choose_grouping, grouped_moments
 from ..moments.sparse import SparseMoments
 from ..moments.units import join_moments
 from ..plans import ResamplingPlan, make_plan
-from ..tuning.recommended import recommended_estimate
+from ..tuning.recommended import Recommendation, recommended_estimate
 from ..tuning.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
 from .base import Replayed
 
-METHODS = ("replay", "recommended")
+RECOMMENDED = "recommended"
 # What arrays of other libraries may expect.
 AT_HOME = "on the device; the B systems of q unknowns, and intervals row by row, on the host"
 # Where the search for enough replicates starts, for single units and for groups, and where it ends.
@@ -41,10 +39,8 @@ MOST_RESAMPLES, MOST_UNCONTROLLED = 10_000, 1000
 MOST_SPARSE = 200
 # How many balanced solutions are averaged by default.
 RECOMMENDED_RESAMPLES = 100
-# What no number of subsets stands for.
-USUAL_RESAMPLES = 500
 # What the recommended method chooses by itself: setting it as well would be ignored.
-_CHOSEN = ("statistic", "subsample_size", "solver", "combine", "on_failure")
+_CHOSEN = {"statistic": "U", "size": 0.5, "on_failure": "warn", "combine": "auto"}
 
 
 class ReplayedMoments(Replayed):
@@ -53,7 +49,6 @@ class ReplayedMoments(Replayed):
     Subclasses store their parameters and write `_moments` and `_features`.
     """
 
-    method: str
     solver: Any
     grouping_: Grouping | None
     plug_in_: Estimate
@@ -63,9 +58,9 @@ class ReplayedMoments(Replayed):
 
     @abstractmethod
     def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments | SparseMoments:
-        """Return the moments of `data`, settling what depends on it (a basis, say).
+        """Return the moments of `data`, after choosing what depends on it (a basis, say).
 
-        Without `rng`, `data` come after others: everything stays as it was settled.
+        Without `rng`, `data` come after others: everything stays as it was chosen.
         """
 
     @abstractmethod
@@ -102,7 +97,7 @@ class ReplayedMoments(Replayed):
     def partial_fit(self, data: Any, y: None = None) -> Self:
         """Estimate from `data` and all data before, of which only the moments are kept and none is forgotten.
 
-        What was settled on the first data (a basis that looks at them) stays. `ReplayBuffer` forgets.
+        What was chosen on the first data (a basis that looks at them) stays. `ReplayBuffer` forgets.
 
         Parameters
         ----------
@@ -128,17 +123,20 @@ class ReplayedMoments(Replayed):
             del self.recommendation_
         return self._replay(moments, None, as_generator(self.random_state, "random_state"))
 
+    @property
+    def _recommended(self) -> bool:
+        return isinstance(self.solver, str) and self.solver == RECOMMENDED
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice(self.method, "method", METHODS)
-        if self.method != "recommended":
+        if not self._recommended:
             return
-        defaults = inspect.signature(type(self)).parameters
-        for name in _CHOSEN:
-            given = getattr(self, name)
-            if given is not defaults[name].default and given != defaults[name].default:
-                rule = 'left at its default with method="recommended", which chooses it'
-                raise ValueError(must_be(name, rule, repr(given), 'Use method="replay" to set it.'))
+        drawn = self.resampling_
+        given = {"statistic": drawn.statistic, "size": drawn.size, "on_failure": drawn.on_failure}
+        for name, value in {**given, "combine": self.combine}.items():
+            if value != _CHOSEN[name]:
+                rule = 'left at its default with solver="recommended", which chooses it'
+                raise ValueError(must_be(name, rule, repr(value), "Use another solver to set it."))
 
     def _replay(
         self, moments: HeldMoments | SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
@@ -146,78 +144,59 @@ class ReplayedMoments(Replayed):
         """Go through the stages behind the moments, one after the other."""
         self.moments_: Any = moments
         self.choices_: dict[str, Choice] = self._first_choices()
-        with budget_of_estimator(self.memory_budget):
-            if isinstance(moments, SparseMoments):
-                return self._replay_sparsely(moments, plan, rng)
-            self.grouping_ = self._grouping(moments, rng) if plan is None else None
+        sparse = isinstance(moments, SparseMoments)
+        self.grouping_ = None
+        if plan is None and not isinstance(moments, SparseMoments):
+            self.grouping_ = self._grouping(moments, rng)
             if self.grouping_ is not None:
                 moments = grouped_moments(moments, self.grouping_)
                 self.choices_["groups"] = Choice(self.grouping_.n_groups, self.grouping_.reason)
-            if self.method == "recommended":
-                return self._replay_as_recommended(moments, plan, rng)
-            grow, chosen = is_auto(self.n_resamples) and plan is None, self.combine == "best"
-            solver = self._solver
-            plan = self._plan(moments, rng) if plan is None else plan
-            whole = solve_whole(moments, solver)
-            members = replicate(
-                moments,
-                plan,
-                solver=solver,
-                on_failure=self.on_failure,
-                executor=make_executor(self.n_jobs),
-            )
-            setting = self._setting()
-            self.plug_in_ = estimate_of_whole(whole, setting)
-            # The best is known once there are enough members to tell.
-            estimate = average(members, "auto" if chosen else self.combine).within(setting)
-            if grow:
-                # Without the control variate noise may never become small: then as many as were once usual.
-                most = MOST_RESAMPLES if estimate.method == "controlled" else MOST_UNCONTROLLED
-                estimate, self.choices_["n_resamples"] = grow_resamples(estimate, self._questions, most=most)
-            if chosen:
-                estimate = estimate.best(self._questions)
-                assert estimate.choice is not None
-                self.choices_["combine"] = estimate.choice
-        return self._finish(estimate)
-
-    def _replay_sparsely(
-        self, moments: SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
-    ) -> Self:
-        """Do the same with a sparse system."""
-        self.grouping_, grow = None, plan is None and is_auto(self.n_resamples)
-        if plan is None:
-            plan = make_plan(
-                len(moments),
-                statistic=self.statistic,
-                subsample_size=self.subsample_size,
-                n_resamples=GROUPED_PILOT if grow else self.n_resamples,
-                rng=rng,
-            )
-        whole = sparse_whole(moments)
-        members, setting = sparse_replicate(whole, plan, on_failure=self.on_failure), self._setting()
+        grow, chosen = plan is None and is_auto(self.resampling_.n_resamples), self.combine == "best"
+        if plan is None and not self._recommended:
+            plan = self._plan(moments, rng)
+        setting = self._setting()
+        whole, members = self._members(moments, plan, rng)
         self.plug_in_ = estimate_of_whole(whole, setting)
-        estimate = average(members, self.combine).within(setting)
+        if isinstance(members, Recommendation):
+            self.recommendation_ = members
+            return self._finish(members.estimate.within(setting))
+        # The best is known once there are enough members to tell.
+        estimate = average(members, "auto" if chosen else self.combine).within(setting)
         if grow:
+            # Without the control variate noise may never become small: then as many as were once usual.
+            most = MOST_RESAMPLES if estimate.method == "controlled" else MOST_UNCONTROLLED
             estimate, self.choices_["n_resamples"] = grow_resamples(
-                estimate, self._questions, most=MOST_SPARSE
+                estimate, self._questions, most=MOST_SPARSE if sparse else most
             )
+        if chosen:
+            estimate = estimate.best(self._questions)
+            assert estimate.choice is not None
+            self.choices_["combine"] = estimate.choice
         return self._finish(estimate)
 
-    def _replay_as_recommended(
-        self, moments: HeldMoments, plan: ResamplingPlan | None, rng: np.random.Generator
-    ) -> Self:
-        """Let the recommended method decide about subsets and their solutions."""
-        auto, executor = self.n_resamples is None or is_auto(self.n_resamples), make_executor(self.n_jobs)
-        whole, setting = solve_whole(moments, self._solver), self._setting()
-        self.plug_in_ = estimate_of_whole(whole, setting)
-        self.recommendation_ = recommended_estimate(
-            moments,
-            n_resamples=RECOMMENDED_RESAMPLES if auto else self.n_resamples,
-            plan=plan,
-            rng=rng,
-            executor=executor,
-        )
-        return self._finish(self.recommendation_.estimate.within(setting))
+    def _members(
+        self, moments: HeldMoments | SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
+    ) -> tuple[Any, Any]:
+        """Return the solution of all data, and those of the subsets or a recommendation."""
+        drawn, solver = self.resampling_, self._solver
+        if isinstance(moments, SparseMoments):
+            assert plan is not None
+            of_all = sparse_whole(moments)
+            return of_all, sparse_replicate(of_all, plan, on_failure=drawn.on_failure)
+        executor = make_executor(drawn.n_jobs)
+        if self._recommended:
+            free = is_auto(drawn.n_resamples)
+            found = recommended_estimate(
+                moments,
+                n_resamples=RECOMMENDED_RESAMPLES if free else drawn.n_resamples,
+                plan=plan,
+                random_state=rng,
+                executor=executor,
+            )
+            return solve_whole(moments, None), found
+        assert plan is not None
+        whole = solve_whole(moments, solver)
+        return whole, replicate(moments, plan, solver=solver, on_failure=drawn.on_failure, executor=executor)
 
     def _first_choices(self) -> dict[str, Choice]:
         """Return what "auto" stood for before there were moments."""
@@ -225,8 +204,8 @@ class ReplayedMoments(Replayed):
 
     @property
     def _solver(self) -> Any:
-        """How systems are solved: what the user said, unless something else was settled."""
-        return self.solver
+        """How systems are solved: what the user said, unless something else was chosen."""
+        return None if self._recommended else self.solver
 
     def _setting(self) -> InferenceContext | None:
         """Return what is known about values and units besides the moments."""
@@ -234,33 +213,33 @@ class ReplayedMoments(Replayed):
 
     def _grouping(self, moments: HeldMoments, rng: np.random.Generator) -> Grouping | None:
         """Deal units into groups where single ones would cost many times the plug-in."""
-        count = FIRST_RESAMPLES if isinstance(self.n_resamples, str) else self.n_resamples
-        return choose_grouping(moments, USUAL_RESAMPLES if count is None else count, rng)
+        count = self.resampling_.n_resamples
+        return choose_grouping(moments, FIRST_RESAMPLES if count is None or is_auto(count) else count, rng)
 
-    def _plan(self, moments: HeldMoments, rng: np.random.Generator) -> ResamplingPlan:
-        """Draw the subsets, settling what is "auto"."""
-        size = self.subsample_size
+    def _plan(self, moments: HeldMoments | SparseMoments, rng: np.random.Generator) -> ResamplingPlan:
+        """Draw the subsets, choosing what is "auto"."""
+        drawn, grouped = self.resampling_, self.grouping_ is not None or isinstance(moments, SparseMoments)
+        size, number = drawn.size, drawn.n_resamples
         if is_auto(size):
+            assert not isinstance(moments, SparseMoments)
             self.choices_["subsample_size"] = choose_subsample_size(moments, solver=self._solver)
             size = self.choices_["subsample_size"].value
-        else:
-            size = 0.5 if size is None else size
-            size = size if self.grouping_ is None else self.grouping_.subsample_size(size)
-        first = FIRST_RESAMPLES if self.grouping_ is None else GROUPED_PILOT
-        exhaustive = self.statistic.startswith("complete")  # takes every subset, and needs no number
-        sampler = self._sampler(moments)
+        elif self.grouping_ is not None:
+            size = self.grouping_.subsample_size(size)
+        if is_auto(number):
+            number = GROUPED_PILOT if grouped else FIRST_RESAMPLES
         return make_plan(
-            moments.n_observations,
-            statistic=self.statistic,
+            len(moments),
+            statistic=drawn.statistic,
             subsample_size=size,
-            n_resamples=None if exhaustive else first if is_auto(self.n_resamples) else self.n_resamples,
-            rng=rng,
-            **sampler,
+            n_resamples=number,
+            random_state=rng,
+            **self._sampler(moments),
         )
 
-    def _sampler(self, moments: HeldMoments) -> dict[str, Any]:
+    def _sampler(self, moments: HeldMoments | SparseMoments) -> dict[str, Any]:
         """Draw equally likely subsets on an accelerator if the moments live there, by counters."""
-        drawn = self.statistic in ("U", "V")
+        drawn = self.resampling_.statistic in ("U", "V") and not isinstance(moments, SparseMoments)
         return {"sampler": "counter"} if drawn and is_accelerator(moments.held) else {}
 
     def _to_device(self, X: Any) -> Any:

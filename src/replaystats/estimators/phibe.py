@@ -8,10 +8,11 @@ import numpy as np
 
 from .._core.arrays import LIBRARIES, takes_arrays_of, to_numpy
 from .._core.typing import FloatArray
+from .._core.validation import check_int, is_whole
 from ..basis import Basis
 from ..data import Trajectories
 from ..moments import FactoredMoments, phibe_moments
-from ..moments.steps import RewardLike
+from ..plans import Resampling
 from ..solvers import Solver
 from .moments import AT_HOME
 from .policy import PolicyEvaluation
@@ -31,46 +32,24 @@ class PhiBE(PolicyEvaluation):
         How many steps ahead the dynamics are read; the error in dt is of this order, the noise grows with it.
     diffusion : bool
         False for deterministic dynamics.
-    window_stride : int
-        Steps between the starts of windows.
-    held_actions : bool
-        Use only windows within which the action does not change; see `phibe_moments`.
-    scale_features : bool
-        Divide every function by its root mean square over the states, so that a penalty treats all alike.
-    unit : {"auto", "trajectory", "block", "window"} or array-like of labels
-        What is resampled. "auto": trajectories, or blocks of steps if there is one long trajectory only. See
-        `inference.unit_moments`.
-    block_length : int, optional
-        Steps per block; default chosen from the data.
-    method : {"replay", "recommended"}
-        "replay": the average over subsets as set up below. "recommended": a penalty balanced on every subset,
-        with subsets that suit the problem; for data that may leave some direction undetermined. It takes
-        `n_resamples` (100 by default) and chooses the rest; `recommendation_` says what and why.
-    statistic : str
-        How subsets are drawn: "U" without, "V" with replacement, "balanced", "partition", "complete" and
-        more; see `make_plan`.
-    subsample_size : int, float or "auto"
-        Units per subset, or their share; None is a half. "auto": half, or more where half-samples cross
-        singularity.
-    n_resamples : int or "auto", optional
-        Number of subsets. "auto" (default): until Monte-Carlo noise is 1 % of the variance. None is 500, or
-        n // k for a partition.
-    solver : Solver, optional
-        How each small system is solved; default `solvers.Auto()`.
+    held_actions : bool or int
+        Use only windows within which the action does not change. An int: actions are held for so many steps,
+        and windows start where they change; see `phibe_moments`.
+    unit : {"auto", "trajectory", "block", "window"}, int or array-like of labels
+        What is resampled. "auto": trajectories, or blocks of steps if there is one long trajectory only; an
+        int is the number of steps of a block. See `inference.unit_moments`.
+    resampling : Resampling
+        Which subsets are drawn, how many, and what happens to those that fail. Default: without replacement,
+        half of the units, until Monte-Carlo noise is 1 % of the variance. A size of "auto" is half, or more
+        where half-samples cross singularity.
+    solver : Solver or "recommended", optional
+        How each small system is solved; default `solvers.Auto()`. "recommended": a penalty balanced on every
+        subset, with subsets that suit the problem, for data that may leave some direction undetermined; of
+        `resampling` it takes only the number (default 100), and `recommendation_` has what it chose and why.
     combine : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
-        How the answers are combined. "auto": the mean less its linear noise, or the median where a
-        mean would explode (a subset crosses singularity or fails, or tails are heavy).
-        Medians and trimmed means are of predictions, and bear subsets that explode. "debiased" takes the bias
-        of order 1 / k off where a second size confirms it. "best": the smallest predicted error of these and
-        the plug-in.
-    reward : callable or array, optional
-        Reward rate as a function of the states; default logged rewards / dt.
-    on_failure : {"warn", "raise", "drop"}
-        What to do about singular subsets. They are never averaged.
-    n_jobs : int, optional
-        Threads, as in scikit-learn. Results do not depend on it, up to rounding.
-    memory_budget : int, optional
-        Bytes for working arrays. Deprecated: use `config_context`, whose setting is the default.
+        How the members are combined. "auto": the mean less its linear noise, or the median where a subset
+        crosses singularity or fails, or tails are heavy. "debiased" subtracts the bias of order 1 / k where a
+        second size confirms it. "best": the smallest predicted error of these and the plug-in.
     random_state : None, int, RandomState or Generator
         Seed of the subsets: the same one gives the same numbers.
 
@@ -111,7 +90,7 @@ class PhiBE(PolicyEvaluation):
     Examples
     --------
     >>> import replaystats as rs
-    >>> data = rs.simulate.ornstein_uhlenbeck(1000, start="uniform", rng=0)
+    >>> data = rs.simulate.ornstein_uhlenbeck(1000, start="uniform", random_state=0)
     >>> model = rs.PhiBE(rs.basis.Fourier(4), discount_rate=1.0, order=1, random_state=0).fit(data)
     >>> bool(abs(model.predict([[0.0]])[0] - 1.0) < 0.2)
     True
@@ -124,42 +103,22 @@ class PhiBE(PolicyEvaluation):
         discount_rate: float = 1.0,
         order: int = 1,
         diffusion: bool = True,
-        window_stride: int = 1,
-        held_actions: bool = False,
-        scale_features: bool = False,
+        held_actions: bool | int = False,
         unit: Any = "auto",
-        block_length: int | None = None,
-        method: str = "replay",
-        statistic: str = "U",
-        subsample_size: Any = 0.5,
-        n_resamples: Any = "auto",
-        solver: Solver | None = None,
+        resampling: Resampling = Resampling("U", 0.5, "auto"),
+        solver: Solver | str | None = None,
         combine: str = "auto",
-        reward: RewardLike = None,
-        on_failure: str = "warn",
-        n_jobs: int | None = None,
-        memory_budget: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.basis = basis
         self.discount_rate = discount_rate
         self.order = order
         self.diffusion = diffusion
-        self.window_stride = window_stride
         self.held_actions = held_actions
-        self.scale_features = scale_features
         self.unit = unit
-        self.block_length = block_length
-        self.method = method
-        self.statistic = statistic
-        self.subsample_size = subsample_size
-        self.n_resamples = n_resamples
+        self.resampling = resampling
         self.solver = solver
         self.combine = combine
-        self.reward = reward
-        self.on_failure = on_failure
-        self.n_jobs = n_jobs
-        self.memory_budget = memory_budget
         self.random_state = random_state
 
     def _steps(self, data: Trajectories) -> FactoredMoments:
@@ -168,17 +127,21 @@ class PhiBE(PolicyEvaluation):
             self.basis_,
             discount_rate=self.discount_rate,
             order=self.order,
-            reward=self.reward,
             diffusion=self.diffusion,
-            window_stride=self.window_stride,
-            held_actions=self.held_actions,
+            window_stride=self._stride,
+            held_actions=bool(self.held_actions),
             factored=True,
         )
         assert isinstance(steps, FactoredMoments)
         return steps
 
+    @property
+    def _stride(self) -> int:
+        """Steps between the starts of windows."""
+        return check_int(self.held_actions, "held_actions") if is_whole(self.held_actions) else 1
+
     def _step_places(self, data: Trajectories) -> FloatArray:
-        return np.asarray(data.windows(self.order, stride=self.window_stride).states[:, 0])
+        return np.asarray(data.windows(self.order, stride=self._stride).states[:, 0])
 
     def _step_weights(self, data: Trajectories, steps: FactoredMoments) -> Any:
         return to_numpy(steps.left).any(axis=1)  # windows without a weight are not used

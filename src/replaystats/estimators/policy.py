@@ -13,11 +13,11 @@ from array_api_compat import array_namespace
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, to_numpy
-from .._core.choice import AUTO
+from .._core.choice import AUTO, is_auto
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray, IntArray
-from .._core.validation import check_weights
-from ..basis import Basis, OneHot, Scaled, Tabular
+from .._core.validation import check_weights, is_whole
+from ..basis import Basis, Centered, OneHot, Tabular
 from ..basis.base import check_basis
 from ..basis.indicators import Indicators
 from ..data import Trajectories
@@ -33,7 +33,7 @@ from ..inference.support import MAX_OBSERVED
 from ..moments import FactoredMoments, HeldMoments
 from ..moments.groups import MOST_GROUPS, deal
 from ..moments.sparse import SparseMoments
-from ..moments.steps import DiscountLike, check_log, horizon, step_discounts, step_rewards, value_limits
+from ..moments.steps import check_log, horizon, step_discounts, step_rewards, value_limits
 from ..moments.units import sum_into_units
 from .moments import ReplayedMoments
 
@@ -48,11 +48,7 @@ class PolicyEvaluation(ReplayedMoments):
 
     basis: Any
     unit: Any
-    block_length: int | None
-    scale_features: bool
-    reward: Any
     discount: Any
-    discount_rate: Any
     _visited: FloatArray
     # Features of points where values are bounded; None where coefficients are values.
     _bounded: FloatArray | None
@@ -73,21 +69,24 @@ class PolicyEvaluation(ReplayedMoments):
         return None
 
     def _prepare(self, data: Any, rng: np.random.Generator | None) -> None:
-        """Check the data, settle the basis (unless it is settled), and remember where the data lie."""
+        """Check the data, fit the basis (unless it is fitted), and remember where the data lie."""
         wanted = self._wanted_basis(data, fitted=rng is None)
         points = self._places(data)
         if rng is not None:
             self._rewards_seen: tuple[float, float] | None = None
-            basis = Scaled(wanted) if self.scale_features else wanted
             departed = data.departed if len(points) == data.offsets[-1] else None
-            self.basis_: Basis = basis.fit(points, rng, departed=departed)
+            self.basis_: Basis = wanted.fit(points, rng, departed=departed)
         else:
             points = array_namespace(self._visited).concat([self._visited, like(points, self._visited)])
         self._visited = points[:: -(-len(points) // MAX_OBSERVED)]
 
     def _wanted_basis(self, data: Any, *, fitted: bool) -> Basis:
-        """Check log and basis, and return the basis that is fitted unless it is settled."""
+        """Check log and basis, and return the basis that is fitted unless it is fitted already."""
         check_trajectories(data)
+        if isinstance(self.basis, Centered):
+            raise TypeError(
+                must_be("basis", "no Centered one unless values are those of LSTD", repr(self.basis))
+            )
         return check_basis(self.basis)
 
     def _places(self, data: Trajectories) -> FloatArray:
@@ -170,7 +169,7 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
         """Sum the moments of steps over the units that are resampled."""
-        length = self.block_length or partial(length_from_influence, solver=self._solver)
+        length = partial(length_from_influence, solver=self._solver)
         self._look_at(steps, data)
         return sum_into_units(steps, self.unit, block_length=length, parent=data.parent)
 
@@ -181,19 +180,20 @@ class PolicyEvaluation(ReplayedMoments):
         if rng is None or not (isinstance(self.basis_, Indicators) and features.n_basis >= SPARSE_FROM):
             return None
         # Extrapolation needs the moments of the subsets, which sparse members do not keep.
-        usual = self.solver is None and self.method == "replay" and self.combine not in ("debiased", "best")
-        drawn = self.statistic in ("U", "V") and isinstance(self.subsample_size, float)
+        usual = self.solver is None and self.combine not in ("debiased", "best")
+        drawn = self.resampling_.statistic in ("U", "V") and isinstance(self.resampling_.size, float)
         whole = isinstance(self.unit, str) and self.unit in ("auto", "trajectory") and len(data) > 1
         if not (usual and drawn and whole):
             return None
         n, steps = len(data), data.transitions()
-        self._look_at(SimpleNamespace(response=step_rewards(self.reward, steps.rewards, steps.states)), data)
+        self._look_at(SimpleNamespace(response=step_rewards(None, steps.rewards, steps.states)), data)
         return np.arange(n) if n <= MOST_GROUPS or not self._may_deal else deal(n, MOST_GROUPS, rng)
 
     def _look_at(self, steps: HeldMoments | SimpleNamespace, data: Trajectories) -> None:
         """Remember what bounds values (rewards, discount, ends) and whether units follow each other."""
-        one_series = self.unit == "auto" and data.n_trajectories == 1 if isinstance(self.unit, str) else False
-        self._sequential = one_series or (isinstance(self.unit, str) and self.unit in ("block", "window"))
+        one_series = is_auto(self.unit) and data.n_trajectories == 1
+        in_blocks = is_whole(self.unit) or (isinstance(self.unit, str) and self.unit in ("block", "window"))
+        self._sequential = one_series or in_blocks
         rewards = getattr(steps, "response", None)
         forever = self._horizon(data)
         if rewards is None or rewards.ndim > 1 or not np.isfinite(forever):
@@ -207,12 +207,7 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _horizon(self, data: Trajectories) -> float:
         """Return what a reward of one at every step is worth: 1 / (1 - discount)."""
-        return horizon(step_discounts(data, self._discount, self.discount_rate))
-
-    @property
-    def _discount(self) -> DiscountLike:
-        """The discount where no rate takes its place."""
-        return self.discount if self.discount_rate is None else None
+        return horizon(step_discounts(data, self.discount))
 
     def _setting(self) -> InferenceContext:
         limits = getattr(self, "_rewards_seen", None)

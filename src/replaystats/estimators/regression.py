@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import take_rows, to_numpy
 from .._core.choice import is_auto
-from .._core.config import config_context
 from .._core.entries import check_unconverted
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import FloatArray, IntArray
@@ -218,12 +217,12 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
 
     def _check_oob(self, plan: ResamplingPlan | None) -> None:
         """Refuse `oob_score` before any work where subsets will hold every row."""
-        n, size = self._n_units, self.subsample_size
+        n, size = self._n_units, self.resampling_.size
         if not self.oob_score:
             return
         if plan is not None and not plan.with_replacement and plan.n_observations == n:
             _check_left_out(plan.subsample_size, n)
-        without = isinstance(self.statistic, str) and self.statistic != "V"
+        without = isinstance(self.resampling_.statistic, str) and self.resampling_.statistic != "V"
         if plan is None and without and size is not None and not is_auto(size):
             _check_left_out(resolve_subsample_size(size, n), n)
 
@@ -255,14 +254,13 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         plan = members.plan
         if not plan.with_replacement:
             _check_left_out(plan.subsample_size, plan.n_observations)
-        with config_context(memory_budget=self.memory_budget):
-            return out_of_bag(
-                lambda rows: self._members(take_rows(self.X_fit_, rows)),
-                plan,
-                n_outputs=self._targets.shape[1],
-                failed=members.failed,
-                units=self._units,
-            )
+        return out_of_bag(
+            lambda rows: self._members(take_rows(self.X_fit_, rows)),
+            plan,
+            n_outputs=self._targets.shape[1],
+            failed=members.failed,
+            units=self._units,
+        )
 
     def _set_oob(self) -> None:
         """Fill the out-of-bag attributes."""

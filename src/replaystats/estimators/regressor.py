@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._core.arrays import LIBRARIES, on_host, take_rows, takes_arrays_of
 from .._core.choice import Choice, is_auto
-from .._core.config import budget_of_estimator
 from .._core.entries import check_unconverted, date_columns
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator, draw_seed
@@ -27,7 +26,7 @@ from .._core.validation import (
     resolve_subsample_size,
 )
 from ..engine.learner import ModelReplicates, replicate_learner
-from ..plans import ResamplingPlan, make_plan
+from ..plans import Resampling, ResamplingPlan, make_plan
 from ..plans.plan import check_draws_rows
 from ..tuning.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
 from ..tuning.sizes import FIRST_RESAMPLES
@@ -51,32 +50,19 @@ class ReplayRegressor(ReplayedRegression):
     estimator : scikit-learn regressor
         It is cloned for every subset. Pipelines and data frames work; those of polars reach a pipeline as
         frames of pandas.
-    statistic : {"auto", "U", "V", "balanced", "partition", "complete", "complete_v"}
-        Subsets without or with replacement, such that every row is used equally often, disjoint ones, or
-        all. "auto" (default) is "balanced" for subsets of up to half of the rows, because disjoint subsets
-        tell the variance of the average from few members, and else "U".
-    subsample_size : int, float or "auto"
-        k, or k as a share of n (default one half: large enough to be close to the fit on all data, small
-        enough that subsets differ). "auto" takes the smallest of four shares whose out-of-bag error is
-        within one standard error of the best.
-    n_resamples : int or "auto", optional
-        Number of subsets B. "auto" (default) begins with 100 and adds subsets until Monte-Carlo noise is at
-        most 1 % of the variance of the mean and 25 % of a point's own standard error (before points are
-        pooled, see Notes), or there are 2000, or they have 10^7 rows together; a partition has n // k.
-        ``choices_["n_resamples"]`` says how many and why. None is 500, or n // k for a partition.
+    resampling : Resampling
+        Which subsets are drawn, how many, and what happens to those on which the regressor's own `fit` raises
+        an error. The statistic "auto" is "balanced" for subsets of up to half of the rows, because disjoint
+        subsets tell the variance of the average from few members, and else "U". The size "auto" is the
+        smallest of four shares whose out-of-bag error is within one standard error of the best. The number
+        "auto" begins with 100 and adds subsets until Monte-Carlo noise is at most 1 % of the variance of the
+        mean and 25 % of a point's own standard error (before points are pooled, see Notes), or there are
+        2000, or they have 10^7 rows together; ``choices_["n_resamples"]`` says how many and why.
     combine : {"auto", "mean", "median", "trimmed"}
-        How the members' predictions are combined; "auto" is the mean. Medians and trimmed means bear members
-        that explode.
+        How the members' predictions are combined; "auto" is the mean. Medians and trimmed means are robust
+        to outlying members.
     oob_score : bool
         Whether to compute `oob_prediction_` and `oob_score_` in `fit`.
-    on_failure : {"raise", "warn", "drop"}
-        What to do about subsets on which the regressor's own `fit` raises an error. "raise" (default),
-        because it usually means that something is wrong with the data. Else they take no part in averages;
-        if none is left, that error is raised.
-    n_jobs : int, optional
-        Workers of joblib, over subsets.
-    memory_budget : int, optional
-        Bytes that the predictions of all members may take at a time. Deprecated: use `config_context`.
     random_state : None, int, RandomState or Generator
         Seed of the subsets, and of the members if they are random themselves.
 
@@ -126,8 +112,8 @@ class ReplayRegressor(ReplayedRegression):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(100, 2))
     >>> y = X[:, 0] + 0.1 * rng.normal(size=100)
-    >>> model = rs.ReplayRegressor(DecisionTreeRegressor(), n_resamples=50, random_state=0).fit(X, y)
-    >>> low, high = model.confidence_interval(X[:5])
+    >>> model = rs.ReplayRegressor(DecisionTreeRegressor(), resampling=rs.Resampling(n_resamples=50))
+    >>> low, high = model.fit(X, y).confidence_interval(X[:5])
     >>> bool((low < high).all())
     True
     """
@@ -136,25 +122,15 @@ class ReplayRegressor(ReplayedRegression):
         self,
         estimator: Any,
         *,
-        statistic: str = "auto",
-        subsample_size: Any = 0.5,
-        n_resamples: int | str | None = "auto",
+        resampling: Resampling = Resampling("auto", 0.5, "auto", on_failure="raise"),
         combine: str = "auto",
         oob_score: bool = False,
-        on_failure: str = "raise",
-        n_jobs: int | None = None,
-        memory_budget: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
-        self.statistic = statistic
-        self.subsample_size = subsample_size
-        self.n_resamples = n_resamples
+        self.resampling = resampling
         self.combine = combine
         self.oob_score = oob_score
-        self.on_failure = on_failure
-        self.n_jobs = n_jobs
-        self.memory_budget = memory_budget
         self.random_state = random_state
 
     def fit(
@@ -196,27 +172,25 @@ class ReplayRegressor(ReplayedRegression):
             self._refuse_dates("Nothing but dates would become numbers without a word.")
         rng = as_generator(self.random_state, "random_state")
         self.choices_ = {}
-        size = self.subsample_size
+        size = self.resampling_.size
         if is_auto(size) and plan is None:
             self.choices_["subsample_size"] = self._choose_size(rng)
             size = self.choices_["subsample_size"].value
-        size = 0.5 if size is None else size
         start, statistic = self._first_resamples(size), self._statistic(size)
-        grow = is_auto(self.n_resamples) and plan is None and start is not None
+        grow = is_auto(self.resampling_.n_resamples) and plan is None and start is not None
         if plan is None:
             n = self._n_units
-            plan = make_plan(n, statistic=statistic, subsample_size=size, n_resamples=start, rng=rng)
-        with budget_of_estimator(self.memory_budget):
-            members = self._replicate(plan, draw_seed(rng), self.on_failure)
-            if members.passes_through():
-                message = (
-                    f"Subsets of k={plan.subsample_size} rows are too few for this regressor: every fit "
-                    "passes through all of its rows, and beyond all targets elsewhere. A mean of such fits "
-                    "need not have a variance, and intervals around it are too short. Use a larger "
-                    "`subsample_size`, or fewer columns."
-                )
-                warnings.warn(message, ReplayWarning, stacklevel=2)
-            return self._combine(members, grow=grow)
+            plan = make_plan(n, statistic=statistic, subsample_size=size, n_resamples=start, random_state=rng)
+        members = self._replicate(plan, draw_seed(rng), self.resampling_.on_failure)
+        if members.passes_through():
+            message = (
+                f"Subsets of k={plan.subsample_size} rows are too few for this regressor: every fit "
+                "passes through all of its rows, and beyond all targets elsewhere. A mean of such fits "
+                "need not have a variance, and intervals around it are too short. Use a larger "
+                "`subsample_size`, or fewer columns."
+            )
+            warnings.warn(message, ReplayWarning, stacklevel=2)
+        return self._combine(members, grow=grow)
 
     def _replicate(self, plan: ResamplingPlan, seed: int, on_failure: str = "drop") -> ModelReplicates:
         try:
@@ -228,7 +202,7 @@ class ReplayRegressor(ReplayedRegression):
                 seed=seed,
                 fit_params=self._fit_params,
                 on_failure=on_failure,
-                n_jobs=self.n_jobs,
+                n_jobs=self.resampling_.n_jobs,
                 units=self._units,
             )
         except (TypeError, ValueError) as error:
@@ -243,8 +217,8 @@ class ReplayRegressor(ReplayedRegression):
 
     def _first_resamples(self, size: Any) -> int | None:
         """Return the number of subsets to begin with; None where the statistic says how many there are."""
-        if not is_auto(self.n_resamples):
-            given: int | None = self.n_resamples
+        if not is_auto(self.resampling_.n_resamples):
+            given: int | None = self.resampling_.n_resamples
             return given
         statistic, n = self._statistic(size), self._n_units
         if statistic == "partition" or statistic.startswith("complete"):
@@ -255,8 +229,8 @@ class ReplayRegressor(ReplayedRegression):
 
     def _statistic(self, size: Any) -> str:
         """Return how subsets of that size are drawn."""
-        if not is_auto(self.statistic):
-            return self.statistic
+        if not is_auto(self.resampling_.statistic):
+            return str(self.resampling_.statistic)
         n = self._n_units
         return "balanced" if 2 * resolve_subsample_size(size, n) <= n else "U"
 
@@ -267,7 +241,9 @@ class ReplayRegressor(ReplayedRegression):
         drawn = rows if self._units is None else self._units[rows]
         errors = []
         for size in sizes:
-            draw = partial(make_plan, n, statistic=self._statistic(size), subsample_size=size, rng=rng)
+            draw = partial(
+                make_plan, n, statistic=self._statistic(size), subsample_size=size, random_state=rng
+            )
             members = self._replicate(draw(n_resamples=PILOT_MODELS), seed)
             subsets, values = members.plan.indices(), members.values(take_rows(self.X_fit_, rows))
             averaged = n_averaged(draw(n_resamples=self._first_resamples(size)))

@@ -67,7 +67,7 @@ def unit_moments(
     Examples
     --------
     >>> import replaystats as rs
-    >>> chain = rs.simulate.FiniteChain.ring().sample(1, 4000, rng=0)
+    >>> chain = rs.simulate.FiniteChain.ring().sample(1, 4000, random_state=0)
     >>> steps = rs.lstd_moments(chain, rs.basis.Fourier(1, period=16), discount=0.9, factored=True)
     >>> unit_moments(steps, "block", block_length=50)
     Moments(n=80, q=3)

@@ -59,7 +59,7 @@ def paper_conditions(plan: ResamplingPlan, monte_carlo_share: float = 0.0) -> tu
     Examples
     --------
     >>> from replaystats.plans import make_plan
-    >>> for condition in paper_conditions(make_plan(1000, subsample_size=0.5, n_resamples=500, rng=0)):
+    >>> for condition in paper_conditions(make_plan(1000, n_resamples=500, random_state=0)):
     ...     print(condition)
     n / (B k) = 0.004: small, so the choice of subsets adds little noise
     k / n = 0.5: not small; the limit theorem for U asks for it, the intervals do not

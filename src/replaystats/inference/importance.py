@@ -69,7 +69,8 @@ def reweighted_average(replicates: MomentReplicates, form: str = "difference") -
     >>> x = np.arange(1.0, 41.0)
     >>> moments = rs.Moments(x, x + 1.0)
     >>> p = rs.inference.influence_probabilities(moments, uniform_share=0.5)
-    >>> plan = rs.make_plan(40, statistic="V", subsample_size=5, probabilities=p, weighting="subsets", rng=0)
+    >>> options = {"statistic": "V", "probabilities": p, "weighting": "subsets", "random_state": 0}
+    >>> plan = rs.make_plan(40, subsample_size=5, **options)
     >>> reweighted_average(rs.replicate(moments, plan))
     ReweightedAverage(difference, worth 306.3 equally weighted subsets)
     """

@@ -21,7 +21,7 @@ N_MULTIPLIERS = 2000
 _SEED = 0
 
 
-def simultaneous_level(shifts: FloatArray, confidence_level: float, *, rng: object = _SEED) -> float:
+def simultaneous_level(shifts: FloatArray, confidence_level: float, *, random_state: object = _SEED) -> float:
     """Return the level of the single intervals whose band has `confidence_level`.
 
     Parameters
@@ -29,7 +29,7 @@ def simultaneous_level(shifts: FloatArray, confidence_level: float, *, rng: obje
     shifts : ndarray of shape (n, m)
         What each unit moves every answer by.
     confidence_level : float in (0, 1)
-    rng : seed or Generator
+    random_state : seed or Generator
         Of the multipliers.
 
     Examples
@@ -48,7 +48,7 @@ def simultaneous_level(shifts: FloatArray, confidence_level: float, *, rng: obje
     moving = error > 0
     if not moving.any():
         return confidence_level
-    multipliers = as_generator(rng).normal(size=(N_MULTIPLIERS, len(shifts)))  # type: ignore[arg-type]
+    multipliers = as_generator(random_state).normal(size=(N_MULTIPLIERS, len(shifts)))  # type: ignore[arg-type]
     largest = np.abs(multipliers @ (centred[:, moving] / error[moving])).max(axis=1)
     critical = float(np.quantile(largest, confidence_level))
     return max(confidence_level, float(2 * stats.norm.cdf(critical) - 1))

@@ -36,7 +36,7 @@ class _LogFit:
     @classmethod
     def of(cls, points: FloatArray, logs: FloatArray, rng: np.random.Generator) -> _LogFit:
         mean = logs.mean(axis=0)
-        learnt = learn_bandwidths(points, logs - mean, rng=rng)
+        learnt = learn_bandwidths(points, logs - mean, random_state=rng)
         rows = rng.permutation(len(points))[:NOISE_ROWS]
         kernel = Kernel("rbf", tuple(learnt.gamma.tolist()))
         C = kernel(points[rows], points[rows])

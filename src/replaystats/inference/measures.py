@@ -173,7 +173,7 @@ def _as_without_replacement(stability: Stability) -> Stability:
     elif plan.design.kind in ("independent", "whole") and plan.observation_weights is None:
         return stability
     size = min(PILOT_RESAMPLES, plan.n_resamples)
-    pilot = make_plan(n, statistic="U", subsample_size=k, n_resamples=max(2, size), rng=PILOT_SEED)
+    pilot = make_plan(n, statistic="U", subsample_size=k, n_resamples=max(2, size), random_state=PILOT_SEED)
     return Stability(
         replicates=replicate(replicates.moments, pilot, solver=replicates.solver, on_failure="drop")
     )

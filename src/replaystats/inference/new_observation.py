@@ -166,7 +166,7 @@ def jackknife_plus(
     >>> import numpy as np
     >>> from replaystats.plans import make_plan
     >>> y = np.arange(20.0)[:, None] % 7
-    >>> plan = make_plan(20, subsample_size=10, n_resamples=50, rng=0)
+    >>> plan = make_plan(20, subsample_size=10, n_resamples=50, random_state=0)
     >>> members = y[plan.indices(), 0].mean(axis=1)[:, None, None]  # predict by the subset's mean
     >>> rows = leave_out(lambda part: np.repeat(members, 20, axis=1)[:, part], plan, y)
     >>> low, high = jackknife_plus(rows, lambda part: members, 1, 0.8)

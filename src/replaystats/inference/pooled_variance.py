@@ -111,7 +111,7 @@ def pooled_share(values: FloatArray, plan: ResamplingPlan, *, failed: BoolArray 
     >>> from replaystats.plans import make_plan
     >>> rng = np.random.default_rng(0)
     >>> y = rng.normal(size=40)
-    >>> plan = make_plan(40, statistic="balanced", subsample_size=20, n_resamples=200, rng=0)
+    >>> plan = make_plan(40, statistic="balanced", subsample_size=20, n_resamples=200, random_state=0)
     >>> means = y[plan.indices()].mean(axis=1)[:, None] + 0.3 * rng.normal(size=(200, 50))  # noisy members
     >>> pooled = pooled_share(means, plan)
     >>> 0.1 < pooled.share < 0.4, pooled.trust < 0.5

@@ -61,7 +61,7 @@ class SecondOrder:
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(400, 3))
     >>> noise = np.sqrt((x**2).mean(axis=1)) * rng.normal(size=400)  # noise grows with leverage
-    >>> plan = rs.make_plan(400, subsample_size=100, n_resamples=100, rng=0)
+    >>> plan = rs.make_plan(400, subsample_size=100, n_resamples=100, random_state=0)
     >>> moments = rs.ridge_moments(x, x.sum(axis=1) + noise)
     >>> print(rs.inference.theorem(rs.average(rs.replicate(moments, plan))).second_order)
     c = -2.39 +- 0.56: Var(U) / Var(plug-in) = 0.964 +- 0.008 predicted; replay lowers the variance

@@ -181,7 +181,7 @@ def pilot_replicates(moments: AnyMoments, solver: Solver) -> MomentReplicates:
     """Return the answers of 256 half-samples, always the same ones."""
     n = moments.n_observations
     plan = make_plan(
-        n, statistic="U", subsample_size=max(1, n // 2), n_resamples=PILOT_RESAMPLES, rng=PILOT_SEED
+        n, statistic="U", subsample_size=max(1, n // 2), n_resamples=PILOT_RESAMPLES, random_state=PILOT_SEED
     )
     return replicate(moments, plan, solver=solver, on_failure="drop")
 
@@ -244,7 +244,7 @@ class Stability:
             statistic="V" if plan.with_replacement else "U",
             subsample_size=max(1, round(SECOND_SHARE * plan.subsample_size)),
             n_resamples=min(max(FEWEST_SECOND, plan.n_resamples), MOST_SECOND),
-            rng=PILOT_SEED,
+            random_state=PILOT_SEED,
         )
         moments, solver = self.replicates.moments, self.replicates.solver
         return Stability(replicates=replicate(moments, second, solver=solver, on_failure="drop"))

@@ -62,7 +62,7 @@ class Theorem:
     --------
     >>> import replaystats as rs
     >>> moments = rs.Moments(np.ones(100), np.arange(100.0))  # a mean: linear in the data
-    >>> plan = rs.make_plan(100, subsample_size=20, n_resamples=50, rng=0)
+    >>> plan = rs.make_plan(100, subsample_size=20, n_resamples=50, random_state=0)
     >>> found = rs.inference.theorem(rs.average(rs.replicate(moments, plan)))
     >>> found.linear_ratio, found.n_over_Bk
     (1.08, 0.1)
@@ -217,7 +217,7 @@ def theorem(estimate: Any, X: ArrayLike | None = None) -> Theorem:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 3))
     >>> moments = rs.ridge_moments(X, X.sum(axis=1) + rng.normal(size=300))
-    >>> plan = rs.make_plan(300, subsample_size=0.3, n_resamples=200, rng=0)
+    >>> plan = rs.make_plan(300, subsample_size=0.3, n_resamples=200, random_state=0)
     >>> found = rs.inference.theorem(rs.average(rs.replicate(moments, plan)))
     >>> found.sigma.shape, bool(abs(found.sigma_ratio - 1) < 0.2), round(found.linear_ratio, 4)
     ((3, 3), True, 1.0117)

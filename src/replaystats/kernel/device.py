@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
 
 from .._core.arrays import check_finite, is_foreign, item_size, like, on_host
-from .._core.config import deprecated_memory_budget, device_memory_budget
+from .._core.config import device_memory_budget
 from .._core.errors import ReplayWarning, must_be
 from .._core.linalg import add_to_diagonal, cholesky, solve_factored
 from .._core.typing import BoolArray, FloatArray, IntArray
@@ -168,7 +167,6 @@ def fit_device_subsets(device: DeviceData, plan: ResamplingPlan, *, on_failure: 
     )
 
 
-@partial(deprecated_memory_budget, setting="device_memory_budget")
 def kernel_ridge_on_device(
     X: Any,
     y: Any,
@@ -204,8 +202,8 @@ def kernel_ridge_on_device(
     Examples
     --------
     >>> import replaystats as rs
-    >>> X, y = rs.simulate.two_bumps(60, rng=0)
-    >>> plan = rs.make_plan(60, subsample_size=20, n_resamples=5, rng=0)
+    >>> X, y = rs.simulate.two_bumps(60, random_state=0)
+    >>> plan = rs.make_plan(60, subsample_size=20, n_resamples=5, random_state=0)
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", DeprecationWarning)
     ...     kernel_ridge_on_device(X, y, plan, alpha=0.1)

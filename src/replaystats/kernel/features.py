@@ -173,7 +173,7 @@ def block_moments(
         needed = MIN_BLOCKS * 4 * bytes_each
         raise ValueError(must_be("memory_budget", f"at least {needed} bytes for {q} features", budget))
     blocks: list[IntArray] = []
-    for block in random_blocks(n_groups, n_blocks, rng=rng):
+    for block in random_blocks(n_groups, n_blocks, random_state=rng):
         blocks.append(used[block] if units is None else used[np.isin(labels, block)])
     if features.device is not None:
         return _device_block_moments(features, y, sample_weight, blocks)

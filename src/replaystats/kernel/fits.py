@@ -18,9 +18,10 @@ from .._core.config import memory_budget
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
 from ..engine.executors import Executor, make_executor
-from ..engine.members import ON_FAILURE, report_failures
+from ..engine.members import report_failures
 from ..plans import ResamplingPlan
 from ..plans.plan import check_made_for
+from ..plans.resampling import ON_FAILURE
 from .kernels import Kernel
 from .problem import CACHED_BYTES, KernelProblem, check_subsets
 from .repeats import Distinct
@@ -171,7 +172,7 @@ def replicate_kernel_ridge(
     >>> from replaystats.kernel.kernels import make_kernel
     >>> from replaystats.plans import make_plan
     >>> X = np.linspace(0, 1, 30)[:, None]
-    >>> plan = make_plan(30, subsample_size=10, n_resamples=40, rng=0)
+    >>> plan = make_plan(30, subsample_size=10, n_resamples=40, random_state=0)
     >>> replicate_kernel_ridge(X, np.sin(X[:, 0]), plan, alpha=0.1, kernel=make_kernel(n_features=1))
     KernelRidgeReplicates(40 fits, 0 failed, 0 redrawn, U, k=10 of n=30)
     """

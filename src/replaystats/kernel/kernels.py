@@ -162,8 +162,6 @@ def make_kernel(
     *,
     n_features: int,
     gamma: float | ArrayLike | None = None,
-    degree: float = 3,
-    coef0: float = 1,
     kernel_params: Mapping[str, Any] | None = None,
 ) -> Kernel:
     """Check the parameters of a kernel and fill in what depends on the data.
@@ -177,8 +175,9 @@ def make_kernel(
         Number of columns p; ``gamma=None`` means 1 / p, as in scikit-learn (and in KRLS 1.0-0).
     gamma : float or array-like of shape (p,), optional
         One number, or one per column for "rbf" and "laplacian".
-    degree, coef0, kernel_params
-        As in `sklearn.kernel_ridge.KernelRidge`.
+    kernel_params : mapping, optional
+        `degree` and `coef0` of kernels with a name, as in `sklearn.kernel_ridge.KernelRidge`; keyword
+        arguments of a callable.
 
     Examples
     --------
@@ -187,18 +186,20 @@ def make_kernel(
     """
     if not callable(kernel):
         check_choice(kernel, "kernel", KERNELS)
-    if kernel_params is not None and not callable(kernel):
-        hint = "Use `gamma`, `degree` and `coef0` for kernels with a name."
-        raise ValueError(must_be("kernel_params", "None unless `kernel` is a function", kernel_params, hint))
+    parameters = dict(kernel_params or {})
+    named = {} if callable(kernel) else parameters
+    if not named.keys() <= {"degree", "coef0"}:
+        rule = "of `degree` and `coef0` for a kernel with a name"
+        raise ValueError(must_be("kernel_params", rule, kernel_params, "`gamma` is a parameter of its own."))
     if gamma is None:
         # scikit-learn's one exception: chi2 has a gamma of its own
         gamma = 1.0 if kernel == "chi2" else 1.0 / n_features
     return Kernel(
         kernel,
         gamma=_check_gamma(gamma, kernel, n_features),
-        degree=check_real(degree, "degree", low=0.0),
-        coef0=check_real(coef0, "coef0"),
-        parameters=dict(kernel_params or {}),
+        degree=check_real(named.get("degree", 3), "degree", low=0.0),
+        coef0=check_real(named.get("coef0", 1), "coef0"),
+        parameters=parameters,
     )
 
 

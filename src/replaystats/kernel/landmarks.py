@@ -65,7 +65,7 @@ def choose_landmarks(
     tolerance: float,
     max_landmarks: int,
     n_candidates: int = DEFAULT_CANDIDATES,
-    rng: RandomLike = None,
+    random_state: RandomLike = None,
 ) -> Landmarks:
     """Choose landmarks among random candidates by a pivoted Cholesky factorisation.
 
@@ -80,15 +80,15 @@ def choose_landmarks(
         Stop there; `complete` is then False.
     n_candidates : int
         Rows to choose from, O(n_candidates m^2) operations.
-    rng : None, int, Generator, RandomState or SeedSequence
+    random_state : None, int, Generator, RandomState or SeedSequence
 
     Examples
     --------
     >>> points = np.linspace(0, 1, 500)[:, None]
-    >>> choose_landmarks(points, Kernel("rbf"), tolerance=1e-6, max_landmarks=50, rng=0)
+    >>> choose_landmarks(points, Kernel("rbf"), tolerance=1e-6, max_landmarks=50, random_state=0)
     Landmarks(6 of 500 candidates, enough)
     """
-    candidates = as_generator(rng).permutation(len(points))[:n_candidates]
+    candidates = as_generator(random_state).permutation(len(points))[:n_candidates]
     sample = points[candidates]
     # Below rounding no pivot means anything.
     tolerance = max(tolerance, len(sample) * float(np.finfo(np.float64).eps))

@@ -91,7 +91,7 @@ def learn_bandwidths(
     *,
     other_points: FloatArray | None = None,
     one_width: bool = False,
-    rng: RandomLike = None,
+    random_state: RandomLike = None,
     device: Any = None,
 ) -> Bandwidths:
     """Learn a width per feature, and the penalty, on random blocks and leaves of the data.
@@ -108,7 +108,7 @@ def learn_bandwidths(
         leave-one-out errors are larger on every one of four blocks.
     one_width : bool
         Whether all features share one width, found by marginal likelihood on up to 500 rows.
-    rng : None, int, Generator, RandomState or SeedSequence
+    random_state : None, int, Generator, RandomState or SeedSequence
     device : array, optional
         An array on an accelerator: blocks are factored where it lives, in its precision.
 
@@ -122,24 +122,24 @@ def learn_bandwidths(
     --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-2, 2, size=(300, 2))  # the second column does not matter
-    >>> learnt = learn_bandwidths(X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=300), rng=0)
+    >>> learnt = learn_bandwidths(X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=300), random_state=0)
     >>> bool(learnt.gamma[0] > 100 * learnt.gamma[1])
     True
     """
     X, targets = check_array(points, "points", ndim=2), check_array(y, "y", ndim=(1, 2))
     check_length(len(targets), len(X), "y", "points")
-    (n, p), targets, rng = X.shape, targets.reshape(len(targets), -1), as_generator(rng)
+    (n, p), targets, random_state = X.shape, targets.reshape(len(targets), -1), as_generator(random_state)
     targets = targets[:, np.square(targets).sum(axis=0) > 0]  # a zero output says nothing about widths
     if targets.shape[1] == 0:
         return Bandwidths(gamma=np.full(p, 1.0 / p), alpha=1.0, n_rows=0, n_evaluations=0)
     targets = targets / np.sqrt(np.square(targets).mean(axis=0))
     units = [X] if other_points is None else [X, other_points]
     if one_width:
-        learnt, place = _learn_from_few(units, targets, rng, device, one_width=True)
+        learnt, place = _learn_from_few(units, targets, random_state, device, one_width=True)
         return replace(learnt, other_units=place == 1)
-    kept = _screened(X, targets, rng) if p > _most_columns(n) else np.arange(p)
+    kept = _screened(X, targets, random_state) if p > _most_columns(n) else np.arange(p)
     learn = _learn_from_few if n < FEWEST_ROWS else _learn_from_many
-    learnt, place = learn([points[:, kept] for points in units], targets, rng, device)
+    learnt, place = learn([points[:, kept] for points in units], targets, random_state, device)
     gamma = np.zeros(p)
     gamma[kept] = learnt.gamma
     return replace(learnt, gamma=gamma, other_units=place == 1)

@@ -120,16 +120,16 @@ def choose_grouping(
     return Grouping(deal(n, n_groups, rng), n_groups, reason)
 
 
-def deal(n: int, n_groups: int, rng: RandomLike = None) -> IntArray:
+def deal(n: int, n_groups: int, random_state: RandomLike = None) -> IntArray:
     """Return random labels 0 to n_groups - 1 for n observations; sizes differ by at most one.
 
     Examples
     --------
-    >>> np.bincount(deal(10, 3, rng=0))
+    >>> np.bincount(deal(10, 3, random_state=0))
     array([4, 3, 3])
     """
     labels: IntArray = np.arange(n) % n_groups
-    return as_generator(rng).permutation(labels)
+    return as_generator(random_state).permutation(labels)
 
 
 def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:

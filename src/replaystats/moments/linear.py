@@ -250,7 +250,7 @@ def ridge_block_moments(blocks: Iterable[tuple[ArrayLike, ...]], basis: Basis | 
     --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(1000, 2))
-    >>> blocks = ((X[rows], X[rows].sum(axis=1)) for rows in random_blocks(1000, 50, rng=0))
+    >>> blocks = ((X[rows], X[rows].sum(axis=1)) for rows in random_blocks(1000, 50, random_state=0))
     >>> moments = ridge_block_moments(blocks)
     >>> moments
     Moments(n=50, q=2, symmetric)
@@ -271,11 +271,11 @@ def ridge_block_moments(blocks: Iterable[tuple[ArrayLike, ...]], basis: Basis | 
     return Moments.from_rows(np.stack(rows), q, n_outputs, symmetric=True)
 
 
-def random_blocks(n_rows: int, n_blocks: int, *, rng: RandomLike = None) -> Iterator[IntArray]:
+def random_blocks(n_rows: int, n_blocks: int, *, random_state: RandomLike = None) -> Iterator[IntArray]:
     """Yield the row numbers of `n_blocks` random blocks that share no row and hold them all.
 
     Their sizes differ by one at most.
     """
     check_int(n_blocks, "n_blocks", high=check_int(n_rows, "n_rows"))
-    order = as_generator(rng).permutation(n_rows)
+    order = as_generator(random_state).permutation(n_rows)
     return iter(np.array_split(order, n_blocks))

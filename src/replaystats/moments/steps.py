@@ -17,7 +17,7 @@ from ..data import Trajectories
 from ..data.trajectories import check_trajectories
 from ..data.views import transitions_of
 
-DiscountLike: TypeAlias = "float | ArrayLike | None"
+DiscountLike: TypeAlias = "float | ArrayLike | Callable[[FloatArray], ArrayLike] | None"
 ImportanceLike: TypeAlias = "Callable[[FloatArray, np.ndarray | None], ArrayLike] | ArrayLike | None"
 
 
@@ -36,8 +36,8 @@ def step_discounts(
     ----------
     data : Trajectories
         With `dt` if a rate is given.
-    discount : float in [0, 1] or array-like of shape (N,), or None
-        One factor for all steps, or one for each.
+    discount : float in [0, 1], array-like of shape (N,), callable or None
+        One factor for all steps, one for each, or a function of their durations (N,).
     discount_rate : float > 0, optional
         beta in place of `discount`: step j has the factor e^(-beta dt_j), which is right for steps of
         different duration.
@@ -57,6 +57,11 @@ def step_discounts(
             hint = "Pass `dt` to Trajectories, or give `discount`."
             raise ValueError(must_be("dt", "known to use `discount_rate`", None, hint))
         return np.broadcast_to(np.exp(-beta * np.asarray(data.dt)), (data.n_transitions,))
+    if callable(discount):
+        if data.dt is None:
+            hint = "Pass `dt` to Trajectories, or give `discount` as numbers."
+            raise ValueError(must_be("dt", "known to use `discount` as a function", None, hint))
+        discount = discount(np.broadcast_to(np.asarray(data.dt, dtype=float), (data.n_transitions,)))
     if as_array(discount, "discount").ndim == 0:  # None was dealt with above
         factor = check_real(discount, "discount", low=0.0, high=1.0)
         return np.full(data.n_transitions, factor)
@@ -106,11 +111,11 @@ def reward_unit(discount: DiscountLike, discount_rate: float | None = None) -> f
     """Return u such that a mean reward m, forever, is worth m / u.
 
     That is 1 - discount for one discount, where m is a reward per step; the rate, where m is a reward per
-    unit of time; and 1 for discounts that differ, where m is the worth itself.
+    unit of time; and 1 for discounts that may differ, where m is the worth itself.
     """
     if discount_rate is not None:
         return float(discount_rate)
-    if as_array(discount, "discount").ndim == 0:  # None goes with a rate
+    if not callable(discount) and as_array(discount, "discount").ndim == 0:  # None goes with a rate
         hint = "Without discounting the value of a continuing task is infinite."
         return 1.0 - check_real(discount, "discount", low=0.0, high=1.0, closed="left", hint=hint)
     return 1.0
@@ -167,7 +172,7 @@ def step_rewards(reward: RewardLike, logged: FloatArray | None, states: FloatArr
     """
     if reward is None:
         if logged is None:
-            hint = "Give the data `rewards`, or pass `reward` as a function of the state."
+            hint = "Give the data `rewards`, or use `data.with_rewards(function of the states)`."
             raise ValueError(must_be("reward", "given when the data holds no rewards", None, hint))
         return like(logged, states) if is_foreign(states) else logged
     values = reward(lent(states)) if callable(reward) else reward

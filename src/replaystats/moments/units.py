@@ -13,7 +13,7 @@ from .._core.arrays import like, take_rows
 from .._core.entries import check_known
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import ArrayLike, IntArray
-from .._core.validation import check_choice, check_int
+from .._core.validation import check_choice, check_int, is_whole
 from .factored import FactoredMoments, HeldMoments, choose_form, sum_units, written_out
 from .record import Moments
 
@@ -22,12 +22,14 @@ UNITS = ("auto", "trajectory", "block", "window")
 
 def sum_into_units(
     moments: HeldMoments,
-    unit: str | ArrayLike,
+    unit: str | int | ArrayLike,
     *,
     block_length: int | Callable[[HeldMoments], int],
     parent: IntArray | None,
 ) -> HeldMoments:
     """Do what `inference.unit_moments` says, with a block length or what chooses it from single steps."""
+    if is_whole(unit):
+        unit, block_length = "block", check_int(unit, "unit")
     if not isinstance(unit, str):
         return _by_labels(moments, check_known(unit, "unit"))
     check_choice(unit, "unit", UNITS)

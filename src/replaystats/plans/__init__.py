@@ -6,9 +6,11 @@ threads, workers or how many subsets are asked for.
 
 from .make import make_plan, plan_from_indices
 from .plan import ResamplingPlan
+from .resampling import Resampling
 from .weighted import WeightedPlan, effective_size, proportional_probabilities, rank_probabilities
 
 __all__ = [
+    "Resampling",
     "ResamplingPlan",
     "WeightedPlan",
     "effective_size",

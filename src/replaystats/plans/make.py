@@ -44,7 +44,7 @@ def make_plan(
     weighting: str = "observations",
     block_length: int | None = None,
     sampler: str = "tiles",
-    rng: RandomLike = None,
+    random_state: RandomLike = None,
 ) -> ResamplingPlan:
     """Choose the observations of every subset.
 
@@ -74,7 +74,7 @@ def make_plan(
         Where the randomness of "U" and "V" comes from: streams drawn on the host, or a hash of
         (seed, subset, observation) that gives the same subsets from NumPy and on a GPU, and is evaluated
         where the moments are. Each sampler has subsets of its own.
-    rng : None, int, Generator, RandomState or SeedSequence
+    random_state : None, int, Generator, RandomState or SeedSequence
         The same seed gives the same subsets, whatever B: a larger B only adds subsets.
 
     Returns
@@ -83,7 +83,7 @@ def make_plan(
 
     Examples
     --------
-    >>> plan = make_plan(1000, statistic="V", subsample_size=0.3, n_resamples=500, rng=0)
+    >>> plan = make_plan(1000, statistic="V", subsample_size=0.3, n_resamples=500, random_state=0)
     >>> plan.indices(0, 2).shape
     (2, 300)
     >>> make_plan(5, statistic="complete", subsample_size=3).n_resamples
@@ -111,14 +111,18 @@ def make_plan(
     shape: dict[str, Any] = {"n_observations": n, "subsample_size": k, "n_resamples": n_resamples}
     if probabilities is not None:
         p = check_probabilities(probabilities, n)
-        return _WEIGHTED[statistic](**shape, probabilities=p, weighting=weighting, seed=draw_seed(rng))
+        return _WEIGHTED[statistic](
+            **shape, probabilities=p, weighting=weighting, seed=draw_seed(random_state)
+        )
     if sampler == "counter":
         return CounterPlan(
-            **shape, statistic=statistic, with_replacement=statistic == "V", seed=draw_seed(rng)
+            **shape, statistic=statistic, with_replacement=statistic == "V", seed=draw_seed(random_state)
         )
     if block_length is not None:
-        return BlockPlan(**shape, statistic=statistic, block_length=block_length, seed=draw_seed(rng))
-    return _DRAWN[statistic](**shape, seed=draw_seed(rng))
+        return BlockPlan(
+            **shape, statistic=statistic, block_length=block_length, seed=draw_seed(random_state)
+        )
+    return _DRAWN[statistic](**shape, seed=draw_seed(random_state))
 
 
 def _check_options(statistic: str, k: int, probabilities: Any, weighting: str, block_length: Any) -> None:

@@ -104,7 +104,7 @@ class ResamplingPlan(ABC):
         Examples
         --------
         >>> from replaystats.plans import make_plan
-        >>> make_plan(8, n_resamples=4, rng=0).member_weights(np.array([False, True, False, True]))
+        >>> make_plan(8, n_resamples=4, random_state=0).member_weights(np.array([False, True, False, True]))
         array([0.5, 0. , 0.5, 0. ])
         """
         weights = np.ones(self.n_resamples) if self.subset_weights is None else self.subset_weights
@@ -145,7 +145,7 @@ class ResamplingPlan(ABC):
         Examples
         --------
         >>> from replaystats.plans import make_plan
-        >>> make_plan(10, statistic="U", subsample_size=10, n_resamples=2, rng=0).indices()
+        >>> make_plan(10, statistic="U", subsample_size=10, n_resamples=2, random_state=0).indices()
         array([[0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
                [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]])
         """

@@ -87,7 +87,9 @@ class Diffusion(ABC):
 
     # ------------------------------------------------------------------ drawing data
 
-    def sample(self, n: int, n_steps: int, *, start: Start = None, rng: RandomLike = None) -> Trajectories:
+    def sample(
+        self, n: int, n_steps: int, *, start: Start = None, random_state: RandomLike = None
+    ) -> Trajectories:
         """Draw `n` independent trajectories of `n_steps` steps; rewards are rate x dt.
 
         Parameters
@@ -96,7 +98,7 @@ class Diffusion(ABC):
         start : str, float or array, optional
             A named law of the process (its default when None), a standard deviation around its centre, one
             state (d,) for all trajectories, or the states (n, d) themselves; (n,) will do when d = 1.
-        rng : int, Generator, RandomState or SeedSequence, optional
+        random_state : int, Generator, RandomState or SeedSequence, optional
 
         Returns
         -------
@@ -104,7 +106,7 @@ class Diffusion(ABC):
             Truncated, since the process goes on.
         """
         n, n_steps = check_size(n, n_steps)
-        generator = as_generator(rng)
+        generator = as_generator(random_state)
         states = np.empty((n, n_steps + 1, self.dimension))
         states[:, 0] = self._start(start, n, generator)
         for j in range(n_steps):

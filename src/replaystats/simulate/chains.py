@@ -42,7 +42,7 @@ class FiniteChain:
     --------
     >>> FiniteChain.boyan().discrete_value([12, 6, 0])
     array([-24., -12.,   0.])
-    >>> FiniteChain.ring(reward="in_span").sample(1, 4000, rng=0)
+    >>> FiniteChain.ring(reward="in_span").sample(1, 4000, random_state=0)
     Trajectories(1 x 4000 steps, d=1, rewards)
     """
 
@@ -108,10 +108,10 @@ class FiniteChain:
             raise ValueError(must_be("states", f"whole numbers in [0, {self.n_states - 1}]", index.tolist()))
         return self.values[index.astype(np.int64)]
 
-    def sample(self, n: int, n_steps: int, *, rng: RandomLike = None) -> Trajectories:
+    def sample(self, n: int, n_steps: int, *, random_state: RandomLike = None) -> Trajectories:
         """Draw `n` trajectories of at most `n_steps` steps; those absorbed earlier end there, terminated."""
         n, n_steps = check_size(n, n_steps)
-        generator = as_generator(rng)
+        generator = as_generator(random_state)
         path = np.empty((n, n_steps + 1), dtype=np.int64)
         path[:, 0] = generator.choice(self.n_states, size=n, p=np.asarray(self.start))
         cumulative = np.cumsum(np.asarray(self.transition), axis=1)
@@ -185,13 +185,18 @@ class FiniteChain:
 
     @classmethod
     def random(
-        cls, n_states: int = 10, branching: int = 3, *, discount: float = 0.95, rng: RandomLike = None
+        cls,
+        n_states: int = 10,
+        branching: int = 3,
+        *,
+        discount: float = 0.95,
+        random_state: RandomLike = None,
     ) -> Self:
         """Return a random chain: `branching` successors a state, with Dirichlet(1) odds; rewards N(0, 1)."""
         S = check_int(n_states, "n_states", low=2)
         check_memory(float(S) ** 2, "n_states", S)
         branching = check_int(branching, "branching", high=S)
-        generator = as_generator(rng)
+        generator = as_generator(random_state)
         P = np.zeros((S, S))
         for row in P:
             row[generator.choice(S, size=branching, replace=False)] = generator.dirichlet(np.ones(branching))

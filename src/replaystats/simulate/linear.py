@@ -50,7 +50,7 @@ class OrnsteinUhlenbeck(Diffusion):
     Examples
     --------
     >>> process = OrnsteinUhlenbeck()
-    >>> process.sample(1000, 2, rng=0)
+    >>> process.sample(1000, 2, random_state=0)
     Trajectories(1000 x 2 steps, d=1, rewards, dt=0.1)
     >>> process.value([0.0, 1.0]).round(4)
     array([1.    , 0.1577])
@@ -228,7 +228,7 @@ class LinearQuadratic(Diffusion):
     Examples
     --------
     >>> process = LinearQuadratic()
-    >>> process.sample(100, 5, rng=0)
+    >>> process.sample(100, 5, random_state=0)
     Trajectories(100 x 5 steps, d=2, rewards, dt=0.1)
     >>> process.value([[1.0, 0.0]]).round(4), process.discrete_value([[1.0, 0.0]]).round(4)
     (array([-0.8872]), array([-0.9383]))

@@ -1,4 +1,4 @@
-"""One call from parameters to data: ``name(n, n_steps, ..., rng=0)`` gives Trajectories, `two_bumps` rows.
+"""One call from parameters to data: ``name(n, n_steps, ...)`` gives Trajectories, `two_bumps` rows.
 
 The classes of the same names hold the truth that belongs to the data: ``OrnsteinUhlenbeck().value(grid)``.
 """
@@ -28,7 +28,7 @@ def ornstein_uhlenbeck(
     drift: float = 0.05,
     diffusion: float = 1.0,
     start: Start = "paper",
-    rng: RandomLike = None,
+    random_state: RandomLike = None,
 ) -> Trajectories:
     """Draw `n` trajectories of the paper's process; see `OrnsteinUhlenbeck` for its value, cos^3 s.
 
@@ -40,7 +40,7 @@ def ornstein_uhlenbeck(
         Parameters of `OrnsteinUhlenbeck`.
     start : {"paper", "uniform"}, float or array, default="paper"
         N(0, 0.1^2) truncated to [-pi, pi], or uniform there, or another standard deviation, or the states.
-    rng : int, Generator, RandomState or SeedSequence, optional
+    random_state : int, Generator, RandomState or SeedSequence, optional
         Where the randomness comes from.
 
     Returns
@@ -53,15 +53,15 @@ def ornstein_uhlenbeck(
 
     Examples
     --------
-    >>> ornstein_uhlenbeck(1000, rng=0)
+    >>> ornstein_uhlenbeck(1000, random_state=0)
     Trajectories(1000 x 2 steps, d=1, rewards, dt=0.1)
     """
     process = OrnsteinUhlenbeck(dt=dt, discount_rate=discount_rate, drift=drift, diffusion=diffusion)
-    return process.sample(n, n_steps, start=start, rng=rng)
+    return process.sample(n, n_steps, start=start, random_state=random_state)
 
 
 def hermite_ou(
-    n: int, n_steps: int = 2, *, start: Start = None, rng: RandomLike = None, **parameters: Any
+    n: int, n_steps: int = 2, *, start: Start = None, random_state: RandomLike = None, **parameters: Any
 ) -> Trajectories:
     """Draw `n` trajectories of ``HermiteOU(**parameters)``.
 
@@ -73,7 +73,7 @@ def hermite_ou(
         Steps of each; it has one state more.
     start : "stationary", float or array, optional
         Law of the first state; default that of the process.
-    rng : int, Generator, RandomState or SeedSequence, optional
+    random_state : int, Generator, RandomState or SeedSequence, optional
         Where the randomness comes from.
     **parameters
         Those of `HermiteOU`.
@@ -88,14 +88,14 @@ def hermite_ou(
 
     Examples
     --------
-    >>> hermite_ou(50, 4, reversion=2.0, rng=0)
+    >>> hermite_ou(50, 4, reversion=2.0, random_state=0)
     Trajectories(50 x 4 steps, d=1, rewards, dt=0.1)
     """
-    return HermiteOU(**parameters).sample(n, n_steps, start=start, rng=rng)
+    return HermiteOU(**parameters).sample(n, n_steps, start=start, random_state=random_state)
 
 
 def linear_quadratic(
-    n: int, n_steps: int = 2, *, start: Start = None, rng: RandomLike = None, **parameters: Any
+    n: int, n_steps: int = 2, *, start: Start = None, random_state: RandomLike = None, **parameters: Any
 ) -> Trajectories:
     """Draw `n` trajectories of ``LinearQuadratic(**parameters)``.
 
@@ -107,7 +107,7 @@ def linear_quadratic(
         Steps of each; it has one state more.
     start : "normal", float or array, optional
         Law of the first state; default that of the process.
-    rng : int, Generator, RandomState or SeedSequence, optional
+    random_state : int, Generator, RandomState or SeedSequence, optional
         Where the randomness comes from.
     **parameters
         Those of `LinearQuadratic`.
@@ -122,14 +122,14 @@ def linear_quadratic(
 
     Examples
     --------
-    >>> linear_quadratic(50, 4, rng=0)
+    >>> linear_quadratic(50, 4, random_state=0)
     Trajectories(50 x 4 steps, d=2, rewards, dt=0.1)
     """
-    return LinearQuadratic(**parameters).sample(n, n_steps, start=start, rng=rng)
+    return LinearQuadratic(**parameters).sample(n, n_steps, start=start, random_state=random_state)
 
 
 def torus_brownian(
-    n: int, n_steps: int = 2, *, start: Start = None, rng: RandomLike = None, **parameters: Any
+    n: int, n_steps: int = 2, *, start: Start = None, random_state: RandomLike = None, **parameters: Any
 ) -> Trajectories:
     """Draw `n` trajectories of ``TorusBrownian(**parameters)``.
 
@@ -141,7 +141,7 @@ def torus_brownian(
         Steps of each; it has one state more.
     start : "uniform", float or array, optional
         Law of the first state; default that of the process.
-    rng : int, Generator, RandomState or SeedSequence, optional
+    random_state : int, Generator, RandomState or SeedSequence, optional
         Where the randomness comes from.
     **parameters
         Those of `TorusBrownian`.
@@ -156,14 +156,14 @@ def torus_brownian(
 
     Examples
     --------
-    >>> torus_brownian(50, 4, waves=[[1, 0], [1, 2]], rng=0)
+    >>> torus_brownian(50, 4, waves=[[1, 0], [1, 2]], random_state=0)
     Trajectories(50 x 4 steps, d=2, rewards, dt=0.1)
     """
-    return TorusBrownian(**parameters).sample(n, n_steps, start=start, rng=rng)
+    return TorusBrownian(**parameters).sample(n, n_steps, start=start, random_state=random_state)
 
 
 def geometric_brownian(
-    n: int, n_steps: int = 2, *, start: Start = None, rng: RandomLike = None, **parameters: Any
+    n: int, n_steps: int = 2, *, start: Start = None, random_state: RandomLike = None, **parameters: Any
 ) -> Trajectories:
     """Draw `n` trajectories of ``GeometricBrownian(**parameters)``.
 
@@ -175,7 +175,7 @@ def geometric_brownian(
         Steps of each; it has one state more.
     start : str, float or array, optional
         Law of the first state; default that of the process.
-    rng : int, Generator, RandomState or SeedSequence, optional
+    random_state : int, Generator, RandomState or SeedSequence, optional
         Where the randomness comes from.
     **parameters
         Those of `GeometricBrownian`.
@@ -190,13 +190,15 @@ def geometric_brownian(
 
     Examples
     --------
-    >>> geometric_brownian(50, 4, dt=0.05, rng=0)
+    >>> geometric_brownian(50, 4, dt=0.05, random_state=0)
     Trajectories(50 x 4 steps, d=1, rewards, dt=0.05)
     """
-    return GeometricBrownian(**parameters).sample(n, n_steps, start=start, rng=rng)
+    return GeometricBrownian(**parameters).sample(n, n_steps, start=start, random_state=random_state)
 
 
-def boyan_chain(n: int, n_steps: int = 100, *, rng: RandomLike = None, **parameters: Any) -> Trajectories:
+def boyan_chain(
+    n: int, n_steps: int = 100, *, random_state: RandomLike = None, **parameters: Any
+) -> Trajectories:
     """Draw `n` episodes of ``FiniteChain.boyan(**parameters)``, cut after `n_steps`.
 
     Parameters
@@ -205,7 +207,7 @@ def boyan_chain(n: int, n_steps: int = 100, *, rng: RandomLike = None, **paramet
         Number of trajectories.
     n_steps : int
         Steps of each; it has one state more.
-    rng : int, Generator, RandomState or SeedSequence, optional
+    random_state : int, Generator, RandomState or SeedSequence, optional
         Where the randomness comes from.
     **parameters
         Those of `FiniteChain.boyan`.
@@ -220,13 +222,15 @@ def boyan_chain(n: int, n_steps: int = 100, *, rng: RandomLike = None, **paramet
 
     Examples
     --------
-    >>> boyan_chain(20, rng=0).n_trajectories
+    >>> boyan_chain(20, random_state=0).n_trajectories
     20
     """
-    return FiniteChain.boyan(**parameters).sample(n, n_steps, rng=rng)
+    return FiniteChain.boyan(**parameters).sample(n, n_steps, random_state=random_state)
 
 
-def ring_chain(n: int, n_steps: int = 20, *, rng: RandomLike = None, **parameters: Any) -> Trajectories:
+def ring_chain(
+    n: int, n_steps: int = 20, *, random_state: RandomLike = None, **parameters: Any
+) -> Trajectories:
     """Draw `n` trajectories of ``FiniteChain.ring(**parameters)``.
 
     Parameters
@@ -235,7 +239,7 @@ def ring_chain(n: int, n_steps: int = 20, *, rng: RandomLike = None, **parameter
         Number of trajectories.
     n_steps : int
         Steps of each; it has one state more.
-    rng : int, Generator, RandomState or SeedSequence, optional
+    random_state : int, Generator, RandomState or SeedSequence, optional
         Where the randomness comes from.
     **parameters
         Those of `FiniteChain.ring`.
@@ -250,13 +254,15 @@ def ring_chain(n: int, n_steps: int = 20, *, rng: RandomLike = None, **parameter
 
     Examples
     --------
-    >>> ring_chain(20, 5, rng=0).n_trajectories
+    >>> ring_chain(20, 5, random_state=0).n_trajectories
     20
     """
-    return FiniteChain.ring(**parameters).sample(n, n_steps, rng=rng)
+    return FiniteChain.ring(**parameters).sample(n, n_steps, random_state=random_state)
 
 
-def two_bumps(n: int, *, noise: float = 0.5, rng: RandomLike = None) -> tuple[FloatArray, FloatArray]:
+def two_bumps(
+    n: int, *, noise: float = 0.5, random_state: RandomLike = None
+) -> tuple[FloatArray, FloatArray]:
     """Draw n points X uniform on [0, 1]^2 and y = two_bumps_function(X) + N(0, noise^2).
 
     Parameters
@@ -265,7 +271,7 @@ def two_bumps(n: int, *, noise: float = 0.5, rng: RandomLike = None) -> tuple[Fl
         Number of points.
     noise : float, default=0.5
         Standard deviation; the paper's variance is 0.25.
-    rng : int, Generator, RandomState or SeedSequence, optional
+    random_state : int, Generator, RandomState or SeedSequence, optional
         Where the randomness comes from.
 
     Returns
@@ -275,13 +281,13 @@ def two_bumps(n: int, *, noise: float = 0.5, rng: RandomLike = None) -> tuple[Fl
 
     Examples
     --------
-    >>> X, y = two_bumps(100, rng=0)
+    >>> X, y = two_bumps(100, random_state=0)
     >>> X.shape, y.shape
     ((100, 2), (100,))
     """
     n, noise = check_int(n, "n"), check_real(noise, "noise", low=0.0)
     check_memory(2.0 * n, "n", n, "Simulate in parts.")
-    generator = as_generator(rng)
+    generator = as_generator(random_state)
     X = generator.random((n, 2))
     return X, two_bumps_function(X) + noise * generator.standard_normal(n)
 

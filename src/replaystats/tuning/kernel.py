@@ -16,6 +16,7 @@ from .._core.errors import must_be
 from .._core.random import draw_seed, stream
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_choice, check_real
+from ..basis import Basis
 from ..estimate import average
 from ..kernel.kernels import PRECOMPUTED, Kernel
 from ..kernel.landmarks import Landmarks
@@ -121,7 +122,9 @@ def _plan_of_part(whole: KernelSettings, n: int, rng: np.random.Generator) -> Re
     plan = whole.members.plan
     size = min(plan.subsample_size, n)
     statistic = "V" if plan.with_replacement else "U"
-    return make_plan(n, statistic=statistic, subsample_size=size, n_resamples=plan.n_resamples, rng=rng)
+    return make_plan(
+        n, statistic=statistic, subsample_size=size, n_resamples=plan.n_resamples, random_state=rng
+    )
 
 
 def _resolve(
@@ -140,7 +143,7 @@ def _resolve(
         parameters, X, y, sample_weight, rng=rng, device=device, widths=widths, units=units
     )
     choices, features, compared = dict(whole.choices), None, None
-    method = parameters.method
+    method = "features" if isinstance(parameters.method, Basis) else parameters.method
     if method == AUTO:
         choices["method"], features, compared = _resolve_method(whole, plan)
         method = str(choices["method"].value)
@@ -156,25 +159,22 @@ def _resolve(
         standardize=whole.standardize,
         alpha=resolved.alpha,
         members=resolved.members,
-        grow=method == "subsets" and is_auto(parameters.n_resamples) and plan is None,
+        grow=method == "subsets" and is_auto(parameters.resampling_.n_resamples) and plan is None,
         choices={**choices, **resolved.choices},
     )
 
 
 def _check(parameters: KernelParameters, plan: ResamplingPlan | None) -> None:
     """Refuse what does not go together, before any work."""
-    method, basis = parameters.method, parameters.features
+    method = "features" if isinstance(parameters.method, Basis) else parameters.method
     check_choice(method, "method", METHODS)
     if not is_auto(parameters.alpha):
         check_real(parameters.alpha, "alpha", low=0.0, hint='Or "auto".')
-    if basis is not None and method not in ("features", AUTO):
-        hint = 'Use method="features".'
-        raise ValueError(must_be("features", f'None when method="{method}"', "a basis", hint))
-    if basis is not None:
-        check_basis(basis, parameters.gamma)
+    if isinstance(parameters.method, Basis):
+        check_basis(parameters.method, parameters.gamma)
     if method == "local" and plan is not None:
         raise ValueError(must_be("plan", 'None when method="local", which draws no subsets', plan))
-    if parameters.standardize == "subset" and (basis is not None or method in ("features", "local")):
+    if parameters.standardize == "subset" and method in ("features", "local"):
         rule, hint = 'other than "subset" unless method="subsets"', "Units of each subset's own need subsets."
         raise ValueError(must_be("standardize", rule, '"subset"', hint))
 
@@ -184,8 +184,6 @@ def _resolve_method(
 ) -> tuple[Choice, Features | None, DeviceChoice | None]:
     """Return the method, and the features or leaves that were made to choose it."""
     kernel, n = whole.problem.kernel, len(whole.X)
-    if whole.parameters.features is not None:
-        return Choice("features", "a basis was given"), None, None
     given = _asks_for_subsets(whole, plan)
     if given is not None:
         return Choice("subsets", given), None, None
@@ -206,8 +204,8 @@ def _asks_for_subsets(whole: FullFit, plan: ResamplingPlan | None) -> str | None
         return "a plan was given"
     if whole.standardize == "subset":
         return "units of each subset's own need subsets"
-    for name in ("statistic", "subsample_size", "n_resamples"):
-        if not is_auto(getattr(whole.parameters, name)):
+    for name in ("statistic", "size", "n_resamples"):
+        if not is_auto(getattr(whole.parameters.resampling_, name)):
             return f"`{name}` was given"
     return None
 

@@ -52,10 +52,10 @@ def check_basis(basis: Any, gamma: Any) -> None:
     """Refuse what is no basis, or has a width where the kernel has one."""
     if not isinstance(basis, Basis):
         hint = "For example rs.basis.Nystroem(200)."
-        raise TypeError(must_be("features", "None or a Basis", type(basis).__name__, hint))
+        raise TypeError(must_be("method", "a name or a Basis", type(basis).__name__, hint))
     if getattr(basis, "gamma", 1.0) is not None and not (gamma is None or is_auto(gamma)):
         hint = "Leave the basis's own gamma None, or the estimator's."
-        raise ValueError(must_be("gamma", "None when `features` has one", gamma, hint))
+        raise ValueError(must_be("gamma", "None when the basis has one", gamma, hint))
 
 
 def find_landmarks(whole: FullFit) -> Landmarks:
@@ -63,7 +63,11 @@ def find_landmarks(whole: FullFit) -> Landmarks:
     problem = whole.problem
     tolerance = min(0.5, LANDMARK_SHARE * problem.alpha / len(problem.y))
     return choose_landmarks(
-        problem.points, problem.kernel, tolerance=tolerance, max_landmarks=MAX_LANDMARKS, rng=whole.rng
+        problem.points,
+        problem.kernel,
+        tolerance=tolerance,
+        max_landmarks=MAX_LANDMARKS,
+        random_state=whole.rng,
     )
 
 
@@ -74,7 +78,7 @@ def sum_features(whole: FullFit, landmarks: Landmarks | None) -> Features:
     """
     problem = whole.problem
     if landmarks is None:
-        units = FeatureUnits.of_basis(problem, whole.parameters.features, whole.rng)
+        units = FeatureUnits.of_basis(problem, whole.parameters.method, whole.rng)
     else:
         units = FeatureUnits.of_landmarks(problem, landmarks, whole.device)
     y = problem.y.reshape(whole.y.shape)
@@ -119,18 +123,18 @@ def resolve_features(whole: FullFit, features: Features | None, plan: Resampling
         offset=whole.problem.shared_intercept,
         alpha=alpha,
         plan=plan,
-        on_failure=parameters.on_failure,
-        n_jobs=parameters.n_jobs,
+        on_failure=parameters.resampling_.on_failure,
+        n_jobs=parameters.resampling_.n_jobs,
     )
     return Resolved(members, alpha, choices)
 
 
 def _asked_features(whole: FullFit) -> Features:
     """Return features of the given basis, or Nystroem's for a Gaussian kernel."""
-    if whole.parameters.features is not None:
+    if not isinstance(whole.parameters.method, str):
         return sum_features(whole, None)
     if whole.problem.kernel.name != "rbf":
-        hint, got = "Pass a basis as `features`.", repr(whole.problem.kernel.name)
+        hint, got = "Pass a basis as `method`.", repr(whole.problem.kernel.name)
         raise ValueError(must_be("kernel", '"rbf" for features by default', got, hint))
     return sum_features(whole, find_landmarks(whole))
 
@@ -138,7 +142,11 @@ def _asked_features(whole: FullFit) -> Features:
 def _draw_blocks(whole: FullFit, moments: Moments) -> ResamplingPlan:
     """Draw subsets of the blocks: half of them, as often as q and the budget allow, unless given."""
     parameters, q = whole.parameters, moments.n_basis
-    statistic, size, number = parameters.statistic, parameters.subsample_size, parameters.n_resamples
+    statistic, size, number = (
+        parameters.resampling_.statistic,
+        parameters.resampling_.size,
+        parameters.resampling_.n_resamples,
+    )
     statistic = "U" if statistic == AUTO else statistic
     if number is None or is_auto(number):
         affordable = max(FEWEST_RESAMPLES, min(DEFAULT_RESAMPLES, REPLAYED_NUMBERS // q**2))
@@ -148,7 +156,7 @@ def _draw_blocks(whole: FullFit, moments: Moments) -> ResamplingPlan:
     return make_plan(
         moments.n_observations,
         statistic=statistic,
-        subsample_size=0.5 if size is None or is_auto(size) else size,
+        subsample_size=0.5 if is_auto(size) else size,
         n_resamples=number,
-        rng=whole.rng,
+        random_state=whole.rng,
     )

@@ -9,7 +9,7 @@ other folds. They also choose between one width per column, one width, and the m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from .._core.choice import is_auto
 from .._core.random import stream
 from .._core.thresholds import FEW_ROWS, FOLDS, FOLDS_OF_FEW, LEARNT_SHARE
 from .._core.typing import FloatArray, IntArray
+from ..basis import Basis
 from ..estimate import Estimate
 from ..kernel.kernels import KERNELS_WITH_GAMMA, Kernel
 from ..kernel.predictive import Spread
@@ -98,7 +99,7 @@ class FoldFits:
 def n_learnt(parameters: KernelParameters, n_columns: int) -> int:
     """Return how many parameters are learnt from the rows."""
     if parameters.kernel == "rbf" and is_auto(parameters.gamma):
-        own = getattr(parameters.features, "gamma", None) is not None
+        own = getattr(parameters.method, "gamma", None) is not None
         widths = 0 if own else n_columns
     else:
         widths = int(is_auto(parameters.gamma) and parameters.kernel in KERNELS_WITH_GAMMA)
@@ -112,7 +113,7 @@ def needs_folds(parameters: KernelParameters, n: int, n_columns: int) -> bool:
 
 def candidates(parameters: KernelParameters) -> tuple[str, ...]:
     """Return what ``gamma="auto"`` may become."""
-    if parameters.kernel != "rbf" or not is_auto(parameters.gamma) or parameters.features is not None:
+    if parameters.kernel != "rbf" or not is_auto(parameters.gamma) or isinstance(parameters.method, Basis):
         return (LEARNT,)
     return (LEARNT, ONE, CONSTANT) if is_auto(parameters.alpha) else (LEARNT, ONE)
 
@@ -217,12 +218,14 @@ def _choice(errors: FloatArray, groups: IntArray | None) -> int:
 def _of_part(parameters: KernelParameters, method: str, n: int) -> SimpleNamespace:
     """Return the parameters of a fit on n of the rows: with the method of all, and sizes that exist."""
     fields = {name: getattr(parameters, name) for name in KernelParameters.__annotations__}
-    size = fields["subsample_size"]
+    drawn = replace(parameters.resampling_, on_failure="drop")
     if method == "features":
-        fields["subsample_size"], fields["n_resamples"], fields["statistic"] = "auto", 20, "U"
-    elif isinstance(size, (int, np.integer)):
-        fields["subsample_size"] = min(int(size), n)
-    return SimpleNamespace(**{**fields, "method": method, "on_failure": "drop"})
+        drawn = replace(drawn, statistic="U", size="auto", n_resamples=20)
+    elif isinstance(drawn.size, (int, np.integer)):
+        drawn = replace(drawn, size=min(int(drawn.size), n))
+    if isinstance(parameters.method, str):
+        fields["method"] = method
+    return SimpleNamespace(**fields, resampling_=drawn)
 
 
 def _predicted(estimate: Estimate, X: FloatArray) -> FloatArray:

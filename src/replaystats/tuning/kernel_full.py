@@ -29,18 +29,14 @@ class KernelParameters(Protocol):
     alpha: Any
     kernel: Any
     gamma: Any
-    degree: float
-    coef0: float
     kernel_params: Any
-    method: str
-    features: Any
+    method: Any
     standardize: str | None
-    statistic: str
-    subsample_size: Any
-    n_resamples: Any
-    on_failure: str
     combine: str
-    n_jobs: int | None
+
+    @property
+    def resampling_(self) -> Any:
+        """How subsets are drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,8 +119,6 @@ def resolve_whole_fit(
         parameters.kernel,
         n_features=X.shape[1],
         gamma=None if is_auto(parameters.gamma) else parameters.gamma,
-        degree=parameters.degree,
-        coef0=parameters.coef0,
         kernel_params=parameters.kernel_params,
     )
     standardize, free = parameters.standardize, is_auto(parameters.alpha)
@@ -148,22 +142,22 @@ def resolve_whole_fit(
         choices={},
         units=units,
     )
-    own_width = getattr(parameters.features, "gamma", None) is not None
+    own_width = getattr(parameters.method, "gamma", None) is not None
     if not is_auto(parameters.gamma) or kernel.name not in KERNELS_WITH_GAMMA or own_width:
         return _with_penalty(whole) if free else whole
     if kernel.name != "rbf":
-        width, _ = choose_kernel(problem.points, problem.y, kernel, n_rows=PENALTY_ROWS, rng=rng)
+        width, _ = choose_kernel(problem.points, problem.y, kernel, n_rows=PENALTY_ROWS, random_state=rng)
         problem = replace(problem, kernel=replace(kernel, gamma=width.value))
         whole = replace(whole, problem=problem, choices={"gamma": width})
         return _with_penalty(whole) if free else whole
     other = problem.with_tails_compressed(X) if parameters.standardize == AUTO else None
     points = None if other is None else other.points
     at = whole.device if whole.accelerated else None
-    if widths == CONSTANT:
-        learnt = Bandwidths.of(np.full(X.shape[1] + 1, np.log(0.5 / X.shape[1])), 0, 0)
-    else:
+    learnt = Bandwidths.of(np.full(X.shape[1] + 1, np.log(0.5 / X.shape[1])), 0, 0)
+    if widths != CONSTANT:
+        one, places = widths == ONE, problem.points
         learnt = learn_bandwidths(
-            problem.points, problem.y, other_points=points, one_width=widths == ONE, rng=rng, device=at
+            places, problem.y, other_points=points, one_width=one, random_state=rng, device=at
         )
     found = _with_widths(whole, other, learnt, replace(kernel, gamma=tuple(learnt.gamma.tolist())))
     return _as_candidate(found, widths)

@@ -7,7 +7,7 @@ import numpy as np
 from .._core.choice import Choice, is_auto
 from .._core.random import draw_seed, stream
 from .._core.validation import resolve_subsample_size
-from ..kernel.local import DEFAULT_LEAF_SIZE, DEFAULT_TREES, PartitionTree, column_widths, grow_trees
+from ..kernel.local import DEFAULT_TREES, PartitionTree, column_widths, grow_trees
 from ..kernel.local_influence import leave_one_out_residuals
 from ..kernel.members import Kept, OnLeaves
 from ..kernel.problem import KernelProblem
@@ -30,13 +30,13 @@ def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> Resolved:
         Where candidates have been fitted on an accelerator to choose the method.
     """
     parameters, problem, n = whole.parameters, whole.problem, len(whole.X)
-    size, trees = parameters.subsample_size, parameters.n_resamples
+    size, trees = parameters.resampling_.size, parameters.resampling_.n_resamples
     if whole.accelerated and is_auto(size) and is_auto(trees):
         kept = compared or compare_on_device(whole)
         return Resolved(Kept(kept.model), problem.alpha, _sizes(kept.choice))
     seed, choices = draw_seed(whole.rng), {}
     if is_auto(size):
-        choice = choose_leaves(problem, seed=seed, n_jobs=parameters.n_jobs)
+        choice = choose_leaves(problem, seed=seed, n_jobs=parameters.resampling_.n_jobs)
         choices, (size, number) = _sizes(choice), choice.value
         if is_auto(trees):
             trees = number
@@ -44,11 +44,11 @@ def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> Resolved:
             choices.pop("n_resamples")
     members = OnLeaves(
         problem=problem,
-        leaf_size=resolve_subsample_size(min(DEFAULT_LEAF_SIZE, n) if size is None else size, n),
-        n_trees=DEFAULT_TREES if trees is None or is_auto(trees) else trees,
+        leaf_size=resolve_subsample_size(size, n),
+        n_trees=DEFAULT_TREES if is_auto(trees) else trees,
         seed=seed,
         device=whole.device,
-        n_jobs=parameters.n_jobs,
+        n_jobs=parameters.resampling_.n_jobs,
         units=whole.units,
     )
     return Resolved(members, problem.alpha, choices)

@@ -39,7 +39,11 @@ def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> Resolved:
     parameters, n, choices = whole.parameters, len(whole.X), {}
     if plan is not None:
         check_draws_rows(plan, n)
-    statistic, sizes, n_resamples = parameters.statistic, _sizes(whole, plan), parameters.n_resamples
+    statistic, sizes, n_resamples = (
+        parameters.resampling_.statistic,
+        _sizes(whole, plan),
+        parameters.resampling_.n_resamples,
+    )
     if statistic == AUTO:
         statistic = "balanced" if parameters.method == AUTO else "U"
     if is_auto(n_resamples):
@@ -64,7 +68,9 @@ def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> Resolved:
         if penalty is not None:
             choices["alpha"], alpha = penalty, float(penalty.value)
     if plan is None:
-        plan = make_plan(n, statistic=statistic, subsample_size=size, n_resamples=n_resamples, rng=whole.rng)
+        plan = make_plan(
+            n, statistic=statistic, subsample_size=size, n_resamples=n_resamples, random_state=whole.rng
+        )
     problem = replace(whole.problem, alpha=alpha)
     if whole.standardize == "subset":
         problem = problem.in_units_of_subsets(whole.X, whole.y)
@@ -72,19 +78,17 @@ def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> Resolved:
         problem=problem,
         plan=plan,
         device=whole.device,
-        on_failure=parameters.on_failure,
-        n_jobs=parameters.n_jobs,
+        on_failure=parameters.resampling_.on_failure,
+        n_jobs=parameters.resampling_.n_jobs,
     )
     return Resolved(members, alpha, choices)
 
 
 def _sizes(whole: FullFit, plan: ResamplingPlan | None) -> list[int]:
     """Return the subset sizes to choose from, a single one where it is given."""
-    size, n = whole.parameters.subsample_size, len(whole.X)
+    size, n = whole.parameters.resampling_.size, len(whole.X)
     if plan is not None:
         return [plan.subsample_size]
-    if size is None:
-        return [max(1, min(n // 2, LARGEST_SUBSET))]
     return candidate_sizes(n) if is_auto(size) else [resolve_subsample_size(size, n)]
 
 
@@ -141,7 +145,9 @@ def choose_subsets(
     errors: list[FloatArray] = []
     penalties: list[Choice | None] = []
     for size in sizes:
-        plan = make_plan(n, statistic=statistic, subsample_size=size, n_resamples=n_resamples, rng=rng)
+        plan = make_plan(
+            n, statistic=statistic, subsample_size=size, n_resamples=n_resamples, random_state=rng
+        )
         if alpha is not None:
             errors += penalty_errors(problem, plan, np.array([alpha]), rows)
             penalties.append(None)

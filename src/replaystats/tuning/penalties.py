@@ -140,7 +140,7 @@ def choose_kernel(
     gammas: ArrayLike | None = None,
     criterion: str = "loo",
     n_rows: int = DEFAULT_ROWS,
-    rng: RandomLike = None,
+    random_state: RandomLike = None,
 ) -> tuple[Choice, Choice]:
     """Choose the width `gamma` of a kernel and the penalty of one fit on all rows, together.
 
@@ -162,7 +162,7 @@ def choose_kernel(
     n_rows : int
         Of more rows than this a random part is used; the penalty is then scaled up by n / n_rows, which
         keeps it the same per observation.
-    rng : None, int, Generator, RandomState or SeedSequence
+    random_state : None, int, Generator, RandomState or SeedSequence
 
     Returns
     -------
@@ -183,7 +183,7 @@ def choose_kernel(
         raise ValueError(
             must_be("kernel", rule, repr(kernel.name), "Use kernel_penalties for the penalty alone.")
         )
-    used = _some_rows(len(points), check_int(n_rows, "n_rows", low=2), rng)
+    used = _some_rows(len(points), check_int(n_rows, "n_rows", low=2), random_state)
     sample, target = points[used], y[used]
     typical = 1 / _median_squared_distance(sample)
     grid = check_array(_GAMMA_FACTORS * typical if gammas is None else gammas, "gammas", ndim=1)

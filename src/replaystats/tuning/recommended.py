@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._core.config import deprecated_memory_budget
 from .._core.linalg import ROUNDING, scaled_singular_values
 from .._core.random import as_generator
 from .._core.typing import FloatArray, RandomLike
@@ -78,14 +77,13 @@ class Recommendation:
         return f"Recommendation({'ill' if self.ill_posed else 'well'}-posed: {self.reason})"
 
 
-@deprecated_memory_budget
 def recommended_estimate(
     moments: AnyMoments,
     *,
     n_resamples: int = 100,
     plan: ResamplingPlan | None = None,
     executor: Executor | None = None,
-    rng: RandomLike = None,
+    random_state: RandomLike = None,
 ) -> Recommendation:
     """Estimate theta so that ill-posed problems are regularised and well-posed ones are left alone.
 
@@ -104,7 +102,7 @@ def recommended_estimate(
         Subsets to use in place of those of step 3; they are used in any case.
     executor : Executor, optional
         Who sums over the subsets; default this thread.
-    rng : None, int, Generator, RandomState or SeedSequence
+    random_state : None, int, Generator, RandomState or SeedSequence
         Where the randomness comes from.
 
     Returns
@@ -116,12 +114,12 @@ def recommended_estimate(
     >>> import numpy as np
     >>> import replaystats as rs
     >>> basis = rs.basis.Fourier(4)
-    >>> data = rs.simulate.ornstein_uhlenbeck(500, rng=0)  # stays near 0, while we ask about all of [-pi, pi]
+    >>> data = rs.simulate.ornstein_uhlenbeck(500, random_state=0)  # stays near 0; we ask about [-pi, pi]
     >>> moments = rs.lstd_moments(data, basis, discount=np.exp(-0.1))
     >>> grid = np.linspace(-np.pi, np.pi, 50)
     >>> def error(estimate):
     ...     return np.sqrt(np.mean((estimate.predict(basis(grid[:, None])) - np.cos(grid) ** 3) ** 2))
-    >>> recommendation = recommended_estimate(moments, rng=0)
+    >>> recommendation = recommended_estimate(moments, random_state=0)
     >>> recommendation.ill_posed, bool(error(recommendation.estimate) < 0.5)
     (True, True)
     >>> bool(error(rs.plug_in(moments)) > 1)
@@ -132,7 +130,7 @@ def recommended_estimate(
     check_executor(executor)
     if plan is not None:
         check_instance(plan, "plan", ResamplingPlan, "Make one with rs.make_plan.")
-    rng = as_generator(rng)
+    random_state = as_generator(random_state)
     condition = _condition_of_the_rest(moments.total()[0])
     pilot = Stability(replicates=pilot_replicates(moments, Auto()))
     crossing = _crossing_share(pilot)
@@ -147,7 +145,7 @@ def recommended_estimate(
             reason=f"{_seen(condition, crossing)}; so the plug-in, which no penalty improves by much",
         )
     if plan is None:
-        plan = _plan(moments, ill_posed, n_resamples, rng)
+        plan = _plan(moments, ill_posed, n_resamples, random_state)
     # The plain solution belongs on the path only where it means something.
     solver = Lepski(ILL_POSED_KAPPA) if ill_posed else Lepski(WELL_POSED_KAPPA, path=(0.0, *DEFAULT_PATH))
     replicates = replicate(moments, plan, solver=solver, executor=executor)
@@ -177,10 +175,10 @@ def _crossing_share(pilot: Stability) -> float:
 def _plan(moments: AnyMoments, ill_posed: bool, n_resamples: int, rng: RandomLike) -> ResamplingPlan:
     n = moments.n_observations
     if not ill_posed:
-        return make_plan(n, statistic="V", subsample_size=n, n_resamples=n_resamples, rng=rng)
+        return make_plan(n, statistic="V", subsample_size=n, n_resamples=n_resamples, random_state=rng)
     enough = min(OBSERVATIONS_PER_UNKNOWN * moments.n_basis, n // 2)
     size = max(1, enough, round(ILL_POSED_SHARE * n))
-    return make_plan(n, statistic="U", subsample_size=size, n_resamples=n_resamples, rng=rng)
+    return make_plan(n, statistic="U", subsample_size=size, n_resamples=n_resamples, random_state=rng)
 
 
 def _seen(condition: float, crossing: float) -> str:

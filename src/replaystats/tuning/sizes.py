@@ -73,7 +73,9 @@ def choose_subsample_size(moments: AnyMoments, *, solver: Solver | None = None) 
     enough = min(n, OBSERVATIONS_PER_UNKNOWN * moments.n_basis)
     for share in SIZE_SHARES:
         size = max(1, round(share * n), enough)
-        plan = make_plan(n, statistic="U", subsample_size=size, n_resamples=_PILOT_RESAMPLES, rng=_PILOT_SEED)
+        plan = make_plan(
+            n, statistic="U", subsample_size=size, n_resamples=_PILOT_RESAMPLES, random_state=_PILOT_SEED
+        )
         pilot = replicate(moments, plan, solver=solver or Auto(), on_failure="drop")
         if not (Stability(replicates=pilot).sign_changed.any() or pilot.failed.any()):
             which = f"{share:g} n" if size > enough else f"{OBSERVATIONS_PER_UNKNOWN} per unknown"
@@ -119,7 +121,8 @@ def grow_resamples(
     >>> import replaystats as rs
     >>> rng = np.random.default_rng(0)
     >>> moments = rs.ridge_moments(rng.normal(size=(100, 2)), rng.normal(size=100))
-    >>> pilot = rs.average(rs.replicate(moments, rs.make_plan(100, n_resamples=50, rng=0)), "controlled")
+    >>> plan = rs.make_plan(100, n_resamples=50, random_state=0)
+    >>> pilot = rs.average(rs.replicate(moments, plan), "controlled")
     >>> estimate, choice = grow_resamples(pilot)
     >>> choice.value == len(estimate.replicates)
     True

@@ -34,7 +34,7 @@ from .sources import Source, find, make_source
 
 SECTIONS = ("title", "name", "repetitions", "seed", "fresh_data", "data", "grid", "estimators", "published")
 # Parameters of the grid, and what estimators call them; set where an estimator has them.
-KNOWN_PARAMETERS = {"B": "n_resamples", "k": "subsample_size"}
+KNOWN_PARAMETERS = {"B": "resampling__n_resamples", "k": "resampling__size"}
 # What a legend and the title of a panel can show.
 LONGEST_NAME = 100
 MOST_CELLS = 100_000  # a journal has a line of each

@@ -19,7 +19,16 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.tree import DecisionTreeRegressor
 
-from replaystats import LSTD, ReplayRegressor, average, lstd_moments, make_plan, plug_in, replicate
+from replaystats import (
+    LSTD,
+    ReplayRegressor,
+    Resampling,
+    average,
+    lstd_moments,
+    make_plan,
+    plug_in,
+    replicate,
+)
 from replaystats.basis import Fourier
 from replaystats.solvers import Lepski
 from replaystats.toolkit import FloatArray
@@ -130,7 +139,7 @@ def replayed(estimator: Any, share: float = SHARE) -> ReplayRegressor:
 
     Without replacement: observations that come twice look like less noise to C_p, which then takes too much.
     """
-    return ReplayRegressor(estimator, statistic="U", subsample_size=share, n_resamples=100)
+    return ReplayRegressor(estimator, resampling=Resampling("U", share, 100))
 
 
 # ------------------------------------------------------------------------------------------- sources
@@ -263,7 +272,7 @@ def single_lasso(X: FloatArray, y: FloatArray, points: FloatArray, rng: np.rando
 
 def replayed_lasso(X: FloatArray, y: FloatArray, points: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Least squares on the lasso's support, in 30 subsets."""
-    model = ReplayRegressor(LassoSupport(), statistic="U", subsample_size=0.7, n_resamples=30)
+    model = ReplayRegressor(LassoSupport(), resampling=Resampling("U", 0.7, 30))
     return _predict(model, X, y, points, rng)
 
 
@@ -290,7 +299,7 @@ def single_lepski(data: Any, points: FloatArray, rng: np.random.Generator) -> Fl
 def replayed_lepski(data: Any, points: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Apply the rule on 50 subsets of 0.3 n; take the median of their answers."""
     moments, features = _lstd(data, points)
-    plan = make_plan(moments.n_observations, subsample_size=0.3, n_resamples=50, rng=rng)
+    plan = make_plan(moments.n_observations, subsample_size=0.3, n_resamples=50, random_state=rng)
     replicates = replicate(moments, plan, solver=Lepski(targets=features))
     return np.asarray(average(replicates, "median").predict(features))
 
@@ -337,7 +346,7 @@ def smooth_bound(rows: FloatArray, points: FloatArray, rng: np.random.Generator)
 
 
 def _subset_maxima(rows: FloatArray, rng: np.random.Generator) -> FloatArray:
-    plan = make_plan(len(rows), subsample_size=SHARE, n_resamples=100, rng=rng)
+    plan = make_plan(len(rows), subsample_size=SHARE, n_resamples=100, random_state=rng)
     return np.asarray(rows[plan.indices()].mean(axis=1).max(axis=1))
 
 
@@ -360,7 +369,8 @@ def penalised_basis(data: Any, points: FloatArray, rng: np.random.Generator) -> 
 
 def _automatic(data: Any, rng: np.random.Generator, n_resamples: int = 100) -> LSTD:
     model = LSTD(
-        "auto", discount=math.exp(-0.1), subsample_size=SHARE, n_resamples=n_resamples, combine="mean",
+        "auto", discount=math.exp(-0.1), combine="mean",
+        resampling=Resampling(size=SHARE, n_resamples=n_resamples),
         random_state=int(rng.integers(2**31)),
     )  # fmt: skip
     return model.fit(data)

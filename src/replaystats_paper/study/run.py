@@ -197,7 +197,10 @@ def _prepared(estimator: Any, arguments: Mapping[str, Any], cell: Cell, rng: np.
     if not hasattr(made, "get_params"):  # somebody's own, without scikit-learn's manners
         return made(**arguments) if arguments or made is estimator else deepcopy(estimator)
     # A class is one that cannot be made without its arguments. Whatever those hold is copied, too.
-    model = clone(estimator(**arguments) if made is estimator else clone(estimator).set_params(**arguments))
+    drawn = {name: value for name, value in arguments.items() if name.startswith("resampling__")}
+    others = {name: value for name, value in arguments.items() if name not in drawn}
+    model = clone(estimator(**others) if made is estimator else clone(estimator).set_params(**others))
+    model.set_params(**drawn)
     own = model.get_params()
     parameters = dict(cell.parameters)
     for name, called in KNOWN_PARAMETERS.items():

@@ -89,7 +89,7 @@ def find(path: str) -> Any:
 
 def _two_bumps(rng: np.random.Generator, n_test: int = 100) -> Source:
     points = rng.random((check_int(n_test, "n_test"), 2))
-    return Source(lambda n, rng: two_bumps(n, rng=rng), points, two_bumps_function(points))
+    return Source(lambda n, rng: two_bumps(n, random_state=rng), points, two_bumps_function(points))
 
 
 def _boston(rng: np.random.Generator, n_test: int = 100) -> Source:
@@ -139,7 +139,7 @@ def _process(name: str, options: dict[str, Any]) -> Source:
     truth = process.discrete_value(points) if discrete else process.value(points)
     sample = {} if start is None else {"start": start}
     return Source(
-        lambda n, rng: (process.sample(n, steps, rng=rng, **sample),),
+        lambda n, rng: (process.sample(n, steps, random_state=rng, **sample),),
         points,
         np.asarray(truth),
         points if dimension == 1 else None,

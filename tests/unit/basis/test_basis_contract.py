@@ -46,7 +46,7 @@ def test_fit_of_a_ready_basis_is_itself(basis):
 
 @unfitted
 def test_fit_returns_a_new_fitted_basis(basis):
-    fitted = basis.fit(STATES, rng=0)
+    fitted = basis.fit(STATES, random_state=0)
     assert not basis.fitted
     assert basis.dimension is None
     assert fitted.fitted

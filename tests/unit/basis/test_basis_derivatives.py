@@ -26,11 +26,11 @@ SMOOTH = {
     "hermite": lambda d: Polynomial(4, dimension=d, family="hermite", scale=[1.1, 0.9, 1.3][:d]),
     "legendre": lambda d: Polynomial(4, dimension=d, family="legendre", center=[0.1, -0.2, 0.4][:d]),
     "chebyshev": lambda d: Polynomial(4, dimension=d, family="chebyshev"),
-    "rbf": lambda d: RBF(7, intercept=True).fit(data(d), rng=1),
-    "rbf_narrow": lambda d: RBF(7, bandwidth=0.7).fit(data(d), rng=1),
-    "random_fourier": lambda d: RandomFourier(12, gamma=0.4).fit(data(d), rng=2),
-    "random_fourier_intercept": lambda d: RandomFourier(12, intercept=True).fit(data(d), rng=2),
-    "nystroem": lambda d: Nystroem(6, gamma=0.8, intercept=True).fit(data(d), rng=3),
+    "rbf": lambda d: RBF(7, intercept=True).fit(data(d), random_state=1),
+    "rbf_narrow": lambda d: RBF(7, bandwidth=0.7).fit(data(d), random_state=1),
+    "random_fourier": lambda d: RandomFourier(12, gamma=0.4).fit(data(d), random_state=2),
+    "random_fourier_intercept": lambda d: RandomFourier(12, intercept=True).fit(data(d), random_state=2),
+    "nystroem": lambda d: Nystroem(6, gamma=0.8, intercept=True).fit(data(d), random_state=3),
     "function": lambda d: FunctionBasis(waves, n_basis=3, finite_differences=True),
 }
 

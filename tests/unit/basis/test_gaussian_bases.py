@@ -26,7 +26,7 @@ def test_rbf_is_the_kernel_of_scikit_learn(states):
 
 
 def test_rbf_bandwidth_defaults_to_the_distance_of_neighbours(states):
-    basis = RBF(10).fit(states, rng=1)
+    basis = RBF(10).fit(states, random_state=1)
     distances = np.sort(cdist(basis.centers, basis.centers), axis=1)
     own = distances[:, 2 * states.shape[1]]
     assert np.allclose(basis.bandwidth, np.maximum(own, np.median(own)), rtol=1e-14)
@@ -38,7 +38,7 @@ def test_rbf_bandwidth_defaults_to_the_distance_of_neighbours(states):
 def test_rbf_functions_are_not_combinations_of_each_other(seed, dimension, n_centers):
     """With the median of all distances as width, 81 of the 100 in the square were, to 1e-10."""
     states = np.random.default_rng(seed).random((10_000, dimension))
-    basis = RBF(n_centers).fit(states, rng=seed)
+    basis = RBF(n_centers).fit(states, random_state=seed)
     phi = basis(states)
     phi /= np.linalg.norm(phi, axis=0)
     eigenvalues = np.linalg.eigvalsh(phi.T @ phi)
@@ -53,22 +53,22 @@ def test_rbf_functions_are_not_combinations_of_each_other(seed, dimension, n_cen
 
 def test_rbf_centers_are_different_states(states):
     repeated = np.repeat(states[:8], 50, axis=0)
-    centers = RBF(8).fit(repeated, rng=2).centers
+    centers = RBF(8).fit(repeated, random_state=2).centers
     assert_array_equal(centers, np.unique(states[:8], axis=0))
 
 
 @pytest.mark.parametrize("basis", [RBF(6), RandomFourier(6), Nystroem(6)], ids=repr)
 def test_fit_depends_on_the_seed_but_not_on_the_order_of_the_states(basis, states):
-    fitted = basis.fit(states, rng=3)
-    assert basis.fit(states[::-1], rng=3) == fitted
-    assert basis.fit(states, rng=4) != fitted
+    fitted = basis.fit(states, random_state=3)
+    assert basis.fit(states[::-1], random_state=3) == fitted
+    assert basis.fit(states, random_state=4) != fitted
 
 
 @pytest.mark.parametrize(
     "basis", [RBF(6, intercept=True), RandomFourier(6, intercept=True), Nystroem(6, intercept=True)], ids=repr
 )
 def test_intercept_is_a_leading_constant(basis, states):
-    fitted = basis.fit(states, rng=0)
+    fitted = basis.fit(states, random_state=0)
     phi = fitted(states)
     assert fitted.n_basis == 7
     assert_array_equal(phi[:, 0], 1.0)
@@ -89,7 +89,7 @@ def test_random_features_have_the_mean_and_variance_of_theory(n_components, stat
     variance = (1 - expected**2) ** 2 / 2 / (n_components / 2)
     errors = np.empty((n_draws, 4))
     for seed in range(n_draws):
-        basis = RandomFourier(n_components, gamma=gamma).fit(states, rng=seed)
+        basis = RandomFourier(n_components, gamma=gamma).fit(states, random_state=seed)
         errors[seed] = basis(x)[0] @ basis(y).T - expected
     # Four standard errors of a mean, and of a mean of squares: at these points the kurtosis of cos(w.u) is
     # below 4.
@@ -99,13 +99,13 @@ def test_random_features_have_the_mean_and_variance_of_theory(n_components, stat
 
 def test_random_features_converge_to_the_exact_kernel(states):
     exact = rbf_kernel(states, gamma=0.5)
-    phi = RandomFourier(40_000, gamma=0.5).fit(states, rng=0)(states)
+    phi = RandomFourier(40_000, gamma=0.5).fit(states, random_state=0)(states)
     # Standard deviation of an entry is at most (m / 2)^(-1/2) / sqrt(2) = 0.005.
     assert np.abs(phi @ phi.T - exact).max() < 5 * 0.005
 
 
 def test_random_features_have_unit_norm(states):
-    phi = RandomFourier(10).fit(states, rng=0)(states)
+    phi = RandomFourier(10).fit(states, random_state=0)(states)
     assert_allclose((phi**2).sum(axis=1), 1.0)
 
 
@@ -145,7 +145,7 @@ def test_nystroem_is_that_of_scikit_learn_with_the_same_landmarks(states):
 
 
 def test_nystroem_is_exact_at_its_landmarks(states):
-    basis = Nystroem(7, gamma=2.0).fit(states, rng=0)
+    basis = Nystroem(7, gamma=2.0).fit(states, random_state=0)
     kernel = rbf_kernel(states, basis.landmarks, gamma=2.0)
     assert_allclose(basis(states) @ basis(basis.landmarks).T, kernel, atol=1e-10)
 

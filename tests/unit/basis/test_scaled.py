@@ -32,7 +32,7 @@ def test_derivatives_are_those_of_the_scaled_functions():
 
 
 def test_an_inner_basis_that_needs_data_is_fitted_first_and_functions_without_data_stay():
-    fitted = Scaled(RBF(5)).fit(STATES[:, :1], rng=0)
+    fitted = Scaled(RBF(5)).fit(STATES[:, :1], random_state=0)
     assert fitted.fitted
     assert fitted.fit(STATES[:, :1]) is fitted
     unvisited = Scaled(OneHot(3)).fit([0, 1, 1])
@@ -41,27 +41,28 @@ def test_an_inner_basis_that_needs_data_is_fitted_first_and_functions_without_da
 
 @pytest.mark.parametrize("model", ["LSTD", "PhiBE"])
 def test_plain_solves_predict_the_same_and_penalties_do_not(model):
-    data = rs.simulate.ornstein_uhlenbeck(300, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(300, start="uniform", random_state=0)
     grid = np.linspace(-2, 2, 7)
 
-    def predictions(solver, *, scale_features):
+    def predictions(solver, basis):
         make = getattr(rs, model)
-        fit = make(
-            Polynomial(3), solver=solver, scale_features=scale_features, n_resamples=20, random_state=0
-        )
+        fit = make(basis, solver=solver, resampling=rs.Resampling(n_resamples=20), random_state=0)
         return fit.fit(data).predict(grid)
 
-    plain = [predictions(rs.solvers.LU(), scale_features=on) for on in (False, True)]
+    plain = [predictions(rs.solvers.LU(), basis) for basis in (Polynomial(3), Scaled(Polynomial(3)))]
     np.testing.assert_allclose(*plain, atol=1e-8)
-    ridge = [predictions(rs.solvers.Ridge(5.0), scale_features=on) for on in (False, True)]
+    ridge = [predictions(rs.solvers.Ridge(5.0), basis) for basis in (Polynomial(3), Scaled(Polynomial(3)))]
     assert np.abs(ridge[0] - ridge[1]).max() > 1e-3
 
 
 def test_a_scaled_penalty_does_not_depend_on_the_units_of_the_state():
-    data = rs.simulate.ornstein_uhlenbeck(300, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(300, start="uniform", random_state=0)
     stretched = rs.Trajectories(1000 * data.states.reshape(300, 3, 1), data.rewards.reshape(300, 2))
     model = rs.LSTD(
-        Polynomial(3), solver=rs.solvers.Ridge(5.0), scale_features=True, n_resamples=20, random_state=0
+        Scaled(Polynomial(3)),
+        solver=rs.solvers.Ridge(5.0),
+        resampling=rs.Resampling(n_resamples=20),
+        random_state=0,
     )
     here = model.fit(data).predict([[0.5]])
     np.testing.assert_allclose(model.fit(stretched).predict([[500.0]]), here, rtol=1e-9)

@@ -15,20 +15,20 @@ BASES = [RBF(6, intercept=True), RandomFourier(8), Polynomial(3, dimension=2, fa
 
 @pytest.fixture(params=BASES, ids=lambda basis: type(basis).__name__)
 def basis(request):
-    return Standardized(request.param).fit(STATES, rng=0)
+    return Standardized(request.param).fit(STATES, random_state=0)
 
 
 def test_it_is_the_inner_basis_at_standardised_states(basis):
     z = (STATES - STATES.mean(axis=0)) / STATES.std(axis=0)
-    inner = basis.basis.fit(z, rng=0)
+    inner = basis.basis.fit(z, random_state=0)
     assert basis.dimension == 2
     assert_allclose(basis(STATES), inner(z), rtol=1e-12)
 
 
 def test_units_do_not_matter():
     units = np.array([1000.0, 0.001])
-    here = Standardized(RBF(6)).fit(STATES, rng=0)(STATES)
-    there = Standardized(RBF(6)).fit(STATES * units, rng=0)(STATES * units)
+    here = Standardized(RBF(6)).fit(STATES, random_state=0)(STATES)
+    there = Standardized(RBF(6)).fit(STATES * units, random_state=0)(STATES * units)
     assert_allclose(here, there, rtol=1e-9)
 
 
@@ -59,7 +59,7 @@ def test_a_constant_variable_keeps_its_unit():
 def test_given_units_are_kept_when_the_inner_basis_is_fitted():
     basis = Standardized(RBF(4), center=[0.0, 0.0], scale=[2.0, 3.0])
     assert not basis.fitted
-    fitted = basis.fit(STATES, rng=0)
+    fitted = basis.fit(STATES, random_state=0)
     assert fitted.fitted
     assert fitted.scale.tolist() == [2.0, 3.0]
 

@@ -184,7 +184,9 @@ class TestPolicyValues:
     def test_lstd_takes_it_as_it_is(self, data):
         states, rewards = data
         log = Trajectories(states, rewards, terminated=True)
-        model = rs.LSTD(Tabular(), discount=0.9, n_resamples=50, random_state=0).fit(log)
+        model = rs.LSTD(
+            Tabular(), discount=0.9, resampling=rs.Resampling(n_resamples=50), random_state=0
+        ).fit(log)
         values = self.count_model(states, rewards, 0.9)
         assert np.allclose(model.predict([1, 2, 3, 4, 5]), values, atol=0.05)
         assert model.predict([0, 6]).tolist() == [0.0, 0.0]
@@ -201,7 +203,7 @@ class TestPolicyValues:
         answers = []
         for written, at in ((states, [1, 3, 5]), (names, ["b", "d", "f"])):
             log = Trajectories(written, rewards, actions, terminated=True)
-            options = {"discount": 0.9, "n_resamples": 40, "random_state": 0}
+            options = {"discount": 0.9, "resampling": rs.Resampling(n_resamples=40), "random_state": 0}
             q = rs.LSTDQ(Tabular(), policy=lambda s: np.full((len(s), 2), 0.5), **options).fit(log)
             v = rs.LSTD(Tabular(), **options).fit(log)
             v.diagnose(at)

@@ -22,7 +22,7 @@ DISCOUNT = float(np.exp(-0.1))
 
 @pytest.fixture(scope="module")
 def data():
-    return rs.simulate.ornstein_uhlenbeck(N, n_steps=STEPS, dt=DT, start="uniform", rng=0)
+    return rs.simulate.ornstein_uhlenbeck(N, n_steps=STEPS, dt=DT, start="uniform", random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +102,8 @@ def test_lstd_gives_the_numbers_of_the_class(ask, log, data, solver, statistic):
         *("--solver", solver, "--statistic", statistic),
     )
     model = rs.LSTD(
-        rs.basis.Fourier(1), discount=DISCOUNT, n_resamples=30, random_state=3, solver=SOLVERS[solver],
-        statistic=statistic,
+        rs.basis.Fourier(1), discount=DISCOUNT, random_state=3, solver=SOLVERS[solver],
+        resampling=rs.Resampling(statistic, n_resamples=30),
     ).fit(data)  # fmt: skip
     points = np.quantile(data.states, QUANTILES, axis=0)
     assert [point["state"]["position"] for point in points_of(answer)] == points[:, 0].tolist()
@@ -130,7 +130,13 @@ def test_every_average_gives_the_numbers_of_the_class(ask, log, data, method):
         "--combine",
         method,
     )
-    model = rs.LSTD(rs.basis.Fourier(1), discount=DISCOUNT, n_resamples=30, random_state=0, combine=method)
+    model = rs.LSTD(
+        rs.basis.Fourier(1),
+        discount=DISCOUNT,
+        resampling=rs.Resampling(n_resamples=30),
+        random_state=0,
+        combine=method,
+    )
     points = np.quantile(data.states, QUANTILES, axis=0)
     assert_array_equal(values(answer)[0], model.fit(data).predict(points))
 
@@ -143,8 +149,8 @@ def test_phibe_gives_the_numbers_of_the_class(ask, log, data, tmp_path):
         *("--at", tmp_path / "at.csv", "--confidence", 0.9),
     )
     model = rs.PhiBE(
-        rs.basis.Fourier(2), discount_rate=1.0, order=2, statistic="V", subsample_size=60, n_resamples=40,
-        combine="mean", random_state=0,
+        rs.basis.Fourier(2), discount_rate=1.0, order=2, combine="mean", random_state=0,
+        resampling=rs.Resampling("V", 60, 40),
     ).fit(data)  # fmt: skip
     points = np.array([[-1.0], [0.0], [1.0]])
     low, high = model.confidence_interval(points, 0.9)
@@ -166,7 +172,13 @@ def test_recommended_gives_the_numbers_of_the_class(ask, log, data):
         log, "--state", "position", "--discount", DISCOUNT, "--basis", "rbf:6", "--recommended", "-B", 20
     )
     basis = rs.basis.Standardized(rs.basis.RBF(6, intercept=True))
-    model = rs.LSTD(basis, discount=DISCOUNT, method="recommended", n_resamples=20, random_state=0).fit(data)
+    model = rs.LSTD(
+        basis,
+        discount=DISCOUNT,
+        solver="recommended",
+        resampling=rs.Resampling(n_resamples=20),
+        random_state=0,
+    ).fit(data)
     points = np.quantile(data.states, QUANTILES, axis=0)
     assert_array_equal(values(answer)[0], model.predict(points))
     assert any(model.recommendation_.reason in note for note in answer["value_function"]["notes"])
@@ -245,7 +257,7 @@ def test_gaps_are_treated_as_the_reader_does(ask, frame, tmp_path, gaps):
 
 
 def test_one_long_episode_is_cut_into_blocks(ask, tmp_path):
-    chain = rs.simulate.FiniteChain.ring(reward="out_of_span").sample(1, 2000, rng=0)
+    chain = rs.simulate.FiniteChain.ring(reward="out_of_span").sample(1, 2000, random_state=0)
     rewards = [*chain.rewards, None]
     pd.DataFrame({"s": chain.states[:, 0], "reward": rewards}).to_csv(tmp_path / "chain.csv", index=False)
     answer = ask(

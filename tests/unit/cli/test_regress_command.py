@@ -52,7 +52,12 @@ def as_numbers(frame):
 @pytest.fixture(scope="module")
 def model():
     frame = make_frame(120, 0)
-    options = {"alpha": 0.1, "gamma": 0.5, "subsample_size": 40, "n_resamples": 60, "random_state": 0}
+    options = {
+        "alpha": 0.1,
+        "gamma": 0.5,
+        "resampling": rs.Resampling(size=40, n_resamples=60),
+        "random_state": 0,
+    }
     model = rs.ReplayKernelRidge(method="subsets", oob_score=True, **options)
     return model.fit(as_numbers(frame), frame["y"])
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import threading
-from functools import partial
 
 import joblib
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
 
 import replaystats as rs
 from replaystats._core.config import (
     chosen_n_jobs,
-    deprecated_memory_budget,
-    device_memory_budget,
     memory_budget,
     run_with,
 )
@@ -132,50 +128,9 @@ def test_workers_are_as_many_as_the_setting_says_where_nothing_is_said():
     assert make_executor(None).n_workers == 1
 
 
-def old_way(setting="memory_budget"):
-    match = rf"`memory_budget` will be removed in 0\.3; write `with rs\.config_context\({setting}=\.\.\.\)"
-    return pytest.warns(DeprecationWarning, match=match)
-
-
-def test_a_budget_can_still_be_given_to_a_call():
-    def budget(_):
-        return memory_budget(), device_memory_budget()
-
-    with old_way():
-        assert deprecated_memory_budget(budget)(0, memory_budget=SMALL) == (SMALL, 2**32)
-    with old_way("device_memory_budget"):
-        found = deprecated_memory_budget(budget, setting="device_memory_budget")(0, memory_budget=SMALL)
-    assert found == (2**30, SMALL)
-    assert deprecated_memory_budget(budget)(0) == (2**30, 2**32)
-
-
-def test_public_functions_and_estimators_of_0_1_still_take_it(rng):
-    moments = rs.Moments(np.ones(50), rng.normal(size=50))
-    plan = rs.make_plan(50, subsample_size=0.5, n_resamples=20, rng=0)
-    new = rs.replicate(moments, plan)
-    with old_way() as caught:
-        old = rs.replicate(moments, plan, memory_budget=SMALL)
-    assert caught[0].filename == __file__
-    np.testing.assert_array_equal(old.theta, new.theta)
-    for call in (new.extend, lambda n, **options: rs.subset_sums(moments, plan, **options)):
-        with old_way():
-            call(5, memory_budget=SMALL)
-    X, y = rs.simulate.two_bumps(40, rng=0)
-    for make in (rs.ReplayKernelRidge, partial(rs.ReplayRegressor, Ridge())):
-        with old_way():
-            given = make(n_resamples=5, random_state=0, memory_budget=SMALL).fit(X, y)
-        expected = make(n_resamples=5, random_state=0).fit(X, y).predict(X)
-        np.testing.assert_allclose(given.predict(X), expected, rtol=1e-9)
-
-
-def test_a_wrong_budget_is_refused_the_old_way_too():
-    with pytest.raises(ValueError, match="`memory_budget` must be an int >= 1048576; got 10"):
-        rs.replicate(rs.Moments(np.ones(9), np.ones(9)), rs.make_plan(9), memory_budget=10)
-
-
 def test_the_answer_does_not_depend_on_the_budget(rng):
     moments = rs.Moments(rng.normal(size=(3000, 2, 2)) + 3 * np.eye(2), rng.normal(size=(3000, 2)))
-    plan = rs.make_plan(3000, subsample_size=0.5, n_resamples=300, rng=0)
+    plan = rs.make_plan(3000, subsample_size=0.5, n_resamples=300, random_state=0)
     whole = rs.replicate(moments, plan).theta
     with rs.config_context(memory_budget=2**20, n_jobs=2):
         np.testing.assert_allclose(rs.replicate(moments, plan).theta, whole, rtol=1e-12)

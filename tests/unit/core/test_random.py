@@ -32,7 +32,7 @@ def test_none_differs_every_time():
 
 @pytest.mark.parametrize(("value", "kind"), [(-1, ValueError), ("seed", TypeError), (1.5, TypeError)])
 def test_other_things_are_refused_in_one_sentence(value, kind):
-    with pytest.raises(kind, match="`rng` must be None, a non-negative int, a Generator"):
+    with pytest.raises(kind, match="`random_state` must be None, a non-negative int, a Generator"):
         as_generator(value)
 
 

@@ -105,14 +105,14 @@ class TestSubsetSums:
     """Dense products for the large share, sparse ones for the small."""
 
     def test_equal_fsum_over_the_subset(self, moments, statistic, share):
-        plan = rs.make_plan(N, statistic=statistic, subsample_size=share, n_resamples=3, rng=1)
+        plan = rs.make_plan(N, statistic=statistic, subsample_size=share, n_resamples=3, random_state=1)
         sums = rs.subset_sums(moments, plan, exact=True)
         for b, drawn in enumerate(plan.indices()):
             expected = [math.fsum(column) for column in moments.rows[drawn].T]
             np.testing.assert_array_equal(np.append(sums.A[b].ravel(), sums.b[b]), expected)
 
     def test_budget_and_threads_leave_no_trace(self, moments, statistic, share):
-        plan = rs.make_plan(N, statistic=statistic, subsample_size=share, n_resamples=300, rng=1)
+        plan = rs.make_plan(N, statistic=statistic, subsample_size=share, n_resamples=300, random_state=1)
         expected = rs.subset_sums(moments, plan, exact=True)
         for budget, executor in ((2**20, None), (2**22, JoblibExecutor(2)), (2**30, JoblibExecutor(4))):
             with rs.config_context(memory_budget=budget):
@@ -121,7 +121,7 @@ class TestSubsetSums:
             np.testing.assert_array_equal(sums.b, expected.b)
 
     def test_plain_sums_agree_to_rounding(self, moments, statistic, share):
-        plan = rs.make_plan(N, statistic=statistic, subsample_size=share, n_resamples=20, rng=1)
+        plan = rs.make_plan(N, statistic=statistic, subsample_size=share, n_resamples=20, random_state=1)
         exact, plain = rs.subset_sums(moments, plan, exact=True), rs.subset_sums(moments, plan)
         size = np.sqrt(plan.subsample_size) * np.abs(moments.g).max(axis=0)
         assert (np.abs(plain.A - exact.A) < 1e-13 * size).all()
@@ -131,7 +131,7 @@ class TestSubsetSums:
 def test_factored_moments_are_summed_exactly_too(rng):
     factored = rs.ridge_moments(rng.normal(size=(500, 40)), rng.normal(size=500))
     assert isinstance(factored, rs.FactoredMoments)
-    plan = rs.make_plan(500, subsample_size=100, n_resamples=10, rng=0)
+    plan = rs.make_plan(500, subsample_size=100, n_resamples=10, random_state=0)
     exact = rs.subset_sums(factored, plan, exact=True)
     written_out = rs.subset_sums(factored.multiply_out(), plan, exact=True)
     np.testing.assert_array_equal(exact.A, written_out.A)
@@ -139,7 +139,7 @@ def test_factored_moments_are_summed_exactly_too(rng):
 
 
 def test_more_subsets_continue_exactly(moments):
-    plan = rs.make_plan(N, subsample_size=0.01, n_resamples=100, rng=3)
+    plan = rs.make_plan(N, subsample_size=0.01, n_resamples=100, random_state=3)
     extended = rs.replicate(moments, plan, exact=True).extend(200)
     at_once = rs.replicate(moments, plan.extend(200), exact=True)
     np.testing.assert_array_equal(extended.theta, at_once.theta)

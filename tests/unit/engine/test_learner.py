@@ -24,7 +24,7 @@ def data(rng):
 
 def test_members_are_fits_on_the_rows_of_their_subset(data):
     X, y = data
-    plan = make_plan(30, statistic="V", subsample_size=12, n_resamples=6, rng=0)
+    plan = make_plan(30, statistic="V", subsample_size=12, n_resamples=6, random_state=0)
     replicates = replicate_learner(KernelRidge(), X, y, plan, seed=0)
     expected = [KernelRidge().fit(X[rows], y[rows]).predict(X) for rows in plan.indices()]
     assert_allclose(replicates.values(X)[:, :, 0], expected, rtol=1e-12)
@@ -33,7 +33,7 @@ def test_members_are_fits_on_the_rows_of_their_subset(data):
 
 def test_several_outputs(data):
     X, y = data
-    plan = make_plan(30, subsample_size=12, n_resamples=4, rng=0)
+    plan = make_plan(30, subsample_size=12, n_resamples=4, random_state=0)
     replicates = replicate_learner(LinearRegression(), X, np.column_stack([y, -y]), plan, seed=0)
     members = replicates.values(X)
     assert members.shape == (4, 30, 2)
@@ -43,7 +43,7 @@ def test_several_outputs(data):
 def test_random_members_depend_on_seed_and_subset_alone(data):
     X, y = data
     model = make_pipeline(StandardScaler(), ExtraTreeRegressor(max_features=1))
-    plan = make_plan(30, subsample_size=20, n_resamples=5, rng=0)
+    plan = make_plan(30, subsample_size=20, n_resamples=5, random_state=0)
 
     def members(plan, seed):
         return replicate_learner(model, X, y, plan, seed=seed).values(X)
@@ -61,7 +61,7 @@ def test_random_members_depend_on_seed_and_subset_alone(data):
 def test_fit_parameters_with_one_entry_per_row_are_cut(data):
     X, y = data
     weight = np.linspace(0.1, 2.0, 30)
-    plan = make_plan(30, subsample_size=12, n_resamples=3, rng=0)
+    plan = make_plan(30, subsample_size=12, n_resamples=3, random_state=0)
     for given in (weight, list(weight)):
         replicates = replicate_learner(
             LinearRegression(), X, y, plan, seed=0, fit_params={"sample_weight": given}
@@ -74,7 +74,7 @@ def test_fit_parameters_with_one_entry_per_row_are_cut(data):
 def test_plan_for_other_data_is_refused(data):
     X, y = data
     with pytest.raises(ValueError, match="`plan` must be made for the 30 rows of `X`; got n_observations=31"):
-        replicate_learner(LinearRegression(), X, y, make_plan(31, n_resamples=2, rng=0), seed=0)
+        replicate_learner(LinearRegression(), X, y, make_plan(31, n_resamples=2, random_state=0), seed=0)
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
@@ -82,7 +82,7 @@ def test_trees_that_skip_checks_predict_what_they_would_alone(rng, n_outputs):
     X = rng.normal(size=(60, 3))
     X[rng.uniform(size=X.shape) < 0.1] = np.nan
     y = rng.normal(size=(60, n_outputs)) if n_outputs > 1 else rng.normal(size=60)
-    plan = make_plan(60, subsample_size=30, n_resamples=6, rng=0)
+    plan = make_plan(60, subsample_size=30, n_resamples=6, random_state=0)
     members = replicate_learner(DecisionTreeRegressor(), X, y, plan, seed=0)
     # thresholds are midpoints of rows, so rows and midpoints decide between neighbouring floats
     asked = np.concatenate([X, (X[1:] + X[:-1]) / 2])[::-1]
@@ -92,7 +92,7 @@ def test_trees_that_skip_checks_predict_what_they_would_alone(rng, n_outputs):
 
 def test_trees_still_refuse_what_they_cannot_read(data):
     X, y = data
-    plan = make_plan(len(y), subsample_size=10, n_resamples=3, rng=0)
+    plan = make_plan(len(y), subsample_size=10, n_resamples=3, random_state=0)
     members = replicate_learner(DecisionTreeRegressor(), X, y, plan, seed=0)
     with pytest.raises(ValueError, match=r"infinity|too large"):
         members.values(np.full((2, X.shape[1]), np.inf))

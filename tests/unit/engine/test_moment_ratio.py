@@ -29,21 +29,18 @@ def random_moments(rng, n=7, q=2, *, symmetric=False, n_outputs=None):
 def test_policy_evaluation_against_R(case, algorithm, solver):
     """MASS::ginv on the given subsets; 1e-6 of the largest prediction, as conditions reach 1e16."""
     exact = load_policy_case(case)
-    data = rs.Trajectories(exact.states, dt=0.1)
     process = rs.simulate.OrnsteinUhlenbeck(discount_rate=1.0)
+    data = rs.Trajectories(exact.states, dt=0.1).with_rewards(lambda s: 0.1 * process.reward_rate(s))
     options = {"solver": solver, "combine": "mean"}
     if algorithm == "lstd":
         model = rs.LSTD(
             rs.basis.Fourier(4),
             discount=np.exp(-0.1),
-            reward=lambda s: 0.1 * process.reward_rate(s),
             **options,
         )
     else:
         order = int(algorithm[-1])
-        model = rs.PhiBE(
-            rs.basis.Fourier(4), discount_rate=1.0, order=order, reward=process.reward_rate, **options
-        )
+        model = rs.PhiBE(rs.basis.Fourier(4), discount_rate=1.0, order=order, **options)
     for statistic, subsets in exact.subsets.items():
         model.fit(data, plan=rs.plan_from_indices(subsets, len(data)))
         expected = exact.predictions[f"{algorithm}_{statistic}"]
@@ -68,7 +65,7 @@ def test_complete_statistics_equal_enumeration(n, data, symmetric, seed):
 
 def test_subsets_of_all_observations_are_the_plug_in(rng):
     moments = random_moments(rng, n=12, q=3)
-    replicates = rs.replicate(moments, rs.make_plan(12, subsample_size=12, n_resamples=4, rng=0))
+    replicates = rs.replicate(moments, rs.make_plan(12, subsample_size=12, n_resamples=4, random_state=0))
     plain = rs.plug_in(moments).theta
     np.testing.assert_allclose(replicates.theta, np.tile(plain, (4, 1)), rtol=1e-10)
 
@@ -78,7 +75,7 @@ def test_identities(seed):
     """Scaling and mixing rows (Qg, Qf) leave theta; g T^-1 gives T theta; the order of data is no matter."""
     rng = np.random.default_rng(seed)
     moments = random_moments(rng, n=15, q=3).multiply_out()
-    plan = rs.make_plan(15, statistic="V", subsample_size=12, n_resamples=6, rng=seed)
+    plan = rs.make_plan(15, statistic="V", subsample_size=12, n_resamples=6, random_state=seed)
     g, f = moments.g, moments.f
     theta = rs.replicate(moments, plan, solver=rs.solvers.LU()).theta
     scale = np.abs(theta).max()
@@ -102,7 +99,7 @@ def test_identities(seed):
 def test_every_route_gives_the_same_sums(rng, monkeypatch, statistic, symmetric, n_outputs):
     factored = random_moments(rng, n=60, q=3, symmetric=symmetric, n_outputs=n_outputs)
     moments = factored.multiply_out()
-    plan = rs.make_plan(60, statistic=statistic, subsample_size=9, n_resamples=300, rng=1)
+    plan = rs.make_plan(60, statistic=statistic, subsample_size=9, n_resamples=300, random_state=1)
     W = plan.counts()
     A = np.einsum("bn,nij->bij", W, moments.g)
     b = np.einsum("bn,n...->b...", W, moments.f)
@@ -122,14 +119,15 @@ def test_every_route_gives_the_same_sums(rng, monkeypatch, statistic, symmetric,
     if statistic == "partition":  # the other plans draw other subsets on other tiles
         agree(
             rs.subset_sums(
-                moments, rs.make_plan(60, statistic="partition", subsample_size=9, n_resamples=300, rng=1)
+                moments,
+                rs.make_plan(60, statistic="partition", subsample_size=9, n_resamples=300, random_state=1),
             )
         )
 
 
 def test_small_budgets_cut_the_rows(rng):
     moments = random_moments(rng, n=4000, q=2).multiply_out()
-    plan = rs.make_plan(4000, subsample_size=0.5, n_resamples=256, rng=0)
+    plan = rs.make_plan(4000, subsample_size=0.5, n_resamples=256, random_state=0)
     whole = rs.subset_sums(moments, plan)
     with rs.config_context(memory_budget=2**20):
         cut = rs.subset_sums(moments, plan)
@@ -138,7 +136,7 @@ def test_small_budgets_cut_the_rows(rng):
 
 def test_results_do_not_depend_on_threads(rng):
     moments = random_moments(rng, n=500, q=4).multiply_out()
-    plan = rs.make_plan(500, subsample_size=0.3, n_resamples=700, rng=0)
+    plan = rs.make_plan(500, subsample_size=0.3, n_resamples=700, random_state=0)
     serial = rs.replicate(moments, plan)
     threaded = rs.replicate(moments, plan, executor=JoblibExecutor(3))
     np.testing.assert_allclose(serial.theta, threaded.theta, rtol=1e-10)  # BLAS may use other threads
@@ -151,8 +149,8 @@ def test_results_do_not_depend_on_threads(rng):
 
 def test_extend_adds_and_does_not_change(rng):
     moments = random_moments(rng, n=50, q=2).multiply_out()
-    whole = rs.replicate(moments, rs.make_plan(50, subsample_size=0.5, n_resamples=600, rng=0))
-    part = rs.replicate(moments, rs.make_plan(50, subsample_size=0.5, n_resamples=100, rng=0))
+    whole = rs.replicate(moments, rs.make_plan(50, subsample_size=0.5, n_resamples=600, random_state=0))
+    part = rs.replicate(moments, rs.make_plan(50, subsample_size=0.5, n_resamples=100, random_state=0))
     more = part.extend(500)
     np.testing.assert_array_equal(more.theta[:100], part.theta)
     np.testing.assert_allclose(more.theta, whole.theta, rtol=1e-12)
@@ -183,7 +181,10 @@ def test_further_subsets_are_treated_as_the_first_ones_were():
     g[::2] = 0.0  # half of the subsets of one observation have no answer
     moments, lu = rs.Moments(g, np.ones(40)), rs.solvers.LU()
     first = rs.replicate(
-        moments, rs.make_plan(40, subsample_size=1, n_resamples=20, rng=0), solver=lu, on_failure="drop"
+        moments,
+        rs.make_plan(40, subsample_size=1, n_resamples=20, random_state=0),
+        solver=lu,
+        on_failure="drop",
     )
     more = first.extend(20)
     assert more.failed[20:].any()
@@ -205,9 +206,9 @@ def test_bad_input_has_its_sentence(rng):
     moments = random_moments(rng)
     with pytest.raises(ValueError, match="`plan` must be made for the 7 observations"):
         rs.replicate(moments, rs.make_plan(8))
-    with pytest.raises(ValueError, match='`on_failure` must be one of "raise", "warn", "drop"'):
+    with pytest.raises(ValueError, match='`on_failure` must be one of "warn", "raise", "drop"'):
         rs.replicate(moments, rs.make_plan(7), on_failure="ignore")
-    replicates = rs.replicate(moments, rs.make_plan(7, subsample_size=5, rng=0))
+    replicates = rs.replicate(moments, rs.make_plan(7, subsample_size=5, random_state=0))
     with pytest.raises(ValueError, match="`method` must be one of"):
         rs.average(replicates, "mode")
     with pytest.raises(ValueError, match="`trim` must be"):
@@ -218,7 +219,7 @@ def test_bad_input_has_its_sentence(rng):
 
 def test_more_subsets_than_memory_are_refused_with_the_number(rng):
     moments = random_moments(rng, 50, 3)
-    plan = rs.make_plan(50, n_resamples=10**9, rng=0)
+    plan = rs.make_plan(50, n_resamples=10**9, random_state=0)
     with pytest.raises(
         ValueError, match=r"`n_resamples` must be .* got 1000000000, which need 120000000000 bytes"
     ):
@@ -229,14 +230,14 @@ def test_factored_sums_are_not_held_twice(rng):
     """3000 systems of 41 unknowns are 40 MB; with 32 MiB for work the peak was 273 MiB."""
     X = rng.normal(size=(400, 41))
     moments = rs.FactoredMoments(X, X + 0.1 * rng.normal(size=X.shape), X[:, 0], np.arange(401))
-    plan = rs.make_plan(400, n_resamples=3000, rng=0)
+    plan = rs.make_plan(400, n_resamples=3000, random_state=0)
     with rs.config_context(memory_budget=2**25):
         tracemalloc.start()
         replicates = rs.replicate(moments, plan)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak < replicates.sums.A.nbytes + replicates.sums.b.nbytes + 2**25 + 2 * replicates.theta.nbytes
-    few = rs.replicate(moments, rs.make_plan(400, n_resamples=5, rng=0))
+    few = rs.replicate(moments, rs.make_plan(400, n_resamples=5, random_state=0))
     np.testing.assert_array_equal(few.sums.A, replicates.sums.A[:5])
 
 

@@ -13,7 +13,7 @@ def test_least_squares_equals_statsmodels(rng):
     X, y = sm.add_constant(rng.normal(size=(80, 3))), rng.normal(size=80)
     moments = rs.ridge_moments(X, y)
     np.testing.assert_allclose(rs.plug_in(moments).theta, sm.OLS(y, X).fit().params, rtol=1e-9)
-    plan = rs.make_plan(80, subsample_size=30, n_resamples=20, rng=0)
+    plan = rs.make_plan(80, subsample_size=30, n_resamples=20, random_state=0)
     expected = [sm.OLS(y[idx], X[idx]).fit().params for idx in plan.indices()]
     np.testing.assert_allclose(rs.replicate(moments, plan).theta, expected, rtol=1e-8)
 
@@ -28,7 +28,7 @@ def test_weighted_least_squares_equals_statsmodels(rng):
 def test_ridge_equals_scikit_learn_on_every_subset(rng, n_outputs):
     X = rng.normal(size=(60, 4))
     y = rng.normal(size=60 if n_outputs is None else (60, n_outputs))
-    plan = rs.make_plan(60, statistic="V", subsample_size=25, n_resamples=10, rng=1)
+    plan = rs.make_plan(60, statistic="V", subsample_size=25, n_resamples=10, random_state=1)
     theta = rs.replicate(rs.ridge_moments(X, y), plan, solver=rs.solvers.Ridge(0.3)).theta
     for idx, got in zip(plan.indices(), theta, strict=True):
         expected = SklearnRidge(alpha=0.3, fit_intercept=False).fit(X[idx], y[idx]).coef_.T
@@ -37,12 +37,12 @@ def test_ridge_equals_scikit_learn_on_every_subset(rng, n_outputs):
 
 def test_random_features_converge_to_exact_kernel_ridge():
     """RMS distance to exact kernel ridge falls about as q^-1/2: by 4 from q = 50 to 800, allowed 2.5 to 7."""
-    X, y = rs.simulate.two_bumps(120, rng=0)
-    points = rs.simulate.two_bumps(200, rng=1)[0]
+    X, y = rs.simulate.two_bumps(120, random_state=0)
+    points = rs.simulate.two_bumps(200, random_state=1)[0]
     exact = KernelRidge(alpha=0.5, kernel="rbf", gamma=3.0).fit(X, y).predict(points)
 
     def distance(n_components, seed):
-        basis = rs.basis.RandomFourier(n_components, gamma=3.0).fit(X, rng=seed)
+        basis = rs.basis.RandomFourier(n_components, gamma=3.0).fit(X, random_state=seed)
         theta = rs.plug_in(rs.ridge_moments(X, y, basis), rs.solvers.Ridge(0.5)).theta
         return ((basis(points) @ theta - exact) ** 2).mean()
 
@@ -52,8 +52,8 @@ def test_random_features_converge_to_exact_kernel_ridge():
 
 
 def test_nystroem_with_every_point_is_exact_kernel_ridge():
-    X, y = rs.simulate.two_bumps(60, rng=0)
-    basis = rs.basis.Nystroem(60, gamma=3.0).fit(X, rng=0)
+    X, y = rs.simulate.two_bumps(60, random_state=0)
+    basis = rs.basis.Nystroem(60, gamma=3.0).fit(X, random_state=0)
     theta = rs.plug_in(rs.ridge_moments(X, y, basis), rs.solvers.Ridge(0.1)).theta
     exact = KernelRidge(alpha=0.1, kernel="rbf", gamma=3.0).fit(X, y).predict(X)
     np.testing.assert_allclose(basis(X) @ theta, exact, atol=1e-6)
@@ -68,8 +68,7 @@ def test_instrumental_variables_equal_the_closed_form(rng):
         g=lambda data: data[:, :2, None] * data[:, None, 2:4],
         f=lambda data: data[:, :2] * data[:, 4:],
         combine="mean",
-        n_resamples=5,
-        subsample_size=40,
+        resampling=rs.Resampling(size=40, n_resamples=5),
         random_state=0,
     ).fit(np.column_stack([Z, X, y]))
     np.testing.assert_allclose(model.plug_in_.theta, np.linalg.solve(Z.T @ X, Z.T @ y), rtol=1e-9)

@@ -69,7 +69,7 @@ class TestSameBits:
 
     @pytest.fixture(params=["U", "V"])
     def plan(self, request):
-        return rs.make_plan(N, statistic=request.param, subsample_size=0.2, n_resamples=300, rng=4)
+        return rs.make_plan(N, statistic=request.param, subsample_size=0.2, n_resamples=300, random_state=4)
 
     @pytest.fixture
     def expected(self, in_memory, plan):
@@ -126,34 +126,34 @@ def test_addresses_that_hold_nothing_usable_are_named(tmp_path):
 
 
 def test_small_subsets_are_gathered(data, in_memory):
-    plan = rs.make_plan(N, statistic="V", subsample_size=50, n_resamples=20, rng=0)
+    plan = rs.make_plan(N, statistic="V", subsample_size=50, n_resamples=20, random_state=0)
     found = rs.replicate(streamed(ArrayBlocks(data, block_rows=7000)), plan)
     np.testing.assert_array_equal(found.theta, rs.replicate(in_memory, plan, exact=True).theta)
 
 
 def test_weighted_plans_weigh_the_rows(data, in_memory):
     p = np.random.default_rng(0).uniform(1, 3, N)
-    plan = rs.make_plan(N, statistic="V", subsample_size=400, n_resamples=20, probabilities=p, rng=0)
+    plan = rs.make_plan(N, statistic="V", subsample_size=400, n_resamples=20, probabilities=p, random_state=0)
     found = rs.replicate(streamed(ArrayBlocks(data, block_rows=7000)), plan)
     np.testing.assert_array_equal(found.theta, rs.replicate(in_memory, plan, exact=True).theta)
 
 
 def test_total_is_the_same_before_and_after_replicates(data, in_memory):
     fresh, used = (streamed(ArrayBlocks(data, block_rows=7000)) for _ in range(2))
-    rs.replicate(used, rs.make_plan(N, subsample_size=0.01, n_resamples=10, rng=0))
+    rs.replicate(used, rs.make_plan(N, subsample_size=0.01, n_resamples=10, random_state=0))
     for before, after, held in zip(fresh.total(), used.total(), in_memory.total(), strict=True):
         np.testing.assert_array_equal(before, after)
         np.testing.assert_allclose(before, held, rtol=1e-9, atol=1e-9)
 
 
 def test_extending_reads_only_for_the_new_subsets(data, in_memory):
-    plan = rs.make_plan(N, subsample_size=0.01, n_resamples=256, rng=0)
+    plan = rs.make_plan(N, subsample_size=0.01, n_resamples=256, random_state=0)
     found = rs.replicate(streamed(ArrayBlocks(data, block_rows=7000)), plan).extend(100)
     np.testing.assert_array_equal(found.theta, rs.replicate(in_memory, plan.extend(100), exact=True).theta)
 
 
 def test_averages_and_intervals_agree_with_data_in_memory(data, in_memory):
-    plan = rs.make_plan(N, subsample_size=0.1, n_resamples=100, rng=0)
+    plan = rs.make_plan(N, subsample_size=0.1, n_resamples=100, random_state=0)
     stream = streamed(ArrayBlocks(data, block_rows=7000))
     there, here = (
         rs.average(rs.replicate(moments, plan, exact=True), "controlled") for moments in (stream, in_memory)
@@ -183,7 +183,7 @@ class TestMemory:
     def test_working_arrays_stay_within_the_budget(self, memory_maps):
         budget = 2**26  # of which a draw may take 40 MB; whole tiles would exceed it
         moments = streamed(ArrayBlocks(memory_maps, block_rows=4096))
-        plan = rs.make_plan(N, subsample_size=0.3, n_resamples=256, rng=0)
+        plan = rs.make_plan(N, subsample_size=0.3, n_resamples=256, random_state=0)
         tracemalloc.start()
         try:
             with rs.config_context(memory_budget=budget):
@@ -194,7 +194,7 @@ class TestMemory:
         assert peak < budget
 
     def test_a_budget_that_cannot_be_kept_is_refused(self, data):
-        plan = rs.make_plan(N, subsample_size=0.1, n_resamples=3000, rng=0)
+        plan = rs.make_plan(N, subsample_size=0.1, n_resamples=3000, random_state=0)
         refused = pytest.raises(ValueError, match=r"`memory_budget` must be at least .* for 3000 subsets")
         with refused, rs.config_context(memory_budget=2**25):
             rs.replicate(streamed(ArrayBlocks(data)), plan)
@@ -205,7 +205,7 @@ class TestLargestNumbers:
 
     @pytest.fixture
     def plan(self):
-        return rs.make_plan(N, subsample_size=0.3, n_resamples=30, rng=1)
+        return rs.make_plan(N, subsample_size=0.3, n_resamples=30, random_state=1)
 
     @pytest.mark.parametrize("change", [{"rewards": 1e9}, {"states": 0.0}])
     def test_rows_unlike_the_first(self, data, plan, change, tmp_path):
@@ -232,7 +232,7 @@ class TestResume:
 
     @pytest.fixture
     def plan(self):
-        return rs.make_plan(N, subsample_size=0.05, n_resamples=40, rng=1)
+        return rs.make_plan(N, subsample_size=0.05, n_resamples=40, random_state=1)
 
     @pytest.mark.parametrize("row", [0, 17, 120, 599])
     def test_a_change_of_one_number_in_memory_is_another_run(self, tmp_path, row):
@@ -243,7 +243,7 @@ class TestResume:
             moments = rs.StreamedMoments(
                 source, lambda b: rs.ridge_moments(b[:, :2], b[:, 2]), checkpoint=tmp_path
             )
-            return rs.replicate(moments, rs.make_plan(600, n_resamples=20, rng=0))
+            return rs.replicate(moments, rs.make_plan(600, n_resamples=20, random_state=0))
 
         sums()
         rows[row, 2] *= -1.0
@@ -279,7 +279,7 @@ class TestResume:
         rs.replicate(streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path), plan)
         other = streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path)
         if change == "plan":
-            plan = rs.make_plan(N, subsample_size=0.05, n_resamples=40, rng=2)
+            plan = rs.make_plan(N, subsample_size=0.05, n_resamples=40, random_state=2)
         elif change == "blocks":
             other = streamed(ArrayBlocks(data, block_rows=4001), checkpoint=tmp_path)
         elif change == "option basis":
@@ -338,7 +338,9 @@ class TestClearErrors:
         broken.write_bytes(content)
         source = ParquetBlocks([parquet_files[1], broken], columns=COLUMNS)
         with pytest.raises(PartitionError, match=r"Partition .*pages.parquet, row group 0 cannot be read: "):
-            rs.replicate(streamed(source), rs.make_plan(12000, n_resamples=5, subsample_size=10, rng=0))
+            rs.replicate(
+                streamed(source), rs.make_plan(12000, n_resamples=5, subsample_size=10, random_state=0)
+            )
 
     def test_missing_values_are_named(self, tmp_path):
         block = transitions(100)
@@ -347,7 +349,9 @@ class TestClearErrors:
         pq.write_table(pa.table({**columns, "r": rewards}), tmp_path / "nulls.parquet", row_group_size=50)
         source = ParquetBlocks([tmp_path / "nulls.parquet"], columns=COLUMNS)
         with pytest.raises(PartitionError, match=r"nulls.parquet, row group 1 .*`rewards` must be finite"):
-            rs.replicate(streamed(source), rs.make_plan(100, n_resamples=5, subsample_size=10, rng=0))
+            rs.replicate(
+                streamed(source), rs.make_plan(100, n_resamples=5, subsample_size=10, random_state=0)
+            )
 
     def test_infinite_moments_are_named(self):
         x = np.ones(100)
@@ -358,7 +362,7 @@ class TestClearErrors:
         )
         expected = "Partition rows 40 to 79 must have finite moments; got NaN or infinity in observation 70"
         with pytest.raises(PartitionError, match=expected):
-            rs.replicate(moments, rs.make_plan(100, n_resamples=5, rng=0))
+            rs.replicate(moments, rs.make_plan(100, n_resamples=5, random_state=0))
 
     def test_moments_that_change_their_kind_are_refused(self):
         """Symmetry that is looked up can hold by accident in one block and not in the next."""
@@ -368,7 +372,7 @@ class TestClearErrors:
         with pytest.raises(
             PartitionError, match=r"q=2, one output, not symmetric for partition rows 40 to 79"
         ):
-            rs.replicate(moments, rs.make_plan(100, n_resamples=5, rng=0))
+            rs.replicate(moments, rs.make_plan(100, n_resamples=5, random_state=0))
 
     def test_a_file_that_shrank_is_named(self, data):
         source = ArrayBlocks(data, block_rows=4000)
@@ -379,10 +383,10 @@ class TestClearErrors:
 
     def test_a_plan_for_other_data_is_refused(self, data):
         with pytest.raises(ValueError, match="`plan` must be made for the 40000 observations"):
-            rs.replicate(streamed(ArrayBlocks(data)), rs.make_plan(100, rng=0))
+            rs.replicate(streamed(ArrayBlocks(data)), rs.make_plan(100, random_state=0))
 
     def test_a_solver_that_looks_at_observations_is_refused(self, data):
-        plan = rs.make_plan(N, subsample_size=0.01, n_resamples=5, rng=0)
+        plan = rs.make_plan(N, subsample_size=0.01, n_resamples=5, random_state=0)
         with pytest.raises(ValueError, match="`solver` must be one that needs only the sums"):
             rs.replicate(streamed(ArrayBlocks(data)), plan, solver=rs.solvers.Lepski())
 

@@ -44,7 +44,7 @@ def test_units_are_sums_of_consecutive_rows_of_a_block(data, units):
 
 @pytest.mark.parametrize("statistic", ["U", "V"])
 def test_replicates_are_those_of_the_units(data, units, statistic):
-    plan = rs.make_plan(len(units), statistic=statistic, subsample_size=0.3, n_resamples=40, rng=2)
+    plan = rs.make_plan(len(units), statistic=statistic, subsample_size=0.3, n_resamples=40, random_state=2)
     found, expected = rs.replicate(stream(data), plan), rs.replicate(units, plan)
     np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
     question = BASIS([[0.0], [1.0]])
@@ -54,7 +54,7 @@ def test_replicates_are_those_of_the_units(data, units, statistic):
 
 
 def test_workers_and_budgets_leave_no_trace(data):
-    plan = rs.make_plan(313, subsample_size=0.3, n_resamples=40, rng=2)
+    plan = rs.make_plan(313, subsample_size=0.3, n_resamples=40, random_state=2)
     expected = rs.replicate(stream(data), plan).theta
     with rs.config_context(memory_budget=2**26):
         found = rs.replicate(stream(data), plan, executor=JoblibExecutor(2)).theta
@@ -70,11 +70,11 @@ def test_weights_belong_to_units(data, units):
 
 
 def test_a_checkpoint_of_other_units_is_refused(data, tmp_path):
-    plan = rs.make_plan(313, subsample_size=0.3, n_resamples=4, rng=2)
+    plan = rs.make_plan(313, subsample_size=0.3, n_resamples=4, random_state=2)
     rs.replicate(stream(data, checkpoint=tmp_path), plan)
     other = streamed(ArrayBlocks(data, block_rows=BLOCK_ROWS), rows_per_unit=33, checkpoint=tmp_path)
     with pytest.raises(ValueError, match="`checkpoint` must be a directory without sums of another run"):
-        rs.replicate(other, rs.make_plan(len(other), subsample_size=0.3, n_resamples=4, rng=2))
+        rs.replicate(other, rs.make_plan(len(other), subsample_size=0.3, n_resamples=4, random_state=2))
 
 
 @pytest.mark.parametrize("rows", [0, 16385, 2.5])
@@ -92,7 +92,7 @@ def test_variances_of_independent_rows_do_not_depend_on_units(data):
     question = BASIS(np.linspace(-3, 3, 7)[:, None])
     found = []
     for moments in (stream(data), streamed(ArrayBlocks(data))):
-        plan = rs.make_plan(len(moments), subsample_size=0.3, n_resamples=400, rng=5)
+        plan = rs.make_plan(len(moments), subsample_size=0.3, n_resamples=400, random_state=5)
         found.append(rs.average(rs.replicate(moments, plan)).variance(question).sampling)
     np.testing.assert_allclose(found[0] / found[1], 1.0, atol=0.32)
 

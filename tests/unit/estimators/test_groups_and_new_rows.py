@@ -24,7 +24,11 @@ def patients(rng, n_groups, largest=6):
     "model",
     [
         rs.ReplayKernelRidge(random_state=0),
-        rs.ReplayRegressor(DecisionTreeRegressor(min_samples_leaf=3), n_resamples=40, random_state=0),
+        rs.ReplayRegressor(
+            DecisionTreeRegressor(min_samples_leaf=3),
+            resampling=rs.Resampling(n_resamples=40),
+            random_state=0,
+        ),
     ],
     ids=["kernel", "trees"],
 )
@@ -42,7 +46,9 @@ def test_intervals_cover_rows_of_new_groups(model):
 
 def test_members_hold_whole_groups(rng):
     X, y, groups = patients(rng, 20)
-    model = rs.ReplayRegressor(Ridge(), n_resamples=30, oob_score=True, random_state=0)
+    model = rs.ReplayRegressor(
+        Ridge(), resampling=rs.Resampling(n_resamples=30), oob_score=True, random_state=0
+    )
     model.fit(X, y, groups=groups)
     assert model.plan_.n_observations == 20
     left = model._calibration().left_out
@@ -102,7 +108,9 @@ def test_unknown_categories_are_flagged(rng):
     encode = make_column_transformer(
         (OneHotEncoder(handle_unknown="ignore"), ["kind"]), remainder="passthrough"
     )
-    model = rs.ReplayRegressor(make_pipeline(encode, Ridge()), n_resamples=20, random_state=0)
+    model = rs.ReplayRegressor(
+        make_pipeline(encode, Ridge()), resampling=rs.Resampling(n_resamples=20), random_state=0
+    )
     model.fit(frame, frame["x"].to_numpy())
     asked = pd.DataFrame({"x": [0.0, 0.0, 50.0], "kind": ["a", "c", "b"]})
     assert model.outside(asked).tolist() == [False, True, True]

@@ -26,9 +26,11 @@ WEIGHTS = {
 
 @parametrize_with_checks(
     [
-        rs.ReplayKernelRidge(method="features", gamma=0.01, n_resamples=4),
-        rs.ReplayKernelRidge(method="local", n_resamples=2),
-        rs.ReplayKernelRidge("auto", gamma="auto", method="auto", subsample_size="auto", n_resamples=4),
+        rs.ReplayKernelRidge(method="features", gamma=0.01, resampling=rs.Resampling(n_resamples=4)),
+        rs.ReplayKernelRidge(method="local", resampling=rs.Resampling(n_resamples=2)),
+        rs.ReplayKernelRidge(
+            "auto", gamma="auto", method="auto", resampling=rs.Resampling(size="auto", n_resamples=4)
+        ),
     ],
     expected_failed_checks=lambda estimator: WEIGHTS,
 )
@@ -62,7 +64,7 @@ def test_given_landmarks_are_ridge_regression_of_scikit_learn(data):
     X, y, X_new = data
     landmarks = standardised(X, X)[:40]
     basis = rs.basis.Nystroem(40, gamma=0.7, landmarks=landmarks)
-    model = rs.ReplayKernelRidge(0.2, method="features", features=basis, random_state=0).fit(X, y)
+    model = rs.ReplayKernelRidge(0.2, method=basis, random_state=0).fit(X, y)
     phi = basis(standardised(X, X))
     ridge = Ridge(0.2, fit_intercept=False).fit(phi, y - y.mean())
     expected = ridge.predict(basis(standardised(X, X_new))) + y.mean()
@@ -72,9 +74,9 @@ def test_given_landmarks_are_ridge_regression_of_scikit_learn(data):
 def test_features_are_replayed_by_the_moment_engine(data):
     """Up to 200 rows a block is a row: the same as ridge moments, replicate and average by hand."""
     X, y, X_new = (part[:120] for part in data)
-    basis = rs.basis.RandomFourier(20, gamma=0.5).fit(standardised(X, X), rng=0)
+    basis = rs.basis.RandomFourier(20, gamma=0.5).fit(standardised(X, X), random_state=0)
     model = rs.ReplayKernelRidge(
-        0.3, method="features", features=basis, n_resamples=60, subsample_size=0.4, random_state=1
+        0.3, method=basis, resampling=rs.Resampling(size=0.4, n_resamples=60), random_state=1
     ).fit(X, y)
     order = np.random.default_rng(1).permutation(120)  # how the rows were dealt into blocks
     moments = rs.ridge_moments(basis(standardised(X, X))[order], y[order] - y.mean())
@@ -91,19 +93,19 @@ def test_features_are_replayed_by_the_moment_engine(data):
 def test_all_blocks_at_once_are_the_plug_in(data):
     X, y, X_new = data
     model = rs.ReplayKernelRidge(
-        0.2, gamma=0.5, method="features", subsample_size=1.0, n_resamples=2, random_state=0
+        0.2, gamma=0.5, method="features", resampling=rs.Resampling(size=1.0, n_resamples=2), random_state=0
     ).fit(X, y)
     assert_allclose(model.predict(X_new), model.plug_in_predict(X_new), rtol=1e-8)
 
 
 def test_a_basis_without_a_width_takes_that_of_the_estimator(data):
     X, y, X_new = data
-    options = {"method": "features", "n_resamples": 5, "random_state": 0}
-    own = rs.ReplayKernelRidge(0.2, features=rs.basis.Nystroem(30, gamma=0.8), **options)
-    taken = rs.ReplayKernelRidge(0.2, gamma=0.8, features=rs.basis.Nystroem(30), **options)
+    options = {"resampling": rs.Resampling(n_resamples=5), "random_state": 0}
+    own = rs.ReplayKernelRidge(0.2, method=rs.basis.Nystroem(30, gamma=0.8), **options)
+    taken = rs.ReplayKernelRidge(0.2, gamma=0.8, method=rs.basis.Nystroem(30), **options)
     assert_allclose(taken.fit(X, y).predict(X_new), own.fit(X, y).predict(X_new), rtol=1e-6)
-    both = rs.ReplayKernelRidge(0.2, gamma=0.8, features=rs.basis.Nystroem(30, gamma=0.8), **options)
-    with pytest.raises(ValueError, match="`gamma` must be None when `features` has one"):
+    both = rs.ReplayKernelRidge(0.2, gamma=0.8, method=rs.basis.Nystroem(30, gamma=0.8), **options)
+    with pytest.raises(ValueError, match="`gamma` must be None when the basis has one"):
         both.fit(X, y)
 
 
@@ -111,10 +113,9 @@ def test_weights_of_features(data):
     X, y, X_new = data
     model = rs.ReplayKernelRidge(
         0.2,
-        method="features",
-        features=rs.basis.Nystroem(30),
+        method=rs.basis.Nystroem(30),
         standardize=None,
-        n_resamples=5,
+        resampling=rs.Resampling(n_resamples=5),
         random_state=0,
     )
     heavy = model.fit(X, y, sample_weight=3.0).plug_in_predict(X_new)
@@ -126,7 +127,9 @@ def test_several_outputs_side_by_side(data):
     X, y, X_new = data
     Y = np.column_stack([y, X[:, 1] ** 2])
     for method in ("features", "local"):
-        model = rs.ReplayKernelRidge(0.1, gamma=0.5, method=method, n_resamples=10, random_state=0)
+        model = rs.ReplayKernelRidge(
+            0.1, gamma=0.5, method=method, resampling=rs.Resampling(n_resamples=10), random_state=0
+        )
         both = model.fit(X, Y).predict(X_new)
         alone = [model.fit(X, Y[:, j]).predict(X_new) for j in range(2)]
         assert_allclose(both, np.column_stack(alone), rtol=1e-6)
@@ -134,7 +137,9 @@ def test_several_outputs_side_by_side(data):
 
 def test_leaves_as_large_as_the_data_are_the_plug_in(data):
     X, y, X_new = data
-    model = rs.ReplayKernelRidge(0.1, method="local", subsample_size=300, n_resamples=1, random_state=0)
+    model = rs.ReplayKernelRidge(
+        0.1, method="local", resampling=rs.Resampling(size=300, n_resamples=1), random_state=0
+    )
     model.fit(X, y)
     assert_allclose(model.predict(X_new), model.plug_in_predict(X_new), rtol=1e-8)
     assert model.plan_ is None
@@ -144,7 +149,12 @@ def test_leaves_have_exact_jackknife_and_leave_one_out(data):
     """One leaf of all rows is kernel ridge regression, which scikit-learn refits without every row."""
     X, y, X_new = (part[:60] for part in data)
     model = rs.ReplayKernelRidge(
-        0.1, gamma=2.0, method="local", subsample_size=60, standardize=None, oob_score=True, n_resamples=1
+        0.1,
+        gamma=2.0,
+        method="local",
+        resampling=rs.Resampling(size=60, n_resamples=1),
+        standardize=None,
+        oob_score=True,
     ).fit(X, y)
     without = [
         KernelRidge(alpha=0.1, kernel="rbf", gamma=2.0).fit(np.delete(X, i, 0), np.delete(y, i))
@@ -177,7 +187,7 @@ def test_every_method_has_a_score_an_error_and_an_interval(data, method):
 def test_leave_one_out_of_features_is_that_of_refits(data):
     X, y, _ = (part[:50] for part in data)
     basis = rs.basis.Nystroem(20, gamma=0.7, landmarks=standardised(X, X)[:20])
-    model = rs.ReplayKernelRidge(0.2, method="features", features=basis, oob_score=True, random_state=0)
+    model = rs.ReplayKernelRidge(0.2, method=basis, oob_score=True, random_state=0)
     model.fit(X, y)
     phi, centred = basis(standardised(X, X)), y - y.mean()
     for i in range(0, 50, 7):
@@ -186,7 +196,7 @@ def test_leave_one_out_of_features_is_that_of_refits(data):
 
 
 def test_auto_takes_features_for_a_smooth_function():
-    X, y = rs.simulate.two_bumps(2000, rng=0)
+    X, y = rs.simulate.two_bumps(2000, random_state=0)
     model = rs.ReplayKernelRidge("auto", gamma="auto", method="auto", random_state=0).fit(X, y)
     assert model.method_ == "features"
     assert "landmarks describe the kernel" in model.choices_["method"].reason
@@ -226,19 +236,23 @@ def test_large_leaves_for_a_smooth_function_and_small_ones_where_its_character_c
 
 def test_auto_respects_what_was_given(data):
     X, y, _ = data
-    plan = rs.make_plan(300, n_resamples=5, rng=0)
-    model = rs.ReplayKernelRidge(method="auto", n_resamples=5, random_state=0)
+    plan = rs.make_plan(300, n_resamples=5, random_state=0)
+    model = rs.ReplayKernelRidge(method="auto", resampling=rs.Resampling(n_resamples=5), random_state=0)
     assert model.fit(X, y, plan=plan).method_ == "subsets"
-    assert model.set_params(features=rs.basis.Nystroem(20)).fit(X, y).method_ == "features"
-    own_units = rs.ReplayKernelRidge(method="auto", standardize="subset", n_resamples=5, random_state=0)
+    assert model.set_params(method=rs.basis.Nystroem(20)).fit(X, y).method_ == "features"
+    own_units = rs.ReplayKernelRidge(
+        method="auto", standardize="subset", resampling=rs.Resampling(n_resamples=5), random_state=0
+    )
     assert own_units.fit(X, y).choices_["method"].value == "subsets"
     gram = KernelRidge(kernel="rbf")._get_kernel(X)
-    precomputed = rs.ReplayKernelRidge("auto", kernel="precomputed", method="auto", n_resamples=5)
+    precomputed = rs.ReplayKernelRidge(
+        "auto", kernel="precomputed", method="auto", resampling=rs.Resampling(n_resamples=5)
+    )
     assert precomputed.fit(gram, y).method_ == "subsets"
 
 
 def test_every_choice_has_a_value_and_a_reason():
-    X, y = rs.simulate.two_bumps(300, rng=0)
+    X, y = rs.simulate.two_bumps(300, random_state=0)
     model = rs.ReplayKernelRidge(method="subsets", random_state=0).fit(X, y)
     assert set(model.choices_) == {"gamma", "alpha", "subsample_size", "n_resamples"}
     assert model.choices_["alpha"].value == model.alpha_
@@ -253,7 +267,7 @@ def test_every_choice_has_a_value_and_a_reason():
 def test_what_is_given_is_not_chosen(data):
     X, y, _ = data
     model = rs.ReplayKernelRidge(
-        0.1, gamma=0.4, method="subsets", subsample_size=None, n_resamples=5, random_state=0
+        0.1, gamma=0.4, method="subsets", resampling=rs.Resampling(size=0.5, n_resamples=5), random_state=0
     ).fit(X, y)
     assert model.choices_ == {}
     assert (model.alpha_, model.gamma_, model.method_) == (0.1, 0.4, "subsets")
@@ -263,7 +277,7 @@ def test_what_is_given_is_not_chosen(data):
 def test_other_kernels_choose_one_width(data, kernel):
     X, y, X_new = data
     model = rs.ReplayKernelRidge(
-        "auto", kernel=kernel, gamma="auto", subsample_size=60, n_resamples=20, random_state=0
+        "auto", kernel=kernel, gamma="auto", resampling=rs.Resampling(size=60, n_resamples=20), random_state=0
     ).fit(X, y)
     assert isinstance(model.gamma_, float)
     assert np.abs(model.predict(X_new) - np.sin(5 * X_new[:, 0])).max() < 0.5
@@ -271,7 +285,9 @@ def test_other_kernels_choose_one_width(data, kernel):
 
 def test_search_for_the_penalty_goes_in_half_decades_from_k_over_n_of_leave_one_out(data):
     X, y, _ = data
-    model = rs.ReplayKernelRidge("auto", gamma=1.0, subsample_size=60, n_resamples=50, random_state=0)
+    model = rs.ReplayKernelRidge(
+        "auto", gamma=1.0, resampling=rs.Resampling(size=60, n_resamples=50), random_state=0
+    )
     alone = kernel_penalties(rbf_kernel(standardised(X, X), gamma=1.0), y - y.mean()).best
     steps = 2 * np.log10(model.fit(X, y).alpha_ / (alone * 60 / 300))
     assert_allclose(steps, np.round(steps), atol=1e-6)
@@ -281,7 +297,7 @@ def test_search_for_the_penalty_goes_in_half_decades_from_k_over_n_of_leave_one_
 def test_widths_of_features_equal_scaled_columns(data):
     X, y, X_new = data
     widths = np.array([2.0, 0.1])
-    options = {"n_resamples": 5, "subsample_size": 50, "standardize": None, "random_state": 0}
+    options = {"resampling": rs.Resampling(size=50, n_resamples=5), "standardize": None, "random_state": 0}
     wide = rs.ReplayKernelRidge(0.1, gamma=widths, **options).fit(X, y).predict(X_new)
     scaled = rs.ReplayKernelRidge(0.1, gamma=1.0, **options).fit(X * np.sqrt(widths), y)
     assert_allclose(wide, scaled.predict(X_new * np.sqrt(widths)), rtol=1e-8)
@@ -309,10 +325,7 @@ def test_same_seed_same_answer_and_pickle(data):
     ("options", "message"),
     [
         ({"method": "forest"}, '`method` must be one of "subsets", "features", "local", "auto"'),
-        (
-            {"method": "subsets", "features": rs.basis.Nystroem(5)},
-            '`features` must be None when method="subsets"',
-        ),
+        ({"method": 5}, '`method` must be one of "subsets", "features", "local", "auto"'),
         ({"method": "features", "kernel": "laplacian"}, '`kernel` must be "rbf" for features by default'),
         ({"method": "local", "standardize": "subset"}, '`standardize` must be other than "subset"'),
         ({"gamma": [1.0, 2.0, 3.0]}, "`gamma` must be one number or 2 non-negative ones"),
@@ -328,20 +341,18 @@ def test_bad_parameters(data, options, message):
 
 def test_a_budget_too_small_for_the_blocks_is_refused(data):
     X, y, _ = data
-    model = rs.ReplayKernelRidge(method="features", features=rs.basis.Nystroem(200))
+    model = rs.ReplayKernelRidge(method=rs.basis.Nystroem(200))
     with rs.config_context(memory_budget=2**20), pytest.raises(ValueError, match="`memory_budget`"):
         model.fit(X, y)
 
 
 def test_plans_and_bases_that_do_not_fit(data):
     X, y, _ = data
-    plan = rs.make_plan(300, n_resamples=5, rng=0)
+    plan = rs.make_plan(300, n_resamples=5, random_state=0)
     with pytest.raises(ValueError, match='`plan` must be None when method="local"'):
         rs.ReplayKernelRidge(method="local").fit(X, y, plan=plan)
     with pytest.raises(ValueError, match="`plan` must be made for the 200 blocks of rows"):
         rs.ReplayKernelRidge(method="features").fit(X, y, plan=plan)
-    with pytest.raises(TypeError, match="`features` must be None or a Basis; got str"):
-        rs.ReplayKernelRidge(method="features", features="nystroem").fit(X, y)
 
 
 @pytest.mark.parametrize("method", ["features", "local", "subsets"])
@@ -350,7 +361,9 @@ def test_rows_of_weight_zero_and_sparse_rows(data, method):
     X, y, X_new = data
     options = {"method": method, "gamma": 0.5, "standardize": None, "random_state": 0}
     weight = (np.arange(300) < 100).astype(float)
-    model = rs.ReplayKernelRidge(0.1, subsample_size=150 if method == "subsets" else 0.5, **options)
+    model = rs.ReplayKernelRidge(
+        0.1, resampling=rs.Resampling(size=150 if method == "subsets" else 0.5), **options
+    )
     weighted = model.fit(X, y, sample_weight=weight)
     if method == "features":
         exact = KernelRidge(alpha=0.1, kernel="rbf", gamma=0.5).fit(X[:100], y[:100])
@@ -365,7 +378,9 @@ def test_copies_of_rows_are_told_and_tables_of_few_values_are_not(rng, n_values)
     X = rng.normal(size=(40, 2)) if n_values is None else rng.integers(n_values, size=(160, 2)).astype(float)
     y = X[:, 0] + 0.3 * rng.normal(size=len(X)) if n_values is None else X.sum(axis=1)
     X, y = (np.repeat(values, 4, axis=0) if n_values is None else values for values in (X, y))
-    model = rs.ReplayKernelRidge(0.1, gamma=0.5, method="local", subsample_size=160, random_state=0).fit(X, y)
+    model = rs.ReplayKernelRidge(
+        0.1, gamma=0.5, method="local", resampling=rs.Resampling(size=160), random_state=0
+    ).fit(X, y)
     if n_values is not None:
         model.predict_interval(X[:2])
         return

@@ -17,28 +17,29 @@ BASIS = rs.basis.Polynomial(1)
 
 @pytest.fixture(scope="module")
 def data():
-    return rs.simulate.ornstein_uhlenbeck(60, start="uniform", rng=0)
+    return rs.simulate.ornstein_uhlenbeck(60, start="uniform", random_state=0)
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("solver", rs.solvers.Ridge(1.0)),
         ("combine", "median"),
-        ("statistic", "V"),
-        ("subsample_size", 0.3),
-        ("on_failure", "drop"),
+        ("resampling__statistic", "V"),
+        ("resampling__size", 0.3),
+        ("resampling__on_failure", "drop"),
     ],
 )
 def test_the_recommended_method_refuses_what_it_would_ignore(data, name, value):
-    with pytest.raises(ValueError, match=f'`{name}` must be left at its default with method="recommended"'):
-        rs.LSTD(BASIS, method="recommended", **{name: value}).fit(data)
+    model = rs.LSTD(BASIS, solver="recommended").set_params(**{name: value})
+    name = name.removeprefix("resampling__")
+    with pytest.raises(ValueError, match=f'`{name}` must be left at its default with solver="recommended"'):
+        model.fit(data)
 
 
 def test_recommendation_is_forgotten_by_partial_fit(data):
-    model = rs.LSTD(BASIS, discount=0.9, method="recommended", random_state=0).fit(data)
+    model = rs.LSTD(BASIS, discount=0.9, solver="recommended", random_state=0).fit(data)
     assert hasattr(model, "recommendation_")
-    model.set_params(method="replay").partial_fit(data)
+    model.set_params(solver=None).partial_fit(data)
     assert not hasattr(model, "recommendation_")
 
 
@@ -46,7 +47,11 @@ def test_lstdq_with_continuous_actions_sees_what_lies_outside(rng):
     states, actions = rng.normal(size=(80, 3)), rng.normal(size=(80, 2, 1))
     log = rs.Trajectories(states, rewards=states[:, :-1], actions=actions)
     model = rs.LSTDQ(
-        rs.basis.Polynomial(1, 2), lambda s: 0.5 * s, discount=0.5, n_resamples=20, random_state=0
+        rs.basis.Polynomial(1, 2),
+        lambda s: 0.5 * s,
+        discount=0.5,
+        resampling=rs.Resampling(n_resamples=20),
+        random_state=0,
     )
     found = model.fit(log).diagnose([[0.0], [0.3]])
     assert found.outside_share == 0.0
@@ -76,20 +81,21 @@ class Picky(RegressorMixin, BaseEstimator):
 def test_a_regressor_that_fails_on_some_subsets(rng):
     X = rng.uniform(size=(40, 1))
     y = X[:, 0]
-    options = {"subsample_size": 8, "n_resamples": 60, "random_state": 0}
+    options = {"resampling": rs.Resampling(size=8, n_resamples=60), "random_state": 0}
     with pytest.warns(rs.ReplayWarning, match="could not be fitted on .* of 60 subsets: too high"):
-        model = rs.ReplayRegressor(Picky(), on_failure="warn", **options).fit(X, y)
+        model = rs.ReplayRegressor(Picky(), **options).set_params(resampling__on_failure="warn").fit(X, y)
     failed = model.estimate_.members.failed
     assert 0 < failed.sum() < 60
     means = y[model.plan_.indices()].mean(axis=1)
     assert_allclose(model.predict(X[:2]), means[~failed].mean())
     assert model.diagnose().reasons
-    silent = rs.ReplayRegressor(Picky(), on_failure="drop", oob_score=True, **options).fit(X, y)
+    silent = rs.ReplayRegressor(Picky(), oob_score=True, **options)
+    silent.set_params(resampling__on_failure="drop").fit(X, y)
     assert np.isfinite(silent.oob_score_)
     with pytest.raises(ValueError, match="too high"):
         rs.ReplayRegressor(Picky(), **options).fit(X, y)
     with pytest.raises(ValueError, match="too high"):
-        rs.ReplayRegressor(Picky(-1.0), on_failure="drop", **options).fit(X, y)
+        rs.ReplayRegressor(Picky(-1.0), **options).set_params(resampling__on_failure="drop").fit(X, y)
 
 
 @pytest.mark.parametrize("units", [None, "global", "subset"])
@@ -98,7 +104,7 @@ def test_kernel_fits_are_extended_as_if_fitted_at_once(rng, units):
     y = rng.normal(size=30)
 
     def fits(n_resamples):
-        plan = rs.make_plan(30, subsample_size=5, n_resamples=n_resamples, rng=0)
+        plan = rs.make_plan(30, subsample_size=5, n_resamples=n_resamples, random_state=0)
         return replicate_kernel_ridge(
             X, y, plan, alpha=0.1, kernel=make_kernel(n_features=2), standardize=units
         )
@@ -113,9 +119,16 @@ def test_kernel_fits_are_extended_as_if_fitted_at_once(rng, units):
 def test_further_trees_leave_the_first_ones_alone(rng):
     X = rng.uniform(size=(120, 2))
     y = np.sin(4 * X[:, 0])
-    options = {"alpha": 0.1, "gamma": 2.0, "method": "local", "subsample_size": 30, "random_state": 0}
-    few = rs.ReplayKernelRidge(n_resamples=3, **options).fit(X, y)
-    many = rs.ReplayKernelRidge(n_resamples=7, **options).fit(X, y)
+    options = {
+        "alpha": 0.1,
+        "gamma": 2.0,
+        "method": "local",
+        "random_state": 0,
+    }
+    few, many = (
+        rs.ReplayKernelRidge(resampling=rs.Resampling(size=30, n_resamples=trees), **options).fit(X, y)
+        for trees in (3, 7)
+    )
     assert_allclose(few.extend(4).predict(X[:5]), many.predict(X[:5]), rtol=1e-12)
 
 

@@ -13,6 +13,8 @@ from oracles import decisions
 from replaystats.estimators import LSPI, LSTDQ
 from replaystats.estimators._policy_iteration import GreedyPolicy, iterate_policies
 
+HUNDRED = rs.Resampling(n_resamples=100)
+
 DISCOUNT = 0.8
 
 
@@ -32,7 +34,7 @@ def model(process):
         rs.basis.OneHot(4),
         Table(target),
         discount=DISCOUNT,
-        n_resamples=200,
+        resampling=rs.Resampling(n_resamples=200),
         random_state=0,
     ).fit(data)
 
@@ -79,9 +81,13 @@ def test_lstdq_cuts_one_long_trajectory_into_blocks(process):
     transition, reward, behaviour, _ = decisions.random_process(rng)
     states, actions, rewards = decisions.roll_out(transition, reward, behaviour, 1, 6000, rng)
     data = rs.Trajectories(states.astype(float), rewards, actions=actions)
-    model = LSTDQ(rs.basis.OneHot(4), Table(target), discount=DISCOUNT, n_resamples=100, random_state=0).fit(
-        data
-    )
+    model = LSTDQ(
+        rs.basis.OneHot(4),
+        Table(target),
+        discount=DISCOUNT,
+        resampling=rs.Resampling(n_resamples=100),
+        random_state=0,
+    ).fit(data)
     assert model.moments_.n_observations > 50
     low, high = model.policy_value(np.arange(4.0)[:, None]).confidence_interval(0.9999)
     assert low < (target * truth).sum(axis=1).mean() < high
@@ -91,7 +97,11 @@ def test_lstdq_with_continuous_actions(rng):
     s, a = rng.normal(size=(2, 300, 1))
     data = rs.Trajectories(np.hstack([s, 0.9 * s + 0.3 * a]), -(s**2 + a**2), actions=a)
     model = LSTDQ(
-        rs.basis.Polynomial(2), lambda s: -0.5 * s, discount=DISCOUNT, n_resamples=20, random_state=0
+        rs.basis.Polynomial(2),
+        lambda s: -0.5 * s,
+        discount=DISCOUNT,
+        resampling=rs.Resampling(n_resamples=20),
+        random_state=0,
     ).set_params(basis=rs.basis.Polynomial(2, dimension=2))
     model.fit(data)
     P = (1 + 0.5**2) / (1 - DISCOUNT * 0.75**2)
@@ -103,9 +113,9 @@ def test_lstdq_with_continuous_actions(rng):
 
 @pytest.mark.parametrize("name", ["LSTD", "PhiBE"])
 def test_policy_value_is_the_mean_value_with_the_interval_of_that_mean(name):
-    data = rs.simulate.ornstein_uhlenbeck(400, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(400, start="uniform", random_state=0)
     basis = rs.basis.Fourier(4)
-    model = getattr(rs, name)(basis, combine="controlled", n_resamples=100, random_state=0)
+    model = getattr(rs, name)(basis, combine="controlled", resampling=HUNDRED, random_state=0)
     model.set_params(**({"discount": np.exp(-0.1)} if name == "LSTD" else {"discount_rate": 1.0})).fit(data)
     starts = data.states[data.offsets[:-1]]
     answer = model.policy_value(starts)
@@ -126,9 +136,13 @@ def test_policy_value_is_the_mean_value_with_the_interval_of_that_mean(name):
 
 
 def test_policy_value_of_unseen_places_is_bounded_by_the_rewards():
-    data = rs.simulate.ornstein_uhlenbeck(300, rng=0)  # states near 0 only: ill-posed
+    data = rs.simulate.ornstein_uhlenbeck(300, random_state=0)  # states near 0 only: ill-posed
     model = rs.LSTD(
-        rs.basis.Fourier(4), discount=0.9, solver=rs.solvers.PseudoInverse(), n_resamples=100, random_state=0
+        rs.basis.Fourier(4),
+        discount=0.9,
+        solver=rs.solvers.PseudoInverse(),
+        resampling=rs.Resampling(n_resamples=100),
+        random_state=0,
     ).fit(data)
     answer = model.policy_value([[0.0], [3.0]])
     assert np.isfinite(answer.value)
@@ -151,38 +165,37 @@ def test_policy_value_of_lstdq_covers_the_exact_one(process, model):
 def test_centred_predictions_give_the_level_back_and_survive_a_penalty():
     """A reward level of 100 and a penalty: without centring the level is shrunk, with it it is not."""
     chain = rs.simulate.FiniteChain.ring(reward="in_span")
-    data = chain.sample(400, 10, rng=0)
+    data = chain.sample(400, 10, random_state=0)
     lifted = rs.Trajectories(data.states.reshape(400, 11, 1), 100.0 + data.rewards.reshape(400, 10))
     basis = rs.basis.Fourier(1, period=16)
     states = np.arange(16.0)[:, None]
     truth = chain.values + 100.0 / (1 - chain.discount)
 
-    def error(**options):
+    def error(basis):
         model = rs.LSTD(
             basis,
             discount=chain.discount,
             solver=rs.solvers.Ridge(20.0),
-            n_resamples=50,
+            resampling=rs.Resampling(n_resamples=50),
             random_state=0,
-            **options,
         ).fit(lifted)
         return np.abs(model.predict(states) - truth).max()
 
-    assert error() > 30
-    assert error(center_rewards=True) < 12
+    assert error(basis) > 30
+    assert error(rs.basis.Centered(basis)) < 12
 
 
 def test_centring_with_plain_solves_has_the_interval_of_lstd_without_it():
     """The mean reward is an unknown like the others, so the interval includes its error."""
-    data = rs.simulate.FiniteChain.ring(reward="out_of_span").sample(300, 10, rng=0)
+    data = rs.simulate.FiniteChain.ring(reward="out_of_span").sample(300, 10, random_state=0)
     states = np.arange(0.0, 16.0, 3.0)[:, None]
     intervals = []
-    for center in (False, True):
+    plain = rs.basis.Fourier(2, period=16)
+    for basis in (plain, rs.basis.Centered(plain)):
         model = rs.LSTD(
-            rs.basis.Fourier(2, period=16),
+            basis,
             discount=0.9,
-            center_rewards=center,
-            n_resamples=300,
+            resampling=rs.Resampling(n_resamples=300),
             random_state=0,
         ).fit(data)
         intervals.append(np.array(model.confidence_interval(states)))
@@ -192,11 +205,16 @@ def test_centring_with_plain_solves_has_the_interval_of_lstd_without_it():
 @pytest.mark.parametrize("block_length", [None, 7])
 def test_centring_cuts_one_long_chain_into_the_blocks_of_lstd_without_it(block_length):
     """Two rows of a step stay together: same units, same estimates and intervals as without centring."""
-    data = rs.simulate.FiniteChain.ring(reward="out_of_span").sample(1, 3000, rng=0)
-    options = {"discount": 0.9, "block_length": block_length, "n_resamples": 200, "random_state": 0}
+    data = rs.simulate.FiniteChain.ring(reward="out_of_span").sample(1, 3000, random_state=0)
+    options = {
+        "discount": 0.9,
+        "unit": "auto" if block_length is None else block_length,
+        "resampling": rs.Resampling(n_resamples=200),
+        "random_state": 0,
+    }
     basis, states = rs.basis.Fourier(2, period=16), np.arange(0.0, 16.0, 3.0)[:, None]
     plain = rs.LSTD(basis, **options).fit(data)
-    centred = rs.LSTD(basis, center_rewards=True, **options).fit(data)
+    centred = rs.LSTD(rs.basis.Centered(basis), **options).fit(data)
     if block_length is None:  # decided on one more influence value: that of the mean reward
         assert 0.5 < len(centred.moments_) / len(plain.moments_) < 2
     else:
@@ -227,9 +245,13 @@ def chain_walk(rng, n_states=6, n_steps=4000):
 def test_lspi_finds_the_best_policy_of_a_chain_walk(rng, evaluation):
     data, transition, reward = chain_walk(rng)
     best = decisions.optimal_action_values(transition, reward, 0.9)
-    model = LSPI(rs.basis.OneHot(6), discount=0.9, n_resamples=60, evaluation=evaluation, random_state=0).fit(
-        data
-    )
+    model = LSPI(
+        rs.basis.OneHot(6),
+        discount=0.9,
+        resampling=rs.Resampling(n_resamples=60),
+        evaluation=evaluation,
+        random_state=0,
+    ).fit(data)
     np.testing.assert_array_equal(model.policy_(np.arange(6.0)[:, None]), best.argmax(axis=1))
     found = model.iterations_
     assert found.converged
@@ -255,7 +277,7 @@ def test_lspi_equals_the_sample_by_sample_loop(rng):
         evaluation="plug_in",
         initial_policy=lambda s: np.zeros(len(s), int),
         solver=rs.solvers.LU(),
-        n_resamples=20,
+        resampling=rs.Resampling(n_resamples=20),
         random_state=0,
     ).fit(data)
     history = decisions.lspi(
@@ -280,7 +302,9 @@ def test_lspi_gives_nothing_after_the_end():
         actions=np.tile([[0], [1]], (10, 1)),
         terminated=np.ones(20, dtype=bool),
     )
-    model = LSPI(rs.basis.OneHot(1), discount=0.95, n_resamples=20, random_state=0).fit(data)
+    model = LSPI(
+        rs.basis.OneHot(1), discount=0.95, resampling=rs.Resampling(n_resamples=20), random_state=0
+    ).fit(data)
     np.testing.assert_allclose(model.predict([[0.0], [0.0]], [0, 1]), 1.0, rtol=1e-12)
     np.testing.assert_allclose(model.iterations_.history, 1.0, rtol=1e-12)
     assert model.iterations_.converged
@@ -296,7 +320,12 @@ def oscillating():
 
 def test_lspi_stops_when_a_policy_comes_back_and_at_the_cap():
     data = oscillating()
-    options = {"discount": 0.99, "evaluation": "plug_in", "n_resamples": 20, "random_state": 0}
+    options = {
+        "discount": 0.99,
+        "evaluation": "plug_in",
+        "resampling": rs.Resampling(n_resamples=20),
+        "random_state": 0,
+    }
     with pytest.warns(rs.ReplayWarning, match="did not converge"):
         model = LSPI(rs.basis.Polynomial(3), max_iter=200, **options).fit(data)
     found = model.iterations_
@@ -307,7 +336,9 @@ def test_lspi_stops_when_a_policy_comes_back_and_at_the_cap():
     assert f"oscillation of period {found.cycle_length}" in repr(found)
     # The cycle is real: the policy after the last coefficients has those of one period before.
     period, last = found.cycle_length, GreedyPolicy(model.policy_.basis, found.history[-1].reshape(2, -1))
-    again = LSTDQ(rs.basis.Polynomial(3), last, discount=0.99, n_resamples=20, random_state=0).fit(data)
+    again = LSTDQ(
+        rs.basis.Polynomial(3), last, discount=0.99, resampling=rs.Resampling(n_resamples=20), random_state=0
+    ).fit(data)
     np.testing.assert_allclose(again.plug_in_.theta, found.history[found.n_iterations - period], rtol=1e-6)
     with pytest.warns(rs.ReplayWarning, match="not converged after 2 iterations"):
         capped = LSPI(rs.basis.Polynomial(3), max_iter=2, **options).fit(data)
@@ -319,7 +350,11 @@ def test_lspi_that_oscillates_keeps_the_best_policy_with_a_possible_value():
     data = oscillating()
     with pytest.warns(rs.ReplayWarning, match="the best with a possible value"):
         model = LSPI(
-            rs.basis.Polynomial(3), discount=0.99, evaluation="plug_in", n_resamples=20, random_state=0
+            rs.basis.Polynomial(3),
+            discount=0.99,
+            evaluation="plug_in",
+            resampling=rs.Resampling(n_resamples=20),
+            random_state=0,
         ).fit(data)
     history, basis = model.iterations_.history.reshape(-1, 2, 4), model.policy_.basis
     starts = basis(data.states[data.offsets[:-1]])

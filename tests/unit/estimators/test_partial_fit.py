@@ -14,7 +14,7 @@ def same(model, whole):
 
 @pytest.mark.parametrize("n_functions", [4, 20], ids=["written out", "factored"])
 def test_lstd_and_phibe(n_functions):
-    data = rs.simulate.ornstein_uhlenbeck(400, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(400, start="uniform", random_state=0)
     parts = [data.select(np.arange(start, start + 100)) for start in range(0, 400, 100)]
     solver = rs.solvers.Ridge(1e-3)
     for make in (
@@ -38,7 +38,7 @@ def test_moment_ratio():
 
 
 def test_a_basis_that_looks_at_the_data_stays_as_it_was():
-    data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", rng=2)
+    data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", random_state=2)
     first, rest = data.select(np.arange(100)), data.select(np.arange(100, 200))
     model = rs.LSTD(rs.basis.Nystroem(5), discount=0.9, random_state=0).partial_fit(first)
     settled = model.basis_

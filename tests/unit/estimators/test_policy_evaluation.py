@@ -11,14 +11,16 @@ import replaystats as rs
 
 BASIS = rs.basis.Fourier(4)
 MODELS = {
-    "LSTD": rs.LSTD(BASIS, discount=np.exp(-0.1), n_resamples=60, random_state=0),
-    "PhiBE": rs.PhiBE(BASIS, discount_rate=1.0, order=1, n_resamples=60, random_state=0),
+    "LSTD": rs.LSTD(BASIS, discount=np.exp(-0.1), resampling=rs.Resampling(n_resamples=60), random_state=0),
+    "PhiBE": rs.PhiBE(
+        BASIS, discount_rate=1.0, order=1, resampling=rs.Resampling(n_resamples=60), random_state=0
+    ),
 }
 
 
 @pytest.fixture(scope="module")
 def data():
-    return rs.simulate.ornstein_uhlenbeck(400, start="uniform", rng=0)
+    return rs.simulate.ornstein_uhlenbeck(400, start="uniform", random_state=0)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -41,7 +43,7 @@ def test_clone_parameters_and_round_trips(data, tmp_path, name):
     copy = clone(model)
     assert copy.get_params()["basis"] == BASIS
     assert "random_state=0" in repr(copy)
-    copy.set_params(n_resamples=30).fit(data)
+    copy.set_params(resampling__n_resamples=30).fit(data)
     assert copy.estimate_.replicates.plan.n_resamples == 30
     grid = np.linspace(-3, 3, 9)
     again = pickle.loads(pickle.dumps(copy))
@@ -57,19 +59,21 @@ def test_random_state_and_threads(data, name):
     np.testing.assert_array_equal(first, second)
     other = clone(MODELS[name]).set_params(random_state=1).fit(data).estimate_.theta
     assert (other != first).any()
-    threaded = clone(MODELS[name]).set_params(n_jobs=2).fit(data).estimate_.theta
+    threaded = clone(MODELS[name]).set_params(resampling__n_jobs=2).fit(data).estimate_.theta
     np.testing.assert_allclose(threaded, first, rtol=1e-10)  # BLAS may use other threads, so not to the bit
 
 
 def test_given_plan_overrides_the_drawn_one(data):
-    plan = rs.make_plan(len(data), statistic="V", subsample_size=100, n_resamples=7, rng=9)
+    plan = rs.make_plan(len(data), statistic="V", subsample_size=100, n_resamples=7, random_state=9)
     model = clone(MODELS["LSTD"]).fit(data, plan=plan)
     assert model.plan_ is plan
     assert model.estimate_.replicates.theta.shape == (7, 9)
 
 
 def test_bases_that_take_something_from_the_data(data):
-    model = rs.LSTD(rs.basis.RBF(5), discount=0.9, n_resamples=20, random_state=0).fit(data)
+    model = rs.LSTD(
+        rs.basis.RBF(5), discount=0.9, resampling=rs.Resampling(n_resamples=20), random_state=0
+    ).fit(data)
     assert not model.basis.fitted
     assert model.basis_.fitted
     assert model.predict([[0.0], [1.0]]).shape == (2,)
@@ -77,7 +81,7 @@ def test_bases_that_take_something_from_the_data(data):
 
 def test_well_posed_problem_has_an_interval_around_the_truth(data):
     """The 99.99 % interval of LSTD's target, here the discrete value up to the projection's error."""
-    model = clone(MODELS["LSTD"]).set_params(n_resamples=300).fit(data)
+    model = clone(MODELS["LSTD"]).set_params(resampling__n_resamples=300).fit(data)
     assert model.estimate_.method == "controlled"
     grid = np.linspace(-2.5, 2.5, 11)
     low, high = model.confidence_interval(grid, confidence_level=0.9999)
@@ -89,8 +93,12 @@ def test_well_posed_problem_has_an_interval_around_the_truth(data):
 
 
 def test_ill_posed_problem_says_so():
-    data = rs.simulate.ornstein_uhlenbeck(500, rng=0)  # the paper's start: states near 0 only
-    model = clone(MODELS["LSTD"]).set_params(solver=rs.solvers.PseudoInverse(), n_resamples=1000).fit(data)
+    data = rs.simulate.ornstein_uhlenbeck(500, random_state=0)  # the paper's start: states near 0 only
+    model = (
+        clone(MODELS["LSTD"])
+        .set_params(solver=rs.solvers.PseudoInverse(), resampling__n_resamples=1000)
+        .fit(data)
+    )
     interval = model.confidence_interval(np.linspace(-3, 3, 5), value_range=(-1.5, 1.5))
     np.testing.assert_allclose((interval.low[0], interval.high[0]), (-1.5, 1.5))  # nobody was near -3
     assert interval.undecided[0]
@@ -102,9 +110,12 @@ def test_ill_posed_problem_says_so():
 
 
 def test_multi_dimensional_states_and_vector_actions():
-    problem = rs.simulate.linear_quadratic(300, rng=0)
+    problem = rs.simulate.linear_quadratic(300, random_state=0)
     model = rs.PhiBE(
-        rs.basis.Polynomial(2, dimension=problem.dimension), discount_rate=1.0, n_resamples=30, random_state=0
+        rs.basis.Polynomial(2, dimension=problem.dimension),
+        discount_rate=1.0,
+        resampling=rs.Resampling(n_resamples=30),
+        random_state=0,
     ).fit(problem)
     assert model.predict(problem.states[:4]).shape == (4,)
 
@@ -114,7 +125,7 @@ def test_several_outputs(rng):
     model = rs.MomentRatio(
         g=lambda rows: rows[:, :2, None] * rows[:, None, :2],
         f=lambda rows: rows[:, :2, None] * rows[:, None, 2:],
-        n_resamples=40,
+        resampling=rs.Resampling(n_resamples=40),
         random_state=0,
     ).fit(np.column_stack([X, y]))
     assert model.predict(X).shape == (90, 3)
@@ -133,14 +144,14 @@ def test_bad_input_has_its_sentence(data, rng):
     with pytest.raises(ValueError, match="`combine` must be one of"):
         rs.LSTD(BASIS, combine="mode").fit(data)
     with pytest.raises(ValueError, match="`subsample_size` must be"):
-        rs.LSTD(BASIS, subsample_size=401).fit(data)
+        rs.LSTD(BASIS, resampling=rs.Resampling(size=401)).fit(data)
     with pytest.raises(ValueError, match="n_resamples"):
-        rs.LSTD(BASIS, n_resamples=0).fit(data)
+        rs.LSTD(BASIS, resampling=rs.Resampling(n_resamples=0)).fit(data)
 
 
 def test_recommended_method_is_the_function(data):
-    narrow = rs.simulate.ornstein_uhlenbeck(300, rng=0)  # stays near 0: ill-posed
-    model = clone(MODELS["LSTD"]).set_params(method="recommended", n_resamples=20).fit(narrow)
+    narrow = rs.simulate.ornstein_uhlenbeck(300, random_state=0)  # stays near 0: ill-posed
+    model = clone(MODELS["LSTD"]).set_params(solver="recommended", resampling__n_resamples=20).fit(narrow)
     moments = rs.lstd_moments(narrow, BASIS, discount=np.exp(-0.1))
     again = rs.recommended_estimate(moments, plan=model.plan_)
     np.testing.assert_allclose(model.estimate_.theta, again.estimate.theta, atol=1e-12)
@@ -149,27 +160,29 @@ def test_recommended_method_is_the_function(data):
 
 
 def test_recommended_method_hands_the_plug_in_back_where_data_leave_no_doubt(data):
-    model = clone(MODELS["LSTD"]).set_params(method="recommended").fit(data)
+    model = clone(MODELS["LSTD"]).set_params(solver="recommended").fit(data)
     np.testing.assert_array_equal(model.estimate_.theta, model.plug_in_.theta)
     assert model.plan_ is None
     assert "so the plug-in" in model.recommendation_.reason
 
 
 def test_auto_sizes_say_what_they_chose(data):
-    model = clone(MODELS["LSTD"]).set_params(subsample_size="auto", n_resamples="auto").fit(data)
+    model = (
+        clone(MODELS["LSTD"]).set_params(resampling__size="auto", resampling__n_resamples="auto").fit(data)
+    )
     assert model.choices_["subsample_size"].value == model.plan_.subsample_size
     assert model.choices_["n_resamples"].value == len(model.estimate_.replicates)
     assert model.diagnose().monte_carlo_share < 0.01
 
 
 def test_one_long_chain_is_cut_into_blocks():
-    chain = rs.simulate.FiniteChain.ring().sample(1, 4000, rng=0)
-    options = {"discount": 0.9, "n_resamples": 100, "random_state": 0}
+    chain = rs.simulate.FiniteChain.ring().sample(1, 4000, random_state=0)
+    options = {"discount": 0.9, "resampling": rs.Resampling(n_resamples=100), "random_state": 0}
     model = rs.LSTD(rs.basis.Fourier(1, period=16), **options).fit(chain)
     assert 50 < model.moments_.n_observations < 4000
     low, high = model.confidence_interval([[0.0], [5.0]])
     assert (low < high).all()
-    blocks = rs.LSTD(rs.basis.Fourier(1, period=16), block_length=100, **options).fit(chain)
+    blocks = rs.LSTD(rs.basis.Fourier(1, period=16), unit=100, **options).fit(chain)
     assert blocks.moments_.n_observations == 40
     np.testing.assert_allclose(blocks.plug_in_.theta, model.plug_in_.theta, rtol=1e-9)
 
@@ -182,7 +195,7 @@ def test_units_given_as_labels(data):
 
 
 def test_unknown_methods_are_named(data):
-    with pytest.raises(ValueError, match='`method` must be one of "replay", "recommended"'):
-        clone(MODELS["LSTD"]).set_params(method="best").fit(data)
-    with pytest.raises(ValueError, match="`subsample_size` must be an int, a share"):
-        clone(MODELS["LSTD"]).set_params(subsample_size="half").fit(data)
+    with pytest.raises(TypeError, match="`solver` must be"):
+        clone(MODELS["LSTD"]).set_params(solver="best").fit(data)
+    with pytest.raises(ValueError, match="`size` must be an int, a share"):
+        clone(MODELS["LSTD"]).set_params(resampling__size="half").fit(data)

@@ -29,9 +29,11 @@ WEIGHTS = {
 
 @parametrize_with_checks(
     [
-        rs.ReplayKernelRidge(n_resamples=20),
-        rs.ReplayKernelRidge(n_resamples=20, standardize="subset", statistic="V", oob_score=True),
-        rs.ReplayKernelRidge(n_resamples=20, standardize=None, kernel="linear"),
+        rs.ReplayKernelRidge(resampling=rs.Resampling(n_resamples=20)),
+        rs.ReplayKernelRidge(
+            resampling=rs.Resampling("V", n_resamples=20), standardize="subset", oob_score=True
+        ),
+        rs.ReplayKernelRidge(resampling=rs.Resampling(n_resamples=20), standardize=None, kernel="linear"),
     ],
     expected_failed_checks=lambda estimator: WEIGHTS,
 )
@@ -65,9 +67,7 @@ def test_call_of_the_readme(data):
             kernel="rbf",
             gamma=None,
             standardize="subset",
-            statistic="V",
-            subsample_size=20,
-            n_resamples=50,
+            resampling=rs.Resampling("V", 20, 50),
             random_state=0,
         )
         .fit(X, y)
@@ -80,7 +80,7 @@ def test_call_of_the_readme(data):
 def test_without_units_equals_scikit_learn(data):
     X, y, X_test = data
     model = rs.ReplayKernelRidge(
-        0.1, gamma=3.0, standardize=None, subsample_size=30, n_resamples=7, random_state=0
+        0.1, gamma=3.0, standardize=None, resampling=rs.Resampling(size=30, n_resamples=7), random_state=0
     )
     model.fit(X, y)
     fits = [
@@ -96,29 +96,31 @@ def test_without_units_equals_scikit_learn(data):
 
 def test_default_units_suit_the_kernel(data):
     X, y, X_test = data
-    options = {"n_resamples": 10, "subsample_size": None, "random_state": 0}
+    options = {"resampling": rs.Resampling(size=0.5, n_resamples=10), "random_state": 0}
     default = rs.ReplayKernelRidge(**options).fit(X, y)
     shared = rs.ReplayKernelRidge(**options, standardize="global").fit(X, y)
     assert_array_equal(default.predict(X_test), shared.predict(X_test))
     assert default.plan_.subsample_size == 40
     gram = KernelRidge(kernel="rbf")._get_kernel(X)
     assert (
-        rs.ReplayKernelRidge(kernel="precomputed", n_resamples=3, random_state=0).fit(gram, y).n_features_in_
+        rs.ReplayKernelRidge(kernel="precomputed", resampling=rs.Resampling(n_resamples=3), random_state=0)
+        .fit(gram, y)
+        .n_features_in_
         == 80
     )
 
 
 def test_default_subsets_stay_small(rng):
     X, y = rng.normal(size=(1300, 1)), rng.normal(size=1300)
-    model = rs.ReplayKernelRidge(1.0, gamma=None, subsample_size=None, n_resamples=1, random_state=0)
-    assert model.fit(X, y).plan_.subsample_size == 500
+    model = rs.ReplayKernelRidge(1.0, gamma=None, resampling=rs.Resampling(n_resamples=1), random_state=0)
+    assert model.fit(X, y).plan_.subsample_size <= 500
 
 
 def test_several_outputs_are_fitted_side_by_side(data):
     X, y, X_test = data
     Y = np.column_stack([y, X[:, 1] ** 2])
     model = rs.ReplayKernelRidge(
-        0.1, gamma=None, n_resamples=30, subsample_size=30, random_state=0, oob_score=True
+        0.1, gamma=None, resampling=rs.Resampling(size=30, n_resamples=30), random_state=0, oob_score=True
     )
     both = clone(model).fit(X, Y)
     mean, error = both.predict(X_test, return_std=True)
@@ -133,14 +135,16 @@ def test_several_outputs_are_fitted_side_by_side(data):
 
 def test_one_weight_for_all_changes_the_penalty_only(data):
     X, y, X_test = data
-    model = rs.ReplayKernelRidge(0.2, n_resamples=10, random_state=0)
+    model = rs.ReplayKernelRidge(0.2, resampling=rs.Resampling(n_resamples=10), random_state=0)
     heavy = clone(model).fit(X, y, sample_weight=2.0).predict(X_test)
     assert_allclose(heavy, clone(model).set_params(alpha=0.1).fit(X, y).predict(X_test), rtol=1e-8)
 
 
 def test_standard_error_does_not_depend_on_blocks(data):
     X, y, X_test = data
-    model = rs.ReplayKernelRidge(0.1, n_resamples=200, subsample_size=30, random_state=0).fit(X, y)
+    model = rs.ReplayKernelRidge(0.1, resampling=rs.Resampling(size=30, n_resamples=200), random_state=0).fit(
+        X, y
+    )
     points = np.repeat(X_test, 100, axis=0)
     mean, error = model.predict(points, return_std=True)
     with rs.config_context(memory_budget=2**20, n_jobs=2):
@@ -152,7 +156,7 @@ def test_standard_error_does_not_depend_on_blocks(data):
 
 def test_interval_is_centred_and_grows_with_the_level(data):
     X, y, X_test = data
-    model = rs.ReplayKernelRidge(0.1, n_resamples=100, random_state=0).fit(X, y)
+    model = rs.ReplayKernelRidge(0.1, resampling=rs.Resampling(n_resamples=100), random_state=0).fit(X, y)
     mean, error = model.predict(X_test, return_std=True)
     low, high = model.confidence_interval(X_test)
     assert_allclose((low + high) / 2, mean, rtol=1e-10)
@@ -169,7 +173,7 @@ def test_interval_is_centred_and_grows_with_the_level(data):
 
 def test_interval_needs_subsets_that_differ(data):
     X, y, X_test = data
-    model = rs.ReplayKernelRidge(subsample_size=1.0, n_resamples=3, random_state=0).fit(X, y)
+    model = rs.ReplayKernelRidge(resampling=rs.Resampling(size=1.0, n_resamples=3), random_state=0).fit(X, y)
     assert_allclose(model.predict(X_test), model.plug_in_predict(X_test), rtol=1e-9)
     with pytest.raises(ValueError, match="`subsample_size` must be below n = 80 for a variance; got 80"):
         model.predict(X_test, return_std=True)
@@ -185,12 +189,16 @@ def test_out_of_bag_without_rows_left_out_is_refused_before_work(data, monkeypat
 
     monkeypatch.setattr("replaystats.estimators.kernel_ridge.resolve_kernel_ridge", work)
     monkeypatch.setattr("replaystats.estimators.regressor.replicate_learner", work)
-    given = {"oob_score": True, "n_resamples": 3, "random_state": 0}
+    given = {"oob_score": True, "random_state": 0}
     whole = rs.make_plan(n_observations=80, subsample_size=80, n_resamples=3)
     for size, plan in ((1.0, None), (80, None), (10, whole)):
         for model in (
-            rs.ReplayKernelRidge(method="subsets", subsample_size=size, **given),
-            rs.ReplayRegressor(LinearRegression(), subsample_size=size, **given),
+            rs.ReplayKernelRidge(
+                method="subsets", resampling=rs.Resampling(size=size, n_resamples=3), **given
+            ),
+            rs.ReplayRegressor(
+                LinearRegression(), resampling=rs.Resampling(size=size, n_resamples=3), **given
+            ),
         ):
             with pytest.raises(ValueError, match="`subsample_size` must be below n = 80 for out-of-bag"):
                 model.fit(X, y, plan=plan)
@@ -203,7 +211,7 @@ def test_out_of_bag_error_is_that_of_new_data(statistic):
     X, X_new = rng.uniform(size=(600, 2)), rng.uniform(size=(10_000, 2))
     y, y_new = (np.sin(5 * Z[:, 0]) + 0.3 * rng.normal(size=len(Z)) for Z in (X, X_new))
     model = rs.ReplayKernelRidge(
-        0.1, subsample_size=100, n_resamples=60, statistic=statistic, oob_score=True, random_state=0
+        0.1, resampling=rs.Resampling(statistic, 100, 60), oob_score=True, random_state=0
     ).fit(X, y)
     out_of_bag, new = np.mean((y - model.oob_prediction_) ** 2), np.mean((y_new - model.predict(X_new)) ** 2)
     assert abs(out_of_bag - new) < 4 * 0.0052
@@ -216,7 +224,7 @@ def test_out_of_bag_error_is_that_of_new_data(statistic):
 def test_out_of_bag_says_what_it_could_not_predict(data):
     X, y, _ = data
     model = rs.ReplayKernelRidge(
-        0.1, gamma=1.0, subsample_size=0.9, n_resamples=3, oob_score=True, random_state=0
+        0.1, gamma=1.0, resampling=rs.Resampling(size=0.9, n_resamples=3), oob_score=True, random_state=0
     )
     with pytest.warns(rs.ReplayWarning, match="observations are in every subset"):
         model.fit(X, y)
@@ -227,18 +235,22 @@ def test_out_of_bag_says_what_it_could_not_predict(data):
 def test_precomputed_kernel_in_cross_validation(data):
     X, y, X_test = data
     kernel = KernelRidge(kernel="rbf", gamma=2.0)
-    model = rs.ReplayKernelRidge(0.1, kernel="precomputed", subsample_size=20, n_resamples=30, random_state=0)
+    model = rs.ReplayKernelRidge(
+        0.1, kernel="precomputed", resampling=rs.Resampling(size=20, n_resamples=30), random_state=0
+    )
     search = GridSearchCV(model, {"alpha": [0.1, 10.0]}, cv=3).fit(kernel._get_kernel(X), y)
     assert search.best_params_ == {"alpha": 0.1}
     direct = rs.ReplayKernelRidge(
-        0.1, gamma=2.0, standardize=None, subsample_size=20, n_resamples=30, random_state=0
+        0.1, gamma=2.0, standardize=None, resampling=rs.Resampling(size=20, n_resamples=30), random_state=0
     ).fit(X, y)
     assert_allclose(search.predict(kernel._get_kernel(X_test, X)), direct.predict(X_test), rtol=1e-9)
 
 
 def test_pipeline_grid_search_clone_and_pickle(data):
     X, y, X_test = data
-    pipeline = make_pipeline(StandardScaler(), rs.ReplayKernelRidge(n_resamples=20, random_state=0))
+    pipeline = make_pipeline(
+        StandardScaler(), rs.ReplayKernelRidge(resampling=rs.Resampling(n_resamples=20), random_state=0)
+    )
     search = GridSearchCV(pipeline, {"replaykernelridge__alpha": [1e-2, 100.0]}, cv=3).fit(X, y)
     assert search.best_params_ == {"replaykernelridge__alpha": 1e-2}
     model = search.best_estimator_
@@ -249,14 +261,14 @@ def test_pipeline_grid_search_clone_and_pickle(data):
 
 def test_more_subsets_leave_the_first_ones(data):
     X, y, X_test = data
-    few = rs.ReplayKernelRidge(n_resamples=10, random_state=3).fit(X, y)
-    many = rs.ReplayKernelRidge(n_resamples=300, random_state=3).fit(X, y)
+    few = rs.ReplayKernelRidge(resampling=rs.Resampling(n_resamples=10), random_state=3).fit(X, y)
+    many = rs.ReplayKernelRidge(resampling=rs.Resampling(n_resamples=300), random_state=3).fit(X, y)
     assert_allclose(many.predict_members(X_test)[:10], few.predict_members(X_test), rtol=1e-10)
 
 
 def test_refit_forgets_the_plug_in(data):
     X, y, X_test = data
-    model = rs.ReplayKernelRidge(n_resamples=2, random_state=0).fit(X, y)
+    model = rs.ReplayKernelRidge(resampling=rs.Resampling(n_resamples=2), random_state=0).fit(X, y)
     before = model.plug_in_predict(X_test)
     assert_allclose(model.fit(X, -y).plug_in_predict(X_test), -before, rtol=1e-10)
 
@@ -264,12 +276,10 @@ def test_refit_forgets_the_plug_in(data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"statistic": "W"}, '`statistic` must be one of "auto", "U", "V"'),
         (
-            {"subsample_size": 81},
+            {"resampling": rs.Resampling(size=81)},
             r"`subsample_size` must be an int in \[1, 80\] or a float in \(0, 1\]; got 81",
         ),
-        ({"n_resamples": 0}, "`n_resamples` must be an int >= 1; got 0"),
         ({"kernel": "gaussian"}, "`kernel` must be one of"),
         ({"alpha": -1}, "`alpha` must be a finite number"),
         ({"standardize": "local"}, "`standardize` must be one of"),
@@ -283,6 +293,6 @@ def test_bad_parameters(data, options, message):
 
 def test_plan_for_other_data_is_refused(data):
     X, y, _ = data
-    plan = rs.make_plan(81, n_resamples=2, rng=0)
+    plan = rs.make_plan(81, n_resamples=2, random_state=0)
     with pytest.raises(ValueError, match="`plan` must be made for the 80 rows of `X`; got n_observations=81"):
         rs.ReplayKernelRidge().fit(X, y, plan=plan)

@@ -48,16 +48,18 @@ def test_one_trajectory_pairs_its_steps(rng):
 
 def test_a_good_basis_scores_above_a_bad_one():
     """The value cos(s)^3 lies in the span of three waves; squared errors would prefer the constant."""
-    train = rs.simulate.ornstein_uhlenbeck(400, start="uniform", rng=0)
+    train = rs.simulate.ornstein_uhlenbeck(400, start="uniform", random_state=0)
     flat, right = (
-        rs.LSTD(basis, discount=np.exp(-0.1), n_resamples=50, random_state=0).fit(train)
+        rs.LSTD(basis, discount=np.exp(-0.1), resampling=rs.Resampling(n_resamples=50), random_state=0).fit(
+            train
+        )
         for basis in (rs.basis.Polynomial(0), rs.basis.Fourier(3))
     )
     grid = np.linspace(-3, 3, 61)[:, None]
     error = [np.square(model.predict(grid) - np.cos(grid[:, 0]) ** 3).mean() for model in (flat, right)]
     assert error[1] < 0.5 * error[0]
     for seed in (1, 2, 3):
-        held_out = rs.simulate.ornstein_uhlenbeck(400, start="uniform", rng=seed)
+        held_out = rs.simulate.ornstein_uhlenbeck(400, start="uniform", random_state=seed)
         assert flat.score(held_out) < 2 * right.score(held_out) < 1e-3
         squares = [
             np.square(steps.response - steps.right @ model.estimate_.theta).mean()
@@ -69,11 +71,14 @@ def test_a_good_basis_scores_above_a_bad_one():
 
 def test_over_fitting_is_seen():
     """Few episodes and many waves: far worse than a modest basis on other episodes."""
-    train = rs.simulate.ornstein_uhlenbeck(12, start="uniform", rng=0)
-    held_out = rs.simulate.ornstein_uhlenbeck(300, start="uniform", rng=1)
+    train = rs.simulate.ornstein_uhlenbeck(12, start="uniform", random_state=0)
+    held_out = rs.simulate.ornstein_uhlenbeck(300, start="uniform", random_state=1)
     few, many = (
         rs.LSTD(
-            rs.basis.Fourier(n), discount=np.exp(-0.1), n_resamples=20, on_failure="drop", random_state=0
+            rs.basis.Fourier(n),
+            discount=np.exp(-0.1),
+            resampling=rs.Resampling(n_resamples=20, on_failure="drop"),
+            random_state=0,
         ).fit(train)
         for n in (1, 4)
     )
@@ -83,23 +88,32 @@ def test_over_fitting_is_seen():
 @pytest.mark.parametrize(
     "model",
     [
-        rs.LSTD(rs.basis.Polynomial(2), discount=0.9, n_resamples=20, random_state=0),
-        rs.LSTD(rs.basis.Polynomial(2), discount=0.9, center_rewards=True, n_resamples=20, random_state=0),
-        rs.PhiBE(rs.basis.Polynomial(2), order=2, n_resamples=20, random_state=0),
+        rs.LSTD(
+            rs.basis.Polynomial(2), discount=0.9, resampling=rs.Resampling(n_resamples=20), random_state=0
+        ),
+        rs.LSTD(
+            rs.basis.Centered(rs.basis.Polynomial(2)),
+            discount=0.9,
+            resampling=rs.Resampling(n_resamples=20),
+            random_state=0,
+        ),
+        rs.PhiBE(rs.basis.Polynomial(2), order=2, resampling=rs.Resampling(n_resamples=20), random_state=0),
     ],
 )
 def test_cross_validation(model):
-    data = rs.simulate.ornstein_uhlenbeck(60, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(60, start="uniform", random_state=0)
     scores = cross_val_score(model, data, cv=3)
     assert scores.shape == (3,)
     assert np.isfinite(scores).all()
 
 
 def test_grid_search_finds_the_basis():
-    data = rs.simulate.ornstein_uhlenbeck(300, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(300, start="uniform", random_state=0)
     flat, right = rs.basis.Polynomial(0), rs.basis.Fourier(3)
     search = GridSearchCV(
-        rs.LSTD(flat, discount=np.exp(-0.1), n_resamples=20, random_state=0), {"basis": [flat, right]}, cv=3
+        rs.LSTD(flat, discount=np.exp(-0.1), resampling=rs.Resampling(n_resamples=20), random_state=0),
+        {"basis": [flat, right]},
+        cv=3,
     )
     assert search.fit(data).best_params_["basis"] is right
 

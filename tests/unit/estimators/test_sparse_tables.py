@@ -89,7 +89,7 @@ def test_moments_are_those_of_the_dense_route(basis):
 
 def test_replay_is_that_of_the_dense_route(sparse_from_one, monkeypatch):
     data, _ = chain(2, n=150)
-    plan = rs.make_plan(len(data), n_resamples=40, rng=3)
+    plan = rs.make_plan(len(data), n_resamples=40, random_state=3)
     model = rs.LSTDQ(rs.basis.OneHot(N_STATES), policy=policy, discount=DISCOUNT, combine="controlled")
     sparse = model.fit(data, plan=plan)
     points = np.arange(N_STATES)[:, None]
@@ -125,7 +125,7 @@ def test_large_tables_take_the_sparse_route_by_themselves():
 @pytest.mark.parametrize("average", ["mean", "median", "trimmed", "controlled"])
 def test_every_average_is_that_of_the_dense_route(average, sparse_from_one, monkeypatch):
     data, _ = chain(5, n=80)
-    plan = rs.make_plan(len(data), n_resamples=60, rng=1)
+    plan = rs.make_plan(len(data), n_resamples=60, random_state=1)
     model = rs.LSTD(rs.basis.OneHot(N_STATES), discount=DISCOUNT, combine=average)
     points = np.arange(N_STATES)[:, None]
     sparse = model.fit(data, plan=plan)
@@ -148,7 +148,7 @@ def test_every_average_is_that_of_the_dense_route(average, sparse_from_one, monk
 
 def test_differences_are_those_of_the_dense_route(sparse_from_one, monkeypatch):
     data, _ = chain(6, n=100)
-    plan = rs.make_plan(len(data), n_resamples=40, rng=1)
+    plan = rs.make_plan(len(data), n_resamples=40, random_state=1)
 
     def difference():
         near = rs.LSTD(rs.basis.OneHot(N_STATES), discount=DISCOUNT).fit(data, plan=plan)
@@ -179,12 +179,14 @@ def test_tilings_depend_on_each_other_and_answers_do_not(monkeypatch):
     """Every tiling sums to one, so that the matrix is singular; predictions are those of the dense route."""
     data, basis = wandering(0, 200), rs.basis.TileCoding(8, 16, low=-1.5, high=1.5)
     points = np.linspace(-1, 1, 7)[:, None]
-    model = rs.LSTD(basis, discount=0.8, n_resamples=25, random_state=0)
+    model = rs.LSTD(basis, discount=0.8, resampling=rs.Resampling(n_resamples=25), random_state=0)
     sparse = model.fit(data)
     assert sparse.estimate_.members.system.dependent
     values, interval = sparse.plug_in_predict(points), sparse.confidence_interval(points)
     monkeypatch.setattr(policy_module, "SPARSE_FROM", 10**6)
-    dense = rs.LSTD(basis, discount=0.8, n_resamples=25, random_state=0, on_failure="drop").fit(data)
+    dense = rs.LSTD(
+        basis, discount=0.8, resampling=rs.Resampling(n_resamples=25, on_failure="drop"), random_state=0
+    ).fit(data)
     np.testing.assert_allclose(values, dense.plug_in_predict(points), rtol=1e-7)
     assert set(interval.pivot.how) == {"noise"}
     widths = [found.high - found.low for found in (interval, dense.confidence_interval(points))]
@@ -194,7 +196,11 @@ def test_tilings_depend_on_each_other_and_answers_do_not(monkeypatch):
 def test_a_question_outside_of_what_dependent_features_say_is_left_to_the_range():
     """One tile of one tiling alone is no state: what it is worth depends on how the others are counted."""
     data, basis = wandering(1, 100), rs.basis.TileCoding(8, 16, low=-1.5, high=1.5)
-    estimate = rs.LSTD(basis, discount=0.8, n_resamples=25, random_state=0).fit(data).estimate_
+    estimate = (
+        rs.LSTD(basis, discount=0.8, resampling=rs.Resampling(n_resamples=25), random_state=0)
+        .fit(data)
+        .estimate_
+    )
     alone = np.zeros((1, 128))
     alone[0, np.argmax(estimate.moments.visits.sum(axis=0))] = 1.0
     interval = estimate.confidence_interval(alone, value_range=(-7.5, 7.5))

@@ -71,7 +71,7 @@ def test_federated_and_pooled_estimates_agree():
     clients = federated.simulated_clients((100, 200, 300))
     pooled = rs.Moments.from_rows(np.concatenate([m.rows for m in clients]), 5, None, symmetric=False)
     theta, error = federated.federated_estimate(clients, subsample_size=300, n_resamples=400, rng=2)
-    central = rs.average(rs.replicate(pooled, rs.make_plan(600, n_resamples=400, rng=2)))
+    central = rs.average(rs.replicate(pooled, rs.make_plan(600, n_resamples=400, random_state=2)))
     noise = np.sqrt(np.diag(central.replay_covariance.monte_carlo))
     assert (np.abs(theta - central.theta) < 4.5 * np.sqrt(2) * noise).all()
     np.testing.assert_allclose(error, central.standard_error, rtol=0.4)

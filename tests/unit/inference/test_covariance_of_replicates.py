@@ -25,7 +25,11 @@ def complete(moments, k, statistic="complete"):
 
 def drawn(moments, statistic, k, n_resamples=300, seed=3):
     plan = rs.make_plan(
-        moments.n_observations, statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=seed
+        moments.n_observations,
+        statistic=statistic,
+        subsample_size=k,
+        n_resamples=n_resamples,
+        random_state=seed,
     )
     return rs.replicate(moments, plan)
 
@@ -224,7 +228,7 @@ def test_outputs_are_separate(rng, statistic):
 
 def test_blocks_of_observations_do_not_matter(rng, monkeypatch):
     moments = random_moments(rng, n=40)
-    indices = rs.make_plan(40, statistic="V", subsample_size=15, n_resamples=600, rng=1).indices()
+    indices = rs.make_plan(40, statistic="V", subsample_size=15, n_resamples=600, random_state=1).indices()
     replicates = rs.replicate(moments, rs.plan_from_indices(indices, 40))
     whole = replay_covariance(replicates, controlled=True)
     monkeypatch.setattr("replaystats.plans.plan.TILE_ROWS", 17)
@@ -295,7 +299,7 @@ def test_invariances_of_the_replicates(rng):
     """(g, f) -> (Q g, Q f) leaves theta alone; g -> g T^-1 gives T theta, and the covariance follows."""
     moments = random_moments(rng, n=40)
     Q, T = rng.normal(size=(2, 2, 2)) + 2 * np.eye(2)
-    plan = rs.make_plan(40, subsample_size=15, n_resamples=100, rng=0)
+    plan = rs.make_plan(40, subsample_size=15, n_resamples=100, random_state=0)
     base = replay_covariance(rs.replicate(moments, plan)).total
     mixed = rs.replicate(rs.Moments(Q @ moments.g, moments.f @ Q.T), plan)
     moved = rs.replicate(rs.Moments(moments.g @ np.linalg.inv(T), moments.f), plan)

@@ -25,7 +25,7 @@ def unstable(rng, n=60, q=3, symmetric=False, noise=1.5):
 @pytest.mark.parametrize("statistic", ["U", "V"])
 def test_crossing_against_eigenvalues(rng, statistic, symmetric, alpha):
     moments = unstable(rng, symmetric=symmetric)
-    plan = rs.make_plan(60, statistic=statistic, subsample_size=15, n_resamples=300, rng=0)
+    plan = rs.make_plan(60, statistic=statistic, subsample_size=15, n_resamples=300, random_state=0)
     replicates = rs.replicate(moments, plan, solver=rs.solvers.Ridge(alpha))
     linear = replicates.linear().solution
     smallest = oracle.smallest_real_parts(moments.g, plan.indices(), alpha)
@@ -36,7 +36,7 @@ def test_crossing_against_eigenvalues(rng, statistic, symmetric, alpha):
 
 
 def test_only_the_first_subsets_on_demand(rng):
-    replicates = rs.replicate(unstable(rng), rs.make_plan(60, n_resamples=50, rng=0))
+    replicates = rs.replicate(unstable(rng), rs.make_plan(60, n_resamples=50, random_state=0))
     linear = replicates.linear().solution
     np.testing.assert_allclose(
         smallest_eigenvalues(replicates, linear, first=7), smallest_eigenvalues(replicates, linear)[:7]
@@ -44,7 +44,7 @@ def test_only_the_first_subsets_on_demand(rng):
 
 
 def test_stable_moments_do_not_cross(rng):
-    replicates = rs.replicate(unstable(rng, noise=0.1), rs.make_plan(60, n_resamples=100, rng=0))
+    replicates = rs.replicate(unstable(rng, noise=0.1), rs.make_plan(60, n_resamples=100, random_state=0))
     assert not sign_changed(replicates, replicates.linear().solution).any()
 
 
@@ -53,7 +53,7 @@ def test_stable_moments_do_not_cross(rng):
 def test_separation_is_the_t_statistic_of_a_scalar_matrix(rng, statistic, share):
     """For q = 1 it is mean(g) over its standard error, whatever the subsets (Monte-Carlo error 2 %)."""
     g = rng.normal(1.0, 3.0, 400)
-    plan = rs.make_plan(400, statistic=statistic, subsample_size=share, n_resamples=3000, rng=0)
+    plan = rs.make_plan(400, statistic=statistic, subsample_size=share, n_resamples=3000, random_state=0)
     replicates = rs.replicate(rs.Moments(g, g), plan)
     eigenvalues = smallest_eigenvalues(replicates, replicates.linear().solution)
     t = g.mean() / (g.std(ddof=1) / math.sqrt(400))
@@ -61,7 +61,7 @@ def test_separation_is_the_t_statistic_of_a_scalar_matrix(rng, statistic, share)
 
 
 def test_replicates_of_everything_are_infinitely_separated(rng):
-    plan = rs.make_plan(60, subsample_size=60, n_resamples=5, rng=0)
+    plan = rs.make_plan(60, subsample_size=60, n_resamples=5, random_state=0)
     replicates = rs.replicate(unstable(rng), plan)
     eigenvalues = smallest_eigenvalues(replicates, replicates.linear().solution)
     np.testing.assert_allclose(eigenvalues, 1.0)
@@ -87,7 +87,7 @@ def test_every_threshold_is_compared_with_the_twin(statistic, strength, data_set
     """One instrument, from weak to strong: crossing, heavy tails and weakness go one after the other."""
     g, f = settings.iv_moments(np.random.default_rng(data_set), 120, strength)
     g, f = np.reshape(g, (120, 1, 1)), np.reshape(f, (120, 1))
-    plan = rs.make_plan(120, statistic=statistic, subsample_size=60, n_resamples=400, rng=0)
+    plan = rs.make_plan(120, statistic=statistic, subsample_size=60, n_resamples=400, random_state=0)
     subsets = plan.indices()
     stability = Stability(replicates=rs.replicate(rs.Moments(g, f), plan, on_failure="drop"))
     smallest = oracle.smallest_real_parts(g, subsets)

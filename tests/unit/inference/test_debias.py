@@ -28,7 +28,7 @@ def inverse_mean(rng, n):
 
 
 def half_samples(moments, n_resamples=200, **options):
-    plan = rs.make_plan(len(moments), subsample_size=0.5, n_resamples=n_resamples, rng=0, **options)
+    plan = rs.make_plan(len(moments), subsample_size=0.5, n_resamples=n_resamples, random_state=0, **options)
     return rs.replicate(moments, plan, on_failure="drop")
 
 
@@ -166,12 +166,14 @@ def test_members_of_learners_have_no_plug_in_to_extrapolate_to(rng):
     X = rng.normal(size=(60, 2))
     for average in ("debiased", "best"):
         with pytest.raises(ValueError, match="`combine` must be"):
-            rs.ReplayRegressor(LinearRegression(), n_resamples=5, combine=average).fit(X, X[:, 0])
+            rs.ReplayRegressor(
+                LinearRegression(), resampling=rs.Resampling(n_resamples=5), combine=average
+            ).fit(X, X[:, 0])
 
 
 def test_the_value_of_a_policy_says_whose_it_is():
-    data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", rng=0)
-    options = {"discount": np.exp(-0.1), "n_resamples": 50, "random_state": 0}
+    data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", random_state=0)
+    options = {"discount": np.exp(-0.1), "resampling": rs.Resampling(n_resamples=50), "random_state": 0}
     model = rs.LSTD(rs.basis.Fourier(2), **options).fit(data)
     value = model.policy_value([[0.0], [0.5]])
     assert value.method in ("plug_in", "controlled", "median", "debiased")

@@ -20,7 +20,7 @@ BASIS = rs.basis.Fourier(1, period=16)
 
 def ring_steps(reward="in_span", n=1, n_steps=400, rng=0):
     chain = rs.simulate.FiniteChain.ring(reward=reward)
-    data = chain.sample(n, n_steps, rng=rng)
+    data = chain.sample(n, n_steps, random_state=rng)
     return rs.lstd_moments(data, BASIS, discount=chain.discount, factored=True)
 
 
@@ -130,7 +130,7 @@ def test_labels_per_step_and_bad_ones():
 
 
 def test_pieces_of_trajectories_are_worth_a_warning():
-    data = rs.simulate.FiniteChain.ring().sample(5, 12, rng=0).split(4)
+    data = rs.simulate.FiniteChain.ring().sample(5, 12, random_state=0).split(4)
     steps = rs.lstd_moments(data, BASIS, discount=0.9, factored=True)
     with pytest.warns(rs.ReplayWarning, match=r"Pieces of one trajectory .* Pass unit=data.parent"):
         unit_moments(steps, "trajectory", parent=data.parent)
@@ -148,7 +148,7 @@ def test_large_bases_stay_factored():
 
 
 def interval_of(units, X, seed, **options):
-    plan = rs.make_plan(len(units), n_resamples=200, rng=seed, **options)
+    plan = rs.make_plan(len(units), n_resamples=200, random_state=seed, **options)
     return rs.average(rs.replicate(units, plan), "auto").confidence_interval(X)
 
 

@@ -24,7 +24,7 @@ def average(moments, statistic, rng, *, method="auto", k=36, n_resamples=60, **o
         statistic=statistic,
         subsample_size=k,
         n_resamples=n_resamples,
-        rng=rng,
+        random_state=rng,
         **options,
     )
     return rs.average(rs.replicate(moments, plan), method)
@@ -98,7 +98,7 @@ def test_every_observation_in_every_subset_is_the_plug_in(moments):
 
 @pytest.mark.parametrize("statistic", ["balanced", "partition"])
 def test_one_partition_has_the_variance_of_independent_answers(moments, statistic):
-    plan = rs.make_plan(120, statistic=statistic, subsample_size=30, n_resamples=4, rng=0)
+    plan = rs.make_plan(120, statistic=statistic, subsample_size=30, n_resamples=4, random_state=0)
     theta = rs.replicate(moments, plan).theta
     told = replay_variance(theta, plan)
     np.testing.assert_allclose(told.sampling, theta.var(axis=0, ddof=1) / 4)
@@ -165,7 +165,7 @@ class TestMembers:
 
     def variance(self, y, statistic, rng, *, n_resamples=120, **options):
         plan = rs.make_plan(
-            60, statistic=statistic, subsample_size=20, n_resamples=n_resamples, rng=rng, **options
+            60, statistic=statistic, subsample_size=20, n_resamples=n_resamples, random_state=rng, **options
         )
         medians = np.array([np.median(y[subset]) for subset in plan.indices()])
         return replay_variance(medians[:, None], plan), medians.mean()
@@ -192,6 +192,6 @@ class TestMembers:
             ValueError, match=r"`plan` must be drawn with equal probabilities; got V\. Ensemble"
         ):
             self.variance(y, "V", 0, probabilities=np.arange(1.0, 61.0))
-        plan = rs.make_plan(60, statistic="V", probabilities=np.arange(1.0, 61.0), rng=0)
+        plan = rs.make_plan(60, statistic="V", probabilities=np.arange(1.0, 61.0), random_state=0)
         with pytest.raises(ValueError, match="`plan` must be drawn with equal probabilities; got Importance"):
             rs.ReplayKernelRidge().fit(np.arange(60.0)[:, None], y, plan=plan)

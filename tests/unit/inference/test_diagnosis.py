@@ -29,7 +29,11 @@ GOOD = {
 
 def replayed(moments, method="auto", statistic="U", share=0.5, n_resamples=300, solver=None):
     plan = rs.make_plan(
-        moments.n_observations, statistic=statistic, subsample_size=share, n_resamples=n_resamples, rng=1
+        moments.n_observations,
+        statistic=statistic,
+        subsample_size=share,
+        n_resamples=n_resamples,
+        random_state=1,
     )
     return rs.average(rs.replicate(moments, plan, solver=solver, on_failure="drop"), method)
 
@@ -147,11 +151,11 @@ def test_predicted_gain_of_some_subsets_by_loops(statistic):
     """With replacement, subsets of n k / (n + k) without it predict the variance; the bias is their own."""
     g, f = settings.LSTD.draw(np.random.default_rng(3), 150)
     X, k = settings.LSTD.X, 100
-    plan = rs.make_plan(150, statistic=statistic, subsample_size=k, n_resamples=80, rng=1)
+    plan = rs.make_plan(150, statistic=statistic, subsample_size=k, n_resamples=80, random_state=1)
     subsets, share = plan.indices(), k / (150 + k if statistic == "V" else 150)
     pilot = subsets
     if statistic == "V":
-        pilot = rs.make_plan(150, statistic="U", subsample_size=60, n_resamples=80, rng=0).indices()
+        pilot = rs.make_plan(150, statistic="U", subsample_size=60, n_resamples=80, random_state=0).indices()
     linear, _ = judgement.linear_parts(g, f, subsets)
     theta = np.array([inference.ratio(g[s], f[s]) for s in subsets])
     bias = ((theta - linear).mean(axis=0) - inference.ratio(g, f)) / (1 - share)
@@ -215,10 +219,10 @@ def test_recommendations(changed, action):
 
 
 def test_conditions_of_the_paper():
-    conditions = paper_conditions(rs.make_plan(10_000, subsample_size=1, n_resamples=200_000, rng=0))
+    conditions = paper_conditions(rs.make_plan(10_000, subsample_size=1, n_resamples=200_000, random_state=0))
     assert [c.value for c in conditions] == [0.05, 1e-4, 0.1]
     assert all(c.met for c in conditions)
-    noisy = paper_conditions(rs.make_plan(1000, subsample_size=10, n_resamples=5, rng=0))[0]
+    noisy = paper_conditions(rs.make_plan(1000, subsample_size=10, n_resamples=5, random_state=0))[0]
     assert not noisy.met
     assert "raise n_resamples" in str(noisy)
 

@@ -284,7 +284,7 @@ def test_degrees_of_a_controlled_variance_are_those_of_squares_of_noisy_slopes(c
 
 
 def test_a_controlled_variance_that_is_mostly_noise_gives_way_to_its_bound():
-    plan = rs.make_plan(50, n_resamples=20, rng=0)
+    plan = rs.make_plan(50, n_resamples=20, random_state=0)
     sampling, raw = np.array([1.0, 0.05]), np.array([1.1, 0.9])
     parts = ReplayVariance(
         sampling=sampling, monte_carlo=np.zeros(2), raw=raw, replicate=np.ones(2),

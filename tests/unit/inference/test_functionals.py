@@ -87,7 +87,9 @@ def test_a_slow_series_has_the_range_of_values():
 def test_unseen_events_leave_no_interval_of_width_zero():
     states = np.tile(np.arange(3), (50, 1))
     data = rs.Trajectories(states, rewards=np.zeros((50, 2)), terminated=np.ones(50, dtype=bool))
-    value = rs.LSTD(rs.basis.OneHot(3), discount=0.9, n_resamples=10, random_state=0).fit(data)
+    value = rs.LSTD(
+        rs.basis.OneHot(3), discount=0.9, resampling=rs.Resampling(n_resamples=10), random_state=0
+    ).fit(data)
     answer = value.policy_value([[0.0]])
     assert answer.confidence_interval().withheld  # all rewards alike: nothing bounds what was not seen
     low, high = answer.confidence_interval(value_range=(0.0, 1.0))
@@ -106,7 +108,9 @@ def test_rare_rewards_are_covered_for_every_probability(table):
         data = rs.Trajectories(states, rewards=rewards, terminated=np.ones(n, dtype=bool))
         ones = rs.basis.FunctionBasis(lambda s: np.ones((len(s), 1)), 1)
         basis = rs.basis.OneHot(2) if table else ones
-        model = rs.LSTD(basis, discount=0.9, n_resamples=4, random_state=0).fit(data)
+        model = rs.LSTD(basis, discount=0.9, resampling=rs.Resampling(n_resamples=4), random_state=0).fit(
+            data
+        )
         return model.policy_value([[0.0]]).confidence_interval(value_range=(0.0, 1.0))
 
     low, high = np.array([tuple(interval(count)) for count in counts]).T
@@ -125,7 +129,9 @@ def test_one_row_does_not_silence_another():
     rng = np.random.default_rng(0)
     states = rng.integers(3, size=(40, 6))
     data = rs.Trajectories(states, rewards=rng.normal(size=(40, 5)))
-    model = rs.LSTD(rs.basis.OneHot(4), discount=0.5, n_resamples=10, random_state=0).fit(data)
+    model = rs.LSTD(
+        rs.basis.OneHot(4), discount=0.5, resampling=rs.Resampling(n_resamples=10), random_state=0
+    ).fit(data)
     interval = model.confidence_interval(np.arange(4.0)[:, None], value_range=(-3.0, 3.0))
     assert interval.undecided.tolist() == [False, False, False, True]  # never visited
     np.testing.assert_allclose((interval.low[3], interval.high[3]), (-3, 3))
@@ -139,7 +145,7 @@ def test_a_function_that_is_zero_in_the_log_leaves_its_states_open():
     rng = np.random.default_rng(0)
     data = rs.Trajectories(rng.integers(3, size=(40, 6, 1)).astype(float), rewards=rng.uniform(size=(40, 5)))
     basis = rs.basis.FunctionBasis(lambda s: np.c_[np.ones(len(s)), s[:, 0], s[:, 0] > 2.5], 3)
-    model = rs.LSTD(basis, discount=0.5, n_resamples=10, random_state=0).fit(data)
+    model = rs.LSTD(basis, discount=0.5, resampling=rs.Resampling(n_resamples=10), random_state=0).fit(data)
     interval = model.confidence_interval([[1.0], [3.0]], value_range=(0.0, 2.0))
     assert interval.high[0] - interval.low[0] < 0.5
     np.testing.assert_allclose((interval.low[1], interval.high[1]), (0, 2), atol=1e-9)
@@ -150,10 +156,15 @@ def test_centred_rewards_over_a_table_keep_the_intervals_of_the_table():
     rng = np.random.default_rng(0)
     data = rs.Trajectories(rng.integers(3, size=(40, 6)), rewards=rng.uniform(0.8, 1.0, size=(40, 5)))
     plain, centred = (
-        rs.LSTD(rs.basis.OneHot(4), discount=0.9, center_rewards=center, n_resamples=10, random_state=0)
+        rs.LSTD(
+            basis,
+            discount=0.9,
+            resampling=rs.Resampling(n_resamples=10),
+            random_state=0,
+        )
         .fit(data)
         .confidence_interval(np.arange(4.0)[:, None])
-        for center in (False, True)
+        for basis in (rs.basis.OneHot(4), rs.basis.Centered(rs.basis.OneHot(4)))
     )
     np.testing.assert_allclose(
         centred, plain, atol=5e-3
@@ -310,9 +321,11 @@ def test_paired_difference_is_students_of_the_differences():
 
 
 def test_models_compare_at_the_same_states():
-    data = rs.simulate.ornstein_uhlenbeck(300, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(300, start="uniform", random_state=0)
     small, large = (
-        rs.LSTD(rs.basis.Fourier(order), discount=0.9, n_resamples=20, random_state=0).fit(data)
+        rs.LSTD(
+            rs.basis.Fourier(order), discount=0.9, resampling=rs.Resampling(n_resamples=20), random_state=0
+        ).fit(data)
         for order in (3, 4)
     )
     X = np.linspace(-2, 2, 5)[:, None]
@@ -359,8 +372,10 @@ def test_a_difference_has_every_outputs_own_noise(rng):
 
 def test_many_questions_have_bounds_that_contain_those_of_few(monkeypatch):
     """Without linear programmes intervals are a little longer, and bounds contain those of the programme."""
-    data = rs.simulate.ornstein_uhlenbeck(500, start=0.1, rng=0)
-    model = rs.LSTD(rs.basis.Fourier(4), discount=np.exp(-0.1), n_resamples=20, random_state=0).fit(data)
+    data = rs.simulate.ornstein_uhlenbeck(500, start=0.1, random_state=0)
+    model = rs.LSTD(
+        rs.basis.Fourier(4), discount=np.exp(-0.1), resampling=rs.Resampling(n_resamples=20), random_state=0
+    ).fit(data)
     X = np.linspace(-3, 3, 13)[:, None]  # values asked for are bounded, too
     few = model.confidence_interval(X, value_range=(-1.5, 1.5))
     assert (few.pivot.how == "bias-aware").any()
@@ -392,7 +407,7 @@ def test_subsets_in_common_leave_no_noise_in_a_difference(rng, method):
     scaled = rs.Moments(moments.g, 2 * moments.f)
 
     def averaged(moments, seed):
-        plan = rs.make_plan(60, subsample_size=0.5, n_resamples=30, rng=seed)
+        plan = rs.make_plan(60, subsample_size=0.5, n_resamples=30, random_state=seed)
         return rs.average(rs.replicate(moments, plan), method)
 
     first, same, other = averaged(moments, 0), averaged(scaled, 0), averaged(scaled, 1)
@@ -432,7 +447,7 @@ def test_the_effect_of_an_indicator_of_one_row_has_no_finite_interval(average):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=60), np.arange(60) == 7])
     moments = rs.ols_moments(X, 1.0 + X @ [2.0, 3.0] + rng.normal(size=60))
-    plan = rs.make_plan(60, subsample_size=0.9, n_resamples=50, rng=0)
+    plan = rs.make_plan(60, subsample_size=0.9, n_resamples=50, random_state=0)
     with pytest.warns(rs.ReplayWarning) if average == "auto" else contextlib.nullcontext():
         fit = rs.plug_in(moments) if average == "plug_in" else rs.average(rs.replicate(moments, plan))
     interval = fit.confidence_interval(np.eye(3))
@@ -447,7 +462,9 @@ def test_a_tile_that_one_episode_visited_gets_the_range_of_values():
     rewards = [np.random.default_rng(i).normal(size=3) for i in range(31)]
     data = rs.Trajectories([path[:, None] for path in states], rewards)
     tiles = rs.basis.TileCoding(1, 2, 0.0, 1.0)
-    model = rs.LSTD(tiles, discount=0.5, on_failure="drop", random_state=0).fit(data)
+    model = rs.LSTD(tiles, discount=0.5, resampling=rs.Resampling(on_failure="drop"), random_state=0).fit(
+        data
+    )
     low, high = model.confidence_interval([[0.2], [0.8]])
     limits = model.plug_in_.setting.value_range
     assert (low[1], high[1]) == (limits.low, limits.high)

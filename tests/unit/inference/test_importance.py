@@ -19,7 +19,9 @@ def ratio():
 
 def plan_for(moments, statistic, **options):
     p = influence_probabilities(moments, uniform_share=0.4)
-    return rs.make_plan(moments.n_observations, statistic=statistic, probabilities=p, rng=3, **options)
+    return rs.make_plan(
+        moments.n_observations, statistic=statistic, probabilities=p, random_state=3, **options
+    )
 
 
 @pytest.mark.parametrize("statistic", ["U", "V"])
@@ -77,7 +79,7 @@ def test_weighted_and_uniform_draws_have_the_same_target():
     X = rng.normal(size=(100, 3))
     moments = rs.ridge_moments(X, X @ [1.0, 2.0, 3.0] + rng.normal(size=100))
     plug_in = rs.plug_in(moments).theta
-    uniform = rs.make_plan(100, statistic="V", subsample_size=100, n_resamples=4000, rng=0)
+    uniform = rs.make_plan(100, statistic="V", subsample_size=100, n_resamples=4000, random_state=0)
     weighted = plan_for(moments, "V", subsample_size=100, n_resamples=4000)
     for plan in (uniform, weighted):
         replicates = rs.replicate(moments, plan)
@@ -133,9 +135,9 @@ def test_unproven_variances_leave_the_interval_of_the_plug_in():
 
 def test_reweighting_needs_a_plan_with_weights(ratio):
     with pytest.raises(ValueError, match="`replicates` must be drawn with weights of whole subsets"):
-        reweighted_average(rs.replicate(ratio, rs.make_plan(8, rng=0)))
+        reweighted_average(rs.replicate(ratio, rs.make_plan(8, random_state=0)))
     with pytest.raises(ValueError, match='Did you mean "difference"'):
-        reweighted_average(rs.replicate(ratio, rs.make_plan(8, rng=0)), "diference")
+        reweighted_average(rs.replicate(ratio, rs.make_plan(8, random_state=0)), "diference")
 
 
 @pytest.mark.statistical
@@ -150,7 +152,7 @@ def test_coverage_with_replacement_and_influence_probabilities(heavy, seed, numb
         moments = rs.ridge_moments(X, X @ [1.0, -1.0] + noise)
         p = influence_probabilities(moments, uniform_share=0.2)
         plan = rs.make_plan(
-            200, statistic="V", subsample_size=100, n_resamples=200, probabilities=p, rng=number
+            200, statistic="V", subsample_size=100, n_resamples=200, probabilities=p, random_state=number
         )
         low, high = rs.average(rs.replicate(moments, plan), "auto").confidence_interval(np.eye(2)[:1])
         covered.append(low[0] <= 1.0 <= high[0])

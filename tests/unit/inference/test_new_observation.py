@@ -36,7 +36,7 @@ def smooth_members(rng, plan, y, n_points, noise):
 @pytest.mark.parametrize("statistic", ["U", "V", "balanced"])
 def test_equals_the_loop(rng, statistic, noise):
     n, m = 40, 12
-    plan = make_plan(n, statistic=statistic, subsample_size=15, n_resamples=60, rng=0)
+    plan = make_plan(n, statistic=statistic, subsample_size=15, n_resamples=60, random_state=0)
     y = rng.normal(size=(n, 2))
     train, new = smooth_members(rng, plan, y, m, noise)
     failed = np.arange(60) % 7 == 3
@@ -51,7 +51,7 @@ def test_equals_the_loop(rng, statistic, noise):
 
 def test_equals_the_loop_with_a_scale(rng):
     n, m = 30, 9
-    plan = make_plan(n, subsample_size=12, n_resamples=40, rng=1)
+    plan = make_plan(n, subsample_size=12, n_resamples=40, random_state=1)
     y = rng.normal(size=(n, 1))
     train, new = smooth_members(rng, plan, y, m, 0.1)
     at_rows, at_points = rng.uniform(0.5, 2, size=(n, 1)), rng.uniform(0.5, 2, size=(m, 1))
@@ -65,7 +65,7 @@ def test_equals_the_loop_with_a_scale(rng):
 def test_blocks_do_not_matter(rng, monkeypatch):
     from replaystats.inference import new_observation
 
-    plan = make_plan(200, subsample_size=80, n_resamples=33, rng=1)
+    plan = make_plan(200, subsample_size=80, n_resamples=33, random_state=1)
     y = rng.normal(size=(200, 1))
     train, new = smooth_members(rng, plan, y, 50, 0.3)
     whole = intervals(train, new, plan, y, 0.9, budget=2**30)
@@ -84,7 +84,7 @@ def test_rows_in_every_subset_take_no_part(rng):
 
 
 def test_too_few_rows_give_an_infinite_interval(rng):
-    plan = make_plan(18, subsample_size=6, n_resamples=40, rng=0)
+    plan = make_plan(18, subsample_size=6, n_resamples=40, random_state=0)
     y = rng.normal(size=(18, 1))
     train, new = smooth_members(rng, plan, y, 4, 0.1)
     low, high = intervals(train, new, plan, y, 0.95)
@@ -130,7 +130,7 @@ def test_covers_a_new_observation(numbers):
     for number in numbers(300):
         own = np.random.default_rng(number)
         X, y = own.normal(size=(101, 1)), own.standard_t(3, size=(101, 1))
-        plan = make_plan(100, subsample_size=50, n_resamples=60, rng=number)
+        plan = make_plan(100, subsample_size=50, n_resamples=60, random_state=number)
         slopes = np.array([[np.vdot(X[s], y[s]) / np.vdot(X[s], X[s])] for s in plan.indices()])[:, :, None]
         members = slopes * X[:, 0][None, :, None]
         low, high = intervals(members[:, :100], members[:, 100:], plan, y[:100], 0.9)

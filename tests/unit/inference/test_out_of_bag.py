@@ -16,7 +16,7 @@ from replaystats.inference.held_out import out_of_bag
 def test_equals_the_loop(rng, statistic):
     n = 6 if statistic == "complete_v" else 20
     n_subsets = None if statistic in ("partition", "complete_v") else 300
-    plan = make_plan(n, statistic=statistic, subsample_size=3, n_resamples=n_subsets, rng=0)
+    plan = make_plan(n, statistic=statistic, subsample_size=3, n_resamples=n_subsets, random_state=0)
     members = rng.normal(size=(plan.n_resamples, n, 2))
     failed = np.arange(plan.n_resamples) % 5 == 2
     weights = np.ones(plan.n_resamples) if plan.subset_weights is None else plan.subset_weights
@@ -31,13 +31,13 @@ def test_equals_the_loop(rng, statistic):
 
 
 def test_curve_uses_the_first_subsets(rng):
-    plan = make_plan(15, subsample_size=6, n_resamples=100, rng=0)
+    plan = make_plan(15, subsample_size=6, n_resamples=100, random_state=0)
     members, y = rng.normal(size=(100, 15, 1)), rng.normal(size=(15, 1))
     whole = out_of_bag(lambda rows: members[:, rows], plan, n_outputs=1)
     assert whole.n_resamples[0] == 1
     assert whole.n_resamples[-1] == 100
     some = whole.n_resamples[10]
-    shorter = make_plan(15, subsample_size=6, n_resamples=int(some), rng=0)
+    shorter = make_plan(15, subsample_size=6, n_resamples=int(some), random_state=0)
     part = out_of_bag(lambda rows: members[:some, rows], shorter, n_outputs=1)
     assert_allclose(whole.predictions[10], part.predictions[-1], rtol=1e-10)
     assert_allclose(whole.scores(y)[-1], r2_score(y, whole.predictions[-1]), rtol=1e-12)

@@ -16,7 +16,7 @@ def rng():
 
 def replayed(moments, k, statistic="U", B=50):
     n = moments.n_observations
-    plan = rs.make_plan(n, statistic=statistic, subsample_size=k, n_resamples=B, rng=0)
+    plan = rs.make_plan(n, statistic=statistic, subsample_size=k, n_resamples=B, random_state=0)
     return rs.average(rs.replicate(moments, plan))
 
 
@@ -47,7 +47,7 @@ def test_pairs_are_those_of_the_definition(rng):
 
 
 def test_units_of_several_steps_give_what_their_matrices_give(rng):
-    data = rs.simulate.ornstein_uhlenbeck(150, start="uniform", rng=1)
+    data = rs.simulate.ornstein_uhlenbeck(150, start="uniform", random_state=1)
     basis = rs.basis.Fourier(1)
     moments = rs.lstd_moments(data, basis, discount=0.8)
     dense = moments.multiply_out() if hasattr(moments, "multiply_out") else moments
@@ -89,7 +89,7 @@ def test_nothing_is_predicted_where_a_group_determines_a_direction():
     x = np.zeros((60, 2))
     x[:, 0], x[7, 1] = 1.0, 1.0
     moments = rs.ridge_moments(x, np.arange(60.0))
-    plan = rs.make_plan(60, subsample_size=40, n_resamples=50, rng=0)
+    plan = rs.make_plan(60, subsample_size=40, n_resamples=50, random_state=0)
     estimate = rs.average(rs.replicate(moments, plan, on_failure="drop"))
     assert rs.inference.theorem(estimate).second_order is None
 

@@ -25,7 +25,7 @@ from replaystats.inference.variance import replay_variance
 @pytest.mark.parametrize("scale", [0.05, 1.0])
 def test_pooled_share_against_sums_over_observations(rng, statistic, scale):
     y = rng.normal(size=(30, 8))
-    plan = make_plan(30, statistic=statistic, subsample_size=12, n_resamples=60, rng=1)
+    plan = make_plan(30, statistic=statistic, subsample_size=12, n_resamples=60, random_state=1)
     values = y[plan.indices()].mean(axis=1) + scale * rng.normal(size=(60, 8))
 
     def corrected(theta, counts):
@@ -44,7 +44,7 @@ def test_pooled_share_against_sums_over_observations(rng, statistic, scale):
 
 @pytest.mark.parametrize("trust", [0.0, 0.3, 1.0])
 def test_ratios_are_pulled_together_by_as_much_as_they_are_not_trusted(rng, trust):
-    plan = make_plan(30, subsample_size=12, n_resamples=60, rng=1)
+    plan = make_plan(30, subsample_size=12, n_resamples=60, random_state=1)
     found = replay_variance(rng.normal(size=(60, 8)), plan)
     variance = PooledShare(0.2, trust).variance(found)
     for j in range(8):
@@ -73,7 +73,7 @@ def test_effective_rows_are_those_that_carry_an_answer(rng, statistic, carrying)
     n, k = 60, 30
     a = np.where(np.arange(n) < carrying, rng.choice([-1.0, 1.0], n), 0.0)[:, None]
     a = a - a.mean()
-    plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=2000, rng=1)
+    plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=2000, random_state=1)
     found = pooled_share(a[plan.indices()].sum(axis=1), plan)
     assert found.linear_share == pytest.approx(1, abs=0.1)
     assert found.effective_rows == pytest.approx((a**2).sum() ** 2 / (a**4).sum(), rel=0.25)
@@ -83,7 +83,7 @@ def test_many_rows_and_few_members_leave_the_usual_number_of_rows(rng):
     """100 members of 20,000 rows tell nothing about single rows: noise is not taken for a concentration."""
     n = 20_000
     y = rng.normal(size=(n, 4))
-    plan = make_plan(n, statistic="balanced", subsample_size=n // 2, n_resamples=100, rng=1)
+    plan = make_plan(n, statistic="balanced", subsample_size=n // 2, n_resamples=100, random_state=1)
     found = pooled_share(y[plan.indices()].mean(axis=1), plan)
     assert found.effective_rows > n / 30
     assert found.degrees > 1000
@@ -101,7 +101,9 @@ def test_rows_limit_the_degrees_of_a_pooled_variance():
 def test_intervals_of_learners_have_these_degrees(rng):
     X = rng.uniform(size=(80, 2))
     y = X[:, 0] + rng.normal(size=80)
-    model = rs.ReplayRegressor(DecisionTreeRegressor(), n_resamples=60, random_state=0).fit(X, y)
+    model = rs.ReplayRegressor(
+        DecisionTreeRegressor(), resampling=rs.Resampling(n_resamples=60), random_state=0
+    ).fit(X, y)
     mean, error = model.predict(X[:4] + 0.01, return_std=True)
     degrees = 1 / (1 / 59 + 1 / model.estimate_._pooled.degrees)
     low, high = model.confidence_interval(X[:4] + 0.01, 0.9)
@@ -155,7 +157,7 @@ def test_outside_support_against_sorted_distances(rng, d):
 
 
 def test_overlaps_count_what_subsets_have_in_common():
-    plan = make_plan(12, statistic="V", subsample_size=5, n_resamples=30, rng=0)
+    plan = make_plan(12, statistic="V", subsample_size=5, n_resamples=30, random_state=0)
     found = subset_overlaps(plan)
     subsets = plan.indices().tolist()
     for a in range(30):
@@ -217,7 +219,7 @@ def test_quantities_of_the_theorem_by_enumeration(pair, k):
 
 @pytest.mark.parametrize(("statistic", "second"), [("U", "k / n"), ("V", "k / n^(1/4)")])
 def test_conditions_are_those_of_the_statistic(pair, statistic, second):
-    plan = make_plan(7, statistic=statistic, subsample_size=4, n_resamples=2000, rng=0)
+    plan = make_plan(7, statistic=statistic, subsample_size=4, n_resamples=2000, random_state=0)
     found = rs.inference.theorem(rs.average(rs.replicate(rs.Moments(*pair), plan)))
     values = {"n / (B k)": 7 / 8000, "k / n": 4 / 7, "k / n^(1/4)": 4 / 7**0.25}
     for name in ("n / (B k)", second):

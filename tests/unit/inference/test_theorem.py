@@ -36,7 +36,7 @@ def test_of_a_mean_over_all_subsets_every_quantity_is_the_sample_variance(rng):
 )
 def test_the_first_order_ratio_is_that_of_a_mean(rng, statistic, expected):
     """Var(average of B means) / Var(mean) by simulation: 4000 data sets, within 3 standard errors."""
-    plan = rs.make_plan(100, statistic=statistic, subsample_size=20, n_resamples=50, rng=0)
+    plan = rs.make_plan(100, statistic=statistic, subsample_size=20, n_resamples=50, random_state=0)
     found = rs.inference.theorem(mean_of(rng.normal(size=100), plan))
     assert found.linear_ratio == pytest.approx(expected)
     draws = rng.normal(size=(4000, 100))
@@ -55,7 +55,9 @@ def test_the_first_order_ratio_is_that_of_a_mean(rng, statistic, expected):
 def test_functionals_give_the_matrices_of_predictions(rng):
     X = rng.normal(size=(200, 3))
     moments = rs.ridge_moments(X, X.sum(axis=1) + rng.normal(size=200))
-    estimate = rs.average(rs.replicate(moments, rs.make_plan(200, subsample_size=60, n_resamples=100, rng=0)))
+    estimate = rs.average(
+        rs.replicate(moments, rs.make_plan(200, subsample_size=60, n_resamples=100, random_state=0))
+    )
     points = rng.normal(size=(2, 3))
     of_theta, of_points = rs.inference.theorem(estimate), rs.inference.theorem(estimate, points)
     np.testing.assert_allclose(of_points.sigma, points @ of_theta.sigma @ points.T)
@@ -66,7 +68,7 @@ def test_functionals_give_the_matrices_of_predictions(rng):
 def test_of_regressors_the_matrices_are_those_of_predictions(rng):
     X = rng.random((80, 1))
     y = np.sin(6 * X[:, 0]) + 0.3 * rng.normal(size=80)
-    options = {"subsample_size": 30, "n_resamples": 400, "statistic": "U", "random_state": 0}
+    options = {"resampling": rs.Resampling("U", 30, 400), "random_state": 0}
     model = rs.ReplayKernelRidge(alpha=0.1, **options).fit(X, y)
     points = np.array([[0.2], [0.7]])
     found = rs.inference.theorem(model, points)
@@ -99,7 +101,7 @@ def test_a_plug_in_is_refused(rng):
 
 
 def test_small_n_over_bk_is_never_called_quiet_beside_measured_noise():
-    plan = rs.make_plan(1000, subsample_size=500, n_resamples=500, rng=0)
+    plan = rs.make_plan(1000, subsample_size=500, n_resamples=500, random_state=0)
     quiet, loud = paper_conditions(plan, 0.004)[0], paper_conditions(plan, 0.89)[0]
     assert "adds little noise" in str(quiet)
     assert "adds little noise" not in str(loud)

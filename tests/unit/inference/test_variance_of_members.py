@@ -52,7 +52,7 @@ def test_of_the_complete_statistic_is_its_delete_one_jackknife(rng, k):
 @pytest.mark.parametrize("statistic", ["U", "V"])
 def test_equals_its_formula_in_plain_numpy(rng, statistic):
     n, k, n_subsets = 30, 12, 300
-    plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_subsets, rng=1)
+    plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_subsets, random_state=1)
     Z = rng.uniform(1, 2, size=(n, 2))
     P = np.column_stack([ratio(Z[plan.indices()]), rng.normal(size=n_subsets)])
     failed = np.arange(n_subsets) % 7 == 0
@@ -76,7 +76,7 @@ def test_correction_is_unbiased_over_draws(rng, statistic):
     y = rng.normal(size=n)
     found = []
     for seed in range(300):
-        plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_subsets, rng=seed)
+        plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_subsets, random_state=seed)
         result = replay_variance(member_means(y, plan)[:, None], plan)
         found.append((result.sampling[0], result.raw[0]))
     corrected, raw = np.mean(found, axis=0) / (y.var(ddof=1) / n)
@@ -85,7 +85,7 @@ def test_correction_is_unbiased_over_draws(rng, statistic):
 
 
 def test_a_negative_estimate_gives_way_to_its_upper_bound(rng):
-    plan = make_plan(200, subsample_size=50, n_resamples=10, rng=0)
+    plan = make_plan(200, subsample_size=50, n_resamples=10, random_state=0)
     result = replay_variance(rng.normal(size=(10, 50)), plan)  # members unrelated to the counts
     negative = result.sampling < 0
     assert negative.any()
@@ -96,7 +96,7 @@ def test_a_negative_estimate_gives_way_to_its_upper_bound(rng):
 
 @pytest.mark.parametrize("statistic", ["U", "V"])
 def test_overlaps_of_subsets_give_the_same(rng, statistic):
-    plan = make_plan(30, statistic=statistic, subsample_size=12, n_resamples=40, rng=1)
+    plan = make_plan(30, statistic=statistic, subsample_size=12, n_resamples=40, random_state=1)
     failed = np.arange(40) % 9 == 0
     P = np.where(failed[:, None, None], np.nan, 100.0 + rng.normal(size=(40, 3, 2)))
     found = replay_variance(P, plan, failed=failed, overlaps=subset_overlaps(plan))
@@ -108,7 +108,7 @@ def test_overlaps_of_subsets_give_the_same(rng, statistic):
 def test_variances_are_the_diagonal_of_covariances(rng):
     for statistic in ("U", "V", "balanced", "partition", "complete"):
         count = {} if statistic == "complete" else {"n_resamples": 24}
-        plan = make_plan(8, statistic=statistic, subsample_size=3, rng=0, **count)
+        plan = make_plan(8, statistic=statistic, subsample_size=3, random_state=0, **count)
         P = rng.normal(size=(plan.n_resamples, 4, 2))
         for method in ("mean", "median", "trimmed"):
             single = replay_variance(P, plan, method=method)
@@ -121,7 +121,7 @@ class TestPartitions:
     """Disjoint subsets are independent, so their own spread is enough."""
 
     def test_one_partition_is_the_variance_of_independent_members(self, rng):
-        plan = make_plan(40, statistic="partition", subsample_size=5, rng=0)
+        plan = make_plan(40, statistic="partition", subsample_size=5, random_state=0)
         P = rng.normal(size=(8, 3))
         result = replay_variance(P, plan)
         assert_allclose(result.variance, P.var(axis=0, ddof=1) / 8, rtol=1e-12)
@@ -130,13 +130,13 @@ class TestPartitions:
         """Over all partitions the variance within averages to k-fold s^2/k, so raw is s^2/n exactly; with
         2000 partitions of 5 the relative sd is about sqrt(2 / (4 * 2000)) = .016."""
         y = rng.normal(size=20)
-        plan = make_plan(20, statistic="partition", subsample_size=4, n_resamples=10_000, rng=0)
+        plan = make_plan(20, statistic="partition", subsample_size=4, n_resamples=10_000, random_state=0)
         result = replay_variance(member_means(y, plan)[:, None], plan)
         assert_allclose(result.variance, y.var(ddof=1) / 20, rtol=4 * 0.016)
         assert_allclose(result.monte_carlo, 0.0, atol=1e-20)  # whole partitions have one mean
 
     def test_overlapping_subsets_of_one_permutation_say_nothing(self):
-        plan = make_plan(10, statistic="balanced", subsample_size=8, n_resamples=2, rng=0)
+        plan = make_plan(10, statistic="balanced", subsample_size=8, n_resamples=2, random_state=0)
         with pytest.raises(
             ValueError,
             match="`n_resamples` must be such that two subsets share nothing",
@@ -148,20 +148,25 @@ class TestPartitions:
     ("plan", "B", "failed", "message"),
     [
         (
-            make_plan(5, subsample_size=5, n_resamples=3, rng=0),
+            make_plan(5, subsample_size=5, n_resamples=3, random_state=0),
             3,
             None,
             "`subsample_size` must be below n = 5",
         ),
         (
-            make_plan(5, subsample_size=2, n_resamples=3, rng=0),
+            make_plan(5, subsample_size=2, n_resamples=3, random_state=0),
             4,
             None,
             r"`values` must be as long as `plan` \(3\); got 4",
         ),
-        (make_plan(5, subsample_size=2, n_resamples=1, rng=0), 1, None, "`n_resamples` must be at least 2"),
         (
-            make_plan(5, subsample_size=2, n_resamples=3, rng=0),
+            make_plan(5, subsample_size=2, n_resamples=1, random_state=0),
+            1,
+            None,
+            "`n_resamples` must be at least 2",
+        ),
+        (
+            make_plan(5, subsample_size=2, n_resamples=3, random_state=0),
             3,
             [True] * 3,
             "`failed` must be False for at least",
@@ -175,7 +180,7 @@ def test_bad_input(plan, B, failed, message):
 
 
 def parts_with(sampling, monte_carlo, n_used=50):
-    plan = make_plan(20, n_resamples=n_used, rng=0)
+    plan = make_plan(20, n_resamples=n_used, random_state=0)
     zeros = np.zeros_like(sampling)
     return ReplayVariance(
         sampling=sampling,

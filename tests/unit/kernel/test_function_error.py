@@ -41,8 +41,8 @@ def closed_form(X, points):
 
 
 METHODS = {
-    "local": {"method": "local", "subsample_size": 1.0, "n_resamples": 1},
-    "subsets": {"method": "subsets", "subsample_size": 1.0, "n_resamples": 1},
+    "local": {"method": "local", "resampling": rs.Resampling(size=1.0, n_resamples=1)},
+    "subsets": {"method": "subsets", "resampling": rs.Resampling(size=1.0, n_resamples=1)},
     "features": {"method": "features"},
 }
 

@@ -39,7 +39,7 @@ def dot_plus_one(x, y):
 def test_every_member_equals_scikit_learn(data, rng, kernel, statistic, weighted):
     X, y, X_test = data
     weight = rng.uniform(0.2, 3.0, size=40) if weighted else None
-    plan = make_plan(40, statistic=statistic, subsample_size=15, n_resamples=12, rng=0)
+    plan = make_plan(40, statistic=statistic, subsample_size=15, n_resamples=12, random_state=0)
     replicates = fit(X, y, plan, kernel=kernel, sample_weight=weight)
     expected = []
     for rows in plan.indices():
@@ -55,7 +55,7 @@ def test_every_member_equals_scikit_learn(data, rng, kernel, statistic, weighted
 def test_precomputed_equals_evaluated(data, statistic):
     X, y, X_test = data
     kernel = make_kernel("rbf", n_features=3)
-    plan = make_plan(40, statistic=statistic, subsample_size=15, n_resamples=12, rng=0)
+    plan = make_plan(40, statistic=statistic, subsample_size=15, n_resamples=12, random_state=0)
     evaluated = fit(X, y, plan)
     looked_up = fit(kernel(X, X), y, plan, kernel="precomputed")
     for how in ("mean", "values"):
@@ -71,7 +71,7 @@ def test_one_gram_matrix_is_used_where_evaluation_is_dear(data):
         calls.append(1)
         return x @ z
 
-    plan = make_plan(40, subsample_size=20, n_resamples=50, rng=0)
+    plan = make_plan(40, subsample_size=20, n_resamples=50, random_state=0)
     replicates = fit(X, y, plan, kernel=counted)
     assert len(calls) <= 40 * 40  # not 50 * 20 * 20
     expected = fit(X, y, plan, kernel="linear").mean(X_test)
@@ -81,7 +81,7 @@ def test_one_gram_matrix_is_used_where_evaluation_is_dear(data):
 @pytest.mark.parametrize("statistic", ["U", "V"])
 def test_units_of_each_subset_equal_the_loop(data, statistic):
     X, y, X_test = data
-    plan = make_plan(40, statistic=statistic, subsample_size=15, n_resamples=12, rng=0)
+    plan = make_plan(40, statistic=statistic, subsample_size=15, n_resamples=12, random_state=0)
     replicates = fit(X, y[:, 0], plan, standardize="subset")
     members = [oracle.fit_predict(X[rows], y[rows, 0], X_test, 0.3) for rows in plan.indices()]
     assert_allclose(replicates.values(X_test)[:, :, 0], members, rtol=ROUNDING)
@@ -98,7 +98,7 @@ def test_global_units_equal_subset_units_on_all_rows(data):
 
 def test_global_units_do_not_notice_a_change_of_units(data):
     X, y, X_test = data
-    plan = make_plan(40, subsample_size=15, n_resamples=12, rng=0)
+    plan = make_plan(40, subsample_size=15, n_resamples=12, random_state=0)
     here = fit(X, y, plan, standardize="global").mean(X_test)
     there = fit(1e3 * X - 7, y + 100, plan, standardize="global")
     assert_allclose(there.mean(1e3 * X_test - 7), here + 100, rtol=1e-9)
@@ -106,7 +106,7 @@ def test_global_units_do_not_notice_a_change_of_units(data):
 
 def test_partition_is_divide_and_conquer(data):
     X, y, X_test = data
-    plan = make_plan(40, statistic="partition", subsample_size=10, rng=3)
+    plan = make_plan(40, statistic="partition", subsample_size=10, random_state=3)
     subsets = plan.indices()
     assert sorted(subsets.ravel()) == list(range(40))
     models = [KernelRidge(alpha=0.3, kernel="rbf").fit(X[rows], y[rows]) for rows in subsets]
@@ -126,7 +126,7 @@ def test_subset_weights_of_a_complete_plan(rng):
 def test_neither_budget_nor_workers_change_the_answer(standardize):
     rng = np.random.default_rng(5)
     X, y, X_test = rng.normal(size=(600, 2)), rng.normal(size=(600, 2)), rng.normal(size=(300, 2))
-    plan = make_plan(600, statistic="V", subsample_size=150, n_resamples=30, rng=0)
+    plan = make_plan(600, statistic="V", subsample_size=150, n_resamples=30, random_state=0)
     options = {"standardize": standardize}
     wide = fit(X, y, plan, **options)
     with rs.config_context(memory_budget=2**20):
@@ -141,7 +141,7 @@ def test_neither_budget_nor_workers_change_the_answer(standardize):
 
 def test_far_from_the_origin_distances_keep_their_digits(data):
     X, y, X_test = data
-    plan = make_plan(40, subsample_size=15, n_resamples=5, rng=0)
+    plan = make_plan(40, subsample_size=15, n_resamples=5, random_state=0)
     here = fit(X, y, plan).mean(X_test)
     far = fit(X + 2.0**20, y, plan).mean(X_test + 2.0**20)
     assert_allclose(far, here, atol=1e-8)
@@ -160,7 +160,7 @@ class TestRedraw:
     @pytest.mark.parametrize("statistic", ["U", "V"])
     def test_is_counted_and_keeps_the_other_subsets(self, rare, statistic):
         X, y = rare
-        plan = make_plan(30, statistic=statistic, subsample_size=8, n_resamples=50, rng=0)
+        plan = make_plan(30, statistic=statistic, subsample_size=8, n_resamples=50, random_state=0)
         drawn = plan.indices()
         constant = np.ptp(X[drawn, 1], axis=1) == 0
         assert constant.any()
@@ -174,13 +174,13 @@ class TestRedraw:
 
     def test_only_for_units_of_each_subset(self, rare):
         X, y = rare
-        plan = make_plan(30, subsample_size=8, n_resamples=50, rng=0)
+        plan = make_plan(30, subsample_size=8, n_resamples=50, random_state=0)
         assert fit(X, y, plan, standardize="global").n_redrawn == 0
 
     def test_cannot_help_a_column_that_is_constant_everywhere(self, rare):
         X, y = rare
         X[:, 1] = 4.2
-        plan = make_plan(30, subsample_size=8, n_resamples=5, rng=0)
+        plan = make_plan(30, subsample_size=8, n_resamples=5, random_state=0)
         with pytest.raises(
             ValueError, match=r"`X` must be without constant columns .* got column 1 constant"
         ):
@@ -191,14 +191,14 @@ class TestRedraw:
         given = plan_from_indices([[0, 5, 6], [7, 8, 9]], 30)
         with pytest.raises(ValueError, match=r"given subsets cannot be drawn again.*subset 1, column 1"):
             fit(X, y, given, standardize="subset")
-        partition = make_plan(30, statistic="partition", subsample_size=5, rng=0)
+        partition = make_plan(30, statistic="partition", subsample_size=5, random_state=0)
         with pytest.raises(ValueError, match="a partition cannot be drawn again"):
             fit(X, y, partition, standardize="subset")
 
     def test_gives_up_when_it_never_ends(self, rng):
         X = np.zeros((200, 1))
         X[0] = 1.0
-        plan = make_plan(200, subsample_size=2, n_resamples=400, rng=0)
+        plan = make_plan(200, subsample_size=2, n_resamples=400, random_state=0)
         with pytest.raises(ValueError, match="after 100 draws"):
             fit(X, rng.normal(size=200), plan, standardize="subset")
 
@@ -272,7 +272,7 @@ def test_bad_input(change, message):
 
 
 def test_a_subset_larger_than_the_budget_is_refused():
-    plan = make_plan(400, subsample_size=300, n_resamples=2, rng=0)
+    plan = make_plan(400, subsample_size=300, n_resamples=2, random_state=0)
     refused = pytest.raises(ValueError, match="must be at least 2160000 bytes for subsets of k=300")
     with refused, rs.config_context(memory_budget=2**20):
         fit(np.ones((400, 1)), np.ones(400), plan)

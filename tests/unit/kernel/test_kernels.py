@@ -20,7 +20,7 @@ def dot_cubed(x, y, power=3):
 @pytest.mark.parametrize("gamma", [None, 0.7])
 def test_stacks_equal_scikit_learn(name, gamma, rng):
     left, right = rng.uniform(size=(3, 5, 4)), rng.uniform(size=(3, 6, 4))
-    kernel = make_kernel(name, n_features=4, gamma=gamma, degree=2, coef0=0.5)
+    kernel = make_kernel(name, n_features=4, gamma=gamma, kernel_params={"degree": 2, "coef0": 0.5})
     arguments = {"gamma": gamma, "degree": 2, "coef0": 0.5}
     if name == "chi2" and gamma is None:
         del arguments["gamma"]  # scikit-learn's own default there is 1
@@ -51,8 +51,11 @@ def test_a_function_of_two_rows_with_parameters(rng):
     [
         ({"kernel": "rfb"}, r'`kernel` must be one of .*; got \'rfb\'\. Did you mean "rbf"\?'),
         ({"gamma": -1.0}, r"`gamma` must be a finite number in \(0, inf\); got -1.0"),
-        ({"degree": float("nan")}, r"`degree` must be a finite number"),
-        ({"kernel_params": {"power": 2}}, r"`kernel_params` must be None unless `kernel` is a function"),
+        ({"kernel_params": {"degree": float("nan")}}, r"`degree` must be a finite number"),
+        (
+            {"kernel_params": {"power": 2}},
+            r"`kernel_params` must be of `degree` and `coef0` for a kernel with a name",
+        ),
     ],
 )
 def test_bad_parameters(arguments, message):

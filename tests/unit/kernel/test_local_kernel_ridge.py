@@ -145,7 +145,9 @@ def test_leaves_are_inverted_once_however_many_intervals_are_asked_for(data, mon
     monkeypatch.setattr(
         local_influence, "_residuals", lambda problem, rows: inverted.append(rows) or plain(problem, rows)
     )
-    model = rs.ReplayKernelRidge(0.1, gamma=2.0, method="local", subsample_size=25, random_state=0).fit(X, y)
+    model = rs.ReplayKernelRidge(
+        0.1, gamma=2.0, method="local", resampling=rs.Resampling(size=25), random_state=0
+    ).fit(X, y)
     first = model.predict_interval(X_new)
     n_leaves = sum(len(tree.leaves) for tree in model.estimate_.members.trees)
     again = pickle.loads(pickle.dumps(model))

@@ -33,7 +33,7 @@ def test_points_walk_down_to_their_leaf(rng, n, leaf_size):
 def test_units_of_every_subset_are_those_of_its_rows(rng):
     X = rng.normal(size=(30, 3)) * [1.0, 100.0, 0.01]
     X[:, 2] = np.where(np.arange(30) < 25, 0.5, X[:, 2])
-    subsets = rs.make_plan(30, subsample_size=6, n_resamples=20, rng=0).indices()
+    subsets = rs.make_plan(30, subsample_size=6, n_resamples=20, random_state=0).indices()
     scaling = Scaling.of(X[subsets])
     for b, rows in enumerate(subsets):
         for j in range(3):
@@ -50,7 +50,7 @@ def test_units_of_every_subset_are_those_of_its_rows(rng):
 def test_a_subset_with_a_constant_column_is_drawn_until_it_varies(statistic):
     """Subset b becomes that of the first alternative plan in which no column is constant on it."""
     X = np.column_stack([np.arange(40.0), np.arange(40) < 5])
-    plan = rs.make_plan(40, statistic=statistic, subsample_size=6, n_resamples=60, rng=3)
+    plan = rs.make_plan(40, statistic=statistic, subsample_size=6, n_resamples=60, random_state=3)
     found, indices, n_redrawn = redraw_constant(X, plan)
     thrown = 0
     for b, rows in enumerate(plan.indices()):
@@ -61,7 +61,9 @@ def test_a_subset_with_a_constant_column_is_drawn_until_it_varies(statistic):
         thrown += attempt
         assert found.indices()[b].tolist() == indices[b].tolist() == rows.tolist()
     assert n_redrawn == thrown > 10
-    same, _, none = redraw_constant(X[:, :1], rs.make_plan(40, subsample_size=6, n_resamples=5, rng=0))
+    same, _, none = redraw_constant(
+        X[:, :1], rs.make_plan(40, subsample_size=6, n_resamples=5, random_state=0)
+    )
     assert none == 0
     assert same.indices().shape == (5, 6)
     with pytest.raises(ValueError, match="column 1 constant"):
@@ -74,9 +76,9 @@ def test_fits_on_subsets_of_blocks_are_ridge_regressions_on_their_rows(rng, weig
     weight = rng.uniform(0.5, 2.0, size=90) if weighted else None
     units = FeatureUnits(scaling=Scaling.of(X), widths=np.array([0.7, 1.3]), basis=Polynomial(2, dimension=2))
     moments = block_moments(units, X, y, weight, rng=np.random.default_rng(4))
-    blocks = list(random_blocks(90, len(moments), rng=np.random.default_rng(4)))
+    blocks = list(random_blocks(90, len(moments), random_state=np.random.default_rng(4)))
     assert sorted(np.concatenate(blocks)) == list(range(90))
-    plan = rs.make_plan(len(moments), subsample_size=len(moments) // 2, n_resamples=12, rng=0)
+    plan = rs.make_plan(len(moments), subsample_size=len(moments) // 2, n_resamples=12, random_state=0)
     fit = replay_blocks(units, moments, np.array([5.0]), 2.0, plan, on_failure="raise")
     points = rng.normal(size=(4, 2))
     z = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1) * [0.7, 1.3]

@@ -14,7 +14,7 @@ from replaystats.kernel.repeats import WORTH_FINDING, Distinct
 
 
 def draws(n=100, k=90, n_resamples=12):
-    return rs.make_plan(n, statistic="V", subsample_size=k, n_resamples=n_resamples, rng=0).indices()
+    return rs.make_plan(n, statistic="V", subsample_size=k, n_resamples=n_resamples, random_state=0).indices()
 
 
 def test_every_observation_of_a_subset_is_there_once_with_its_count():
@@ -46,7 +46,7 @@ def test_sums_of_equal_shares_are_what_was_shared_out(rng):
 
 
 def test_nothing_is_looked_for_where_nothing_repeats_or_subsets_are_small():
-    assert Distinct.of(rs.make_plan(200, subsample_size=90, n_resamples=3, rng=0).indices()) is None
+    assert Distinct.of(rs.make_plan(200, subsample_size=90, n_resamples=3, random_state=0).indices()) is None
     assert Distinct.of(np.random.default_rng(0).permutation(100)[None]) is None
     assert Distinct.of(np.zeros((2, WORTH_FINDING - 1), dtype=int)) is None
 
@@ -57,7 +57,7 @@ def test_coefficients_are_those_of_the_system_with_repeats(rng, standardize, wei
     """The slow way: every draw has a row and a column of its own."""
     X, y = rng.normal(size=(100, 3)) * [1.0, 50.0, 0.02] + 7.0, rng.normal(size=(100, 2))
     weight = rng.uniform(0.2, 3.0, 100) if weighted else None
-    plan = rs.make_plan(100, statistic="V", subsample_size=90, n_resamples=5, rng=1)
+    plan = rs.make_plan(100, statistic="V", subsample_size=90, n_resamples=5, random_state=1)
     kernel = Kernel("rbf", gamma=(0.3, 0.3 / 2500, 0.3 * 2500) if standardize is None else 0.3)
     problem = KernelProblem.checked(X, y, 0.05, kernel, standardize, weight)
     found = problem.fit(plan.indices())
@@ -72,7 +72,7 @@ def test_coefficients_are_those_of_the_system_with_repeats(rng, standardize, wei
 
 
 def test_without_a_penalty_a_repeated_point_still_fails(rng):
-    plan = rs.make_plan(100, statistic="V", subsample_size=90, n_resamples=4, rng=0)
+    plan = rs.make_plan(100, statistic="V", subsample_size=90, n_resamples=4, random_state=0)
     X, y = rng.normal(size=(100, 2)), rng.normal(size=(100, 1))
     problem = KernelProblem.checked(X, y, 0.0, Kernel("rbf", gamma=50.0), None, None)
     assert problem.fit(plan.indices()).failed.all()

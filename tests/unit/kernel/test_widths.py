@@ -79,7 +79,7 @@ def test_units_of_the_target_do_not_matter(data):
 def test_many_rows_are_learnt_from_in_blocks(rng):
     X = rng.uniform(-2, 2, size=(3000, 3))
     y = np.sin(2 * X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=3000)
-    learnt = learn_bandwidths(X, y - y.mean(), rng=0)
+    learnt = learn_bandwidths(X, y - y.mean(), random_state=0)
     assert learnt.n_rows == 3000  # sixty steps of some hundred rows go through all of them
     assert learnt.gamma[0] > 10 * learnt.gamma[1] > 10 * learnt.gamma[2]
 
@@ -87,7 +87,7 @@ def test_many_rows_are_learnt_from_in_blocks(rng):
 def test_the_draw_of_the_blocks_hardly_matters(rng):
     X = rng.uniform(-2, 2, size=(3000, 3))
     y = np.sin(2 * X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=3000)
-    widths = np.log([learn_bandwidths(X, y - y.mean(), rng=seed).gamma[0] for seed in range(3)])
+    widths = np.log([learn_bandwidths(X, y - y.mean(), random_state=seed).gamma[0] for seed in range(3)])
     assert np.ptp(widths) < 0.4  # that of the linear column is not determined: any wide one will do
 
 
@@ -103,9 +103,9 @@ def test_blocks_come_once_before_they_come_again(rng):
 
 def test_a_start_with_little_noise_is_not_the_only_one():
     """Two bumps under three times as much noise: from alpha = .1 the search ends at gamma = (1097, 0)."""
-    X, y = two_bumps(250, rng=2)
+    X, y = two_bumps(250, random_state=2)
     points = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
-    gamma = learn_bandwidths(points, y - y.mean(), rng=2).gamma
+    gamma = learn_bandwidths(points, y - y.mean(), random_state=2).gamma
     assert gamma.max() < 10
     assert gamma.min() > 0.01
 

@@ -66,16 +66,20 @@ def test_estimators_say_that_they_deal(rng):
     n, q = 2000, 60
     data = rs.Trajectories(rng.normal(size=(n, 6, 3)), rng.normal(size=(n, 5)))
     basis = rs.basis.RBF(rng.normal(size=(q, 3)), bandwidth=0.7)
-    model = rs.LSTD(basis, discount=0.5, n_resamples=100, subsample_size=1000, random_state=0).fit(data)
+    model = rs.LSTD(
+        basis, discount=0.5, resampling=rs.Resampling(size=1000, n_resamples=100), random_state=0
+    ).fit(data)
     assert model.grouping_.n_observations == n
     assert model.choices_["groups"].value == model.plan_.n_observations == 100
     assert model.plan_.subsample_size == 50
     assert "times the plug-in" in model.choices_["groups"].reason
     plain = rs.plug_in(rs.lstd_moments(data, basis, discount=0.5))
     np.testing.assert_allclose(model.plug_in_.theta, plain.theta, rtol=1e-8)
-    again = rs.LSTD(basis, discount=0.5, n_resamples=100, subsample_size=1000, random_state=0).fit(data)
+    again = rs.LSTD(
+        basis, discount=0.5, resampling=rs.Resampling(size=1000, n_resamples=100), random_state=0
+    ).fit(data)
     np.testing.assert_array_equal(again.estimate_.theta, model.estimate_.theta)
-    given = rs.LSTD(basis, discount=0.5).fit(data, plan=rs.make_plan(n, n_resamples=5, rng=0))
+    given = rs.LSTD(basis, discount=0.5).fit(data, plan=rs.make_plan(n, n_resamples=5, random_state=0))
     assert given.grouping_ is None
     more = model.partial_fit(data)  # all observations are still there
     assert more.grouping_.n_observations == 2 * n
@@ -98,7 +102,7 @@ def test_groups_are_statistically_the_same():
         dealt = grouped_moments(moments, Grouping(deal(1000, 100, seed), 100, ""))
         row = []
         for units in (moments, dealt):
-            plan = rs.make_plan(len(units), n_resamples=100, rng=seed)
+            plan = rs.make_plan(len(units), n_resamples=100, random_state=seed)
             estimate = rs.average(rs.replicate(units, plan), "auto")
             low, high = estimate.confidence_interval()
             row.append((estimate.theta, high - low, (low <= theta) & (theta <= high)))

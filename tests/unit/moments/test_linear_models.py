@@ -87,7 +87,9 @@ def test_leave_one_out_changes_are_those_of_refits(data):
 def test_a_replayed_fit_has_a_summary_by_name(data):
     x, w, _, y, _ = data
     moments = rs.ols_moments(np.hstack([x, w]), y)
-    replayed = rs.average(rs.replicate(moments, rs.make_plan(120, n_resamples=200, rng=0)), "controlled")
+    replayed = rs.average(
+        rs.replicate(moments, rs.make_plan(120, n_resamples=200, random_state=0)), "controlled"
+    )
     found = rs.summary(replayed, ["constant", "x", "w"])
     assert_allclose(found.standard_error, replayed.standard_error)
     assert str(found).splitlines()[2].startswith("x ")
@@ -126,7 +128,7 @@ def test_hc3_is_that_of_the_plug_in_whatever_was_averaged(rng):
     """Changes were counted from the average, so that its distance from the plug-in was taken for noise."""
     X = rng.normal(size=(30, 2))
     moments = rs.ols_moments(X, X @ [1.0, 2.0] + rng.normal(size=30))
-    mean = rs.average(rs.replicate(moments, rs.make_plan(30, n_resamples=50, rng=0)), "mean")
+    mean = rs.average(rs.replicate(moments, rs.make_plan(30, n_resamples=50, random_state=0)), "mean")
     for covariance in ("HC0", "HC1", "HC3"):
         own, whole = (rs.summary(fit, covariance=covariance) for fit in (mean, rs.plug_in(moments)))
         assert_allclose(own.standard_error, whole.standard_error)

@@ -75,7 +75,7 @@ def test_coefficients_solve_their_equations(order):
 
 
 def test_logged_rewards_are_per_step_for_lstd_and_rates_for_phibe(rng):
-    data = rs.simulate.ornstein_uhlenbeck(20, start="uniform", rng=1)
+    data = rs.simulate.ornstein_uhlenbeck(20, start="uniform", random_state=1)
     bare = rs.Trajectories(data.states.reshape(20, 3, 1), dt=0.1)
     basis = rs.basis.Fourier(2)
     process = rs.simulate.OrnsteinUhlenbeck()
@@ -151,7 +151,7 @@ def test_subsets_are_summed_in_the_cheaper_form(rng, q, steps, n_resamples):
     written_ns, factored_ns = form_costs(q, 12, 12 * steps, n_resamples, 0.5)
     chosen = written_out_for(factored, n_resamples, 0.5)
     assert isinstance(chosen, rs.Moments) == (written_ns < factored_ns)
-    plan = rs.make_plan(12, subsample_size=0.5, n_resamples=5, rng=0)
+    plan = rs.make_plan(12, subsample_size=0.5, n_resamples=5, random_state=0)
     for sums in (subset_sums(factored.multiply_out(), plan), subset_sums(factored, plan)):
         for A, b, drawn in zip(sums.A, sums.b, plan.indices(), strict=True):
             steps_of = (offsets[drawn][:, None] + np.arange(steps)).ravel()
@@ -182,7 +182,7 @@ def test_costs_of_forms_move_as_they_should():
 
 
 def test_large_bases_stay_factored():
-    data = rs.simulate.ornstein_uhlenbeck(10, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(10, start="uniform", random_state=0)
     assert isinstance(rs.lstd_moments(data, rs.basis.Fourier(16), discount=0.9), rs.FactoredMoments)
     assert isinstance(rs.lstd_moments(data, rs.basis.Fourier(4), discount=0.9), rs.Moments)
 
@@ -211,8 +211,8 @@ def test_lstd_on_a_chain_with_every_transition_in_proportion_is_exact():
 
 def test_lstd_on_a_sampled_chain_comes_within_its_error():
     """One-hot LSTD on 4000 trajectories of a random chain: error below 5 standard errors (sandwich)."""
-    chain = rs.simulate.FiniteChain.random(5, rng=0)
-    data = chain.sample(4000, 5, rng=1)
+    chain = rs.simulate.FiniteChain.random(5, random_state=0)
+    data = chain.sample(4000, 5, random_state=1)
     moments = rs.lstd_moments(data, rs.basis.OneHot(5), discount=chain.discount)
     theta = rs.plug_in(moments).theta
     A, _ = moments.total()

@@ -20,7 +20,7 @@ def test_a_block_is_the_sum_of_its_rows(data, n_outputs):
     X, y, weight = data
     y = y if n_outputs is None else np.column_stack([y, y**2])
     basis = rs.basis.Fourier(2)
-    groups = list(random_blocks(50, 7, rng=0))
+    groups = list(random_blocks(50, 7, random_state=0))
     blocks = ridge_block_moments(((X[:, :1][r], y[r], weight[r]) for r in groups), basis)
     rows = rs.ridge_moments(X[:, :1], y, basis, sample_weight=weight)
     assert blocks.n_observations == 7
@@ -38,7 +38,7 @@ def test_blocks_of_one_row_are_the_rows(data):
 
 
 def test_random_blocks_share_no_row_and_hold_them_all():
-    groups = list(random_blocks(103, 10, rng=3))
+    groups = list(random_blocks(103, 10, random_state=3))
     assert_array_equal(np.sort(np.concatenate(groups)), np.arange(103))
     assert {len(group) for group in groups} == {10, 11}
 

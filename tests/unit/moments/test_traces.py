@@ -62,8 +62,8 @@ def test_full_trace_is_the_regression_of_returns_on_features(rng):
 @pytest.mark.parametrize("trace", [0.0, 0.5, 0.9])
 def test_every_trace_finds_the_exact_value_of_a_chain(trace):
     """One-hot features, 4000 trajectories: within 5 standard errors of the jackknife, for every lambda."""
-    chain = rs.simulate.FiniteChain.random(5, rng=0)
-    data = chain.sample(4000, 6, rng=1)
+    chain = rs.simulate.FiniteChain.random(5, random_state=0)
+    data = chain.sample(4000, 6, random_state=1)
     moments = rs.lstd_moments(data, rs.basis.OneHot(5), discount=chain.discount, trace=trace)
     fit = rs.plug_in(moments)
     assert (np.abs(fit.theta - chain.values) < 5 * fit.standard_error).all()
@@ -115,7 +115,7 @@ def test_importance_ratios_give_the_value_of_the_other_policy(trace):
 
 
 def test_centring_leaves_plain_predictions_and_estimates_the_mean(rng):
-    data = rs.simulate.FiniteChain.ring(reward="out_of_span").sample(200, 20, rng=0)
+    data = rs.simulate.FiniteChain.ring(reward="out_of_span").sample(200, 20, random_state=0)
     basis = rs.basis.Fourier(2, period=16)
     for trace in (0.0, 0.6):
         plain = rs.plug_in(rs.lstd_moments(data, basis, discount=0.9, trace=trace)).theta

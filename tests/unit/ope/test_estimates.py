@@ -126,7 +126,9 @@ def test_lstd_is_the_classes_plug_in(log):
     data, _ = log
     basis = Polynomial(2)
     model = fit_linear(make_problem(data, None, discount=DISCOUNT), basis)
-    fitted = rs.LSTD(basis, discount=DISCOUNT, n_resamples=10, random_state=0).fit(data)
+    fitted = rs.LSTD(basis, discount=DISCOUNT, resampling=rs.Resampling(n_resamples=10), random_state=0).fit(
+        data
+    )
     plug_in = fitted.plug_in_.predict(basis(data.states[data.offsets[:-1]])).mean()
     assert model.at_start.value == pytest.approx(plug_in, rel=1e-6)
 

@@ -305,7 +305,7 @@ def test_fitted_q_with_a_regressor():
 
 
 def test_one_long_episode_is_cut_into_blocks():
-    data = rs.simulate.ornstein_uhlenbeck(1, n_steps=400, dt=0.1, rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(1, n_steps=400, dt=0.1, random_state=0)
     found = rs.evaluate(data, discount=0.9, basis=rs.basis.Fourier(1))
     assert found.method == "LSTD"
     assert any("One episode" in note for note in found.notes)

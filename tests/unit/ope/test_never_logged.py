@@ -111,7 +111,7 @@ def test_fits_warn(table):
     data = rs.Trajectories(states, 1.0 * arm, arm, terminated=np.zeros(200, dtype=bool))
     model = rs.LSTDQ(
         rs.basis.OneHot(400 if table else 1), policy=lambda s: np.full(len(s), 2), discount=0.5,
-        n_resamples=20, random_state=0,
+        resampling=rs.Resampling(n_resamples=20), random_state=0,
     )  # fmt: skip
     with pytest.warns(ReplayWarning) as caught:
         model.fit(data)

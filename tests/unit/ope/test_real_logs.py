@@ -54,7 +54,7 @@ def exact_value(name, discount, **settings):
 def test_terminal_states_leave_no_direction_out(basis):
     """FrozenLake with OneHot was always withheld: holes and the goal are never left."""
     data = random_log("FrozenLake-v1", 400)
-    model = rs.LSTD(basis, discount=0.99, n_resamples=50, random_state=0).fit(data)
+    model = rs.LSTD(basis, discount=0.99, resampling=rs.Resampling(n_resamples=50), random_state=0).fit(data)
     found = model.policy_value(data.states[data.offsets[:-1]])
     low, high = found.confidence_interval(0.95)
     assert 0.0 < low < found.value < high < 0.1
@@ -103,7 +103,7 @@ def test_functions_that_say_the_same_do_not_withhold_the_interval():
     plain = rs.evaluate(data, discount=0.8, basis=independent)
     values = [next(w.value for w in one.estimates if w.name == "LSTD") for one in (found, plain)]
     assert values[0] == pytest.approx(values[1], abs=1e-3)
-    model = rs.LSTD(basis, discount=0.8, n_resamples=50, random_state=0).fit(data)
+    model = rs.LSTD(basis, discount=0.8, resampling=rs.Resampling(n_resamples=50), random_state=0).fit(data)
     low, high = model.policy_value(data.states[data.offsets[:-1]]).confidence_interval(0.95)
     assert np.isfinite([low, high]).all()
     assert low < values[0] < high

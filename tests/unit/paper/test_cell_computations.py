@@ -42,14 +42,14 @@ def test_policy_systems_against_loops():
     n, n_resamples, k, beta = 40, 4, 20, 0.5
     process = rs.simulate.OrnsteinUhlenbeck(discount_rate=beta)
     rng = np.random.default_rng(3)
-    data = process.sample(n, 2, start="uniform", rng=rng)
+    data = process.sample(n, 2, start="uniform", random_state=rng)
     found, facts = policy.paper_estimates(data, policy.GRID, rng, n_resamples, k, discount_rate=beta)
     predictions = found.reshape(3, 3, -1)
     assert {name: fact.shape for name, fact in facts.items()} == dict.fromkeys(facts, (9,))
 
     rng = np.random.default_rng(3)  # the same draws, in the same order
-    states = process.sample(n, 2, start="uniform", rng=rng).states.reshape(n, 3)
-    options = {"subsample_size": k, "n_resamples": n_resamples, "rng": rng}
+    states = process.sample(n, 2, start="uniform", random_state=rng).states.reshape(n, 3)
+    options = {"subsample_size": k, "n_resamples": n_resamples, "random_state": rng}
     subsets = [rs.make_plan(n, statistic=statistic, **options).indices() for statistic in "UV"]
     features = np.array([BASIS.value(s) for s in policy.GRID])
     for a, (g, f) in enumerate(oracle_moments(states, beta).values()):
@@ -63,12 +63,14 @@ def test_the_documented_estimators_are_those_of_the_cells():
     """The snippet of docs/explanation/reproduce.md, given the subsets of a cell, has the cell's numbers."""
     process, n, n_resamples, k = rs.simulate.OrnsteinUhlenbeck(), 200, 6, 60
     rng, again = np.random.default_rng(4), np.random.default_rng(4)
-    data = process.sample(n, 2, start="paper", rng=rng)
+    data = process.sample(n, 2, start="paper", random_state=rng)
     found = policy.paper_estimates(data, policy.GRID, rng, n_resamples, k)[0].reshape(3, 3, -1)
-    process.sample(n, 2, start="paper", rng=again)
+    process.sample(n, 2, start="paper", random_state=again)
     options = {"combine": "mean", "solver": rs.solvers.PseudoInverse()}
     for column, statistic in enumerate("UV", start=1):
-        plan = rs.make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=again)
+        plan = rs.make_plan(
+            n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, random_state=again
+        )
         models = [
             rs.LSTD(rs.basis.Fourier(4), discount=process.discount, **options),
             rs.PhiBE(rs.basis.Fourier(4), discount_rate=1.0, order=1, **options),
@@ -85,7 +87,7 @@ def test_the_documented_estimators_are_those_of_the_cells():
 def test_the_bare_ridge_of_the_cost_study_solves_what_ridge_solves(rng):
     X = rng.normal(size=(30, 4))
     moments = rs.ridge_moments(X, rng.normal(size=30))
-    plan = rs.make_plan(30, subsample_size=12, n_resamples=5, rng=1)
+    plan = rs.make_plan(30, subsample_size=12, n_resamples=5, random_state=1)
     bare = rs.replicate(moments, plan, solver=cost.BareRidge(0.3)).theta
     assert_allclose(bare, rs.replicate(moments, plan, solver=rs.solvers.Ridge(0.3)).theta, rtol=1e-12)
 
@@ -114,7 +116,7 @@ def test_the_slow_twin_of_krls_computes_the_same(rng):
 
 
 def test_kernel_ridge_cell_against_loops(rng):
-    X, y = rs.simulate.two_bumps(40, rng=rng)
+    X, y = rs.simulate.two_bumps(40, random_state=rng)
     X_test = rng.random((6, 2))
     for plan in kernel.draw_plans(40, 5, 12, rng):
         predictions, redrawn = kernel.fit_predict(X, y, X_test, plan, 0.05)
@@ -133,7 +135,7 @@ def test_boston_holds_out_rows_and_draws_usable_training_sets():
 
 
 def test_leave_one_out_against_leaving_one_out(rng):
-    X, y = rs.simulate.two_bumps(12, rng=rng)
+    X, y = rs.simulate.two_bumps(12, random_state=rng)
     z = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
     t = (y - y.mean()) / y.std(ddof=1)
     K = kernel_ridge.gaussian_kernel(z, z)
@@ -226,11 +228,11 @@ def test_a_relative_penalty_is_that_share_of_the_matrix_norm(rng):
 @pytest.mark.parametrize("n", [30, 300])
 def test_few_rows_in_many_features_give_the_answer_of_ridge_in_the_features(n, rng):
     """k = q at the claimed sizes, and k > q at those of Example 1, against one solve per subset."""
-    X, y = two_bumps(n, rng=0)
+    X, y = two_bumps(n, random_state=0)
     for method in ("claimed", "example1"):
         q = cost.sizes(method, n)["q"]
-        basis = RandomFourier(q + q % 2, gamma=cost.GAMMA).fit(X, rng=np.random.default_rng(1))
-        plan = make_plan(n, subsample_size=cost.sizes(method, n)["k"], n_resamples=7, rng=2)
+        basis = RandomFourier(q + q % 2, gamma=cost.GAMMA).fit(X, random_state=np.random.default_rng(1))
+        plan = make_plan(n, subsample_size=cost.sizes(method, n)["k"], n_resamples=7, random_state=2)
         features, points = basis(X), rng.random((9, 2))
         thetas = [
             np.linalg.solve(

@@ -222,7 +222,8 @@ def test_a_file_may_name_what_lies_beside_it_and_estimators_made_of_others(tmp_p
     made, cell = found.definition, found.definition.cells[0]
     replayed, arguments = made.estimators["replayed"], made.arguments["replayed"]
     model = run._prepared(replayed, arguments, cell, np.random.default_rng(0))
-    assert (model.n_resamples, model.subsample_size, model.estimator.min_samples_leaf) == (6, 15, 3)
+    drawn = model.resampling
+    assert (drawn.n_resamples, drawn.size, model.estimator.min_samples_leaf) == (6, 15, 3)
     resumed = rs.study(tmp_path / "mine.toml", out=tmp_path / "one", progress=False)  # nothing is refused
     assert resumed.table() == found.table()
 
@@ -357,7 +358,9 @@ def test_forward_selection_is_found_the_slow_way():
 
 def test_the_end_point_of_a_bound_is_averaged_over_subsets():
     rows = np.random.default_rng(8).normal(size=(50, 3))
-    plan = rs.make_plan(50, subsample_size=jumping.SHARE, n_resamples=100, rng=np.random.default_rng(1))
+    plan = rs.make_plan(
+        50, subsample_size=jumping.SHARE, n_resamples=100, random_state=np.random.default_rng(1)
+    )
     slow = np.mean([max(rows[subset].mean(axis=0)) for subset in plan.indices()])
     found = jumping.replayed_bound(rows, POINTS, np.random.default_rng(1))
     np.testing.assert_allclose(found, [slow])

@@ -12,7 +12,9 @@ from replaystats import make_plan
 
 def plan_of(statistic, n, k, n_resamples, rng=0):
     options = {} if statistic == "balanced" else {"block_length": 4}
-    return make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=rng, **options)
+    return make_plan(
+        n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, random_state=rng, **options
+    )
 
 
 @pytest.mark.parametrize("statistic", ["balanced", "moving", "circular", "stationary"])
@@ -62,9 +64,9 @@ def test_every_balanced_subset_is_uniform():
 
 def test_groups_say_which_subsets_depend_on_each_other():
     np.testing.assert_array_equal(plan_of("balanced", 10, 4, 6).subset_groups, [0, 0, 0, 1, 1, 2])
-    partition = make_plan(10, statistic="partition", subsample_size=4, n_resamples=5, rng=0)
+    partition = make_plan(10, statistic="partition", subsample_size=4, n_resamples=5, random_state=0)
     np.testing.assert_array_equal(partition.subset_groups, [0, 0, 1, 1, 2])
-    assert make_plan(10, rng=0).subset_groups is None
+    assert make_plan(10, random_state=0).subset_groups is None
     groups = plan_of("balanced", 10, 4, 600).subset_groups
     assert groups[255] < groups[256]  # the next tile starts afresh
     assert (np.diff(groups) >= 0).all()
@@ -72,7 +74,9 @@ def test_groups_say_which_subsets_depend_on_each_other():
 
 def test_runs_are_runs():
     for statistic in ("moving", "circular"):
-        drawn = make_plan(50, statistic=statistic, subsample_size=11, block_length=4, rng=0).indices()
+        drawn = make_plan(
+            50, statistic=statistic, subsample_size=11, block_length=4, random_state=0
+        ).indices()
         steps = np.diff(drawn, axis=1)
         inside = np.arange(10) % 4 != 3
         assert (steps[:, inside] % 50 == 1).all()
@@ -83,7 +87,9 @@ def test_runs_are_runs():
 
 def test_stationary_runs_are_geometric_and_every_observation_is_equally_likely():
     """Mean run length within 4 standard errors; counts by chi-square against their common mean."""
-    plan = make_plan(40, statistic="stationary", subsample_size=40, n_resamples=2000, block_length=5, rng=1)
+    plan = make_plan(
+        40, statistic="stationary", subsample_size=40, n_resamples=2000, block_length=5, random_state=1
+    )
     drawn = plan.indices()
     breaks = ((np.diff(drawn, axis=1) % 40) != 1).mean()
     # a new run begins with probability 1/5, and lands on the next observation anyway with probability 1/40
@@ -95,11 +101,13 @@ def test_stationary_runs_are_geometric_and_every_observation_is_equally_likely()
 
 
 def test_moving_runs_are_weighted_back_at_the_ends():
-    plan = make_plan(12, statistic="moving", subsample_size=7, n_resamples=40_000, block_length=3, rng=2)
+    plan = make_plan(
+        12, statistic="moving", subsample_size=7, n_resamples=40_000, block_length=3, random_state=2
+    )
     weighted = plan.counts() * plan.observation_weights
     error = weighted.std(axis=0) / np.sqrt(40_000)
     assert (np.abs(weighted.mean(axis=0) - 7 / 12) < 4.5 * error).all()
-    assert make_plan(12, statistic="circular", block_length=3, rng=0).observation_weights is None
+    assert make_plan(12, statistic="circular", block_length=3, random_state=0).observation_weights is None
 
 
 @pytest.mark.parametrize(

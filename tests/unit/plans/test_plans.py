@@ -18,8 +18,8 @@ SHAPES = [(20, 6), (7, 7), (400, 5), (300, 299), (40_000, 12_000), (40_000, 300)
 @pytest.mark.parametrize("statistic", ["U", "V", "partition"])
 @pytest.mark.parametrize(("n", "k"), SHAPES)
 def test_more_subsets_leave_the_first_ones(statistic, n, k):
-    few = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=10, rng=3)
-    many = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=300, rng=3)
+    few = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=10, random_state=3)
+    many = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=300, random_state=3)
     np.testing.assert_array_equal(few.indices(), many.indices(0, 10))
     np.testing.assert_array_equal(few.extend(290).indices(250, 300), many.indices(250, 300))
 
@@ -27,7 +27,7 @@ def test_more_subsets_leave_the_first_ones(statistic, n, k):
 @pytest.mark.parametrize("statistic", ["U", "V"])
 @pytest.mark.parametrize(("n", "k"), SHAPES)
 def test_indices_counts_and_draws_tell_the_same_subsets(statistic, n, k):
-    plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=260, rng=5)
+    plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=260, random_state=5)
     counts = plan.counts(256, 260)
     assert (counts.sum(axis=1) == k).all()
     drawn = [plan.draw(1, block) for block in range(len(plan.row_blocks))]
@@ -39,7 +39,7 @@ def test_indices_counts_and_draws_tell_the_same_subsets(statistic, n, k):
 
 def test_a_part_of_the_rows_is_that_part_of_the_counts():
     for statistic in "UV":
-        draw = make_plan(50, statistic=statistic, subsample_size=20, n_resamples=5, rng=0).draw(0, 0)
+        draw = make_plan(50, statistic=statistic, subsample_size=20, n_resamples=5, random_state=0).draw(0, 0)
         np.testing.assert_array_equal(draw.counts(slice(10, 35)), draw.counts()[:, 10:35])
 
 
@@ -55,7 +55,7 @@ def test_a_part_of_the_rows_is_that_part_of_the_counts():
 )
 def test_golden_digest(statistic, n, k, digest):
     """The subsets of a seed are a promise: a change of the stream must not pass unseen."""
-    plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=40, rng=2026)
+    plan = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=40, random_state=2026)
     counts = plan.counts().astype(np.uint8)
     assert hashlib.sha256(counts.tobytes()).hexdigest()[:16] == digest
 
@@ -71,7 +71,7 @@ def test_every_subset_without_replacement_is_equally_likely(monkeypatch, rows_pe
     """All 35 subsets of 3 of 7, by chi-square; a right sampler fails one seed in ten thousand."""
     monkeypatch.setattr("replaystats.plans.plan.TILE_ROWS", rows_per_block)
     monkeypatch.setattr("replaystats.plans.plan.SPARSE_SHARE", 0.0 if dense else 1.0)
-    plan = make_plan(7, statistic="U", subsample_size=3, n_resamples=30_000, rng=11)
+    plan = make_plan(7, statistic="U", subsample_size=3, n_resamples=30_000, random_state=11)
     seen = Counter(map(tuple, np.sort(plan.indices(), axis=1).tolist()))
     assert len(seen) == 35
     assert chi_square_p(np.array(list(seen.values())), np.full(35, 30_000 / 35)) > 1e-4
@@ -80,7 +80,7 @@ def test_every_subset_without_replacement_is_equally_likely(monkeypatch, rows_pe
 @pytest.mark.parametrize("rows_per_block", [3, tiles.TILE_ROWS], ids=["three blocks", "one block"])
 def test_every_multiset_has_its_multinomial_probability(monkeypatch, rows_per_block):
     monkeypatch.setattr("replaystats.plans.plan.TILE_ROWS", rows_per_block)
-    drawn = make_plan(5, statistic="V", subsample_size=3, n_resamples=30_000, rng=12)
+    drawn = make_plan(5, statistic="V", subsample_size=3, n_resamples=30_000, random_state=12)
     seen = Counter(map(tuple, np.sort(drawn.indices(), axis=1).tolist()))
     complete = make_plan(5, statistic="complete_v", subsample_size=3)
     observed = np.array([seen[tuple(row)] for row in complete.indices().tolist()])
@@ -92,7 +92,9 @@ def test_every_multiset_has_its_multinomial_probability(monkeypatch, rows_per_bl
 def test_counts_have_their_exact_mean_and_covariance(statistic):
     """Mean k/n and the two covariances of the counts, each within 4.5 Monte-Carlo standard errors."""
     n, k, n_resamples = 40, 25, 40_000
-    counts = make_plan(n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, rng=7).counts()
+    counts = make_plan(
+        n, statistic=statistic, subsample_size=k, n_resamples=n_resamples, random_state=7
+    ).counts()
     variance, covariance = count_moments(n, k, replacement=statistic == "V")
     sample = np.cov(counts, rowvar=False)
     assert np.abs(counts.mean(axis=0) - k / n).max() < 4.5 * math.sqrt(variance / n_resamples)
@@ -113,15 +115,15 @@ def test_complete_plans_hold_every_subset_once():
 
 
 def test_partition_covers_the_data_and_repeats_with_other_groups():
-    plan = make_plan(12, statistic="partition", subsample_size=4, n_resamples=6, rng=0)
+    plan = make_plan(12, statistic="partition", subsample_size=4, n_resamples=6, random_state=0)
     subsets = plan.indices()
     assert sorted(subsets[:3].ravel()) == list(range(12)) == sorted(subsets[3:].ravel())
     assert (np.sort(subsets[:3].ravel().reshape(3, 4)) != np.sort(subsets[3:].reshape(3, 4))).any()
-    assert make_plan(12, statistic="partition", subsample_size=4, rng=0).n_resamples == 3
+    assert make_plan(12, statistic="partition", subsample_size=4, random_state=0).n_resamples == 3
 
 
 def test_alternative_plans_are_reproducible_and_different():
-    plan = make_plan(30, subsample_size=10, n_resamples=5, rng=0)
+    plan = make_plan(30, subsample_size=10, n_resamples=5, random_state=0)
     first, again, second = plan.alternative(1), plan.alternative(1), plan.alternative(2)
     np.testing.assert_array_equal(first.indices(), again.indices())
     assert (first.indices() != plan.indices()).any()
@@ -185,7 +187,7 @@ class TestManyRows:
     N, K = 2**21 + 5, 700_000
 
     def drawn(self, n_resamples, block):
-        plan = make_plan(self.N, subsample_size=self.K, n_resamples=n_resamples, rng=3)
+        plan = make_plan(self.N, subsample_size=self.K, n_resamples=n_resamples, random_state=3)
         return plan, plan.draw(0, block).counts()
 
     @pytest.mark.parametrize("block", [0, 77, 128])  # the last has five rows
@@ -195,7 +197,7 @@ class TestManyRows:
             np.testing.assert_array_equal(self.drawn(n_resamples, block)[1], most[:n_resamples])
 
     def test_subsets_have_their_size_and_rows_their_probability(self):
-        plan = make_plan(self.N, subsample_size=self.K, n_resamples=2, rng=3)
+        plan = make_plan(self.N, subsample_size=self.K, n_resamples=2, random_state=3)
         sizes = sum(plan.draw(0, block).counts().sum(axis=1) for block in range(len(plan.row_blocks)))
         np.testing.assert_array_equal(sizes, self.K)
         _, counts = self.drawn(256, 5)

@@ -54,7 +54,9 @@ def test_probabilities_from_priorities(exponent, uniform_share):
 def test_what_weighted_draws_of_a_subset_are_worth(statistic):
     """k^2 / sum of expected counts x weight^2, by enumerating every subset with its probability."""
     p, k, n = np.array([0.4, 0.3, 0.2, 0.1]), 2, 4
-    plan = rs.make_plan(n, statistic=statistic, subsample_size=k, n_resamples=5, probabilities=p, rng=0)
+    plan = rs.make_plan(
+        n, statistic=statistic, subsample_size=k, n_resamples=5, probabilities=p, random_state=0
+    )
     draws = itertools.permutations(range(n), k) if statistic == "U" else itertools.product(range(n), repeat=k)
     law = {draw: math.prod(p[i] for i in draw) for draw in draws}
     total = sum(law.values())

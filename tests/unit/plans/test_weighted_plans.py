@@ -28,7 +28,7 @@ def weighted_plan(n, k, statistic, *, n_resamples=300, rng=0, **options):
         subsample_size=k,
         n_resamples=n_resamples,
         probabilities=p,
-        rng=rng,
+        random_state=rng,
         **options,
     )
 
@@ -47,7 +47,7 @@ def conditional_poisson_law(omega, k):
 def test_multisets_have_their_multinomial_probability(monkeypatch, rows_per_block):
     """All 35 multisets of 3 of 5, by chi-square; a right sampler fails one seed in ten thousand."""
     monkeypatch.setattr("replaystats.plans.plan.TILE_ROWS", rows_per_block)
-    plan = make_plan(5, statistic="V", subsample_size=3, n_resamples=30_000, probabilities=P, rng=1)
+    plan = make_plan(5, statistic="V", subsample_size=3, n_resamples=30_000, probabilities=P, random_state=1)
     seen = Counter(map(tuple, plan.counts().astype(int).tolist()))
     law = stats.multinomial(3, P)
     cells = [c for c in itertools.product(range(4), repeat=5) if sum(c) == 3]
@@ -61,7 +61,7 @@ def test_multisets_have_their_multinomial_probability(monkeypatch, rows_per_bloc
 @pytest.mark.parametrize("rows_per_block", [2, 16384], ids=["three blocks", "one block"])
 def test_subsets_have_their_conditional_poisson_probability(monkeypatch, rows_per_block):
     monkeypatch.setattr("replaystats.plans.plan.TILE_ROWS", rows_per_block)
-    plan = make_plan(5, statistic="U", subsample_size=3, n_resamples=30_000, probabilities=P, rng=2)
+    plan = make_plan(5, statistic="U", subsample_size=3, n_resamples=30_000, probabilities=P, random_state=2)
     subsets, law, _ = conditional_poisson_law(P, 3)
     seen = Counter(map(tuple, plan.indices().tolist()))
     assert p_value(np.array([seen[s] for s in subsets]), law) > 1e-4
@@ -89,12 +89,19 @@ def test_inclusion_probabilities_sum_to_k_over_twenty_decades(rng, n, k):
 
 def test_equal_probabilities_are_uniform_draws_with_weight_one():
     for statistic in "UV":
-        plan = make_plan(30, statistic=statistic, subsample_size=12, probabilities=np.full(30, 4.0), rng=0)
+        plan = make_plan(
+            30, statistic=statistic, subsample_size=12, probabilities=np.full(30, 4.0), random_state=0
+        )
         np.testing.assert_allclose(plan.observation_weights, 1.0, rtol=1e-12)
         np.testing.assert_allclose(plan.expected_counts, 0.4, rtol=1e-12)
         assert plan.effective_subsample_size == pytest.approx(12)
         outside = make_plan(
-            30, statistic=statistic, subsample_size=12, probabilities=np.ones(30), weighting="subsets", rng=0
+            30,
+            statistic=statistic,
+            subsample_size=12,
+            probabilities=np.ones(30),
+            weighting="subsets",
+            random_state=0,
         )
         np.testing.assert_allclose(outside.importance_weights, 1.0, rtol=1e-12)
         assert outside.effective_resamples == pytest.approx(500)
@@ -115,7 +122,13 @@ def test_weighted_sums_are_unbiased_for_the_uniform_ones(statistic):
 @pytest.mark.parametrize("statistic", ["U", "V"])
 def test_subset_weights_are_likelihood_ratios(statistic):
     plan = make_plan(
-        5, statistic=statistic, subsample_size=3, probabilities=P, weighting="subsets", n_resamples=50, rng=4
+        5,
+        statistic=statistic,
+        subsample_size=3,
+        probabilities=P,
+        weighting="subsets",
+        n_resamples=50,
+        random_state=4,
     )
     assert plan.observation_weights is None
     if statistic == "V":
@@ -149,11 +162,11 @@ def test_effective_subsets_decay_exponentially_in_k(k, tolerance):
         n_resamples=20_000,
         probabilities=p,
         weighting="subsets",
-        rng=1,
+        random_state=1,
     )
     exact = (1 / (1 / (60**2 * p)).sum()) ** k
     assert plan.effective_resamples / 20_000 == pytest.approx(exact, rel=tolerance)
-    inside = make_plan(60, statistic="V", subsample_size=k, probabilities=p, rng=1)
+    inside = make_plan(60, statistic="V", subsample_size=k, probabilities=p, random_state=1)
     assert inside.effective_subsample_size == pytest.approx(k * exact ** (1 / k))
 
 
@@ -214,7 +227,11 @@ def test_priorities():
         (lambda: make_plan(3, weighting="subsets"), "`weighting` must be left alone without `probabilities`"),
         (lambda: make_plan(3, weighting="subset", probabilities=[1, 1, 1]), 'Did you mean "subsets"'),
         (
-            lambda: make_plan(10**6, subsample_size=500, probabilities=np.ones(10**6), rng=0).expected_counts,
+            lambda: (
+                make_plan(
+                    10**6, subsample_size=500, probabilities=np.ones(10**6), random_state=0
+                ).expected_counts
+            ),
             r"`subsample_size` must be such that n \(k \+ 1\) <= .*; got k=500 of n=1000000. Use a smaller",
         ),
         (lambda: proportional_probabilities([-1.0]), "`priorities` must be non-negative; got -1 at index 0"),

@@ -66,7 +66,7 @@ MISSING = {
 
 @pytest.mark.parametrize("kind", MISSING)
 def test_units_without_a_label_are_refused(kind):
-    paths = rs.simulate.ornstein_uhlenbeck(60, n_steps=3, start="uniform", rng=0)
+    paths = rs.simulate.ornstein_uhlenbeck(60, n_steps=3, start="uniform", random_state=0)
     moments = rs.lstd_moments(paths, rs.basis.Polynomial(1), discount=0.9)
     with pytest.raises((TypeError, ValueError), match="`unit` must be"):
         rs.inference.unit_moments(moments, unit=MISSING[kind])
@@ -138,12 +138,11 @@ def test_functions_of_the_user_get_copies():
         return np.full((len(x), 2), 0.5)
 
     before = log.states.copy()
-    options = {"discount": 0.9, "random_state": 0, "n_resamples": 16}
+    options = {"discount": 0.9, "random_state": 0, "resampling": rs.Resampling(n_resamples=16)}
     basis = rs.basis.Polynomial(1)
-    found = rs.LSTDQ(basis, policy=policy, reward=lambda x: spoil(x)[:, 0], **options).fit(log)
-    known = rs.LSTDQ(
-        basis, policy=lambda x: np.full((len(x), 2), 0.5), reward=lambda x: (x[:, 0] - 0.3) / 2, **options
-    ).fit(log)
+    found = rs.LSTDQ(basis, policy=policy, **options).fit(log.with_rewards(lambda x: spoil(x)[:, 0]))
+    known = rs.LSTDQ(basis, policy=lambda x: np.full((len(x), 2), 0.5), **options)
+    known.fit(log.with_rewards(lambda x: (x[:, 0] - 0.3) / 2))
     assert (log.states == before).all()
     assert (found.predict(before[:5]) == known.predict(before[:5])).all()
     spoilt = rs.basis.FunctionBasis(spoil, n_basis=1)

@@ -18,7 +18,7 @@ CHAINS = {
     "boyan_discounted": FiniteChain.boyan(7, discount=0.9),
     "ring": FiniteChain.ring(),
     "ring_out": FiniteChain.ring(8, reward="out_of_span", up=0.5, down=0.1),
-    "random": FiniteChain.random(12, 4, rng=3),
+    "random": FiniteChain.random(12, 4, random_state=3),
 }
 CHAIN = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
 
@@ -34,7 +34,7 @@ def test_values_against_value_iteration(chain):
 @CHAIN
 def test_rollouts_earn_the_value_of_their_start(chain):
     n, n_steps = 3000, 200
-    data = chain.sample(n, n_steps, rng=1)
+    data = chain.sample(n, n_steps, random_state=1)
     steps = data.transitions()
     age = np.arange(len(steps)) - np.repeat(data.step_offsets[:-1], data.n_steps)
     returns = np.bincount(steps.trajectory, steps.rewards * chain.discount**age, minlength=n)
@@ -45,7 +45,7 @@ def test_rollouts_earn_the_value_of_their_start(chain):
 
 @CHAIN
 def test_transition_counts_have_the_right_odds(chain):
-    steps = chain.sample(400, 50, rng=2).transitions()
+    steps = chain.sample(400, 50, random_state=2).transitions()
     here, there = steps.states[:, 0].astype(int), steps.next_states[:, 0].astype(int)
     counts = np.zeros((chain.n_states, chain.n_states))
     np.add.at(counts, (here, there), 1)
@@ -57,7 +57,7 @@ def test_transition_counts_have_the_right_odds(chain):
 def test_boyan_has_its_known_value_and_terminates():
     chain = FiniteChain.boyan()
     assert_allclose(chain.values, -2.0 * np.arange(13), atol=1e-12)
-    data = chain.sample(200, 100, rng=0)
+    data = chain.sample(200, 100, random_state=0)
     assert data.terminated.all()
     assert not data.truncated.any()
     assert_array_equal(data.states[data.offsets[:-1], 0], np.full(200, 12))
@@ -67,7 +67,7 @@ def test_boyan_has_its_known_value_and_terminates():
 
 
 def test_an_episode_cut_before_absorption_is_truncated():
-    data = FiniteChain.boyan().sample(50, 3, rng=0)
+    data = FiniteChain.boyan().sample(50, 3, random_state=0)
     assert data.truncated.all()
     assert not data.terminated.any()
     assert_array_equal(data.n_steps, np.full(50, 3))
@@ -94,17 +94,19 @@ def test_ring_is_stationary_from_the_start():
 
 
 def test_random_chain_follows_its_seed():
-    first, again, other = (FiniteChain.random(6, 2, rng=seed) for seed in (1, 1, 2))
+    first, again, other = (FiniteChain.random(6, 2, random_state=seed) for seed in (1, 1, 2))
     assert_array_equal(first.transition, again.transition)
     assert not np.array_equal(first.transition, other.transition)
     assert_array_equal((first.transition > 0).sum(axis=1), np.full(6, 2))
 
 
 def test_short_forms_draw_what_the_chain_draws():
-    ring = simulate.ring_chain(3, 7, reward="out_of_span", rng=1)
-    assert_array_equal(ring.states, FiniteChain.ring(reward="out_of_span").sample(3, 7, rng=1).states)
-    boyan = simulate.boyan_chain(3, discount=0.9, rng=1)
-    assert_array_equal(boyan.states, FiniteChain.boyan(discount=0.9).sample(3, 100, rng=1).states)
+    ring = simulate.ring_chain(3, 7, reward="out_of_span", random_state=1)
+    assert_array_equal(
+        ring.states, FiniteChain.ring(reward="out_of_span").sample(3, 7, random_state=1).states
+    )
+    boyan = simulate.boyan_chain(3, discount=0.9, random_state=1)
+    assert_array_equal(boyan.states, FiniteChain.boyan(discount=0.9).sample(3, 100, random_state=1).states)
 
 
 FLIP = [[0.0, 1.0], [1.0, 0.0]]

@@ -23,7 +23,7 @@ def test_two_bumps_function_at_points_worked_by_hand():
 
 
 def test_two_bumps_law():
-    X, y = two_bumps(4000, rng=0)
+    X, y = two_bumps(4000, random_state=0)
     noise = y - two_bumps_function(X)
     assert stats.kstest(noise, stats.norm(0.0, 0.5).cdf).pvalue > 1e-3
     for column in X.T:
@@ -33,9 +33,9 @@ def test_two_bumps_law():
 
 
 def test_two_bumps_without_noise_is_the_function_at_the_same_points():
-    X, y = two_bumps(10, noise=0.0, rng=5)
+    X, y = two_bumps(10, noise=0.0, random_state=5)
     assert_array_equal(y, two_bumps_function(X))
-    assert_array_equal(X, two_bumps(10, rng=5)[0])
+    assert_array_equal(X, two_bumps(10, random_state=5)[0])
 
 
 @pytest.mark.parametrize(

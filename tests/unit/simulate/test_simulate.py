@@ -148,7 +148,7 @@ def test_step_has_the_mean_and_covariance_of_the_exact_law(name):
     mean = weights @ next_states[:, 0]
     covariance = (next_states[:, 0] - mean).T @ ((next_states[:, 0] - mean) * weights[:, np.newaxis])
     n = 20_000
-    drawn = process.sample(n, 1, start=start[0], rng=3).states.reshape(n, 2, -1)[:, 1]
+    drawn = process.sample(n, 1, start=start[0], random_state=3).states.reshape(n, 2, -1)[:, 1]
     centred = drawn - drawn.mean(axis=0)
     products = centred[:, :, np.newaxis] * centred[:, np.newaxis, :]
     assert (np.abs(drawn.mean(axis=0) - mean) < N_SIGMA * drawn.std(axis=0) / math.sqrt(n)).all()
@@ -161,7 +161,7 @@ def test_rollouts_earn_the_discrete_value(name):
     horizon = math.ceil(math.log(1e-4) / math.log(process.discount))
     n = 2000
     start = points_of(process, m=1, seed=5)
-    data = process.sample(n, horizon, start=start[0], rng=4)
+    data = process.sample(n, horizon, start=start[0], random_state=4)
     returns = data.rewards.reshape(n, horizon) @ process.discount ** np.arange(horizon)
     last = data.states.reshape(n, horizon + 1, -1)[:, -1]
     returns += process.discount**horizon * process.discrete_value(last)
@@ -184,7 +184,7 @@ def test_the_two_values_meet_at_first_order_in_dt(name):
 @PROCESS
 def test_samples_are_reproducible_and_say_how_they_ended(name):
     process = PROCESSES[name][0]
-    first, again, other = (process.sample(5, 3, rng=seed) for seed in (1, 1, 2))
+    first, again, other = (process.sample(5, 3, random_state=seed) for seed in (1, 1, 2))
     assert_array_equal(first.states, again.states)
     assert not np.array_equal(first.states, other.states)
     assert first.truncated.all()
@@ -215,16 +215,16 @@ def test_ou_discrete_value_survives_an_exploding_variance():
 
 
 def test_ou_paper_start_is_the_truncated_normal():
-    data = simulate.ornstein_uhlenbeck(4000, rng=0)
+    data = simulate.ornstein_uhlenbeck(4000, random_state=0)
     start = data.states[data.offsets[:-1], 0]
     assert stats.kstest(start, stats.norm(0.0, 0.1).cdf).pvalue > 1e-3
-    wide = simulate.OrnsteinUhlenbeck().sample(4000, 1, start=5.0, rng=0)
+    wide = simulate.OrnsteinUhlenbeck().sample(4000, 1, start=5.0, random_state=0)
     law = stats.truncnorm(-math.pi / 5.0, math.pi / 5.0, scale=5.0)
     assert stats.kstest(wide.states[::2, 0], law.cdf).pvalue > 1e-3
 
 
 def test_ou_uniform_start_covers_the_grid():
-    data = simulate.ornstein_uhlenbeck(4000, start="uniform", rng=0)
+    data = simulate.ornstein_uhlenbeck(4000, start="uniform", random_state=0)
     law = stats.uniform(-math.pi, 2 * math.pi)
     assert stats.kstest(data.states[data.offsets[:-1], 0], law.cdf).pvalue > 1e-3
 
@@ -232,21 +232,21 @@ def test_ou_uniform_start_covers_the_grid():
 def test_start_may_be_given():
     process = simulate.OrnsteinUhlenbeck()
     for start in ([0.5], [0.5] * 3, [[0.5]] * 3):
-        data = process.sample(3, 2, start=start, rng=0)
+        data = process.sample(3, 2, start=start, random_state=0)
         assert_array_equal(data.states[data.offsets[:-1]], np.full((3, 1), 0.5))
-    data = process.sample(3, 2, start=0.0, rng=0)
+    data = process.sample(3, 2, start=0.0, random_state=0)
     assert_array_equal(data.states[data.offsets[:-1]], np.zeros((3, 1)))
 
 
 def test_hermite_start_is_stationary():
     process = simulate.HermiteOU(reversion=0.5, diffusion=2.0)
-    data = process.sample(4000, 5, rng=0)
+    data = process.sample(4000, 5, random_state=0)
     for row in (data.offsets[:-1], data.offsets[1:] - 1):
         assert stats.kstest(data.states[row, 0], stats.norm(0.0, 2.0).cdf).pvalue > 1e-3
 
 
 def test_geometric_spread_is_on_the_log_scale():
-    data = simulate.geometric_brownian(4000, start=0.5, rng=0)
+    data = simulate.geometric_brownian(4000, start=0.5, random_state=0)
     assert stats.kstest(np.log(data.states[data.offsets[:-1], 0]), stats.norm(0.0, 0.5).cdf).pvalue > 1e-3
 
 
@@ -269,7 +269,9 @@ def test_linear_quadratic_transition_against_integration():
 
 
 def test_torus_wraps_on_request_only():
-    lifted, wrapped = (simulate.torus_brownian(50, 40, start=9.0, wrap=wrap, rng=0) for wrap in (False, True))
+    lifted, wrapped = (
+        simulate.torus_brownian(50, 40, start=9.0, wrap=wrap, random_state=0) for wrap in (False, True)
+    )
     assert np.abs(lifted.states).max() > math.pi
     assert np.abs(wrapped.states).max() <= math.pi
     assert_allclose(np.exp(1j * lifted.states), np.exp(1j * wrapped.states), atol=1e-12)
@@ -287,7 +289,7 @@ def test_torus_wraps_on_request_only():
     ],
 )
 def test_short_forms_draw_what_the_process_draws(draw, process):
-    short, long = draw(5, 3, dt=0.2, rng=1), process(dt=0.2).sample(5, 3, rng=1)
+    short, long = draw(5, 3, dt=0.2, random_state=1), process(dt=0.2).sample(5, 3, random_state=1)
     assert_array_equal(short.states, long.states)
     assert_array_equal(short.rewards, long.rewards)
 

@@ -52,7 +52,7 @@ def test_factored_moments_of_such_columns_are_as_good_as_a_qr_decomposition():
 def test_any_units_give_the_same_fit_and_the_same_replay(exponents, seed):
     X, y = regression(seed, 60, 4)
     units = 10.0 ** np.array(exponents)
-    plan = rs.make_plan(60, n_resamples=20, rng=seed)
+    plan = rs.make_plan(60, n_resamples=20, random_state=seed)
     there, here = (rs.average(rs.replicate(rs.ridge_moments(Z, y), plan), "auto") for Z in (X * units, X))
     np.testing.assert_allclose(there.theta * units, here.theta, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(there.standard_error * units, here.standard_error, rtol=1e-7)
@@ -61,12 +61,14 @@ def test_any_units_give_the_same_fit_and_the_same_replay(exponents, seed):
 
 @pytest.mark.parametrize("factor", [1e4, 1e-4])
 def test_lstd_does_not_depend_on_the_unit_of_the_states(factor):
-    data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", rng=0)
+    data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", random_state=0)
     states = np.split(data.states * factor, data.offsets[1:-1])
     rewards = np.split(data.rewards, data.step_offsets[1:-1])
     scaled = rs.Trajectories(states, rewards, truncated=data.truncated, dt=data.dt)
     points = np.linspace(-2, 2, 9)[:, None]
-    model = rs.LSTD(rs.basis.Polynomial(3), discount=0.9, n_resamples=1000, random_state=0)
+    model = rs.LSTD(
+        rs.basis.Polynomial(3), discount=0.9, resampling=rs.Resampling(n_resamples=1000), random_state=0
+    )
     expected = model.fit(data).predict(points)
     interval = model.confidence_interval(points)
     found = model.fit(scaled).predict(points * factor)
@@ -141,7 +143,7 @@ def test_dependent_features_are_set_aside(rng):
     t = rng.normal(size=100)
     X = np.column_stack([np.ones(100), np.cos(t) ** 2, np.sin(t) ** 2, 1e5 * t])
     y = t + rng.normal(size=100)
-    plan = rs.make_plan(100, n_resamples=50, rng=0)
+    plan = rs.make_plan(100, n_resamples=50, random_state=0)
     moments = rs.ridge_moments(X, y)
     solution = Auto().solve_full(moments)
     assert solution.truncated[0] == 0
@@ -182,7 +184,7 @@ def test_what_a_subset_lacks_is_counted_and_named(rng):
     X[7] = [0.0, 0.0, 1.0]  # one observation alone
     moments = rs.ridge_moments(X, rng.normal(size=40))
     with pytest.warns(rs.ReplayWarning, match=r"of 100 subsets.* in which feature 2 take part"):
-        replicates = rs.replicate(moments, rs.make_plan(40, n_resamples=100, rng=0))
+        replicates = rs.replicate(moments, rs.make_plan(40, n_resamples=100, random_state=0))
     without = ~(replicates.plan.indices(0, 100) == 7).any(axis=1)
     np.testing.assert_array_equal(replicates.truncated, without)
     np.testing.assert_array_equal(replicates.lost, [0, 0, without.sum()])

@@ -50,7 +50,7 @@ def test_the_twin_is_asked_about_different_penalties(systems):
 @pytest.mark.parametrize("statistic", ["U", "V"])
 def test_every_subset_agrees_with_the_twin(systems, statistic):
     g, f = systems
-    plan = rs.make_plan(N, statistic=statistic, subsample_size=25, n_resamples=30, rng=1)
+    plan = rs.make_plan(N, statistic=statistic, subsample_size=25, n_resamples=30, random_state=1)
     replicates = rs.replicate(rs.Moments(g, f), plan, solver=Lepski(0.5))
     scale = scale_of(g) * 25 / N
     for found, subset in zip(replicates.theta, plan.indices(), strict=True):
@@ -60,7 +60,9 @@ def test_every_subset_agrees_with_the_twin(systems, statistic):
 
 def test_extending_continues_the_same_subsets(systems):
     moments = rs.Moments(*systems)
-    plans = [rs.make_plan(N, statistic="U", subsample_size=20, n_resamples=b, rng=1) for b in (10, 300)]
+    plans = [
+        rs.make_plan(N, statistic="U", subsample_size=20, n_resamples=b, random_state=1) for b in (10, 300)
+    ]
     few, many = (rs.replicate(moments, plan, solver=Lepski()) for plan in plans)
     np.testing.assert_array_equal(few.extend(290).theta, many.theta)
 
@@ -69,7 +71,7 @@ def test_factored_moments_give_the_same_answers(rng):
     left, right = rng.normal(size=(2, 2 * N, Q))
     offsets = np.concatenate([[0], np.sort(rng.choice(np.arange(1, 2 * N), N - 1, replace=False)), [2 * N]])
     factored = FactoredMoments(left, left + 0.3 * right, rng.normal(size=2 * N), offsets)
-    plan = rs.make_plan(N, statistic="V", subsample_size=30, n_resamples=20, rng=0)
+    plan = rs.make_plan(N, statistic="V", subsample_size=30, n_resamples=20, random_state=0)
     answers = [rs.replicate(m, plan, solver=Lepski()) for m in (factored, factored.multiply_out())]
     np.testing.assert_allclose(answers[0].theta, answers[1].theta, rtol=1e-9)
 
@@ -134,7 +136,9 @@ def test_a_subset_without_information_fails_alone():
 def test_condition_and_damped_directions_are_reported():
     g = np.tile(np.diag([1.0, 1e-9]), (50, 1, 1))
     f = np.stack([np.ones(50), 1e-9 * np.random.default_rng(0).normal(size=50)], axis=1)
-    replicates = rs.replicate(rs.Moments(g, f), rs.make_plan(50, n_resamples=5, rng=0), solver=Lepski())
+    replicates = rs.replicate(
+        rs.Moments(g, f), rs.make_plan(50, n_resamples=5, random_state=0), solver=Lepski()
+    )
     np.testing.assert_allclose(replicates.condition, 1e9, rtol=1e-6)
     np.testing.assert_array_equal(replicates.truncated, 1)
 
@@ -177,7 +181,7 @@ def test_tames_the_paper_setting(numbers):
     basis, grid = rs.basis.Fourier(4), np.linspace(-math.pi, math.pi, 50)[:, None]
     errors = []
     for number in numbers(40):
-        data = rs.simulate.ornstein_uhlenbeck(500, start="paper", rng=number)
+        data = rs.simulate.ornstein_uhlenbeck(500, start="paper", random_state=number)
         moments = rs.lstd_moments(data, basis, discount=math.exp(-0.1))
         prediction = rs.plug_in(moments, Lepski()).predict(basis(grid))
         errors.append(math.sqrt(np.mean((prediction - np.cos(grid[:, 0]) ** 3) ** 2)))

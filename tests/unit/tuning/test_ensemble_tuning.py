@@ -44,7 +44,7 @@ def looped_errors(members, subsets, y, n_averaged):
 
 def test_errors_of_penalties_are_those_of_fits_one_by_one(data):
     X, y = data
-    plan = rs.make_plan(80, subsample_size=40, n_resamples=12, rng=0)
+    plan = rs.make_plan(80, subsample_size=40, n_resamples=12, random_state=0)
     alphas, rows = np.array([0.01, 1.0]), np.arange(80)
     found = penalty_errors(problem_of(X, y), plan, alphas, rows)
     for alpha, errors in zip(alphas, found, strict=True):
@@ -75,14 +75,14 @@ def test_a_pilot_stands_for_all_members():
 
 
 def test_disjoint_subsets_average_no_further_than_one_pass():
-    assert n_averaged(rs.make_plan(100, subsample_size=10, n_resamples=50, rng=0)) == 50
-    balanced = rs.make_plan(100, statistic="balanced", subsample_size=10, n_resamples=50, rng=0)
+    assert n_averaged(rs.make_plan(100, subsample_size=10, n_resamples=50, random_state=0)) == 50
+    balanced = rs.make_plan(100, statistic="balanced", subsample_size=10, n_resamples=50, random_state=0)
     assert n_averaged(balanced) == 10
 
 
 def test_the_start_is_kept_unless_another_penalty_is_clearly_better(rng):
     base = rng.normal(size=500) ** 2
-    plan = rs.make_plan(100, subsample_size=10, n_resamples=50, rng=0)
+    plan = rs.make_plan(100, subsample_size=10, n_resamples=50, random_state=0)
     noise = rng.normal(size=500)
     better = base + (noise - noise.mean()) - 0.5 / np.sqrt(500)  # by half a standard error
     path = penalty_path(5.0, plan)
@@ -97,9 +97,9 @@ def test_the_start_is_kept_unless_another_penalty_is_clearly_better(rng):
 
 def test_averages_want_a_smaller_penalty_than_members():
     """The point of it all: the best penalty of the average is well below that of a single member."""
-    X, y = rs.simulate.two_bumps(1500, noise=0.3, rng=0)
+    X, y = rs.simulate.two_bumps(1500, noise=0.3, random_state=0)
     problem = problem_of(X, y, gamma=20.0)
-    plan = rs.make_plan(1500, subsample_size=100, n_resamples=400, rng=0)
+    plan = rs.make_plan(1500, subsample_size=100, n_resamples=400, random_state=0)
     rows, alphas = np.arange(1500), 10.0 ** np.arange(-3.0, 2.0)
     of_average = [errors.mean() for errors in penalty_errors(problem, plan, alphas, rows)]
     of_member = [

@@ -25,10 +25,11 @@ def set_fitted(data, **parameters):
     return resolve_kernel_ridge(rs.ReplayKernelRidge(**parameters), *data, rng=rng)
 
 
+FOUR = rs.Resampling(n_resamples=4)
 METHODS = {
-    "subsets": (OnSubsets, {"subsample_size": 30, "n_resamples": 20}),
-    "features": (OnFeatures, {"n_resamples": 20}),
-    "local": (OnLeaves, {"subsample_size": 40, "n_resamples": 2}),
+    "subsets": (OnSubsets, {"resampling": rs.Resampling(size=30, n_resamples=20)}),
+    "features": (OnFeatures, {"resampling": rs.Resampling(n_resamples=20)}),
+    "local": (OnLeaves, {"resampling": rs.Resampling(size=40, n_resamples=2)}),
 }
 
 
@@ -54,9 +55,9 @@ def test_members_follow_from_the_record_alone(data, method):
 
 
 def test_growth_is_for_subsets_whose_number_is_free(data):
-    assert set_fitted(data, method="subsets", subsample_size=30).grow
+    assert set_fitted(data, method="subsets", resampling=rs.Resampling(size=30)).grow
     assert not set_fitted(data).grow
-    plan = rs.make_plan(120, subsample_size=30, n_resamples=5, rng=0)
+    plan = rs.make_plan(120, subsample_size=30, n_resamples=5, random_state=0)
     fixed = resolve_kernel_ridge(rs.ReplayKernelRidge(), *data, plan=plan, rng=np.random.default_rng(0))
     assert not fixed.grow
     assert fixed.members.plan is plan
@@ -64,7 +65,9 @@ def test_growth_is_for_subsets_whose_number_is_free(data):
 
 @pytest.mark.parametrize("standardize", [None, "global", "arcsinh", "subset"])
 def test_units_are_those_of_a_problem_checked_from_the_beginning(data, standardize):
-    settled = set_fitted(data, method="subsets", standardize=standardize, alpha=0.2, gamma=0.5, n_resamples=4)
+    settled = set_fitted(
+        data, method="subsets", standardize=standardize, alpha=0.2, gamma=0.5, resampling=FOUR
+    )
     wanted = KernelProblem.checked(*data, 0.2, settled.kernel, standardize, None)
     found = settled.members.problem
     assert_allclose(found.points, wanted.points, rtol=1e-14)
@@ -88,9 +91,8 @@ def test_all_rows_at_once(data, method):
     [
         ({"method": "local", "standardize": "subset"}, '`standardize` must be other than "subset"'),
         ({"method": "features", "standardize": "subset"}, '`standardize` must be other than "subset"'),
-        ({"features": rs.basis.Nystroem(5), "standardize": "subset"}, "`standardize` must be other than"),
-        ({"features": rs.basis.Nystroem(5, gamma=1.0), "gamma": 2.0}, "`gamma` must be None when"),
-        ({"features": rs.basis.Nystroem(5), "method": "local"}, "`features` must be None when"),
+        ({"method": rs.basis.Nystroem(5), "standardize": "subset"}, "`standardize` must be other than"),
+        ({"method": rs.basis.Nystroem(5, gamma=1.0), "gamma": 2.0}, "`gamma` must be None when"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_any_work(data, parameters, message, monkeypatch):
@@ -106,7 +108,7 @@ def test_a_plan_for_leaves_or_other_rows_is_refused_before_any_work(data, monkey
     def work(*_, **__):
         raise AssertionError("work was done")
 
-    plan = rs.make_plan(100, subsample_size=30, n_resamples=5, rng=0)
+    plan = rs.make_plan(100, subsample_size=30, n_resamples=5, random_state=0)
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match='`plan` must be None when method="local"'):
         resolve_kernel_ridge(rs.ReplayKernelRidge(method="local"), *data, plan=plan, rng=rng)

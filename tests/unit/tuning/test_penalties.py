@@ -143,7 +143,7 @@ def test_many_rows_are_sampled_and_the_penalty_scaled(rng):
     X = rng.uniform(size=(400, 1))
     y = np.sin(6 * X[:, 0]) + rng.normal(size=400)
     kernel = make_kernel("rbf", n_features=1)
-    _, alpha = choose_kernel(X, y, kernel, gammas=[5.0], n_rows=100, rng=0)
+    _, alpha = choose_kernel(X, y, kernel, gammas=[5.0], n_rows=100, random_state=0)
     rows = np.sort(np.random.default_rng(0).choice(400, 100, replace=False))
     K = make_kernel("rbf", n_features=1, gamma=5.0)(X[rows], X[rows])
     np.testing.assert_allclose(alpha.value, 4 * kernel_penalties(K, y[rows]).best)

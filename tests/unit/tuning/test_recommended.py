@@ -19,7 +19,7 @@ TRUTH = np.cos(GRID[:, 0]) ** 3
 
 
 def moments_of(algorithm, n, start, seed):
-    data = rs.simulate.ornstein_uhlenbeck(n, start=start, rng=seed)
+    data = rs.simulate.ornstein_uhlenbeck(n, start=start, random_state=seed)
     if algorithm == "LSTD":
         return rs.lstd_moments(data, BASIS, discount=math.exp(-0.1))
     return rs.phibe_moments(data, BASIS, discount_rate=1.0, order=int(algorithm[-1]))
@@ -31,7 +31,7 @@ def error(theta):
 
 def test_well_posed_problems_get_the_plug_in():
     moments = moments_of("LSTD", 200, "uniform", 0)
-    found = recommended_estimate(moments, n_resamples=20, rng=0)
+    found = recommended_estimate(moments, n_resamples=20, random_state=0)
     assert not found.ill_posed
     assert found.estimate.method == "plug_in"
     np.testing.assert_array_equal(found.estimate.theta, rs.plug_in(moments).theta)
@@ -41,7 +41,7 @@ def test_well_posed_problems_get_the_plug_in():
 
 
 def test_noisy_problems_get_bootstrap_samples():
-    found = recommended_estimate(moments_of("PhiBE-2", 200, "uniform", 0), n_resamples=20, rng=0)
+    found = recommended_estimate(moments_of("PhiBE-2", 200, "uniform", 0), n_resamples=20, random_state=0)
     plan = found.estimate.replicates.plan
     assert not found.ill_posed
     assert found.crossing_share > 0.01
@@ -50,7 +50,7 @@ def test_noisy_problems_get_bootstrap_samples():
 
 
 def test_ill_posed_problems_get_small_subsets():
-    found = recommended_estimate(moments_of("LSTD", 500, "paper", 0), n_resamples=20, rng=0)
+    found = recommended_estimate(moments_of("LSTD", 500, "paper", 0), n_resamples=20, random_state=0)
     plan = found.estimate.replicates.plan
     assert found.ill_posed
     assert (plan.statistic, plan.subsample_size) == ("U", 150)
@@ -59,12 +59,12 @@ def test_ill_posed_problems_get_small_subsets():
 
 
 def test_subsets_have_seven_observations_per_unknown():
-    found = recommended_estimate(moments_of("LSTD", 150, "paper", 0), n_resamples=5, rng=0)
+    found = recommended_estimate(moments_of("LSTD", 150, "paper", 0), n_resamples=5, random_state=0)
     assert found.estimate.replicates.plan.subsample_size == 63  # 7 q, above 0.3 n = 45
 
 
 def test_crossing_decides_between_the_limits():
-    found = recommended_estimate(moments_of("LSTD", 500, 0.5, 1), n_resamples=5, rng=0)
+    found = recommended_estimate(moments_of("LSTD", 500, 0.5, 1), n_resamples=5, random_state=0)
     assert 1e3 < found.condition_number < 1e7
     assert found.ill_posed == (found.crossing_share > 0.1)
     assert "of half-samples cross singularity" in found.reason
@@ -72,8 +72,8 @@ def test_crossing_decides_between_the_limits():
 
 def test_the_estimate_is_the_mean_of_lepski_solutions():
     moments = moments_of("LSTD", 500, "paper", 3)
-    found = recommended_estimate(moments, n_resamples=20, rng=5)
-    plan = rs.make_plan(500, statistic="U", subsample_size=150, n_resamples=20, rng=5)
+    found = recommended_estimate(moments, n_resamples=20, random_state=5)
+    plan = rs.make_plan(500, statistic="U", subsample_size=150, n_resamples=20, random_state=5)
     by_hand = rs.replicate(moments, plan, solver=Lepski(1.5)).theta.mean(axis=0)
     np.testing.assert_allclose(found.estimate.theta, by_hand, rtol=1e-12)
 
@@ -89,13 +89,15 @@ def test_the_estimate_is_the_mean_of_lepski_solutions():
 )
 def test_every_step_agrees_with_the_twin(algorithm, n, start, kind):
     moments = moments_of(algorithm, n, start, 2)
-    pilot = rs.make_plan(n, statistic="U", subsample_size=n // 2, n_resamples=256, rng=0)
+    pilot = rs.make_plan(n, statistic="U", subsample_size=n // 2, n_resamples=256, random_state=0)
 
     def draw(statistic, size):
-        return rs.make_plan(n, statistic=statistic, subsample_size=size, n_resamples=6, rng=4).indices()
+        return rs.make_plan(
+            n, statistic=statistic, subsample_size=size, n_resamples=6, random_state=4
+        ).indices()
 
     expected, crossing, theta = oracle.recommended(moments.g, moments.f, pilot.indices(), draw)
-    found = recommended_estimate(moments, n_resamples=6, rng=4)
+    found = recommended_estimate(moments, n_resamples=6, random_state=4)
     assert expected == kind
     assert found.ill_posed == (kind == "ill")
     assert (found.estimate.method == "plug_in") == (kind == "well")
@@ -107,7 +109,7 @@ def test_every_step_agrees_with_the_twin(algorithm, n, start, kind):
 
 def test_given_subsets_are_used():
     moments = moments_of("LSTD", 200, "uniform", 0)
-    plan = rs.make_plan(200, statistic="U", subsample_size=100, n_resamples=7, rng=0)
+    plan = rs.make_plan(200, statistic="U", subsample_size=100, n_resamples=7, random_state=0)
     assert recommended_estimate(moments, plan=plan).estimate.replicates.plan is plan
 
 
@@ -116,7 +118,7 @@ def test_units_of_the_features_do_not_make_a_problem_ill_posed(rng, unit):
     scale = np.array([1.0, unit, unit**2])
     X = rng.normal(size=(200, 3))
     y = X.sum(axis=1) + 0.1 * rng.normal(size=200)
-    found = recommended_estimate(rs.ridge_moments(X * scale, y), n_resamples=20, rng=0)
+    found = recommended_estimate(rs.ridge_moments(X * scale, y), n_resamples=20, random_state=0)
     assert not found.ill_posed
     plain = np.linalg.lstsq(X, y, rcond=None)[0]
     np.testing.assert_allclose(found.estimate.theta * scale, plain, atol=0.02)
@@ -127,7 +129,7 @@ def test_a_basis_function_without_data_is_set_aside():
     g[:, 0, 0] = 1.0
     f = np.zeros((50, 2))
     f[:, 0] = 3.0
-    found = recommended_estimate(rs.Moments(g, f), n_resamples=10, rng=0)
+    found = recommended_estimate(rs.Moments(g, f), n_resamples=10, random_state=0)
     assert not found.ill_posed
     np.testing.assert_allclose(found.estimate.theta, [3.0, 0.0], atol=1e-12)
 
@@ -141,10 +143,12 @@ def test_rare_states_do_not_explode(seed, n, n_states, given):
     states = rng.choice(n_states, size=(n, 5), p=odds / odds.sum())
     data = rs.Trajectories(states, rng.normal(size=(n, 4)))
     moments = rs.lstd_moments(data, rs.basis.OneHot(n_states), discount=0.9)
-    plan = rs.make_plan(n, statistic="V", subsample_size=n, n_resamples=50, rng=seed) if given else None
+    plan = (
+        rs.make_plan(n, statistic="V", subsample_size=n, n_resamples=50, random_state=seed) if given else None
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rs.ReplayWarning)
-        found = recommended_estimate(moments, n_resamples=50, plan=plan, rng=seed)
+        found = recommended_estimate(moments, n_resamples=50, plan=plan, random_state=seed)
     assert np.abs(found.estimate.theta).max() < 100  # rewards reach 4, and 4 / (1 - 0.9) = 40
 
 
@@ -157,7 +161,7 @@ def test_one_instrument_is_never_much_worse_than_the_plug_in(strength, numbers):
         z, u, v = np.random.default_rng(number).normal(size=(3, 100))
         x = math.sqrt(strength / 100) * z + 0.5 * u + math.sqrt(0.75) * v
         moments = rs.Moments(z * x, z * (x + u))
-        ours = recommended_estimate(moments, n_resamples=30, rng=number).estimate.theta[0]
+        ours = recommended_estimate(moments, n_resamples=30, random_state=number).estimate.theta[0]
         errors.append((ours - 1.0, rs.plug_in(moments).theta[0] - 1.0))
     ours, plain = np.sqrt(np.mean(np.square(errors), axis=0))
     assert ours <= 1.1 * plain
@@ -175,7 +179,9 @@ class TestPromise:
         found = []
         for number in numbers(40):
             moments = moments_of(algorithm, 500, "paper", number)
-            found.append(error(recommended_estimate(moments, n_resamples=50, rng=number).estimate.theta))
+            found.append(
+                error(recommended_estimate(moments, n_resamples=50, random_state=number).estimate.theta)
+            )
         assert np.median(found) <= 0.5
         assert math.sqrt(np.mean(np.square(found))) <= 0.5
 
@@ -184,7 +190,7 @@ class TestPromise:
         errors = []
         for number in numbers(40):
             moments = moments_of(algorithm, n, "uniform", number)
-            estimate = recommended_estimate(moments, n_resamples=50, rng=number).estimate
+            estimate = recommended_estimate(moments, n_resamples=50, random_state=number).estimate
             errors.append((error(estimate.theta), error(rs.plug_in(moments).theta)))
         ours, plain = np.array(errors).T
         assert np.median(ours) <= 1.1 * np.median(plain)

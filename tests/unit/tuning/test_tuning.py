@@ -39,7 +39,7 @@ def test_larger_subsets_where_half_samples_cross():
     choice = choose_subsample_size(moments)
     assert choice.value in (140, 180)
     for size, crosses in ((100, True), (choice.value, False)):
-        plan = rs.make_plan(200, statistic="U", subsample_size=size, n_resamples=100, rng=0)
+        plan = rs.make_plan(200, statistic="U", subsample_size=size, n_resamples=100, random_state=0)
         ratio = rs.subset_sums(moments, plan).A[:, 0, 0] / moments.total()[0][0, 0]
         assert (ratio <= 0).any() == crosses
 
@@ -56,7 +56,7 @@ def test_never_more_than_all_data(rng):
 
 
 def pilot_of(moments, method="mean"):
-    plan = rs.make_plan(len(moments), statistic="U", subsample_size=0.5, n_resamples=50, rng=0)
+    plan = rs.make_plan(len(moments), statistic="U", subsample_size=0.5, n_resamples=50, random_state=0)
     return rs.average(rs.replicate(moments, plan), method)
 
 
@@ -119,7 +119,7 @@ class Means:
 
 def test_any_members_grow_until_noise_is_negligible():
     z = np.random.default_rng(0).normal(size=40)
-    pilot = rs.average(Means(z, rs.make_plan(40, subsample_size=20, n_resamples=50, rng=0)))
+    pilot = rs.average(Means(z, rs.make_plan(40, subsample_size=20, n_resamples=50, random_state=0)))
     estimate, choice = grow_resamples(pilot, np.zeros((1, 1)), most=3000)
     noise = (1 / 20 - 1 / 40) / choice.value / (1 / 40)  # over the sampling variance
     assert 0.5 / 99 < noise < 1.5 / 99
