@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from datetime import date, timedelta
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ def check_unconverted(value: Any, name: str, *, text: str = "refused", dates: bo
     dates : bool
         Whether columns of dates in a frame are left to who can read them.
     """
+    _refuse_unread(value, name)
     if np.ma.is_masked(value):
         hint = "Fill or drop them first."
         raise TypeError(must_be(name, "an array without masked entries", "some", hint))
@@ -57,6 +59,18 @@ def check_unconverted(value: Any, name: str, *, text: str = "refused", dates: bo
         raise TypeError(must_be(name, "numbers", "dates among its entries"))
     if kind in "OUS" and text != "any":
         _check_text_entries(array, name, words=text == "words")
+
+
+def _refuse_unread(value: Any, name: str) -> None:
+    """Refuse tables that have not been read: paths, lazy frames of polars, relations of DuckDB."""
+    rule = "an array or a data frame"
+    if isinstance(value, (str, PurePath)):
+        hint = "Read it first, for example with pandas.read_parquet; `replaystats regress` takes paths."
+        raise TypeError(must_be(name, rule, f"the path {str(value)!r}", hint))
+    for method, what in (("collect", "a lazy frame"), ("fetchnumpy", "a relation that was not read")):
+        if hasattr(value, method) and not hasattr(value, "__array__"):
+            call = "collect" if method == "collect" else "df"
+            raise TypeError(must_be(name, rule, what, f"Call .{call}() on it."))
 
 
 def _check_text_entries(array: np.ndarray, name: str, *, words: bool) -> None:

@@ -112,6 +112,10 @@ Ids = Annotated[
     list[str] | None,
     typer.Option("--id", help="Columns that name the rows: not used, but written.", rich_help_panel=_DATA),
 ]
+Group = Annotated[
+    str | None, _column("Column of groups (patients, sites) that scores and intervals keep together.")
+]
+Scale = Annotated[str | None, _method("local: intervals follow noise that depends on the columns.")]
 Missing = Annotated[
     str, _column("impute, indicator (impute and flag), drop or raise, where values are missing.")
 ]

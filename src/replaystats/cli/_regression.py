@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .._core.errors import must_be
-from .._core.typing import FloatArray
+from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_choice, check_int, check_real
 from ..estimators import ReplayKernelRidge
 from ..inference.intervals import Interval
@@ -21,7 +20,7 @@ from ..plans import Resampling
 from ..report.pages import percent, significant
 from ..report.regression import SHOWN_ROWS, Effect, Predictions, Regression, Score
 from ..report.regression_checks import COMPARED_ROWS
-from ._design import Design, Matrix
+from ._encoding import Encoding, Matrix
 from ._table_files import Frame, check_columns, check_has, read_frame, spoilt_lines, target_of
 from .console import (
     ExitCode,
@@ -36,6 +35,8 @@ from .console import (
 METHODS = ("auto", "subsets", "features", "local")
 # Nothing can be learnt, and no interval drawn, from fewer.
 FEWEST_ROWS = 5
+# What is noted of a row that the training rows say little about.
+OUTSIDE = "unlike the rows of TRAIN: the interval depends on the model"
 
 
 def model_of(
@@ -89,6 +90,9 @@ def regress(
     model: ReplayKernelRidge,
     confidence: float,
     rules: tuple[str, str],
+    *,
+    group: str | None = None,
+    scale: str | None = None,
 ) -> Regression:
     """Read, fit, score and predict."""
     notes: list[str] = []
@@ -98,28 +102,32 @@ def regress(
         with refusing(ExitCode.DATA, test, "--predict"):
             asked = None if test is None else read_frame(test)
         with refusing(ExitCode.USAGE, train):
-            used = _used_columns(frame, target, *columns)
+            check_columns(frame, [] if group is None else [group], "--group")
+            used = [name for name in _used_columns(frame, target, *columns) if name != group]
         with refusing(ExitCode.DATA, train):
-            design = Design.of(frame, used, missing=rules[0], unknown=rules[1])
+            design = Encoding.of(frame, used, missing=rules[0], unknown=rules[1])
             notes += design.notes
-            X, y = _training(frame, target, design, notes)
+            X, y, usable = _training(frame, target, design, notes)
+            groups = None if group is None else frame[group].astype(str).to_numpy()[usable]
         with refusing(ExitCode.DATA, test):
             if asked is not None:
                 check_has(asked, [*design.columns, *columns[2]], "--predict")
             new = None if asked is None else design.matrix(asked)
     with working("Fitting"), noting(notes), refusing(ExitCode.DATA, train):
-        model.fit(X, y)
+        model.fit(X, y, groups=groups)
         score = _score(model)
         curve = model.oob_curve() if model.method_ == "subsets" else None
-        coverage = model.interval_coverage(confidence)
-        low, high = model.predict_interval(X[:COMPARED_ROWS], confidence)
-        kept = None if new is None or asked is None else _predict(model, new, confidence, asked, columns[2])
+        coverage = model.interval_coverage(confidence, scale=scale)
+        low, high = model.predict_interval(X[:COMPARED_ROWS], confidence, scale=scale)
+        kept = None
+        if new is not None and asked is not None:
+            kept = _predict(model, new, confidence, asked, columns[2], scale)
     notes += [] if kept is None else kept.cautions
     truth = None if asked is None or target not in asked.columns else _known_target(asked, target)
     shown = None if kept is None else _with_spoilt_lines(kept, asked)
     return Regression(
         source=train.name, command=own_command(), target=target, names=design.names,
-        effects=tuple(_effects(design)), typical=design.typical_row(X),
+        effects=tuple(Effect(*part) for part in design.parts), typical=design.typical_row(X),
         model=model, score=score, test_score=_test_score(truth, kept), coverage=coverage,
         test_coverage=_test_coverage(truth, kept), width=float(np.mean(high - low)),
         curve=curve, predictions=shown, confidence_level=confidence, notes=tuple(dict.fromkeys(notes)),
@@ -139,8 +147,10 @@ def _used_columns(
     return used
 
 
-def _training(frame: Frame, target: str, design: Design, notes: list[str]) -> tuple[FloatArray, FloatArray]:
-    """Return the rows that can be learnt from; say how many cannot."""
+def _training(
+    frame: Frame, target: str, design: Encoding, notes: list[str]
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return the rows that can be learnt from, and which they are; say how many cannot."""
     y = target_of(frame, target)
     X, problems, _ = design.matrix(frame)
     usable = np.isfinite(y) & np.array([not problem for problem in problems])
@@ -164,14 +174,7 @@ def _training(frame: Frame, target: str, design: Design, notes: list[str]) -> tu
             f"{target} has 2 different values: predictions are shares, not bounded by them, and an interval "
             "for a new value says little. A classifier answers that question."
         )
-    return X, y
-
-
-def _effects(design: Design) -> Iterator[Effect]:
-    first = 0
-    for part in design.parts:
-        yield Effect(part.name, np.arange(first, first + len(part.names)), part.levels)
-        first += len(part.names)
+    return X, y, usable
 
 
 def _score(model: ReplayKernelRidge) -> Score:
@@ -183,19 +186,26 @@ def _score(model: ReplayKernelRidge) -> Score:
 
 
 def _predict(
-    model: ReplayKernelRidge, rows: Matrix, confidence: float, asked: Frame, ids: list[str]
+    model: ReplayKernelRidge,
+    rows: Matrix,
+    confidence: float,
+    asked: Frame,
+    ids: list[str],
+    scale: str | None,
 ) -> Predictions:
     """Return predictions with both intervals; a row that cannot be used has none, and says why."""
     usable = np.array([not problem for problem in rows.problems])
-    found = np.full((6, len(usable)), np.nan)
+    found, remarks = np.full((6, len(usable)), np.nan), list(rows.remarks)
     if usable.any():
         X = rows.X[usable]
+        for row in np.flatnonzero(usable)[model.outside(X)]:
+            remarks[row] = f"{remarks[row]}; {OUTSIDE}" if remarks[row] else OUTSIDE
         value, error = model.predict(X, return_std=True)
         found[:, usable] = [
             value,
             error,
             *model.confidence_interval(X, confidence),
-            *model.predict_interval(X, confidence),
+            *model.predict_interval(X, confidence, scale=scale),
         ]
     keys = {name: asked[name].tolist() for name in ids} or {"row": list(range(len(usable)))}
     return Predictions(
@@ -204,7 +214,7 @@ def _predict(
         standard_error=found[1],
         mean=Interval(found[2], found[3]),
         new=Interval(found[4], found[5]),
-        notes=[problem or remark for problem, remark in zip(rows.problems, rows.remarks, strict=True)],
+        notes=[problem or remark for problem, remark in zip(rows.problems, remarks, strict=True)],
     )
 
 

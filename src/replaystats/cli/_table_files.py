@@ -114,6 +114,15 @@ def is_date(column: Column) -> bool:
     return bool(len(text)) and bool(text.str.match(_DATE).mean() >= MOSTLY)
 
 
+def dates_of(column: Column) -> Column:
+    """Return a column of dates as such; what cannot be read is missing."""
+    pandas = require_extra("pandas", extra="io", purpose="Reading a table")
+    if pandas.api.types.is_timedelta64_dtype(column.dtype):
+        return pandas.Timestamp(0) + column
+    found = pandas.to_datetime(column, errors="coerce", format="mixed", utc=True)
+    return found.dt.tz_localize(None)
+
+
 def target_of(frame: Frame, name: str) -> FloatArray:
     """Return the column to be predicted, as numbers; NaN where there is none.
 

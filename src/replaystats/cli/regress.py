@@ -42,6 +42,7 @@ def regress(
     features: opt.Features = None,
     exclude: opt.Exclude = None,
     ids: opt.Ids = None,
+    group: opt.Group = None,
     missing: opt.Missing = "impute",
     unknown: opt.Unknown = "other",
     predict: opt.NewRows = None,
@@ -54,6 +55,7 @@ def regress(
     seed: opt.Seed = 0,
     jobs: opt.Jobs = 1,
     confidence: opt.Confidence = 0.95,
+    scale: opt.Scale = None,
     json: opt.Json = False,
     predictions: opt.PredictionFile = None,
     report: opt.Report = None,
@@ -61,25 +63,31 @@ def regress(
     """Predict a column from the others by replayed kernel ridge regression.
 
     Rows are predicted by fits that did not see them, which gives an honest score and the width of an interval
-    for new targets; rows of --predict get a prediction with both intervals. Text columns become one indicator
-    per category; dates, constants, row numbers and ids are left out and named.
+    for new targets; rows of --predict get a prediction with both intervals. Categories, dates and texts are
+    encoded by skrub; constants, row numbers and ids are left out and named. Rows unlike those of TRAIN are
+    noted.
     """
     from ..report.regression import regression_page
     from . import _regression as work
-    from ._design import MISSING, UNKNOWN
+    from ._encoding import MISSING, UNKNOWN
 
     with refusing(ExitCode.USAGE):
         model = work.model_of(method, kernel, alpha, gamma, subsample_size, n_resamples, seed, jobs)
         check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither")
         check_choice(missing, "--missing", MISSING)
         check_choice(unknown, "--unknown", UNKNOWN)
+        if scale is not None:
+            check_choice(scale, "--scale", ("local",))
         check_report(report)
         check_target(predictions, "--predictions", ".csv")
         check_outputs({"--out": report, "--predictions": predictions}, [train, predict])
         if predictions is not None and predict is None:
             raise ValueError(must_be("--predictions", "given with --predict", "no rows to predict"))
     columns = split_names(features), split_names(exclude), split_names(ids)
-    regression = work.regress(train, target, columns, predict, model, confidence, (missing, unknown))
+    rules = missing, unknown
+    regression = work.regress(
+        train, target, columns, predict, model, confidence, rules, group=group, scale=scale
+    )
     with refusing_at_the_end() as write:
         if predictions is not None and regression.predictions is not None:
             predictions = predictions if write(predictions, work.as_csv(regression.predictions)) else None

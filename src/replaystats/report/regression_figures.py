@@ -68,15 +68,17 @@ def _draw_effect(regression: Regression, effect: Effect) -> Any:
     """Draw the prediction along one column, the others as in the typical row; None if it does not vary."""
     X, level = regression.model.X_fit_, regression.confidence_level
     if effect.levels:
-        count = X[:, effect.positions].sum(axis=0)
+        count = X[:, effect.positions[: len(effect.levels)]].sum(axis=0)
         kept = np.sort(np.argsort(-count)[:MAX_LEVELS])
         rows = np.tile(regression.typical, (len(kept), 1))
-        rows[:, effect.positions] = np.eye(len(effect.levels))[kept]
+        rows[:, effect.positions[: len(effect.levels)]] = np.eye(len(effect.levels))[kept]
         value, low, high = _mean(regression, rows, level)
         ax = plot_levels([effect.levels[i] for i in kept], value, low, high)
         ax.set_xlabel(regression.target)
         ax.set_ylabel(effect.name)
         return ax
+    if len(effect.positions) != 1:  # parts of a date or a text do not vary alone
+        return None
     column = effect.positions[0]
     low_end, high_end = np.quantile(X[:, column], [0.01, 0.99])
     if not high_end > low_end:

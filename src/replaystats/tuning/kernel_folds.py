@@ -160,8 +160,9 @@ def cross_fit(
 
     1. Deal rows or groups into folds.
     2. Learn units, widths and penalty on the rows outside a fold, and predict the fold.
-    3. Choose the candidate with the smallest mean squared error; the mean of y unless another is better by
-       more than a standard error. The fit of a fold takes the candidate that the other folds choose.
+    3. Choose by mean squared errors: widths of single columns unless one width is better by more than a
+       standard error, and the mean of y unless these are better than it by more than a standard error. The
+       fit of a fold takes the candidate that the other folds choose.
 
     Parameters
     ----------
@@ -208,11 +209,15 @@ def cross_fit(
 
 
 def _choice(errors: FloatArray, groups: IntArray | None) -> int:
-    """Return the best candidate by errors (c, r); the last, the simplest, where none is clearly better."""
+    """Return the best candidate by errors (c, r): the first of two, the last of three if none is better."""
     if groups is not None:  # rows of a group are one observation
         _, place = np.unique(groups, return_inverse=True)
         errors = np.stack([np.bincount(place, some) / np.bincount(place) for some in errors])
-    return best_candidate(list(errors), default=len(errors) - 1)
+    kernels = list(errors[:-1]) if len(errors) > 2 else list(errors)
+    best = best_candidate(kernels, default=0)
+    if len(errors) > 2 and best_candidate([errors[best], errors[-1]], default=1):
+        return len(errors) - 1
+    return best
 
 
 def _of_part(parameters: KernelParameters, method: str, n: int) -> SimpleNamespace:

