@@ -170,6 +170,9 @@ from .plans import (
     make_plan as make_plan,
 )
 from .plans import (
+    midzuno_plan as midzuno_plan,
+)
+from .plans import (
     plan_from_indices as plan_from_indices,
 )
 from .studies import study as study

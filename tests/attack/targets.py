@@ -154,6 +154,9 @@ TARGETS = {
     "make_plan": Target(
         rs.make_plan, {"n_observations": 10, "n_resamples": 4, "random_state": 0}, lambda p: p.indices()
     ),
+    "midzuno_plan": Target(
+        rs.midzuno_plan, {"sizes": [1.0, 2.0, 3.0], "subsample_size": 2, "n_resamples": 4}
+    ),
     "plan_from_indices": Target(rs.plan_from_indices, {"indices": [[0, 1], [1, 2]], "n_observations": 3}),
     "replicate": Target(rs.replicate, {"moments": MOMENTS, "plan": PLAN}),
     "subset_sums": Target(rs.subset_sums, {"moments": MOMENTS, "plan": PLAN}),
@@ -273,6 +276,9 @@ TARGETS = {
     ),
     "inference.replay_variance": Target(
         rs.inference.replay_variance, {"values": REPLICATES.theta, "plan": PLAN}
+    ),
+    "inference.midzuno_sizes": Target(
+        rs.inference.midzuno_sizes, {"moments": rs.Moments(np.ones(5), np.arange(5.0))}
     ),
     "inference.reweighted_average": Target(rs.inference.reweighted_average, {"replicates": WEIGHTED}),
     "inference.subset_overlaps": Target(rs.inference.subset_overlaps, {"plan": PLAN}),

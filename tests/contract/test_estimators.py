@@ -355,7 +355,7 @@ def test_the_diagnosis_says_what_there_is_to_say(problem, fitted, name):
     for part in (found.zeta_1k, found.zeta_kk):
         assert part.shape == (len(problem.points),)
     assert (found.zeta_kk > 0).all()
-    assert len(found.conditions) == 3
+    assert len(found.conditions) == 2
     assert "recommendation" in str(found)
     assert (found.condition_number is not None) == problem.of_moments
     if name not in ("MomentRatio", "kernel on features"):

@@ -23,10 +23,10 @@ def condition(A, n_rounds=20):
     return s[0] / s[-1]
 
 
-def recommended(g, f, half_samples, draw):
+def recommended(g, f, half_samples, draw, constant):
     """Return the kind of problem, the share of half-samples that cross, and the estimate.
 
-    ``draw(statistic, size)`` lists subsets.
+    ``draw(statistic, size)`` lists subsets; `constant` has the coefficients of a constant function.
     """
     n, q = f.shape
     A = g.sum(axis=0)
@@ -39,5 +39,11 @@ def recommended(g, f, half_samples, draw):
     else:
         subsets, kappa, path = draw("V", n), 0.5, [0.0, *PENALTIES]
     scale = np.linalg.norm(A, 2) * len(subsets[0]) / n
-    answers = [balanced(g[s], f[s], kappa=kappa, path=path, scale=scale)[0] for s in subsets]
+    means = []
+    for s in half_samples:
+        theta = np.linalg.lstsq(g[s].sum(axis=0), f[s].sum(axis=0), rcond=q * 8 * np.finfo(float).eps)[0]
+        means.append((A @ constant) @ theta / (constant @ A @ constant))
+    origin = constant * np.median(means)
+    shifted = f - g @ origin
+    answers = [balanced(g[s], shifted[s], kappa=kappa, path=path, scale=scale)[0] + origin for s in subsets]
     return "ill" if ill_posed else "noisy", crossing, np.mean(answers, axis=0)

@@ -93,3 +93,16 @@ BETTING_GRID = 1000
 CHANGE_SHARE = 0.3
 # Units before the first change that can be reported: one effective sample.
 CHANGE_REFERENCE = 10
+# A predicted mean squared error within 3 % of the plug-in's is no gain worth the computation.
+WORTHWHILE = 0.97
+# Penalties of a ridge to choose from, relative to the moment matrix with columns scaled to one size: half
+# decades from one without effect to one that leaves little but a constant.
+RIDGE_PENALTIES = tuple(10.0 ** (j / 2) for j in range(-14, 4))
+# Groups of units that are left out to judge a penalty: single units up to this many.
+RISK_GROUPS = 100
+# Most groups times penalties times q^3 for that: some seconds.
+MOST_RISK_WORK = 2e9
+# Subset sizes at which replay is judged, as shares of n.
+RISK_SHARES = (0.3, 0.5, 0.7)
+# Fewest effective independent units for a normal or t approximation, or for advice.
+MIN_EFFECTIVE = 10

@@ -6,7 +6,7 @@ from .change import ChangeDetector, Monitor, MonitoredMean
 from .components import ReplayVariance, blom_variance, hoeffding_variance
 from .dependent import automatic_block_length, newey_west_covariance, unit_moments
 from .diagnosis import Diagnosis
-from .importance import ReweightedAverage, influence_probabilities, reweighted_average
+from .importance import ReweightedAverage, influence_probabilities, midzuno_sizes, reweighted_average
 from .influence import (
     delete_one,
     influence_values,
@@ -41,6 +41,7 @@ __all__ = [
     "jackknife_bias",
     "jackknife_covariance",
     "linearise",
+    "midzuno_sizes",
     "newey_west_covariance",
     "outside_support",
     "overidentification_test",

@@ -17,6 +17,7 @@ from .debias import bias_law
 from .diagnosis_view import Condition, paper_conditions, recommend, recommend_members
 from .intervals import Interval
 from .measures import MONTE_CARLO_TARGET, plug_in_bias, predicted_gain, replay_bias
+from .risk import RiskTable, is_least_squares, risk_table
 from .stability import Stability, smallest_eigenvalues
 from .support import outside_support
 
@@ -78,9 +79,12 @@ class Diagnosis:
     reasons : tuple of str
         Which rows have none, and why.
     warnings : tuple of str
-        What is wrong with the members' average itself, where something is; intervals do not rest on it then.
+        Why the members' average is unstable, where it is; intervals are those of the plug-in then.
+    risks : RiskTable or None
+        Estimated risks of plug-in, ridge, replay and replayed ridge, for ratios of moments.
     recommendation : str
-        "keep the plug-in", "replay", "add subsets", "take the median", "add ridge" or "collect data there".
+        "keep the plug-in", "replay", "replay with ridge", "add ridge", "add subsets", "take the median" or
+        "collect data there".
     why : str
         One sentence.
     """
@@ -107,6 +111,7 @@ class Diagnosis:
     interval_valid: bool
     reasons: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    risks: RiskTable | None = None
     recommendation: str
     why: str
 
@@ -166,14 +171,15 @@ def diagnose(
         eigenvalues = smallest_eigenvalues(replicates, stability.linear)
     reasons = _open_rows(interval)
     outside = _outside_share(points, observed)
+    risks = risk_table(stability, X)
     advice = recommend(
         singular=stability.singular,
         crossing_share=stability.crossing_share,
         failed_share=float(replicates.failed.mean()),
         tail_index=stability.tail_index,
-        separation=stability.separation,
-        error_ratio=gain.error_ratio,
-        variance_ratio=gain.variance_ratio,
+        # Least squares have no poles: their risk decides.
+        separation=math.inf if is_least_squares(replicates.moments) else stability.separation,
+        risks=risks,
         outside_share=outside,
     )
     condition, rank = _condition_and_rank(replicates.moments.total()[0])
@@ -196,6 +202,7 @@ def diagnose(
         interval_valid=not reasons,
         reasons=reasons,
         warnings=stability.warnings(method),
+        risks=risks,
         recommendation=advice.action,
         why=advice.why,
     )
@@ -229,8 +236,8 @@ def _open_rows(interval: Interval) -> tuple[str, ...]:
     if rows.size == 0:
         return ()
     sentences, more = interval.sentences, rows.size - MOST_ROWS
-    told = [f"row {row}: {sentences[row].rstrip('.')}" for row in rows[:MOST_ROWS]]
-    return (*told, f"and {more} more rows") if more > 0 else tuple(told)
+    named = [f"row {row}: {sentences[row].rstrip('.')}" for row in rows[:MOST_ROWS]]
+    return (*named, f"and {more} more rows") if more > 0 else tuple(named)
 
 
 def diagnose_members(

@@ -8,10 +8,11 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_choice, check_instance
+from .._core.validation import check_array, check_choice, check_instance, check_real
 from ..engine import MomentReplicates
+from ..engine.linear import linearise
 from ..moments import AnyMoments
-from ..plans import WeightedPlan, proportional_probabilities
+from ..plans import effective_size, proportional_probabilities
 from ..solvers import Solver
 from .influence import influence_values
 
@@ -43,21 +44,32 @@ class ReweightedAverage:
         )
 
 
-def reweighted_average(replicates: MomentReplicates, form: str = "difference") -> ReweightedAverage:
+def reweighted_average(
+    replicates: MomentReplicates,
+    form: str = "difference",
+    *,
+    X: ArrayLike | None = None,
+    origin: float = 0.0,
+) -> ReweightedAverage:
     """Average replicates drawn with unequal probabilities, each weighted by its likelihood ratio w_b.
 
     The target is the average over all subsets drawn uniformly. With theta the plug-in,
 
-        horvitz_thompson   mean(w h)                     exactly unbiased
+        horvitz_thompson   o + mean(w (h - o))           exactly unbiased, o any fixed origin
         self_normalised    sum(w h) / sum(w)             consistent, less noise when w varies
         difference         theta + mean(w (h - theta))   exactly unbiased, w multiplies small numbers only
 
     Parameters
     ----------
     replicates : MomentReplicates
-        From a plan with ``probabilities`` and ``weighting="subsets"``.
+        From `midzuno_plan`, from a plan with ``probabilities`` and ``weighting="subsets"``, or from
+        `plan_from_indices` with the probability of every subset.
     form : {"difference", "self_normalised", "horvitz_thompson"}
         Which of the three.
+    X : array-like of shape (m, q), optional
+        Functionals to average in place of theta.
+    origin : float
+        o of the Horvitz-Thompson form; that of `midzuno_sizes` makes w (h - o) nearly constant.
 
     Returns
     -------
@@ -77,25 +89,71 @@ def reweighted_average(replicates: MomentReplicates, form: str = "difference") -
     check_choice(form, "form", FORMS)
     check_instance(replicates, "replicates", MomentReplicates, "Use rs.replicate(moments, plan).")
     plan, kept = replicates.plan, ~replicates.failed
-    if not isinstance(plan, WeightedPlan) or plan.importance_weights is None:
-        hint = 'Use make_plan(..., probabilities=p, weighting="subsets"), or rs.average for other plans.'
+    weights = getattr(plan, "importance_weights", None)
+    if weights is None:
+        hint = "Use rs.midzuno_plan, or plan_from_indices(..., probabilities=P); rs.average for other plans."
         raise ValueError(must_be("replicates", "drawn with weights of whole subsets", repr(plan), hint))
-    h = replicates.theta[kept]
-    w = plan.importance_weights[kept].reshape(-1, *[1] * (h.ndim - 1))
+    functionals = None if X is None else check_array(X, "X", ndim=2)
+    h = _at(functionals, replicates.theta[kept])
+    w = weights[kept].reshape(-1, *[1] * (h.ndim - 1))
     if form == "self_normalised":
         share = w / w.sum()
         theta = (share * h).sum(axis=0)
         error = np.sqrt((share**2 * (h - theta) ** 2).sum(axis=0))
     else:
-        origin = 0.0
+        centre: FloatArray | float = check_real(origin, "origin")
         if form == "difference":
-            origin = replicates.solver.solve_full(replicates.moments).theta[0]
-        terms = w * (h - origin)
-        theta = origin + terms.mean(axis=0)
+            centre = _at(functionals, replicates.solver.solve_full(replicates.moments).theta)[0]
+        terms = w * (h - centre)
+        theta = centre + terms.mean(axis=0)
         error = terms.std(axis=0, ddof=1) / np.sqrt(len(h))
     return ReweightedAverage(
-        theta=theta, standard_error=error, effective_resamples=plan.effective_resamples, form=form
+        theta=theta, standard_error=error, effective_resamples=effective_size(weights), form=form
     )
+
+
+def _at(X: FloatArray | None, theta: FloatArray) -> FloatArray:
+    """Return theta (B, q[, n_outputs]), or X theta."""
+    return theta if X is None else np.asarray(np.moveaxis(np.moveaxis(theta, 1, -1) @ X.T, -1, 1))
+
+
+def midzuno_sizes(
+    moments: AnyMoments, x: ArrayLike | None = None, *, solver: Solver | None = None
+) -> tuple[FloatArray, float]:
+    """Return sizes a_i = x'theta + x'H_i - o and the origin o for a Lahiri-Midzuno plan.
+
+    With them the weight of a subset is mean(a) / mean_S(a), and w (h - o) is constant up to second order: the
+    Horvitz-Thompson average has no linear Monte-Carlo noise. o lies two of the largest influence values below
+    x'theta, so that sizes are positive and weights between 2/3 and 2.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+    x : array-like of shape (q,), optional
+        The functional; needed if theta has several coefficients.
+    solver : Solver, optional
+
+    Returns
+    -------
+    sizes : ndarray of shape (n,)
+    origin : float
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> moments = rs.Moments([1.0, 1.0, 2.0], [1.0, 3.0, 4.0])
+    >>> midzuno_sizes(moments)
+    (array([0.75, 2.25, 1.5 ]), 0.5)
+    """
+    influence = influence_values(moments, solver)
+    if influence.ndim != 2 or (x is None and influence.shape[1] > 1):
+        hint = "A plan has sizes for one number only: pass x of shape (q,)."
+        raise ValueError(must_be("x", "given where theta has several coefficients", x, hint))
+    functional = np.ones(1) if x is None else check_array(x, "x", ndim=1)
+    values = influence @ functional
+    centre = float(functional @ linearise(moments, solver).theta)
+    distance = 2.0 * float(np.abs(values).max()) or 1.0
+    return np.asarray(values + distance), centre - distance
 
 
 def influence_probabilities(

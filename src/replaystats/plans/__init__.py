@@ -5,6 +5,7 @@ threads, workers or how many subsets are asked for.
 """
 
 from .make import make_plan, plan_from_indices
+from .midzuno import midzuno_plan
 from .plan import ResamplingPlan
 from .resampling import Resampling
 from .weighted import WeightedPlan, effective_size, proportional_probabilities, rank_probabilities
@@ -15,6 +16,7 @@ __all__ = [
     "WeightedPlan",
     "effective_size",
     "make_plan",
+    "midzuno_plan",
     "plan_from_indices",
     "proportional_probabilities",
     "rank_probabilities",

@@ -55,10 +55,15 @@ class TileListedPlan(ListedPlan):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class GivenPlan(ListedPlan):
-    """Subsets held in memory; `weights` are their weights in an average, `origin` the plan they come from."""
+    """Subsets held in memory; `weights` are their weights in an average, `origin` the plan they come from.
+
+    `importance_weights`, where the probability P(S) of every draw is known, are 1 / (N P(S)), N the number of
+    subsets there are: the average of w h has the complete statistic as its expectation.
+    """
 
     subsets: IntArray  # (B, k)
     weights: FloatArray | None = field(default=None)
+    importance_weights: FloatArray | None = field(default=None)
     origin: ResamplingPlan | None = field(default=None)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -155,7 +156,11 @@ def _check_sampler(sampler: str, statistic: str, n: int, probabilities: Any) -> 
 
 
 def plan_from_indices(
-    indices: ArrayLike, n_observations: int, *, weights: ArrayLike | None = None
+    indices: ArrayLike,
+    n_observations: int,
+    *,
+    weights: ArrayLike | None = None,
+    probabilities: ArrayLike | None = None,
 ) -> ResamplingPlan:
     """Take given subsets as the plan.
 
@@ -168,6 +173,10 @@ def plan_from_indices(
     weights : array-like of shape (B,), optional
         Weight of each subset in an average, positive; they are scaled to sum to one. Subsets drawn with
         probability P have 1 / P: then the weighted average is that of Horvitz and Thompson, self-normalised.
+    probabilities : array-like of shape (B,), optional
+        In place of weights: P(S) of every subset, at most 1, in the design it was drawn from, without
+        replacement. `inference.reweighted_average` then has the unbiased Horvitz-Thompson and difference
+        forms; other averages weight subsets by 1 / P.
 
     Returns
     -------
@@ -188,6 +197,10 @@ def plan_from_indices(
         got = f"values from {subsets.min()} to {subsets.max()}"
         hint = "Numbering starts at 0." if subsets.max() == n else ""
         raise ValueError(must_be("indices", f"in [0, {n - 1}]", got, hint))
+    importance = None
+    if probabilities is not None:
+        importance = _importance_weights(probabilities, weights, subsets.shape, n)
+        weights = importance
     ordered = np.sort(subsets, axis=1)
     repeats = bool((ordered[:, 1:] == ordered[:, :-1]).any())
     return GivenPlan(
@@ -198,7 +211,22 @@ def plan_from_indices(
         subsets=subsets.astype(np.intp),
         with_replacement=repeats,
         weights=None if weights is None else _scaled_weights(weights, len(subsets)),
+        importance_weights=importance,
     )
+
+
+def _importance_weights(
+    probabilities: ArrayLike, weights: ArrayLike | None, shape: tuple[int, ...], n: int
+) -> FloatArray:
+    """Return 1 / (C(n, k) P(S)) of every subset."""
+    if weights is not None:
+        raise ValueError(must_be("weights", "None beside `probabilities`", "both", "They give the weights."))
+    P = check_array(probabilities, "probabilities", ndim=1)
+    check_length(len(P), shape[0], "probabilities", "indices")
+    if (P <= 0).any() or (P > 1).any():
+        raise ValueError(must_be("probabilities", "in (0, 1]", f"values from {P.min():g} to {P.max():g}"))
+    log_count = math.lgamma(n + 1) - math.lgamma(shape[1] + 1) - math.lgamma(n - shape[1] + 1)
+    return np.asarray(np.exp(-log_count - np.log(P)))
 
 
 def _scaled_weights(weights: ArrayLike, n_resamples: int) -> FloatArray:

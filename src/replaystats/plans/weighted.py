@@ -167,7 +167,7 @@ class ImportancePlan(WeightedPlan):
 
     def _log_ratio(self) -> FloatArray:
         log_factor = -np.log(self.n_observations * self.probabilities)
-        return _sum_over_subsets(self, log_factor)
+        return sum_over_subsets(self, log_factor)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -200,7 +200,7 @@ class ConditionalPoissonPlan(WeightedPlan):
         log_odds = np.log(self.probabilities)
         log_uniform = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
         normaliser = log_symmetric_polynomial(log_odds, k)
-        return normaliser - log_uniform - _sum_over_subsets(self, log_odds)
+        return normaliser - log_uniform - sum_over_subsets(self, log_odds)
 
 
 @lru_cache(maxsize=8)
@@ -222,7 +222,7 @@ def _draw_tile(plan: ConditionalPoissonPlan, tile: int) -> np.ndarray:
     return mask.T
 
 
-def _sum_over_subsets(plan: ResamplingPlan, values: FloatArray) -> FloatArray:
+def sum_over_subsets(plan: ResamplingPlan, values: FloatArray) -> FloatArray:
     """Return the sum of `values` over the observations of every subset, shape (B,)."""
     total = np.zeros(plan.n_resamples)
     for tile, subsets in plan.tiles():

@@ -181,3 +181,67 @@ class Ridge(Solver):
     def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
         """See the base class."""
         return LU().solve(A + self.alpha * np.eye(A.shape[-1]), b, symmetric=symmetric)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaledRidge(Solver):
+    """A ridge on scaled coefficients that leaves the direction of a constant unpenalised.
+
+    Symmetric matrices get (A + P) theta = b, others (A'S A + P) theta = A'S b; S scales rows to one size.
+    P = penalty * D (I - v v') D with D the sizes of the columns and v = D u / |D u| for the direction u of a
+    constant, so that P u = 0: a constant added to all responses moves the answer by that constant, and other
+    units change nothing.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (q, q)
+        P, on the scale of the sums that are solved.
+    rows : ndarray of shape (q,) or None
+        The diagonal of S; None for symmetric matrices.
+    penalty : float
+        For the record.
+    """
+
+    matrix: FloatArray
+    rows: FloatArray | None
+    penalty: float
+
+    @classmethod
+    def of(
+        cls,
+        A: FloatArray,
+        penalty: float,
+        constant: FloatArray | None,
+        *,
+        symmetric: bool,
+        share: float = 1.0,
+    ) -> ScaledRidge:
+        """Return the solver whose scales come from the sums A of all data, for subsets of a share of it."""
+        rows = None
+        if not symmetric:
+            sizes = np.linalg.norm(A, axis=1)
+            rows = 1.0 / np.square(np.where(sizes > 0, sizes, 1.0))
+        squares = np.diagonal(A) if rows is None else (rows[:, None] * A * A).sum(axis=0)
+        D = np.sqrt(np.maximum(squares, 0.0))
+        D = np.where(D > 0, D, D[D > 0].mean() if D.any() else 1.0)  # never seen: the constant's value
+        kept = np.eye(len(A))
+        if constant is not None and np.any(D * constant):
+            v = D * constant / np.linalg.norm(D * constant)
+            kept -= np.outer(v, v)
+        return cls(penalty * D[:, None] * kept * D, rows, penalty).scaled(share)
+
+    def scaled(self, share: float) -> ScaledRidge:
+        """Return the same penalty for sums over a share of the data."""
+        factor = share if self.rows is None else share**2
+        return ScaledRidge(factor * self.matrix, self.rows, self.penalty)
+
+    def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
+        """See the base class."""
+        if self.rows is None:
+            return LU().solve(A + self.matrix, b, symmetric=symmetric)
+        left = A.swapaxes(1, 2) * self.rows
+        right = left @ as_columns(b)
+        return LU().solve(left @ A + self.matrix, right.reshape(b.shape), symmetric=True)
+
+    def __repr__(self) -> str:
+        return f"ScaledRidge(penalty={self.penalty:.2g})"

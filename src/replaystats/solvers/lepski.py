@@ -136,6 +136,8 @@ class Lepski(Balancing):
         Features of the points whose predictions matter: noise and differences are then measured there. The
         default metric is ``(A^T A)^(1/2)``: the fitted values for least squares, an energy norm otherwise.
         It gives little weight to what the data hardly determine.
+    origin : array-like of shape (q,) or (q, n_outputs), optional
+        Solutions shrink to these coefficients; default 0.
 
     Notes
     -----
@@ -164,9 +166,12 @@ class Lepski(Balancing):
     kappa: float = 1.5
     path: tuple[float, ...] = DEFAULT_PATH
     targets: ArrayLike | None = None
+    origin: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         self._check_rule()
+        if self.origin is not None:
+            object.__setattr__(self, "origin", check_array(self.origin, "origin", ndim=(1, 2)))
         path = check_array(self.path, "path", ndim=1)
         if path[0] < 0 or (np.diff(path) <= 0).any():
             raise ValueError(must_be("path", "non-negative and increasing", self.path))
@@ -218,10 +223,12 @@ class Lepski(Balancing):
         """Solve one system along the path and choose."""
         U, s, Vt = system
         b = b.reshape(len(s))
+        origin = self._origin(len(b), output)
+        b = b - U @ (s * (Vt @ origin))
         penalties = np.array(self.path)
         filters = _tikhonov(s, penalties * scale)  # (p, q)
         coordinates = filters * (U.T @ b)  # (p, q): the solutions in the basis V
-        theta = coordinates @ Vt
+        theta = coordinates @ Vt + origin
         # root^T root is the metric in the basis V
         root = np.diag(np.sqrt(s)) if self.targets is None else _root_of_targets(self.targets, Vt)
         maps = (root * filters[:, None, :]) @ U.T  # (p, r, q): from residuals to predictions
@@ -232,6 +239,11 @@ class Lepski(Balancing):
             noise=noise,
             chosen=largest_within(coordinates @ root.T, self.kappa * noise),
         )
+
+    def _origin(self, q: int, output: int | None) -> FloatArray:
+        if self.origin is None:
+            return np.zeros(q)
+        return np.asarray(self.origin).reshape(q, -1)[:, output or 0]
 
     def __repr__(self) -> str:
         return f"Lepski(kappa={self.kappa:g}, {len(self.path)} penalties{self._targets_in_words()})"

@@ -13,16 +13,24 @@ from oracles import inference, judgement, settings
 from replaystats.inference import Diagnosis, outside_support
 from replaystats.inference.diagnosis_view import paper_conditions, recommend
 from replaystats.inference.measures import predicted_gain
+from replaystats.inference.risk import Candidate, RiskTable
 from replaystats.inference.stability import Stability
 
+
+def risks(*, significant=True, ridge=1.0, replay=1.0):
+    options = {"standard_error": 0.1, "significant": significant}
+    named = (("keep the plug-in", 1.0), ("add ridge", ridge), ("replay", replay))
+    return RiskTable(candidates=tuple(Candidate(action=a, risk=r, **options) for a, r in named))
+
+
+UNKNOWN = RiskTable(candidates=risks().candidates[:1])
 GOOD = {
+    "risks": risks(),
     "singular": "",
     "crossing_share": 0.0,
     "failed_share": 0.0,
     "tail_index": 6.0,
     "separation": 10.0,
-    "error_ratio": 1.0,
-    "variance_ratio": 1.0,
     "outside_share": None,
 }
 
@@ -57,7 +65,7 @@ def test_a_good_problem(good):
     assert diagnosis.crossing_share == 0
     assert diagnosis.numerical_rank == diagnosis.n_basis == 9
     assert 1.0 <= diagnosis.condition_number < np.linalg.cond(good.total()[0])  # in better units
-    assert diagnosis.recommendation in ("keep the plug-in", "replay")
+    assert diagnosis.recommendation == diagnosis.risks.best.action
     assert 0.85 < diagnosis.variance_ratio < 1.1
     assert diagnosis.bias.shape == (6,)
     assert diagnosis.separation > 4
@@ -97,9 +105,9 @@ def test_instruments(concentration):
     for seed in range(20):
         moments = rs.Moments(*settings.iv_moments(np.random.default_rng(seed), 200, concentration))
         diagnosis = replayed(moments).diagnose()
-        told = diagnosis.recommendation in ("add ridge", "take the median")
-        warned += told
-        assert diagnosis.interval_valid or told
+        named = diagnosis.recommendation in ("add ridge", "take the median")
+        warned += named
+        assert diagnosis.interval_valid or named
     assert warned >= 18 if concentration == 4 else warned <= 2
 
 
@@ -201,16 +209,18 @@ def test_several_outputs(rng):
     ("changed", "action"),
     [
         ({}, "keep the plug-in"),
-        ({"error_ratio": None, "variance_ratio": None}, "keep the plug-in"),
-        ({"error_ratio": 0.8, "variance_ratio": 0.7}, "replay"),
-        ({"error_ratio": 1.2, "variance_ratio": 0.7}, "keep the plug-in"),
+        ({"risks": risks(replay=0.8)}, "replay"),
+        ({"risks": risks(ridge=0.6, replay=0.8)}, "add ridge"),
+        ({"risks": risks(replay=0.8), "crossing_share": 0.3}, "add ridge"),
+        ({"risks": risks(replay=0.98)}, "keep the plug-in"),
+        ({"risks": risks(replay=0.8, significant=False)}, "keep the plug-in"),
         ({"separation": 2.0}, "add ridge"),
         ({"tail_index": 1.2}, "take the median"),
         ({"crossing_share": 0.01}, "take the median"),
         ({"failed_share": 0.01}, "take the median"),
         ({"crossing_share": 0.3}, "add ridge"),
-        ({"singular": "it is"}, "add ridge"),
-        ({"singular": "it is", "outside_share": 0.6}, "collect data there"),
+        ({"singular": "it is", "risks": UNKNOWN}, "add ridge"),
+        ({"singular": "it is", "risks": UNKNOWN, "outside_share": 0.6}, "collect data there"),
         ({"outside_share": 0.05}, "keep the plug-in"),
     ],
 )
@@ -219,9 +229,13 @@ def test_recommendations(changed, action):
 
 
 def test_conditions_of_the_paper():
-    conditions = paper_conditions(rs.make_plan(10_000, subsample_size=1, n_resamples=200_000, random_state=0))
-    assert [c.value for c in conditions] == [0.05, 1e-4, 0.1]
-    assert all(c.met for c in conditions)
+    for statistic, value in (("U", 1e-4), ("V", 0.1)):
+        plan = rs.make_plan(
+            10_000, statistic=statistic, subsample_size=1, n_resamples=200_000, random_state=0
+        )
+        conditions = paper_conditions(plan)
+        assert [c.value for c in conditions] == [0.05, value]
+        assert all(c.met for c in conditions)
     noisy = paper_conditions(rs.make_plan(1000, subsample_size=10, n_resamples=5, random_state=0))[0]
     assert not noisy.met
     assert "raise n_resamples" in str(noisy)

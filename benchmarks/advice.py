@@ -1,0 +1,197 @@
+"""Is the recommendation of `diagnose` the best choice? 17 problems with a known truth.
+
+    python benchmarks/advice.py [data sets, default 60]
+
+Every data set: the four candidates (plug-in, ridge, replay, replayed ridge; penalty and size as the risk
+table has them) and the recommendation. A recommendation is right where the root mean squared error of its
+action over all data sets of the problem is within 3 % of the best action's.
+Writes benchmarks/results/advice.json.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+import replaystats as rs
+from replaystats.inference.risk import ACTIONS, Candidate, scaled_ridge
+
+HERE = Path(__file__).parent
+
+
+def regression(n, q, noise, beta, *, wild=0.0, correlation=0.0, tails=False, intercept=False):
+    def draw(rng):
+        def design(rows):
+            x = rng.standard_t(4, size=(rows, q)) if tails else rng.normal(size=(rows, q))
+            return correlation * rng.normal(size=(rows, 1)) + np.sqrt(1 - correlation**2) * x
+
+        x, test = design(n), design(500)
+        e = noise((x**2).mean(axis=1)) * rng.normal(size=n)
+        e = np.where(rng.random(n) < wild, 10 * e, e)
+        y = beta * x.sum(axis=1) + e
+        if intercept:
+            moments = rs.ols_moments(x, y + 3)
+            return moments, np.column_stack([np.ones(500), test]), np.r_[3.0, np.full(q, beta)]
+        return rs.ridge_moments(x, y), test, np.full(q, beta)
+
+    return draw
+
+
+def clusters(count, most, beta):
+    def draw(rng):
+        label = np.repeat(np.arange(count), rng.integers(1, most, count))
+        x = rng.normal(size=(count, 2))[label] + 0.5 * rng.normal(size=(len(label), 2))
+        y = beta * x.sum(axis=1) + rng.normal(size=count)[label] + rng.normal(size=len(label))
+        test = np.column_stack([np.ones(300), rng.normal(size=(300, 2))])
+        return rs.ols_moments(x, y, clusters=label), test, np.array([0.0, beta, beta])
+
+    return draw
+
+
+def instrument(n, strength):
+    def draw(rng):
+        z, u, v = rng.normal(size=(3, n))
+        x = strength / np.sqrt(n) * z + u
+        return rs.Moments(z * x, z * (0.5 * x + 0.6 * u + 0.8 * v)), np.ones((1, 1)), np.array([0.5])
+
+    return draw
+
+
+def states(n, count, discount=0.9):
+    fixed = np.random.default_rng(7)
+    odds = 0.5 ** np.arange(count) / np.sum(0.5 ** np.arange(count))
+    P = fixed.dirichlet(4 * odds + 0.05, count)
+    reward = fixed.normal(size=count)
+    values = np.linalg.solve(np.eye(count) - discount * P, reward)
+
+    def draw(rng):
+        path = [rng.choice(count, n, p=odds)]
+        for _ in range(5):
+            path.append((rng.random(n)[:, None] > P.cumsum(axis=1)[path[-1]]).sum(axis=1).clip(0, count - 1))
+        s = np.array(path).T
+        data = rs.Trajectories(s, rewards=reward[s[:, :-1]] + rng.normal(size=(n, 5)), truncated=True)
+        moments = rs.lstd_moments(data, rs.basis.OneHot(count), discount=discount)
+        return moments, np.sqrt(odds)[:, None] * np.eye(count), values
+
+    return draw
+
+
+def cosines(n, q, discount=0.9):
+    def features(s):
+        return np.stack([np.cos(np.pi * j * (s + 1) / 2) for j in range(q)], axis=1)
+
+    def sums(n, rng):
+        s, g, f = rng.uniform(-1, 1, n), 0.0, 0.0
+        for _ in range(4):
+            following = np.clip(0.7 * s + 0.4 * rng.normal(size=n), -1.2, 1.2)
+            a, b = features(s), features(following)
+            g = g + a[:, :, None] * (a - discount * b)[:, None, :]
+            f = f + a * (s**2 + 0.5 * rng.normal(size=n))[:, None]
+            s = following
+        return g, f
+
+    g, f = sums(200_000, np.random.default_rng(0))
+    theta, grid = np.linalg.solve(g.mean(axis=0), f.mean(axis=0)), features(np.linspace(-1, 1, 40))
+
+    def draw(rng):
+        return rs.Moments(*sums(n, rng)), grid, theta
+
+    return draw
+
+
+def random_features(n, q):
+    fixed = np.random.default_rng(3)
+    w, shift, points = (
+        fixed.normal(size=(q, 2)) * 1.5,
+        fixed.uniform(0, 6.28, q),
+        fixed.uniform(-1, 1, (300, 2)),
+    )
+
+    def features(x):
+        return np.cos(x @ w.T + shift) * np.sqrt(2 / q)
+
+    def truth(x):
+        return np.sin(3 * x[:, 0]) * x[:, 1]
+
+    def draw(rng):
+        x = rng.uniform(-1, 1, (n, 2))
+        moments = rs.ridge_moments(features(x), truth(x) + 0.3 * rng.normal(size=n))
+        best = np.linalg.lstsq(features(points), truth(points), rcond=None)[0]
+        return moments, features(points), best
+
+    return draw
+
+
+PROBLEMS = {
+    "equal noise, n=100 q=4": regression(100, 4, np.ones_like, 1.0),
+    "equal noise, n=40 q=5": regression(40, 5, np.ones_like, 1.0, intercept=True),
+    "noisy leverage, n=60": regression(60, 4, lambda v: v, 1.0),
+    "noisy leverage, n=200": regression(200, 4, lambda v: v, 1.0),
+    "quiet leverage": regression(60, 4, lambda v: 1 / np.sqrt(0.1 + v), 1.0),
+    "noisy leverage, t(4) design": regression(60, 5, lambda v: v, 1.0, tails=True),
+    "wild points, 5 %": regression(80, 5, np.ones_like, 1.0, wild=0.05),
+    "collinear": regression(60, 6, np.ones_like, 0.3, correlation=0.97),
+    "weak signals": regression(60, 10, np.ones_like, 0.1),
+    "weak signals, noisy leverage": regression(60, 8, lambda v: v, 0.2),
+    "20 clusters, weak": clusters(20, 20, 0.2),
+    "strong instrument": instrument(100, 8.0),
+    "weak instrument": instrument(100, 3.0),
+    "one-hot, rare states": states(40, 6),
+    "one-hot": states(200, 5),
+    "LSTD, 5 functions, n=60": cosines(60, 5),
+    "ridge on 20 random features": random_features(80, 20),
+}
+
+
+def estimate(moments, candidate: Candidate):
+    n, solver = moments.n_observations, None
+    if candidate.penalty is not None:
+        solver = scaled_ridge(moments, candidate.penalty, candidate.share or 1.0)
+    if candidate.share is None:
+        return rs.plug_in(moments, solver).theta
+    plan = rs.make_plan(n, subsample_size=round(candidate.share * n), n_resamples=100, random_state=1)
+    return rs.average(rs.replicate(moments, plan, solver=solver, on_failure="drop")).theta
+
+
+def candidates(found) -> dict[str, Candidate]:
+    """Return one candidate of every action; sizes and penalties that were not judged have usual values."""
+    known = {one.action: one for one in found.risks.candidates}
+    usual = {"risk": 1.0, "standard_error": 0.0}
+    ridge = known.get(ACTIONS[1]) or Candidate(action=ACTIONS[1], penalty=0.01, **usual)
+    replay = known.get(ACTIONS[2]) or Candidate(action=ACTIONS[2], share=0.5, **usual)
+    both = Candidate(action=ACTIONS[3], penalty=ridge.penalty, share=replay.share, **usual)
+    return {one.action: one for one in (found.risks.candidates[0], ridge, replay, both)}
+
+
+def main(data_sets: int) -> None:
+    warnings.simplefilter("ignore")
+    rows = {}
+    for name, draw in PROBLEMS.items():
+        errors, chosen = [], []
+        for seed in range(data_sets):
+            moments, W, theta = draw(np.random.default_rng(9000 + seed))
+            found = rs.plug_in(moments).diagnose()
+            errors.append(
+                [np.mean((W @ (estimate(moments, one) - theta)) ** 2) for one in candidates(found).values()]
+            )
+            chosen.append(found.recommendation if found.recommendation in ACTIONS else ACTIONS[0])
+        rmse = dict(zip(ACTIONS, np.sqrt(np.mean(errors, axis=0)).tolist(), strict=True))
+        followed = [e[ACTIONS.index(action)] for e, action in zip(errors, chosen, strict=True)]
+        rows[name] = {
+            "rmse": {action: round(value, 4) for action, value in rmse.items()},
+            "recommended": dict(Counter(chosen)),
+            "within_3_percent": float(np.mean([rmse[a] <= 1.03 * min(rmse.values()) for a in chosen])),
+            "rmse_over_plug_in": round(float(np.sqrt(np.mean(followed))) / rmse[ACTIONS[0]], 3),
+        }
+        print(name, rows[name], flush=True)
+    print("mean", np.mean([row["within_3_percent"] for row in rows.values()]))
+    (HERE / "results" / "advice.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60)

@@ -1,0 +1,55 @@
+"""Leave-units-out risks by refitting: one group, one penalty at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def ridge(A, b, penalty, A_all, share, symmetric, constant=None):
+    """Solve with a penalty on columns scaled to one size, free along the constant."""
+    q = len(b)
+    rows = np.ones(q) if symmetric else 1 / np.linalg.norm(A_all, axis=1) ** 2
+    squares = np.diag(A_all) if symmetric else np.array([np.sum(rows * A_all[:, j] ** 2) for j in range(q)])
+    D = np.diag(np.sqrt(squares))
+    kept = np.eye(q)
+    if constant is not None:
+        v = D @ constant / np.linalg.norm(D @ constant)
+        kept = kept - np.outer(v, v)
+    P = penalty * D @ kept @ D
+    if symmetric:
+        return np.linalg.solve(A + share * P, b)
+    left = A.T @ np.diag(rows)
+    return np.linalg.solve(left @ A + share**2 * P, left @ b)
+
+
+def ridge_risks(g, f, group, penalties, W, symmetric, constant=None):
+    """Return R(ridge) - R(plug-in) of every penalty: cross-validated, or by the covariance criterion."""
+    A_all, b_all, n_groups = g.sum(axis=0), f.sum(axis=0), group.max() + 1
+    share = 1 - 1 / n_groups
+    left_out = np.array(
+        [
+            [
+                ridge(
+                    g[group != j].sum(axis=0), f[group != j].sum(axis=0), a, A_all, share, symmetric, constant
+                )
+                for a in (0.0, *penalties)
+            ]
+            for j in range(n_groups)
+        ]
+    )
+    if symmetric:
+        losses = np.zeros(len(penalties) + 1)
+        for j in range(n_groups):
+            for i in np.flatnonzero(group == j):
+                for a, theta in enumerate(left_out[j]):
+                    losses[a] += (theta @ g[i] @ theta - 2 * f[i] @ theta) / len(f)
+        return losses[1:] - losses[0]
+    found = []
+    plain = ridge(A_all, b_all, 0.0, A_all, 1.0, symmetric)
+    for a, penalty in enumerate(penalties, start=1):
+        t = ridge(A_all, b_all, penalty, A_all, 1.0, symmetric, constant)
+        apart = left_out[:, a] - left_out[:, 0]
+        covariance = (n_groups - 1) * np.cov((apart @ W.T).T, (left_out[:, 0] @ W.T).T, bias=True)
+        m = len(W)
+        found.append(np.sum((W @ (t - plain)) ** 2) + 2 * np.trace(np.atleast_2d(covariance)[:m, m:]))
+    return np.array(found)

@@ -1,0 +1,89 @@
+"""Leave-units-out risks against refits, and the advice that follows from them on known problems."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.oracles import risk as oracle
+
+import replaystats as rs
+from replaystats._core.thresholds import RIDGE_PENALTIES
+from replaystats.inference import risk
+from replaystats.inference.stability import PILOT_SEED, Stability, pilot_replicates
+from replaystats.solvers import Auto
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(8)
+
+
+def table(moments, X=None):
+    return risk.risk_table(Stability(replicates=pilot_replicates(moments, Auto())), X)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_risks_of_a_ridge_are_those_of_refits(rng, symmetric):
+    x = np.column_stack([np.ones(40), rng.normal(size=(40, 3))])
+    z = x if symmetric else x + 0.3 * np.column_stack([np.zeros(40), rng.normal(size=(40, 3))])
+    y = 3 + 0.2 * x[:, 1:].sum(axis=1) + rng.normal(size=40)
+    g, f = z[:, :, None] * x[:, None, :], z * y[:, None]
+    moments = rs.Moments(g, f, symmetric=symmetric)
+    W = np.eye(4) if symmetric else rng.normal(size=(6, 4))
+    group = np.random.default_rng(PILOT_SEED).permutation(np.arange(40) % 40)
+    expected = oracle.ridge_risks(g, f, group, RIDGE_PENALTIES, W, symmetric, np.eye(4)[0])
+    plain = rs.inference.jackknife_covariance(moments)
+    metric = moments.total()[0] / 40 if symmetric else W.T @ W
+    candidates = {one.action: one for one in table(moments, W).candidates}
+    found = candidates["add ridge"]
+    assert found.penalty == pytest.approx(RIDGE_PENALTIES[int(np.argmin(expected))])
+    assert found.risk == pytest.approx(max(0.01, 1 + expected.min() / np.trace(metric @ plain)), rel=1e-6)
+
+
+def test_the_constant_is_found_from_rows_and_from_matrices(rng):
+    x = rng.normal(size=(30, 2))
+    by_row = rs.ols_moments(x, x.sum(axis=1))
+    np.testing.assert_allclose(risk.constant_direction(by_row), [1, 0, 0], atol=1e-8)
+    clustered = rs.ols_moments(x, x.sum(axis=1), clusters=np.repeat(np.arange(10), 3))
+    np.testing.assert_allclose(risk.constant_direction(clustered), [1, 0, 0], atol=1e-8)
+    assert risk.constant_direction(rs.ridge_moments(x, x.sum(axis=1))) is None
+
+
+def test_few_units_get_no_advice(rng):
+    x = rng.normal(size=(9, 2))
+    found = table(rs.ridge_moments(x, x.sum(axis=1) + rng.normal(size=9)))
+    assert [one.action for one in found.candidates] == ["keep the plug-in"]
+
+
+def actions(make, data_sets=12):
+    found = []
+    for seed in range(data_sets):
+        X, y = make(np.random.default_rng(seed))
+        found.append(rs.plug_in(rs.ols_moments(X, y)).diagnose().recommendation)
+    return found
+
+
+def test_noise_that_grows_with_leverage_gets_replay():
+    def make(rng):
+        X = rng.normal(size=(200, 4))
+        return X, 3 * X.sum(axis=1) + (X**2).sum(axis=1) * rng.normal(size=200)
+
+    assert sum(action.startswith("replay") for action in actions(make)) >= 9
+
+
+def test_weak_signals_in_many_columns_get_a_ridge():
+    def make(rng):
+        X = rng.normal(size=(60, 10))
+        return X, 0.1 * X.sum(axis=1) + rng.normal(size=60)
+
+    assert sum(action.endswith("ridge") for action in actions(make)) >= 11
+
+
+def test_quiet_leverage_never_gets_replay():
+    """The mean squared error of replay with half the units is 1.08 times the plug-in's."""
+
+    def make(rng):
+        X = rng.normal(size=(200, 4))
+        return X, 3 * X.sum(axis=1) + rng.normal(size=200) / np.sqrt(0.1 + (X**2).mean(axis=1))
+
+    assert not any(action.startswith("replay") for action in actions(make))
