@@ -32,6 +32,8 @@ OUTER_SHARE = 0.05
 # A question is a value, or a mean of values, if it is within this of one where all values are one.
 LIKE_A_VALUE = 0.1
 
+# Estimated seconds of work of one call beyond which it is refused (a day), and is announced (a minute).
+LONGEST_WORK, ANNOUNCED_WORK = 86_400.0, 60.0
 # A functional is degenerate (its first-order variance is 0) where the estimate of that variance is at most
 # this many times its own jackknife bias: the .95 point of its law then, chi-square(1).
 DEGENERATE_RATIO = 3.84

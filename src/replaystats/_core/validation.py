@@ -6,6 +6,7 @@ import difflib
 import math
 import numbers
 import os
+import warnings
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +16,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from .arrays import as_array, to_numpy
-from .errors import must_be
+from .errors import ReplayWarning, must_be
+from .thresholds import ANNOUNCED_WORK, LONGEST_WORK
 from .typing import ArrayLike, FloatArray, IntArray
 
 # Above this, neighbouring integers share one float64.
@@ -160,6 +162,32 @@ def check_memory(n_numbers: float, name: str, value: object, hint: str = "") -> 
     if present is not None and needed > present:
         got = f"{value}, which needs {needed / 2**30:,.0f} GiB of {present / 2**30:,.0f}"
         raise ValueError(must_be(name, "small enough for the memory of this machine", got, hint))
+
+
+def check_work(seconds: float, name: str, value: object, hint: str = "Use fewer.") -> None:
+    """Refuse work that would take more than a day, and announce what takes more than a minute, beforehand.
+
+    Parameters
+    ----------
+    seconds : float
+        Estimated time of one core.
+    name, value
+        The parameter that makes it so long, and what it was.
+    hint : str
+        What to do instead.
+
+    Examples
+    --------
+    >>> check_work(3e6, "n_resamples", 10**9)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: `n_resamples` must be such that the work takes a day at most; got 1000000000, ...
+    """
+    if seconds > LONGEST_WORK:
+        got = f"{value}, about {seconds / 86_400:,.0f} days"
+        raise ValueError(must_be(name, "such that the work takes a day at most", got, hint))
+    if seconds > ANNOUNCED_WORK:
+        message = f"`{name}` is {value}: this takes about {seconds / 60:,.0f} minutes on one core."
+        warnings.warn(message, ReplayWarning, stacklevel=3)
 
 
 def physical_memory() -> int | None:

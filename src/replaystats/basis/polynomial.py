@@ -15,7 +15,7 @@ from array_api_compat import array_namespace
 
 from .._core.arrays import like
 from .._core.typing import FloatArray, IntArray
-from .._core.validation import check_choice, check_int
+from .._core.validation import check_choice, check_int, check_memory
 from .base import Basis, check_n_functions, check_per_dimension, set_fitted
 
 
@@ -27,6 +27,8 @@ def total_degree_indices(dimension: int, degree: int) -> IntArray:
     >>> total_degree_indices(2, 2).tolist()
     [[0, 0], [1, 0], [0, 1], [2, 0], [1, 1], [0, 2]]
     """
+    if dimension == 1:
+        return np.arange(degree + 1)[:, None]
     # A monomial of degree s is a multiset of s variables; counting each variable gives its exponents.
     multisets = (
         chosen
@@ -135,7 +137,9 @@ class Polynomial(Basis):
         family = check_choice(self.family, "family", tuple(_RECURRENCES))
         center = check_per_dimension(self.center, "center", dimension)
         scale = check_per_dimension(self.scale, "scale", dimension, positive=True)
-        check_n_functions(math.comb(degree + dimension, dimension), "degree", "Lower it.")
+        n_functions = math.comb(degree + dimension, dimension)
+        check_n_functions(n_functions, "degree", "Lower it.")
+        check_memory(float(n_functions) * dimension, "dimension", dimension, "Lower the degree.")
         exponents = total_degree_indices(dimension, degree)
         exponents.setflags(write=False)
         set_fitted(self, degree=degree, dimension=dimension, family=family)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,12 +15,15 @@ from .._core.arrays import take_rows
 from .._core.config import chosen_n_jobs
 from .._core.random import stream
 from .._core.typing import BoolArray, FloatArray, IntArray
+from .._core.validation import check_memory, check_work
 from ..plans import ResamplingPlan
 from ..plans.plan import check_made_for
 from .members import report_failures
 
 # A few tasks per worker even out models of unequal cost; one per subset would ship the data B times.
 _TASKS_PER_WORKER = 4
+# Numbers of eight bytes in the smallest fitted regressor; and models from which on the first is timed.
+_MODEL_NUMBERS, _MANY_MODELS = 64.0, 10_000
 # Shares of the range of targets: what is missed by less is fitted exactly, and what is further out is beyond.
 EXACT, BEYOND = 1e-6, 0.1
 
@@ -183,6 +187,7 @@ def replicate_learner(
     n = len(y) if units is None else int(units.max()) + 1
     check_made_for(plan, n, "rows of `X`" if units is None else "groups of rows")
     fit_params = {} if fit_params is None else fit_params
+    check_memory(_MODEL_NUMBERS * plan.n_resamples, "n_resamples", plan.n_resamples, "Use fewer subsets.")
     subsets = _rows_of(plan.indices(), units)
     models = _kept(_fit_all(estimator, X, y, subsets, 0, seed, fit_params, n_jobs), on_failure)
     return ModelReplicates(
@@ -233,6 +238,10 @@ def _fit_all(
     n_jobs: int | None,
 ) -> list[Any]:
     """Return the models of subsets (b, k), the first of which has the number `first`."""
+    if len(indices) > _MANY_MODELS:
+        started = time.perf_counter()
+        _fit_some(estimator, X, y, indices[:1], [first], seed, fit_params)
+        check_work((time.perf_counter() - started) * len(indices), "n_resamples", len(indices))
     fitted = Parallel(n_jobs=chosen_n_jobs(n_jobs))(
         delayed(_fit_some)(
             estimator,

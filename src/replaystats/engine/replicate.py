@@ -15,7 +15,7 @@ import numpy as np
 from .._core.arrays import LIBRARIES, takes_arrays_of
 from .._core.errors import SingularReplicateError, must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_choice
+from .._core.validation import check_choice, check_work
 from ..moments import AnyMoments, StreamedMoments, SubsetSums, check_moments
 from ..plans import ResamplingPlan
 from ..plans.plan import SubsetPlan
@@ -257,6 +257,8 @@ def solve_whole(moments: AnyMoments, solver: Solver | None = None) -> WholeData:
     """
     check_moments(moments)
     solver = check_solver(solver) or DEFAULT_SOLVER
+    # A nearly singular system of 1000 unknowns is decomposed in about a second.
+    check_work(1e-9 * moments.n_basis**3, "moments", f"{moments.n_basis} unknowns", "Take fewer of them.")
     solution = solver.solve_full(moments)
     if solution.failed[0]:
         msg = (

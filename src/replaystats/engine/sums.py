@@ -18,7 +18,14 @@ from .._core.arrays import LIBRARIES, is_foreign, takes_arrays_of, to_numpy
 from .._core.config import memory_budget
 from .._core.errors import must_be
 from .._core.typing import FloatArray
-from .._core.validation import check_bool, check_instance, check_int, check_memory, physical_memory
+from .._core.validation import (
+    check_bool,
+    check_instance,
+    check_int,
+    check_memory,
+    check_work,
+    physical_memory,
+)
 from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments, SubsetSums, check_moments
 from ..moments.factored import written_out_for
 from ..plans import ResamplingPlan
@@ -30,6 +37,8 @@ from .streamed import streamed_sums
 
 DEFAULT_MEMORY_BUDGET = 2**30  # 1 GiB
 _PART_NUMBERS = 2**17
+# Seconds to draw, sum and solve a system of one unknown, and for the cube of their number.
+_SYSTEM, _SYSTEM_CUBE = 1e-5, 1e-9
 
 
 @takes_arrays_of(*LIBRARIES, where="products on the device of the moments, sums to the host")
@@ -210,3 +219,4 @@ def _check_memory(moments: AnyMoments, n_subsets: int) -> None:
         rule = f"such that {n_subsets} systems of {q} unknowns fit into {available} bytes of memory"
         hint = "Use fewer subsets (add some with `extend` where needed), or fewer basis functions."
         raise ValueError(must_be("n_resamples", rule, f"{n_subsets}, which need {needed} bytes", hint))
+    check_work(n_subsets * (_SYSTEM + _SYSTEM_CUBE * q**3), "n_resamples", n_subsets)

@@ -40,13 +40,16 @@ def long_tailed(points: FloatArray) -> BoolArray:
     >>> long_tailed(np.hstack([x, np.exp(2 * x), x > 2.5])).tolist()
     [False, True, False]
     """
-    n_far = max(1, round(FAR_SHARE * len(points)))
-    found = np.zeros(points.shape[1], dtype=bool)
-    for number, column in enumerate(np.ascontiguousarray(points.T)):
-        squares = np.square(column - column.mean())
-        far = np.partition(squares, len(squares) - n_far)[len(squares) - n_far :]
-        if far.sum() > LONG_TAILS * squares.sum():
-            found[number] = len(np.unique(column)) > 2
+    n, p = points.shape
+    n_far = max(1, round(FAR_SHARE * n))
+    found = np.zeros(p, dtype=bool)
+    step = max(1, _BLOCK_VALUES // n)
+    for first in range(0, p, step):
+        columns = np.ascontiguousarray(points[:, first : first + step].T)
+        squares = np.square(columns - columns.mean(axis=1, keepdims=True))
+        far = np.partition(squares, n - n_far, axis=1)[:, n - n_far :]
+        long = far.sum(axis=1) > LONG_TAILS * squares.sum(axis=1)
+        found[first + np.flatnonzero(long)] = [len(np.unique(column)) > 2 for column in columns[long]]
     return found
 
 

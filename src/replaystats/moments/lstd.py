@@ -28,6 +28,7 @@ from .steps import (
     DiscountLike,
     ImportanceLike,
     RewardLike,
+    check_dense,
     check_log,
     reward_unit,
     step_discounts,
@@ -99,6 +100,7 @@ def lstd_moments(
     (np.float64(1.0), np.float64(2.0))
     """
     check_log(data, basis)
+    check_dense(data, basis)
     center_rewards, factored = check_bool(center_rewards, "center_rewards"), check_bool(factored, "factored")
     gamma = step_discounts(data, discount, discount_rate)
     trace = check_real(trace, "trace", low=0.0, high=1.0)

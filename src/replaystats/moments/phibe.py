@@ -20,7 +20,7 @@ from ..data import Trajectories
 from ..data._flat import holds_names
 from ..data.views import Windows, windows_of
 from .factored import FactoredMoments, HeldMoments, choose_form
-from .steps import RewardLike, check_log, step_rewards
+from .steps import RewardLike, check_dense, check_log, step_rewards
 
 # Beyond this, coefficients alternate between numbers so large that their sum has no correct digit.
 MAX_ORDER = 20
@@ -100,6 +100,7 @@ def phibe_moments(
     array([1., 1.])
     """
     check_log(data, basis)
+    check_dense(data, basis)
     diffusion, factored = check_bool(diffusion, "diffusion"), check_bool(factored, "factored")
     held_actions = check_bool(held_actions, "held_actions")
     window_stride = check_int(window_stride, "window_stride")

@@ -10,7 +10,7 @@ import numpy as np
 from .._core.arrays import as_array, check_finite, in_double, is_foreign, lent, like
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_length, check_nonnegative, check_real
+from .._core.validation import check_array, check_length, check_memory, check_nonnegative, check_real
 from ..basis import Basis
 from ..basis.base import check_basis
 from ..data import Trajectories
@@ -25,6 +25,12 @@ def check_log(data: Trajectories, basis: Basis) -> None:
     """Raise unless the moments of values are asked for a log and a basis."""
     check_trajectories(data)
     check_basis(basis)
+
+
+def check_dense(data: Trajectories, basis: Basis, copies: int = 1) -> None:
+    """Refuse a dense system that no memory holds: features of all steps, and some q x q matrices."""
+    n, q = float(data.n_transitions), float(basis.n_basis * copies)
+    check_memory(2.0 * n * q + 4.0 * q * q, "basis", f"{q:.0f} functions", "Take fewer functions.")
 
 
 def step_discounts(

@@ -18,7 +18,7 @@ from .._core.arrays import like
 from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_int, check_length, check_memory
+from .._core.validation import check_int, check_length, check_memory, check_work
 from .design import Design
 from .distributions import LARGEST_POPULATION, split_without_replacement
 from .tiles import (
@@ -33,6 +33,8 @@ from .tiles import (
 
 # Tiles use spawn keys (tile, block); this key, far above any tile number, derives other plans.
 _ALTERNATIVE_KEY = 2**40
+# Seconds to draw a subset and to fit something to it, at least, and for each of its observations.
+_SUBSET, _DRAWN = 1e-4, 1e-8
 # From so many observations on a tile is drawn in quarters, as far as there are subsets.
 QUARTERED_FROM = 2**21
 
@@ -153,6 +155,9 @@ class ResamplingPlan(ABC):
         stop = self.n_resamples if stop is None else min(check_int(stop, "stop", low=0), self.n_resamples)
         if stop <= start:
             return np.empty((0, self.subsample_size), dtype=np.intp)
+        count, hint = stop - start, "Use fewer subsets; `extend` adds some where needed."
+        check_memory(2.0 * count * self.subsample_size, "n_resamples", count, hint)
+        check_work(count * (_SUBSET + _DRAWN * self.subsample_size), "n_resamples", count, hint)
         tiles = range(start // TILE_SUBSETS, -(-stop // TILE_SUBSETS))
         drawn = np.concatenate([self._tile_indices(tile) for tile in tiles])
         first = tiles.start * TILE_SUBSETS
