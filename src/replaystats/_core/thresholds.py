@@ -2,6 +2,9 @@
 
 # -- intervals ----------------------------------------------------------------------------------------
 
+# Effective number of units, rows or steps below which nothing is averaged or concluded. Source: with 5, 7
+# and 10 clusters replay has 37, 1.1 and 1.05 times the plug-in's root mean squared error.
+MIN_EFFECTIVE = 10
 # Level at which rules compare the lengths of two intervals, so that a choice does not depend on the level
 # that is asked for. Convention.
 NOMINAL_LEVEL = 0.95

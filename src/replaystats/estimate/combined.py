@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from .._core.arrays import LIBRARIES, takes_arrays_of
 from .._core.choice import Choice
 from .._core.errors import must_be
+from .._core.thresholds import MIN_EFFECTIVE
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_bool, check_choice, check_real
 from ..engine import MomentReplicates
@@ -166,13 +167,13 @@ def average(
     method : {"mean", "controlled", "median", "trimmed", "debiased", "auto", "best"}
         "mean" is the paper's estimator. "controlled" takes the linear part of every member off, whose
         mean is known to be zero: the same target with a fraction of the Monte-Carlo noise; for ratios of
-        moments. "median" and "trimmed", of the answers at every point, bear members that explode. "auto" is
-        "controlled" where that is known and no subset explodes, "median" where one does (it crosses
-        singularity, fails or loses a direction, or tails are heavy), "mean" where neither is known;
-        `Estimate.method` says which. "debiased" extrapolates in 1 / k to where the bias of order 1 / k is
-        gone, if subsets of a second size confirm that there is such a bias; if not, it warns and is "auto".
-        "best" is the one of plug-in, "controlled", "median" and "debiased" with the smallest predicted error;
-        `Estimate.choice` says why. Both are for ratios of moments.
+        moments. "median" and "trimmed", of the answers at every point, bear members that are far off. "auto"
+        is "controlled" where that is known and no subset diverges, "median" where one does (it crosses
+        singularity, fails or loses a direction, or tails are heavy), "mean" where neither is known, and the
+        plug-in of fewer than ten units; `Estimate.method` says which. "debiased" extrapolates in 1 / k to
+        where the bias of order 1 / k is gone, if subsets of a second size confirm that there is such a bias;
+        if not, it warns and is "auto". "best" is the one of plug-in, "controlled", "median" and "debiased"
+        with the smallest predicted error; `Estimate.choice` says why. Both are for ratios of moments.
     trim : float in [0, 0.5)
         Share cut from each end by "trimmed".
     scalar : bool, optional
@@ -213,7 +214,11 @@ def average(
     asked = None if X is None else check_array(X, "X", ndim=2)
     if method == "auto" and sparse:
         method = "controlled"
-    choice = resolve_method(stability, method, asked)
+    few = method == "auto" and ratio is members and members.moments.n_observations < MIN_EFFECTIVE
+    if few and stability is not None and stability.linear is not None and not stability.singular:
+        choice: Choice | None = Choice("plug_in", "subsets of so few units are too small to be averaged")
+    else:
+        choice = resolve_method(stability, method, asked)
     method = method if choice is None else choice.value
     plan = members.plan
     if method in ROBUST_METHODS and plan is not None and plan.subset_weights is not None:

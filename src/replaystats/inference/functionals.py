@@ -286,7 +286,8 @@ def _shorter_if_biased(
     """Return the record with bias-aware rows where the usual ones are missing, or long beside the range."""
     assert limits.points is not None
     low, high = interval(usual)
-    hard = ~(high - low < SHORT * limits.width) & (usual.how != "slow") & logged
+    silent = (usual.standard_error == 0) & (usual.degrees > 0)  # what units may miss is no noise of a basis
+    hard = ~(high - low < SHORT * limits.width) & (usual.how != "slow") & logged & ~silent
     if not hard.any() or not limits.width**2 > 0 or moments.n_observations < _FEWEST_FOLDS:
         return usual
     asked = X[logged & (np.abs(X @ _ones(limits) - 1.0) < LIKE_A_VALUE)]  # these lie in the range, too

@@ -219,7 +219,7 @@ def _ends(pivot: Pivot, error: FloatArray) -> tuple[FloatArray, FloatArray]:
     known = np.asarray(pivot.degrees) > 0.0
     degrees = np.where(known, pivot.degrees, 1.0)
     degrees, skewness = bounded_skewness(error, degrees, pivot.skewness, pivot.excess)
-    noisy = np.asarray(pivot.standard_error) > 0.0
+    noisy = np.asarray(pivot.standard_error) > NO_NOISE * np.abs(pivot.estimate)
     scale = np.where(noisy, pivot.standard_error, 1.0)
     bias = np.where(noisy, pivot.bias_bound, 0.0) / scale
     critical = bias_aware_quantile(bias, degrees, error) - bias  # of the noise alone

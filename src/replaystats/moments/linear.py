@@ -65,7 +65,8 @@ def ols_moments(
     X, y = _checked(X, y, "X")
     design = _with_ones(X, "X") if check_bool(intercept, "intercept") else X
     order, offsets = _clusters(clusters, len(X))
-    return choose_form(FactoredMoments(design[order], design[order], y[order], offsets))
+    rows = design[order]  # the same array twice: a Gram matrix
+    return choose_form(FactoredMoments(rows, rows, y[order], offsets))
 
 
 def iv_moments(
