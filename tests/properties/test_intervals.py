@@ -24,7 +24,7 @@ def rows(seed, n=N):
 
 
 def averaged(moments):
-    plan = rs.make_plan(moments.n_observations, n_resamples=60, rng=0)
+    plan = rs.make_plan(moments.n_observations, n_resamples=60, random_state=0)
     return rs.average(rs.replicate(moments, plan), "controlled")
 
 
@@ -52,7 +52,9 @@ def of_replay(x, y):
 
 def of_ensemble(x, y):
     """Of members of which nothing is known but their predictions."""
-    model = rs.ReplayRegressor(LinearRegression(), n_resamples=60, random_state=0).fit(x, y)
+    model = rs.ReplayRegressor(
+        LinearRegression(), resampling=rs.Resampling("U", n_resamples=60), random_state=0
+    ).fit(x, y)
     return model.estimate_.pivot(x[:3])
 
 
@@ -149,7 +151,7 @@ def test_data_without_any_event_have_no_interval_of_width_zero(producer, value):
 def test_a_log_without_any_reward_has_no_interval_of_width_zero(basis):
     states = np.random.default_rng(0).integers(3, size=(30, 6)).astype(float)
     data = rs.Trajectories(states, rewards=np.zeros((30, 5)))
-    model = rs.LSTD(basis, discount=0.9, n_resamples=20, random_state=0).fit(data)
+    model = rs.LSTD(basis, discount=0.9, random_state=0).fit(data)
     assert model.policy_value([[0.0]]).confidence_interval().withheld
     low, high = model.policy_value([[0.0]]).confidence_interval(value_range=(0.0, 1.0))
     assert low == 0.0
@@ -171,9 +173,7 @@ def test_a_summary_has_the_intervals_of_the_estimate(make, seed, level):
 @given(seed=seeds)
 def test_a_mean_has_one_interval_by_every_way(seed):
     _, y = rows(seed)
-    fit = rs.MomentRatio(
-        lambda z: np.ones((len(z), 1, 1)), lambda z: z[:, None], n_resamples=20, random_state=0
-    ).fit(y)
+    fit = rs.MomentRatio(lambda z: np.ones((len(z), 1, 1)), lambda z: z[:, None], random_state=0).fit(y)
     ways = [
         interval(mean_pivot(y)),
         rs.plug_in(rs.Moments(np.ones(N), y)).confidence_interval(),
