@@ -1,0 +1,270 @@
+"""Replayed fitted Q evaluation: any regressor, fitted on subsets of units, averaged, with an interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesRegressor
+
+from ..._core.thresholds import (
+    FITTED_Q_LEFT,
+    FITTED_Q_MEMBERS,
+    FITTED_Q_REFITS,
+    FITTED_Q_ROWS,
+    FITTED_Q_SWEEPS,
+)
+from ..._core.typing import FloatArray, IntArray
+from ...data.views import action_rows
+from ...inference.pivot import Pivot
+from ...inference.variance import replay_variance
+from ...plans import ResamplingPlan, make_plan
+from ..assumption_tests import AssumptionTest, unit_sums
+from ..counts import returns_to_go
+from ..problem import Problem
+
+_TREES = 10  # of one member; all members together have FITTED_Q_MEMBERS times as many
+_GROWN = 2  # times that the trees of a member are grown
+
+
+Predictor = Callable[[FloatArray], FloatArray]
+Fit = Callable[[Problem, IntArray, np.random.Generator], Predictor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FittedQ:
+    """The value by replayed fitted Q evaluation.
+
+    Attributes
+    ----------
+    pivot : Pivot
+        Arrays of shape (1,).
+    members : ndarray of shape (B,)
+        Value of every subset of units.
+    full : float
+        Value of one fit on all units.
+    coarse : float or None
+        Mean of members with leaves of twice the size; None with a regressor of the user.
+    test : AssumptionTest
+        Of the assumption that Q solves its equation: temporal-difference errors of units that a member did
+        not use have mean zero, also times columns of the state and their squares. It knows nothing of the
+        bias bound: a failed test says that Q is not exact, not that the interval is too short.
+    """
+
+    pivot: Pivot
+    members: FloatArray
+    full: float
+    coarse: float | None
+    test: AssumptionTest
+
+
+def fitted_q_value(
+    problem: Problem, regressor: Any = None, *, n_members: int = FITTED_Q_MEMBERS, seed: int = 0
+) -> FittedQ:
+    """Estimate the value of a policy by fitted Q evaluation on subsets of units.
+
+    Assumed: units are independent; the logged columns are a state; the policy stays where the log has
+    steps; the regressor can follow Q, up to smoothing that lessens with more data and finer leaves.
+    `FittedQ.test` tests the last.
+
+    The procedure:
+
+    1. Half of the units are drawn for each of `n_members` subsets, without replacement.
+    2. On a subset, Q(s, a) is fitted to r + discount E_policy Q(s', .) again and again [1]_. Without a
+       regressor, extremely randomised trees are grown on the logged return to go, their leaves are iterated
+       to the fixed point with the partition kept (which converges [2]_), and both is done once more. Of a
+       subset, `FITTED_Q_ROWS` steps are used at most, of all units twice as many.
+    3. A member is the mean of Q over the start states of its own units and the policy's actions. The estimate
+       is the mean of the members.
+    4. Its variance is the delete-d jackknife of the members (`inference.variance.replay_variance`), with
+       B - 1 degrees of freedom.
+    5. Bias bound: what twice the units move plus what leaves of half the size move. Where each halves the
+       bias that it governs, that is the bias that is left.
+
+    Parameters
+    ----------
+    problem : Problem
+    regressor : scikit-learn regressor, optional
+        Cloned and fitted to (state, action) rows, at most `FITTED_Q_REFITS` times a member.
+    n_members : int
+    seed : int
+
+    References
+    ----------
+    .. [1] H. Le, C. Voloshin, Y. Yue (2019), Batch policy learning under constraints, ICML.
+    .. [2] D. Ernst, P. Geurts, L. Wehenkel (2005), Tree-based batch mode reinforcement learning, JMLR 6.
+    """
+    unit, rng = problem.unit[problem.episode], np.random.default_rng(seed)
+    n = int(unit.max()) + 1
+    plan = make_plan(n, n_resamples=n_members, subsample_size=max(1, n // 2), random_state=seed)
+    fits = (_forest(1), _forest(2)) if regressor is None else (_refitted(regressor),)
+    everything, values = np.arange(len(problem.start_states)), np.empty((len(fits), n_members))
+    errors, tested = np.zeros(len(unit)), np.zeros(len(unit))
+    for b, drawn in enumerate(plan.indices()):
+        inside = np.isin(unit, drawn)
+        rows = _thinned(np.flatnonzero(inside), FITTED_Q_ROWS, rng)
+        starts = np.flatnonzero(np.isin(problem.unit, drawn)) if problem.own_starts else everything
+        models = [fit(problem, rows, rng) for fit in fits]
+        values[:, b] = [start_value(problem, model, starts) for model in models]
+        out = _thinned(np.flatnonzero(~inside), FITTED_Q_ROWS // 2, rng)
+        errors[out] += td_errors(problem, models[0], out)
+        tested[out] += 1.0
+    whole = _thinned(np.arange(len(unit)), 2 * FITTED_Q_ROWS, rng)
+    full = start_value(problem, fits[0](problem, whole, rng), everything)
+    members, mean = values[0], float(values[0].mean())
+    bound = abs(full - mean) + abs(float(values[-1].mean()) - mean)
+    used = tested > 0.0
+    return FittedQ(
+        pivot=_pivot(problem, members, plan).with_bias([bound], "smoothing"),
+        members=members,
+        full=full,
+        coarse=float(values[1].mean()) if regressor is None else None,
+        test=_equation_test(problem.states[used], errors[used] / tested[used], unit[used]),
+    )
+
+
+def _pivot(problem: Problem, members: FloatArray, plan: ResamplingPlan) -> Pivot:
+    variance = replay_variance(members[:, None], plan)
+    return Pivot(
+        estimate=members.mean(keepdims=True),
+        standard_error=np.sqrt(variance.delete_d + variance.replicate / len(members)),
+        degrees=np.full(1, len(members) - 1.0),
+        low=np.full(1, problem.low),
+        high=np.full(1, problem.high),
+    )
+
+
+def _equation_test(states: FloatArray, errors: FloatArray, unit: IntArray) -> AssumptionTest:
+    """Test whether errors have mean zero, also times columns and their squares; by unit, Bonferroni."""
+    spread = states.std(axis=0)
+    z = np.clip(
+        ((states - states.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0))[:, spread > 0.0], -3, 3
+    )
+    sums = unit_sums(errors[:, None] * np.column_stack([np.ones(len(z)), z, z**2]), unit)
+    size = np.sqrt((sums**2).sum(axis=0))
+    t = np.abs(sums.sum(axis=0)) / np.where(size > 0.0, size, 1.0)
+    p = min(1.0, float(2.0 * stats.norm.sf(t.max())) * len(t))
+    return AssumptionTest(p, float(t.max()), f"temporal-difference errors of {len(errors)} left-out steps")
+
+
+def td_errors(problem: Problem, model: Predictor, rows: IntArray) -> FloatArray:
+    """Return r + discount E_policy Q(s', .) - Q(s, a) at logged steps."""
+    ahead = policy_pairs(problem, problem.next_states[rows])
+    q = np.column_stack([model(pair) for pair in ahead])
+    onward = np.sum(_chances(problem, problem.following[rows], len(ahead)) * q, axis=1)
+    return np.asarray(problem.rewards[rows] + onward - model(logged_pairs(problem, rows)))
+
+
+def start_value(problem: Problem, model: Predictor, starts: IntArray) -> float:
+    """Return the mean of Q over start states and the policy's actions there."""
+    first = policy_pairs(problem, problem.start_states[starts])
+    q = np.column_stack([model(pair) for pair in first])
+    return float(np.mean(np.sum(_chances(problem, problem.start_chances[starts], len(first)) * q, axis=1)))
+
+
+def _thinned(rows: IntArray, most: int, rng: np.random.Generator) -> IntArray:
+    return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
+
+
+def _pairs(problem: Problem, states: FloatArray, actions: np.ndarray) -> FloatArray:
+    """Return states with labels of actions as columns, or with the numbers themselves."""
+    if problem.continuous:
+        return np.column_stack([states, actions])
+    if problem.n_actions == 1:
+        return states
+    return np.column_stack([states, np.eye(problem.n_actions)[actions]])
+
+
+def logged_pairs(problem: Problem, rows: IntArray) -> FloatArray:
+    """Return the logged states and actions, as a regressor takes them."""
+    logged = action_rows(problem.data)[rows] if problem.continuous else problem.actions[rows]
+    return _pairs(problem, problem.states[rows], logged)
+
+
+def policy_pairs(problem: Problem, states: FloatArray) -> list[FloatArray]:
+    """Return states with each action: of labels all, of numbers the policy's draws."""
+    if not problem.continuous:
+        return [_pairs(problem, states, np.full(len(states), a)) for a in range(problem.n_actions)]
+    assert callable(problem.policy)
+    chosen = np.asarray(problem.policy(states), dtype=np.float64)
+    draws = chosen.reshape(len(states), -1, 1 if chosen.ndim == 1 else chosen.shape[-1])
+    return [_pairs(problem, states, draw) for draw in draws.swapaxes(0, 1)]
+
+
+def _chances(problem: Problem, chances: FloatArray, n_columns: int) -> FloatArray:
+    """Return the weights of the columns of `policy_pairs`: draws of numbers count alike."""
+    return np.repeat(chances / n_columns, n_columns, axis=1) if problem.continuous else chances
+
+
+def _refitted(regressor: Any) -> Fit:
+    def fit(problem: Problem, rows: IntArray, rng: np.random.Generator) -> Predictor:
+        inputs, ahead = logged_pairs(problem, rows), policy_pairs(problem, problem.next_states[rows])
+        onward = _chances(problem, problem.following[rows], len(ahead))
+        target = problem.rewards[rows]
+        for _ in range(_sweeps(problem.discount, FITTED_Q_REFITS)):
+            model = clone(regressor).fit(inputs, np.clip(target, problem.low, problem.high))
+            q = np.column_stack([model.predict(pair) for pair in ahead])
+            target = problem.rewards[rows] + np.sum(onward * np.clip(q, problem.low, problem.high), axis=1)
+        return lambda pair: np.asarray(np.clip(model.predict(pair), problem.low, problem.high))
+
+    return fit
+
+
+def _sweeps(discount: float, most: int) -> int:
+    """Return how many sweeps leave the share `FITTED_Q_LEFT` of the first guess, at most so many."""
+    if discount in (0.0, 1.0):
+        return most if discount else 1
+    return int(min(most, np.ceil(np.log(FITTED_Q_LEFT) / np.log(discount))))
+
+
+def _forest(leaf_size: int) -> Fit:
+    """Return a fit by trees whose leaves are iterated to the fixed point."""
+
+    def fit(problem: Problem, rows: IntArray, rng: np.random.Generator) -> Predictor:
+        inputs, ahead = logged_pairs(problem, rows), policy_pairs(problem, problem.next_states[rows])
+        onward = _chances(problem, problem.following[rows], len(ahead))
+        rewards, target = problem.rewards[rows], returns_to_go(problem)[rows]
+        for _ in range(_GROWN):
+            seed = int(rng.integers(2**31))
+            trees: Any = ExtraTreesRegressor(_TREES, min_samples_leaf=leaf_size, random_state=seed)
+            trees.fit(inputs, np.clip(target, problem.low, problem.high))
+            here, there = Leaves.of(trees, inputs), [Leaves.of(trees, pair) for pair in ahead]
+            for _ in range(_sweeps(problem.discount, FITTED_Q_SWEEPS)):
+                leaf = here.means(target)
+                q = np.column_stack([pair.predict(leaf) for pair in there])
+                former, target = target, rewards + np.sum(onward * q, axis=1)
+                if np.abs(target - former).max() <= 1e-4 * max(np.ptp(target), 1e-12):
+                    break
+        leaf = np.clip(here.means(target), problem.low, problem.high)
+        return lambda pair: Leaves.of(trees, pair).predict(leaf)
+
+    return fit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaves:
+    """Leaves of all trees of a forest in which rows lie, numbered through; shape (N, n_trees)."""
+
+    index: IntArray
+    n_leaves: int
+
+    @classmethod
+    def of(cls, forest: Any, inputs: FloatArray) -> Leaves:
+        """Return the leaves of some rows."""
+        sizes = np.array([tree.tree_.node_count for tree in forest.estimators_])
+        offsets = np.cumsum(sizes) - sizes
+        return cls(forest.apply(inputs) + offsets, int(sizes.sum()))
+
+    def means(self, target: FloatArray) -> FloatArray:
+        """Return the mean of a target over the rows in every leaf."""
+        each = np.repeat(target, self.index.shape[1])
+        total = np.bincount(self.index.ravel(), weights=each, minlength=self.n_leaves)
+        return np.asarray(total / np.maximum(np.bincount(self.index.ravel(), minlength=self.n_leaves), 1))
+
+    def predict(self, means: FloatArray) -> FloatArray:
+        """Return the mean over trees of the leaves' means."""
+        return np.asarray(means[self.index].mean(axis=1))
