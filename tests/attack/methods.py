@@ -163,6 +163,8 @@ METHODS: dict[str, Target] = {
         action=[1],
         result=(np.ones((1, 1)), np.ones(1), np.zeros(1, bool), np.zeros(1, bool), {}),
     ),
+    "ReplayBuffer.view": method(_buffer, "view", moments=len),
+    "ReplayBuffer.last_layer": method(_buffer, "last_layer", network=np.tanh),
     "ReplayBuffer.call_every": method(_buffer, "call_every", n_steps=3, callback=len, evaluation=len),
     "ReplayBuffer.save": method(_buffer, "save", path="buffer.npz"),
     "Trajectories.concatenate": method(lambda: PATHS, "concatenate", parts=[PATHS, PATHS]),

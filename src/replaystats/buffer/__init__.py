@@ -1,5 +1,6 @@
 """The replay buffer: transitions to train with, and values of policies while training."""
 
 from .memory import Batch, ReplayBuffer
+from .values import LastLayer, LayerValue, MomentView, ValueMonitor
 
-__all__ = ["Batch", "ReplayBuffer"]
+__all__ = ["Batch", "LastLayer", "LayerValue", "MomentView", "ReplayBuffer", "ValueMonitor"]

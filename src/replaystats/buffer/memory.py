@@ -24,12 +24,14 @@ from .._core.validation import (
     check_real,
 )
 from ..data import Trajectories
+from ..moments import HeldMoments
 from ..ope import Evaluation, evaluate
 from .journal import DRAW, END, PRIORITIES, ROWS, Journal
 from .priorities import Proportional, RankBased
 from .rings import Rings
 from .rows import RUNNING, TERMINATED, TRUNCATED, as_rows, check_continues, gather_episodes
 from .saving import SavedBuffer
+from .values import LastLayer, MomentView, ValueMonitor
 
 SAMPLINGS = ("uniform", "proportional", "rank")
 GAPS = ("raise", "cut")
@@ -438,7 +440,7 @@ class ReplayBuffer(SavedBuffer):
     def evaluate(self, policy: Any = None, *, discount: float | None = None, **options: Any) -> Evaluation:
         """Return the value of a policy from the episodes in the buffer, as `replaystats.evaluate` does.
 
-        The interval is for one look. For looks while the buffer grows use `ValueMonitor`.
+        The interval is for one look. For looks while the buffer grows use `monitor`.
 
         Parameters
         ----------
@@ -451,6 +453,18 @@ class ReplayBuffer(SavedBuffer):
         """
         factor = self.discount if discount is None else discount
         return evaluate(self.trajectories(), policy, discount=factor, **options)
+
+    def view(self, moments: Callable[[Trajectories], HeldMoments]) -> MomentView:
+        """Return a view of the sums of moments over all rows, kept as rows come and leave: `MomentView`."""
+        return MomentView(self, moments)
+
+    def last_layer(self, network: Any, **options: Any) -> LastLayer:
+        """Return LSTD or LSTDQ on the features of a network: `LastLayer`, which has the options."""
+        return LastLayer(self, network, **options)
+
+    def monitor(self, **options: Any) -> ValueMonitor:
+        """Return the mean return of episodes, for any number of looks: `ValueMonitor`, with its options."""
+        return ValueMonitor(self, **options)
 
     def call_every(
         self, n_steps: int, callback: Callable[[int, Any], Any], evaluation: Callable[[], Any]

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core.arrays import as_array
 from .._core.errors import must_be
-from .._core.typing import IntArray
+from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_bool
 from ..data import Trajectories
 from .rings import Rings
@@ -152,3 +152,28 @@ def gather_episodes(rings: Rings, *, running: bool) -> Trajectories:
         truncated=ends != TERMINATED,
         behavior_probability=None if logs is None else np.exp(logs[slots].astype(np.float64)),
     )
+
+
+def finished_returns(rings: Rings, taken: IntArray, discount: float) -> tuple[FloatArray, bool]:
+    """Return the returns of episodes that ended behind the first `taken` rows of each ring, in order of time.
+
+    `taken` is moved behind them. Also say whether rows were overwritten before they were read.
+    """
+    found: list[tuple[int, float]] = []
+    lost = False
+    for ring in range(rings.capacity.size):
+        slots = rings.in_time(ring)
+        oldest = int(rings.stored[ring]) - len(slots)
+        ends = (
+            oldest + 1 + np.flatnonzero(rings.arrays["end"][slots] != RUNNING)
+        )  # first rows behind episodes
+        begin = int(taken[ring])
+        if begin < oldest:
+            lost = True
+            begin = int(ends[0]) if ends.size else begin  # what is left of the first episode does not count
+        for end in ends[ends > begin].tolist():
+            rewards = rings.arrays["reward"][slots[begin - oldest : end - oldest]]
+            found.append((end, float(rewards @ discount ** np.arange(len(rewards)))))
+            begin = end
+        taken[ring] = max(begin, taken[ring])
+    return np.array([value for _, value in sorted(found)]), lost

@@ -1,0 +1,97 @@
+"""`ReplayBuffer` where Stable-Baselines3 has its own; importing this module needs that package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common import buffers
+from stable_baselines3.common.type_aliases import ReplayBufferSamples
+
+from .memory import Batch, ReplayBuffer
+
+
+class SB3ReplayBuffer(buffers.ReplayBuffer):
+    """A buffer for algorithms of Stable-Baselines3 such as DQN, SAC and TD3.
+
+    Parameters
+    ----------
+    buffer_size, observation_space, action_space, device, n_envs
+        As the algorithm passes them.
+    optimize_memory_usage : bool
+        Must be False: the states in which episodes end are kept.
+    **options
+        Of `ReplayBuffer`: for example ``n_step``, ``discount``, ``sampling``, ``journal``.
+
+    Attributes
+    ----------
+    memory : ReplayBuffer
+        Holds the transitions: ``model.replay_buffer.memory.evaluate()``.
+    last_batch : Batch
+        What was sampled last, with the importance weights and indices for `memory.update_priorities`.
+
+    Examples
+    --------
+    >>> from stable_baselines3 import DQN  # doctest: +SKIP
+    >>> model = DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=SB3ReplayBuffer,
+    ...             replay_buffer_kwargs={"n_step": 3, "discount": 0.99})  # doctest: +SKIP
+    """
+
+    last_batch: Batch
+
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: Any,
+        action_space: Any,
+        device: Any = "auto",
+        n_envs: int = 1,
+        optimize_memory_usage: bool = False,
+        **options: Any,
+    ) -> None:
+        # The arrays of Stable-Baselines3's own buffer are not allocated.
+        buffers.BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
+        if optimize_memory_usage:
+            raise ValueError("`optimize_memory_usage` must be False; got True. Final states are kept.")
+        self.buffer_size = max(buffer_size // n_envs, 1)
+        self.optimize_memory_usage = False
+        self.handle_timeout_termination = True
+        self.memory = ReplayBuffer(max(buffer_size, n_envs), n_envs=n_envs, **{"gaps": "cut", **options})
+
+    def add(
+        self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]
+    ) -> None:
+        """Add one step of every environment."""
+        shape = (self.n_envs, *self.obs_shape)
+        cut = np.array([info.get("TimeLimit.truncated", False) for info in infos], dtype=bool)
+        parts = (
+            np.reshape(obs, shape),
+            np.reshape(action, (self.n_envs, self.action_dim)),
+            np.asarray(reward),
+            np.reshape(next_obs, shape),
+            np.asarray(done, dtype=bool) & ~cut,
+            cut,
+        )
+        self.memory.add(*(part if self.n_envs > 1 else part[0] for part in parts))
+        self.full = len(self.memory) == self.memory.capacity
+        self.pos = (self.pos + 1) % self.buffer_size
+
+    def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples:
+        """Sample transitions as tensors; `discounts` are those after n steps."""
+        batch = self.last_batch = self.memory.sample(int(batch_size))
+        lengths = np.where(batch.terminated, 1.0, batch.discounts)  # `dones` says where the value is 0
+        data: tuple[Any, ...] = (
+            self._normalize_obs(batch.states, env),
+            batch.actions,
+            self._normalize_obs(batch.next_states, env),
+            batch.terminated.astype(np.float32)[:, None],
+            self._normalize_reward(batch.rewards.astype(np.float32)[:, None], env),
+            lengths.astype(np.float32)[:, None],
+        )
+        return ReplayBufferSamples(*(self.to_torch(array, copy=False) for array in data))
+
+    def reset(self) -> None:
+        """Forget everything."""
+        options = {name: getattr(self.memory, name) for name in ("n_step", "discount", "sampling", "gaps")}
+        self.memory = ReplayBuffer(self.memory.capacity, n_envs=self.n_envs, **options)
+        super().reset()

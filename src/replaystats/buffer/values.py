@@ -1,0 +1,329 @@
+"""Values while training: sums of moments as rows come and leave, and the last layer of a network."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core.arrays import to_numpy
+from .._core.errors import ReplayWarning, must_be
+from .._core.thresholds import LAYER_GROUPS
+from .._core.typing import FloatArray, IntArray
+from .._core.validation import check_int, check_real
+from ..basis import FunctionBasis
+from ..data import Trajectories
+from ..inference import Interval, Monitor, MonitoredMean
+from ..inference.pivot import Pivot, interval, mean_pivot
+from ..moments import HeldMoments, lstd_moments, lstd_q_moments
+from ..moments.lstd_q import ActionFeatures
+from .rows import TERMINATED, finished_returns
+
+if TYPE_CHECKING:
+    from .memory import ReplayBuffer
+
+BLOCK_ROWS = 4096  # of the sums from which the total is made
+
+
+class MomentView:
+    """The sums A and b of moments over all rows of a buffer, brought up to date when they are read.
+
+    Rows are in blocks, each with its sums. Reading computes the sums of the blocks that changed from their
+    rows, and adds up the blocks. Nothing is ever subtracted, so the total depends on the rows in the buffer
+    and on nothing else.
+
+    Parameters
+    ----------
+    buffer : ReplayBuffer
+    moments : callable
+        Takes `Trajectories` of single steps and returns their moments, for example
+        ``lambda data: rs.lstd_moments(data, basis, discount=0.9)``.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> buffer = rs.ReplayBuffer(2)
+    >>> view = buffer.view(lambda data: rs.lstd_moments(data, rs.basis.Polynomial(0), discount=0.5))
+    >>> for reward in (7.0, 1.0, 2.0):
+    ...     buffer.add([0.0], 0, reward, [0.0])
+    >>> view.total()  # 2 (1 - discount), and the sum of the two latest rewards
+    (array([[1.]]), array([3.]))
+    """
+
+    def __init__(self, buffer: ReplayBuffer, moments: Callable[[Trajectories], HeldMoments]) -> None:
+        if not callable(moments):
+            raise TypeError(must_be("moments", "a function of trajectories", repr(moments)))
+        self._buffer, self._moments = buffer, moments
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Compute everything anew at the next reading, for example after a policy changed."""
+        self._sums: dict[int, tuple[FloatArray, FloatArray]] = {}
+        self._read: IntArray = np.zeros(
+            self._buffer.n_envs, dtype=np.intp
+        )  # rows of each ring, when last read
+
+    def total(self) -> tuple[FloatArray, FloatArray]:
+        """Return A (q, q) and b (q,): a pass over the blocks that changed, and over the sums of blocks."""
+        with self._buffer._lock:
+            rings = self._buffer._filled()
+            for block in self._changed():
+                rows = np.arange(block * BLOCK_ROWS, min((block + 1) * BLOCK_ROWS, self._buffer.capacity))
+                used = rows % rings.capacity[0] < rings.size[rows // rings.capacity[0]]
+                self._sums[block] = self._moments(_single_steps(rings.arrays, rows[used])).total()
+            self._read = rings.stored.copy()
+            parts = [self._sums[block] for block in sorted(self._sums)]
+            return np.sum([A for A, _ in parts], axis=0), np.sum([b for _, b in parts], axis=0)
+
+    def _changed(self) -> list[int]:
+        """Return the blocks with rows that came since the last reading."""
+        rings = self._buffer._filled()
+        blocks: set[int] = set()
+        for first, capacity, before, now in zip(
+            rings.first.tolist(),
+            rings.capacity.tolist(),
+            self._read.tolist(),
+            rings.stored.tolist(),
+            strict=True,
+        ):
+            new = (max(before, now - capacity) + np.arange(min(now - before, capacity))) % capacity
+            blocks |= set(np.unique((first + new) // BLOCK_ROWS).tolist())
+        return sorted(blocks)
+
+
+def _single_steps(arrays: dict[str, np.ndarray], slots: IntArray) -> Trajectories:
+    """Return rows as trajectories of one step each."""
+    pairs = np.stack(
+        [arrays[name][slots].reshape(len(slots), -1) for name in ("state", "next_state")], axis=1
+    )
+    return Trajectories(
+        pairs,
+        arrays["reward"][slots][:, None],
+        arrays["action"][slots][:, None],
+        terminated=arrays["end"][slots] == TERMINATED,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LayerValue:
+    """The value of a policy from the last layer of a network.
+
+    Attributes
+    ----------
+    value : float
+        Mean over the start states of the episodes in the buffer.
+    interval : Interval
+        For one look. It does not include the error of values that are not linear in the features.
+    n_episodes : int
+    """
+
+    value: float
+    interval: Interval
+    n_episodes: int
+
+
+class LastLayer:
+    """LSTD or LSTDQ on the features that a network computes, with a ridge, as the buffer fills.
+
+    1. Features are a constant and the outputs of the network, centred and scaled on the rows in the buffer.
+    2. The sums of LSTD (or of LSTDQ, with a policy) are those of a `MomentView`.
+    3. `ridge` is added to the diagonal for all features but the constant: each coefficient is shrunk as by
+       `ridge` more steps. So there is a solution from the first episodes on, and adding a number to
+       all rewards of a task without ends shifts the value and changes nothing else.
+    4. The interval comes from a jackknife over at most 20 groups of episodes. Its bias bound is what the
+       ridge R takes off, |phi_0' (A + R)^-1 R theta|.
+
+    Parameters
+    ----------
+    buffer : ReplayBuffer
+    network : callable or torch.nn.Module
+        Takes states (N, d) and returns features (N, q): a network without its last layer. It is copied.
+    policy : callable, optional
+        Takes states; returns actions (N,) or probabilities (N, n_actions). Its value is estimated from the
+        transitions of any policy (LSTDQ). Default: the policies that filled the buffer (LSTD).
+    n_actions : int, optional
+        Number of discrete actions, with a policy.
+    discount : float, optional
+        Default: the buffer's.
+    ridge : float
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> rng = np.random.default_rng(0)
+    >>> buffer = rs.ReplayBuffer(1000, discount=0.5)
+    >>> for _ in range(20):
+    ...     states = rng.normal(size=(6, 1))
+    ...     buffer.add(states[:-1], np.zeros(5, int), np.ones(5), states[1:], truncated=np.arange(5) == 4)
+    >>> round(buffer.last_layer(np.tanh).look().value, 6)  # 1 + .5 + .25 + ...
+    2.0
+    """
+
+    def __init__(
+        self,
+        buffer: ReplayBuffer,
+        network: Any,
+        *,
+        policy: Callable[[FloatArray], Any] | None = None,
+        n_actions: int | None = None,
+        discount: float | None = None,
+        ridge: float = 1.0,
+    ) -> None:
+        self._buffer = buffer
+        self._ridge = check_real(ridge, "ridge", low=0.0)
+        self._discount = (
+            buffer.discount if discount is None else check_real(discount, "discount", low=0.0, high=1.0)
+        )
+        if policy is not None:
+            n_actions = check_int(n_actions, "n_actions", hint="A policy of discrete actions needs it.")
+        self._n_actions = n_actions
+        self.refresh(network, policy)
+
+    def refresh(self, network: Any, policy: Callable[[FloatArray], Any] | None = None) -> None:
+        """Take other features, and another policy if one is given; sums are computed anew, block by block."""
+        if not callable(network):
+            raise TypeError(must_be("network", "a function of states", repr(network)))
+        self._policy = policy if policy is not None else getattr(self, "_policy", None)
+        self._network = copy.deepcopy(network)
+        self._features: ActionFeatures | None = None
+
+    def look(self, confidence_level: float = 0.95) -> LayerValue:
+        """Return the value now, with an interval for one look."""
+        pivot, n = self.pivot()
+        return LayerValue(float(pivot.estimate[0]), interval(pivot, confidence_level), n)
+
+    def pivot(self) -> tuple[Pivot, int]:
+        """Return the record of the value, from which intervals are made, and the number of episodes."""
+        if self._features is None:
+            self._prepare()
+        A, b = self._view.total()
+        data = self._buffer.trajectories()
+        starts = self._at(data.states[data.offsets[:-1]])
+        theta, shrunk = self._solve(A, b)
+        value, bias = float(starts.mean(axis=0) @ theta), float(starts.mean(axis=0) @ shrunk)
+        groups = np.array_split(np.random.default_rng(0).permutation(len(data)), min(LAYER_GROUPS, len(data)))
+        left_out = []
+        for group in groups if len(groups) > 1 else []:
+            less_A, less_b = self._of(data.select(np.sort(group))).total()
+            others = np.setdiff1d(np.arange(len(data)), group)
+            left_out.append(starts[others].mean(axis=0) @ self._solve(A - less_A, b - less_b)[0])
+        pseudo = len(groups) * value - (len(groups) - 1) * np.array(left_out or [value])
+        known = mean_pivot(pseudo)
+        record = Pivot(
+            estimate=np.array([value]),
+            standard_error=known.standard_error,
+            degrees=known.degrees,
+            bias_bound=np.array([abs(bias)]),
+        )
+        return record, len(data)
+
+    def _prepare(self) -> None:
+        """Centre and scale the features on the rows of now, and begin the sums."""
+        states = self._buffer.trajectories(running=True).states
+        raw = self._outputs(states)
+        center, scale = raw.mean(axis=0), raw.std(axis=0)
+        scale = np.where(scale > 0.0, scale, 1.0)
+
+        def features(x: FloatArray) -> FloatArray:
+            return np.hstack([np.ones((len(x), 1)), (self._outputs(x) - center) / scale])
+
+        basis = FunctionBasis(features, n_basis=raw.shape[1] + 1)
+        self._features = ActionFeatures(basis, None if self._policy is None else self._n_actions)
+        self._view = MomentView(self._buffer, self._of)
+
+    def _of(self, data: Trajectories) -> HeldMoments:
+        assert self._features is not None
+        if self._policy is None:
+            return lstd_moments(data, self._features.basis, discount=self._discount, factored=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReplayWarning)  # a block need not have every action
+            return lstd_q_moments(
+                data,
+                self._features.basis,
+                policy=self._policy,
+                n_actions=self._n_actions,
+                discount=self._discount,
+                factored=True,
+            )
+
+    def _at(self, states: FloatArray) -> FloatArray:
+        assert self._features is not None
+        return (
+            self._features.basis(states)
+            if self._policy is None
+            else self._features.under(self._policy, states)
+        )
+
+    def _solve(self, A: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return theta, and what the ridge takes off it."""
+        assert self._features is not None
+        penalty = np.full(len(A), self._ridge)
+        penalty[:: self._features.basis.n_basis] = 1e-9 * max(self._ridge, 1e-9)  # constants
+        system = A + np.diag(penalty)
+        theta = np.asarray(np.linalg.lstsq(system, b, rcond=None)[0], dtype=np.float64)
+        taken = np.asarray(np.linalg.lstsq(system, penalty * theta, rcond=None)[0], dtype=np.float64)
+        return theta, taken
+
+    def _outputs(self, states: FloatArray) -> FloatArray:
+        """Return the outputs of the network, a module of PyTorch or a function of NumPy."""
+        if not hasattr(self._network, "parameters"):
+            return np.asarray(self._network(states), dtype=np.float64).reshape(len(states), -1)
+        import torch
+
+        like = next(self._network.parameters(), torch.empty(0))
+        with torch.no_grad():
+            found = self._network(torch.as_tensor(np.array(states), dtype=like.dtype, device=like.device))
+        return np.asarray(to_numpy(found), dtype=np.float64).reshape(len(states), -1)
+
+
+class ValueMonitor(Monitor):
+    """The mean return of the episodes that end in a buffer, at any look; it starts again after a change.
+
+    Parameters
+    ----------
+    buffer : ReplayBuffer
+    discount : float
+        Of the returns; default 1, the plain sum of rewards.
+    **options
+        Of `inference.Monitor`: `confidence_level`, `bounds`, `tightest_at`, `false_alarm`.
+
+    Notes
+    -----
+    Call `look` before the episodes since the last look leave the buffer; those that did are left out, with a
+    warning. The return of a truncated episode is what was earned until then.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> buffer = rs.ReplayBuffer(10_000)
+    >>> monitor = buffer.monitor()
+    >>> rng, still, ends = np.random.default_rng(1), np.zeros((3, 1)), np.arange(3) == 2
+    >>> for _ in range(60):
+    ...     buffer.add(still, np.zeros(3, int), rng.normal(size=3), still, ends)
+    >>> now = monitor.look()
+    >>> now.n_values, round(now.value, 2), bool(now.interval.low[0] < 0 < now.interval.high[0])
+    (60, -0.22, True)
+    """
+
+    def __init__(self, buffer: ReplayBuffer, *, discount: float = 1.0, **options: Any) -> None:
+        super().__init__(**options)
+        self._buffer = buffer
+        self._discount = check_real(discount, "discount", low=0.0, high=1.0)
+        self._taken = np.zeros(
+            buffer.n_envs, dtype=np.intp
+        )  # rows of each ring in episodes that were counted
+
+    def look(self) -> MonitoredMean:
+        """Take the episodes that have ended since the last look, and return what is known now."""
+        with self._buffer._lock:
+            if len(self._buffer):
+                returns, lost = finished_returns(self._buffer._filled(), self._taken, self._discount)
+                if lost:
+                    text = "Episodes left the buffer before `look` was called: they are not counted."
+                    warnings.warn(text, ReplayWarning, stacklevel=2)
+                self.update(returns)
+        return super().look()

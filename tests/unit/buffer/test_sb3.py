@@ -1,0 +1,84 @@
+"""The buffer in the place of Stable-Baselines3's, with the real package."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+gym = pytest.importorskip("gymnasium")
+sb3 = pytest.importorskip("stable_baselines3")
+buffers = pytest.importorskip("stable_baselines3.common.buffers")
+make_vec_env = pytest.importorskip("stable_baselines3.common.env_util").make_vec_env
+SB3ReplayBuffer = pytest.importorskip("replaystats.buffer.sb3").SB3ReplayBuffer
+
+
+def trained(kind, n_envs=1, **options):
+    env = make_vec_env("CartPole-v1", n_envs=n_envs, seed=0, env_kwargs={"max_episode_steps": 40})
+    return sb3.DQN(
+        "MlpPolicy",
+        env,
+        learning_starts=50,
+        buffer_size=300,
+        seed=1,
+        train_freq=4,
+        device="cpu",
+        replay_buffer_class=kind,
+        replay_buffer_kwargs=options,
+        exploration_fraction=1.0,
+    ).learn(600)
+
+
+@pytest.mark.parametrize("n_envs", [1, 2])
+def test_it_holds_what_theirs_holds(n_envs):
+    """Acting at random with the same seed, both see the same steps, oldest first."""
+    env = make_vec_env("CartPole-v1", n_envs=n_envs, env_kwargs={"max_episode_steps": 15})
+    space, actions = env.observation_space, env.action_space
+    ours = SB3ReplayBuffer(100, space, actions, device="cpu", n_envs=n_envs)
+    theirs = buffers.ReplayBuffer(100, space, actions, device="cpu", n_envs=n_envs)
+    env.seed(3)
+    states, rng = env.reset(), np.random.default_rng(0)
+    for _ in range(130):
+        action = rng.integers(0, 2, n_envs)
+        following, reward, done, infos = env.step(action)
+        final = following.copy()
+        for i in np.flatnonzero(done):
+            final[i] = infos[i]["terminal_observation"]
+        for buffer in (ours, theirs):
+            buffer.add(states, final, action, reward, done, infos)
+        states = following
+    assert (ours.size(), ours.pos, ours.full) == (theirs.size(), theirs.pos, theirs.full)
+    rings, order = ours.memory._rings, (np.arange(theirs.buffer_size) + theirs.pos) % theirs.buffer_size
+    for ring in range(n_envs):
+        slots = rings.in_time(ring)
+        np.testing.assert_array_equal(rings.arrays["state"][slots], theirs.observations[order, ring])
+        np.testing.assert_array_equal(
+            rings.arrays["next_state"][slots], theirs.next_observations[order, ring]
+        )
+        np.testing.assert_array_equal(rings.arrays["action"][slots], theirs.actions[order, ring])
+        ended = theirs.dones[order, ring] * (1 - theirs.timeouts[order, ring])
+        np.testing.assert_array_equal(rings.arrays["end"][slots] == 1, ended == 1)
+    ours_batch, theirs_batch = ours.sample(8), theirs.sample(8)
+    for name in ("observations", "actions", "next_observations", "dones", "rewards"):
+        a, b = getattr(ours_batch, name), getattr(theirs_batch, name)
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+
+
+@pytest.mark.parametrize("n_envs", [1, 2])
+def test_dqn_trains_and_evaluates(n_envs, tmp_path):
+    model = trained(SB3ReplayBuffer, n_envs, n_step=3, discount=0.99, sampling="proportional")
+    memory = model.replay_buffer.memory
+    assert len(memory) == 300
+    assert memory.trajectories().n_steps.max() <= 40
+    batch = model.replay_buffer.last_batch
+    memory.update_priorities(batch.indices, np.ones(len(batch.indices)))
+    model.save_replay_buffer(tmp_path / "buffer.pkl")
+    model.load_replay_buffer(tmp_path / "buffer.pkl")
+    assert len(model.replay_buffer.memory) == 300
+    model.replay_buffer.reset()
+    assert model.replay_buffer.size() == 0
+
+
+def test_final_states_are_needed():
+    env = gym.make("CartPole-v1")
+    with pytest.raises(ValueError, match="`optimize_memory_usage` must be False"):
+        SB3ReplayBuffer(10, env.observation_space, env.action_space, optimize_memory_usage=True)
