@@ -88,6 +88,7 @@ METHODS_FINE = {
     **{(f"{name}", f"{kind}memory_budget"): ANY_COUNT for name in CONFIG for kind in ("", "device_")},
     **{(name, "n_jobs"): ANY_SIGN | ANY_COUNT for name in CONFIG},
     ("ReplayBuffer.add", "reward"): ANY_SIGN,
+    ("ReplayBuffer.last_layer", "network"): {"a class", "a function"},
     **{(f"inference.{name}.update", "values"): {"a negative number", "no entries"} for name in LIVE},
     ("ReplayBuffer.add", "action"): ANY_SIGN,
     # A weight for all rows.

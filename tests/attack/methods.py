@@ -163,6 +163,7 @@ METHODS: dict[str, Target] = {
         action=[1],
         result=(np.ones((1, 1)), np.ones(1), np.zeros(1, bool), np.zeros(1, bool), {}),
     ),
+    "ReplayBuffer.monitor": method(_buffer, "monitor"),
     "ReplayBuffer.view": method(_buffer, "view", moments=len),
     "ReplayBuffer.last_layer": method(_buffer, "last_layer", network=np.tanh),
     "ReplayBuffer.call_every": method(_buffer, "call_every", n_steps=3, callback=len, evaluation=len),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .._core.errors import must_be, require_extra
+from .._core.errors import must_be
 from .._core.random import as_generator, draw_seed
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray, RandomLike
 from .._core.validation import (
@@ -26,6 +26,7 @@ from .._core.validation import (
 from ..data import Trajectories
 from ..moments import HeldMoments
 from ..ope import Evaluation, evaluate
+from .batch import Batch, as_tensors
 from .journal import DRAW, END, PRIORITIES, ROWS, Journal
 from .priorities import Proportional, RankBased
 from .rings import Rings
@@ -37,39 +38,6 @@ SAMPLINGS = ("uniform", "proportional", "rank")
 GAPS = ("raise", "cut")
 LARGEST_BATCH = 2**31 - 1
 ZERO_HINT = "What is never drawn cannot be weighted back: the draws would be biased. Add a small number."
-
-
-class Batch(NamedTuple):
-    """Transitions drawn from a buffer: arrays of m rows, of NumPy or of PyTorch.
-
-    Attributes
-    ----------
-    states, actions, next_states
-        With n-step returns, `next_states` lie up to n steps ahead.
-    rewards : shape (m,)
-        The discounted sum of up to n rewards.
-    discounts : shape (m,)
-        Factor of the value of `next_states`: discount ** (number of rewards), and 0 after a terminal state.
-        The target of a value is ``rewards + discounts * value(next_states)``.
-    terminated, truncated : shape (m,), bool
-    log_probabilities : shape (m,), or None
-        Of the actions under the policy that took them, where they were added.
-    weights : shape (m,)
-        Importance weights (n p_i) ** -correction over their largest; 1 for uniform draws.
-    indices : shape (m,), int
-        Where the rows are in the buffer, for `ReplayBuffer.update_priorities`.
-    """
-
-    states: Any
-    actions: Any
-    rewards: Any
-    next_states: Any
-    discounts: Any
-    terminated: Any
-    truncated: Any
-    log_probabilities: Any
-    weights: Any
-    indices: Any
 
 
 class ReplayBuffer(SavedBuffer):
@@ -363,7 +331,7 @@ class ReplayBuffer(SavedBuffer):
                 weights,
                 slots,
             )
-        return batch if device is None else _as_tensors(batch, device)
+        return batch if device is None else as_tensors(batch, device)
 
     def _draw(self, size: int) -> tuple[IntArray, FloatArray | None]:
         """Return `size` slots, and their probabilities where these differ."""
@@ -488,22 +456,3 @@ class ReplayBuffer(SavedBuffer):
         if self._rings is None:
             raise ValueError(must_be("buffer", "filled", "an empty one", "Add transitions first."))
         return self._rings
-
-
-def _as_tensors(batch: Batch, device: Any) -> Batch:
-    """Return the arrays as tensors on a device; double precision becomes single, as networks use it."""
-    torch = require_extra("torch", extra="backends", purpose="A batch of tensors")
-    try:
-        place = torch.device(device)
-        on_host = place.type == "cpu" or torch.empty(0, device=place).is_cpu
-        if isinstance(device, (bool, float, complex)):
-            raise TypeError
-    except (TypeError, RuntimeError) as error:
-        raise ValueError(must_be("device", 'a device of PyTorch, such as "cpu"', repr(device))) from error
-    tensors = []
-    for array in batch:
-        if array is not None:
-            array = torch.from_numpy(array.astype(np.float32) if array.dtype == np.float64 else array)
-            array = array if on_host else array.to(place)
-        tensors.append(array)
-    return Batch(*tensors)

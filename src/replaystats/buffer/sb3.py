@@ -8,7 +8,8 @@ import numpy as np
 from stable_baselines3.common import buffers
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
-from .memory import Batch, ReplayBuffer
+from .batch import Batch
+from .memory import ReplayBuffer
 
 
 class SB3ReplayBuffer(buffers.ReplayBuffer):

@@ -104,7 +104,7 @@ def test_the_last_layer_covers_from_the_first_episodes(n):
 
 def test_the_last_layer_without_a_ridge_is_lstd(rng):
     buffer = drifting(rng, 50)
-    model = rs.LSTD(BASIS, discount=0.9, n_resamples=10, random_state=0).fit(buffer.trajectories())
+    model = rs.LSTD(BASIS, discount=0.9, random_state=0).fit(buffer.trajectories())
     starts = buffer.trajectories().states[buffer.trajectories().offsets[:-1]]
     expected = model.plug_in_predict(starts).mean()
     assert buffer.last_layer(lambda x: x, ridge=1e-9).look().value == pytest.approx(expected, rel=1e-6)
