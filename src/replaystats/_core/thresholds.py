@@ -122,3 +122,14 @@ MIN_EFFECTIVE = 10
 # Groups of episodes of the jackknife of a network's last layer: Student's quantile with 19 degrees of freedom
 # is 1.07 times the normal one.
 LAYER_GROUPS = 20
+
+# -- evaluation of policies (ope) ------------------------------------------------------------------------
+# Level of all checks of one evaluation together, by Holm's correction: one false alarm in 20 logs.
+CHECK_LEVEL = 0.05
+# Share of the future after cuts beyond which a model's value there is an assumption of its own: 5 % of it,
+# wrong by two standard deviations of returns, is one standard error of 100 episodes.
+MUCH_COMPLETED = 0.05
+# Share of the possible range beyond which an interval is no answer: it holds values of both halves.
+UNINFORMATIVE = 0.5
+# Share of a value that one episode may carry before it is said.
+ONE_EPISODE = 1.0 / 3.0

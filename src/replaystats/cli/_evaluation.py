@@ -15,6 +15,7 @@ from ..data._flat import holds_names
 from ..ope import Comparison, Evaluation
 from ..ope import compare as compare_policies
 from ..ope import evaluate as evaluate_policy
+from ..ope.counts import is_discrete
 from ..report.pages import percent, significant
 from ._trajectory_files import Log, read_points, typical_states
 from ._value_function import Settings, ValueFunction, build, fit_value_function
@@ -52,20 +53,24 @@ def points_asked_about(
 
 
 def evaluate(
-    source: Path, log: Log, settings: Settings, level: float, *, compare: bool
+    source: Path, log: Log, settings: Settings, level: float, *, horizon: int | str | None, compare: bool
 ) -> tuple[Evaluation, Comparison | None]:
     notes: list[str] = []
     with noting(notes), refusing(ExitCode.USAGE):
         given: dict[str, Any] = {
             "discount": settings.discount_of(log.data), "confidence_level": level,
-            "random_state": settings.seed,
+            "random_state": settings.seed, "horizon": horizon, "units": log.units,
         }  # fmt: skip
         if settings.basis != "auto":
             given["basis"] = basis_named(settings.basis, log.data.states)
             given["basis"].fit(log.data.states, settings.seed)  # a basis that cannot be is wrong usage
     with noting(notes), refusing(ExitCode.DATA, source):
-        comparison = compare_policies(log.data, log.policy, log.compare, **given) if compare else None
-        found = evaluate_policy(log.data, log.policy, **given) if comparison is None else comparison.first
+        if compare:
+            policies = {"policy": log.policy, "compared": log.compare}
+            comparison = compare_policies(log.data, policies, **given)
+            found = comparison.evaluations["policy"]
+        else:
+            comparison, found = None, evaluate_policy(log.data, log.policy, **given)
     return replace(found, notes=(*found.notes, *notes)), comparison
 
 
@@ -75,6 +80,13 @@ def value_function(
     """Return values of states, with the basis that was named or that the evaluation chose."""
     with refusing(ExitCode.USAGE):
         basis = found.basis_
+        if settings.basis == "auto" and basis is None and not is_discrete(log.data.states):
+            name = "LSTD" if log.policy is None else "LSTDQ"
+            asked: dict[str, Any] = {
+                "discount": settings.discount_of(log.data),
+                "random_state": settings.seed,
+            }
+            basis = evaluate_policy(log.data, log.policy, method=name, **asked).basis_
         if settings.basis != "auto" or basis is None:
             name = "tabular" if settings.basis == "auto" else settings.basis
             basis = basis_named(name, log.data.states)
@@ -121,9 +133,9 @@ def show(
     report: Path | None,
 ) -> None:
     """Print the estimates, the values of states, the notes and the sentence."""
-    out.print(f"[bold]{escape(source)}[/]: {found.n_episodes:,} episodes, {found.n_steps:,} steps\n")
+    out.print(f"[bold]{escape(source)}[/]: {found.log.n_episodes:,} episodes, {found.log.n_steps:,} steps\n")
     level = percent(found.confidence_level)
-    table = _table("Witnesses", ["", "value", f"{level} low", "high", "time", ""])
+    table = _table("Estimates", ["", "value", f"{level} low", "high", "time", ""])
     for w in found.estimates:
         name = f"[bold]{escape(w.name)}[/]" if w.name == found.method else escape(w.name)
         numbers = (significant(x, 4) for x in (w.value, *w.interval))

@@ -69,6 +69,9 @@ Gaps = Annotated[str, _column("raise or cut, where steps are missing.")]
 TimeLimit = Annotated[
     str, _column("Steps after which episodes were cut off, or none; ask: stop if it looks like a limit.")
 ]
+Unit = Annotated[
+    str | None, _column("What is independent (user, patient, machine), if not every episode by itself.")
+]
 TimeStep = Annotated[float | None, _column("Time of one step.")]
 
 # -- the method of `evaluate` --------------------------------------------------------------------------
@@ -84,6 +87,9 @@ Policy = Annotated[
         "a table of states (policy.csv), greedy:q_table.csv, module:function, or column:NAME, a column with "
         "its probability of the logged action (ratios only; needs --probability)."
     ),
+]
+Horizon = Annotated[
+    str, _method("Value over so many steps; none: until episodes end; auto: where all have one length.")
 ]
 Compare = Annotated[str | None, _method("A second policy, or log: how much worse than --policy is it?")]
 ValueMethod = Annotated[

@@ -42,6 +42,7 @@ class LogColumns:
     compare: list[str]
     policy_of_logged: str | None
     compare_of_logged: str | None
+    unit: str | None
     dt: float | None
     final_states: str
     gaps: str
@@ -54,6 +55,7 @@ class Log:
 
     data: Trajectories
     names: tuple[str, ...]
+    units: np.ndarray | None = None
     policy: TablePolicy | FloatArray | None = None
     compare: TablePolicy | FloatArray | None = None
 
@@ -61,11 +63,25 @@ class Log:
 def read_log(path: Path, columns: LogColumns) -> Log:
     """Return the episodes of a file, the names of the state's variables, and policies in its columns."""
     log = _read_episodes(path, columns)
+    if columns.unit is not None:
+        log = replace(log, units=_units(path, columns))
     if columns.policy_of_logged is not None:
         log = replace(log, policy=_per_step(path, columns, columns.policy_of_logged))
     if columns.compare_of_logged is not None:
         log = replace(log, compare=_per_step(path, columns, columns.compare_of_logged))
     return log
+
+
+def _units(path: Path, columns: LogColumns) -> np.ndarray:
+    """Return the label (n,) of every episode's unit: that of its first row, read as if it were the state."""
+    assert columns.unit is not None
+    if path.suffix.lower() == ".npz":
+        with refusing(ExitCode.USAGE):
+            raise ValueError(must_be("--unit", "a column of a table", columns.unit))
+    own = [columns.unit]
+    beside = replace(columns, states=own, next_states=own if columns.next_states else [])
+    found, _ = _read_table(path, beside, "--unit")
+    return np.asarray(found.states[found.offsets[:-1], 0])
 
 
 def _per_step(path: Path, columns: LogColumns, name: str) -> FloatArray | None:
@@ -219,6 +235,7 @@ def _check_names(view: TableView, columns: LogColumns) -> list[str]:
     view.resolve(columns.actions, "--action")
     view.resolve(columns.next_states, "--next-state")
     view.resolve(columns.probability, "--probability")
+    view.resolve(columns.unit, "--unit")
     view.resolve(columns.policy, "--policy")
     view.resolve(columns.compare, "--compare")
     view.resolve(columns.policy_of_logged, "--policy")

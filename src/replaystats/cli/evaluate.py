@@ -1,4 +1,4 @@
-"""``replaystats evaluate``: logged episodes in, what a policy is worth out, and whether to believe it.
+"""``replaystats evaluate``: logged episodes in, what a policy is worth out, and whether that is reliable.
 
 What the command takes, and in which order it asks. What does the work is imported when there is some: those
 who ask for --help do not wait for SciPy and scikit-learn.
@@ -40,7 +40,7 @@ replaystats evaluate log.csv --state s --action a --policy greedy:q.csv --compar
 replaystats evaluate log.parquet --state x --dt 0.05 --method phibe --order 2 --discount-rate 0.5
 --basis fourier:4
 
-{EXIT_CODES}; 4 an interval is withheld or objected to and --strict was given.
+{EXIT_CODES}; 4 an interval is withheld or not reliable and --strict was given.
 """
 
 
@@ -59,9 +59,11 @@ def evaluate(
     final_states: opt.FinalStates = "recorded",
     gaps: opt.Gaps = "raise",
     time_limit: opt.TimeLimit = "ask",
+    unit: opt.Unit = None,
     dt: opt.TimeStep = None,
     discount: opt.Discount = None,
     discount_rate: opt.DiscountRate = None,
+    horizon: opt.Horizon = "auto",
     policy: opt.Policy = None,
     compare: opt.Compare = None,
     method: opt.ValueMethod = None,
@@ -81,7 +83,7 @@ def evaluate(
     json: opt.Json = False,
     report: opt.Report = None,
 ) -> None:
-    """Say what a policy is worth where episodes start, with an interval and what it rests on.
+    """Say what a policy is worth where episodes start, with an interval and tests of its assumptions.
 
     The policy is the one that made the episodes, or another one (--policy), or two are compared (--compare).
     DATA has one row per state: an episode of L steps has L + 1 rows, and the last one, with the final state,
@@ -104,7 +106,8 @@ def evaluate(
         )  # fmt: skip
         columns = LogColumns(
             states=split_names(state), rewards=reward, episode=or_none(episode), step=step, time=time,
-            actions=split_names(action), terminated=or_none(terminated), truncated=or_none(truncated),
+            actions=split_names(action), unit=unit, terminated=or_none(terminated),
+            truncated=or_none(truncated),
             next_states=split_names(next_state), probability=probability, policy=policy_columns(policy),
             compare=[] if compare == "log" else policy_columns(compare), dt=dt,
             policy_of_logged=logged_column(policy), compare_of_logged=logged_column(compare),
@@ -118,7 +121,9 @@ def evaluate(
         log = work.with_policies(read_log(data, columns), policy, compare)
         points = work.points_asked_about(log, at, policy, settings)
     with working("Estimating"):
-        found, comparison = work.evaluate(data, log, settings, confidence, compare=compare is not None)
+        found, comparison = work.evaluate(
+            data, log, settings, confidence, horizon=parse_limit(horizon), compare=compare is not None
+        )
         function = None if points is None else work.value_function(log, points, settings, found, confidence)
     answer = {
         "command": "evaluate", "source": data.name, "state": list(log.names),

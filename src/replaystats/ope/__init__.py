@@ -1,4 +1,4 @@
-"""The value of a policy from logged episodes: several estimates, one headline, and what it rests on."""
+"""The value of a policy from logged episodes: methods, tests of what they assume, and which is reported."""
 
 from __future__ import annotations
 

@@ -1,163 +1,227 @@
-"""Which of two policies is better, from one log: a paired difference."""
+"""Which of several policies is best, from one log: values, paired differences, and those that may be best."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from .._core.errors import must_be
 from .._core.shown import Shown
 from ..data import Trajectories
-from .evaluate import evaluate
-from .intervals import Bounds, GroupJackknife, half_width
+from ..inference.pivot import Pivot
+from .evaluate import evaluate_one
+from .intervals import Bounds, GroupJackknife
+from .method import MethodResult
 from .policies import PolicyLike, check_policy
 from .record import Evaluation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Comparison(Shown):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
     """The value of one policy minus that of another.
 
     Attributes
     ----------
-    difference : float
+    first, second : str
+        Names of the policies.
+    value : float
     interval : Bounds
-        Two floats; episodes left out are the same for both, so that common luck cancels.
-    confidence_level : float
-    probability_better : float
-        Of the first policy being better, given the data: the share of t's distribution above 0, at the end
-        nearest to 0 of what the log leaves open. NaN where only bounds are known, or where these hold 0.
-    first, second : Evaluation
+        All differences of a comparison lie in their intervals with the probability `confidence_level`.
+    p_value : float
+        One-sided, of the hypothesis that the first is not better. Never below 2^-n for n units.
     """
 
-    difference: float
+    first: str
+    second: str
+    value: float
     interval: Bounds
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Comparison(Shown):
+    """Several policies side by side.
+
+    Attributes
+    ----------
+    evaluations : dict of str to Evaluation
+    differences : tuple of Difference
+        Of every pair, in the order in which policies were given.
+    may_be_best : tuple of str
+        Policies that no other one is shown to be better than; the best is among them with the probability
+        `confidence_level`.
+    confidence_level : float
+    """
+
+    evaluations: dict[str, Evaluation]
+    differences: tuple[Difference, ...]
+    may_be_best: tuple[str, ...]
     confidence_level: float
-    probability_better: float
-    first: Evaluation
-    second: Evaluation
 
     @property
     def reliable(self) -> bool:
-        """Whether nothing speaks against either of the evaluations."""
-        return self.first.reliable and self.second.reliable
+        """Whether no test contradicts an assumption of any evaluation."""
+        return all(found.reliable for found in self.evaluations.values())
 
     @property
     def sentence(self) -> str:
         """The answer in words."""
-        low, high = (float(x) for x in self.interval)
-        verdict = "better" if low > 0 else "worse" if high < 0 else "neither better nor worse for certain"
-        chance = ""
-        if np.isfinite(self.probability_better):
-            chance = f"; it is better with probability {self.probability_better:.3g}"
-        doubt = (
-            ""
-            if self.reliable
-            else f" Do not rely on it: {'; '.join(self.first.failed_checks + self.second.failed_checks)}."
+        best = self.may_be_best
+        said = f"{best[0]} is best" if len(best) == 1 else f"The best may be any of {', '.join(best)}"
+        said += f" (at {100 * self.confidence_level:g} %)."
+        for d in self.differences if len(self.differences) <= 3 else ():
+            low, high = d.interval
+            said += (
+                f" {d.first} minus {d.second}: {d.value:.4g}, from {low:.4g} to {high:.4g} "
+                f"(p = {d.p_value:.2g} that it is not better)."
+            )
+        failed = dict.fromkeys(
+            reason for found in self.evaluations.values() for reason in found.failed_checks
         )
-        return (
-            f"The first policy is {verdict}: the difference is {self.difference:.4g}, with a "
-            f"{100 * self.confidence_level:g} % interval from {low:.4g} to {high:.4g}{chance}.{doubt}"
-        )
+        return f"{said} Do not rely on it: {'; '.join(failed)}." if failed else said
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and words, for JSON."""
         return {
-            "difference": self.difference,
-            "low": float(self.interval.low),
-            "high": float(self.interval.high),
             "confidence_level": self.confidence_level,
-            "probability_better": self.probability_better,
             "reliable": self.reliable,
+            "may_be_best": list(self.may_be_best),
             "sentence": self.sentence,
-            "first": self.first.to_dict(),
-            "second": self.second.to_dict(),
+            "differences": [
+                {
+                    "first": d.first,
+                    "second": d.second,
+                    "value": d.value,
+                    "low": float(d.interval.low),
+                    "high": float(d.interval.high),
+                    "p_value": d.p_value,
+                }
+                for d in self.differences
+            ],
+            "policies": {name: found.to_dict() for name, found in self.evaluations.items()},
         }
 
     def __str__(self) -> str:
-        return self.sentence
+        rows = [["", "value", "low", "high", "method"]]
+        for name, found in self.evaluations.items():
+            numbers = (found.value, *found.interval)
+            rows.append([name, *(f"{x:.4g}" for x in numbers), found.method])
+        for d in self.differences:
+            rows.append([f"{d.first} - {d.second}", *(f"{x:.4g}" for x in (d.value, *d.interval))])
+            rows[-1].append(f"p = {d.p_value:.2g}")
+        sizes = [max(len(row[i]) for row in rows) for i in range(4)]
+        lines = [
+            "  ".join([row[0].ljust(sizes[0]), *(row[i].rjust(sizes[i]) for i in (1, 2, 3)), row[4]]).rstrip()
+            for row in rows
+        ]
+        return "\n".join([self.sentence, "", *lines])
 
     __repr__ = __str__
 
 
-def compare(
-    data: Trajectories, policy: PolicyLike | None, other: PolicyLike | None = None, **settings: Any
-) -> Comparison:
-    """Return how much better `policy` is than `other`, from one log.
+def compare(data: Trajectories, policies: Mapping[str, PolicyLike | None], **settings: Any) -> Comparison:
+    """Return the values of several policies from one log, and which of them may be best.
+
+    1. Every policy is evaluated; what depends on the log only (behavior, tests of the log) is computed once.
+    2. Differences are paired: the same units are left out for both, so that common noise cancels. Bias bounds
+       of both add up.
+    3. Intervals of the k (k - 1) / 2 differences hold together (Bonferroni).
+    4. Policies that some other one exceeds by more than its interval allows are not best [1]_.
 
     Parameters
     ----------
     data : Trajectories
         With rewards and actions.
-    policy : callable or None
-        As `evaluate` takes it; None is the policy that made the log.
-    other : callable or None
-        What it is compared with.
+    policies : mapping of str to callable, array or None
+        Policies by name, as `evaluate` takes them; None is the policy that made the log.
     **settings : dict
-        Further arguments of `evaluate`, the same for both; `discount` is needed.
+        Further arguments of `evaluate`, the same for all; `discount` is needed.
 
     Returns
     -------
     Comparison
-        With `difference`, `interval` and `probability_better`.
+
+    References
+    ----------
+    .. [1] J. C. Hsu (1981), Simultaneous confidence intervals for all distances from the "best", Annals of
+       Statistics 9.
 
     Examples
     --------
     >>> import numpy as np
     >>> import replaystats as rs
     >>> arm = np.random.default_rng(0).integers(2, size=(400, 1))
-    >>> ends = np.ones(400, dtype=bool)
-    >>> data = rs.Trajectories(np.zeros((400, 2)), rewards=1.0 * arm, actions=arm, terminated=ends)
+    >>> data = rs.Trajectories(np.zeros((400, 2)), rewards=1.0 * arm, actions=arm, terminated=True)
     >>> always = lambda a: lambda states: np.full(len(states), a)
-    >>> rs.compare(data, always(1), always(0), discount=0.9).difference
-    1.0
+    >>> found = rs.compare(data, {"one": always(1), "zero": always(0)}, discount=0.9)
+    >>> found.may_be_best, found.differences[0].value
+    (('one',), 1.0)
     """
-    check_policy(other, "other")
-    first = evaluate(data, policy, **settings)
-    second = evaluate(data, other, **settings)
-    level = first.confidence_level
-    if first.bounded or second.bounded:
-        low = float(first.interval.low) - float(second.interval.high)
-        high = float(first.interval.high) - float(second.interval.low)
-        return Comparison(
-            difference=first.value - second.value,
-            interval=Bounds(low, high),
-            confidence_level=level,
-            probability_better=float("nan"),
-            first=first,
-            second=second,
-        )
-    paired = first.left_out.minus(second.left_out)
-    error, freedom = paired.standard_error, paired.degrees_of_freedom
-    slack = first.slack + second.slack
-    reach = half_width(error, freedom, level) + slack
+    if not isinstance(policies, Mapping) or len(policies) < 2:
+        hint = 'For example {"new": f, "old": None}; None is the policy that made the log.'
+        got = f"{len(policies)} of them" if isinstance(policies, Mapping) else type(policies).__name__
+        raise TypeError(must_be("policies", "a dict of two policies or more, by name", got, hint))
+    memory: dict[str, Any] = {}
+    found = {}
+    for name, policy in policies.items():
+        check_policy(policy, name)
+        found[name] = evaluate_one(data, policy, log_memory=memory, **settings)
+    level = next(iter(found.values())).confidence_level
+    pairs = list(combinations(found, 2))
+    each = 1.0 - (1.0 - level) / len(pairs)
+    differences = tuple(_difference(a, b, found[a], found[b], each) for a, b in pairs)
+    worse = {d.second for d in differences if d.interval.low > 0.0}
+    worse |= {d.first for d in differences if d.interval.high < 0.0}
     return Comparison(
-        difference=paired.value,
-        interval=Bounds(paired.value - reach, paired.value + reach),
+        evaluations=found,
+        differences=differences,
+        may_be_best=tuple(name for name in found if name not in worse),
         confidence_level=level,
-        probability_better=_probability_better(paired, slack),
-        first=first,
-        second=second,
     )
 
 
-def _probability_better(paired: GroupJackknife, slack: float) -> float:
-    """Return the share of t's distribution above 0, with a difference `slack` nearer to 0.
+def _difference(first: str, second: str, a: Evaluation, b: Evaluation, level: float) -> Difference:
+    paired = _paired(a, b)
+    value, error = float(paired.pivot.estimate[0]), float(paired.pivot.standard_error[0])
+    nearest = value - float(paired.pivot.bias_bound[0]) - paired.missed[0]
+    degrees = float(paired.pivot.degrees[0])
+    p_value = 1.0
+    if degrees > 0.0 and error > 0.0:
+        p_value = float(stats.t.sf(nearest / error, degrees))
+    elif degrees > 0.0 and nearest > 0.0:
+        p_value = 0.0
+    smallest = 0.5 ** min(a.log.n_units, 1000)
+    interval = paired.interval(level)
+    return Difference(
+        first=first, second=second, value=value, interval=interval, p_value=max(p_value, smallest)
+    )
 
-    Examples
-    --------
-    >>> from replaystats.ope.intervals import GroupJackknife
-    >>> paired = GroupJackknife(1.0, np.array([0.9, 1.1, 1.0, 1.0]))
-    >>> _probability_better(paired, 0.0) > _probability_better(paired, 0.9) > 0.5
-    True
-    >>> _probability_better(paired, 1.1)  # what the log leaves open decides
-    nan
-    """
-    if slack > abs(paired.value):
-        return float("nan")
-    nearest, error = paired.value - slack * np.sign(paired.value), paired.standard_error
-    if error > 0:
-        return float(stats.t.cdf(nearest / error, paired.degrees_of_freedom))
-    return float(0.5 + 0.5 * np.sign(nearest))  # a policy beside itself: even; else certain
+
+def _paired(a: Evaluation, b: Evaluation) -> MethodResult:
+    """Return the record of the difference; errors of both add up where units cannot be paired."""
+    one, two = a.result.pivot, b.result.pivot
+    shifts, others = a.result.shifts, b.result.shifts
+    if len(shifts) == len(others) > 0:
+        moved = GroupJackknife(0.0, shifts - others)
+        error = moved.standard_error
+        degrees = min(moved.degrees_of_freedom, float(one.degrees[0]), float(two.degrees[0]))
+        shifts = shifts - others
+    else:
+        error = float(one.standard_error[0] + two.standard_error[0])
+        degrees, shifts = min(float(one.degrees[0]), float(two.degrees[0])), np.zeros(0)
+    below, above = a.result.missed[0] + b.result.missed[1], a.result.missed[1] + b.result.missed[0]
+    pivot = Pivot(
+        estimate=np.array([a.value - b.value]),
+        standard_error=np.array([error]),
+        degrees=np.array([degrees]),
+        bias_bound=np.atleast_1d(one.bias_bound + two.bias_bound),
+        units=np.atleast_1d(np.minimum(one.units, two.units)),
+        low=one.low - two.high,
+        high=one.high - two.low,
+    )
+    return MethodResult(pivot=pivot, shifts=shifts, missed=(below, above))

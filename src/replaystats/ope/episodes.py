@@ -6,7 +6,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_array
+from .._core.validation import check_array, check_int
 from ..data import Trajectories
 from ..moments.steps import horizon as discounted_steps
 from ..moments.steps import value_limits
@@ -26,6 +26,39 @@ def find_units(units: ArrayLike | None, data: Trajectories) -> IntArray:
         hint = "One unit says nothing about how units differ."
         raise ValueError(must_be("units", "labels of two units at least", "one", hint))
     return unit.reshape(-1)
+
+
+def find_horizon(data: Trajectories, horizon: int | str | None) -> tuple[int | None, list[str]]:
+    """Return the number of steps over which the value is, and a note where it was found in the log.
+
+    "auto" takes the length of the episodes where all have the same, of two steps or more, and all are said to
+    have terminated; unless labels that end an episode never occur elsewhere: then no clock ends it.
+
+    Examples
+    --------
+    >>> data = Trajectories([[0.0, 1.0, 0.0], [1.0, 1.0, 1.0]], np.ones((2, 2)), terminated=True)
+    >>> find_horizon(data, "auto")[0], find_horizon(data, None)[0]
+    (2, None)
+    """
+    if horizon is None:
+        return None, []
+    if not isinstance(horizon, str):
+        return check_int(horizon, "horizon"), []
+    if horizon != "auto":
+        raise ValueError(must_be("horizon", 'a number of steps, None or "auto"', repr(horizon)))
+    steps = int(data.n_steps.max())
+    if steps == 1 or len(data) < 2 or np.ptp(data.n_steps) > 0 or not data.terminated.all():
+        return None, []
+    last = np.zeros(len(data.states), dtype=np.bool_)
+    last[data.offsets[1:] - 1] = True
+    final, others = np.unique(data.states[last], axis=0), np.unique(data.states[~last], axis=0)
+    again = len(np.unique(np.concatenate([final, others]), axis=0)) < len(final) + len(others)
+    if len(final) < len(data) and not again:  # labels that mark the end
+        return None, []
+    return steps, [
+        f"All episodes end after {steps} steps, so the value is over {steps} steps: if they ended by "
+        "themselves, pass horizon=None."
+    ]
 
 
 def steps_within(data: Trajectories, horizon: int | None) -> BoolArray | slice:
@@ -79,7 +112,7 @@ def value_range(
 
     Examples
     --------
-    >>> data = Trajectories([[0.0, 1.0]], [[1.0]], terminated=[True])
+    >>> data = Trajectories([[0.0, 1.0, 0.0]], [[1.0, 1.0]], terminated=[True])
     >>> value_range(data.rewards, 0.9, data, None)  # one reward at least, and 1 / (1 - .9) at most
     (1.0, 10.000000000000002)
     """

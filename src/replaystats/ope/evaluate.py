@@ -1,34 +1,40 @@
-"""One call, several estimates: the value of a policy from logged episodes, with what it rests on."""
+"""One call: the value of a policy from logged episodes, with what its interval assumes and tests of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from .._core.errors import must_be
+from .._core.thresholds import ONE_EPISODE
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
-from .behavior import find_behavior, measure_overlap
+from ..data.views import action_rows
 from .counts import CountModel, returns_to_go
-from .intervals import GroupJackknife
+from .episodes import find_horizon
+from .methods import TIERS
+from .parts import ModelChoice, behavior_of, share_after_cuts, weights_of
 from .policies import PolicyLike
-from .problem import Problem, make_problem
-from .record import Ends, Evaluation
-from .robust import episode_influence
-from .run import OPERun
-from .select import object_to_model, same_value, select_estimate
+from .problem import Options, Problem, check_data, make_problem
+from .record import Ends, Evaluation, LogSummary
+from .select import Selection, rows_of, select
+from .support import measure_overlap
 
 
 def evaluate(
     data: Trajectories,
     policy: PolicyLike | None = None,
     *,
-    discount: float,
+    discount: float | None = None,
+    horizon: int | str | None = "auto",
+    units: ArrayLike | None = None,
+    method: str | None = None,
     basis: Basis | str = "auto",
     start: ArrayLike | None = None,
     behavior: ArrayLike | Callable[..., Any] | None = None,
@@ -37,14 +43,15 @@ def evaluate(
     regressor: Any = None,
     confidence_level: float = 0.95,
     random_state: int = 0,
+    **unknown: Any,
 ) -> Evaluation:
-    """Return what a policy is worth where episodes start, several ways, and which of them to believe.
+    """Return the value of a policy where episodes start, with an interval and tests of what it assumes.
 
-    On policy the headline is the mean return of the logged episodes, those that were cut off being completed
-    by the model. Off policy it is a doubly robust value: a model's, plus its errors times ratios, which are
-    products along episodes where these leave enough of them, else of visits; with discrete states it is the
-    count model, with bounds for actions never tried. None leans on one basis. The model's own interval is
-    narrower, and offered where no test objects.
+    1. Methods that apply to the log are computed, tier by tier: mean returns on policy; importance sampling,
+       doubly robust and count models; ratios of visits; least-squares temporal differences; bounds.
+    2. What their intervals assume is tested, with one correction of Holm's at .05 for all tests of the call.
+    3. Of the first tier with methods whose assumptions pass, the smallest predicted squared error (variance
+       plus squared bias bound) is reported. If no method is left, `reliable` is False and says why.
 
     Parameters
     ----------
@@ -55,36 +62,44 @@ def evaluate(
         or probabilities (N, n_actions); for continuous actions, actions (N, a) or draws of them (N, m, a),
         and a method ``density(states, actions)`` that returns (N,) allows for ratios. Or an array (N,): its
         probabilities (densities) of the logged actions. Ratios need no more, but LSTDQ, counts and ratios of
-        visits ask what it does elsewhere, and are not run.
+        visits ask what it does elsewhere, and are not computed.
     discount : float in [0, 1]
         Discount factor of one step.
+    horizon : int, None or "auto"
+        The value over so many steps, with a discount of 1 if wanted; None: until episodes end. "auto": where
+        all episodes end after one and the same number of steps, that number.
+    units : array-like of shape (n_episodes,), optional
+        What is independent: the user, patient or machine of every episode. Default: every episode.
+    method : str, optional
+        Name of the method to report, as in `Evaluation.estimates`. Default: chosen as above.
     basis : Basis or "auto"
         Functions of the state that the model's values are made of. "auto": a family from small to large
-        until a test no longer objects; counts for discrete states.
+        until a test no longer rejects; counts for discrete states.
     start : array-like of shape (m, d), optional
         Start states; default the first state of every episode.
     behavior : array of shape (N,) or callable, optional
         Probability (density) with which the logging policy took every logged action, or that policy. Default
-        ``data.behavior_probability``, else estimated: counts for discrete states, or logistic regression.
+        ``data.behavior_probability``, else estimated.
     n_actions : int, optional
         Number of discrete actions; default as many as occur.
     reward_range : (float, float), optional
         Smallest and largest reward that is possible; default those logged, none of which may lie outside.
+        Given, outcomes that the log cannot have shown enter the interval.
     regressor : scikit-learn regressor, optional
-        Adds fitted Q evaluation with it as a estimate.
+        For fitted Q evaluation.
     confidence_level : float in (0, 1)
         Level of all intervals.
     random_state : int
-        Seed of the test's instruments and of bases that draw.
+        Seed of tests and of bases that draw.
 
     Returns
     -------
     Evaluation
-        With `value`, `interval`, `estimates` and what they rest on.
+        With `value`, `interval`, `reliable`, `checks` and `estimates`.
 
     See Also
     --------
-    compare : the difference between two policies.
+    compare : several policies.
     LSTD, LSTDQ : value functions, replayed.
 
     Examples
@@ -95,107 +110,199 @@ def evaluate(
     >>> import replaystats as rs
     >>> rng = np.random.default_rng(0)
     >>> arm = (rng.random((300, 1)) < 0.2).astype(int)
-    >>> ends = np.ones(300, dtype=bool)
-    >>> data = rs.Trajectories(np.zeros((300, 2)), rewards=1.0 * arm, actions=arm, terminated=ends)
+    >>> data = rs.Trajectories(np.zeros((300, 2)), rewards=1.0 * arm, actions=arm, terminated=True)
     >>> even = lambda states: np.full((len(states), 2), 0.5)
-    >>> round(rs.evaluate(data, even, discount=0.9).value, 6)
-    0.5
+    >>> found = rs.evaluate(data, even, discount=0.9)
+    >>> round(found.value, 6), found.reliable
+    (0.5, True)
     """
+    given = {name: value for name, value in locals().items() if name not in ("data", "policy", "unknown")}
+    return evaluate_one(data, policy, log_memory={}, **given, **unknown)
+
+
+def evaluate_one(
+    data: Trajectories,
+    policy: PolicyLike | None,
+    *,
+    log_memory: dict[str, Any],
+    discount: float | None = None,
+    horizon: int | str | None = "auto",
+    method: str | None = None,
+    start: ArrayLike | None = None,
+    n_actions: int | None = None,
+    reward_range: tuple[float, float] | None = None,
+    units: ArrayLike | None = None,
+    **others: Any,
+) -> Evaluation:
+    """Evaluate one policy as `evaluate` does; `log_memory` keeps what does not depend on the policy."""
     began = perf_counter()
-    check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
-    check_int(random_state, "random_state", low=0)
+    factor, options = _check_discount(discount, others), _check_options(**others)
+    check_data(data)
+    steps, notes = find_horizon(data, horizon)
+    problem = make_problem(
+        data,
+        policy,
+        discount=factor,
+        horizon=steps,
+        start=start,
+        n_actions=n_actions,
+        reward_range=reward_range,
+        units=units,
+        options=options,
+        log_memory=log_memory,
+    )
+    if problem.discount == 1.0 and not problem.terminal.any():
+        hint = "The sum of rewards has no end. Pass `terminated`, a horizon, or a discount."
+        raise ValueError(must_be("discount", "below 1 where no episode of the log terminates", 1.0, hint))
+    if problem.logged_only and (options.regressor is not None or not problem.own_starts or len(data) < 2):
+        hint = "Its probabilities of the logged actions allow for ratios along several episodes only."
+        raise ValueError(
+            must_be("policy", "a function beside `regressor`, `start` or one episode", "an array", hint)
+        )
+    return _conclude(problem, select(problem, method), notes, began)
+
+
+def _check_discount(discount: float | None, others: dict[str, Any]) -> float:
+    """Raise where the discount is missing, or stands under another name."""
+    unknown = [name for name in others if name not in {f.name for f in fields(Options)}]
+    if unknown:
+        name = unknown[0]
+        hint = "The discount factor is `discount`." if name in ("gamma", "discount_factor") else ""
+        raise TypeError(must_be(name, "left out: there is no such parameter", repr(others[name]), hint))
+    if discount is None:
+        raise TypeError(must_be("discount", "given", "none", "Pass discount=, the factor of one step."))
+    return check_real(discount, "discount", low=0.0, high=1.0)
+
+
+def _check_options(**given: Any) -> Options:
+    options = Options(**given)
+    check_real(options.confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
+    check_int(options.random_state, "random_state", low=0)
+    basis, regressor = options.basis, options.regressor
     if not isinstance(basis, Basis) and not (isinstance(basis, str) and basis == "auto"):
         hint = "For example rs.basis.Fourier(4)."
         raise ValueError(must_be("basis", 'a Basis or "auto"', repr(basis), hint))
     if regressor is not None and (isinstance(regressor, type) or not hasattr(regressor, "predict")):
         raise TypeError(must_be("regressor", "a regressor of scikit-learn", repr(regressor)))
-    problem = make_problem(
-        data, policy, discount=discount, start=start, n_actions=n_actions, reward_range=reward_range
-    )
-    if problem.discount == 1.0 and not problem.terminal.any():
-        hint = "The sum of rewards has no end. Pass `terminated`, or a discount."
-        raise ValueError(must_be("discount", "below 1 where no episode of the log terminates", 1.0, hint))
-    if problem.logged_only and (regressor is not None or not problem.own_starts or len(data) < 2):
-        hint = "Its probabilities of the logged actions allow for ratios along several episodes only."
-        raise ValueError(
-            must_be("policy", "a function beside `regressor`, `start` or one episode", "an array", hint)
-        )
-    run = OPERun(problem, confidence_level, find_behavior(problem, behavior))
-    rng = np.random.default_rng(random_state)
-    run.run_model(basis, rng)
-    if problem.on_policy:
-        run.run_returns()
-    else:
-        run.run_ratios()
-        run.run_visits(rng)
-    if regressor is not None:
-        run.run_regressor(regressor)
-    return _conclude(run, began)
+    return options
 
 
-def _conclude(run: OPERun, began: float) -> Evaluation:
-    """Write down what is believed, what it rests on and all that was run."""
-    problem, model = run.problem, run.model
-    p_value = same_value(run)
-    object_to_model(run, p_value)
-    headline = select_estimate(run)
-    ends = _ends(run)
-    run.notes += _about_copies(problem)
-    unseen = (
-        model.unseen
-        if isinstance(model, CountModel) and not (problem.on_policy or problem.logged_only)
-        else None
-    )
-    unasked = problem.on_policy or problem.logged_only or problem.continuous
-    influence, influence_of = _influence(run, headline.found)
+def _conclude(problem: Problem, selection: Selection, notes: list[str], began: float) -> Evaluation:
+    """Write down what is reported and all that was computed."""
+    one, level = selection.reported, problem.options.confidence_level
+    model: ModelChoice | None = problem.memory.get("model")
+    interval = one.result.interval(level)
+    value = float(np.clip(one.result.pivot.estimate[0], *interval))
+    more = [
+        *_about_failed(problem, selection),
+        *_about_ratios(problem),
+        *_about_ends(problem),
+        *_about_copies(problem),
+        *_about_large_episodes(problem),
+    ]
     return Evaluation(
-        value=float(np.clip(headline.estimate.value, problem.low, problem.high)),
-        interval=headline.estimate.interval,
-        confidence_level=run.level,
-        method=headline.estimate.name,
-        assumptions=headline.assumptions,
-        failed_checks=tuple(headline.failed_checks),
-        notes=tuple(run.notes),
-        estimates=tuple(run.estimates.values()),
-        tests=run.tests,
-        difference_p_value=p_value,
-        overlap=measure_overlap(problem, run.behavior, run.weights, unseen),
-        ends=ends,
-        returns=returns_to_go(problem)[problem.data.step_offsets[:-1]],
-        influence=influence,
-        influence_of=influence_of,
+        value=value,
+        interval=interval,
+        confidence_level=level,
+        method=one.method.name,
+        assumptions=one.method.assumptions,
+        checks=selection.checks,
+        estimates=rows_of(selection, level),
+        notes=(*notes, *one.result.notes, *more),
         bounds=(problem.low, problem.high),
+        horizon=problem.horizon,
+        log=_summary(problem, model),
+        result=one.result,
+        basis_=None if model is None else model.basis,
+        seconds=perf_counter() - began,
+    )
+
+
+def _summary(problem: Problem, model: ModelChoice | None) -> LogSummary:
+    data = problem.data
+    longest = int(data.n_steps.max())
+    unasked = problem.on_policy or problem.logged_only or problem.continuous
+    counts = model.model if model is not None and isinstance(model.model, CountModel) else None
+    overlap = measure_overlap(
+        problem,
+        behavior_of(problem),
+        weights_of(problem),
+        None if counts is None or unasked else counts.unseen,
+    )
+    return LogSummary(
         n_episodes=problem.n_episodes,
         n_steps=len(problem.states),
+        n_units=problem.n_units,
         on_policy=problem.on_policy,
+        ends=Ends(
+            terminated=int(data.terminated.sum()),
+            truncated=int((~data.terminated).sum()),
+            longest=longest,
+            at_longest=int((data.n_steps == longest).sum()),
+            completed_share=share_after_cuts(problem) if problem.own_starts else 0.0,
+        ),
+        overlap=overlap,
+        returns=returns_to_go(problem)[data.step_offsets[:-1]],
         action_counts=None if unasked else np.bincount(problem.actions, minlength=problem.n_actions),
         target_actions=None if unasked else _wanted(problem),
-        seconds=perf_counter() - began,
-        choices_=run.choices,
-        basis_=run.basis,
-        left_out=headline.found,
-        slack=headline.slack,
-        bounded=headline.bounded,
+        basis_tests=() if model is None else model.tests,
+        choices={} if model is None or model.choice is None else {"basis": model.choice},
     )
 
 
-def _ends(run: OPERun) -> Ends:
-    """Return how episodes ended; many of the greatest length that count as terminated are asked about."""
-    data = run.problem.data
+def _about_failed(problem: Problem, selection: Selection) -> list[str]:
+    """Return what failed and is not needed by the reported method; for bounds, why others do not apply."""
+    method = selection.reported.method
+    failed = [c for c in selection.checks if not c.passed and c.assumption not in method.assumptions]
+    notes = [f"Not used: methods that assume that {c.assumption.sentence} ({c.detail})." for c in failed]
+    if method in TIERS[-1]:
+        reasons = {m.name: m.applicable(problem) for tier in TIERS[:-1] for m in tier}
+        named = {name: reason for name, reason in reasons.items() if reason and not reason.startswith("it ")}
+        notes += [f"Not used: {name}, because {reason}." for name, reason in named.items()]
+    return notes
+
+
+def _about_ratios(problem: Problem) -> list[str]:
+    """Return a note where continuous actions come without densities, or look like labels."""
+    if not problem.continuous or weights_of(problem) is not None:
+        return []
+    actions = action_rows(problem.data)
+    few = len(np.unique(actions[:1000])) <= 20
+    whole = bool(few and (actions == np.floor(actions)).all())
+    labels = " They are whole numbers: where they are labels, pass them as integers (N,)." if whole else ""
+    return [
+        "Actions are numbers, and no ratios are formed: that needs the density of the logged actions under "
+        "both policies (`behavior_probability`, and a policy with a method `density`)." + labels
+    ]
+
+
+def _about_ends(problem: Problem) -> list[str]:
+    """Return a note where many episodes of the greatest length count as terminated."""
+    data = problem.data
     longest = int(data.n_steps.max())
     suspicious = int((data.terminated & (data.n_steps == longest)).sum())
-    if len(data) >= 5 and suspicious >= max(3, len(data) // 10) and np.ptp(data.n_steps) > 0:
-        run.notes.append(
-            f"{suspicious} of {len(data)} episodes have the greatest length, {longest} steps, and count "
-            "as terminated: if a clock cut them off, say so (truncated), for their value goes on."
-        )
-    return Ends(
-        terminated=int(data.terminated.sum()),
-        truncated=int((~data.terminated).sum()),
-        longest=longest,
-        at_longest=int((data.n_steps == longest).sum()),
-        completed_share=0.0 if run.completed is None else run.completed.share,
-    )
+    if problem.horizon is not None or len(data) < 5 or np.ptp(data.n_steps) == 0:
+        return []
+    if suspicious < max(3, len(data) // 10):
+        return []
+    return [
+        f"{suspicious} of {len(data)} episodes have the greatest length, {longest} steps, and count "
+        f"as terminated: if a clock ended them, pass horizon={longest}, or mark them as truncated."
+    ]
+
+
+def _about_large_episodes(problem: Problem) -> list[str]:
+    """Return a note where one episode carries much of the value."""
+    weights, data = weights_of(problem), problem.data
+    discounts = problem.discount ** problem.time.astype(np.float64)
+    product = np.ones(len(problem.rewards)) if weights is None else weights.product
+    each = np.bincount(problem.episode, weights=product * discounts * problem.rewards, minlength=len(data))
+    total = float(np.abs(each).sum())
+    largest = int(np.argmax(np.abs(each)))
+    if len(data) < 2 or total == 0.0 or np.abs(each[largest]) <= ONE_EPISODE * total:
+        return []
+    share = float(np.abs(each[largest]) / total)
+    return [f"Episode {largest} carries {share:.0%} of the sum of weighted returns: look at it."]
 
 
 def _about_copies(problem: Problem) -> list[str]:
@@ -220,18 +327,6 @@ def _about_copies(problem: Problem) -> list[str]:
         f"{copies} of {len(data)} episodes are copies of others, number by number: if they were logged or "
         "read twice, the interval is too narrow."
     ]
-
-
-def _influence(run: OPERun, found: GroupJackknife) -> tuple[FloatArray, str]:
-    """Return how far the headline moves without every episode, or every group of them."""
-    problem = run.problem
-    if run.completed is not None:
-        values = run.completed.values
-        return (values.sum() - values) / (len(values) - 1) - values.mean(), "episode"
-    if found is run.robust and run.weights is not None:
-        return -episode_influence(problem, run.weights, run.model), "episode"
-    what = "episode" if problem.n_groups == problem.n_episodes else "group"
-    return found.replicates - found.value, what
 
 
 def _wanted(problem: Problem) -> FloatArray:

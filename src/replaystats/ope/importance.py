@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._core.thresholds import MIN_EFFECTIVE
 from .._core.typing import FloatArray, IntArray
 from .intervals import GroupJackknife
 from .problem import Problem
@@ -47,6 +48,11 @@ class Weights:
     def final(self) -> float:
         """Effective episodes at the end: what was seen, or what was to be expected if that is less."""
         return min(float(self.effective[-1]), self.expected)
+
+    @property
+    def enough(self) -> bool:
+        """Whether enough effective episodes are left at the end."""
+        return self.final >= MIN_EFFECTIVE
 
     def sums(self, problem: Problem, rows: FloatArray) -> FloatArray:
         """Return the sums of product x rows by group and time, shape (G, H)."""

@@ -1,15 +1,16 @@
-"""Intervals of one number: from leaving groups out, and of a mean that few episodes decide."""
+"""Numbers without each group of units, and what a mean of few or rare outcomes can have missed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from .._core.typing import FloatArray
-from ..inference.degrees import skewed
+from .._core.typing import FloatArray, IntArray
+from ..inference.pivot import Pivot, mean_pivot
+from .problem import Problem
 
 # The error of a t interval's coverage is of the order of skewness / sqrt(n); beyond this it is not used.
 SKEWED = 0.25
@@ -58,10 +59,24 @@ class GroupJackknife:
             return most
         return float(np.clip(3.0 * float(np.sum(d**2)) ** 2 / fourth - 1.0, min(2.0, most), most))
 
-    def interval(self, level: float) -> Bounds:
-        """Return the value plus and minus a quantile of t times the standard error."""
-        reach = half_width(self.standard_error, self.degrees_of_freedom, level)
-        return Bounds(self.value - reach, self.value + reach)
+    def pivot(self, problem: Problem, *, bias_bound: float = 0.0) -> Pivot:
+        """Return the record of the estimate; groups of unequal size count by their share of the episodes."""
+        most = max(problem.effective_groups - 1.0, 1.0)
+        finite = bool(np.isfinite(self.value) and np.isfinite(self.replicates).all())
+        return Pivot(
+            estimate=np.array([self.value]),
+            standard_error=np.array([self.standard_error if finite else 0.0]),
+            degrees=np.array([min(self.degrees_of_freedom, most) if finite else 0.0]),
+            bias_bound=np.array([bias_bound]),
+            units=np.array([float(problem.n_units)]),
+            low=np.array([problem.low]),
+            high=np.array([problem.high]),
+        )
+
+    @property
+    def shifts(self) -> FloatArray:
+        """Return the number without each group, minus the number, shape (G,)."""
+        return self.replicates - self.value
 
     def minus(self, other: GroupJackknife) -> GroupJackknife:
         """Return the difference; both left out the same groups, so that it is paired."""
@@ -74,11 +89,6 @@ class GroupJackknife:
         if self.standard_error == 0.0:
             return 1.0 if self.value == 0.0 else 0.0
         return float(2.0 * stats.t.sf(abs(self.value) / self.standard_error, self.degrees_of_freedom))
-
-
-def half_width(standard_error: float, degrees_of_freedom: float, level: float) -> float:
-    """Return a quantile of t times a standard error."""
-    return float(stats.t.ppf(0.5 + level / 2.0, degrees_of_freedom)) * standard_error
 
 
 def relative_skewness(values: FloatArray) -> float:
@@ -123,38 +133,28 @@ def unseen_share(n: int) -> float:
     return float(1.0 - 0.05 ** (1.0 / n))
 
 
-def mean_interval(values: FloatArray, found: GroupJackknife, level: float) -> Bounds:
-    """Return an interval of the mean of `values`, whose error is that of `found`.
+def skewed_mean_interval(
+    values: FloatArray, level: float, within: tuple[float, float] | None = None
+) -> Bounds:
+    """Return an interval of a mean that does not need symmetry.
 
-    t leans on symmetry: with 20 skewed returns it misses three times as often on one side as on both
-    together it should. Hall's transformation of t takes the skewness off. Where that may be large, an
-    estimate of it is worth little, and the interval also holds that of `skewed_mean_interval`.
+    One more value is added, as bad (or good) as is possible, and all get random weights that are uniform on
+    the simplex; the bounds are quantiles of the weighted mean [1]_ [2]_. For values 0 and 1 this is the
+    interval of Clopper and Pearson.
 
-    Examples
-    --------
-    >>> y = np.array([1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 5.0, 9.0])
-    >>> found = GroupJackknife(y.mean(), (y.sum() - y) / 7)
-    >>> low, high = mean_interval(y, found, 0.9)
-    >>> bool(high - y.mean() > y.mean() - low)  # a long tail to the right: the mean may be far more
-    True
-    """
-    skewness, most = relative_skewness(values), len(found.replicates) - 1.0
-    freedom = most if abs(skewness) > SKEWED else found.degrees_of_freedom
-    quantile = float(stats.t.ppf(0.5 + level / 2.0, freedom))
-    error, middle = found.standard_error, found.value
-    low, high = (middle - error * float(skewed(np.asarray(q), skewness)) for q in (quantile, -quantile))
-    if may_be_skewed(values):
-        safe = skewed_mean_interval(values, level)
-        low, high = min(low, safe.low), max(high, safe.high)
-    return Bounds(low, high)
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+    level : float
+    within : (float, float), optional
+        Smallest and largest value that is possible; default those seen.
 
-
-def skewed_mean_interval(values: FloatArray, level: float) -> Bounds:
-    """Return an interval of a mean that does not lean on symmetry.
-
-    One more episode is imagined, as bad (or good) as the worst (best) one seen, and all get random weights
-    that are uniform on the simplex; the bounds are quantiles of the weighted mean. For values 0 and 1 this
-    is the interval of Clopper and Pearson.
+    References
+    ----------
+    .. [1] N. Gaffke (2005), Three test statistics for a nonparametric one-sided hypothesis on the mean of a
+       nonnegative variable, Mathematical Methods of Statistics 14.
+    .. [2] E. Learned-Miller and P. Thomas (2019), A new confidence interval for the mean of a bounded random
+       variable, arXiv:1905.06208.
 
     Examples
     --------
@@ -163,6 +163,7 @@ def skewed_mean_interval(values: FloatArray, level: float) -> Bounds:
     (0.006, 0.08)
     """
     rng = np.random.default_rng(0)
+    worst, best = within or (float(values.min()), float(values.max()))
     tail = (1.0 - level) / 2.0
     shapes = np.ones(len(values) + 1)
     if _DRAWS * len(values) > _AT_ONCE:  # equal values are one, with the sum of their weights
@@ -174,8 +175,80 @@ def skewed_mean_interval(values: FloatArray, level: float) -> Bounds:
         weights = rng.standard_gamma(shapes, (draws, len(shapes)))
         total = weights[:, :-1] @ values
         size = weights.sum(axis=1)
-        means_low.append((total + weights[:, -1] * values.min()) / size)
-        means_high.append((total + weights[:, -1] * values.max()) / size)
+        means_low.append((total + weights[:, -1] * worst) / size)
+        means_high.append((total + weights[:, -1] * best) / size)
     low, high = np.concatenate(means_low), np.concatenate(means_high)
     bounds = float(np.quantile(low, tail)), float(np.quantile(high, 1.0 - tail))
     return Bounds(*bounds)
+
+
+def unit_pivot(values: FloatArray, unit: IntArray, problem: Problem) -> Pivot:
+    """Return the record of the mean of values (n,) of episodes that belong to independent units.
+
+    Units of one size: the mean of unit means, with its skewness. Others: every unit is left out in turn, and
+    degrees of freedom count units by their share of the episodes.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> limits = SimpleNamespace(firm_range=(-np.inf, np.inf))
+    >>> found = unit_pivot(np.array([1.0, 2.0, 3.0, 6.0]), np.array([0, 1, 2, 2]), limits)
+    >>> found.estimate, found.degrees.round(2)
+    (array([3.]), array([1.67]))
+    """
+    sizes, sums = np.bincount(unit), np.bincount(unit, weights=values)
+    low, high = (np.array([end]) for end in problem.firm_range)
+    if np.ptp(sizes) == 0:
+        return replace(mean_pivot(sums / sizes), low=low, high=high)
+    left = (sums.sum() - sums) / (sizes.sum() - sizes)
+    found = GroupJackknife(float(values.mean()), left)
+    units = float(sizes.sum()) ** 2 / float(np.sum(sizes.astype(np.float64) ** 2))
+    return Pivot(
+        estimate=np.array([found.value]),
+        standard_error=np.array([found.standard_error]),
+        degrees=np.array([min(found.degrees_of_freedom, max(units - 1.0, 1.0))]),
+        units=np.array([units]),
+        low=low,
+        high=high,
+    )
+
+
+def rare_outcomes(
+    estimate: float, standard_error: float, n_effective: float, within: tuple[float, float], level: float
+) -> tuple[float, float]:
+    """Return how far both ends move outwards for outcomes that `n_effective` episodes can have missed.
+
+    An outcome that none of n episodes showed has the probability E / n, E exponential (rule of three), and
+    moves the value towards an end of the possible range by that share. The ends are quantiles of normal noise
+    and this part together: nearly nothing is added where noise dominates.
+
+    Examples
+    --------
+    >>> low, high = rare_outcomes(0.0, 0.0, 100.0, (0.0, 1.0), 0.95)
+    >>> low, round(high, 3)  # no event in 100: at most 3.7 %
+    (0.0, 0.037)
+    >>> round(rare_outcomes(0.5, 0.1, 100.0, (0.0, 1.0), 0.95)[1], 3)
+    0.005
+    """
+    q, moved = 0.5 + level / 2.0, []
+    for end in within:
+        mean = abs(end - estimate) / max(n_effective, 1.0)
+        if not np.isfinite(mean):
+            moved.append(float("inf"))
+        elif standard_error <= 1e-6 * mean or mean == 0.0:
+            moved.append(float(-mean * np.log1p(-q)))
+        elif mean <= 1e-3 * standard_error:
+            moved.append(0.0)
+        else:
+            noise = stats.norm.ppf(q) * standard_error
+            moved.append(float(stats.exponnorm.ppf(q, mean / standard_error, scale=standard_error) - noise))
+    return moved[0], moved[1]
+
+
+def by_groups(values: FloatArray, problem: Problem) -> GroupJackknife:
+    """Return the mean of values (n,) of episodes, and it without every group."""
+    group = problem.group[problem.data.step_offsets[:-1]]
+    sums = np.bincount(group, weights=values, minlength=problem.n_groups)
+    counts = np.bincount(group, minlength=problem.n_groups)
+    left = (sums.sum() - sums) / np.maximum(counts.sum() - counts, 1)
+    return GroupJackknife(float(values.mean()), left)

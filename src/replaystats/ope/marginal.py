@@ -8,13 +8,13 @@ import numpy as np
 
 from .._core.typing import FloatArray
 from ..basis import RBF, Squashed
-from .behavior import unlogged_actions
 from .counts import returns_to_go
 from .families import n_distinct
-from .intervals import Bounds, GroupJackknife, half_width
+from .intervals import GroupJackknife
 from .linear import start_values
 from .nonparametric import fit_neighbors, pull
 from .problem import Problem
+from .support import unlogged_actions
 
 # Steps that are looked at: neighbours are searched for each. Parts of the log that fit values for the others.
 MOST_STEPS, N_FOLDS = 30_000, 2
@@ -73,25 +73,16 @@ class MarginalRobust:
         """
         return max(self.moved, RATIO_ERROR * abs(self.found.value - self.by_neighbors))
 
-    def slack(self, level: float) -> float:
-        """Return what the interval holds on the farther side besides sampling error: bias, and the draws."""
-        low, high = self.interval(level)
-        value, sampling = self.found.value, self.found.interval(level)
-        return max(high - value, value - low) - (sampling.high - value)
+    @property
+    def bias_bound(self) -> float:
+        """The allowance, and with few steps the distance from LSTDQ with the ratio's bumps.
 
-    def interval(self, level: float) -> Bounds:
-        """Return the value plus and minus sampling error and what the basis may leave.
-
-        With few steps, neighbours lie far off and the ratio is that of few bumps: where both are wrong, half
-        the correction is too little. LSTDQ leans on neither, and the interval holds its value, too.
+        With few steps neighbours lie far off and the ratio has few bumps: where both are wrong, half the
+        correction is too little, and LSTDQ needs neither.
         """
-        found, allowance = self.found, self.allowance
-        error = float(np.hypot(found.standard_error, self.drawn))
-        reach = half_width(error, found.degrees_of_freedom, level)
-        low, high = found.value - allowance, found.value + allowance
-        if self.by_bumps is not None:
-            low, high = min(low, self.by_bumps), max(high, self.by_bumps)
-        return Bounds(low - reach, high + reach)
+        if self.by_bumps is None:
+            return self.allowance
+        return max(self.allowance, abs(self.by_bumps - self.found.value))
 
 
 def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobust | None:

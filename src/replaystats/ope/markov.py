@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from .._core.thresholds import MARKOV_NEGLIGIBLE, MARKOV_PERMUTATIONS, MARKOV_REAL_ROWS, MARKOV_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
@@ -15,6 +16,7 @@ _EXCEEDED = 10  # exceedances after which a p-value is known well enough to stop
 _PILOT = 39  # permutations that only standardise the statistics
 _BINS = 8
 _FOLDS = 5
+_NEIGHBORS = 8
 _CLIPPED = 3.0  # standard deviations at which residuals are clipped; independence survives clipping
 _PENALTIES = (1e-6, 1e-4, 1e-2, 1e-1, 1e1)
 
@@ -243,7 +245,7 @@ def _real(
         "step": np.column_stack([steps, steps**2])[own],
         "calendar": np.column_stack([place, place**2])[own],
     }
-    left = residuals(np.column_stack(list(columns.values())), given[own], episode[own], rng)
+    left = residuals(np.column_stack(list(columns.values())), given[own], rng)
     edges = np.cumsum([part.shape[1] for part in columns.values()])[:-1]
     part = dict(zip(columns, np.split(left, edges, axis=1), strict=True))
     pairs = {
@@ -294,30 +296,33 @@ def covariance_test(
     return AssumptionTest(float(p), seen, f"{len(y)} steps, {products.shape[1]} products of residuals")
 
 
-def residuals(
-    targets: FloatArray, inputs: FloatArray, episode: IntArray, rng: np.random.Generator
-) -> FloatArray:
-    """Return targets (N, m) minus predictions from inputs (N, d) that are fitted on other episodes.
+def residuals(targets: FloatArray, inputs: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return targets (N, m) minus predictions from inputs (N, d) that are fitted on other steps.
 
     Targets are in standard deviations. Candidates are ridge regressions on the columns, on their squares and
-    products, and on random waves, with five penalties each, and extremely randomised trees; every target
-    takes the one with the smallest held-out error. Constant targets have residuals zero.
+    products, and on random waves, with five penalties each, means of nearest neighbours, and extremely
+    randomised trees; every target takes the one with the smallest held-out error. Constant targets have
+    residuals zero.
     """
     from sklearn.ensemble import ExtraTreesRegressor  # a second, for those who need it
 
     spread = targets.std(axis=0)
-    y = (targets - targets.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
-    _, place = np.unique(episode, return_inverse=True)
-    n = int(place.max()) + 1
-    # Every fifth episode, so that folds do not differ in calendar time.
-    fold = place % _FOLDS if n >= _FOLDS else np.arange(len(place)) * _FOLDS // len(place)
+    y = (targets - targets.mean(axis=0)) / np.where(
+        spread > 1e-12 * np.abs(targets).max(axis=0), spread, np.inf
+    )
+    # Rows, not episodes: where episodes are short paths through different regions, regressions on the other
+    # ones are wrong in the same way at neighbouring steps, which looks like dependence on history.
+    fold = rng.permutation(len(y)) % _FOLDS
     trees = ExtraTreesRegressor(
         30, min_samples_leaf=5, max_features=None, random_state=int(rng.integers(2**31))
     )
     features = _features(inputs, rng)
-    left = np.empty((len(_PENALTIES) * len(features) + 1, *y.shape))
+    left = np.empty((len(_PENALTIES) * len(features) + 2, *y.shape))
+    places = _standard(inputs)
     for k in range(_FOLDS):
         fit, out = fold != k, fold == k
+        near = cKDTree(places[fit]).query(places[out], k=_NEIGHBORS)[1]
+        left[-2][out] = y[out] - y[fit][near].mean(axis=1)
         left[-1][out] = y[out] - trees.fit(inputs[fit], y[fit]).predict(inputs[out]).reshape(-1, y.shape[1])
         for number, feature in enumerate(features):
             middle = feature[fit].mean(axis=0)
@@ -354,4 +359,4 @@ def _features(inputs: FloatArray, rng: np.random.Generator) -> list[FloatArray]:
 
 def _standard(x: FloatArray) -> FloatArray:
     spread = x.std(axis=0)
-    return np.asarray((x - x.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0))
+    return np.asarray((x - x.mean(axis=0)) / np.where(spread > 1e-12 * np.abs(x).max(axis=0), spread, 1.0))

@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from .._core.typing import FloatArray
-from ..inference.pivot import Pivot
+from ..inference.pivot import Pivot, interval
+from .intervals import Bounds
 from .problem import Problem
 
 
@@ -73,6 +74,29 @@ class MethodResult:
     shifts: FloatArray = field(default_factory=lambda: np.zeros(0))
     missed: tuple[float, float] = (0.0, 0.0)
     notes: tuple[str, ...] = ()
+
+    def interval(self, level: float) -> Bounds:
+        """Return the interval of the record, its ends moved outwards by what was missed."""
+        found, (below, above) = interval(self.pivot, level), self.missed
+        low, high = (float(x[0]) for x in (self.pivot.low, self.pivot.high))
+        ends = float(found.low[0]) - below, float(found.high[0]) + above
+        return Bounds(*(float(np.clip(end, low, high)) for end in ends))
+
+    @property
+    def impossible(self) -> str:
+        """What is wrong with an estimate outside the range of possible values; empty where it lies inside."""
+        value, low, high = (float(x[0]) for x in (self.pivot.estimate, self.pivot.low, self.pivot.high))
+        ends = np.abs([low, high])
+        slack = 1e-9 * float(np.max(ends[np.isfinite(ends)], initial=abs(value)))
+        if low - slack <= value <= high + slack:
+            return ""
+        return f"the value {value:.4g} is impossible: outside {low:.4g} to {high:.4g}"
+
+    @property
+    def squared_error(self) -> float:
+        """Predicted squared error: variance plus squared bias, missed outcomes being bias."""
+        error = float(self.pivot.standard_error[0]) if self.pivot.degrees[0] > 0.0 else np.inf
+        return error**2 + (float(np.sum(self.pivot.bias_bound)) + 0.5 * sum(self.missed)) ** 2
 
 
 class Method(Protocol):

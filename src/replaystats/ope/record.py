@@ -1,4 +1,4 @@
-"""The answer: a value with an interval, the estimates side by side, and what it rests on."""
+"""The answer: a value with an interval, the estimates side by side, its assumptions and their tests."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import numpy as np
 from .._core.choice import Choice
 from .._core.errors import require_extra
 from .._core.shown import Shown
+from .._core.thresholds import UNINFORMATIVE
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
-from .behavior import Overlap
 from .families import BasisTest
-from .intervals import Bounds, GroupJackknife
+from .intervals import Bounds
+from .method import Assumption, Check, MethodResult
+from .support import Overlap
 
 # Digits behind the point, or before it, beyond which numbers are written with a power of ten.
 LONGEST = 7
@@ -33,7 +35,7 @@ class MethodEstimate:
     standard_error : float
     seconds : float
     failed_check : str
-        What speaks against it; empty where nothing does.
+        What contradicts its assumptions; empty where nothing does.
     """
 
     name: str
@@ -56,56 +58,70 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LogSummary:
+    """What the log is.
+
+    Attributes
+    ----------
+    n_episodes, n_steps, n_units : int
+    on_policy : bool
+        Whether the policy is the one that made the log.
+    ends : Ends
+    overlap : Overlap or None
+        Off policy: how much of what the policy does was logged.
+    returns : ndarray of shape (n,)
+        Discounted return of every episode as logged.
+    action_counts, target_actions : ndarray of shape (n_actions,) or None
+        Off policy: how often every action was logged, and the policy's mean probabilities of them.
+    basis_tests : tuple of BasisTest
+        Bases that were tried for a model of values, in order.
+    choices : dict of Choice
+        What "auto" stood for, and why.
+    """
+
+    n_episodes: int
+    n_steps: int
+    n_units: int
+    on_policy: bool
+    ends: Ends
+    overlap: Overlap | None
+    returns: FloatArray = field(repr=False)
+    action_counts: IntArray | None = field(repr=False)
+    target_actions: FloatArray | None = field(repr=False)
+    basis_tests: tuple[BasisTest, ...]
+    choices: dict[str, Choice] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evaluation(Shown):
     """The value of a policy where it starts, from logged episodes.
 
     Attributes
     ----------
     value : float
-        The headline.
+        The estimate. See `informative` before it is used.
     interval : Bounds
         Two floats, `low` and `high`, at `confidence_level`.
     confidence_level : float
     method : str
-        Which estimate the headline is.
-    assumptions : str
-        What must be true for the interval to hold.
-    failed_checks : tuple of str
-        What speaks against it; `holds` is True where there is nothing.
-    notes : tuple of str
-        What one should know besides.
+        The method that is reported.
+    assumptions : tuple of Assumption
+        What its interval needs.
+    checks : tuple of Check
+        Tests of assumptions of all methods that were considered.
     estimates : tuple of MethodEstimate
-    tests : tuple of BasisTest
-        The bases that were tried, in order, and what the test said.
-    difference_p_value : float
-        That the headline and the model's value are the same: the mean of discounted TD errors along episodes,
-        times the ratios. NaN where there is no such pair.
-    overlap : Overlap or None
-        Off policy: how much of what the policy does was logged.
-    ends : Ends
-    returns : ndarray of shape (n,)
-        Discounted return of every episode as logged.
-    influence : ndarray of shape (m,)
-        How far the headline moves without each episode (or group of episodes, see `influence_of`).
-    influence_of : {"episode", "group"}
+        All methods that were computed.
+    notes : tuple of str
     bounds : tuple of float
-        No value outside is possible with the logged rewards.
-    n_episodes, n_steps : int
-    on_policy : bool
-    action_counts, target_actions : ndarray of shape (n_actions,) or None
-        Off policy: how often every action was logged, and the policy's mean probabilities of them.
-    seconds : float
-    choices_ : dict of Choice
-        What "auto" stood for, and why.
+        Smallest and largest value that the rewards allow.
+    horizon : int or None
+        Steps over which the value is; None: until episodes end.
+    log : LogSummary
+    result : MethodResult
+        The record behind the interval, for paired differences.
     basis_ : Basis or None
-        Functions that the model's values are made of; None for counts.
-    left_out : GroupJackknife
-        The headline without each group of episodes.
-    slack : float
-        What the interval holds besides sampling error: bounds for actions never tried, or for what a basis
-        leaves.
-    bounded : bool
-        Whether the interval is a pair of bounds, not a value with an error.
+        Functions of the model of values, where one was fitted; None for counts.
+    seconds : float
 
     See Also
     --------
@@ -116,51 +132,65 @@ class Evaluation(Shown):
     interval: Bounds
     confidence_level: float
     method: str
-    assumptions: str
-    failed_checks: tuple[str, ...]
-    notes: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
+    checks: tuple[Check, ...]
     estimates: tuple[MethodEstimate, ...]
-    tests: tuple[BasisTest, ...]
-    difference_p_value: float
-    overlap: Overlap | None
-    ends: Ends
-    returns: FloatArray = field(repr=False)
-    influence: FloatArray = field(repr=False)
-    influence_of: str
+    notes: tuple[str, ...]
     bounds: tuple[float, float]
-    n_episodes: int
-    n_steps: int
-    on_policy: bool
-    action_counts: IntArray | None = field(repr=False)
-    target_actions: FloatArray | None = field(repr=False)
-    seconds: float
-    choices_: dict[str, Choice] = field(repr=False)
+    horizon: int | None
+    log: LogSummary
+    result: MethodResult = field(repr=False)
     basis_: Basis | None = field(repr=False)
-    left_out: GroupJackknife = field(repr=False)
-    slack: float = field(repr=False, default=0.0)
-    bounded: bool = field(repr=False, default=False)
+    seconds: float
+
+    @property
+    def failed_checks(self) -> tuple[str, ...]:
+        """What contradicts the assumptions of the reported method, each with its remedy."""
+        failed = [c for c in self.checks if not c.passed and c.assumption in self.assumptions]
+        reasons = [f"{c.detail} (p = {c.p_value:.2g}): {c.assumption.remedy}" for c in failed]
+        if self.result.impossible:
+            reasons.append(self.result.impossible)
+        if not np.isfinite(sum(self.interval)):
+            reasons.append("nothing bounds what the log does not show: pass a discount below 1 or a horizon")
+        return tuple(reasons)
 
     @property
     def reliable(self) -> bool:
-        """Whether nothing speaks against the interval."""
+        """Whether no test contradicts an assumption of the reported method."""
         return not self.failed_checks
+
+    @property
+    def informative(self) -> float:
+        """Share of the possible range that the interval leaves: near 0 it says much, at 1 nothing."""
+        width, span = self.interval.high - self.interval.low, self.bounds[1] - self.bounds[0]
+        if not np.isfinite(span):
+            return 0.0 if np.isfinite(width) else 1.0
+        return float(np.clip(width / span, 0.0, 1.0)) if span > 0.0 else 0.0
 
     @property
     def sentence(self) -> str:
         """The answer in words."""
         low, high = self.interval
         level = f"{100 * self.confidence_level:g} %"
-        whose = "The policy that made the log" if self.on_policy else "The policy"
+        whose = "The policy that made the log" if self.log.on_policy else "The policy"
+        over = "" if self.horizon is None else f" over {self.horizon} steps"
+        unknown = f"The log does not tell what {whose[0].lower()}{whose[1:]} is worth{over}"
         if not np.isfinite(low + high):
-            said = f"{whose} is worth about {_number(self.value)}; the log gives no interval."
+            said = f"{unknown}: there is no interval."
+        elif self.informative > UNINFORMATIVE:
+            said = (
+                f"{unknown}: the {level} interval from {_number(low, high - low)} to "
+                f"{_number(high, high - low)} leaves {self.informative:.0%} of what is possible "
+                f"({self.method})."
+            )
         else:
             said = (
-                f"{whose} is worth {_number(self.value, high - low)}, with a {level} interval from "
+                f"{whose} is worth {_number(self.value, high - low)}{over}, with a {level} interval from "
                 f"{_number(low, high - low)} to {_number(high, high - low)} ({self.method})."
             )
         if self.failed_checks:
             return f"{said} Do not rely on it: {'; '.join(self.failed_checks)}."
-        return f"{said} It rests on {self.assumptions}."
+        return f"{said} It assumes that {'; '.join(a.sentence for a in self.assumptions)}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and words, for JSON."""
@@ -171,41 +201,34 @@ class Evaluation(Shown):
             "confidence_level": self.confidence_level,
             "method": self.method,
             "reliable": self.reliable,
-            "assumptions": self.assumptions,
+            "informative": self.informative,
+            "horizon": self.horizon,
+            "assumptions": [a.sentence for a in self.assumptions],
+            "checks": [
+                {
+                    "assumption": c.assumption.code,
+                    "p_value": c.p_value,
+                    "passed": c.passed,
+                    "detail": c.detail,
+                }
+                for c in self.checks
+            ],
             "failed_checks": list(self.failed_checks),
             "notes": list(self.notes),
             "sentence": self.sentence,
             "estimates": [
-                {
-                    "name": w.name,
-                    "value": w.value,
-                    "low": float(w.interval.low),
-                    "high": float(w.interval.high),
-                    "standard_error": w.standard_error,
-                    "seconds": w.seconds,
-                    "failed_check": w.failed_check,
-                }
-                for w in self.estimates
+                _plain(w) | {"low": w.interval.low, "high": w.interval.high} for w in self.estimates
             ],
-            "tests": [
-                {
-                    "basis": t.name,
-                    "coefficients": t.n_coefficients,
-                    "p_value": t.p_value,
-                    "value": t.value,
-                    "possible": t.possible,
-                }
-                for t in self.tests
-            ],
-            "difference_p_value": self.difference_p_value,
-            "overlap": None if self.overlap is None else _plain(self.overlap),
-            "ends": _plain(self.ends),
+            "basis_tests": [_plain(t) for t in self.log.basis_tests],
+            "overlap": None if self.log.overlap is None else _plain(self.log.overlap),
+            "ends": _plain(self.log.ends),
             "bounds": list(self.bounds),
-            "episodes": self.n_episodes,
-            "steps": self.n_steps,
-            "on_policy": self.on_policy,
+            "episodes": self.log.n_episodes,
+            "steps": self.log.n_steps,
+            "units": self.log.n_units,
+            "on_policy": self.log.on_policy,
             "seconds": self.seconds,
-            "choices": {name: choice.reason for name, choice in self.choices_.items()},
+            "choices": {name: choice.reason for name, choice in self.log.choices.items()},
         }
 
     def to_frame(self) -> Any:

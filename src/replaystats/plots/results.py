@@ -46,7 +46,7 @@ def plot_result(result: Any, *, ax: Axes | None = None) -> Axes:
 def plot_evaluation(found: Evaluation, *, ax: Axes | None = None) -> Axes:
     """Draw all estimates of a policy's value, the reported one in color, the logged policy as reference."""
     rows = []
-    if not found.on_policy and len(found.returns) > 1:
+    if not found.log.on_policy and len(found.log.returns) > 1:
         rows.append(_logged_policy(found))
     low, high = (float(x) for x in found.interval)
     remark = "" if found.reliable else "not reliable"
@@ -64,15 +64,14 @@ def plot_evaluation(found: Evaluation, *, ax: Axes | None = None) -> Axes:
 
 @plot_result.register
 def plot_comparison(found: Comparison, *, ax: Axes | None = None) -> Axes:
-    """Draw the values of two policies and below them their paired difference."""
+    """Draw the values of the policies and below them their paired differences."""
     rows = []
-    for name, one in (("first policy", found.first), ("second policy", found.second)):
+    for name, one in found.evaluations.items():
         low, high = (float(x) for x in one.interval)
         rows.append(ForestRow(name=name, value=one.value, low=low, high=high, role="reference"))
-    low, high = (float(x) for x in found.interval)
-    rows.append(
-        ForestRow(name="difference", value=found.difference, low=low, high=high, role="reported", remark=" ")
-    )
+    for d in found.differences:
+        name, (low, high) = f"{d.first} - {d.second}", (float(x) for x in d.interval)
+        rows.append(ForestRow(name=name, value=d.value, low=low, high=high, role="reported", remark=" "))
     drawn = plot_forest(rows, title=found.sentence.split(". ")[0], xlabel="discounted return", ax=ax)
     drawn.axvline(0.0, color=COLOURS["zero"], linewidth=1.0)
     return drawn
@@ -97,7 +96,7 @@ def plot_trajectories(data: Trajectories, *, ax: Axes | None = None) -> Axes:
 def finding(found: Evaluation) -> str:
     """Return the finding of an evaluation as a title: the value, its interval and the logged mean."""
     low, high = (float(x) for x in found.interval)
-    policy = "The logged policy" if found.on_policy else "The policy"
+    policy = "The logged policy" if found.log.on_policy else "The policy"
     if not np.isfinite(high - low):
         return f"{policy}: the log does not bound the value"
     width = high - low if high > low else max(abs(high), 1.0)
@@ -106,13 +105,13 @@ def finding(found: Evaluation) -> str:
     said = f"{policy} earns {found.value:.{digits}f} per episode ({ends})"
     if not found.reliable:
         return f"Not reliable: {said[0].lower()}{said[1:]}"
-    if not found.on_policy and len(found.returns):
-        return f"{said}; the logged one earned {found.returns.mean():.{digits}f}"
+    if not found.log.on_policy and len(found.log.returns):
+        return f"{said}; the logged one earned {found.log.returns.mean():.{digits}f}"
     return said
 
 
 def _logged_policy(found: Evaluation) -> ForestRow:
-    pivot = mean_pivot(found.returns)
+    pivot = mean_pivot(found.log.returns)
     ends = interval(pivot, found.confidence_level)
     value = float(pivot.estimate[0])
     return ForestRow(

@@ -1,4 +1,4 @@
-"""The page of an evaluation, for a decision: the headline, who says what, and what to collect next."""
+"""The page of an evaluation, for a decision: the value, all estimates, checks, and what to collect next."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from .._core.thresholds import UNINFORMATIVE
 from ..ope import Comparison, Evaluation
-from ..plots import plot_estimates, plot_influence, plot_returns
+from ..plots import plot_estimates, plot_returns
 from ..plots.estimate import embed_figure
 from .pages import percent, render, significant
 
 _INFLUENTIAL = 5
-# An episode that moves the headline by more than this share of the interval deserves a look.
+# A group that moves the value by more than this share of the interval deserves a look.
 _LARGE_SHARE = 0.25
 
 
@@ -46,23 +47,23 @@ def evaluation_page(
         "estimate.html.j2",
         {
             "title": "Value of a policy",
-            "subtitle": f"{source}: {'the policy of the log' if found.on_policy else 'another policy'}",
+            "subtitle": f"{source}: {'the policy of the log' if found.log.on_policy else 'another policy'}",
             "version": version("replaystats"),
             "badge": _badge(found),
             "sentence": sentence,
             "notes": found.notes,
             "cards": _cards(found),
             "tables": [_estimates(found)],
-            "more_tables": [*_tests(found), *more, _influential(found)],
+            "more_tables": [_checks(found), *_tests(found), *more, *_influential(found)],
             "facts_heading": "The log",
             "facts": log_facts(found),
             "figures": _figures(found),
             "about": [
                 ("command", command),
-                ("data", f"{found.n_episodes} episodes, {found.n_steps} steps"),
+                ("data", f"{found.log.n_episodes} episodes, {found.log.n_steps} steps"),
                 (
                     "chosen",
-                    "; ".join(f"{name}: {c.reason}" for name, c in found.choices_.items()) or "nothing",
+                    "; ".join(f"{name}: {c.reason}" for name, c in found.log.choices.items()) or "nothing",
                 ),
             ],
         },
@@ -72,9 +73,9 @@ def evaluation_page(
 def _badge(found: Evaluation) -> dict[str, str]:
     if not found.reliable:
         return {"kind": "bad", "text": "do not rely on the interval"}
-    if found.bounded:
-        return {"kind": "part", "text": "bounds only: the log says little of this policy"}
-    return {"kind": "good", "text": f"rests on {found.assumptions}"}
+    if found.informative > UNINFORMATIVE:
+        return {"kind": "part", "text": "the log says little of this policy"}
+    return {"kind": "good", "text": f"no test contradicts the assumptions of {found.method}"}
 
 
 def _cards(found: Evaluation) -> list[dict[str, str]]:
@@ -84,8 +85,8 @@ def _cards(found: Evaluation) -> list[dict[str, str]]:
         {"value": significant(found.value, digits), "text": f"value ({found.method})"},
         {"value": f"{significant(low, digits)} to {significant(high, digits)}",
          "text": f"{percent(found.confidence_level)} interval"},
-        {"value": f"{found.n_episodes:,}", "text": f"episodes, {found.n_steps:,} steps"},
-        {"value": significant(float(found.returns.mean()), digits), "text": "mean return as logged"},
+        {"value": f"{found.log.n_episodes:,}", "text": f"episodes, {found.log.n_steps:,} steps"},
+        {"value": significant(float(found.log.returns.mean()), digits), "text": "mean return as logged"},
     ]  # fmt: skip
 
 
@@ -100,32 +101,42 @@ def _estimates(found: Evaluation) -> dict[str, Any]:
         for w in found.estimates
     ]
     intro = (
-        f"The headline is that of: {found.method}. Values outside {significant(found.bounds[0], 4)} to "
+        f"The reported one is {found.method}. Values outside {significant(found.bounds[0], 4)} to "
         f"{significant(found.bounds[1], 4)} are impossible with rewards as logged."
     )
-    header = ["estimate", "value", "low", "high", "what speaks against it"]
-    return {"heading": "Witnesses", "intro": intro, "header": header, "rows": rows}
+    header = ["method", "value", "low", "high", "failed checks"]
+    return {"heading": "Estimates", "intro": intro, "header": header, "rows": rows}
+
+
+def _checks(found: Evaluation) -> dict[str, Any]:
+    needed = {a.code for a in found.assumptions}
+    rows = [
+        [c.assumption.sentence, "" if np.isnan(c.p_value) else significant(c.p_value),
+         "not tested" if np.isnan(c.p_value) else "passed" if c.passed else f"failed: {c.detail}",
+         "yes" if c.assumption.code in needed else "", "" if c.passed else c.assumption.remedy]
+        for c in found.checks
+    ]  # fmt: skip
+    intro = "Tests of what intervals assume, with one correction of Holm's for all at .05."
+    header = ["assumption", "p", "result", f"needed by {found.method}", "remedy"]
+    return {"heading": "Checks", "intro": intro, "header": header, "rows": rows}
 
 
 def _tests(found: Evaluation) -> list[dict[str, Any]]:
-    if not found.tests:
+    if not found.log.basis_tests:
         return []
     rows = [
         [t.name, str(t.n_coefficients), significant(t.value, 4), significant(t.p_value),
          "nothing" if t.silent else "impossible value" if not t.possible else "functions outside it matter"]
-        for t in found.tests
+        for t in found.log.basis_tests
     ]  # fmt: skip
-    intro = "Do TD errors go together with functions outside the basis? A small p says that they do."
-    if np.isfinite(found.difference_p_value):
-        p = significant(found.difference_p_value)
-        intro += f" That the model agrees with the headline has p = {p}."
-    header = ["basis", "coefficients", "value", "p", "what speaks against it"]
+    intro = "Are TD errors correlated with functions outside the basis? A small p says that they are."
+    header = ["basis", "coefficients", "value", "p", "what contradicts it"]
     return [{"heading": "Test of the basis", "intro": intro, "header": header, "rows": rows}]
 
 
 def log_facts(found: Evaluation) -> list[tuple[str, str]]:
     """Return what is to be said about the log as (name, sentence) pairs."""
-    ends = found.ends
+    ends = found.log.ends
     facts = [
         (
             "how episodes ended",
@@ -135,9 +146,9 @@ def log_facts(found: Evaluation) -> list[tuple[str, str]]:
     ]
     if ends.completed_share > 0:
         facts.append(("after cuts", f"{percent(ends.completed_share, 1)} of the future, from the model"))
-    if found.overlap is not None:
-        o = found.overlap
-        known, left = o.behavior, f"{significant(o.effective_episodes)} of {found.n_episodes:,}"
+    if found.log.overlap is not None:
+        o = found.log.overlap
+        known, left = o.behavior, f"{significant(o.effective_episodes)} of {found.log.n_episodes:,}"
         facts += [
             ("logging policy", known if o.behavior in ("logged", "given") else f"estimated ({o.behavior})"),
             ("effective episodes", f"{left} after all ratios"),
@@ -149,13 +160,13 @@ def log_facts(found: Evaluation) -> list[tuple[str, str]]:
             facts.append(
                 ("unseen", f"{percent(o.unseen, 1)} of the policy's future leads to actions never tried")
             )
-        if found.action_counts is not None and found.target_actions is not None:
-            shares = found.action_counts / max(1, found.action_counts.sum())
-            told = [
+        if found.log.action_counts is not None and found.log.target_actions is not None:
+            shares = found.log.action_counts / max(1, found.log.action_counts.sum())
+            shown = [
                 f"{a}: {percent(float(x))} logged, {percent(float(y))} wanted"
-                for a, (x, y) in enumerate(zip(shares, found.target_actions, strict=True))
+                for a, (x, y) in enumerate(zip(shares, found.log.target_actions, strict=True))
             ]
-            facts.append(("actions", "; ".join(told[:12])))
+            facts.append(("actions", "; ".join(shown[:12])))
     facts.append(("collect next", what_to_collect(found)))
     return facts
 
@@ -163,36 +174,40 @@ def log_facts(found: Evaluation) -> list[tuple[str, str]]:
 def what_to_collect(found: Evaluation) -> str:
     """Return what would make the interval shorter."""
     low, high = found.interval
-    o = found.overlap
+    o = found.log.overlap
     if o is not None and o.never_logged:
         return f"episodes with the actions {', '.join(map(str, o.never_logged))}, which were never logged"
     if o is not None and o.unseen is not None and o.unseen > 0.02:
         return "the actions that the policy takes and the log does not have, in the states it visits"
     if (
         o is not None
-        and (found.bounded or found.method == "doubly robust")
-        and o.effective_episodes < found.n_episodes / 4
+        and (found.informative > UNINFORMATIVE or found.method == "doubly robust")
+        and o.effective_episodes < found.log.n_episodes / 4
     ):
         return "episodes of a policy nearer to this one, or of this one itself"
-    if found.ends.completed_share > 0.05:
+    if found.log.ends.completed_share > 0.05:
         return "longer episodes: much of the value lies after the cuts"
     return f"four times as many episodes halve the interval, now {significant(high - low)} wide"
 
 
-def _influential(found: Evaluation) -> dict[str, Any]:
-    width = found.interval.high - found.interval.low
-    largest = np.argsort(-np.abs(found.influence), kind="stable")[:_INFLUENTIAL]
+def _influential(found: Evaluation) -> list[dict[str, Any]]:
+    shifts, width = found.result.shifts, found.interval.high - found.interval.low
+    if not len(shifts):
+        return []
+    largest = np.argsort(-np.abs(shifts), kind="stable")[:_INFLUENTIAL]
     rows = [
-        [str(i), significant(float(found.influence[i])),
-         "look at it" if width > 0 and abs(found.influence[i]) > _LARGE_SHARE * width else ""]
+        [str(i), significant(float(shifts[i])),
+         "look at it" if width > 0 and abs(shifts[i]) > _LARGE_SHARE * width else ""]
         for i in largest
     ]  # fmt: skip
-    return {
-        "heading": "Most influential",
-        "intro": f"{found.influence_of.capitalize()}s, counted from 0, that move the headline most.",
-        "header": [found.influence_of, "change if left out", ""],
-        "rows": rows,
-    }
+    return [
+        {
+            "heading": "Most influential",
+            "intro": "Groups of units, counted from 0, that move the value most.",
+            "header": ["group", "change if left out", ""],
+            "rows": rows,
+        }
+    ]
 
 
 def _figures(found: Evaluation) -> list[dict[str, str]]:
@@ -206,19 +221,14 @@ def _figures(found: Evaluation) -> list[dict[str, str]]:
     )
     return [
         {
-            "heading": "Witnesses",
-            "caption": "Each way to the value with its interval; the headline in color.",
+            "heading": "Estimates",
+            "caption": "Each method with its interval; the reported one in color.",
             "picture": _picture(forest),
         },
         {
             "heading": "Returns",
-            "caption": "Discounted returns of the episodes as logged; the line is the headline.",
-            "picture": _picture(plot_returns(found.returns, value=found.value)),
-        },
-        {
-            "heading": f"Which {found.influence_of}s matter",
-            "caption": f"How far the headline would move without each {found.influence_of}.",
-            "picture": _picture(plot_influence(found.influence, what=found.influence_of)),
+            "caption": "Discounted returns of the episodes as logged; the line is the reported value.",
+            "picture": _picture(plot_returns(found.log.returns, value=found.value)),
         },
     ]
 

@@ -26,7 +26,9 @@ def result_page(result: Any, *, source: str = "", command: str = "") -> str:
         return evaluation_page(result, source=source, command=command or "rs.evaluate")
     if isinstance(result, Comparison):
         command = command or "rs.compare"
-        return evaluation_page(result.first, comparison=result, source=source, command=command)
+        return evaluation_page(
+            next(iter(result.evaluations.values())), comparison=result, source=source, command=command
+        )
     raise TypeError(must_be("result", "an Evaluation or a Comparison", type(result).__name__))
 
 

@@ -18,11 +18,11 @@ def test_episodes_that_were_read_twice_are_noted(seed):
     """The interval of 24 is narrower than that of 12 by more than a quarter, and nothing was said."""
     states, rewards = log(12, seed)
     once = rs.evaluate(rs.Trajectories(states, rewards, terminated=True), discount=0.9)
-    assert once.notes == ()
+    assert not any("copies" in note for note in once.notes)
     twice = rs.Trajectories(np.tile(states, (2, 1)), np.tile(rewards, (2, 1)), terminated=True)
     found = rs.evaluate(twice, discount=0.9)
     assert found.value == pytest.approx(once.value, rel=1e-12)
-    assert "12 of 24 episodes are copies of others" in found.notes[0]
+    assert any("12 of 24 episodes are copies of others" in note for note in found.notes)
     assert np.ptp(found.interval) < 0.75 * np.ptp(once.interval)
 
 

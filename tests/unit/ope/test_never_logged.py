@@ -62,44 +62,12 @@ def test_logged_actions_have_the_interval_they_had():
     assert not any("never does" in note for note in more.notes)
 
 
-def test_a_comparison_does_not_know_either():
-    found = rs.compare(
-        log(), mixed(0.0, 0.0, 1.0), mixed(0.5, 0.5, 0.0), discount=0.9, basis=BASIS, n_actions=3
-    )
-    assert found.interval.low < -0.49
-    assert found.interval.high > 0.49
-    assert np.isnan(found.probability_better)
-
-
 def counted_log(n=200, n_steps=6, seed=3):
     """Four states in a ring, of which the last pays; one action goes on, the other stays."""
     rng = np.random.default_rng(seed)
     arm = rng.integers(2, size=(n, n_steps))
     places = np.concatenate([np.zeros((n, 1)), np.cumsum(arm, axis=1) % 4], axis=1)
     return rs.Trajectories(places, (places[:, :-1] == 3) + 0.1 * rng.normal(size=arm.shape), arm)
-
-
-def test_ratios_say_that_they_do_not_see_what_was_never_tried():
-    """Their narrow intervals beside wide bounds were without a word."""
-    for data, settings in ((counted_log(), {}), (log(4), {"basis": BASIS})):
-        found = rs.evaluate(data, mixed(0.2, 0.3, 0.5), discount=0.9, n_actions=3, **settings)
-        for estimate in found.estimates:
-            if estimate.name.startswith(("importance", "doubly")):
-                assert "of the policy's future was never tried" in estimate.failed_check
-        logged = rs.evaluate(data, mixed(0.4, 0.6, 0.0), discount=0.9, n_actions=3, **settings)
-        assert not any("never tried" in estimate.failed_check for estimate in logged.estimates)
-
-
-def test_no_probability_stands_beside_bounds_that_leave_the_sign_open():
-    """It was 1 beside an interval from -3.2 to 4.5: the probability was of the noise alone."""
-    data = counted_log()
-    found = rs.compare(data, mixed(0.2, 0.8, 0.0), mixed(0.2, 0.3, 0.5), discount=0.9, n_actions=3)
-    assert found.interval.low < 0 < found.interval.high
-    assert np.isnan(found.probability_better)
-    assert "probability" not in found.sentence
-    clear = rs.compare(data, mixed(0.1, 0.9, 0.0), mixed(0.9, 0.1, 0.0), discount=0.9, n_actions=3)
-    assert clear.interval.low > 0
-    assert clear.probability_better > 0.975
 
 
 @pytest.mark.parametrize("table", [False, True])

@@ -58,8 +58,7 @@ def test_terminal_states_leave_no_direction_out(basis):
     found = model.policy_value(data.states[data.offsets[:-1]])
     low, high = found.confidence_interval(0.95)
     assert 0.0 < low < found.value < high < 0.1
-    again = rs.evaluate(data, discount=0.99)
-    counted = next(w for w in again.estimates if w.name == "count model")
+    (counted,) = rs.evaluate(data, discount=0.99, method="count model").estimates
     assert model.plug_in_predict(data.states[:1])[0] == pytest.approx(counted.value, rel=1e-6)
 
 
@@ -78,7 +77,7 @@ def test_large_tables_are_counted_with_an_interval(name):
         name = "Taxi-v3"
     data = random_log(name, 100, max_episode_steps=200)
     found = rs.evaluate(data, discount=0.9, confidence_level=0.999)
-    assert found.choices_["basis"].value == "counts"
+    assert found.log.choices["basis"].value == "counts"
     assert found.interval.low < exact_value(name, 0.9) < found.interval.high
 
 
@@ -86,27 +85,7 @@ def test_blackjack_is_a_table_of_tuples():
     data = random_log("Blackjack-v1", 300)
     found = rs.evaluate(data, lambda s: (s[:, 0] < 17).astype(int), discount=0.99, n_actions=2)
     assert -1.0 < found.interval.low < found.value < found.interval.high < 1.0
-    assert found.overlap.behavior in ("counted", "shares", "logistic", "boosted")
-
-
-def test_functions_that_say_the_same_do_not_withhold_the_interval():
-    """cos^2 + sin^2 = 1 left directions of Acrobot's polynomials out."""
-    rng = np.random.default_rng(0)
-    angle = np.cumsum(0.3 * rng.normal(size=(80, 21)), axis=1)
-    states = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
-    data = rs.Trajectories(states, rewards=np.cos(angle[:, 1:]))
-    basis = rs.basis.Polynomial(2, dimension=2)
-    found = rs.evaluate(data, discount=0.8, basis=basis)
-    independent = rs.basis.FunctionBasis(
-        lambda s: np.column_stack([np.ones(len(s)), s, s[:, :1] * s]), n_basis=5
-    )
-    plain = rs.evaluate(data, discount=0.8, basis=independent)
-    values = [next(w.value for w in one.estimates if w.name == "LSTD") for one in (found, plain)]
-    assert values[0] == pytest.approx(values[1], abs=1e-3)
-    model = rs.LSTD(basis, discount=0.8, resampling=rs.Resampling(n_resamples=50), random_state=0).fit(data)
-    low, high = model.policy_value(data.states[data.offsets[:-1]]).confidence_interval(0.95)
-    assert np.isfinite([low, high]).all()
-    assert low < values[0] < high
+    assert found.log.overlap.behavior in ("counted", "shares", "logistic", "boosted")
 
 
 def test_actions_that_are_numbers_are_said_to_have_no_ratios():

@@ -1,1 +1,28 @@
-"""Methods that estimate the value of a policy from logged episodes, one a module."""
+"""Methods that estimate the value of a policy from logged episodes, and the order in which they are taken."""
+
+from __future__ import annotations
+
+from ..method import Method
+from .bounds import Bounds
+from .count_model import Counts
+from .doubly_robust import DoublyRobust
+from .finite_horizon import FiniteHorizon
+from .fitted_q import FittedQEvaluation
+from .importance_sampling import ImportanceSampling
+from .least_squares import LeastSquares
+from .returns import MeanReturn
+from .visit_ratios import VisitRatios
+
+# Of the first row with a method whose assumptions all pass, the smallest predicted squared error is reported.
+# Later rows need assumptions that the log tests less well: models that nothing corrects.
+TIERS: tuple[tuple[Method, ...], ...] = (
+    (MeanReturn(), MeanReturn(completed=True)),
+    (ImportanceSampling(), DoublyRobust(), Counts(), Counts(by_step=True), FiniteHorizon()),
+    (VisitRatios(), DoublyRobust(completed=True)),
+    (LeastSquares(on_policy=True), LeastSquares(on_policy=False)),
+    (Bounds(on_policy=True), Bounds(on_policy=False)),
+)
+# Computed only where a user asks for them by name.
+ON_REQUEST: tuple[Method, ...] = (ImportanceSampling(weighted=False), FittedQEvaluation())
+
+__all__ = ["ON_REQUEST", "TIERS"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -12,7 +12,13 @@ from ..._core.thresholds import HORIZON_BUMPS, HORIZON_FOLDS
 from ..._core.typing import BoolArray, FloatArray, IntArray
 from ...inference.pivot import Pivot, mean_pivot
 from ..assumption_tests import unit_sums
+from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, OUTCOMES, STATIONARY
 from ..counts import is_discrete
+from ..intervals import by_groups
+from ..method import Assumption, MethodResult
+from ..parts import behavior_of, weights_of
+from ..problem import Problem
+from ..support import never_logged
 
 Features = Callable[[FloatArray], FloatArray]
 _PENALTIES = (1e-4, 1e-2, 1e0)  # of value models, times the mean squared feature
@@ -276,3 +282,51 @@ def _shrunk_to_one(features: FloatArray, y: FloatArray, asked: FloatArray) -> Fl
             keep = np.where(size > 0.0, size / (size**2 + penalty * scale + 1e-300), 0.0)
             best, found = loss, right.T @ (keep * turned)
     return np.asarray(1.0 + asked @ found)
+
+
+@dataclass(frozen=True, slots=True)
+class FiniteHorizon:
+    """`finite_horizon_value` as a method of `evaluate`, for labelled actions and a horizon."""
+
+    name: str = "doubly robust, by step"
+    assumptions: tuple[Assumption, ...] = (INDEPENDENT, OUTCOMES, BEHAVIOR, MARKOV, STATIONARY, DRIFT)
+
+    def applicable(self, problem: Problem) -> str | None:
+        """Return None off policy with a horizon, probabilities of both policies, and all actions logged."""
+        if problem.on_policy or problem.continuous or problem.logged_only or problem.horizon is None:
+            return "it needs a horizon, labelled actions and another policy that can be asked"
+        if weights_of(problem) is None or never_logged(problem) is not None:
+            return "it needs probabilities of the logged actions, and all actions of the policy in the log"
+        if not problem.data.terminated.all():
+            return "episodes were cut before the horizon"
+        return None
+
+    def estimate(self, problem: Problem) -> MethodResult:
+        """Return the mean over units, with the spread of model classes as bias bound."""
+        behavior = behavior_of(problem)
+        assert behavior is not None
+        assert problem.horizon is not None
+        steps = Steps(
+            states=problem.states,
+            next_states=problem.next_states,
+            actions=problem.actions,
+            rewards=problem.rewards,
+            terminal=problem.terminal,
+            episode=problem.episode,
+            time=problem.time,
+            onward=problem.following / max(problem.discount, 1e-300),
+            ratio=problem.chance / behavior.probability,
+            start_states=problem.start_states,
+            start_chances=problem.start_chances,
+            unit=problem.unit,
+            discount=problem.discount,
+            horizon=problem.horizon,
+        )
+        found = finite_horizon_value(steps, seed=problem.options.random_state)
+        low, high = np.array([problem.low]), np.array([problem.high])
+        note = f"Values over {problem.horizon} steps: {found.selected}, of {len(found.values)} model classes."
+        return MethodResult(
+            pivot=replace(found.pivot, low=low, high=high),
+            shifts=by_groups(found.psi, problem).shifts,
+            notes=(note,),
+        )

@@ -24,8 +24,11 @@ from ...inference.pivot import Pivot
 from ...inference.variance import replay_variance
 from ...plans import ResamplingPlan, make_plan
 from ..assumption_tests import AssumptionTest, unit_sums
+from ..assumptions import DRIFT, INDEPENDENT, MARKOV, OUTCOMES, START, STATIONARY
 from ..counts import returns_to_go
+from ..method import Assumption, MethodResult
 from ..problem import Problem
+from ..support import never_logged
 
 _TREES = 10  # of one member; all members together have FITTED_Q_MEMBERS times as many
 _GROWN = 2  # times that the trees of a member are grown
@@ -268,3 +271,24 @@ class Leaves:
     def predict(self, means: FloatArray) -> FloatArray:
         """Return the mean over trees of the leaves' means."""
         return np.asarray(means[self.index].mean(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class FittedQEvaluation:
+    """`fitted_q_value` as a method of `evaluate`; computed on request, or with a regressor of the user."""
+
+    name: str = "fitted Q"
+    assumptions: tuple[Assumption, ...] = (INDEPENDENT, OUTCOMES, MARKOV, STATIONARY, DRIFT, START)
+
+    def applicable(self, problem: Problem) -> str | None:
+        """Return None for a policy that can be asked, several units and no horizon."""
+        if problem.logged_only or problem.horizon is not None:
+            return "it needs a policy that can be asked, and no horizon"
+        if problem.n_units < 4 or not problem.own_starts:
+            return "it needs four units or more, and the logged start states"
+        return None if never_logged(problem) is None else "it needs all actions of the policy in the log"
+
+    def estimate(self, problem: Problem) -> MethodResult:
+        """Return the mean over members, with its bias bound."""
+        found = fitted_q_value(problem, problem.options.regressor, seed=problem.options.random_state)
+        return MethodResult(pivot=found.pivot)

@@ -1,0 +1,213 @@
+"""What intervals of policy values need: each assumption with its sentence, its remedy and its test.
+
+A test is a function of the problem. It returns a p-value and what was found; tests of one evaluation enter
+one correction of Holm's, so that a log for which everything is true has a failed check in one case of 20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+from scipy import stats
+
+from .._core.thresholds import CHECK_LEVEL
+from ..data.views import action_rows
+from .assumption_tests import AssumptionTest, calibration_test, holm, order_test, outside_log, unit_sums
+from .counts import is_discrete, returns_to_go
+from .markov import markov_tests
+from .method import Assumption, Check
+from .parts import behavior_of, difference_p_value, model_of, weights_of
+from .problem import Problem
+from .support import never_logged
+
+UNTESTED = AssumptionTest(float("nan"), 0.0, "")
+
+INDEPENDENT = Assumption(
+    code="independent",
+    sentence="units (episodes, or those of `units`) are independent and of one law",
+    remedy="pass units= where episodes share a user, a patient or a machine; evaluate periods one by one",
+)
+OUTCOMES = Assumption(
+    code="outcomes",
+    sentence="the log shows the outcomes that matter",
+    remedy="log more episodes, or pass reward_range=",
+)
+BEHAVIOR = Assumption(
+    code="behavior",
+    sentence="the probabilities of the logged actions are those of the logging policy",
+    remedy="log the probabilities, or pass behavior=",
+)
+MARKOV = Assumption(
+    code="markov",
+    sentence="the next state and the reward depend on state and action only, not on what came before",
+    remedy="add what is missing to the state, such as the previous state, action or reward",
+)
+STATIONARY = Assumption(
+    code="stationary",
+    sentence="dynamics, rewards and ends do not depend on the step",
+    remedy="pass horizon=, or add the step to the state",
+)
+DRIFT = Assumption(
+    code="drift",
+    sentence="dynamics and rewards do not change in the course of the log",
+    remedy="evaluate the newest part of the log, or add the date to the state",
+)
+MODEL = Assumption(
+    code="model",
+    sentence="the basis holds the value function",
+    remedy="pass a richer basis=",
+)
+AGREEMENT = Assumption(
+    code="agreement",
+    sentence="model and doubly robust value agree",
+    remedy="use method='doubly robust'",
+)
+START = Assumption(
+    code="start",
+    sentence="the start states lie where states were logged",
+    remedy="log episodes from there",
+)
+RATIOS = Assumption(
+    code="ratios",
+    sentence="either the value model or the ratios of visits are nearly right: their errors multiply",
+    remedy="log episodes of a policy nearer to this one",
+    testable=False,
+)
+NEEDED_BY_ALL = (INDEPENDENT, OUTCOMES)
+
+
+def _independent(problem: Problem) -> AssumptionTest:
+    if problem.n_episodes == 1:
+        return UNTESTED
+    returns = returns_to_go(problem)[problem.data.step_offsets[:-1]]
+    found = order_test(returns, problem.unit)
+    return found._replace(detail="returns depend on the place of the episode in the log")
+
+
+def _outcomes(problem: Problem) -> AssumptionTest:
+    """One outcome only: without a range of rewards nothing says what was missed."""
+    returns = returns_to_go(problem)[problem.data.step_offsets[:-1]]
+    alike = problem.n_episodes > 1 and float(np.ptp(returns)) == 0.0
+    if problem.range_known or not (alike or (np.ptp(problem.rewards) == 0.0 and not problem.terminal.any())):
+        return UNTESTED
+    n = problem.n_units
+    missed = 1.0 - 0.05 ** (1.0 / n)
+    detail = f"all {problem.n_episodes} episodes returned the same, and {missed:.1%} of all may return more"
+    return AssumptionTest(0.0, 0.0, detail)
+
+
+def _behavior(problem: Problem) -> AssumptionTest:
+    """In every state ratios have mean one; estimated probabilities are calibrated."""
+    behavior = behavior_of(problem)
+    if behavior is None or np.isnan(problem.chance).any():
+        return UNTESTED
+    table = getattr(behavior, "table", None)
+    if behavior.estimated:
+        if table is None:
+            return UNTESTED
+        unit = problem.unit[problem.episode]
+        states = None if is_discrete(problem.states) else np.asarray(problem.states, dtype=np.float64)
+        found = calibration_test(table, problem.actions, unit, states)
+        return found._replace(detail="estimated probabilities of the logged actions are not calibrated")
+    if never_logged(problem) is not None:
+        return UNTESTED  # then ratios have a smaller mean, and the interval allows for it
+    excess = unit_sums(problem.chance / behavior.probability - 1.0, problem.unit[problem.episode])
+    size = float(np.sqrt(np.sum(excess**2)))
+    if size == 0.0 or len(excess) < 8:
+        return UNTESTED
+    ratio = float(np.mean(problem.chance / behavior.probability))
+    p = float(2.0 * stats.t.sf(abs(excess.sum()) / size, len(excess) - 1))
+    return AssumptionTest(p, excess.sum() / size, f"ratios of probabilities have the mean {ratio:.3g}, not 1")
+
+
+def _of_markov(name: str, detail: str) -> Callable[[Problem], AssumptionTest]:
+    def test(problem: Problem) -> AssumptionTest:
+        found = problem.once("markov", _markov, of_log=True).get(name)
+        return UNTESTED if found is None else found._replace(detail=detail)
+
+    return test
+
+
+def _markov(problem: Problem) -> dict[str, AssumptionTest]:
+    data = problem.data
+    if problem.n_episodes == 1 and not is_discrete(problem.states):
+        return {}  # regressions on other parts of one slow path say nothing of this one
+    actions = np.zeros(len(problem.states), dtype=np.intp) if data.actions is None else action_rows(data)
+    terminal = problem.terminal
+    if problem.horizon is not None:  # the last step ends by the horizon, not by itself
+        terminal = terminal & (problem.time < problem.horizon - 1)
+    rows = np.ones(len(terminal), dtype=np.bool_)
+    if not is_discrete(problem.states) or problem.continuous:
+        # Whether a region of real states ends an episode is no smooth function, which regressions would need.
+        # Given that an episode goes on, what follows still depends on state and action only.
+        rows = ~terminal
+    if not rows.any():
+        return {}
+    return markov_tests(
+        problem.states[rows],
+        actions[rows],
+        problem.rewards[rows],
+        problem.next_states[rows],
+        terminal[rows],
+        problem.episode[rows],
+        seed=problem.options.random_state,
+    )
+
+
+def _model(problem: Problem) -> AssumptionTest:
+    p = model_of(problem).p_value
+    return AssumptionTest(p, 0.0, "functions outside the basis explain temporal-difference errors")
+
+
+def _agreement(problem: Problem) -> AssumptionTest:
+    weights = weights_of(problem)
+    if problem.logged_only or weights is None or not weights.enough:
+        return UNTESTED
+    p = difference_p_value(problem)
+    return AssumptionTest(p, 0.0, "the model's value and the doubly robust one differ by more than noise")
+
+
+def _start(problem: Problem) -> AssumptionTest:
+    if problem.own_starts:
+        return UNTESTED
+    if is_discrete(problem.states):
+        logged = {row.tobytes() for row in np.ascontiguousarray(problem.states)}
+        outside = np.array(
+            [row.tobytes() not in logged for row in np.ascontiguousarray(problem.start_states)]
+        )
+    else:
+        outside = outside_log(problem.start_states, problem.states, problem.episode)
+    if not outside.any():
+        return UNTESTED
+    return AssumptionTest(0.0, 0.0, f"{outside.sum()} of {len(outside)} start states lie outside the log")
+
+
+TESTS: dict[str, Callable[[Problem], AssumptionTest]] = {
+    INDEPENDENT.code: _independent,
+    OUTCOMES.code: _outcomes,
+    BEHAVIOR.code: _behavior,
+    MARKOV.code: _of_markov("history", "reward or next state depend on the step before"),
+    STATIONARY.code: _of_markov("step", "reward or next state depend on the step of the episode"),
+    "ends": _of_markov("ends", "whether an episode ends depends on its step"),
+    DRIFT.code: _of_markov("calendar", "reward or next state depend on the place in the log"),
+    MODEL.code: _model,
+    AGREEMENT.code: _agreement,
+    START.code: _start,
+}
+
+
+def check(problem: Problem, assumptions: Iterable[Assumption]) -> tuple[Check, ...]:
+    """Test assumptions, each once, with one correction of Holm's for all."""
+    checks = []
+    for assumption in dict.fromkeys(assumptions):
+        for code in (assumption.code, *(("ends",) if assumption is STATIONARY else ())):
+            if assumption.testable:
+                found = problem.once(f"test {code}", TESTS[code])
+                checks.append(Check(assumption=assumption, p_value=found.p_value, detail=found.detail))
+            else:
+                checks.append(Check(assumption=assumption, p_value=float("nan")))
+    adjusted = holm(np.array([c.p_value for c in checks]))
+    passed = ~(adjusted < CHECK_LEVEL)
+    return tuple(replace(c, passed=bool(ok)) for c, ok in zip(checks, passed, strict=True))
