@@ -53,7 +53,12 @@ def points_asked_about(
 
 
 def evaluate(
-    source: Path, log: Log, settings: Settings, level: float, *, horizon: int | str | None, compare: bool
+    source: Path,
+    log: Log,
+    settings: Settings,
+    level: float,
+    horizon: int | str | None,
+    compare: str | None,
 ) -> tuple[Evaluation, Comparison | None]:
     notes: list[str] = []
     with noting(notes), refusing(ExitCode.USAGE):
@@ -65,7 +70,7 @@ def evaluate(
             given["basis"] = basis_named(settings.basis, log.data.states)
             given["basis"].fit(log.data.states, settings.seed)  # a basis that cannot be is wrong usage
     with noting(notes), refusing(ExitCode.DATA, source):
-        if compare:
+        if compare is not None:
             policies = {"policy": log.policy, "compared": log.compare}
             comparison = compare_policies(log.data, policies, **given)
             found = comparison.evaluations["policy"]

@@ -121,9 +121,7 @@ def evaluate(
         log = work.with_policies(read_log(data, columns), policy, compare)
         points = work.points_asked_about(log, at, policy, settings)
     with working("Estimating"):
-        found, comparison = work.evaluate(
-            data, log, settings, confidence, horizon=parse_limit(horizon), compare=compare is not None
-        )
+        found, comparison = work.evaluate(data, log, settings, confidence, parse_limit(horizon), compare)
         function = None if points is None else work.value_function(log, points, settings, found, confidence)
     answer = {
         "command": "evaluate", "source": data.name, "state": list(log.names),
