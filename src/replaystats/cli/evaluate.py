@@ -106,10 +106,9 @@ def evaluate(
         )  # fmt: skip
         columns = LogColumns(
             states=split_names(state), rewards=reward, episode=or_none(episode), step=step, time=time,
-            actions=split_names(action), unit=unit, terminated=or_none(terminated),
-            truncated=or_none(truncated),
+            actions=split_names(action), terminated=or_none(terminated), truncated=or_none(truncated),
             next_states=split_names(next_state), probability=probability, policy=policy_columns(policy),
-            compare=[] if compare == "log" else policy_columns(compare), dt=dt,
+            compare=[] if compare == "log" else policy_columns(compare), dt=dt, unit=unit,
             policy_of_logged=logged_column(policy), compare_of_logged=logged_column(compare),
             final_states=check_choice(final_states, "final_states", FINAL_STATES),
             gaps=check_choice(gaps, "gaps", GAPS), time_limit=parse_limit(time_limit),
