@@ -5,6 +5,19 @@
 # Effective number of units, rows or steps below which nothing is averaged or concluded. Source: with 5, 7
 # and 10 clusters replay has 37, 1.1 and 1.05 times the plug-in's root mean squared error.
 MIN_EFFECTIVE = 10
+# Replicates with a smaller tail index (Hill) have no variance. Derivation: the variance exists above 2.
+HEAVY_TAIL = 2.0
+# Up to these shares of subsets that cross singularity intervals cover: around means when tails are light as
+# well, and around medians and trimmed means. Source: instruments of strength 16 and 64, half-samples.
+RARE_CROSSING, ROBUST_CROSSING = 0.005, 0.05
+# Standard errors between the moment matrix and a singular one below which normal intervals are rough: a first
+# stage with F = 16 (Staiger and Stock 1997 ask for 10).
+WEAK_SEPARATION = 4.0
+# Two sizes of subsets agree about a bias when they differ by no more than this share of it, and it is seen
+# when its square is so many times its variance (two standard errors).
+SAME_BIAS, CLEARLY_SEEN = 0.25, 4.0
+# A point whose neighbours are farther than those of this share of the data is outside. Convention.
+INNER_SHARE = 0.99
 # Level at which rules compare the lengths of two intervals, so that a choice does not depend on the level
 # that is asked for. Convention.
 NOMINAL_LEVEL = 0.95

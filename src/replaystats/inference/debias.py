@@ -20,20 +20,14 @@ import numpy as np
 
 from .._core.choice import Choice
 from .._core.errors import ReplayWarning
+from .._core.thresholds import CLEARLY_SEEN, HEAVY_TAIL, SAME_BIAS, WORTHWHILE
 from .._core.typing import FloatArray
 from ..plans import ResamplingPlan
 from .components import variance_at
 from .influence import jackknife_covariance
 from .measures import bias_members, replay_bias, theta_variance
-from .stability import HEAVY_TAIL, Stability
+from .stability import Stability
 from .variance import replay_variance
-
-# Two sizes agree about a bias when they differ by no more than this share of it,
-SAME_BIAS = 0.25
-# and it is seen when its square is so many times its variance.
-CLEARLY_SEEN = 4.0
-# An estimate takes the place of the plug-in only if its predicted squared error is smaller by this factor.
-WORTHWHILE = 0.97
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.errors import must_be, require_extra
-from .._core.thresholds import WORTHWHILE
+from .._core.thresholds import HEAVY_TAIL, ROBUST_CROSSING, WEAK_SEPARATION, WORTHWHILE
 from ..plans import ResamplingPlan
 from .risk import RiskTable
-from .stability import HEAVY_TAIL, ROBUST_CROSSING, WEAK_SEPARATION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,11 +24,13 @@ import numpy as np
 
 from .._core.arrays import is_foreign, to_numpy
 from .._core.thresholds import (
+    HEAVY_TAIL,
     MIN_EFFECTIVE,
     MOST_RISK_WORK,
     RIDGE_PENALTIES,
     RISK_GROUPS,
     RISK_SHARES,
+    WEAK_SEPARATION,
     WORTHWHILE,
 )
 from .._core.typing import FloatArray, IntArray
@@ -39,7 +41,7 @@ from ..solvers.direct import ScaledRidge
 from .influence import jackknife_covariance, unit_blocks
 from .measures import predicted_gain
 from .second_order import second_order
-from .stability import HEAVY_TAIL, PILOT_RESAMPLES, PILOT_SEED, WEAK_SEPARATION, Stability
+from .stability import PILOT_RESAMPLES, PILOT_SEED, Stability
 
 ACTIONS = ("keep the plug-in", "add ridge", "replay", "replay with ridge")
 # Estimates of a risk may fall below 0; no data show a smaller one than this.

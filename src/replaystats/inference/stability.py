@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
 from .._core.linalg import cholesky_stack, indefinite_stack
+from .._core.thresholds import HEAVY_TAIL, RARE_CROSSING, ROBUST_CROSSING, WEAK_SEPARATION
 from .._core.typing import BoolArray, FloatArray
 from ..engine import MomentReplicates, replicate
 from ..engine.linear import Linearisation, LinearPart
@@ -33,14 +34,6 @@ PILOT_SEED = 0
 # The size of the second subsets by which a bias is judged, as a share of the first, and how many they are.
 SECOND_SHARE = 0.7
 FEWEST_SECOND, MOST_SECOND = 100, 1000
-# MomentReplicates with a smaller tail index have no variance.
-HEAVY_TAIL = 2.0
-# Up to these shares of crossing subsets, intervals cover as they should (docs/explanation/coverage.md):
-# around means when tails are light as well, and around medians and trimmed means.
-RARE_CROSSING = 0.005
-ROBUST_CROSSING = 0.05
-# Standard errors between the moment matrix and a singular one below which normal intervals are rough.
-WEAK_SEPARATION = 4.0
 # Eigenvalues cost more than anything else here, and the separation needs one digit.
 SEPARATION_SUBSETS = 64
 

@@ -7,14 +7,13 @@ from scipy.spatial import cKDTree
 
 from .._core.arrays import as_array
 from .._core.errors import must_be
+from .._core.thresholds import INNER_SHARE
 from .._core.typing import ArrayLike, BoolArray
 from .._core.validation import as_columns, check_rows
 from ..data._flat import are_names
 
 # More data than this cannot change the answer, only its price.
 MAX_OBSERVED = 5000
-# A point lonelier than this share of the data is outside.
-INNER_SHARE = 0.99
 
 
 def outside_support(points: ArrayLike, observed: ArrayLike) -> BoolArray:

@@ -12,12 +12,13 @@ from tests.oracles import small_parts as oracle
 
 import replaystats as rs
 from replaystats import make_plan
+from replaystats._core.thresholds import INNER_SHARE
 from replaystats.inference import subset_overlaps
 from replaystats.inference.cv_plus import measured_coverage
 from replaystats.inference.joint import simultaneous_level
 from replaystats.inference.pooled_variance import PooledShare, pooled_share
 from replaystats.inference.specification import overidentification_test
-from replaystats.inference.support import INNER_SHARE, outside_support
+from replaystats.inference.support import outside_support
 from replaystats.inference.variance import replay_variance
 
 
