@@ -264,7 +264,7 @@ def test_other_kernels_are_evaluated_on_the_host(there, rows):
     assert type(found) is type(there(X))
     expected = rs.ReplayKernelRidge(**options).fit(X, y).predict(X[:4])
     np.testing.assert_allclose(to_numpy(found), expected, **ROUNDING)
-    with pytest.raises(ValueError, match='`kernel` must be "rbf" on a device'):
+    with pytest.raises(ValueError, match='`kernel` must be "rbf" or Matern on a device'):
         DeviceData.of(KernelProblem.checked(X, y, 0.1, Kernel("linear"), None, None), there(X))
 
 

@@ -128,7 +128,9 @@ Missing = Annotated[
 Unknown = Annotated[str, _column("other, drop or raise, for categories that TRAIN does not have.")]
 NewRows = Annotated[Path | None, _file("Table of rows to predict.", _DATA)]
 FitMethod = Annotated[str, _method("auto, subsets, features or local.")]
-KernelName = Annotated[str, _method("rbf, laplacian, polynomial or linear.")]
+KernelName = Annotated[
+    str, _method("rbf, matern12, matern32, matern52, auto, laplacian, polynomial or linear.")
+]
 Alpha = Annotated[str, _method("Penalty: auto or a number.")]
 Gamma = Annotated[str | None, _method("Width of the kernel: auto (default where it has one) or a number.")]
 PredictionFile = Annotated[Path | None, _output("Write the predictions to this CSV file.")]

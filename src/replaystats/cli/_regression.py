@@ -16,6 +16,7 @@ from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_choice, check_int, check_real
 from ..estimators import ReplayKernelRidge
 from ..inference.intervals import Interval
+from ..kernel.kernels import MATERN
 from ..plans import Resampling
 from ..report.pages import percent, significant
 from ..report.regression import SHOWN_ROWS, Effect, Predictions, Regression, Score
@@ -51,7 +52,7 @@ def model_of(
 ) -> ReplayKernelRidge:
     """Return the model that the options describe; wrong ones are refused here, before any data are read."""
     check_choice(method, "method", METHODS)
-    check_choice(kernel, "--kernel", ("rbf", "laplacian", "polynomial", "linear"))
+    check_choice(kernel, "--kernel", ("rbf", "auto", *MATERN, "laplacian", "polynomial", "linear"))
     if gamma is None and kernel != "linear":
         gamma = "auto"
     if n_resamples is not None:

@@ -23,7 +23,7 @@ from ..kernel.device_leaves import DeviceLeaves
 from ..kernel.features import FeatureRidge
 from ..kernel.fits import KernelRidgeReplicates
 from ..kernel.function_error import Roughness, roughness, smoothing_bias
-from ..kernel.kernels import Kernel, KernelLike
+from ..kernel.kernels import LEARNT_KERNELS, Kernel, KernelLike
 from ..kernel.local import LocalKernelRidge
 from ..kernel.local_influence import DeviceChanges, LocalChanges, leave_one_out
 from ..kernel.members import fit_whole
@@ -36,7 +36,7 @@ from .regression import ReplayedRegression
 
 _NO_BIAS = (
     "kernel={!r}: the interval covers the expected prediction, and the function less often than it says, "
-    'because smoothing bias is not in it. kernel="rbf" knows it; a smaller penalty has less of it.'
+    'because smoothing bias is not in it. kernel="rbf" and Matern know it; a smaller penalty has less of it.'
 )
 
 
@@ -79,7 +79,8 @@ class AnswersOfKernelRidge(ReplayedRegression):
         Interval
             Arrays `low` and `high`. They cover the function itself, on average over points, not new
             observations. `pivot` has what they were made from, `sentences` in words. Kernels other than "rbf"
-            know no bias: their interval covers the expected prediction only, and a warning says so.
+            and Matern know no bias: their interval covers the expected prediction only, and a warning says
+            so.
 
         See Also
         --------
@@ -103,7 +104,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
         found = interval(self._function_pivot(self._some(asked)), confidence_level)
         if not asked.shape[0]:
             return Interval(*(like(end[:0], X) for end in found))
-        if self._kernel.name != "rbf":
+        if self._kernel.name not in LEARNT_KERNELS:
             warnings.warn(_NO_BIAS.format(self.kernel), ReplayWarning, stacklevel=2)
         return found.map(lambda end: like(end, X))
 
@@ -114,7 +115,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
         which together are the posterior variance (Wahba 1983).
         """
         expected: Pivot = self.estimate_.pivot(asked)
-        if self._kernel.name != "rbf":
+        if self._kernel.name not in LEARNT_KERNELS:
             return replace(expected, covers=THE_EXPECTED_PREDICTION)
         standardize = "global" if self._standardize == "subset" else self._standardize
         problem = KernelProblem.checked(

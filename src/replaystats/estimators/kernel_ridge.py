@@ -49,13 +49,15 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         leave-one-out), and goes on from k / n of it by out-of-bag error ("subsets"), from it by
         generalised cross-validation ("features"), or takes it ("local").
     kernel : str or callable
-        "rbf" (default), "laplacian", "polynomial", "linear" or another pairwise kernel of scikit-learn; a
-        function of two rows; or "precomputed" (then X is the Gram matrix, and K(test, train) in `predict`).
+        "rbf" (default), "matern12", "matern32", "matern52"; "auto", of these four the one with the smallest
+        cross-validation error, "rbf" unless another is clearly better; "laplacian", "polynomial", "linear" or
+        another pairwise kernel of scikit-learn; a function of two rows; or "precomputed" (then X is the Gram
+        matrix, and K(test, train) in `predict`).
     gamma : float, array-like of shape (p,) or "auto", optional
         Parameter of the kernel; None means 1 / n_features, sensible for standardised columns. "rbf" and
-        "laplacian" take one per feature. "auto" (default) learns one per feature for "rbf", by marginal
-        likelihood on up to 500 rows and, above 1200 rows, by leave-one-out errors of random blocks and leaves
-        of neighbours; it chooses one number by leave-one-out for other kernels, and is None for kernels
+        "laplacian" take one per feature. "auto" (default) learns one per feature for "rbf" and Matern, by
+        marginal likelihood on up to 500 rows and, above 1200 rows, by leave-one-out errors of random blocks
+        and leaves of neighbours; it chooses one number by leave-one-out for other kernels, and is None for kernels
         without a width.
     kernel_params : mapping, optional
         Further parameters of the kernel: `degree` (default 3) and `coef0` (default 1) of the polynomial and

@@ -24,7 +24,7 @@ from .._core.linalg import (
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int
 from .local import PartitionTree, column_widths, grow_trees
-from .problem import DeviceData, KernelProblem, half_square_kernel
+from .problem import DeviceData, KernelProblem
 
 # Kernel matrix, factor, what they are made from and a right side live at the same time.
 COPIES = 4
@@ -100,7 +100,7 @@ class DeviceLeaves:
         out = np.empty((len(self.trees), len(X), self.problem.y.shape[1]))
         for groups in self.point_stacks(X):
             leaves = np.array([group.leaf for group in groups])
-            kernel = half_square_kernel(gathered(asked, padded(groups)), self.points_of(leaves))  # (b, c, k)
+            kernel = self.device.kernel(gathered(asked, padded(groups)), self.points_of(leaves))  # (b, c, k)
             some = to_numpy(kernel @ xp.take(self.dual, on_device(self.dual, leaves), axis=0))
             for group, values in zip(groups, some, strict=True):
                 out[group.tree, group.points] = values[: len(group.points)]
@@ -158,7 +158,7 @@ class DeviceLeaves:
     def weights(self, leaves: IntArray, points: Any) -> Any:
         """Return the weight of every row of leaves (b,) in predictions at points (b, c, p), (b, k, c)."""
         lower, root = self.factors(leaves)
-        kernel = half_square_kernel(self.points_of(leaves), points)
+        kernel = self.device.kernel(self.points_of(leaves), points)
         return _without_failed(_solved(lower, kernel, root), self.failed_leaves[leaves])
 
     def leaf_stacks(self) -> Iterator[IntArray]:
@@ -254,7 +254,7 @@ def _grow(device: DeviceData, leaf_size: int, seed: int, numbers: range) -> Devi
 def _system(model: DeviceLeaves, leaves: IntArray, root: Any) -> tuple[Any, BoolArray]:
     """Factor sqrt(w) K sqrt(w) + alpha I of some leaves; rows that fill a leaf up have weight 0."""
     points = model.points_of(leaves)
-    matrices = half_square_kernel(points, points)
+    matrices = model.device.kernel(points, points)
     if root is not None:
         matrices = root * matrices * array_namespace(root).matrix_transpose(root)
     return cholesky(add_to_diagonal(matrices, model.problem.alpha))

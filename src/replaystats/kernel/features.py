@@ -21,7 +21,7 @@ from ..solvers import Ridge
 from .device_leaves import on_device
 from .landmarks import Landmarks
 from .local import column_widths
-from .problem import DeviceData, KernelProblem, half_square_kernel
+from .problem import DeviceData, KernelProblem, device_kernel
 from .scaling import Scaling
 
 # Units of replay: with fewer the variance is rough (a chi-square of so many degrees), more only cost.
@@ -48,7 +48,7 @@ class FeatureUnits:
         # The basis has landmarks in units of exp(-|a - b|^2).
         landmarks = like(np.sqrt(2.0) * np.asarray(self.basis.landmarks), points)
         some = xp.take(points, on_device(points, rows), axis=0)
-        return half_square_kernel(some, landmarks) @ like(np.array(self.basis.projection), points)
+        return device_kernel("rbf", some, landmarks) @ like(np.array(self.basis.projection), points)
 
     @classmethod
     def of_landmarks(cls, problem: KernelProblem, landmarks: Landmarks, reference: Any) -> FeatureUnits:

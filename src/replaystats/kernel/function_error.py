@@ -29,7 +29,7 @@ from .device import DeviceKernelRidge
 from .device_leaves import DeviceLeaves
 from .features import FeatureRidge
 from .fits import KernelRidgeReplicates
-from .kernels import Kernel
+from .kernels import MATERN, Kernel
 from .local import LocalKernelRidge
 from .problem import KernelProblem
 
@@ -103,7 +103,7 @@ def roughness(problem: KernelProblem) -> Roughness:
     scales, noises, evidence, dimensions = [], [], [], []
     gammas = _gammas(problem, used)
     for gamma in gammas:
-        kernel = Kernel("rbf", tuple(gamma))
+        kernel = Kernel(problem.kernel.name, tuple(gamma))
         values, vectors = eigh(root * kernel(points, points) * root.T)
         values = np.maximum(values, 0.0)
         noise = _RATIOS[:, None] * max(values.mean(), tiny)
@@ -175,6 +175,9 @@ def _functions(
     """Return the values of one function of unit scale for every row of gammas at several sets of points."""
     p, rng = problem.points.shape[1], stream(_SEED, 1)
     frequencies, phases = rng.standard_normal((p, WAVES)), rng.uniform(0, 2 * np.pi, WAVES)
+    if problem.kernel.name in MATERN:  # frequencies of Student's t with 2 nu degrees of freedom
+        degrees = {"matern12": 1, "matern32": 3, "matern52": 5}[str(problem.kernel.name)]
+        frequencies = frequencies / np.sqrt(rng.chisquare(degrees, WAVES) / degrees)
     heights = np.sqrt(2 / WAVES) * rng.standard_normal((WAVES, len(gammas)))
     step = max(1, memory_budget() // (32 * WAVES))
     values = [np.empty((len(points), len(gammas))) for points in places]

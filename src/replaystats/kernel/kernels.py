@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
@@ -18,10 +19,13 @@ from .._core.validation import check_array, check_choice, check_real
 
 KernelLike = str | Callable[..., float]
 PRECOMPUTED = "precomputed"
-KERNELS = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), PRECOMPUTED)
+MATERN = ("matern12", "matern32", "matern52")
+KERNELS = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), *MATERN, PRECOMPUTED)
+# Kernels whose widths are learnt, one per column: functions of sum_j gamma_j (x_j - x'_j)^2.
+LEARNT_KERNELS = ("rbf", *MATERN)
 # Kernels of differences, in which every column may have a width of its own.
-KERNELS_WITH_WIDTHS = ("rbf", "laplacian")
-KERNELS_WITH_GAMMA = tuple(sorted(name for name, own in KERNEL_PARAMS.items() if "gamma" in own))
+KERNELS_WITH_WIDTHS = (*LEARNT_KERNELS, "laplacian")
+KERNELS_WITH_GAMMA = (*sorted(name for name, own in KERNEL_PARAMS.items() if "gamma" in own), *MATERN)
 # Rows of a symmetric matrix that are evaluated at a time, from the diagonal on.
 _PANEL_ROWS = 64
 
@@ -97,6 +101,10 @@ class Kernel:
         """
         if self.name == "rbf":
             return _rbf(left, right, np.sqrt(2.0 * np.asarray(self.gamma)), work)
+        if self.name in MATERN:
+            scale = np.sqrt(2.0 * np.asarray(self.gamma))
+            rows = _with_norms(left, scale, first=True).swapaxes(-1, -2)
+            return np.asarray(profile(self.name, -2.0 * (rows @ _with_norms(right, scale, first=False))))
         if self.name == "linear":
             return left @ right.swapaxes(-1, -2)
         if self.name in ("poly", "polynomial"):
@@ -138,7 +146,7 @@ class Kernel:
 
     def cost(self, n_features: int) -> float:
         """Return a rough price of one value in nanoseconds, to weigh evaluating against looking up."""
-        if self.name in ("rbf", "linear", "poly", "polynomial"):
+        if self.name in (*LEARNT_KERNELS, "linear", "poly", "polynomial"):
             return 2.0 + 0.03 * n_features  # one product and one pass of exp
         if callable(self.name):
             return 3000.0  # a Python call per pair
@@ -169,7 +177,8 @@ def make_kernel(
     Parameters
     ----------
     kernel : str or callable
-        "rbf", "laplacian", "polynomial", "linear", any other pairwise kernel of scikit-learn, "precomputed",
+        "rbf", "matern12", "matern32", "matern52", "laplacian", "polynomial", "linear", any other pairwise
+        kernel of scikit-learn, "precomputed",
         or a function of two rows that returns a number.
     n_features : int
         Number of columns p; ``gamma=None`` means 1 / p, as in scikit-learn (and in KRLS 1.0-0).
@@ -215,6 +224,43 @@ def _check_gamma(gamma: Any, kernel: KernelLike, n_features: int) -> float | tup
         rule = f"one number or {n_features} non-negative ones, not all of them 0"
         raise ValueError(must_be("gamma", rule, got))
     return tuple(widths.tolist())
+
+
+def profile(name: str, square: Any) -> Any:
+    """Return a kernel of unit variance at squared distances r^2, for arrays of any library.
+
+    exp(-r^2 / 2) for "rbf"; with a = sqrt(2 nu) r the Matern kernels of nu = 1/2, 3/2 and 5/2 are exp(-a),
+    (1 + a) exp(-a) and (1 + a + a^2 / 3) exp(-a) (Rasmussen and Williams 2006, section 4.2).
+
+    Examples
+    --------
+    >>> [round(float(profile(name, np.array(1.0))), 3) for name in LEARNT_KERNELS]
+    [0.607, 0.368, 0.483, 0.524]
+    """
+    xp = array_namespace(square)
+    if name == "rbf":
+        return xp.exp(-0.5 * square)
+    a = _reach(name, square)
+    factor = {"matern12": 1.0, "matern32": 1.0 + a, "matern52": 1.0 + a + a * a / 3.0}[name]
+    return factor * xp.exp(-a)
+
+
+def profile_slope(name: str, square: Any) -> Any:
+    """Return minus twice the derivative of `profile` in r^2; for "rbf" that is the kernel itself."""
+    xp = array_namespace(square)
+    if name == "rbf":
+        return xp.exp(-0.5 * square)
+    a = _reach(name, square)
+    # At equal points the slope of "matern12" is infinite, but meets differences that are 0.
+    factor = {"matern12": 1.0 / xp.clip(a, min=1e-6), "matern32": 3.0, "matern52": 5.0 / 3.0 * (1.0 + a)}[
+        name
+    ]
+    return factor * xp.exp(-a)
+
+
+def _reach(name: str, square: Any) -> Any:
+    xp = array_namespace(square)
+    return xp.sqrt({"matern12": 1.0, "matern32": 3.0, "matern52": 5.0}[name] * xp.clip(square, min=0.0))
 
 
 def _shaped(work: FloatArray, shape: tuple[int, ...]) -> FloatArray:

@@ -20,7 +20,7 @@ from .._core.random import as_generator
 from .._core.typing import FloatArray, IntArray, RandomLike
 from .device_leaves import on_device
 from .kernels import Kernel
-from .problem import DeviceData, half_square_kernel
+from .problem import DeviceData
 
 # Rows that may become landmarks: they also tell whether the landmarks are enough.
 DEFAULT_CANDIDATES = 1000
@@ -154,7 +154,7 @@ def random_landmarks(
 def _left_of(device: DeviceData, factor: Any, rows: IntArray) -> Any:
     """Return the columns `rows` of what the landmarks so far leave of the kernel matrix, (n, b)."""
     xp, index = array_namespace(device.points), on_device(device.points, rows)
-    columns = half_square_kernel(device.points, xp.take(device.points, index, axis=0))
+    columns = device.kernel(device.points, xp.take(device.points, index, axis=0))
     if factor is None:
         return columns
     return columns - factor @ xp.matrix_transpose(xp.take(factor, index, axis=0))

@@ -17,8 +17,8 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from .._core.arrays import like, to_numpy
 from .._core.linalg import add_to_diagonal, cholesky, solve_factored
 from .._core.typing import FloatArray, IntArray
-from .kernels import Kernel
-from .problem import half_square_kernel
+from .kernels import Kernel, profile, profile_slope
+from .problem import squared_distances
 
 # Blocks whose lengths differ by less than this share make one stack, cut to the shortest.
 _ALIKE = 0.05
@@ -46,7 +46,7 @@ def of_varying(
 
 
 def negative_log_likelihood(
-    log_parameters: FloatArray, X: FloatArray, y: FloatArray
+    log_parameters: FloatArray, X: FloatArray, y: FloatArray, kernel: str = "rbf"
 ) -> tuple[float, FloatArray]:
     """Return minus the log marginal likelihood, less constants, and its gradient.
 
@@ -57,9 +57,10 @@ def negative_log_likelihood(
     X : ndarray of shape (m, p)
     y : ndarray of shape (m, n_outputs)
         None of them all zero.
+    kernel : {"rbf", "matern12", "matern32", "matern52"}
     """
     m, n_outputs = y.shape
-    found = _inverse(log_parameters, X)
+    found = _inverse(log_parameters, X, kernel)
     if found is None:
         return np.inf, np.zeros_like(log_parameters)
     S, K, inverse, log_det = found
@@ -70,18 +71,20 @@ def negative_log_likelihood(
     return float(value), 0.5 * n_outputs * _slope(log_parameters, S, K, inverse)
 
 
-def leave_one_out_error(log_parameters: FloatArray, X: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
+def leave_one_out_error(
+    log_parameters: FloatArray, X: FloatArray, y: FloatArray, kernel: str = "rbf"
+) -> tuple[float, FloatArray]:
     """Return (m / 2) log of the sum of squared leave-one-out residuals, and its gradient.
 
     With c = C^-1 y and d the diagonal of C^-1 the residuals are c / d.
 
     Parameters
     ----------
-    log_parameters, X, y
+    log_parameters, X, y, kernel
         As in `negative_log_likelihood`.
     """
     m = len(y)
-    found = _inverse(log_parameters, X)
+    found = _inverse(log_parameters, X, kernel)
     if found is None:
         return np.inf, np.zeros_like(log_parameters)
     S, K, inverse, _ = found
@@ -97,12 +100,16 @@ def leave_one_out_error(log_parameters: FloatArray, X: FloatArray, y: FloatArray
 
 
 def _inverse(
-    log_parameters: FloatArray, X: FloatArray
+    log_parameters: FloatArray, X: FloatArray, kernel: str
 ) -> tuple[FloatArray, FloatArray, FloatArray, float] | None:
-    """Return the scaled points, K, C^-1 and log det C; None a step too far towards alpha = 0."""
+    """Return scaled points, slopes of K, C^-1 and log det C; None a step too far towards alpha = 0."""
     S = X * np.exp(log_parameters[:-1] / 2)
-    K = Kernel("rbf")(S, S)
-    C = K.copy()
+    if kernel == "rbf":
+        K = Kernel("rbf")(S, S)
+        C = K.copy()
+    else:
+        square = np.maximum(squared_distances(S * 2**0.5, S * 2**0.5), 0.0)
+        C, K = profile(kernel, square), profile_slope(kernel, square)
     C.ravel()[:: len(C) + 1] += np.exp(log_parameters[-1])
     lower, info = dpotrf(C.T, lower=1, overwrite_a=1)
     if info != 0:
@@ -136,7 +143,13 @@ def _mirrored(lower: FloatArray, step: int = 64) -> FloatArray:
 
 
 def average_on_device(
-    X: FloatArray, y: FloatArray, blocks: list[IntArray], reference: Any, *, likelihood: bool
+    X: FloatArray,
+    y: FloatArray,
+    blocks: list[IntArray],
+    reference: Any,
+    *,
+    likelihood: bool,
+    kernel: str = "rbf",
 ) -> Average:
     """Return the average over blocks of an objective, and its slope, as a function.
 
@@ -150,6 +163,7 @@ def average_on_device(
         Where to compute, and in which precision.
     likelihood : bool
         The negative log marginal likelihood, else the leave-one-out error.
+    kernel : {"rbf", "matern12", "matern32", "matern52"}
 
     Returns
     -------
@@ -162,7 +176,7 @@ def average_on_device(
     def average(log_parameters: FloatArray) -> tuple[float, FloatArray]:
         value, slope = 0.0, np.zeros_like(log_parameters)
         for points, targets in stacks:
-            found = _inverse_on_device(log_parameters, points)
+            found = _inverse_on_device(log_parameters, points, kernel)
             if found is None:
                 return np.inf, slope * 0.0
             values, by_matrix = objective(found[1:], targets)
@@ -185,12 +199,13 @@ def _alike(blocks: list[IntArray]) -> list[IntArray]:
     return [np.stack([rows[: len(group[0])] for rows in group]) for group in groups]
 
 
-def _inverse_on_device(log_parameters: FloatArray, X: Any) -> tuple[Any, Any, Any, Any] | None:
-    """Return scaled points, K, C^-1 and log det C of stacks; None a step too far towards alpha = 0."""
+def _inverse_on_device(log_parameters: FloatArray, X: Any, kernel: str) -> tuple[Any, Any, Any, Any] | None:
+    """Return scaled points, slopes of K, C^-1 and log det C of stacks; None where alpha is too near 0."""
     xp = array_namespace(X)
     S = X * like(np.exp(log_parameters[:-1] / 2), X)
-    K = half_square_kernel(S * 2**0.5, S * 2**0.5)
-    lower, failed = cholesky(add_to_diagonal(K + 0.0, float(np.exp(log_parameters[-1]))))
+    square = squared_distances(S * 2**0.5, S * 2**0.5)
+    K, values = profile_slope(kernel, square), profile(kernel, square)
+    lower, failed = cholesky(add_to_diagonal(values, float(np.exp(log_parameters[-1]))))
     if failed.any():
         return None
     b, k = K.shape[:2]

@@ -27,7 +27,7 @@ from .._core.typing import FloatArray, IntArray
 from ..engine.executors import make_executor
 from .device_leaves import COPIES, DeviceLeaves, gathered, on_device, padded
 from .local import LocalKernelRidge, PartitionTree
-from .problem import KernelProblem, half_square_kernel
+from .problem import KernelProblem
 
 
 def leave_one_out(model: LocalKernelRidge | DeviceLeaves) -> FloatArray:
@@ -344,7 +344,7 @@ def _device_residuals(model: DeviceLeaves, leaves: IntArray) -> Any:
     if root is not None:
         # A row of weight 0 is in no fit, so its own residual is the plain one.
         points = model.points_of(leaves)
-        outside = y - half_square_kernel(points, points) @ dual
+        outside = y - model.device.kernel(points, points) @ dual
         left = xp.where(root > 0, left / xp.where(root > 0, root, 1.0) ** 2, outside)
     return xp.where(on_device(model.dual, model.failed_leaves[leaves])[:, None, None], y, left)
 

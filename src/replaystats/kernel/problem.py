@@ -16,7 +16,7 @@ from .._core.linalg import exponential
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_choice, check_length, check_real, check_weights
 from ..plans import ResamplingPlan
-from .kernels import Kernel
+from .kernels import LEARNT_KERNELS, Kernel, profile
 from .repeats import Distinct
 from .scaling import STANDARDIZE, Scaling, features_first
 
@@ -320,7 +320,7 @@ class DeviceData:
     problem : KernelProblem
         The same on the host: units, intercept, penalty.
     points : array of shape (n, p)
-        On the device, in units in which the kernel is ``exp(-|a - b|^2 / 2)``.
+        On the device, in units in which the kernel depends on |a - b|, ``exp(-|a - b|^2 / 2)`` for "rbf".
     y : array of shape (n, n_outputs)
         Targets, minus the intercept.
     root : array of shape (n, 1) or None
@@ -335,13 +335,19 @@ class DeviceData:
     @classmethod
     def of(cls, problem: KernelProblem, reference: Any) -> DeviceData:
         """Bring a problem to the device and the precision of `reference`."""
-        if problem.kernel.name != "rbf":
+        if problem.kernel.name not in LEARNT_KERNELS:
             hint = "Other kernels are evaluated on the host: pass NumPy arrays."
-            raise ValueError(must_be("kernel", '"rbf" on a device', repr(problem.kernel.name), hint))
+            raise ValueError(
+                must_be("kernel", '"rbf" or Matern on a device', repr(problem.kernel.name), hint)
+            )
         root = None if problem.root_weight is None else like(problem.root_weight[:, None], reference)
         return cls(
             problem, like(problem.points * _scale(problem), reference), like(problem.y, reference), root
         )
+
+    def kernel(self, left: Any, right: Any) -> Any:
+        """Return kernel values (..., m, k) of points on the device."""
+        return device_kernel(str(self.problem.kernel.name), left, right)
 
     @property
     def item_size(self) -> int:
@@ -364,13 +370,22 @@ class DeviceData:
         return f"DeviceData(n={self.points.shape[0]}, {self.points.dtype})"
 
 
-def half_square_kernel(left: Any, right: Any) -> Any:
-    """Return exp(-|a - b|^2 / 2), shape (..., m, k), for points (..., m, p) and (..., k, p).
+def device_kernel(name: str, left: Any, right: Any) -> Any:
+    """Return the kernel at distances |a - b|, (..., m, k), for points (..., m, p) and (..., k, p)."""
+    if name != "rbf":
+        return profile(name, squared_distances(left, right))
+    return exponential(_half_squares(left, right))
 
-    The exponent is one product: two more columns carry the squared norms.
-    """
+
+def squared_distances(left: Any, right: Any) -> Any:
+    """Return |a - b|^2, shape (..., m, k), by one product; rounding may leave it below 0."""
+    return -2.0 * _half_squares(left, right)
+
+
+def _half_squares(left: Any, right: Any) -> Any:
+    """Return -|a - b|^2 / 2 as one product: two more columns carry the squared norms."""
     xp = array_namespace(left, right)
-    return exponential(_with_norms(xp, left, True) @ xp.matrix_transpose(_with_norms(xp, right, False)))
+    return _with_norms(xp, left, True) @ xp.matrix_transpose(_with_norms(xp, right, False))
 
 
 def _with_norms(xp: Any, points: Any, first: bool) -> Any:

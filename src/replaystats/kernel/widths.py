@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
 from .._core.validation import check_array, check_length
-from .likelihood import average_on_device, leave_one_out_error, negative_log_likelihood, of_varying
+from .likelihood import Average, average_on_device, leave_one_out_error, negative_log_likelihood, of_varying
 from .local import PartitionTree
 
 # Rows of the likelihood: half a second at most.
@@ -85,12 +85,24 @@ class Bandwidths:
         return f"Bandwidths(gamma=[{widths}], alpha={self.alpha:.2g}, from {self.n_rows} rows)"
 
 
+class _Where(NamedTuple):
+    """An array on an accelerator or None, and the name of the kernel."""
+
+    device: Any
+    kernel: str
+
+    def average(self, X: FloatArray, y: FloatArray, blocks: list[IntArray], *, likelihood: bool) -> Average:
+        """Return the average of an objective over blocks on the device."""
+        return average_on_device(X, y, blocks, self.device, likelihood=likelihood, kernel=self.kernel)
+
+
 def learn_bandwidths(
     points: ArrayLike,
     y: ArrayLike,
     *,
     other_points: FloatArray | None = None,
     one_width: bool = False,
+    kernel: str = "rbf",
     random_state: RandomLike = None,
     device: Any = None,
 ) -> Bandwidths:
@@ -108,6 +120,7 @@ def learn_bandwidths(
         leave-one-out errors are larger on every one of four blocks.
     one_width : bool
         Whether all features share one width, found by marginal likelihood on up to 500 rows.
+    kernel : {"rbf", "matern12", "matern32", "matern52"}
     random_state : None, int, Generator, RandomState or SeedSequence
     device : array, optional
         An array on an accelerator: blocks are factored where it lives, in its precision.
@@ -134,12 +147,13 @@ def learn_bandwidths(
         return Bandwidths(gamma=np.full(p, 1.0 / p), alpha=1.0, n_rows=0, n_evaluations=0)
     targets = targets / np.sqrt(np.square(targets).mean(axis=0))
     units = [X] if other_points is None else [X, other_points]
+    where = _Where(device, kernel)
     if one_width:
-        learnt, place = _learn_from_few(units, targets, random_state, device, one_width=True)
+        learnt, place = _learn_from_few(units, targets, random_state, where, one_width=True)
         return replace(learnt, other_units=place == 1)
     kept = _screened(X, targets, random_state) if p > _most_columns(n) else np.arange(p)
     learn = _learn_from_few if n < FEWEST_ROWS else _learn_from_many
-    learnt, place = learn([points[:, kept] for points in units], targets, random_state, device)
+    learnt, place = learn([points[:, kept] for points in units], targets, random_state, where)
     gamma = np.zeros(p)
     gamma[kept] = learnt.gamma
     return replace(learnt, gamma=gamma, other_units=place == 1)
@@ -162,14 +176,19 @@ def _start(p: int, alpha: float) -> FloatArray:
 
 
 def _learn_from_few(
-    units: list[FloatArray], y: FloatArray, rng: np.random.Generator, device: Any, *, one_width: bool = False
+    units: list[FloatArray],
+    y: FloatArray,
+    rng: np.random.Generator,
+    where: _Where,
+    *,
+    one_width: bool = False,
 ) -> tuple[Bandwidths, int]:
     """Return the most likely widths, and which of the units they are for."""
     n, p = units[0].shape
     rows = rng.permutation(n)[:LIKELIHOOD_ROWS]
     # Where noise is most of y, a search that begins with little of it may end on a spurious ridge.
     tried = [
-        (_most_likely(_start(p, alpha), X[rows], y[rows], ITERATIONS, device, one_width), place)
+        (_most_likely(_start(p, alpha), X[rows], y[rows], ITERATIONS, where, one_width), place)
         for place, X in enumerate(units)
         for alpha in (0.1, 10.0)
     ]
@@ -178,7 +197,7 @@ def _learn_from_few(
 
 
 def _learn_from_many(
-    units: list[FloatArray], y: FloatArray, rng: np.random.Generator, device: Any
+    units: list[FloatArray], y: FloatArray, rng: np.random.Generator, where: _Where
 ) -> tuple[Bandwidths, int]:
     """Return widths of small leave-one-out error, and which of the units they are for."""
     n, p = units[0].shape
@@ -191,8 +210,8 @@ def _learn_from_many(
 
     def search(rows: IntArray, place: int) -> tuple[FloatArray, Any, int]:
         X = units[place]
-        found = _most_likely(_start(p, 0.1), X[rows], y[rows], steps, device)
-        return _errors(found.x, X, y, blocks, device), found, place
+        found = _most_likely(_start(p, 0.1), X[rows], y[rows], steps, where)
+        return _errors(found.x, X, y, blocks, where), found, place
 
     tried = [search(first, place) for place in range(len(units))]
     # Long tails make errors noisy: the first units are kept only where they are better on every block.
@@ -200,23 +219,25 @@ def _learn_from_many(
     # Some hundred rows may miss a feature that only works together with others; two draws rarely do.
     again = search(second, kept[2])
     _, better, place = min(kept, again, key=lambda one: float(one[0].sum()))
-    learnt, n_seen = _descend(better.x, units[place], y, rng, device)
+    learnt, n_seen = _descend(better.x, units[place], y, rng, where)
     return Bandwidths.of(learnt, n_seen, sum(one.nfev for _, one, _ in (*tried, again))), place
 
 
 def _errors(
-    log_parameters: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], device: Any
+    log_parameters: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], where: _Where
 ) -> FloatArray:
     """Return the leave-one-out error of every block, shape (len(blocks),)."""
-    if device is not None:
-        values = [average_on_device(X, y, [rows], device, likelihood=False) for rows in blocks]
+    if where.device is not None:
+        values = [where.average(X, y, [rows], likelihood=False) for rows in blocks]
     else:
-        values = [of_varying(leave_one_out_error, X[rows], y[rows]) for rows in blocks]
+        values = [
+            of_varying(partial(leave_one_out_error, kernel=where.kernel), X[rows], y[rows]) for rows in blocks
+        ]
     return np.array([value(log_parameters)[0] for value in values])
 
 
 def _descend(
-    start: FloatArray, X: FloatArray, y: FloatArray, rng: np.random.Generator, device: Any
+    start: FloatArray, X: FloatArray, y: FloatArray, rng: np.random.Generator, where: _Where
 ) -> tuple[FloatArray, int]:
     """Minimise the leave-one-out error over blocks drawn afresh at every step, by Adam.
 
@@ -233,7 +254,7 @@ def _descend(
     first = round(AVERAGED_FROM * STEPS)
     for step in range(STEPS):
         rows_of = blocks.draw(here)
-        gradient = _mean_slope(here, X, y, rows_of, device)
+        gradient = _mean_slope(here, X, y, rows_of, where)
         slope = _SLOPE_MEMORY * slope + (1 - _SLOPE_MEMORY) * gradient
         square = _SQUARE_MEMORY * square + (1 - _SQUARE_MEMORY) * gradient**2
         mean = slope / (1 - _SLOPE_MEMORY ** (step + 1))
@@ -266,13 +287,16 @@ class _Blocks:
 
 
 def _mean_slope(
-    log_parameters: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], device: Any
+    log_parameters: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], where: _Where
 ) -> FloatArray:
     """Return the slope of the leave-one-out error, averaged over blocks."""
     blocks = [rows for rows in blocks if np.ptp(y[rows])]  # where y is constant there is nothing to learn
-    if device is not None and blocks:
-        return average_on_device(X, y, blocks, device, likelihood=False)(log_parameters)[1]
-    found = [of_varying(leave_one_out_error, X[rows], y[rows])(log_parameters) for rows in blocks]
+    if where.device is not None and blocks:
+        return where.average(X, y, blocks, likelihood=False)(log_parameters)[1]
+    found = [
+        of_varying(partial(leave_one_out_error, kernel=where.kernel), X[rows], y[rows])(log_parameters)
+        for rows in blocks
+    ]
     slopes = [slope for value, slope in found if np.isfinite(value)]
     return np.mean(slopes, axis=0) if slopes else np.zeros_like(log_parameters)
 
@@ -282,13 +306,13 @@ def _bounds(n_parameters: int) -> list[tuple[float, float]]:
 
 
 def _most_likely(
-    start: FloatArray, X: FloatArray, y: FloatArray, steps: int, device: Any, one_width: bool = False
+    start: FloatArray, X: FloatArray, y: FloatArray, steps: int, where: _Where, one_width: bool = False
 ) -> Any:
-    """Minimise the negative log likelihood, where `device` lives if there is one; `x` has all widths."""
-    if device is None:
-        value = of_varying(negative_log_likelihood, X, y)
+    """Minimise the negative log likelihood, on the device if there is one; `x` has all widths."""
+    if where.device is None:
+        value = of_varying(partial(negative_log_likelihood, kernel=where.kernel), X, y)
     else:
-        value = average_on_device(X, y, [np.arange(len(X))], device, likelihood=True)
+        value = where.average(X, y, [np.arange(len(X))], likelihood=True)
     search = partial(minimize, jac=True, method="L-BFGS-B", options={"maxiter": steps})
     if not one_width:
         return search(value, start, bounds=_bounds(len(start)))

@@ -16,13 +16,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._core.arrays import to_numpy
-from .._core.choice import is_auto
+from .._core.choice import AUTO, is_auto
 from .._core.random import stream
 from .._core.thresholds import FEW_ROWS, FOLDS, FOLDS_OF_FEW, LEARNT_SHARE
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from ..estimate import Estimate
-from ..kernel.kernels import KERNELS_WITH_GAMMA, Kernel
+from ..kernel.kernels import KERNELS_WITH_GAMMA, LEARNT_KERNELS, MATERN, Kernel
 from ..kernel.predictive import Spread
 from ..kernel.problem import KernelProblem
 from .ensembles import best_candidate
@@ -98,7 +98,7 @@ class FoldFits:
 
 def n_learnt(parameters: KernelParameters, n_columns: int) -> int:
     """Return how many parameters are learnt from the rows."""
-    if parameters.kernel == "rbf" and is_auto(parameters.gamma):
+    if parameters.kernel in (AUTO, *LEARNT_KERNELS) and is_auto(parameters.gamma):
         own = getattr(parameters.method, "gamma", None) is not None
         widths = 0 if own else n_columns
     else:
@@ -108,14 +108,19 @@ def n_learnt(parameters: KernelParameters, n_columns: int) -> int:
 
 def needs_folds(parameters: KernelParameters, n: int, n_columns: int) -> bool:
     """Whether so much is learnt that leave-one-out with what was learnt would flatter."""
-    return n > 2 and n_learnt(parameters, n_columns) > LEARNT_SHARE * n
+    return parameters.kernel == AUTO or (n > 2 and n_learnt(parameters, n_columns) > LEARNT_SHARE * n)
 
 
 def candidates(parameters: KernelParameters) -> tuple[str, ...]:
-    """Return what ``gamma="auto"`` may become."""
-    if parameters.kernel != "rbf" or not is_auto(parameters.gamma) or isinstance(parameters.method, Basis):
+    """Return what ``gamma="auto"``, and ``kernel="auto"``, may become; the first unless others are better."""
+    if (
+        parameters.kernel not in (AUTO, *LEARNT_KERNELS)
+        or not is_auto(parameters.gamma)
+        or isinstance(parameters.method, Basis)
+    ):
         return (LEARNT,)
-    return (LEARNT, ONE, CONSTANT) if is_auto(parameters.alpha) else (LEARNT, ONE)
+    kernels = (LEARNT, *MATERN) if parameters.kernel == AUTO else (LEARNT,)
+    return (*kernels, ONE, CONSTANT) if is_auto(parameters.alpha) else (*kernels, ONE)
 
 
 def deal_folds(n: int, groups: IntArray | None, rng: np.random.Generator) -> IntArray:
@@ -195,29 +200,28 @@ def cross_fit(
     spread = np.maximum(targets.var(axis=0), np.finfo(np.float64).tiny)
     errors = ((predictions - targets) ** 2 / spread).mean(axis=2)
     errors = errors if weight is None else errors * weight / max(weight.mean(), np.finfo(np.float64).tiny)
-    units = fold if groups is None else groups
-    chosen = [_choice(errors[:, part], None if groups is None else units[part]) for part in rows]
+    units, constant = fold if groups is None else groups, names[-1] == CONSTANT
+    chosen = [_choice(errors[:, part], None if groups is None else units[part], constant) for part in rows]
     return FoldFits(
         fold=fold,
         rows=rows,
         estimates=[fits[name][number][1] for number, name in enumerate(chosen)],
         predictions=predictions[np.asarray(chosen)[fold], everyone],
-        widths=names[_choice(errors, groups)],
+        widths=names[_choice(errors, groups, constant)],
         of_gram=of_gram,
         fitted=[fits[name][number][0] for number, name in enumerate(chosen)],
     )
 
 
-def _choice(errors: FloatArray, groups: IntArray | None) -> int:
-    """Return the best candidate by errors (c, r): the first of two, the last of three if none is better."""
+def _choice(errors: FloatArray, groups: IntArray | None, constant: bool) -> int:
+    """Return the best candidate by errors (c, r); a constant, or else the first, where none is better."""
     if groups is not None:  # rows of a group are one observation
         _, place = np.unique(groups, return_inverse=True)
         errors = np.stack([np.bincount(place, some) / np.bincount(place) for some in errors])
-    kernels = list(errors[:-1]) if len(errors) > 2 else list(errors)
-    best = best_candidate(kernels, default=0)
-    if len(errors) > 2 and best_candidate([errors[best], errors[-1]], default=1):
-        return len(errors) - 1
-    return best
+    if not constant:
+        return best_candidate(list(errors), default=0)
+    best = best_candidate(list(errors[:-1]), default=0)
+    return len(errors) - 1 if best_candidate([errors[best], errors[-1]], default=1) else best
 
 
 def _of_part(parameters: KernelParameters, method: str, n: int) -> SimpleNamespace:

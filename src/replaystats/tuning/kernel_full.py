@@ -10,7 +10,7 @@ import numpy as np
 from .._core.arrays import is_accelerator
 from .._core.choice import AUTO, Choice, is_auto
 from .._core.typing import FloatArray, IntArray
-from ..kernel.kernels import KERNELS_WITH_GAMMA, Kernel, make_kernel
+from ..kernel.kernels import KERNELS_WITH_GAMMA, LEARNT_KERNELS, MATERN, Kernel, make_kernel
 from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
 from ..kernel.problem import KernelProblem
 from ..kernel.widths import FEWEST_ROWS, Bandwidths, learn_bandwidths
@@ -109,14 +109,17 @@ def resolve_whole_fit(
     rng : Generator
     device : array, optional
         Of another library: on an accelerator, widths are learnt there.
-    widths : {"learnt", "one", "constant"}
-        What ``gamma="auto"`` of a Gaussian kernel becomes: one width per column, one for all columns, or
-        with a penalty so large that predictions are the mean of y.
+    widths : {"learnt", "one", "constant", "matern12", "matern32", "matern52"}
+        What ``gamma="auto"`` becomes: one width per column, one for all columns, or with a penalty so large
+        that predictions are the mean of y. A Matern kernel, for ``kernel="auto"``, has one per column.
     units : ndarray of int, shape (n,), optional
         Numbers of the groups of rows.
     """
+    name = parameters.kernel
+    if name == AUTO:
+        name = widths if widths in MATERN else "rbf"
     kernel = make_kernel(
-        parameters.kernel,
+        name,
         n_features=X.shape[1],
         gamma=None if is_auto(parameters.gamma) else parameters.gamma,
         kernel_params=parameters.kernel_params,
@@ -127,7 +130,7 @@ def resolve_whole_fit(
     shared = "global" if standardize == "subset" else standardize
     alpha = 1.0 if free else float(parameters.alpha)
     problem = KernelProblem.checked(X, y, alpha, kernel, shared, sample_weight)
-    on_device = device is not None and kernel.name == "rbf" and standardize != "subset"
+    on_device = device is not None and kernel.name in LEARNT_KERNELS and standardize != "subset"
     whole = FullFit(
         parameters=parameters,
         X=X,
@@ -145,7 +148,7 @@ def resolve_whole_fit(
     own_width = getattr(parameters.method, "gamma", None) is not None
     if not is_auto(parameters.gamma) or kernel.name not in KERNELS_WITH_GAMMA or own_width:
         return _with_penalty(whole) if free else whole
-    if kernel.name != "rbf":
+    if kernel.name not in LEARNT_KERNELS:
         width, _ = choose_kernel(problem.points, problem.y, kernel, n_rows=PENALTY_ROWS, random_state=rng)
         problem = replace(problem, kernel=replace(kernel, gamma=width.value))
         whole = replace(whole, problem=problem, choices={"gamma": width})
@@ -157,7 +160,13 @@ def resolve_whole_fit(
     if widths != CONSTANT:
         one, places = widths == ONE, problem.points
         learnt = learn_bandwidths(
-            places, problem.y, other_points=points, one_width=one, random_state=rng, device=at
+            places,
+            problem.y,
+            other_points=points,
+            one_width=one,
+            kernel=str(name),
+            random_state=rng,
+            device=at,
         )
     found = _with_widths(whole, other, learnt, replace(kernel, gamma=tuple(learnt.gamma.tolist())))
     return _as_candidate(found, widths)
@@ -165,6 +174,9 @@ def resolve_whole_fit(
 
 def _as_candidate(whole: FullFit, widths: str) -> FullFit:
     """Say why widths are equal, or take the penalty that leaves nothing but the mean."""
+    if widths in MATERN:
+        reason = "clearly smaller cross-validation error than the Gaussian kernel"
+        return replace(whole, choices={**whole.choices, "kernel": Choice(widths, reason)})
     if widths == LEARNT:
         return whole
     gamma = whole.choices["gamma"]

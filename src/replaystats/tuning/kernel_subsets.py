@@ -77,7 +77,7 @@ def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> Resolved:
     members = OnSubsets(
         problem=problem,
         plan=plan,
-        device=whole.device,
+        device=whole.device if problem.kernel.name == "rbf" else None,
         on_failure=parameters.resampling_.on_failure,
         n_jobs=parameters.resampling_.n_jobs,
     )

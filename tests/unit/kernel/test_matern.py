@@ -1,0 +1,74 @@
+"""Matern kernels: values of scikit-learn, slopes, widths, the device and the choice of the kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import Matern
+
+import replaystats as rs
+from replaystats.kernel.kernels import LEARNT_KERNELS, MATERN, Kernel
+from replaystats.kernel.likelihood import average_on_device, leave_one_out_error, negative_log_likelihood
+from replaystats.kernel.widths import learn_bandwidths
+
+NU = dict(zip(MATERN, (0.5, 1.5, 2.5), strict=True))
+
+
+@pytest.mark.parametrize("name", MATERN)
+def test_values_of_scikit_learn(rng, name):
+    X, Z, gamma = rng.normal(size=(7, 3)), rng.normal(size=(5, 3)), np.array([0.5, 2.0, 0.1])
+    expected = Matern(length_scale=1 / np.sqrt(2 * gamma), nu=NU[name])(X, Z)
+    assert_allclose(Kernel(name, tuple(gamma))(X, Z), expected, rtol=1e-7)
+    stack = Kernel(name, tuple(gamma))(np.stack([X, X]), np.stack([Z, Z]))
+    assert_allclose(stack[1], expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("objective", [negative_log_likelihood, leave_one_out_error])
+@pytest.mark.parametrize("name", LEARNT_KERNELS)
+def test_slopes_are_differences(rng, objective, name):
+    X, y, at = rng.normal(size=(30, 2)), rng.normal(size=(30, 1)), np.array([-1.0, -0.5, -1.0])
+    _, slope = objective(at, X, y, kernel=name)
+    step = 1e-4 * np.eye(3)
+    found = [
+        (objective(at + e, X, y, kernel=name)[0] - objective(at - e, X, y, kernel=name)[0]) / 2e-4
+        for e in step
+    ]
+    # rounding of squared distances at equal points moves the square root in "matern12"
+    assert_allclose(slope, found, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", MATERN)
+def test_stacked_blocks_have_the_same_likelihood(rng, name):
+    X, y, at = rng.normal(size=(20, 2)), rng.normal(size=(20, 1)), np.array([-1.0, -0.5, -1.0])
+    value, slope = average_on_device(X, y, [np.arange(20)], X, likelihood=True, kernel=name)(at)
+    expected = negative_log_likelihood(at, X, y, kernel=name)
+    assert value == pytest.approx(expected[0])
+    assert_allclose(slope, expected[1], rtol=1e-6)
+
+
+def test_a_column_that_does_not_matter_is_wide(rng):
+    X = rng.uniform(-2, 2, size=(200, 2))
+    learnt = learn_bandwidths(X, np.abs(X[:, 0]), kernel="matern32", random_state=0)
+    assert learnt.gamma[0] > 50 * learnt.gamma[1]
+
+
+def test_a_rough_function_is_fitted_by_a_matern_kernel():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(150, 1))
+    y = np.abs(4 * X[:, 0]) + np.sign(X[:, 0]) + 0.02 * rng.normal(size=150)
+    model = rs.ReplayKernelRidge(kernel="auto", random_state=0).fit(X, y)
+    assert model.choices_["kernel"].value in MATERN
+    low, high = model.confidence_interval(X[:5])
+    assert (low < high).all()
+
+
+def test_fits_of_torch_are_those_of_numpy(rng):
+    torch = pytest.importorskip("torch")
+    X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    options = {"alpha": 0.1, "kernel": "matern32", "gamma": [0.5, 1.0], "method": "local", "random_state": 0}
+    host = rs.ReplayKernelRidge(**options).fit(X, y).predict(X[:5])
+    there = (
+        rs.ReplayKernelRidge(**options).fit(torch.asarray(X), torch.asarray(y)).predict(torch.asarray(X[:5]))
+    )
+    assert_allclose(there.numpy(), host, rtol=1e-8)
