@@ -115,15 +115,7 @@ def resolve_whole_fit(
     units : ndarray of int, shape (n,), optional
         Numbers of the groups of rows.
     """
-    name = parameters.kernel
-    if name == AUTO:
-        name = widths if widths in MATERN else "rbf"
-    kernel = make_kernel(
-        name,
-        n_features=X.shape[1],
-        gamma=None if is_auto(parameters.gamma) else parameters.gamma,
-        kernel_params=parameters.kernel_params,
-    )
+    kernel = _kernel(parameters, X.shape[1], widths)
     standardize, free = parameters.standardize, is_auto(parameters.alpha)
     if standardize == AUTO:
         standardize = None if kernel.is_precomputed else "global"
@@ -170,6 +162,19 @@ def resolve_whole_fit(
         )
     found = _with_widths(whole, other, learnt, replace(kernel, gamma=tuple(learnt.gamma.tolist())))
     return _as_candidate(found, widths)
+
+
+def _kernel(parameters: KernelParameters, n_features: int, widths: str) -> Kernel:
+    """Return the kernel that was given, or for "auto" that of the candidate."""
+    name = parameters.kernel
+    if isinstance(name, str) and name == AUTO:
+        name = widths if widths in MATERN else "rbf"
+    return make_kernel(
+        name,
+        n_features=n_features,
+        gamma=None if is_auto(parameters.gamma) else parameters.gamma,
+        kernel_params=parameters.kernel_params,
+    )
 
 
 def _as_candidate(whole: FullFit, widths: str) -> FullFit:
