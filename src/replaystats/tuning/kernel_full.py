@@ -156,7 +156,7 @@ def resolve_whole_fit(
             problem.y,
             other_points=points,
             one_width=one,
-            kernel=str(name),
+            kernel=str(kernel.name),
             random_state=rng,
             device=at,
         )
