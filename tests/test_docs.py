@@ -59,7 +59,9 @@ def test_outputs_are_compared_by_words_and_numbers(found, same):
 
 def test_outputs_are_written_below_their_blocks(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("```python\nprint(1)\n```\n\n```text\nold\n```\n\n```python\nx = 2\n```\nend\n")
+    page.write_text(
+        "```python\nprint(1)\n```\n\n```text\nold\n```\n\n```python\nx = 2\n```\nend\n", encoding="utf-8"
+    )
     outputs.write_outputs(page)
     expected = "```python\nprint(1)\n```\n\n```text\n1\n```\n\n```python\nx = 2\n```\nend\n"
-    assert page.read_text() == expected
+    assert page.read_text(encoding="utf-8") == expected

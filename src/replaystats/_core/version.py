@@ -7,7 +7,7 @@ import platform
 import sys
 from importlib import metadata
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # What decides numbers first, then what the extras bring.
 _REQUIRED = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "array-api-compat")

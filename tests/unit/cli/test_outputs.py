@@ -14,7 +14,7 @@ from replaystats.cli.console import check_outputs
 @pytest.mark.parametrize("how", ["same", "other spelling", "link", "hard link", "of --predict"])
 def test_predictions_do_not_overwrite_a_table_that_is_read(tmp_path, how):
     train = tmp_path / "train.csv"
-    train.write_text("u,y\n" + "\n".join(f"{i % 7},{i % 5}" for i in range(40)))
+    train.write_text("u,y\n" + "\n".join(f"{i % 7},{i % 5}" for i in range(40)), encoding="utf-8")
     new, target = train, train
     if how == "other spelling":
         target = tmp_path / ".." / tmp_path.name / "train.csv"
@@ -26,7 +26,7 @@ def test_predictions_do_not_overwrite_a_table_that_is_read(tmp_path, how):
         os.link(train, target)
     elif how == "of --predict":
         new = target = tmp_path / "new.csv"
-        new.write_text(train.read_text())
+        new.write_text(train.read_text(encoding="utf-8"), encoding="utf-8")
     before = train.read_bytes()
     done = CliRunner().invoke(
         app,

@@ -74,8 +74,8 @@ def run(folder, *arguments):
     ],
 )
 def test_a_policy_that_ends_the_program_is_no_success(tmp_path, body):
-    (tmp_path / "log.csv").write_text(LOG)
-    (tmp_path / "mine.py").write_text(body + "\n")
+    (tmp_path / "log.csv").write_text(LOG, encoding="utf-8")
+    (tmp_path / "mine.py").write_text(body + "\n", encoding="utf-8")
     done = run(tmp_path, "evaluate", "log.csv", *OPTIONS, "--policy", "mine:f")
     assert done.returncode in (2, 3), done.stderr
     assert done.stdout == ""
@@ -87,9 +87,10 @@ def test_a_policy_that_ends_the_program_is_no_success(tmp_path, body):
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_ends_a_command_with_one_sentence(tmp_path, name):
     number = getattr(signal, name)
-    (tmp_path / "log.csv").write_text(LOG)
+    (tmp_path / "log.csv").write_text(LOG, encoding="utf-8")
     (tmp_path / "mine.py").write_text(
-        f"import os, signal\ndef f(s): os.kill(os.getpid(), signal.{name}); import time; time.sleep(60)\n"
+        f"import os, signal\ndef f(s): os.kill(os.getpid(), signal.{name}); import time; time.sleep(60)\n",
+        encoding="utf-8",
     )
     done = run(tmp_path, "evaluate", "log.csv", *OPTIONS, "--policy", "mine:f")
     assert done.returncode == 128 + number, done.stderr
