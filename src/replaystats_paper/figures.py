@@ -314,7 +314,7 @@ _DRAWERS: dict[str, tuple[Callable[[Experiment, Sequence[Cell], Journal], Any], 
     "rates": (
         _rates,
         "LSTD with three functions, no truncation. Theorem 2's rate has k = 3 to 5: subsets are nearly "
-        "singular, and the ratio explodes at the very rate that the theorem asks for.",
+        "singular: the plain inverse has no second moment, which the theorem assumes.",
     ),
     "features": (
         _features,

@@ -250,6 +250,8 @@ HOLDS = "holds"
 IN_PART = "holds in part"
 FAILS = "does not hold"
 UNDECIDED = "undecided"
+# Of a quick run whose cells decide otherwise than all of them.
+NEEDS_FULL = "needs the full run"
 IN_PART_RULE = " In part: exceptions are fewer than half."
 
 
@@ -259,7 +261,7 @@ class Verdict:
 
     Attributes
     ----------
-    label : {"holds", "holds in part", "does not hold", "undecided"}
+    label : {"holds", "holds in part", "does not hold", "undecided", "needs the full run"}
     reason : str
         The numbers that decided.
     rule : str

@@ -19,7 +19,7 @@ from .compare import LIMIT, Agreement, CellAgreement
 from .figures import caption_of, draw_experiment, draw_inverses
 from .journal import Journal
 from .kernel import N_SETS
-from .measures import FAILS, HOLDS, IN_PART, KNOWN_DIFFERENCES, UNDECIDED, Verdict
+from .measures import FAILS, HOLDS, IN_PART, KNOWN_DIFFERENCES, NEEDS_FULL, UNDECIDED, Verdict
 from .tables import GROUPS, explorer_data
 
 TITLE = "The paper, re-run beside its published numbers"
@@ -29,7 +29,7 @@ STANDS_OUT = 0.01
 
 def badge_of(label: str) -> str:
     """Return the colour of a verdict: good, part, bad or open."""
-    return {HOLDS: "good", IN_PART: "part", FAILS: "bad", UNDECIDED: "open"}[label]
+    return {HOLDS: "good", IN_PART: "part", FAILS: "bad", UNDECIDED: "open", NEEDS_FULL: "open"}[label]
 
 
 def write_page(

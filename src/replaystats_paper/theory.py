@@ -2,8 +2,9 @@
 
 LSTD with three functions on data that cover the grid, solved without any truncation, as the theorems have it.
 Theorem 1 wants k = o(n) and n / (B k) -> 0: here k = n^1/2, B = n. Theorem 2 wants k = o(n^1/4): k = n^1/5,
-B = n. With three functions a subset of five is often nearly singular: the average has no variance to speak
-of. And the kernel's feature map: how fast replay in q random features becomes replay of the exact kernel.
+B = n. With three functions a subset of five is often nearly singular, and the plain inverse is not in the
+class H of Theorem 2 (bounded second moments); with a small ridge it is, and both are computed. And the
+kernel's feature map: how fast replay in q random features becomes replay of the exact kernel.
 
 Appendix A: h is a ratio of sums. Drawing subset S with probability P(S) and weighing h by w = 1 / (N P)
 estimates the same average over all N subsets; what the B draws add to the variance is zeta_W = Var(w h). For
@@ -20,9 +21,18 @@ from typing import Any
 
 import numpy as np
 
-from replaystats import ReplayKernelRidge, average, lstd_moments, make_plan, plug_in, replicate, ridge_moments
+from replaystats import (
+    Moments,
+    ReplayKernelRidge,
+    average,
+    lstd_moments,
+    make_plan,
+    plug_in,
+    replicate,
+    ridge_moments,
+)
 from replaystats.basis import Fourier, RandomFourier
-from replaystats.inference import theorem
+from replaystats.inference import midzuno_sizes, theorem
 from replaystats.simulate import OrnsteinUhlenbeck, two_bumps
 from replaystats.solvers import LU, Ridge
 from replaystats.toolkit import FloatArray
@@ -35,6 +45,8 @@ POINTS = np.linspace(-2.5, 2.5, 11)
 MIDDLE = 8  # s = 1.5, whose estimates stand in the normal plot
 RATES = {"theorem 1": ("U", 0.5, 1.0), "theorem 2": ("V", 0.2, 1.0)}  # statistic, exponents of k and B
 GAMMA = 6.0
+# A ridge of this size per unit keeps h_k in the class H of Theorem 2; a plain inverse does not.
+PENALTY = 0.1
 
 
 def sizes(rate: str, n: int) -> tuple[str, int, int]:
@@ -56,7 +68,7 @@ def run_rate_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str,
     n = cell["n"]
     statistic, k, n_resamples = sizes(cell["rate"], n)
     process, features = OrnsteinUhlenbeck(), BASIS(POINTS)
-    plain, replayed = np.empty((2, repetitions, len(POINTS)))
+    plain, replayed, plain_ridge, replayed_ridge = np.empty((4, repetitions, len(POINTS)))
     found = []
     for repetition in range(repetitions):
         rng = cell_stream(settings.seed, cell.key, repetition)
@@ -66,6 +78,10 @@ def run_rate_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str,
         estimate = average(replicate(moments, plan, solver=LU(), on_failure="drop"), "mean")
         plain[repetition] = plug_in(moments, LU()).predict(features)
         replayed[repetition] = estimate.predict(features)
+        plain_ridge[repetition] = plug_in(moments, Ridge(PENALTY * n)).predict(features)
+        replayed_ridge[repetition] = average(
+            replicate(moments, plan, solver=Ridge(PENALTY * k)), "mean"
+        ).predict(features)
         if repetition < 5:
             found.append(theorem(estimate, features))
     return {
@@ -74,6 +90,7 @@ def run_rate_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str,
         "statistic": statistic,
         "variance_ratio": _ratio(replayed.var(axis=0), plain.var(axis=0)),
         "iqr2_ratio": _ratio(squared_iqr(replayed), squared_iqr(plain)),
+        "ridge_ratio": _ratio(replayed_ridge.var(axis=0), plain_ridge.var(axis=0)),
         "linear_ratio": found[0].linear_ratio,
         "estimated_ratio": float(np.median([one.variance_ratio for one in found])),
         "zeta_ratio": float(np.median([one.zeta_ratio for one in found])),
@@ -115,7 +132,7 @@ def run_proposal_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[
     subsets = np.fromiter((i for subset in combinations(range(N), k) for i in subset), dtype=np.intp).reshape(
         -1, k
     )
-    totals = dict.fromkeys(("uniform", "abs_h", "influence"), 0.0)
+    totals = dict.fromkeys(("uniform", "abs_h", "influence", "midzuno"), 0.0)
     for repetition in range(repetitions):
         rng = cell_stream(settings.seed, cell.key, repetition)
         g, f = rng.gamma(4.0, 0.25, N), rng.normal(1.0, 1.0, N)
@@ -125,8 +142,14 @@ def run_proposal_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[
 
 
 def zetas(g: FloatArray, f: FloatArray, subsets: np.ndarray) -> dict[str, float]:
-    """Return Var(w h) for uniform P, P ~ |h|, and P ~ products of weights, half influence, half uniform."""
+    """Return Var(w h) for uniform P, P ~ |h|, products of weights (half influence), and sums of sizes.
+
+    The last is the Lahiri-Midzuno design with sizes theta + H_i - o, and o subtracted from h: it can be drawn
+    from without knowing any h_k.
+    """
     h = f[subsets].sum(axis=1) / g[subsets].sum(axis=1)
+    sizes, origin = midzuno_sizes(Moments(g, f))
+    total = sizes[subsets].sum(axis=1)
     influence = np.abs(f - g * (f.sum() / g.sum()))
     weight = 0.5 * influence / influence.sum() + 0.5 / len(g)
     product = np.exp(np.log(weight)[subsets].sum(axis=1))
@@ -134,6 +157,7 @@ def zetas(g: FloatArray, f: FloatArray, subsets: np.ndarray) -> dict[str, float]
         "uniform": float(h.var()),
         "abs_h": float(np.mean(np.abs(h)) ** 2 - h.mean() ** 2),
         "influence": _weighted_variance(h, product / product.sum()),
+        "midzuno": _weighted_variance(h - origin, total / total.sum()),
     }
 
 

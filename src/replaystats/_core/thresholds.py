@@ -146,3 +146,5 @@ MUCH_COMPLETED = 0.05
 UNINFORMATIVE = 0.5
 # Share of a value that one episode may carry before it is said.
 ONE_EPISODE = 1.0 / 3.0
+# Standard errors of a one-sided test at level .05 (normal): replay is advised where its gain exceeds so many.
+ONE_SIDED = 1.645

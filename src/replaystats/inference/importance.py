@@ -129,14 +129,18 @@ def midzuno_sizes(
     Parameters
     ----------
     moments : Moments or FactoredMoments
+        n observations.
     x : array-like of shape (q,), optional
         The functional; needed if theta has several coefficients.
     solver : Solver, optional
+        That of the plug-in whose influence is meant.
 
     Returns
     -------
     sizes : ndarray of shape (n,)
+        Positive.
     origin : float
+        For `reweighted_average`.
 
     Examples
     --------

@@ -27,6 +27,7 @@ from .._core.thresholds import (
     HEAVY_TAIL,
     MIN_EFFECTIVE,
     MOST_RISK_WORK,
+    ONE_SIDED,
     RIDGE_PENALTIES,
     RISK_GROUPS,
     RISK_SHARES,
@@ -137,7 +138,7 @@ def risk_table(stability: Stability, X: FloatArray | None = None) -> RiskTable:
     replay, ridge = _replay(stability, weights), _ridge(stability, weights)
     pays = replay is not None and replay.significant and replay.risk < WORTHWHILE
     if ridge is not None:
-        ridge = replace(ridge, significant=_ridge_is_significant(ridge, stability, beside_replay=pays))
+        ridge = replace(ridge, significant=_ridge_is_significant(ridge, stability))
     found = [plain, *(one for one in (ridge, replay) if one is not None)]
     if ridge is not None and replay is not None and pays and ridge.significant and ridge.risk < WORTHWHILE:
         relative = math.hypot(ridge.standard_error / ridge.risk, replay.standard_error / replay.risk)
@@ -147,17 +148,15 @@ def risk_table(stability: Stability, X: FloatArray | None = None) -> RiskTable:
     return RiskTable(candidates=tuple(found))
 
 
-def _ridge_is_significant(ridge: Candidate, stability: Stability, *, beside_replay: bool) -> bool:
+def _ridge_is_significant(ridge: Candidate, stability: Stability) -> bool:
     """Say whether to act on the gain of a ridge.
 
-    Cross-validated penalties lose little where they gain nothing: a quarter of a standard error will do, half
-    of one where replay gains already. The covariance criterion of other moments assumes an unbiased plug-in
-    and has more noise: one standard error. (One instrument, 150 data sets, first-stage t of 2, 3, 4
-    and 5: root mean squared error .18, .63, 1.01, 1.03 of the plug-in's; without this condition 1.3 at 4.)
+    Cross-validated penalties lose little where they gain nothing: half a standard error will do. The
+    covariance criterion of other moments assumes an unbiased plug-in and has more noise: one standard error.
+    (One instrument, 150 data sets, first-stage t of 2, 3, 4 and 5: root mean squared error .18, .63, 1.01 and
+    1.03 of the plug-in's; without this condition 1.3 at 4.)
     """
-    needed = 0.5 if beside_replay else 0.25
-    if not is_least_squares(stability.replicates.moments):
-        needed = 1.0
+    needed = 0.5 if is_least_squares(stability.replicates.moments) else 1.0
     return 1.0 - ridge.risk >= needed * ridge.standard_error
 
 
@@ -179,9 +178,13 @@ def scaled_ridge(moments: AnyMoments, penalty: float, share: float = 1.0) -> Sca
 
 def is_least_squares(moments: AnyMoments) -> bool:
     """Whether every g_i is symmetric with a non-negative diagonal: theta'g theta - 2 f'theta is a loss."""
-    if not moments.symmetric or isinstance(moments, FactoredMoments):
-        return moments.symmetric
-    return all(bool((np.diagonal(g, axis1=1, axis2=2) >= 0).all()) for _, g, _ in unit_matrices(moments))
+    if isinstance(moments, FactoredMoments):
+        return moments.symmetric or bool(np.array_equal(to_numpy(moments.left), to_numpy(moments.right)))
+    blocks = (g for _, g, _ in unit_matrices(moments))
+    return all(
+        bool((np.diagonal(g, axis1=1, axis2=2) >= 0).all()) and np.array_equal(g, g.swapaxes(1, 2))
+        for g in blocks
+    )
 
 
 def constant_direction(moments: AnyMoments) -> FloatArray | None:
@@ -313,7 +316,7 @@ def _replay(stability: Stability, weights: FloatArray) -> Candidate | None:
                 action=ACTIONS[2],
                 risk=max(_LEAST_RISK, risk),
                 standard_error=error,
-                significant=1.0 - risk >= error,
+                significant=1.0 - risk >= ONE_SIDED * error,
                 share=share,
             )
         )

@@ -173,11 +173,11 @@ def test_zeta_of_a_proposal_subset_by_subset(k):
 
 
 @pytest.mark.parametrize(
-    ("influence", "abs_h", "label"), [(0.5, 0.5, HOLDS), (1.5, 0.5, IN_PART), (1.5, 1.5, FAILS)]
+    ("midzuno", "abs_h", "label"), [(0.5, 0.5, HOLDS), (1.5, 0.5, IN_PART), (1.5, 1.5, FAILS)]
 )
-def test_importance_is_judged_for_both_proposals(journal, influence, abs_h, label):
+def test_importance_is_judged_for_both_proposals(journal, midzuno, abs_h, label):
     for cell in CATALOGUE["importance"].cells:
-        put(journal, cell, {"zeta": {"uniform": 1.0, "abs_h": abs_h, "influence": influence}})
+        put(journal, cell, {"zeta": {"uniform": 1.0, "abs_h": abs_h, "midzuno": midzuno, "influence": 2.0}})
     assert judged(journal, "importance")["importance"].label == label
 
 
