@@ -148,7 +148,7 @@ _GO_ON = "What is finished is kept; the same command goes on from there."
 def work_bar() -> Iterator[tuple[Callable[[Sequence[Work]], None], Callable[[Work], None]]]:
     """Draw a bar with the remaining time, in units of estimated work; silent when nobody watches.
 
-    Yields two functions: one is told all the work, the other each piece that is finished.
+    Yields two functions: one receives all the work, the other each finished piece.
     """
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 

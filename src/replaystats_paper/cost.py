@@ -4,7 +4,7 @@ Two kinds of cells. Scaling: sizes grow with n as the paper says, with constants
 2.0 to 3.3 for every n that can be run); all methods share the kernel exp(-6 |x - x'|^2) and the paper's
 lambda = n^(-2/3); time is that of the fit. The map: fits as the published numbers have them, over n, k and B,
 beside divide and conquer, Nystroem features and a full fit whose lambda is chosen by leave-one-out; time
-includes the prediction. Seconds are of one core; errors and variances are of predictions of the true function.
+includes the prediction. Seconds are of one core; errors and variances are those of predictions.
 """
 
 from __future__ import annotations

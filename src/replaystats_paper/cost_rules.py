@@ -95,9 +95,9 @@ def order_of_cost(evidence: Evidence) -> Verdict:
     good: dict[str, bool | None] = {}
     for method in ("claimed", "exact", "example1", "example2", "divide", "nystroem"):
         if common in rows.get(method, {}):
-            cheap, told = _beside_the_full_fit(rows[method][common], full)
+            cheap, ratios = _beside_the_full_fit(rows[method][common], full)
             good[method] = cheap and exponent[method] < exponent["full"] if cheap is not None else None
-            parts.append(f"{method}: exponent {exponent[method]:.1f}, {told}")
+            parts.append(f"{method}: exponent {exponent[method]:.1f}, {ratios}")
     reason = (
         f"At n = {common} against the full fit (exponent {exponent['full']:.1f}): " + "; ".join(parts) + "."
     )
@@ -117,13 +117,13 @@ def _beside_the_full_fit(row: dict[str, Any], full: dict[str, Any]) -> tuple[boo
     time, error, variance = (row[name] / full[name] for name in ("seconds", "rmse", "variance"))
     redrawn = row.get("variance_redrawn")
     more = f", {significant(redrawn / full['variance'], 2)} with features redrawn" if redrawn else ""
-    told = (
+    ratios = (
         f"time × {significant(time, 2)}, RMSE × {significant(error, 2)}, "
         f"variance × {significant(variance, 2)}{more}"
     )
     if max(variance, (redrawn or 0.0) / full["variance"]) > 1.0:
-        return False, told
-    return (None if 1 / MARGIN <= time <= MARGIN else time < 1 / MARGIN), told
+        return False, ratios
+    return (None if 1 / MARGIN <= time <= MARGIN else time < 1 / MARGIN), ratios
 
 
 def three_hours(evidence: Evidence) -> Verdict:

@@ -27,7 +27,7 @@ from .measures import METHODS, REPLAYED, differences, published_record
 from .policy import GRID, zero_rmse
 
 Y_LABELS = {"variance": "variance, plain − replay", "rmse": "RMSE, plain − replay"}
-# The part of a value figure in which all curves can be told apart.
+# The part of a value figure in which all curves can be distinguished.
 ZOOM = 2.0
 # Where the largest value is this many times the typical one, boxes are flat lines on a linear scale.
 FLAT_BOXES = 15.0

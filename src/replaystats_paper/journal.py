@@ -54,7 +54,7 @@ class Journal:
         Where ``cells.jsonl`` lies or will lie.
     settings : Settings, or anything with `as_dict`
     tell : callable
-        Told in a sentence what was set aside; by default a `ReplayWarning`.
+        Receives a sentence about what was set aside; by default a `ReplayWarning`.
 
     Raises
     ------

@@ -235,9 +235,9 @@ def reproduce(
     command : str
         What the user typed, for the record.
     on_start, on_finished : callable
-        Told the missing work, and each piece of it when it is done: for a progress bar.
+        Receives the missing work, and each piece of it when it is done: for a progress bar.
     tell : callable, optional
-        Told what a damaged journal made necessary; by default a warning.
+        Receives what a damaged journal made necessary; by default a warning.
 
     Returns
     -------

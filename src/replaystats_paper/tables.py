@@ -222,7 +222,7 @@ def map_table(cells: Sequence[Cell], journal: Journal) -> Rows:
 
 
 def speed(cells: Sequence[Cell], journal: Journal, *, full: bool) -> Rows:
-    """Return, by kind, the measured ratio of the slow twin to this package and what the grid took."""
+    """Return, by kind, how much slower the reference implementation is, and what the grid took."""
     rows = []
     for cell in _of(cells, "twin"):
         result, kind = journal.results(cell.key), cell["kind"]

@@ -1,10 +1,10 @@
-"""Time: the paper's tables with lean code, and the whole grid against a slow twin of the authors' code.
+"""Time: the paper's tables with lean code, and the whole grid against a reference implementation.
 
-Seconds are those of the processor on one thread, so that other programs on the machine do not count. The twin
-computes the same numbers the way the authors' R code does: loops over subsets, trajectories and steps,
-features evaluated anew at every visit, and for kernel ridge what `krls` computes whether asked or not (the
-covariance of coefficients and of fitted values, pointwise derivatives with their variances). It is used only
-to state how much time is saved.
+Seconds are those of the processor on one thread, so that other programs on the machine do not count. The
+reference implementation computes the same numbers the way the authors' R code does: loops over subsets,
+trajectories and steps, features evaluated anew at every visit, and for kernel ridge what `krls` computes
+whether asked or not (the covariance of coefficients and of fitted values, pointwise derivatives with their
+variances). It is used only to state how much time is saved.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .cells import Cell, Settings, cell_stream
 from .measures import METHODS
 from .study.sources import Source
 
-# Subsets that the twin computes before the rest is extrapolated: it is linear in their number.
+# Subsets that the reference implementation computes; the rest is extrapolated, its time being linear in B.
 TWIN_SUBSETS = 3
 TWIN_CELLS = {
     "policy": {"n": 1000, "B": 500, "k": 500},
@@ -70,7 +70,7 @@ def budgeted(repetitions: int, n: int) -> int:
 
 
 def run_twin_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
-    """Time one repetition of one cell with this package and with the slow twin, in seconds."""
+    """Time one repetition of one cell with this package and with the reference implementation, in seconds."""
     del repetitions  # one is enough: seconds, not a distribution
     kind = cell["kind"]
     size = TWIN_CELLS[kind]

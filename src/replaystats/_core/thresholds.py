@@ -130,8 +130,6 @@ RISK_GROUPS = 100
 MOST_RISK_WORK = 2e9
 # Subset sizes at which replay is judged, as shares of n.
 RISK_SHARES = (0.3, 0.5, 0.7)
-# Fewest effective independent units for a normal or t approximation, or for advice.
-MIN_EFFECTIVE = 10
 # Groups of episodes of the jackknife of a network's last layer: Student's quantile with 19 degrees of freedom
 # is 1.07 times the normal one.
 LAYER_GROUPS = 20

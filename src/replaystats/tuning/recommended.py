@@ -39,7 +39,7 @@ ILL_POSED_SHARE = 0.3
 SAFE_CROSSING = 0.01
 # Ill-posed: more half-samples than this share cross singularity, and the condition number is above this,
 CROSSING_LIMIT, CONDITION_LIMIT = 0.1, 1e3
-# or above that, where half the digits are lost and crossing cannot be told.
+# or above that, where half the digits are lost and crossing cannot be seen.
 SINGULAR_LIMIT = 1 / math.sqrt(float(np.finfo(np.float64).eps))
 # Smallest eigenvalues of half-samples that lack a state are 0 up to rounding: that is no crossing.
 BEYOND_ZERO = 1e-8

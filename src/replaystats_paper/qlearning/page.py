@@ -143,7 +143,7 @@ def _paragraph(text: str) -> str:
     return f"<p>{escape(' '.join(text.split()))}</p>"
 
 
-# Okabe-Ito colours, told apart by everybody, in the order of the lines.
+# Okabe-Ito colours, distinguishable with colour blindness, in the order of the lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 

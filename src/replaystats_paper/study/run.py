@@ -134,11 +134,11 @@ def compute_cell(definition: Definition, cell: Cell) -> dict[str, Any]:
     for name in names:
         predictions = np.stack([fit.predictions for fit in fits[name]], axis=1)  # (given, M, m)
         seconds = [fit.seconds for fit in fits[name]]
-        told = dict.fromkeys(fact for fit in fits[name] for fact in fit.facts)
+        named = dict.fromkeys(fact for fit in fits[name] for fact in fit.facts)
         for row, given in enumerate(definition.given[name]):
             facts = {
                 fact: [float(fit.facts[fact][row]) if fact in fit.facts else math.nan for fit in fits[name]]
-                for fact in told
+                for fact in named
             }
             results[given] = _summary(predictions[row], source) | {"seconds": seconds, "facts": facts}
     spent = round(time.process_time() - started, 4)

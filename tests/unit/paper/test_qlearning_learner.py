@@ -1,4 +1,4 @@
-"""The learner in lockstep does, step by step, what the slow twin does with the same random numbers."""
+"""The learner in lockstep against the reference implementation, step by step, on the same random numbers."""
 
 from __future__ import annotations
 
