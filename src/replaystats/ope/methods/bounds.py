@@ -50,9 +50,11 @@ class Bounds:
             f"Bounds take what comes after {lasting} step{'s' * (lasting != 1)}, or after cuts, to be worth "
             f"{problem.low:.4g} to {problem.high:.4g}. Log longer episodes, or of a nearer policy."
         )
+        unlogged = never_logged(problem)
+        more = () if unlogged is None else (unlogged.sentence,)
         half = (max(middle - lowest.value, 0.0), max(highest.value - middle, 0.0))
         shifts = found.shifts if finite else np.zeros(0)
-        return MethodResult(pivot=pivot, shifts=shifts, missed=half, notes=(note,))
+        return MethodResult(pivot=pivot, shifts=shifts, missed=half, notes=(note, *more))
 
 
 def _nothing(problem: Problem, value: float) -> Pivot:
