@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -240,7 +241,10 @@ def discrete_actions(data: Trajectories, policy: PolicyLike | None, n_actions: i
         chosen = decisions_of(policy, data.held("states"))
         if chosen.ndim == 2:
             return int(chosen.shape[1])
-        largest = max(largest, int(chosen.max()))
+        most = float(chosen.max())
+        if not math.isfinite(most):
+            raise ValueError(must_be("policy", "a function that returns finite actions", most))
+        largest = max(largest, int(most))
     return largest + 1
 
 
