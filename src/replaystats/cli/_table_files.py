@@ -154,7 +154,7 @@ class SpoiltLine(NamedTuple):
     n_columns: int
 
     def key(self, column: int) -> str:
-        """Return the entry of a column where it can be told, at either end of the line; else nothing."""
+        """Return the entry of a column where it is known, at either end of the line; else nothing."""
         if column not in (0, self.n_columns - 1):
             return ""
         return self.fields[0 if column == 0 else -1].strip()
@@ -237,7 +237,7 @@ def _with_points(column: Column) -> Column:
         return column
     text = column.astype("string").str.strip()
     fits = text.str.match(_COMMA_NUMBER).fillna(False)
-    told = (text.str.contains(",", regex=False) | text.str.match(_MILLIONS)) & fits
-    if not told.fillna(False).any() or fits.sum() < MOSTLY * text.notna().sum():
+    marked = (text.str.contains(",", regex=False) | text.str.match(_MILLIONS)) & fits
+    if not marked.fillna(False).any() or fits.sum() < MOSTLY * text.notna().sum():
         return column
     return text.mask(fits, text.str.replace(".", "", regex=False).str.replace(",", ".", regex=False))

@@ -43,7 +43,7 @@ class OutOfBagCurve(NamedTuple):
     score : ndarray of shape (g,)
         R^2 of the out-of-bag predictions.
     share_predicted : ndarray of shape (g,)
-        Share of observations that have one: with few subsets the score rests on few observations.
+        Share of observations that have one: with few subsets the score is that of few observations.
     """
 
     n_resamples: IntArray

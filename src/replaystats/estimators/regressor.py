@@ -206,7 +206,7 @@ class ReplayRegressor(ReplayedRegression):
                 units=self._units,
             )
         except (TypeError, ValueError) as error:
-            # Pipelines may read dates, so only who failed is told about them.
+            # Pipelines may read dates, so dates are named only after a failure.
             self._refuse_dates(f"Turn it into numbers, or leave it out. The regressor: {error}")
             raise
 

@@ -53,7 +53,7 @@ class FullFit:
     problem : KernelProblem
         Rows in shared units, kernel, and the penalty that was given or chosen.
     standardize : str or None
-        Units, with "auto" settled; for "subset" the problem has those of "global".
+        Units, with "auto" resolved; for "subset" the problem has those of "global".
     free : bool
         Whether the penalty is to be chosen, and may be chosen again for the members.
     device : array or None

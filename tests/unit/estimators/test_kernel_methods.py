@@ -374,19 +374,17 @@ def test_rows_of_weight_zero_and_sparse_rows(data, method):
 
 
 @pytest.mark.parametrize("n_values", [None, 4])
-def test_copies_of_rows_are_told_and_tables_of_few_values_are_not(rng, n_values):
+def test_copies_of_rows_are_named_and_tables_of_few_values_are_not(rng, n_values):
     X = rng.normal(size=(40, 2)) if n_values is None else rng.integers(n_values, size=(160, 2)).astype(float)
     y = X[:, 0] + 0.3 * rng.normal(size=len(X)) if n_values is None else X.sum(axis=1)
     X, y = (np.repeat(values, 4, axis=0) if n_values is None else values for values in (X, y))
-    model = rs.ReplayKernelRidge(
-        0.1, gamma=0.5, method="local", resampling=rs.Resampling(size=160), random_state=0
-    ).fit(X, y)
+    model = rs.ReplayKernelRidge(0.1, gamma=0.5, method="local", random_state=0)
     if n_values is not None:
-        model.predict_interval(X[:2])
+        assert len(model.fit(X, y).X_fit_) == 160
         return
     with pytest.warns(rs.ReplayWarning, match="120 of 160 rows are copies of others, target and all"):
-        model.predict_interval(X[:2])
-    model.predict_interval(X[:2])  # once
+        model.fit(X, y)
+    assert len(model.X_fit_) == 40
 
 
 def test_too_few_rows_for_the_level_are_told(data):
