@@ -1,5 +1,41 @@
 """Judged numbers: every threshold that decides something, with its meaning and its source."""
 
+# -- subsets and their number -------------------------------------------------------------------------
+# "Judged" says that no measurement behind the value is on record.
+
+# Fewer observations per unknown than this made single subsets useless. Source: LSTD, q = 9.
+OBSERVATIONS_PER_UNKNOWN = 7
+# Shares of n that are tried in turn where half-samples cross singularity. Judged.
+SIZE_SHARES = (0.5, 0.7, 0.9)
+# Subsets with which a search for enough of them begins, of single units and of groups. Derivation: the
+# relative error of a variance from B subsets is about sqrt(2 / B), 14 % and 28 %.
+FIRST_RESAMPLES, GROUPED_PILOT = 100, 25
+# The first estimate of Monte-Carlo noise is itself noisy: the number grows by at most this factor. Judged.
+GROWTH = 4
+# Largest relative error of a point's own standard error, before pooling over points halves it. Source:
+# unpruned trees, n = 300: 800 members.
+ERROR_NOISE = 0.25
+# Where a search for enough subsets ends: with the control variate, without it, and for sparse systems, which
+# are solved one by one. Judged, by run time.
+MOST_RESAMPLES, MOST_UNCONTROLLED, MOST_SPARSE = 10_000, 1000, 200
+# Balanced solutions that are averaged by default. Judged.
+RECOMMENDED_RESAMPLES = 100
+# Visited states at which Monte-Carlo noise is measured. Judged.
+MOST_QUESTIONS = 64
+# From this many indicators on, systems are sparse: a dense solve of q unknowns costs q^3. Judged.
+SPARSE_FROM = 100
+# Policy iteration stops when no coefficient moves by more than this share of the largest: greedy actions of
+# equal value may change forever. Derivation: half the digits of a double.
+SAME_COEFFICIENTS = 1e-8
+
+# -- automatic basis ----------------------------------------------------------------------------------
+
+# Lepski's factor for nested bases, one unit of noise; the 1.5 of `Lepski` is for ill-posed problems. Judged.
+NESTED_KAPPA = 1.0
+# Highest order and largest number of functions of an automatic basis, transitions for each function, and
+# states at which candidates are compared. Judged.
+HIGHEST_ORDER, MOST_FUNCTIONS, TRANSITIONS_EACH, MOST_TARGETS = 8, 64, 20, 200
+
 # -- intervals ----------------------------------------------------------------------------------------
 
 # Effective number of units, rows or steps below which nothing is averaged or concluded. Source: with 5, 7

@@ -103,6 +103,9 @@ class Basis(ABC):
         Basis
             A new fitted basis; the basis itself when it needs nothing from data.
         """
+        basis = self._suited(states)
+        if basis is not self:
+            return basis.fit(states, random_state, departed=departed)
         x = self._check_states(states)
         mask = _check_departed(departed, len(x))
         if self.fitted:
@@ -177,6 +180,10 @@ class Basis(ABC):
         return self._here_or_there(x, lambda z, w: self._prepend_constant(self._second_order(z, w), 0.0), m)
 
     # -- hooks of the concrete classes; x is a finite float array (N, d), of any library if `anywhere` ----
+
+    def _suited(self, states: Any) -> Basis:
+        """Return the basis for states of their dimension, where it takes that from the data."""
+        return self
 
     @property
     def _fits_anywhere(self) -> bool:
@@ -300,6 +307,12 @@ def check_basis(basis: Any) -> Basis:
     hint = "For example rs.basis.Fourier(4); a function goes into rs.basis.FunctionBasis."
     checked: Basis = check_instance(basis, "basis", Basis, hint)
     return checked
+
+
+def columns_of(states: Any) -> int:
+    """Return the dimension of states (N, d) or (N,)."""
+    shape = states.shape if hasattr(states, "shape") else as_array(states, "states").shape
+    return int(shape[1]) if len(shape) == 2 else 1
 
 
 def _check_departed(departed: ArrayLike | None, n_states: int) -> BoolArray | None:

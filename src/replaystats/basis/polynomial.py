@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from itertools import combinations_with_replacement, product
 from operator import add
@@ -16,7 +16,7 @@ from array_api_compat import array_namespace
 from .._core.arrays import like
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_choice, check_int, check_memory
-from .base import Basis, check_n_functions, check_per_dimension, set_fitted
+from .base import Basis, check_n_functions, check_per_dimension, columns_of, set_fitted
 
 
 def total_degree_indices(dimension: int, degree: int) -> IntArray:
@@ -107,7 +107,8 @@ class Polynomial(Basis):
     degree : int >= 0
         Highest total degree; there are C(degree + d, d) functions.
     dimension : int >= 1
-        Dimension d of the states.
+        Dimension d of the states. With the default, 1, `fit` takes that of the data, so that estimators
+        need no number.
     family : "monomial", "hermite", "legendre" or "chebyshev"
         One-dimensional polynomials. "hermite" are the probabilists' He_n, orthogonal under N(0, 1);
         "legendre" and "chebyshev" (first kind) are orthogonal on [-1, 1]. None is normalised.
@@ -118,7 +119,7 @@ class Polynomial(Basis):
     --------
     >>> Polynomial(3, family="hermite")([2.0])
     array([[1., 2., 3., 2.]])
-    >>> Polynomial(2, dimension=2)([[2.0, 3.0]])
+    >>> Polynomial(2).fit([[2.0, 3.0]])([[2.0, 3.0]])
     array([[1., 2., 3., 4., 6., 9.]])
     """
 
@@ -149,6 +150,10 @@ class Polynomial(Basis):
     def n_basis(self) -> int:
         """Number of functions q, the constant included."""
         return len(self.exponents)
+
+    def _suited(self, states: Any) -> Polynomial:
+        columns = columns_of(states) if self.dimension == 1 else 1
+        return self if columns == 1 else replace(self, dimension=columns)
 
     def _value(self, x: FloatArray) -> FloatArray:
         return self._product(self._tables(x, 0), ())

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -15,7 +15,15 @@ from .._core.arrays import frozen, is_foreign, like
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_bool, check_choice, check_int, check_real
-from .base import MAX_FUNCTIONS, Basis, check_n_functions, check_per_dimension, frozen_points, set_fitted
+from .base import (
+    MAX_FUNCTIONS,
+    Basis,
+    check_n_functions,
+    check_per_dimension,
+    columns_of,
+    frozen_points,
+    set_fitted,
+)
 from .gaussian import draw_distinct, median_gamma
 from .polynomial import half_lattice, tensor_indices, total_degree_indices
 
@@ -111,7 +119,8 @@ class Fourier(PlaneWaves):
     order : int >= 0
         Highest frequency I.
     dimension : int >= 1
-        Dimension d of the states.
+        Dimension d of the states. With the default, 1, `fit` takes that of the data, so that estimators
+        need no number.
     kind : "tensor" or "total"
         Which k: every ``|k_a| <= order``, which gives (2 order + 1)^d functions, or
         ``sum_a |k_a| <= order``.
@@ -152,6 +161,10 @@ class Fourier(PlaneWaves):
         frequencies = frozen(lattice * (2.0 * np.pi / np.asarray(period)))
         set_fitted(self, order=order, dimension=dimension, kind=kind, period=period)
         set_fitted(self, frequencies=frequencies)
+
+    def _suited(self, states: Any) -> Fourier:
+        columns = columns_of(states) if self.dimension == 1 else 1
+        return self if columns == 1 else replace(self, dimension=columns)
 
     @property
     def n_basis(self) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -87,6 +87,10 @@ class Scaled(Basis):
     @property
     def _fits_anywhere(self) -> bool:
         return True
+
+    def _suited(self, states: Any) -> Basis:
+        inner = self.basis._suited(states)
+        return self if inner is self.basis else replace(self, basis=inner)
 
     def _divided(self, functions: FloatArray) -> FloatArray:
         """Divide functions or derivatives (N, q, ...), wherever they are."""
@@ -171,6 +175,10 @@ class Centered(Basis):
     def _fit_departed(self, x: FloatArray, rng: np.random.Generator, departed: BoolArray | None) -> Centered:
         return Centered(self.basis.fit(x, rng, departed=departed))
 
+    def _suited(self, states: Any) -> Basis:
+        inner = self.basis._suited(states)
+        return self if inner is self.basis else replace(self, basis=inner)
+
     def _value(self, x: FloatArray) -> FloatArray:
         return self.basis(x)
 
@@ -218,6 +226,10 @@ class InUnits(Basis):
     @property
     def _fits_anywhere(self) -> bool:
         return True
+
+    def _suited(self, states: Any) -> Basis:
+        inner = self.basis._suited(states)
+        return self if inner is self.basis else replace(self, basis=inner)  # type: ignore[type-var]
 
     @abstractmethod
     def _inside(self, x: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.choice import Choice, is_auto
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator
+from .._core.thresholds import FIRST_RESAMPLES, SAME_COEFFICIENTS
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_choice, check_int
 from ..basis import Basis
@@ -23,16 +24,13 @@ from ..moments.lstd_q import PolicyLike, discrete_actions
 from ..moments.steps import DiscountLike, check_log
 from ..plans import Resampling, ResamplingPlan, make_plan
 from ..solvers import Solver
-from ..tuning.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
+from ..tuning.sizes import choose_subsample_size, grow_resamples
 from ._policy_iteration import GreedyPolicy, PolicyIteration, PolicyProblem, iterate_policies
 from .base import Replayed
 from .lstd_q import LSTDQ
 from .policy import PolicyValue
 
 EVALUATIONS = ("replay", "plug_in")
-# Iteration stops, too, when no coefficient moves by more than this share of the largest: greedy actions of
-# equal value may change forever.
-SAME_COEFFICIENTS = 1e-8
 
 
 class LSPI(Replayed):

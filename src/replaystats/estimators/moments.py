@@ -11,6 +11,14 @@ from .._core.arrays import as_array, in_double, is_accelerator, is_foreign, like
 from .._core.choice import Choice, is_auto
 from .._core.errors import must_be
 from .._core.random import as_generator
+from .._core.thresholds import (
+    FIRST_RESAMPLES,
+    GROUPED_PILOT,
+    MOST_RESAMPLES,
+    MOST_SPARSE,
+    MOST_UNCONTROLLED,
+    RECOMMENDED_RESAMPLES,
+)
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_instance
 from ..engine import make_executor, replicate
@@ -26,19 +34,12 @@ from ..moments.sparse import SparseMoments
 from ..moments.units import join_moments
 from ..plans import ResamplingPlan, make_plan
 from ..tuning.recommended import Recommendation, recommended_estimate
-from ..tuning.sizes import FIRST_RESAMPLES, choose_subsample_size, grow_resamples
+from ..tuning.sizes import choose_subsample_size, grow_resamples
 from .base import Replayed
 
 RECOMMENDED = "recommended"
 # What arrays of other libraries may expect.
 AT_HOME = "on the device; the B systems of q unknowns, and intervals row by row, on the host"
-# Where the search for enough replicates starts, for single units and for groups, and where it ends.
-GROUPED_PILOT = 25
-MOST_RESAMPLES, MOST_UNCONTROLLED = 10_000, 1000
-# The same for sparse systems, whose subsets are solved one by one.
-MOST_SPARSE = 200
-# How many balanced solutions are averaged by default.
-RECOMMENDED_RESAMPLES = 100
 # What the recommended method chooses by itself: setting it as well would be ignored.
 _CHOSEN = {"statistic": "U", "size": 0.5, "on_failure": "warn", "combine": "auto"}
 

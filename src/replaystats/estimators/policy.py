@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.arrays import like, to_numpy
 from .._core.choice import AUTO, is_auto
 from .._core.errors import must_be
+from .._core.thresholds import MOST_QUESTIONS, SPARSE_FROM
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_weights, is_whole
 from ..basis import Basis, Centered, OneHot, Tabular
@@ -36,11 +37,6 @@ from ..moments.sparse import SparseMoments
 from ..moments.steps import check_log, horizon, step_discounts, step_rewards, value_limits
 from ..moments.units import sum_into_units
 from .moments import ReplayedMoments
-
-# Visited states at which Monte-Carlo noise is looked at.
-MOST_QUESTIONS = 64
-# From this many indicators on systems are sparse.
-SPARSE_FROM = 100
 
 
 class PolicyEvaluation(ReplayedMoments):

@@ -17,6 +17,7 @@ from .._core.choice import Choice, is_auto
 from .._core.entries import check_unconverted, date_columns
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator, draw_seed
+from .._core.thresholds import FIRST_RESAMPLES
 from .._core.typing import FloatArray
 from .._core.validation import (
     check_instance,
@@ -29,7 +30,6 @@ from ..engine.learner import ModelReplicates, replicate_learner
 from ..plans import Resampling, ResamplingPlan, make_plan
 from ..plans.plan import check_draws_rows
 from ..tuning.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
-from ..tuning.sizes import FIRST_RESAMPLES
 from ._regression_intervals import copies_of_rows
 from .regression import ReplayedRegression, check_groups
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._core.choice import AUTO, Choice, is_auto
+from .._core.thresholds import FIRST_RESAMPLES
 from .._core.typing import FloatArray
 from .._core.validation import resolve_subsample_size
 from ..kernel.members import OnSubsets
@@ -22,7 +23,6 @@ from .ensembles import (
     pilot_rows,
 )
 from .kernel_full import FullFit, Resolved
-from .sizes import FIRST_RESAMPLES
 
 SMALLEST_SUBSET, LARGEST_SUBSET = 16, 500
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from .._core.linalg import ROUNDING, scaled_singular_values
 from .._core.random import as_generator
+from .._core.thresholds import OBSERVATIONS_PER_UNKNOWN
 from .._core.typing import FloatArray, RandomLike
 from .._core.validation import check_instance, check_int
 from ..engine import Executor, replicate
@@ -43,8 +44,6 @@ CROSSING_LIMIT, CONDITION_LIMIT = 0.1, 1e3
 SINGULAR_LIMIT = 1 / math.sqrt(float(np.finfo(np.float64).eps))
 # Smallest eigenvalues of half-samples that lack a state are 0 up to rounding: that is no crossing.
 BEYOND_ZERO = 1e-8
-# Fewer observations than this per unknown make single subsets useless.
-OBSERVATIONS_PER_UNKNOWN = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

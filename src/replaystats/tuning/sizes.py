@@ -10,6 +10,18 @@ import numpy as np
 from .._core.arrays import to_numpy
 from .._core.choice import Choice
 from .._core.errors import must_be
+from .._core.thresholds import (
+    ERROR_NOISE,
+    FIRST_RESAMPLES,
+    GROWTH,
+    HIGHEST_ORDER,
+    MOST_FUNCTIONS,
+    MOST_TARGETS,
+    NESTED_KAPPA,
+    OBSERVATIONS_PER_UNKNOWN,
+    SIZE_SHARES,
+    TRANSITIONS_EACH,
+)
 from .._core.typing import FloatArray
 from .._core.validation import check_int, check_real
 from ..basis import Fourier
@@ -21,28 +33,10 @@ from ..moments import AnyMoments
 from ..plans import make_plan
 from ..solvers import Auto, Nested, Solver
 
-# Subsets with fewer observations per unknown gave useless answers (LSTD, q = 9).
-OBSERVATIONS_PER_UNKNOWN = 7
-SIZE_SHARES = (0.5, 0.7, 0.9)
-_PILOT_RESAMPLES = 100
+# Batch: the same pilot subsets for every size, so that differences are of sizes alone.
 _PILOT_SEED = 0
-# Subsets with which a search for enough of them begins.
-FIRST_RESAMPLES = 100
-# The first look at the Monte-Carlo noise of an average is itself noisy: grow in steps of at most this factor.
-_GROWTH = 4
-# A standard error at one point may differ by so much from seed to seed, before what all points say together
-# halves it. Unpruned trees, n = 300: 800 members.
-ERROR_NOISE = 0.25
-# Ensemble whose answers differ by less than this share of the largest answer agree but for rounding.
+# Rounding: members whose answers differ by less than this share of the largest agree.
 AGREED = 1e-12
-# One unit of noise: gentler on well-posed problems than the 1.5 of `Lepski`, which is for ill-posed ones.
-KAPPA = 1.0
-HIGHEST_ORDER = 8
-MOST_FUNCTIONS = 64
-# Transitions for each function of the largest candidate.
-TRANSITIONS_EACH = 20
-# States at which noise and differences of candidates are measured.
-MOST_TARGETS = 200
 
 
 def choose_subsample_size(moments: AnyMoments, *, solver: Solver | None = None) -> Choice:
@@ -74,7 +68,7 @@ def choose_subsample_size(moments: AnyMoments, *, solver: Solver | None = None) 
     for share in SIZE_SHARES:
         size = max(1, round(share * n), enough)
         plan = make_plan(
-            n, statistic="U", subsample_size=size, n_resamples=_PILOT_RESAMPLES, random_state=_PILOT_SEED
+            n, statistic="U", subsample_size=size, n_resamples=FIRST_RESAMPLES, random_state=_PILOT_SEED
         )
         pilot = replicate(moments, plan, solver=solver or Auto(), on_failure="drop")
         if not (Stability(replicates=pilot).sign_changed.any() or pilot.failed.any()):
@@ -144,7 +138,7 @@ def grow_resamples(
             limits = f"{share:.1%}" + (f" and {ERROR_NOISE:.0%}" if error else "")
             return estimate, Choice(size, reason + limits)
         needed = max(needed, math.ceil(size * (error / ERROR_NOISE) ** 2), size + 1)
-        wanted = min(needed, _GROWTH * size, most)
+        wanted = min(needed, GROWTH * size, most)
         estimate = estimate.extend(wanted - size)
 
 
@@ -188,7 +182,7 @@ def choose_basis(states: FloatArray, n_transitions: int) -> tuple[Fourier, Neste
         f"at most {basis.n_basis} functions for {n_transitions} transitions; every subset takes the smallest "
         "order whose values stay within the noise of all larger ones"
     )
-    return basis, Nested(levels, KAPPA, targets), Choice(f"orders 0 to {order}", reason)
+    return basis, Nested(levels, NESTED_KAPPA, targets), Choice(f"orders 0 to {order}", reason)
 
 
 def _waves(order: int, dimension: int, period: tuple[float, ...]) -> Fourier:

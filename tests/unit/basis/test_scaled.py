@@ -75,3 +75,15 @@ def test_bad_input_has_its_sentence():
         Scaled(Fourier(1), [1.0, 2.0])
     with pytest.raises(TypeError, match="`basis` must be differentiable"):
         Scaled(OneHot(2)).fit([0, 1]).gradient([0])
+
+
+@pytest.mark.parametrize("wrap", [lambda b: b, Scaled, rs.basis.Standardized, rs.basis.Centered], ids=str)
+@pytest.mark.parametrize("inner", [Polynomial(2), rs.basis.Fourier(1, kind="total")], ids=repr)
+def test_fit_takes_the_dimension_of_the_data(wrap, inner, rng):
+    states = rng.normal(size=(30, 3))
+    fitted, declared = wrap(inner).fit(states), wrap(type(inner)(2, 3)).fit(states)
+    if isinstance(inner, Polynomial):
+        np.testing.assert_array_equal(fitted(states), declared(states))
+    assert fitted.dimension == 3
+    with pytest.raises(ValueError, match=r"`states` must be of shape \(N, 3\)"):
+        fitted(states[:, :2])

@@ -1,0 +1,130 @@
+"""Count what the source holds: code lines, files, and judged numbers outside `_core/thresholds.py`.
+
+Usage: python tools/count.py [folder]
+
+A code line is a line with code on it: docstrings, comments and blank lines do not count. A judged number is a
+constant of a module, in capitals, whose value is a number or a tuple of numbers. Rounding and sizes of
+batches are no judgements: their comment, on the line or above it, begins with "Rounding" or "Batch".
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src"
+THRESHOLDS = "thresholds.py"
+_CAPITALS = re.compile(r"_?[A-Z][A-Z0-9_]*$")
+_EXEMPT = re.compile(r"#\s*(Rounding|Batch)\b", re.IGNORECASE)
+_SKIPPED = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}
+
+
+def code_lines(text: str) -> int:
+    r"""Return the number of lines with code on them.
+
+    Examples
+    --------
+    >>> code_lines('def f():\n    "A docstring."\n\n    # a comment\n    return 1\n')
+    2
+    """
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in _SKIPPED:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(getattr(first.value, "value", None), str):
+                lines.difference_update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    return len(lines)
+
+
+def judged_numbers(text: str) -> list[str]:
+    r"""Return the names of constants with judged values, in the order of the module.
+
+    Examples
+    --------
+    >>> judged_numbers("LIMIT = 0.05\n# Batch: rows.\nROWS = 64\nNAMES = ('a',)\nLOW, HIGH = 1, 2.0\n")
+    ['LIMIT', 'LOW', 'HIGH']
+    """
+    rows, found = text.splitlines(), []
+    for node in ast.parse(text).body:
+        if (
+            not isinstance(node, ast.Assign | ast.AnnAssign)
+            or node.value is None
+            or _exempt(rows, node.lineno)
+        ):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+        if names and all(_CAPITALS.match(name) for name in names) and _is_numeric(node.value):
+            found += names
+    return found
+
+
+def _exempt(rows: list[str], lineno: int) -> bool:
+    """Whether the comment on the line, or the first line of that above it, begins with Rounding or Batch."""
+    if _EXEMPT.search(rows[lineno - 1]):
+        return True
+    above = lineno - 2
+    while above > 0 and rows[above].startswith("#") and rows[above - 1].startswith("#"):
+        above -= 1
+    return above >= 0 and rows[above].startswith("#") and bool(_EXEMPT.match(rows[above]))
+
+
+def _is_numeric(value: ast.expr) -> bool:
+    if isinstance(value, ast.Constant):
+        return isinstance(value.value, int | float) and not isinstance(value.value, bool)
+    if isinstance(value, ast.UnaryOp):
+        return _is_numeric(value.operand)
+    if isinstance(value, ast.BinOp):
+        return _is_numeric(value.left) and _is_numeric(value.right)
+    return isinstance(value, ast.Tuple) and bool(value.elts) and all(map(_is_numeric, value.elts))
+
+
+def count(folder: Path = SOURCE) -> dict[str, int]:
+    """Return code lines, files, and judged numbers inside and outside the module of thresholds."""
+    files = sorted(path for path in folder.rglob("*.py*") if path.suffix in (".py", ".pyi"))
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
+    numbers = {path: len(judged_numbers(text)) for path, text in texts.items() if _decides(path, folder)}
+    return {
+        "code_lines": sum(map(code_lines, texts.values())),
+        "files": len(files),
+        "thresholds": sum(found for path, found in numbers.items() if path.name == THRESHOLDS),
+        "numbers_elsewhere": sum(found for path, found in numbers.items() if path.name != THRESHOLDS),
+    }
+
+
+def _decides(path: Path, folder: Path) -> bool:
+    """Whether numbers of a module decide about estimates; those of studies describe experiments."""
+    return path.relative_to(folder).parts[0] != "replaystats_paper"
+
+
+def modules_with_numbers(folder: Path = SOURCE) -> dict[str, list[str]]:
+    """Return the modules other than that of thresholds that define judged numbers, with their names."""
+    found = {
+        path.relative_to(folder).as_posix(): judged_numbers(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.rglob("*.py"))
+        if path.name != THRESHOLDS and _decides(path, folder)
+    }
+    return {path: names for path, names in found.items() if names}
+
+
+if __name__ == "__main__":
+    given = Path(sys.argv[1]) if len(sys.argv) > 1 else SOURCE
+    for name, value in count(given).items():
+        print(f"{name:18} {value:7,}")
+    for module, names in modules_with_numbers(given).items():
+        print(f"  {module}: {', '.join(names)}")
