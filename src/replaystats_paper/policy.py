@@ -16,7 +16,7 @@ import numpy as np
 
 from replaystats import average, plug_in, replicate
 from replaystats.basis import Fourier
-from replaystats.moments import AnyMoments, Moments, lstd_moments, phibe_moments
+from replaystats.moments import AnyMoments, FactoredMoments, Moments, lstd_moments, phibe_moments
 from replaystats.plans import ResamplingPlan, make_plan
 from replaystats.simulate import OrnsteinUhlenbeck, TorusBrownian
 from replaystats.solvers import LU, Lepski, PseudoInverse, Solution, Solver, parse_solver
@@ -143,8 +143,10 @@ def zero_rmse() -> float:
 
 
 def _rows(moments: AnyMoments) -> FloatArray:
-    assert isinstance(moments, Moments)  # q = 9 is far below the size from which moments are kept factored
-    return moments.rows
+    """Return [vec g | f] of every trajectory, written out also where moments are kept as factors."""
+    dense = moments.multiply_out() if isinstance(moments, FactoredMoments) else moments
+    assert isinstance(dense, Moments)  # in memory
+    return dense.rows
 
 
 def _subset_sums(rows: FloatArray, plan: ResamplingPlan) -> FloatArray:

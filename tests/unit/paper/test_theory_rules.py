@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from tests.unit.paper.test_agreement import CATALOGUE, judged, put
 
+from replaystats.simulate import OrnsteinUhlenbeck
 from replaystats_paper import Settings
 from replaystats_paper.claims import CLAIMS, as_in_full
 from replaystats_paper.journal import Journal
 from replaystats_paper.measures import FAILS, HOLDS, IN_PART, NEEDS_FULL, Verdict
+from replaystats_paper.policy import draw_systems
 
 NAMES = ("theorem-1", "theorem-2", "guarantees", "normality", "sufficient-k")
 
@@ -65,3 +67,11 @@ def test_a_quick_run_is_never_kinder_than_the_full_one():
 def test_stored_verdicts_belong_to_claims():
     text = (resources.files("replaystats_paper") / "full_verdicts.json").read_text(encoding="utf-8")
     assert set(json.loads(text)) <= {claim.name for claim in CLAIMS}
+
+
+def test_the_largest_policy_cell_has_written_out_moments():
+    """At n = 5000 moments are kept as factors, which the sums over subsets must not notice."""
+    process = OrnsteinUhlenbeck()
+    data = process.sample(5000, 2, start="uniform", random_state=0)
+    systems = draw_systems(data, 2, 1500, process, np.random.default_rng(0))
+    assert systems.A.shape == (3, 5, 9, 9)
