@@ -52,7 +52,7 @@ class BasisTest:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing speaks against the basis."""
+        """Whether no test contradicts the basis."""
         return self.possible and not self.p_value < OBJECTION
 
 

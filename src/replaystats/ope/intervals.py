@@ -122,17 +122,6 @@ def may_be_skewed(values: FloatArray) -> bool:
     return bool(abs(relative_skewness(values)) + 2.0 * np.sqrt(6.0) / len(values) > SKEWED)
 
 
-def unseen_share(n: int) -> float:
-    """Return the share of all episodes that n of them miss altogether with probability .05: about 3 / n.
-
-    Examples
-    --------
-    >>> round(unseen_share(20), 3), round(unseen_share(100), 3)
-    (0.139, 0.03)
-    """
-    return float(1.0 - 0.05 ** (1.0 / n))
-
-
 def skewed_mean_interval(
     values: FloatArray, level: float, within: tuple[float, float] | None = None
 ) -> Bounds:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from .._core.thresholds import MUCH_COMPLETED
 from .._core.typing import FloatArray, IntArray
 from .counts import returns_to_go
 from .importance import Weights, of_others, per_decision, self_normalised
@@ -15,8 +16,6 @@ from .intervals import GroupJackknife
 from .linear import td_errors
 from .problem import Problem
 
-# A share of the headline that comes from what no episode showed, beyond which it is said.
-MUCH_COMPLETED = 0.05
 # How wrong a doubted model is taken to be, as a share of the range; and what part of an interval counts.
 MODEL_ERROR, NOTICED = 0.05, 0.125
 
