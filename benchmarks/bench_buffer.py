@@ -109,10 +109,94 @@ def memory(line):
     return found
 
 
+def learning(n_seeds=10, n_steps=8_000):
+    """Final returns of Stable-Baselines3's DQN on CartPole with both buffers, all else equal."""
+    from stable_baselines3 import DQN
+    from stable_baselines3.common.buffers import ReplayBuffer
+    from stable_baselines3.common.evaluation import evaluate_policy
+
+    from replaystats.buffer.sb3 import SB3ReplayBuffer
+
+    settings = {"learning_rate": 2e-3, "batch_size": 64, "learning_starts": 500, "buffer_size": 50_000}
+    settings |= {
+        "target_update_interval": 50,
+        "train_freq": 8,
+        "gradient_steps": 4,
+        "exploration_fraction": 0.3,
+    }
+    settings |= {"exploration_final_eps": 0.04, "policy_kwargs": {"net_arch": [64, 64]}, "device": "cpu"}
+    found = {}
+    for kind in (ReplayBuffer, SB3ReplayBuffer):
+        returns = []
+        for seed in range(n_seeds):
+            extra = {"random_state": seed} if kind is SB3ReplayBuffer else {}
+            model = DQN(
+                "MlpPolicy",
+                "CartPole-v1",
+                seed=seed,
+                replay_buffer_class=kind,
+                replay_buffer_kwargs=extra,
+                **settings,
+            ).learn(n_steps)
+            returns.append(evaluate_policy(model, model.get_env(), n_eval_episodes=10, warn=False)[0])
+        half = 2.262 * np.std(returns, ddof=1) / np.sqrt(n_seeds)
+        found[kind.__name__] = {
+            "mean": float(np.mean(returns)),
+            "interval": [float(np.mean(returns) - half), float(np.mean(returns) + half)],
+            "returns": [float(value) for value in returns],
+        }
+    return {"steps": n_steps, "seeds": n_seeds} | found
+
+
+def looks(n_runs=400, n_episodes=400, n_looks=100):
+    """Share of runs in which an interval misses at any look at a growing buffer, and widths at the end."""
+    rng, missed, missed_once, ratios = np.random.default_rng(0), 0, 0, []
+    for _ in range(n_runs):
+        buffer = rs.ReplayBuffer(3 * n_episodes)
+        monitor, wrong, once = buffer.monitor(), False, False
+        for part in np.array_split(rng.exponential(size=n_episodes), n_looks):
+            rewards = np.repeat(part / 3, 3)  # three steps an episode; the mean return is 1
+            still, ends = np.zeros((len(rewards), 1)), np.arange(len(rewards)) % 3 == 2
+            buffer.add(still, np.zeros(len(rewards), dtype=int), rewards, still, ends)
+            now = monitor.look()
+            wrong |= not now.interval.low[0] <= 1.0 <= now.interval.high[0]
+            if now.n_values > 1:
+                once |= not now.one_look.low[0] <= 1.0 <= now.one_look.high[0]
+        missed, missed_once = missed + wrong, missed_once + once
+        ratios.append(
+            (now.interval.high[0] - now.interval.low[0]) / (now.one_look.high[0] - now.one_look.low[0])
+        )
+    return {
+        "runs": n_runs,
+        "episodes": n_episodes,
+        "looks": n_looks,
+        "missed_at_any_look": missed / n_runs,
+        "missed_by_the_interval_for_one_look": missed_once / n_runs,
+        "median_width_over_that_for_one_look": float(np.median(ratios)),
+    }
+
+
+def changes(n_runs=200):
+    """Share of runs with a report: without a change, and within 50 episodes of a shift by one deviation."""
+    rng, found = np.random.default_rng(1), {}
+    laws = {"normal": rng.normal, "exponential": rng.exponential}
+    for name, law in laws.items():
+        for before in (100, 200):
+            for shift in (0.0, 1.0, -1.0):
+                reports = 0
+                for _ in range(n_runs):
+                    detector = rs.inference.ChangeDetector()
+                    early = detector.update(law(size=before))
+                    reports += detector.update(shift + law(size=50)) and (shift == 0.0 or not early)
+                found[f"{name}, {before} before, shift {shift:+.0f}"] = reports / n_runs
+    return found
+
+
 def main():
     rng = np.random.default_rng(0)
     line = states(rng)
     result = {"capacity": CAPACITY, "batch": BATCH, "memory_over_arrays": memory(line)}
+    result |= {"looks": looks(), "changes": changes(), "learning": learning()}
     result["rows_per_second_in_blocks"] = {
         "uniform, 10^7 rows": rows_per_second(10**7),
         "proportional, 10^6 rows": rows_per_second(10**6, sampling="proportional"),

@@ -128,9 +128,9 @@ _ROWS = tuple(f.name for f in fields(Pivot) if f.name not in ("value_range", "co
 
 
 def interval(pivot: Pivot, confidence_level: float = 0.95) -> Interval:
-    """Return the confidence interval of every estimate.
+    """Return the confidence interval of every estimate, for one look at data of a size fixed in advance.
 
-    The procedure, row by row:
+    `anytime_interval` is for many looks at data that grow. The procedure, row by row:
 
     1. Without degrees of freedom nothing is known but the range of possible values: that is the interval.
     2. The critical value is C with P(|T + bias_bound / standard_error| <= C) = confidence_level, T of

@@ -60,9 +60,9 @@ class GridWorld:
             if cells.count(mark) != 1:
                 raise ValueError(must_be("picture", f"a maze with one {mark}", cells.count(mark)))
         free = np.array([cell != WALL for cell in cells])
-        settled = {"shape": shape, "start": cells.index(START), "goal": cells.index(GOAL), "free": free}
-        settled["moves"] = _moves(shape, free)
-        for name, value in settled.items():
+        known = {"shape": shape, "start": cells.index(START), "goal": cells.index(GOAL), "free": free}
+        known["moves"] = _moves(shape, free)
+        for name, value in known.items():
             object.__setattr__(self, name, value)
 
     @property

@@ -165,7 +165,9 @@ def _cost(rule: Rule) -> float:
     replayed = rule.ratio * rule.minibatch  # transitions per step
     price = {"prioritised": 5.0, "uniform": 1.0, "combined": 1.0}[rule.sampler]
     price *= 3.0 if rule.features == "tiles" else 1.0
-    steps = {"combined": 0.3}.get(rule.sampler, 1.0) * 10 / (10 + replayed)  # who learns faster walks less
+    steps = (
+        {"combined": 0.3}.get(rule.sampler, 1.0) * 10 / (10 + replayed)
+    )  # faster learners take fewer steps
     return steps * (1.0 + 0.1 * replayed * price)
 
 
