@@ -121,6 +121,12 @@ FOLDS, FOLDS_OF_FEW, FEW_ROWS = 5, 10, 1200
 # Conformal p-value below which a row is unlike the training rows: half of 1 % for each of two measures, so
 # that at most one in a hundred rows like them is flagged.
 OUTSIDE_LEVEL = 0.005
+# -- screening of state columns (ope) ------------------------------------------------------------------
+# Level of the test of one column: an irrelevant one stays with this probability.
+SCREENING_LEVEL = 0.05
+# Steps used at most; every test fits regressions.
+SCREENING_ROWS = 2_000
+
 # -- fitted Q evaluation (ope) -------------------------------------------------------------------------
 # Members: 19 degrees of freedom widen a 95 % interval by 7 %.
 FITTED_Q_MEMBERS = 20

@@ -1,0 +1,71 @@
+import numpy as np
+
+import replaystats as rs
+from replaystats.ope.columns import _some_rows, relevant_columns
+from replaystats.ope.problem import make_problem
+
+
+def log(seed, n=60, length=10, noise=2, copy=False):
+    """Column 0 moves and pays, column 1 ends episodes where it is large; then columns of noise, or a copy."""
+    rng = np.random.default_rng(seed)
+    states, rewards, actions, ends = [], [], [], []
+    for _ in range(n):
+        s, path, paid, acts, over = rng.normal(size=2), [], [], [], False
+        for _ in range(length):
+            extra = [s[0]] if copy else rng.normal(size=noise)
+            path.append(np.concatenate([s, extra]))
+            a = int(rng.integers(2))
+            paid.append(s[0] + 0.3 * rng.normal())
+            acts.append(a)
+            over = abs(s[1]) > 1.3
+            s = np.array([0.7 * s[0] + a, 0.6 * s[1]]) + 0.6 * rng.normal(size=2)
+            if over:
+                break
+        path.append(np.concatenate([s, [s[0]] if copy else rng.normal(size=noise)]))
+        states.append(np.array(path))
+        rewards.append(np.array(paid))
+        actions.append(np.array(acts))
+        ends.append(over)
+    return rs.Trajectories(states, rewards, actions, terminated=np.array(ends))
+
+
+def half(states):
+    return np.full((len(states), 2), 0.5)
+
+
+def test_relevant_columns_stay_and_noise_goes():
+    """8 columns of noise at level .05: more than 3 kept have probability .006."""
+    kept = np.array([relevant_columns(make_problem(log(i), half, discount=0.9)).keep for i in range(4)])
+    assert kept[:, :2].all()
+    assert kept[:, 2:].sum() <= 3
+
+
+def test_of_two_copies_one_stays():
+    keep = relevant_columns(make_problem(log(0, copy=True), half, discount=0.9)).keep
+    assert keep[0] != keep[2]
+
+
+def test_what_the_policy_looks_at_stays():
+    def follows_noise(states):
+        return np.column_stack([states[:, 3] > 0, states[:, 3] <= 0]).astype(float)
+
+    found = relevant_columns(make_problem(log(1), follows_noise, discount=0.9))
+    assert found.keep[3]
+    assert found.p_values[3] == 0.0
+
+
+def test_ends_are_not_thinned_out():
+    """One end in a hundred steps: a twentieth of the steps would leave five of 100."""
+    n, length = 100, 100
+    s = np.random.default_rng(0).normal(size=(n, length + 1, 2))
+    data = rs.Trajectories(s, s[:, :-1, 0], np.zeros((n, length), int), terminated=True)
+    problem = make_problem(data, half, discount=0.9, n_actions=2)
+    rows = _some_rows(problem)
+    assert problem.terminal[rows].sum() == 100
+    assert len(rows) <= 1200
+
+
+def test_discrete_states_keep_all():
+    s = np.random.default_rng(0).integers(3, size=(40, 6, 2)).astype(float)
+    data = rs.Trajectories(s, s[:, :-1, 0], terminated=True)
+    assert relevant_columns(make_problem(data, None, discount=0.9)).keep.all()
