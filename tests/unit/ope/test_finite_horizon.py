@@ -8,6 +8,7 @@ from replaystats.ope.methods.finite_horizon import (
     Steps,
     _backward,
     _shrunk_to_one,
+    _Sums,
     finite_horizon_value,
 )
 from support import policy_worlds
@@ -57,7 +58,7 @@ def test_backward_recursion_is_that_of_fresh_regressions():
     steps = line_steps(0, n=30)
     here, there = rng.normal(size=(2, 300, 4))
     fitted = np.ones(300, bool)
-    found = _backward(steps, here, there, fitted, 0.01)
+    found = _backward(_Sums.of(steps, here, there, fitted), 0.95, 10, 0.01)
     slow = reference.backward_coefficients(
         here, there, steps.actions, steps.rewards, steps.onward, 0.95, 10, 0.01, ~steps.clocked
     )

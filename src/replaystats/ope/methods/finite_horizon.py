@@ -196,43 +196,67 @@ def _cross_fitted(
     now: dict[str, FloatArray] = {}
     for name, features in classes.items():
         here, there, first = (features(s) for s in (steps.states, steps.next_states, steps.start_states))
+        sums = {k: _Sums.of(steps, here, there, rows != k) for k in np.unique(fold)}
         for penalty in (1e-4,) if name.startswith("a value") else _PENALTIES:
             label = f"{name}, penalty {penalty:g}"
             psi[label], ahead[label], now[label] = np.empty(n), np.zeros(len(rows)), np.zeros(len(rows))
-            for k in np.unique(fold):
+            for k, part in sums.items():
                 own, out = fold == k, rows == k
-                q = _backward(steps, here, there, rows != k, penalty)
+                q = _backward(part, steps.discount, steps.horizon, penalty)
                 ahead[label][out], now[label][out] = _at_steps(steps, q, here, there, out)
-                psi[label][own] = np.einsum("ia,iq,aq->i", steps.start_chances[own], first[own], q[0])
+                psi[label][own] = np.einsum("ia,ia->i", steps.start_chances[own], first[own] @ q[0].T)
             used = steps.time < steps.horizon
             error = steps.rewards + steps.discount * ahead[label] - now[label]
             psi[label] += np.bincount(steps.episode[used], weights=(weight * error)[used], minlength=n)
     return psi, ahead, now
 
 
-def _backward(
-    steps: Steps, here: FloatArray, there: FloatArray, fitted: BoolArray, penalty: float
-) -> FloatArray:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sums:
+    """Sums over the steps of every action a, from which all regressions of one fold follow.
+
+    Attributes
+    ----------
+    paid : list of ndarray
+        Features' features and features' rewards, (q, q + 1), of all steps.
+    moved : list of ndarray
+        Features' features, (q, q), of steps with a next state.
+    onward : list of ndarray
+        Features' [probability of b times features of the next state, for all b], (q, A q).
+    """
+
+    paid: list[FloatArray]
+    moved: list[FloatArray]
+    onward: list[FloatArray]
+
+    @classmethod
+    def of(cls, steps: Steps, here: FloatArray, there: FloatArray, fitted: BoolArray) -> _Sums:
+        paid, moved, onward = [], [], []
+        for a in range(steps.onward.shape[1]):
+            rows = np.flatnonzero(fitted & (steps.actions == a))
+            paid.append(here[rows].T @ np.column_stack([here[rows], steps.rewards[rows]]))
+            rows = rows[~steps.clocked[rows]]
+            x, follows = here[rows], there[rows]
+            moved.append(x.T @ x)
+            onward.append(np.hstack([(x * p[:, None]).T @ follows for p in steps.onward[rows].T]))
+        return cls(paid, moved, onward)
+
+
+def _backward(sums: _Sums, discount: float, horizon: int, penalty: float) -> FloatArray:
     """Return coefficients (H + 1, A, q) of Q_t; those of step H are zero."""
-    n_actions, q = steps.onward.shape[1], here.shape[1]
-    theta = np.zeros((steps.horizon + 1, n_actions, q))
-    solves = []
+    n_actions, q = len(sums.paid), len(sums.paid[0])
+    theta = np.zeros((horizon + 1, n_actions, q))
+    ahead = []
     for a in range(n_actions):
-        of_rewards = fitted & (steps.actions == a)
-        of_moves = of_rewards & ~steps.clocked
-        parts = [(rows, _factor(here[rows], penalty)) for rows in (of_rewards, of_moves)]
-        solves.append(parts)
-        rows, factor = parts[0]
-        theta[:-1, a] = cho_solve(factor, here[rows].T @ steps.rewards[rows])
-    for t in range(steps.horizon - 2, -1, -1):
-        value = np.einsum("na,na->n", there @ theta[t + 1].T, steps.onward)
-        for a, ((_, _), (rows, factor)) in enumerate(solves):
-            theta[t, a] += steps.discount * cho_solve(factor, here[rows].T @ value[rows])
+        theta[:-1, a] = cho_solve(_factor(sums.paid[a][:, :q], penalty), sums.paid[a][:, q])
+        ahead.append(discount * cho_solve(_factor(sums.moved[a], penalty), sums.onward[a]))
+    for t in range(horizon - 2, -1, -1):
+        theta[t] += np.stack([matrix @ theta[t + 1].ravel() for matrix in ahead])
     return theta
 
 
-def _factor(features: FloatArray, penalty: float) -> tuple[FloatArray, bool]:
-    gram = features.T @ features
+def _factor(gram: FloatArray, penalty: float) -> tuple[FloatArray, bool]:
+    gram = gram.copy()
     size = max(float(np.trace(gram)) / len(gram), 1e-12)
     gram[np.diag_indices_from(gram)] += penalty * size + 1e-9
     found: tuple[FloatArray, bool] = cho_factor(gram)
