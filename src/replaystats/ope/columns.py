@@ -41,7 +41,7 @@ def relevant_columns(problem: Problem, *, level: float = SCREENING_LEVEL, seed: 
 
     1. If the policy does something else where the column is permuted, it is kept.
     2. Reward, end, next values of the other columns kept so far, the column and its square are predicted
-       from these columns and the action by regressions fitted on other episodes (`markov.residuals`).
+       from these columns and the action by regressions fitted on other steps (`markov.residuals`).
     3. If the residuals of outcomes are uncorrelated with those of the column and its square at the level
        (`markov.covariance_test`), the column is dropped, and later ones are tested without it. So of two
        copies one stays.
@@ -78,7 +78,7 @@ def relevant_columns(problem: Problem, *, level: float = SCREENING_LEVEL, seed: 
             continue
         column = states[:, j] - states[:, j].mean()
         targets = np.column_stack([outcomes, moves[:, others], column, column**2])
-        left = residuals(targets, np.column_stack([states[:, others], acts]), problem.episode[rows], rng)
+        left = residuals(targets, np.column_stack([states[:, others], acts]), rng)
         test = covariance_test(left[:, :-2], left[:, -2:], rng)
         p_values[j] = 1.0 if test is None else test.p_value
         keep[j] = p_values[j] < level

@@ -111,7 +111,7 @@ def finite_horizon_value(steps: Steps, *, seed: int = 0) -> HorizonValue:
     5. The class with the smallest held-out squared error of r_t + discount V_{t+1}(s_{t+1}) - Q_t(s_t, a_t)
        is selected; V_{t+1} is the mean over classes there, so that flat models gain nothing.
     6. The interval is that of the mean of psi over units. Its bias bound is the largest distance between the
-       doubly robust value of the selected class and of any other.
+       doubly robust value of the selected class and of any other with its best penalty.
 
     References
     ----------
@@ -129,7 +129,11 @@ def finite_horizon_value(steps: Steps, *, seed: int = 0) -> HorizonValue:
     losses = {name: float(np.mean((target - now[name])[used] ** 2)) for name in now}
     selected = min(losses, key=lambda name: losses[name])
     values = {name: float(value.mean()) for name, value in psi.items()}
-    spread = max(abs(value - values[selected]) for value in values.values())
+    # A penalty is tuned within its class; badly tuned models say nothing about the selected one.
+    tuned: dict[str, str] = {}
+    for name in sorted(losses, key=lambda name: losses[name]):
+        tuned.setdefault(name.split(", penalty")[0], name)
+    spread = max(abs(values[name] - values[selected]) for name in tuned.values())
     sizes = np.bincount(steps.unit)
     pivot = mean_pivot(unit_sums(psi[selected], steps.unit) / sizes, weights=sizes)
     return HorizonValue(
