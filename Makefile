@@ -16,12 +16,13 @@ PYTEST := $(BIN)/pytest -q -n 2 -p no:benchmark
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help reproduce test test-all coverage seed-sweep backends bench docs lint format clean
+.PHONY: help reproduce test slowest test-all coverage seed-sweep backends bench docs lint format clean
 
 help:
 	@echo "make reproduce  a quick re-run of the paper's experiments, into $(RESULTS)/quick"
 	@echo "make test       the tests, without the slow statistical and cluster ones"
 	@echo "make test-all   every test"
+	@echo "make slowest    the tests of 'make test', and the slowest of them by name"
 	@echo "make coverage   the tests of 'make test', and which lines they reach, into $(RESULTS)/coverage"
 	@echo "make seed-sweep the statistical tests on SEEDS=2 other seeds each"
 	@echo "make backends   installs PyTorch and JAX, so that the tests run on them too"
@@ -34,6 +35,9 @@ reproduce: $(VENV)/.installed-experiments
 
 test: $(VENV)/.installed-test
 	$(PYTEST) -m "not statistical and not cluster"
+
+slowest: $(VENV)/.installed-test
+	$(PYTEST) -m "not statistical and not cluster" --durations=40 --durations-min=0.5
 
 test-all: $(VENV)/.installed-test
 	$(PYTEST)
