@@ -135,7 +135,7 @@ def test_policy_value_is_the_mean_value_with_the_interval_of_that_mean(name):
         model.policy_value(starts, -weight)
 
 
-def test_policy_value_of_unseen_places_is_bounded_by_the_rewards():
+def test_policy_value_of_unseen_places_is_bounded_by_a_given_range_only():
     data = rs.simulate.ornstein_uhlenbeck(300, random_state=0)  # states near 0 only: ill-posed
     model = rs.LSTD(
         rs.basis.Fourier(4),
@@ -146,9 +146,7 @@ def test_policy_value_of_unseen_places_is_bounded_by_the_rewards():
     ).fit(data)
     answer = model.policy_value([[0.0], [3.0]])
     assert np.isfinite(answer.value)
-    low, high = answer.confidence_interval()
-    rewards = data.transitions().rewards
-    assert rewards.min() / 0.1 - 1e-9 <= low < high <= rewards.max() / 0.1 + 1e-9
+    assert answer.confidence_interval().withheld  # logged rewards say nothing of states outside the log
     narrow = answer.confidence_interval(value_range=(-1.5, 1.5))
     assert narrow.low >= -1.5
     assert narrow.high <= 1.5
