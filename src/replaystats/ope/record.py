@@ -190,7 +190,8 @@ class Evaluation(Shown):
             )
         if self.failed_checks:
             return f"{said} Do not rely on it: {'; '.join(self.failed_checks)}."
-        return f"{said} It assumes that {'; '.join(a.sentence for a in self.assumptions)}."
+        codes = ", ".join(a.code for a in self.assumptions)
+        return f"{said} No test contradicts what it assumes ({codes})."
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and words, for JSON."""
@@ -237,15 +238,15 @@ class Evaluation(Shown):
         return pandas.DataFrame(self.to_dict()["estimates"]).set_index("name")
 
     def __str__(self) -> str:
-        rows = [["", "value", "low", "high", "time", ""]]
+        rows = [["", "value", "low", "high", ""]]
         width = float(self.interval.high) - float(self.interval.low)
         for w in self.estimates:
             shown = (_number(x, width) for x in (w.value, float(w.interval.low), float(w.interval.high)))
-            rows.append([w.name, *shown, f"{w.seconds:.2f} s", w.failed_check])
-        sizes = [max(len(row[i]) for row in rows) for i in range(5)]
+            rows.append([w.name, *shown, w.failed_check])
+        sizes = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = [
             "  ".join(
-                [row[0].ljust(sizes[0]), *(row[i].rjust(sizes[i]) for i in range(1, 5)), row[5]]
+                [row[0].ljust(sizes[0]), *(row[i].rjust(sizes[i]) for i in range(1, 4)), row[4]]
             ).rstrip()
             for row in rows
         ]
