@@ -155,8 +155,8 @@ class ReplayedMoments(Replayed):
         grow, chosen = plan is None and is_auto(self.resampling_.n_resamples), self.combine == "best"
         if plan is None and not self._recommended:
             plan = self._plan(moments, rng)
-        setting = self._setting()
         whole, members = self._members(moments, plan, rng)
+        setting = self._setting()
         self.plug_in_ = estimate_of_whole(whole, setting)
         if isinstance(members, Recommendation):
             self.recommendation_ = members
