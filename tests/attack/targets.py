@@ -285,7 +285,7 @@ TARGETS = {
     "inference.theorem": Target(rs.inference.theorem, {"estimate": rs.average(REPLICATES)}),
     "evaluate": Target(rs.evaluate, {"data": LOG, "policy": half, "discount": 0.5, "basis": BASIS}),
     "compare": Target(
-        partial(rs.compare, discount=0.5, basis=BASIS), {"data": LOG, "policy": half, "other": None}
+        partial(rs.compare, discount=0.5, basis=BASIS), {"data": LOG, "policies": {"a": half, "b": None}}
     ),
     "from_bagging": Target(rs.from_bagging, {"fitted": BAGGED, "X": X, "y": Y}),
     "summary": Target(rs.summary, {"fitted": rs.plug_in(MOMENTS)}),

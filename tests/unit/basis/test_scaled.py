@@ -77,8 +77,8 @@ def test_bad_input_has_its_sentence():
         Scaled(OneHot(2)).fit([0, 1]).gradient([0])
 
 
-@pytest.mark.parametrize("wrap", [lambda b: b, Scaled, rs.basis.Standardized, rs.basis.Centered], ids=str)
-@pytest.mark.parametrize("inner", [Polynomial(2), rs.basis.Fourier(1, kind="total")], ids=repr)
+@pytest.mark.parametrize("wrap", [lambda b: b, Scaled, rs.basis.Standardized, rs.basis.Centered])
+@pytest.mark.parametrize("inner", [Polynomial(2), rs.basis.Fourier(1, kind="total")])
 def test_fit_takes_the_dimension_of_the_data(wrap, inner, rng):
     states = rng.normal(size=(30, 3))
     fitted, declared = wrap(inner).fit(states), wrap(type(inner)(2, 3)).fit(states)
