@@ -38,6 +38,9 @@ FINE = {
     ("basis.Polynomial", "center"): ANY_SIGN,
     ("basis.TileCoding", "low"): ANY_SIGN,
     ("plots.plot_returns", "value"): ANY_SIGN,
+    ("inference.reweighted_average", "origin"): ANY_SIGN,
+    # Members may know what to do about missing values.
+    ("ReplayRegressor.outside", "X"): {f"an entry that is {x}" for x in ("NaN", "infinity", "None")},
     **{("plots.plot_replicates", name): ANY_SIGN for name in ("estimate", "plug_in")},
     **{("plots.plot_variance", name): ANY_SIGN for name in ("first_order", "higher_order", "monte_carlo")},
     # A path may start at any point of the line.

@@ -95,7 +95,7 @@ def _regression_methods(name: str) -> Iterator[tuple[str, Target]]:
             each: {"X": X[:3]}
             for each in (
                 *("predict", "predict_members", "plug_in_predict", "confidence_interval", "predict_interval"),
-                *("diagnose", "jackknife"),
+                *("diagnose", "jackknife", "outside"),
             )
         },
     }
@@ -138,6 +138,7 @@ METHODS: dict[str, Target] = {
             "confidence_interval": {"X": X[:3]},
             "confidence_band": {"X": X[:3]},
             "variance": {"X": X[:3]},
+            "pivot": {"X": X[:3]},
             "diagnose": {"X": X[:3]},
             "best": {"X": X[:3]},
             "compare": {"X": X[:3], "other": ESTIMATE},

@@ -89,7 +89,7 @@ OPTIONS = {
     "no solver of its own": {"solver": rs.solvers.LU()},
     "more functions than data": {"basis": rs.basis.Polynomial(14)},
     "a constant": {"basis": rs.basis.Polynomial(0)},
-    "recommended": {"method": "recommended"},
+    "recommended": {"solver": "recommended"},
     "blocks": {"unit": "block"},
 }
 POINTS = np.array([[0.0], [1.0], [-3.0]])
@@ -144,7 +144,7 @@ def evaluate(log, options):
     found = rs.evaluate(log, policy, **{"discount": 0.9, **given})
     str(found)
     on_policy = rs.evaluate(log, **{"discount": 0.9, **given})
-    rs.compare(log, policy, None, **{"discount": 0.9, **given})
+    rs.compare(log, {"new": policy, "logged": None}, **{"discount": 0.9, **given})
     return [found.value, on_policy.value]
 
 

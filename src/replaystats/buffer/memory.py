@@ -66,6 +66,7 @@ class ReplayBuffer(SavedBuffer):
         ``ReplayBuffer.recover(path)`` gives the buffer back, bit for bit: a killed process loses nothing, a
         loss of power at most a second. A forked child does not write to the journal of its parent.
     random_state : None, int, RandomState or Generator
+        Where the randomness of samples comes from.
 
     Notes
     -----

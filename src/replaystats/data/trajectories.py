@@ -376,7 +376,11 @@ class Trajectories:
         >>> Trajectories([[0.0, 1.0, 2.0]]).with_rewards(lambda states: -(states[:, 0] ** 2)).rewards
         array([-0., -1.])
         """
-        values = rewards(transitions_of(self, held=True).states) if callable(rewards) else rewards
+        values = (
+            rewards(transitions_of(self, held=True).states)
+            if callable(rewards) and not isinstance(rewards, type)
+            else rewards
+        )
         numbers = as_array(values, "rewards")
         numbers = numbers[:, 0] if numbers.ndim == 2 and numbers.shape[1] == 1 else numbers
         checked = own(check_magnitude(check_array(numbers, "rewards", ndim=1), "rewards"), values)

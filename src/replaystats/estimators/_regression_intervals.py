@@ -16,7 +16,7 @@ from .._core.arrays import like, on_host, take_rows, to_numpy
 from .._core.errors import ReplayWarning, must_be, require_extra
 from .._core.thresholds import OUTSIDE_LEVEL
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_int, check_real
+from .._core.validation import check_array, check_int, check_real
 from ..inference.cv_plus import Coverage, RowsOfFolds, cv_plus, measured_coverage
 from ..inference.intervals import Interval
 from ..inference.local_noise import LocalNoise
@@ -87,6 +87,12 @@ class Calibration:
     def standardized(self) -> FloatArray:
         """Residuals over the spread expected, shape (n, n_outputs)."""
         return self.residuals if self.spread is None else self.residuals / self.spread
+
+
+def check_scale(scale: object) -> None:
+    """Raise unless `scale` is None or "local"."""
+    if scale is not None and not (isinstance(scale, str) and scale == "local"):
+        raise ValueError(must_be("scale", 'None or "local"', repr(scale)))
 
 
 class PredictsNewObservations(ABC):
@@ -173,8 +179,9 @@ class PredictsNewObservations(ABC):
           brings single points nearer to it.
         """
         check_is_fitted(self)
-        if np.ndim(confidence_level):
-            return self._several_levels(X, np.asarray(confidence_level), scale, groups)
+        if isinstance(confidence_level, (list, tuple, np.ndarray)):
+            levels = check_array(confidence_level, "confidence_level", ndim=1)
+            return self._several_levels(X, levels, scale, groups)
         level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
         points = self._check_points(on_host(X))
         if not points.shape[0]:
@@ -351,10 +358,9 @@ class PredictsNewObservations(ABC):
         return Calibration(left_out.predictions, left_out.residuals, left_out)
 
     def _noise(self, scale: str | None) -> LocalNoise | None:
+        check_scale(scale)
         if scale is None:
             return None
-        if not isinstance(scale, str) or scale != "local":
-            raise ValueError(must_be("scale", 'None or "local"', repr(scale)))
         if self._noise_of is None:
             points = self._noise_points(self.X_fit_)
             self._noise_of = LocalNoise.of(points, self._calibration().standardized, self._units)

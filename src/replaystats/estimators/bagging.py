@@ -149,12 +149,12 @@ def _check_rows(model: Any, X: Any, y: Any, rows: IntArray) -> None:
 
 
 def _check_fitted(fitted: Any, X: Any, y: Any) -> None:
-    if is_classifier(fitted):
-        hint = "Its models vote; intervals are for numbers."
-        raise TypeError(must_be("fitted", "a regressor", f"the classifier {type(fitted).__name__}", hint))
     if not (hasattr(fitted, "estimators_") and hasattr(type(fitted), "estimators_samples_")):
         rule = "a fitted BaggingRegressor or forest of scikit-learn, which knows the rows of its models"
         raise TypeError(must_be("fitted", rule, type(fitted).__name__, "ReplayRegressor fits any regressor."))
+    if is_classifier(fitted):
+        hint = "Its models vote; intervals are for numbers."
+        raise TypeError(must_be("fitted", "a regressor", f"the classifier {type(fitted).__name__}", hint))
     check_length(len(y), X.shape[0], "y", "X")
     known = getattr(fitted, "_n_samples", X.shape[0])
     if known != X.shape[0]:

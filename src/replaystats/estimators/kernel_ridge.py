@@ -289,7 +289,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
             plan is not None
             or self._units is not None
             or self._weight is not None
-            or self.kernel == PRECOMPUTED
+            or (isinstance(self.kernel, str) and self.kernel == PRECOMPUTED)
         ):
             return
         place = copies_of_rows(self.X_fit_, self._targets)
@@ -306,7 +306,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == PRECOMPUTED
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
         tags.input_tags.sparse = True
         tags.target_tags.multi_output = True
         return tags

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.arrays import LIBRARIES, takes_arrays_of, to_numpy
 from .._core.typing import FloatArray
-from .._core.validation import check_int, is_whole
+from .._core.validation import check_int
 from ..basis import Basis
 from ..data import Trajectories
 from ..moments import FactoredMoments, phibe_moments
@@ -138,7 +138,9 @@ class PhiBE(PolicyEvaluation):
     @property
     def _stride(self) -> int:
         """Steps between the starts of windows."""
-        return check_int(self.held_actions, "held_actions") if is_whole(self.held_actions) else 1
+        if isinstance(self.held_actions, (bool, np.bool_)):
+            return 1
+        return check_int(self.held_actions, "held_actions")
 
     def _step_places(self, data: Trajectories) -> FloatArray:
         return np.asarray(data.windows(self.order, stride=self._stride).states[:, 0])

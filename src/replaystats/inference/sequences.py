@@ -37,7 +37,9 @@ def anytime_critical(
     n : array-like
         Number of values; effective degrees of freedom plus one.
     confidence_level : float in (0, 1)
+        The probability that the interval covers at every look.
     tightest_at : float
+        Number of units at which the interval is shortest in comparison with that for one look.
 
     Returns
     -------
@@ -85,6 +87,7 @@ def anytime_interval(
     pivot : Pivot
         Of the mean of units, or of an estimate that behaves like one (influence values of units).
     confidence_level : float in (0, 1)
+        The probability that the interval covers at every look.
     tightest_at : float
         Number of units at which the interval is shortest in comparison with that for one look: 1.57 times;
         at a quarter, and at fifty times as many units 1.77 times.

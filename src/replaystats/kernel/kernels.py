@@ -195,6 +195,8 @@ def make_kernel(
     """
     if not callable(kernel):
         check_choice(kernel, "kernel", KERNELS)
+    if kernel_params is not None and not isinstance(kernel_params, Mapping):
+        raise TypeError(must_be("kernel_params", "a mapping of names to numbers", repr(kernel_params)))
     parameters = dict(kernel_params or {})
     named = {} if callable(kernel) else parameters
     if not named.keys() <= {"degree", "coef0"}:

@@ -23,7 +23,7 @@ from .._core.validation import check_instance
 from .record import Moments
 
 # Up to this many basis functions matrices are written out unless that costs noticeably more, in nanoseconds.
-SMALL_BASIS, _UNNOTICED = 30, 1e7
+SMALL_BASIS, _UNNOTICED = 30, 1e8
 # What is drawn before anybody has said so: the subsets with which a fit begins, of half the units.
 _USUAL_SUBSETS, _USUAL_SHARE = 100, 0.5
 # Nanoseconds on one core, measured for 8 to 64 functions and units of 1 to 40 steps; only ratios matter: to
@@ -265,7 +265,7 @@ def sums_follow(keep: bool = True) -> Iterator[None]:
 def choose_form(moments: FactoredMoments) -> HeldMoments:
     """Write matrices out where they will be cheaper to hold, and they fit; else keep their factors.
 
-    Small bases are written out unless that costs ten milliseconds more (see `held_costs`). Large ones are
+    Small bases are written out unless that costs a tenth of a second more (see `held_costs`). Large ones are
     where units are longer than the basis: then the matrix is also the smaller form, and for everything that
     is solved per unit. Sums over subsets are not bound to the form that is held: see `written_out_for`.
 

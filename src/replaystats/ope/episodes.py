@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._core.arrays import as_array
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int
@@ -11,13 +12,16 @@ from ..data import Trajectories
 from ..moments.steps import horizon as discounted_steps
 from ..moments.steps import value_limits
 
+# Batch size: one number for every step of the horizon is held.
+MAX_STEPS = 10_000_000
+
 # Groups that are left out in turn; with more, the quantile of t hardly changes and the work grows.
 MAX_GROUPS = 40
 
 
 def find_units(units: ArrayLike | None, data: Trajectories) -> IntArray:
     """Return the independent unit of every episode as numbers from 0."""
-    labels = data.parent if units is None else np.asarray(units)
+    labels = data.parent if units is None else as_array(units, "units")
     if labels.shape != (len(data),):
         rule = f"one label for each of the {len(data)} episodes"
         raise ValueError(must_be("units", rule, f"an array of shape {labels.shape}"))
@@ -43,7 +47,7 @@ def find_horizon(data: Trajectories, horizon: int | str | None) -> tuple[int | N
     if horizon is None:
         return None, []
     if not isinstance(horizon, str):
-        return check_int(horizon, "horizon"), []
+        return check_int(horizon, "horizon", high=MAX_STEPS), []
     if horizon != "auto":
         raise ValueError(must_be("horizon", 'a number of steps, None or "auto"', repr(horizon)))
     steps = int(data.n_steps.max())

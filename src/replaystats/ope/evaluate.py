@@ -91,6 +91,8 @@ def evaluate(
         Level of all intervals.
     random_state : int
         Seed of tests and of bases that draw.
+    **unknown : dict
+        Refused: names of other libraries, such as ``gamma``, are answered with ours.
 
     Returns
     -------

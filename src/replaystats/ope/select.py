@@ -90,7 +90,7 @@ def _estimate(method: Method, problem: Problem) -> Candidate:
 def _chosen_by_name(problem: Problem, asked: str) -> Selection:
     methods = [*(m for tier in TIERS for m in tier), *ON_REQUEST]
     names = sorted({m.name for m in methods})
-    if asked not in names:
+    if not isinstance(asked, str) or asked not in names:
         raise ValueError(must_be("method", f"None or one of {', '.join(map(repr, names))}", repr(asked)))
     reasons = {m: m.applicable(problem) for m in methods if m.name == asked}
     chosen = next((m for m, reason in reasons.items() if reason is None), None)

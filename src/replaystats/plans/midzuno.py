@@ -12,9 +12,10 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from .._core.errors import renamed
 from .._core.random import draw_seed, stream
 from .._core.typing import ArrayLike, FloatArray, RandomLike
-from .._core.validation import check_int
+from .._core.validation import check_array, check_int, check_memory
 from .tiles import TILE_SUBSETS, TileDraw
 from .weighted import WeightedPlan, check_probabilities, sum_over_subsets
 
@@ -84,8 +85,11 @@ def midzuno_plan(
     >>> plan.expected_counts.round(2)
     array([0.4 , 0.47, 0.53, 0.6 ])
     """
-    n = len(np.asarray(sizes))
-    probabilities = check_probabilities(sizes, n)
+    checked = check_array(sizes, "sizes", ndim=1)
+    n = len(checked)
+    with renamed("probabilities", "sizes"):
+        probabilities = check_probabilities(checked, n)
+    check_memory(float(check_int(n_resamples, "n_resamples")), "n_resamples", n_resamples)
     return MidzunoPlan(
         n_observations=n,
         subsample_size=check_int(subsample_size, "subsample_size", high=n),

@@ -62,4 +62,4 @@ def test_the_exact_value_of_a_table_agrees_with_rollouts():
     import replaystats as rs
 
     found = rs.evaluate(data, discount=env.discount)
-    assert abs(found.value - env.exact(env.target)) < 4 * found.left_out.standard_error
+    assert abs(found.value - env.exact(env.target)) < 4 * found.result.pivot.standard_error[0]

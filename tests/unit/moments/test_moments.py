@@ -124,18 +124,18 @@ def test_the_cheaper_form_is_chosen(rng, steps, budget, dense):
 @pytest.mark.parametrize(
     ("n", "steps", "q", "dense"),
     [
-        (1000, 1, 9, True),
+        (2000, 1, 9, True),
         (60_000, 1, 9, False),
-        (2000, 5, 30, False),
+        (12_000, 5, 9, True),
         (5000, 1, 30, False),
         (300, 1, 30, True),
     ],
 )
-def test_small_bases_are_written_out_unless_that_costs_ten_milliseconds(n, steps, q, dense):
+def test_small_bases_are_written_out_unless_that_costs_a_tenth_of_a_second(n, steps, q, dense):
     left = np.ones((n * steps, q))
     factored = rs.FactoredMoments(left, left, left[:, 0], np.arange(0, n * steps + 1, steps))
     written, kept = held_costs(q, n, n * steps)
-    assert (written - kept < 1e7) == dense
+    assert (written - kept < 1e8) == dense
     assert isinstance(choose_form(factored), rs.Moments) == dense
     with rs.config_context(memory_budget=2**20):
         assert choose_form(factored) is factored  # 8 n q^2 bytes do not fit

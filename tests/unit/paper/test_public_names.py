@@ -19,6 +19,7 @@ PUBLIC = {
     "replaystats",
     "replaystats.basis",
     "replaystats.tuning",
+    "replaystats.cli",
     "replaystats.cli.console",
     "replaystats.inference",
     "replaystats.moments",
