@@ -45,10 +45,3 @@ def exact_permutation_p_value(given, outcome, label):
 
     each(groups, list(label))
     return reached / total
-
-
-def hill(values, share):
-    """Inverse mean log excess of the largest values over the next one."""
-    sizes = sorted((abs(v) for v in values), reverse=True)
-    k = int(share * len(sizes))
-    return 1.0 / (sum(math.log(sizes[i] / sizes[k]) for i in range(k)) / k)

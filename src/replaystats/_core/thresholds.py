@@ -106,8 +106,6 @@ MARKOV_NEGLIGIBLE = 0.2
 # Expected number of actions (and of others) in a cell of a calibration test; 5 is Cochran's (1954) rule for
 # chi-square, doubled because single cells are tested.
 CALIBRATION_CELLS = 10.0
-# Share of the largest values that enter Hill's tail index; 10 % is customary (DuMouchel 1983).
-HILL_SHARE = 0.1
 
 
 # Regression: learnt parameters over rows up to which leave-one-out with the parameters of all rows is used.

@@ -6,14 +6,13 @@ the Markov property are in `markov`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 from scipy.spatial import cKDTree
 
-from .._core.thresholds import CALIBRATION_CELLS, HILL_SHARE
+from .._core.thresholds import CALIBRATION_CELLS
 from .._core.typing import ArrayLike, FloatArray, IntArray
 
 
@@ -105,41 +104,6 @@ def order_test(values: FloatArray, unit: IntArray | None = None) -> AssumptionTe
     return AssumptionTest(float(min(1.0, 2.0 * p.min())), worst, f"{named} of {n} units in log order")
 
 
-def agreement_test(difference: float, influence: ArrayLike, unit: IntArray | None = None) -> AssumptionTest:
-    """Test whether two estimates of one number agree (Hausman): t of their difference over units [1]_.
-
-    Parameters
-    ----------
-    difference : float
-        First estimate minus second.
-    influence : array-like of shape (n,)
-        Influence of every episode on the difference, the scale being that the difference has the error
-        (1/n) sum influence; the mean is taken out.
-    unit : ndarray of int, shape (n,), optional
-        Independent units of the episodes.
-
-    References
-    ----------
-    .. [1] J. A. Hausman (1978), Specification tests in econometrics, Econometrica 46.
-
-    Examples
-    --------
-    >>> agreement_test(0.1, [1.0, -1.0, 2.0, -2.0]).p_value > 0.5
-    True
-    """
-    moved = np.asarray(influence, dtype=np.float64)
-    moved = (moved - moved.mean()) / len(moved)
-    sums = moved if unit is None else unit_sums(moved, unit)
-    n = len(sums)
-    error = float(np.sqrt(np.sum(sums**2) * n / max(n - 1, 1)))
-    if n < 2 or error == 0.0:
-        return AssumptionTest(1.0 if difference == 0.0 or n < 2 else 0.0, 0.0, f"{n} units")
-    t = difference / error
-    return AssumptionTest(
-        float(2.0 * stats.t.sf(abs(t), n - 1)), t, f"difference {difference:.3g} +- {error:.2g}"
-    )
-
-
 def calibration_test(
     probabilities: FloatArray, actions: IntArray, unit: IntArray, states: FloatArray | None = None
 ) -> AssumptionTest:
@@ -215,91 +179,6 @@ def _cell_t(sums: FloatArray) -> tuple[float, float]:
         return 0.0, 1.0
     t = float(sums.sum()) / size
     return t, float(2.0 * stats.norm.sf(abs(t)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Support:
-    """How much of the log carries the value of another policy.
-
-    Attributes
-    ----------
-    effective_by_step : ndarray of shape (T,)
-        Effective sample size (sum w)^2 / sum w^2 of the episodes' weights at every step.
-    largest_share : float
-        Largest share of one unit in the sum of absolute contributions.
-    rare_units : int
-        Units whose contribution differs from the most common one.
-    tail_index : float
-        Hill estimate of the tail index of |contribution|; below 2 the variance is infinite.
-    outside : ndarray of bool, shape (m,)
-        Start states farther from the log than any logged state is from the other episodes.
-    """
-
-    effective_by_step: FloatArray
-    largest_share: float
-    rare_units: int
-    tail_index: float
-    outside: np.ndarray
-
-
-def measure_support(
-    weights: FloatArray, contributions: FloatArray, unit: IntArray, outside: np.ndarray | None = None
-) -> Support:
-    """Return how much of the log carries the value.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n, T)
-        Importance weights of every episode after every step; 0 after its end.
-    contributions : ndarray of shape (n,)
-        Weighted returns, whose mean is the estimate.
-    unit : ndarray of int, shape (n,)
-    outside : ndarray of bool, optional
-        From `outside_log`.
-
-    Examples
-    --------
-    >>> found = measure_support(np.ones((3, 2)), np.array([0.0, 0.0, 6.0]), np.arange(3))
-    >>> found.effective_by_step, found.largest_share, found.rare_units
-    (array([3., 3.]), 1.0, 1)
-    """
-    total, square = weights.sum(axis=0), (weights**2).sum(axis=0)
-    effective = np.divide(total**2, square, out=np.zeros_like(total), where=square > 0.0)
-    sums = unit_sums(contributions, unit)
-    sizes = np.abs(sums)
-    common, counts = np.unique(sums, return_counts=True)
-    return Support(
-        effective_by_step=effective,
-        largest_share=float(sizes.max() / sizes.sum()) if sizes.sum() > 0.0 else 0.0,
-        rare_units=int(np.count_nonzero(sums != common[np.argmax(counts)])),
-        tail_index=hill_index(sums - np.median(sums)),
-        outside=np.zeros(0, dtype=np.bool_) if outside is None else outside,
-    )
-
-
-def hill_index(values: FloatArray) -> float:
-    """Return Hill's estimate of the tail index of |values| from its largest `HILL_SHARE` of order statistics.
-
-    A mean has a finite variance if the index exceeds 2 [1]_. Infinite with fewer than 50 values,
-    where nothing can be said.
-
-    References
-    ----------
-    .. [1] B. M. Hill (1975), A simple general approach to inference about the tail of a distribution, Annals
-       of Statistics 3.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> round(hill_index(rng.pareto(1.5, size=20_000) + 1.0), 1), hill_index(rng.normal(size=5000)) > 2.5
-    (1.5, True)
-    """
-    sizes = np.sort(np.abs(values))[::-1]
-    k = int(HILL_SHARE * len(sizes))
-    if len(sizes) < 50 or sizes[k] <= 0.0:
-        return float("inf")
-    mean_log = float(np.mean(np.log(sizes[:k] / sizes[k])))
-    return 1.0 / mean_log if mean_log > 0.0 else float("inf")
 
 
 def outside_log(starts: FloatArray, states: FloatArray, episode: IntArray) -> np.ndarray:

@@ -38,7 +38,7 @@ def markov_tests(
 
     - "history": reward and next state do not depend on the previous state, action and reward;
     - "step": they do not depend on the step of the episode;
-    - "ends": whether the episode ends does not depend on the step (fixed length: `one_length`);
+    - "ends": whether the episode ends does not depend on the step;
     - "calendar": they do not depend on the place of the episode in the log.
 
     Discrete states (`counts.is_discrete`) with labelled actions: permutation tests of conditional mutual
@@ -91,20 +91,6 @@ def markov_tests(
     if labelled and is_discrete(states):
         return _discrete(states, acts[:, 0], rewards, next_states, terminal, step, start, before, rows, rng)
     return _real(states, acts, rewards, next_states, terminal, episode, step, start, rows, rng)
-
-
-def one_length(terminal: BoolArray, episode: IntArray) -> int | None:
-    """Return the number of steps that every episode has, if all end there by themselves; None otherwise.
-
-    Examples
-    --------
-    >>> one_length(np.array([False, True, False, True]), np.array([0, 0, 1, 1]))
-    2
-    """
-    _, lengths = np.unique(episode, return_counts=True)
-    last = np.append(episode[1:] != episode[:-1], True)
-    alike = len(lengths) > 1 and lengths.min() == lengths.max() and bool(terminal[last].all())
-    return int(lengths[0]) if alike else None
 
 
 def _one_hot(labels: IntArray) -> FloatArray:

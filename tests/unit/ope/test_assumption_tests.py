@@ -2,17 +2,13 @@ import numpy as np
 import pytest
 
 from oracles import assumptions as reference
-from replaystats._core.thresholds import HILL_SHARE
 from replaystats.ope.assumption_tests import (
-    agreement_test,
     calibration_test,
-    hill_index,
     holm,
-    measure_support,
     order_test,
     outside_log,
 )
-from replaystats.ope.markov import _n_log_n, markov_tests, one_length, permutation_test, residuals
+from replaystats.ope.markov import _n_log_n, markov_tests, permutation_test, residuals
 from support import policy_worlds
 
 
@@ -99,12 +95,6 @@ def test_level_with_real_states(name):
     assert np.mean([rejected(make, i) for i in range(60)]) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 60)
 
 
-def test_one_length():
-    data = policy_worlds.line(np.random.default_rng(0), n=4)
-    assert one_length(data["terminal"], data["episode"]) == 10
-    assert one_length(np.zeros(40, bool), data["episode"]) is None
-
-
 def test_logs_without_history_are_tested_by_calendar_only():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 1))
@@ -129,15 +119,6 @@ def test_order():
     assert order_test(y, user).p_value > 0.01  # eight users
 
 
-def test_agreement_is_a_paired_t_test():
-    from scipy import stats
-
-    x, y = np.random.default_rng(0).normal(size=(2, 30))
-    found = agreement_test(float((x - y).mean()), x - y)
-    assert found.p_value == pytest.approx(stats.ttest_rel(x, y).pvalue)
-    assert agreement_test(1.0, np.zeros(5)).p_value == 0.0
-
-
 def test_calibration_level_and_power():
     level, power = [], []
     for seed in range(200):
@@ -152,13 +133,7 @@ def test_calibration_level_and_power():
     assert all(power)
 
 
-def test_support():
-    weights = np.array([[1.0, 2.0], [1.0, 0.0], [1.0, 2.0]])
-    found = measure_support(weights, np.array([5.0, 0.0, 0.0]), np.array([0, 1, 2]))
-    assert found.effective_by_step.tolist() == [3.0, 2.0]
-    assert (found.largest_share, found.rare_units) == (1.0, 1)
-    x = np.random.default_rng(0).pareto(1.5, size=500)
-    assert hill_index(x) == pytest.approx(reference.hill(x.tolist(), HILL_SHARE))
+def test_starts_far_from_all_states_are_outside():
     states = np.random.default_rng(0).normal(size=(200, 2))
     assert outside_log(np.array([[0.0, 0.0], [9.0, 0.0]]), states, np.arange(200) // 10).tolist() == [
         False,
