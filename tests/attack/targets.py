@@ -320,10 +320,6 @@ TARGETS = {
         {"names": ["a", "b"], "value": [1.0, 2.0], "low": [0.0, 1.0], "high": [2.0, 3.0]},
     ),
     "plots.plot_returns": Target(rs.plots.plot_returns, {"returns": [1.0, 2.0, 3.0]}),
-    "plots.plot_estimates": Target(
-        rs.plots.plot_estimates,
-        {"names": ["a", "b"], "values": [1.0, 2.0], "low": [0.0, 1.0], "high": [2.0, 3.0]},
-    ),
     "plots.plot_band": Target(
         rs.plots.plot_band,
         {"x": [0.0, 1.0, 2.0], "value": [1.0, 2.0, 3.0], "low": [0.0] * 3, "high": [4.0] * 3},

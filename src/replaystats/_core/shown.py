@@ -15,8 +15,8 @@ from .files import replacing
 from .validation import check_path
 
 
-class Shown:
-    """Adds `plot`, `report` and a notebook view to a record with a `sentence`."""
+class Drawn:
+    """Adds `plot` and a notebook view to a record."""
 
     __slots__ = ()
 
@@ -34,6 +34,17 @@ class Shown:
             What was drawn on.
         """
         return import_module("replaystats.plots.results").plot_result(self, ax=ax)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the plot with the words below it, or the words alone."""
+        show = import_module("replaystats.report.results").notebook_view
+        return str(show(self))
+
+
+class Shown(Drawn):
+    """Adds a page of its own to a record that draws itself."""
+
+    __slots__ = ()
 
     def report(self, path: str | Path) -> Path:
         """Write a self-contained HTML page, the same as the command line makes.
@@ -54,8 +65,3 @@ class Shown:
         with replacing(path) as file:
             file.write(page.encode())
         return path
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: the plot with the words below it, or the words alone."""
-        show = import_module("replaystats.report.results").notebook_view
-        return str(show(self))

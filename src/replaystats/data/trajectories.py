@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from os import PathLike
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from .._core.arrays import as_array, like, to_numpy
 from .._core.errors import must_be
+from .._core.shown import Drawn
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import (
     as_columns,
@@ -53,7 +53,7 @@ SIZES = ("n_trajectories", "n_transitions", "n_steps", "step_offsets")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
-class Trajectories:
+class Trajectories(Drawn):
     """Logged trajectories, stored flat: rows of states, and offsets that say where each episode starts.
 
     A trajectory of L steps has L + 1 states and L rewards. The trajectory is the unit that resampling draws,
@@ -269,21 +269,6 @@ class Trajectories:
         departed[self.offsets[1:] - 1] = False
         return departed
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the first state variable of the first episodes against the step.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; default a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-            What was drawn on.
-        """
-        return import_module("replaystats.plots.results").plot_result(self, ax=ax)
-
     def describe(self) -> Any:
         """Return mean, spread and range of lengths, returns, rewards and state variables as a data frame."""
         return describe(self)
@@ -376,11 +361,8 @@ class Trajectories:
         >>> Trajectories([[0.0, 1.0, 2.0]]).with_rewards(lambda states: -(states[:, 0] ** 2)).rewards
         array([-0., -1.])
         """
-        values = (
-            rewards(transitions_of(self, held=True).states)
-            if callable(rewards) and not isinstance(rewards, type)
-            else rewards
-        )
+        asked = callable(rewards) and not isinstance(rewards, type)
+        values = rewards(transitions_of(self, held=True).states) if asked else rewards
         numbers = as_array(values, "rewards")
         numbers = numbers[:, 0] if numbers.ndim == 2 and numbers.shape[1] == 1 else numbers
         checked = own(check_magnitude(check_array(numbers, "rewards", ndim=1), "rewards"), values)

@@ -8,12 +8,11 @@ from .estimate import (
     plot_replicates,
     plot_variance,
 )
-from .intervals import plot_estimates, plot_levels, plot_returns
+from .intervals import plot_levels, plot_returns
 
 __all__ = [
     "plot_band",
     "plot_convergence",
-    "plot_estimates",
     "plot_fit",
     "plot_influence",
     "plot_levels",

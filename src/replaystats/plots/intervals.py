@@ -8,8 +8,8 @@ import numpy as np
 
 from .._core.errors import visible
 from .._core.typing import ArrayLike
-from .._core.validation import check_array, check_choice, check_names, check_real
-from .estimate import ESTIMATE, PLUG_IN, _axes, _curve, _tidy
+from .._core.validation import check_array, check_names, check_real
+from .estimate import ESTIMATE, _axes, _curve, _tidy
 from .style import COLOURS, Axes, new_figure
 
 
@@ -50,64 +50,6 @@ def plot_levels(
     ax.errorbar(value, rows, xerr=ends, fmt="o", color=COLOURS["U"], markersize=4, linewidth=1.2)
     ax.set_yticks(rows, [visible(name)[:30] for name in names])
     ax.invert_yaxis()
-    drawn: Axes = _tidy(ax, grid="x")
-    return drawn
-
-
-def plot_estimates(
-    names: Sequence[str],
-    values: ArrayLike,
-    low: ArrayLike,
-    high: ArrayLike,
-    *,
-    headline: str | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw several estimates of one number below each other, with their intervals.
-
-    Parameters
-    ----------
-    names : sequence of str
-        One per estimate.
-    values : array-like of shape (m,)
-        The estimates.
-    low : array-like of shape (m,)
-        Lower bounds.
-    high : array-like of shape (m,)
-        Upper bounds.
-    headline : str, optional
-        The name of the one to believe; a line goes through its value.
-    ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        What was drawn on.
-
-    Examples
-    --------
-    >>> ax = plot_estimates(["mean return", "LSTD"], [1.0, 1.2], [0.5, 1.1], [1.5, 1.3], headline="LSTD")
-    >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['mean return', 'LSTD']
-    """
-    ax = _axes(ax)
-    names = check_names(names, "names")
-    values, low, high = (
-        _curve(part, name, names, "names")
-        for part, name in ((values, "values"), (low, "low"), (high, "high"))
-    )
-    if headline is not None:
-        check_choice(headline, "headline", names)
-    for place, (name, value, a, b) in enumerate(zip(names, values, low, high, strict=True)):
-        color = ESTIMATE if name == headline else PLUG_IN
-        ax.plot([a, b], [place, place], color=color, linewidth=2.2, solid_capstyle="butt")
-        ax.plot([value], [place], marker="o", color=color, markersize=6)
-        if name == headline:
-            ax.axvline(value, color=color, linewidth=0.6, linestyle=":")
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.5, -0.5)
-    ax.set_xlabel("value of the policy")
     drawn: Axes = _tidy(ax, grid="x")
     return drawn
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from ..data import Trajectories
+from ..data._flat import holds_names
 from ..inference.pivot import interval, mean_pivot
 from ..ope import Comparison, Evaluation
 from .estimate import _axes, _tidy
@@ -81,8 +82,10 @@ def plot_comparison(found: Comparison, *, ax: Axes | None = None) -> Axes:
 def plot_trajectories(data: Trajectories, *, ax: Axes | None = None) -> Axes:
     """Draw the first state variable of the first episodes against the step; a dot ends terminated ones."""
     ax = new_figure(size=(6.0, 3.3))[1][0, 0] if ax is None else _axes(ax)
+    first = np.asarray(data.states)[:, 0]
+    heights = np.unique(first, return_inverse=True)[1] if holds_names(data.states) else first.astype(float)
     for i in range(min(len(data), _DRAWN_EPISODES)):
-        states = np.asarray(data.states[data.offsets[i] : data.offsets[i + 1], 0], dtype=float)
+        states = heights[data.offsets[i] : data.offsets[i + 1]]
         ax.plot(np.arange(len(states)), states, color=COLOURS["U"], linewidth=0.8, alpha=0.5)
         if data.terminated[i]:
             ax.plot([len(states) - 1], [states[-1]], marker="o", color=COLOURS["V"], markersize=3)

@@ -9,8 +9,9 @@ import numpy as np
 
 from .._core.thresholds import UNINFORMATIVE
 from ..ope import Comparison, Evaluation
-from ..plots import plot_estimates, plot_returns
+from ..plots import plot_returns
 from ..plots.estimate import embed_figure
+from ..plots.results import plot_result
 from .pages import percent, render, significant
 
 _INFLUENTIAL = 5
@@ -211,24 +212,18 @@ def _influential(found: Evaluation) -> list[dict[str, Any]]:
 
 
 def _figures(found: Evaluation) -> list[dict[str, str]]:
-    names = [w.name for w in found.estimates]
-    forest = plot_estimates(
-        names,
-        [w.value for w in found.estimates],
-        [w.interval.low for w in found.estimates],
-        [w.interval.high for w in found.estimates],
-        headline=found.method if found.method in names else None,
-    )
+    line = found.value if found.log.on_policy else None  # another policy's value is no mean of these returns
     return [
         {
             "heading": "Estimates",
-            "caption": "Each method with its interval; the reported one in color.",
-            "picture": _picture(forest),
+            "caption": "Each method with its interval; the reported one in color, the logged policy above.",
+            "picture": _picture(plot_result(found)),
         },
         {
             "heading": "Returns",
-            "caption": "Discounted returns of the episodes as logged; the line is the reported value.",
-            "picture": _picture(plot_returns(found.log.returns, value=found.value)),
+            "caption": "Discounted returns of the logged episodes."
+            + (" The line is the reported value." if found.log.on_policy else ""),
+            "picture": _picture(plot_returns(found.log.returns, value=line)),
         },
     ]
 

@@ -109,12 +109,3 @@ def test_a_figure_becomes_a_picture_with_real_text_and_always_the_same():
 def test_wrong_arrays_get_a_sentence(draw, sentence):
     with pytest.raises(ValueError, match=sentence):
         draw()
-
-
-def test_estimates_stand_below_each_other_with_their_intervals():
-    ax = plots.plot_estimates(["a", "b"], [1.0, 2.0], [0.5, 1.5], [1.5, 4.0], headline="b")
-    ends = [line.get_xdata() for line in ax.get_lines() if len(line.get_xdata()) == 2]
-    assert [0.5, 1.5] in [list(map(float, e)) for e in ends]
-    assert [1.5, 4.0] in [list(map(float, e)) for e in ends]
-    with pytest.raises(ValueError, match="as long as"):
-        plots.plot_estimates(["a"], [1.0, 2.0], [0.0, 0.0], [3.0, 3.0])
