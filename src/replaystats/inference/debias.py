@@ -55,7 +55,7 @@ class BiasLaw:
 
 
 def bias_law(stability: Stability, X: FloatArray | None = None) -> BiasLaw | None:
-    """Return whether subsets of two sizes agree about the plug-in's bias; None where none can be told.
+    """Return whether subsets of two sizes agree about the plug-in's bias; None where none can be found.
 
     Parameters
     ----------
@@ -83,12 +83,12 @@ def bias_law(stability: Stability, X: FloatArray | None = None) -> BiasLaw | Non
     apart = float(np.square(bias - other).sum())
     remainder = (bias - other) * (k_second / (k - k_second))
     share = np.sqrt(apart / size) if size > 0 else np.inf
-    told = f"subsets of {k} and of {k_second} observations"
+    found = f"subsets of {k} and of {k_second} observations"
     if size <= CLEARLY_SEEN * n_seen:
-        return _law(bias, remainder, variance, "", f"{told} show no bias that stands out from noise")
+        return _law(bias, remainder, variance, "", f"{found} show no bias that stands out from noise")
     if share > SAME_BIAS:
-        return _law(bias, remainder, variance, "", f"{told} differ by {share:.0%} of the bias they find")
-    return _law(bias, remainder, variance, f"{told} find the same bias, up to {share:.0%} of it", "")
+        return _law(bias, remainder, variance, "", f"{found} differ by {share:.0%} of the bias they find")
+    return _law(bias, remainder, variance, f"{found} find the same bias, up to {share:.0%} of it", "")
 
 
 def choose_estimate(stability: Stability, X: FloatArray | None = None) -> Choice:
@@ -178,14 +178,14 @@ def _median(stability: Stability) -> Choice:
     if (
         replicates.failed.any() or replicates.truncated.any()
     ):  # seen at once; eigenvalues cost more than the fit
-        told = "subsets fail or lose directions"
+        found = "subsets fail or lose directions"
     elif stability.singular:
-        told = stability.singular
+        found = stability.singular
     elif stability.controllable:
-        told = f"the answers of the subsets have heavy tails (index {stability.tail_index:.1f})"
+        found = f"the answers of the subsets have heavy tails (index {stability.tail_index:.1f})"
     else:
-        told = f"{stability.crossing_share:.1%} of the subsets cross singularity"
-    return Choice("median", f"{told}, which ruins their mean and leaves their median alone")
+        found = f"{stability.crossing_share:.1%} of the subsets cross singularity"
+    return Choice("median", f"{found}, which ruins their mean and leaves their median alone")
 
 
 def _law(bias: FloatArray, remainder: FloatArray, variance: FloatArray, why: str, why_not: str) -> BiasLaw:

@@ -97,7 +97,7 @@ class Interval:
         shape, undecided = np.shape(p.estimate), np.ravel(self.undecided)
         parts = (p.how, p.standard_error, p.degrees, p.bias_bound, p.undetermined_share)
         rows = [np.ravel(np.broadcast_to(part, shape)) for part in parts]
-        told = []
+        sentences = []
         for text, how, error, degrees, bias, share, wide in zip(written, *rows, undecided, strict=True):
             sentence = SENTENCES[str(how)]
             if wide and p.value_range and how not in ("slow", "alone"):
@@ -105,8 +105,8 @@ class Interval:
             elif how == "noise" and error == 0 and degrees > 0:
                 sentence = _NO_EVENT if p.value_range else _NO_EVENT_UNBOUNDED
             why = sentence.format(error=error, degrees=degrees, bias=bias, share=share, range=p.value_range)
-            told.append(f"{text}: {why}; covers {p.covers}.")
-        return told
+            sentences.append(f"{text}: {why}; covers {p.covers}.")
+        return sentences
 
     def __repr__(self) -> str:
         return f"Interval(low={self.low!r}, high={self.high!r})"

@@ -105,7 +105,7 @@ def read_npz(
     if next_states is not None:
         return from_transitions(**arrays, gaps=gaps, time_limit=time_limit)
     data = Trajectories(**arrays) if offsets is None else from_flat(**arrays)
-    return resolve_time_limit(data, time_limit, told=truncated is not None)
+    return resolve_time_limit(data, time_limit, flagged=truncated is not None)
 
 
 def read_hdf5(
@@ -184,13 +184,13 @@ def read_hdf5(
     }
     action = arrays.pop("actions", None)
     labels = None if action is None else narrow(as_rows(action, name="actions"))
-    told = truncated is not None
+    flagged = truncated is not None
     if "next_states" in arrays:
         following = as_rows(arrays.pop("next_states"), name="next_states")
         data = from_transitions(
             rows, following, actions=labels, **arrays, **ends, dt=dt, gaps="cut", time_limit=None
         )
-        return resolve_time_limit(data, time_limit, told=told)
+        return resolve_time_limit(data, time_limit, flagged=flagged)
     last = np.flatnonzero(ends["terminated"] | ends["truncated"])
     last = last if len(last) and last[-1] == len(rows) - 1 else np.append(last, len(rows) - 1)
     if final_states is None and ends["terminated"].any():
@@ -207,7 +207,7 @@ def read_hdf5(
         behavior_probability=arrays.get("behavior_probability"),
     )
     data = close_episodes(runs, final_states or "repeat")
-    return resolve_time_limit(data, time_limit, told=told)
+    return resolve_time_limit(data, time_limit, flagged=flagged)
 
 
 def _load_hdf5(path: str | PathLike[str], wanted: dict[str, str]) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def last_of_each(flags: BoolArray, offsets: IntArray, name: str) -> BoolArray:
 SHORTEST_LIMIT, FEWEST, SMALLEST_SHARE = 10, 3, 0.05
 
 
-def resolve_time_limit(data: Trajectories, time_limit: int | str | None, *, told: bool) -> Trajectories:
+def resolve_time_limit(data: Trajectories, time_limit: int | str | None, *, flagged: bool) -> Trajectories:
     """Return `data` with the episodes that reached the time limit marked as cut off.
 
     Parameters
@@ -134,13 +134,13 @@ def resolve_time_limit(data: Trajectories, time_limit: int | str | None, *, told
     data : Trajectories
     time_limit : int, None or "ask"
         Steps after which episodes were cut off; None: there was no limit; "ask": raise if it looks like one.
-    told : bool
+    flagged : bool
         Whether the log says itself which episodes were cut off, so that there is nothing to ask.
     """
     if time_limit is None:
         return data
     if isinstance(time_limit, str) and time_limit == "ask":
-        if not told:
+        if not flagged:
             _ask(data.n_steps, data.terminated)
         return data
     if isinstance(time_limit, str):

@@ -155,7 +155,7 @@ def from_table(
         data = _from_step_rows(columns, dt, gaps)
     else:
         data = _from_state_rows(columns, dt, final_states, gaps)
-    return resolve_time_limit(data, time_limit, told=truncated is not None)
+    return resolve_time_limit(data, time_limit, flagged=truncated is not None)
 
 
 def files_like(pattern: str) -> list[Path]:

@@ -95,7 +95,7 @@ def from_transitions(
     )
     # Pieces up to the next real end come from one episode, and are therefore dependent.
     data = with_fields(data, parent=np.concatenate([[0], np.cumsum(breaks[last])[:-1]]))
-    return resolve_time_limit(data, time_limit, told=truncated is not None)
+    return resolve_time_limit(data, time_limit, flagged=truncated is not None)
 
 
 def from_vector(
