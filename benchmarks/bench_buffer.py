@@ -16,6 +16,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from scipy import stats
 
 import replaystats as rs
 
@@ -109,26 +110,27 @@ def memory(line):
     return found
 
 
-def learning(n_seeds=10, n_steps=8_000):
-    """Final returns of Stable-Baselines3's DQN on CartPole with both buffers, all else equal."""
+def learning(n_seeds=10, n_steps=50_000, first_seed=0):
+    """Final returns of Stable-Baselines3's DQN on CartPole with both buffers, all else equal.
+
+    The settings are those of RL Baselines3 Zoo for CartPole-v1; the final return is the mean of 20 episodes
+    of the greedy policy after the last step.
+    """
+    import torch
     from stable_baselines3 import DQN
     from stable_baselines3.common.buffers import ReplayBuffer
     from stable_baselines3.common.evaluation import evaluate_policy
 
     from replaystats.buffer.sb3 import SB3ReplayBuffer
 
-    settings = {"learning_rate": 2e-3, "batch_size": 64, "learning_starts": 500, "buffer_size": 50_000}
-    settings |= {
-        "target_update_interval": 50,
-        "train_freq": 8,
-        "gradient_steps": 4,
-        "exploration_fraction": 0.3,
-    }
-    settings |= {"exploration_final_eps": 0.04, "policy_kwargs": {"net_arch": [64, 64]}, "device": "cpu"}
-    found = {}
-    for kind in (ReplayBuffer, SB3ReplayBuffer):
-        returns = []
-        for seed in range(n_seeds):
+    torch.set_num_threads(1)
+    settings = {"learning_rate": 2.3e-3, "batch_size": 64, "buffer_size": 100_000, "learning_starts": 1000}
+    settings |= {"target_update_interval": 10, "train_freq": 256, "gradient_steps": 128, "gamma": 0.99}
+    settings |= {"exploration_fraction": 0.16, "exploration_final_eps": 0.04}
+    settings |= {"policy_kwargs": {"net_arch": [256, 256]}, "device": "cpu"}
+    returns = {"ReplayBuffer": [], "SB3ReplayBuffer": []}
+    for seed in range(first_seed, first_seed + n_seeds):
+        for kind in (ReplayBuffer, SB3ReplayBuffer):
             extra = {"random_state": seed} if kind is SB3ReplayBuffer else {}
             model = DQN(
                 "MlpPolicy",
@@ -138,14 +140,15 @@ def learning(n_seeds=10, n_steps=8_000):
                 replay_buffer_kwargs=extra,
                 **settings,
             ).learn(n_steps)
-            returns.append(evaluate_policy(model, model.get_env(), n_eval_episodes=10, warn=False)[0])
-        half = 2.262 * np.std(returns, ddof=1) / np.sqrt(n_seeds)
-        found[kind.__name__] = {
-            "mean": float(np.mean(returns)),
-            "interval": [float(np.mean(returns) - half), float(np.mean(returns) + half)],
-            "returns": [float(value) for value in returns],
-        }
-    return {"steps": n_steps, "seeds": n_seeds} | found
+            score = evaluate_policy(model, model.get_env(), n_eval_episodes=20, warn=False)[0]
+            returns[kind.__name__].append(float(score))
+            print(kind.__name__, seed, score, round(time.process_time()), flush=True)
+    found = {"steps": n_steps, "seeds": n_seeds}
+    for name, values in returns.items():
+        half = stats.t.ppf(0.975, n_seeds - 1) * np.std(values, ddof=1) / np.sqrt(n_seeds)
+        mean = float(np.mean(values))
+        found[name] = {"mean": mean, "interval": [mean - half, mean + half], "returns": values}
+    return found
 
 
 def looks(n_runs=400, n_episodes=400, n_looks=100):

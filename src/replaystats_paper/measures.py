@@ -1,4 +1,4 @@
-"""What a result is measured by, ours and as published, and the verdicts that rest on it.
+"""What a result is measured by, ours and as published, and the verdicts that use it.
 
 The paper's measures: variance per test point, RMSE per repetition, and their differences. The published
 summaries, one record per cell and algorithm, and where they differ from the paper's text. The finished cells

@@ -127,7 +127,7 @@ STUDIES: dict[str, Study] = {
     "features": Study(theory.run_feature_cell, lambda cell, m: 1e-7 * cell["q"] ** 3 * m),
     "importance": Study(theory.run_proposal_cell, lambda cell, m: 0.05 * cell["k"] ** 2),
     "timing": Study(timing.run_table_cell, _table_cost, timed=True),
-    "twin": Study(timing.run_twin_cell, lambda cell, m: 0.5, timed=True),
+    "reference": Study(timing.run_reference_cell, lambda cell, m: 0.5, timed=True),
     "map": Study(cost.run_map_cell, lambda cell, m: 4.0 + 1e-3 * cell["n"], timed=True),
     "scaling": Study(cost.run_scaling_cell, lambda cell, m: 1e-7 * cell["n"] ** 2 * m, timed=True),
 }

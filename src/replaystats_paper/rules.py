@@ -32,7 +32,7 @@ from .measures import (
 )
 from .policy import GRID
 
-# A decision that rests on a mean needs this many standard errors.
+# A decision by a mean needs this many standard errors.
 CLEAR = 3.0
 # Medians that differ by less are not "major" differences.
 MAJOR = 1.1

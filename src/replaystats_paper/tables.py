@@ -22,7 +22,7 @@ from .measures import (
     published_record,
 )
 from .policy import ALGORITHMS, BALANCED, GRID, zero_rmse
-from .timing import TWIN_SUBSETS
+from .timing import REFERENCE_SUBSETS
 
 # Hours on one core that the authors' own code needs for the full grids, from timing parts of it.
 AUTHORS_HOURS = {"policy": 84.0, "kernel": 0.3, "boston": 38.0}
@@ -224,16 +224,16 @@ def map_table(cells: Sequence[Cell], journal: Journal) -> Rows:
 def speed(cells: Sequence[Cell], journal: Journal, *, full: bool) -> Rows:
     """Return, by kind, how much slower the reference implementation is, and what the grid took."""
     rows = []
-    for cell in _of(cells, "twin"):
+    for cell in _of(cells, "reference"):
         result, kind = journal.results(cell.key), cell["kind"]
         spent = sum(line["seconds"] for key, line in journal.lines.items() if key.startswith(kind + " "))
         rows.append(
             {
                 "kind": kind,
                 **result,
-                "n_subsets": TWIN_SUBSETS,
+                "n_subsets": REFERENCE_SUBSETS,
                 "grid_seconds": spent,
-                "twin_hours": result["ratio"] * spent / 3600,
+                "reference_hours": result["ratio"] * spent / 3600,
                 "authors_hours": AUTHORS_HOURS[kind] if full else None,
             }
         )

@@ -26,8 +26,8 @@ from .measures import METHODS
 from .study.sources import Source
 
 # Subsets that the reference implementation computes; the rest is extrapolated, its time being linear in B.
-TWIN_SUBSETS = 3
-TWIN_CELLS = {
+REFERENCE_SUBSETS = 3
+REFERENCE_CELLS = {
     "policy": {"n": 1000, "B": 500, "k": 500},
     "kernel": {"n": 200, "B": 50, "k": 15},
     "boston": {"n": 100, "B": 300, "k": 70},
@@ -69,13 +69,13 @@ def budgeted(repetitions: int, n: int) -> int:
     return min(repetitions, max(9, round(repetitions * (500 / n) ** 2)))
 
 
-def run_twin_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+def run_reference_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
     """Time one repetition of one cell with this package and with the reference implementation, in seconds."""
     del repetitions  # one is enough: seconds, not a distribution
     kind = cell["kind"]
-    size = TWIN_CELLS[kind]
+    size = REFERENCE_CELLS[kind]
     rng = cell_stream(settings.seed, cell.key)
-    fast, slow = _TWINS[kind](size["n"], size["B"], size["k"], rng)
+    fast, slow = _REFERENCES[kind](size["n"], size["B"], size["k"], rng)
     return {"size": size, "fast_seconds": fast, "slow_seconds": slow, "ratio": slow / fast}
 
 
@@ -89,7 +89,7 @@ def best_of(action: Callable[[], object], times: int = 3) -> float:
     return float(shortest)
 
 
-def _policy_twin(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> tuple[float, float]:
+def _policy_reference(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> tuple[float, float]:
     process = OrnsteinUhlenbeck()
 
     def fast() -> None:
@@ -110,7 +110,7 @@ def _policy_twin(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> 
     return best_of(fast), per_subset * (2 * n_resamples + n / k)
 
 
-def _kernel_twin(
+def _kernel_reference(
     source: Source, n: int, n_resamples: int, k: int, rng: np.random.Generator
 ) -> tuple[float, float]:
     X, y = source.draw(n, rng)
@@ -131,19 +131,19 @@ def _kernel_twin(
     return best_of(fast), per_subset * 2 * n_resamples + plain
 
 
-def _simulated_twin(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> tuple[float, float]:
-    return _kernel_twin(kernel.simulated_source(rng), n, n_resamples, k, rng)
+def _simulated_reference(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> tuple[float, float]:
+    return _kernel_reference(kernel.simulated_source(rng), n, n_resamples, k, rng)
 
 
-def _boston_twin(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> tuple[float, float]:
-    return _kernel_twin(kernel.boston_source(rng), n, n_resamples, k, rng)
+def _boston_reference(n: int, n_resamples: int, k: int, rng: np.random.Generator) -> tuple[float, float]:
+    return _kernel_reference(kernel.boston_source(rng), n, n_resamples, k, rng)
 
 
-_TWINS = {"policy": _policy_twin, "kernel": _simulated_twin, "boston": _boston_twin}
+_REFERENCES = {"policy": _policy_reference, "kernel": _simulated_reference, "boston": _boston_reference}
 
 
 def _some_subsets(n: int, k: int, rng: np.random.Generator) -> np.ndarray:
-    plan: ResamplingPlan = make_plan(n, subsample_size=k, n_resamples=TWIN_SUBSETS, random_state=rng)
+    plan: ResamplingPlan = make_plan(n, subsample_size=k, n_resamples=REFERENCE_SUBSETS, random_state=rng)
     return plan.indices()
 
 

@@ -28,7 +28,7 @@ FINE = {
     # A path of a file that is an array, and where products are computed.
     ("ArrayBlocks", "arrays"): {"an array"},
     ("inference.replay_variance", "reference"): {"an array"},
-    # Labels of any kind that can be told apart.
+    # Labels of any kind that can be distinguished.
     **{(name, "clusters"): ANY_LABEL for name in ("ols_moments", "iv_moments")},
     # Numbers that may have either sign; estimated variances may come out below 0.
     **{(f"simulate.{name}", "drift"): ANY_SIGN for name in ("ornstein_uhlenbeck", "OrnsteinUhlenbeck")},

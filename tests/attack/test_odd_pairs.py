@@ -1,7 +1,7 @@
 """Odd but allowed, two at a time: an answer, a sentence or a warning of ours; never a leak from NumPy.
 
 Each trial takes two oddities at random, of the data or of the options, and asks for everything an estimator
-can say. What comes back has no NaN in it unless a warning told why.
+can say. What comes back has no NaN in it unless a warning says why.
 """
 
 from __future__ import annotations
@@ -207,12 +207,12 @@ REGRESSORS = {
 
 def trouble(call):
     """Return what was wrong: a leak, a raw error, a silent NaN; nothing where all is well."""
-    told = []
+    said = []
     try:
         with _time_limit(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             answers = call()
-        told = [w for w in caught if issubclass(w.category, ReplayWarning)]
+        said = [w for w in caught if issubclass(w.category, ReplayWarning)]
         for w in caught:
             if not issubclass(w.category, (ReplayWarning, DeprecationWarning)):
                 return (
@@ -227,7 +227,7 @@ def trouble(call):
         return ""
     except Exception as error:
         return f"raw: {type(error).__name__}: {error}"
-    if any(np.isnan(np.asarray(answer, dtype=float)).any() for answer in answers) and not told:
+    if any(np.isnan(np.asarray(answer, dtype=float)).any() for answer in answers) and not said:
         return "NaN without a word"
     return ""
 
@@ -274,7 +274,7 @@ COUNTS = [FEW, pytest.param(MANY, marks=pytest.mark.statistical)]
 @pytest.mark.parametrize("estimator", VALUES)
 def test_odd_logs(estimator, counts):
     chosen = sampled(pairs(LOGS, OPTIONS), counts["logs"], 1)
-    wrong = [(pair, told) for pair in chosen if (told := value_trial(estimator, pair))]
+    wrong = [(pair, said) for pair in chosen if (said := value_trial(estimator, pair))]
     assert not wrong, "\n".join(map(str, wrong))
 
 
@@ -282,5 +282,5 @@ def test_odd_logs(estimator, counts):
 @pytest.mark.parametrize("regressor", REGRESSORS)
 def test_odd_tables(regressor, counts):
     chosen = sampled(pairs(TABLES, FITS), counts["tables"], 2)
-    wrong = [(pair, told) for pair in chosen if (told := table_trial(regressor, pair))]
+    wrong = [(pair, said) for pair in chosen if (said := table_trial(regressor, pair))]
     assert not wrong, "\n".join(map(str, wrong))

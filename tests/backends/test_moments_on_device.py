@@ -150,7 +150,7 @@ def compare(model, other, points, put, monkeypatch, fit):
 
 @pytest.mark.filterwarnings("ignore::replaystats.ReplayWarning")
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_policy_evaluation_at_home(device, name, monkeypatch):
+def test_policy_evaluation_on_their_device(device, name, monkeypatch):
     model, other = ESTIMATORS[name](), ESTIMATORS[name]()
     there, here = log(device), log(np.asarray)
     plan, points = subsets(model.resampling_.statistic), np.random.default_rng(1).normal(size=(N, 2)) * 0.3
@@ -158,7 +158,7 @@ def test_policy_evaluation_at_home(device, name, monkeypatch):
     compare(model, other, points, device, monkeypatch, lambda one: one.fit(next(data), plan=plan))
 
 
-def test_moment_ratio_at_home(device, monkeypatch):
+def test_moment_ratio_on_their_device(device, monkeypatch):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(N, 4))
     rows[:, 3] = rows[:, :3] @ [1.0, 2.0, 3.0] + rng.normal(size=N)
@@ -173,7 +173,7 @@ def test_moment_ratio_at_home(device, monkeypatch):
     compare(make(), make(), points, device, monkeypatch, lambda one: one.fit(next(data), plan=subsets("U")))
 
 
-def test_ragged_trajectories_and_drawn_subsets_at_home(device, monkeypatch):
+def test_ragged_trajectories_and_drawn_subsets_on_their_device(device, monkeypatch):
     """Without a plan: subsets drawn for the data's device, as many as are needed."""
     data, asked = log(device, n=1000, ragged=True), np.zeros((3, 2))
     kind = type(device(np.zeros(1)))
@@ -189,7 +189,7 @@ def test_ragged_trajectories_and_drawn_subsets_at_home(device, monkeypatch):
     same(model.plug_in_predict(device(asked)), other.plug_in_predict(asked))
 
 
-def test_one_series_is_cut_into_blocks_at_home(device, monkeypatch):
+def test_one_series_is_cut_into_blocks_on_their_device(device, monkeypatch):
     states = np.random.default_rng(0).normal(size=(1, N + 1, 1)).cumsum(axis=1) % 6
     put, kind = device, type(device(np.zeros(1)))
     transfers = Transfers(monkeypatch, kind)

@@ -106,7 +106,7 @@ def test_lstd(n):
     assert 20 < folder_changes(lambda: model.fit(data)) < MOST
 
 
-# Kernel ridge: what "auto" stands for is settled into a record, the kernel room fits it, and it is combined.
+# Kernel ridge: what "auto" stands for becomes a record, the kernel room fits it, and it is combined.
 # Choosing comes again only to add subsets.
 KERNEL_RIDGE = {
     "everything chosen": {},
@@ -118,7 +118,7 @@ KERNEL_RIDGE = {
 
 
 @pytest.mark.parametrize("setting", KERNEL_RIDGE)
-def test_kernel_ridge_is_settled_then_fitted_then_combined(setting):
+def test_kernel_ridge_is_tuned_then_fitted_then_combined(setting):
     model = rs.ReplayKernelRidge(**KERNEL_RIDGE[setting], random_state=0)
     again = ["tuning"] if setting == "grown" else []
     found = stages_asked(lambda: model.fit(*rows_of(200)))

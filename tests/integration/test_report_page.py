@@ -117,10 +117,10 @@ def test_a_seed_gives_one_page_whatever_the_clock_says(tmp_path):
         assert (whole / name).read_bytes() == (stopped / name).read_bytes(), name
 
 
-def test_the_twins_times_alone_make_a_page(tmp_path):
+def test_the_references_times_alone_make_a_page(tmp_path):
     """Without the grids there is nothing to set their pace against."""
     page = reproduce(find_experiments(["speed"]), Settings(), tmp_path, quick=True).read_text(
         encoding="utf-8"
     )
     assert "times faster" not in page
-    assert "twin" in page
+    assert "reference" in page

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of grouped moments: one observation after the other added to its group."""
+"""Slow, obvious reference of grouped moments: one observation after the other added to its group."""
 
 from __future__ import annotations
 

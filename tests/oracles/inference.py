@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the variance formulas: refits, enumeration and textbook matrices.
+"""Slow, obvious references of the variance formulas: refits, enumeration and textbook matrices.
 
 They import nothing from the package under test.
 """

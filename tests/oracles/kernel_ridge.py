@@ -1,4 +1,4 @@
-"""Slow, obvious twin of kernel ridge regression as R's KRLS 1.0-0 does it, and of its replay.
+"""Slow, obvious reference of kernel ridge regression as R's KRLS 1.0-0 does it, and of its replay.
 
 Both X and y are standardised by mean and standard deviation (divisor n - 1) of the rows that are fitted;
 the kernel is exp(-|z - z'|^2 / p) with p columns; (K + alpha I) c = y. Imports nothing from the package.

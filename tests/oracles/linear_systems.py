@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the default solver: exact rational elimination, and a truncated SVD by hand."""
+"""Slow, obvious references of the default solver: exact rational elimination, and a truncated SVD by hand."""
 
 from __future__ import annotations
 

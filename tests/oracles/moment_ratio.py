@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the moment-ratio estimators: explicit loops over the formulas, nothing clever.
+"""Slow, obvious references of the moment-ratio estimators: explicit loops over the formulas, nothing clever.
 
 They import nothing from the package under test, so an agreement between the two means something.
 A trajectory is an array (L + 1, d) of states; a basis is three functions of one state (d,):

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the intervals for a new observation. Imports nothing from the package."""
+"""Slow, obvious references of the intervals for a new observation. Imports nothing from the package."""
 
 from __future__ import annotations
 

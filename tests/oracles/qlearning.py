@@ -1,4 +1,4 @@
-"""A slow, obvious twin of Q-learning with replay: one run, plain Python lists, one transition at a time.
+"""A slow, obvious reference of Q-learning with replay: one run, plain Python lists, one transition at a time.
 
 It imports nothing from the package. It is handed the same uniforms as the fast learner, one row per
 environment step: [explore?, order of actions, k draws of minibatch 1, k draws of minibatch 2, ...].
@@ -43,7 +43,7 @@ class Maze:
         return found
 
 
-class Twin:
+class Reference:
     """Q-learning with replay, written down as the textbook says it."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the intervals per question: refits, root search and linear programmes.
+"""Slow, obvious references of the intervals per question: refits, root search and linear programmes.
 
 They import nothing from the package under test.
 """

@@ -1,4 +1,4 @@
-"""Readers of the exact cases computed with R; their origin is told in data/oracles/README.md."""
+"""Readers of the exact cases computed with R; their origin is described in data/oracles/README.md."""
 
 from __future__ import annotations
 

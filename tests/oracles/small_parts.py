@@ -1,4 +1,4 @@
-"""Slow, obvious twins of what intervals are put together from; nothing of the package is used."""
+"""Slow, obvious references of what intervals are put together from; nothing of the package is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of sparse moments: dictionaries of counts, and a dense solve of what was seen."""
+"""Slow, obvious reference of sparse moments: dictionaries of counts, and a dense solve of what was seen."""
 
 from __future__ import annotations
 

@@ -63,7 +63,9 @@ def test_auto_says_what_it_chose(replicates):
     plan = rs.make_plan(300, subsample_size=0.3, n_resamples=100, random_state=0)
     assert rs.average(rs.replicate(unstable, plan), "auto").method == "median"
     lepski = rs.replicate(unstable, plan, solver=rs.solvers.Lepski())
-    assert rs.average(lepski, "auto").method == "mean"  # nothing explodes that chooses its own penalty
+    assert (
+        rs.average(lepski, "auto").method == "mean"
+    )  # answers stay small where a solver chooses its own penalty
 
 
 def test_intervals_with_plenty_of_data_are_nearly_normal_and_need_no_refit(rng, replicates):

@@ -71,7 +71,7 @@ def set_config(
     device_memory_budget : int, optional
         The same for arrays on a GPU, at first 4 GiB.
     n_jobs : int or "default", optional
-        Workers where a function or an estimator is not told how many, as in scikit-learn: -1 is all cores.
+        Workers where a function or an estimator is not given a number, as in scikit-learn: -1 is all cores.
         "default" takes the choice back: then it is 1, unless a joblib context says otherwise.
     progress : bool, optional
         Whether long work may draw a bar, at first True. It never does where standard error is no terminal.
@@ -124,7 +124,7 @@ def config_context(
     device_memory_budget : int, optional
         The same for arrays on a GPU.
     n_jobs : int or "default", optional
-        Workers where a function or an estimator is not told how many; "default" takes a choice back.
+        Workers where a function or an estimator is not given a number; "default" takes a choice back.
     progress : bool, optional
         Whether long work may draw a bar.
 

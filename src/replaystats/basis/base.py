@@ -86,7 +86,7 @@ class Basis(ABC):
     def fit(
         self, states: ArrayLike, random_state: RandomLike = None, *, departed: ArrayLike | None = None
     ) -> Basis:
-        """Return the basis with everything it takes from data settled.
+        """Return the basis with everything it takes from data fixed.
 
         Parameters
         ----------

@@ -219,7 +219,7 @@ class RBF(GaussianBumps):
 
     @property
     def _bumps(self) -> tuple[FloatArray, float | FloatArray]:
-        assert self.bandwidth is not None  # settled together with the centres
+        assert self.bandwidth is not None  # set together with the centres
         return np.asarray(self.centers, dtype=np.float64), 0.5 / np.asarray(self.bandwidth) ** 2
 
     def _combine(self, bumps: FloatArray) -> FloatArray:
@@ -306,11 +306,11 @@ class Nystroem(GaussianBumps):
 
     @property
     def _bumps(self) -> tuple[FloatArray, float]:
-        assert self.gamma is not None  # settled together with the landmarks
+        assert self.gamma is not None  # set together with the landmarks
         return np.asarray(self.landmarks, dtype=np.float64), self.gamma
 
     def _combine(self, bumps: FloatArray) -> FloatArray:
-        assert self.projection is not None  # settled together with the landmarks
+        assert self.projection is not None  # set together with the landmarks
         xp = array_namespace(bumps)
         combined = xp.tensordot(bumps, like(self.projection, bumps), axes=((1,), (0,)))  # (N, ..., q)
         out: FloatArray = xp.moveaxis(combined, -1, 1)

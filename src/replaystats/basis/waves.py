@@ -194,7 +194,7 @@ def _total_size(order: int, dimension: int) -> int:
     return sum(math.comb(dimension, j) * math.comb(order, j) * 2**j for j in range(dimension + 1))
 
 
-# Pairs of this many states settle the median distance to a few percent, in milliseconds.
+# Pairs of this many states determine the median distance to a few percent, in milliseconds.
 _MEDIAN_SAMPLE = 1000
 
 

@@ -148,7 +148,7 @@ def refusing(code: ExitCode, file: Path | None = None, called: str = "") -> Iter
 
 @contextmanager
 def refusing_at_the_end() -> Iterator[Callable[[Path, str], bool]]:
-    """Yield a writer of files whose failures are told when the block ends: by then the numbers are shown.
+    """Yield a writer of files whose failures are reported when the block ends: by then the numbers are shown.
 
     It returns whether the file is there.
     """

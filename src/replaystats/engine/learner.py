@@ -305,7 +305,7 @@ def _predict_some(models: list[Any], X: Any, shape: tuple[int, ...]) -> FloatArr
 
 
 def _is_tree(model: Any) -> bool:
-    """Whether it is a tree of scikit-learn itself, whose `predict` can be told that X was checked."""
+    """Whether it is a tree of scikit-learn itself, whose `predict` can leave out the check of X."""
     return type(model).__module__.startswith("sklearn.tree.")
 
 

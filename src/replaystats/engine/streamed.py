@@ -207,8 +207,8 @@ def _blame(moments: StreamedMoments, groups: list[BlockGroup], done: BoolArray, 
     Engines that say which tasks a dead worker had, name them as the groups do, in the error or its notes.
     """
     open_groups = [group for group in groups if not done[group.first]]
-    told = " ".join([str(error), *getattr(error, "__notes__", ())])
-    suspects = [group for group in open_groups if str(group) in told] or open_groups
+    message = " ".join([str(error), *getattr(error, "__notes__", ())])
+    suspects = [group for group in open_groups if str(group) in message] or open_groups
     labels = [moments.source.label(block) for group in suspects for block in group.blocks]
     named = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
     return (

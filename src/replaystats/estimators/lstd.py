@@ -22,11 +22,11 @@ from ..moments.units import block_labels, one_step_each, sum_into_units
 from ..plans import Resampling
 from ..solvers import Solver
 from ..tuning.sizes import choose_basis
-from .moments import AT_HOME
+from .moments import ON_DEVICE
 from .policy import PolicyEvaluation
 
 
-@takes_arrays_of(*LIBRARIES, where=AT_HOME)
+@takes_arrays_of(*LIBRARIES, where=ON_DEVICE)
 class LSTD(PolicyEvaluation):
     """Value of a policy from logged trajectories, by least-squares temporal differences, replayed.
 

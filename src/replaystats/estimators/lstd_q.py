@@ -23,11 +23,11 @@ from ..moments.sparse import SparseMoments, sparse_lstd_q_moments
 from ..moments.steps import DiscountLike, ImportanceLike, step_ratios
 from ..plans import Resampling
 from ..solvers import Solver
-from .moments import AT_HOME
+from .moments import ON_DEVICE
 from .policy import PolicyEvaluation
 
 
-@takes_arrays_of(*LIBRARIES, where=AT_HOME)
+@takes_arrays_of(*LIBRARIES, where=ON_DEVICE)
 class LSTDQ(PolicyEvaluation):
     """Value of every action under a given policy, from actions that any policy has logged, replayed.
 

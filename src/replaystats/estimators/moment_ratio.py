@@ -14,10 +14,10 @@ from .._core.validation import check_array
 from ..moments import HeldMoments, Moments
 from ..plans import Resampling
 from ..solvers import Solver
-from .moments import AT_HOME, ReplayedMoments
+from .moments import ON_DEVICE, ReplayedMoments
 
 
-@takes_arrays_of(*LIBRARIES, where=AT_HOME)
+@takes_arrays_of(*LIBRARIES, where=ON_DEVICE)
 class MomentRatio(ReplayedMoments):
     """Replay of theta = E[g(Z)]^-1 E[f(Z)] for given g and f: least squares, instrumental variables, ...
 

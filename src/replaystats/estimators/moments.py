@@ -39,7 +39,7 @@ from .base import Replayed
 
 RECOMMENDED = "recommended"
 # What arrays of other libraries may expect.
-AT_HOME = "on the device; the B systems of q unknowns, and intervals row by row, on the host"
+ON_DEVICE = "on the device; the B systems of q unknowns, and intervals row by row, on the host"
 # What the recommended method chooses by itself: setting it as well would be ignored.
 _CHOSEN = {"statistic": "U", "size": 0.5, "on_failure": "warn", "combine": "auto"}
 

@@ -14,11 +14,11 @@ from ..data import Trajectories
 from ..moments import FactoredMoments, phibe_moments
 from ..plans import Resampling
 from ..solvers import Solver
-from .moments import AT_HOME
+from .moments import ON_DEVICE
 from .policy import PolicyEvaluation
 
 
-@takes_arrays_of(*LIBRARIES, where=AT_HOME)
+@takes_arrays_of(*LIBRARIES, where=ON_DEVICE)
 class PhiBE(PolicyEvaluation):
     """Value of a policy in continuous time, from trajectories sampled every `dt`, replayed.
 

@@ -94,9 +94,9 @@ def bias_law(stability: Stability, X: FloatArray | None = None) -> BiasLaw | Non
 def choose_estimate(stability: Stability, X: FloatArray | None = None) -> Choice:
     """Choose "plug_in", "controlled", "median" or "debiased": the smallest predicted squared error at X.
 
-    Where a subset crosses singularity (or fails, or loses a direction) single answers explode, the plug-in of
-    another data set might be one of them, and no variance predicts this: the median. Else squared errors are
-    predicted and summed over the questions,
+    Where a subset crosses singularity (or fails, or loses a direction) single answers are huge, the plug-in
+    of another data set might be one of them, and no variance predicts this: the median. Else squared errors
+    are predicted and summed over the questions,
 
         plug-in   jackknife variance + bias^2
         replay    variance of the average + (n / k bias)^2 (without replacement)
@@ -118,7 +118,7 @@ def choose_estimate(stability: Stability, X: FloatArray | None = None) -> Choice
     plan = stability.replicates.plan
     if not stability.controllable:
         if plan.subset_weights is not None:
-            return Choice("plug_in", "subsets explode, and a weighted plan has no median")
+            return Choice("plug_in", "some subsets are nearly singular, and a weighted plan has no median")
         return _median(stability)
     law = bias_law(stability, X)
     if law is None:
@@ -143,7 +143,7 @@ def choose_estimate(stability: Stability, X: FloatArray | None = None) -> Choice
 
 
 def resolve_method(stability: Stability | None, method: str, X: FloatArray | None) -> Choice | None:
-    """Settle what "auto", "debiased" and "best" stand for; None for a method that stands for itself."""
+    """Resolve what "auto", "debiased" and "best" stand for; None for a method that stands for itself."""
     if method == "best":
         assert stability is not None
         return choose_estimate(stability, X)
@@ -162,7 +162,7 @@ def resolve_method(stability: Stability | None, method: str, X: FloatArray | Non
 
 
 def _usual(stability: Stability | None) -> Choice:
-    """Return the mean, less its linear noise where that is known, or the median where means explode."""
+    """Return the mean, less its linear noise where known, or the median where single answers are huge."""
     if stability is None or not stability.replicates.solver.is_linear:
         return Choice("mean", "nothing is known about single subsets")
     heavy = stability.tail_index < HEAVY_TAIL

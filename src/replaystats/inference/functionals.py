@@ -35,7 +35,7 @@ from .partial_identification import (
     ValueRange,
     constant_matrix,
     determined,
-    rest_on_one_unit,
+    one_unit_determines,
     unvisited_pivot,
     visit_counts,
 )
@@ -209,7 +209,7 @@ def _usual(
         how=np.where(weight > 0, "inverted", "noise").astype("<U12"),
     )
     found = found.without_interval(_still_grows(noise) & (noise.effective < FEWEST_UNITS), "slow")
-    found = found.without_interval(rest_on_one_unit(moments, X, solver or Auto()), "alone")
+    found = found.without_interval(one_unit_determines(moments, X, solver or Auto()), "alone")
     return found.without_interval(~estimable(linear, X), "open")
 
 

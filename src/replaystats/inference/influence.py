@@ -201,7 +201,7 @@ def jackknife_shifts(
 ) -> Iterator[tuple[IntArray | slice, HeldMoments, FloatArray]]:
     """Yield what `delete_one_shifts` does, with influence for units without which something is left open.
 
-    There is no leave-one-out of those. `rest_on_one_unit` tells which answers one of them alone determines.
+    There is no leave-one-out of those. `one_unit_determines` names the answers that need one of them.
     """
     for observations, part, shifts in delete_one_shifts(moments, linear):
         xp, shape = array_namespace(shifts), (len(part), -1)

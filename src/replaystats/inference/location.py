@@ -14,7 +14,7 @@ from scipy import special, stats
 
 from .._core.typing import FloatArray
 
-# What bears members that explode, and what is the mean of something.
+# What is robust to huge members, and what is the mean of something.
 ROBUST_METHODS = ("median", "trimmed")
 # What takes the linear part of every member off, whose mean is known.
 CONTROLLED_METHODS = ("controlled", "debiased")

@@ -232,7 +232,7 @@ def determined(X: FloatArray, A: FloatArray, inverse: FloatArray) -> BoolArray:
     return np.asarray(np.abs(left).max(axis=1) <= _ESTIMABLE * np.abs(X).max(axis=1))
 
 
-def rest_on_one_unit(moments: AnyMoments, X: FloatArray, solver: Solver = DEFAULT_SOLVER) -> BoolArray:
+def one_unit_determines(moments: AnyMoments, X: FloatArray, solver: Solver = DEFAULT_SOLVER) -> BoolArray:
     """Return which answers X theta one unit alone determines: without it the equations leave them open.
 
     The coefficient of an indicator that is on in one row only, for example. That row is fitted exactly, so
@@ -242,7 +242,7 @@ def rest_on_one_unit(moments: AnyMoments, X: FloatArray, solver: Solver = DEFAUL
     Examples
     --------
     >>> x = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
-    >>> rest_on_one_unit(Moments(x[:, :, None] * x[:, None, :], x), np.array([[1.0, 0.0], [1.0, 1.0]]))
+    >>> one_unit_determines(Moments(x[:, :, None] * x[:, None, :], x), np.array([[1.0, 0.0], [1.0, 1.0]]))
     array([False,  True])
     """
     found = np.zeros(len(X), dtype=np.bool_)

@@ -7,7 +7,7 @@ seed, while their ratio to v, averaged over points, is known well. So ratios are
 over reference points, the more the noisier they are: noise is seen by comparing two halves of the members.
 
 Ensemble are one reason why a ratio is uncertain, rows are the other. With L_i the influence of row i on an
-answer, sum L^2 rests on (sum L^2)^2 / sum L^4 rows (`degrees`): two neighbours carry the answer of a nearest
+answer, sum L^2 is worth (sum L^2)^2 / sum L^4 rows (`degrees`): two neighbours carry the answer of a nearest
 neighbour fit however many rows there are. The slopes C of answers in the counts of rows estimate L, each
 with a noise of variance s^2; C^4 - 6 s^2 C^2 + 3 s^4 (Hermite's polynomial) estimates L^4 without bias, and
 varies by 24 s^8 where L = 0.

@@ -272,7 +272,7 @@ class Stability:
         )
 
     def averages_well(self, method: str) -> bool:
-        """Whether the average has a variance of its own; else an interval rests on the plug-in."""
+        """Whether the average has a variance of its own; else an interval is that of the plug-in."""
         if self.replicates.plan.design.doubt or not self.replicates.solver.is_linear:
             return False
         if method in ROBUST_METHODS:

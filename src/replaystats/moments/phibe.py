@@ -1,6 +1,6 @@
 """PhiBE: the value of a policy in continuous time, from windows of a few states, at any order.
 
-Orders above 1 have a trap where actions are held for a step each; it is told apart and explained below.
+Orders above 1 have a trap where actions are held for a step each; it is detected, as explained below.
 """
 
 from __future__ import annotations

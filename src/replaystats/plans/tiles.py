@@ -4,7 +4,7 @@ Tiles make a plan a value. The stream of tile t splits k over the row blocks (mu
 without replacement, multinomial with), the stream of (t, block) draws inside the block; so anybody who knows
 (seed, n, k) can draw any tile without the others, and more subsets never change the first ones.
 
-Both draws without replacement rest on one argument: a procedure that treats the row labels alike and
+Both draws without replacement are justified by one argument: a procedure that treats the row labels alike and
 returns a set of the right size returns a uniformly distributed set.
 """
 

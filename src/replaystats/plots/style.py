@@ -12,7 +12,7 @@ from .._core.errors import require_extra
 from .._core.files import replacing
 from .._core.typing import ArrayLike
 
-# Okabe-Ito colours: told apart by everybody.
+# Okabe-Ito colours: distinguishable with any colour vision.
 COLOURS = {"plain": "#555555", "U": "#0072B2", "V": "#D55E00", "truth": "#009E73", "zero": "#B00020"}
 Axes = Any
 Figure = Any

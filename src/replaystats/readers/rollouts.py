@@ -301,7 +301,7 @@ def _vector_episodes(env: Any, policy: Policy, n_episodes: int, seed: int | None
 
 
 def _autoreset_mode(env: Any) -> str:
-    """Return the name of the mode, without which the final observations cannot be told from the first."""
+    """Return the name of the mode, which says where the final observations are."""
     mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
     name = str(getattr(mode, "name", mode))
     if name not in AUTORESET_MODES:

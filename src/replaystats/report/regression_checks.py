@@ -1,4 +1,4 @@
-"""What a regression is worth: simple rivals on the same rows, and which columns its predictions rest on."""
+"""What a regression is worth: simple rivals on the same rows, and which columns its predictions use."""
 
 from __future__ import annotations
 

@@ -143,6 +143,6 @@ class Diffusion(ABC):
 def check_size(n: int, n_steps: int) -> tuple[int, int]:
     """Return how many trajectories of how many steps; refuse what no memory can hold."""
     n, n_steps = check_int(n, "n"), check_int(n_steps, "n_steps")
-    told = f"{n} trajectories of {n_steps} steps"
-    check_memory(float(n) * (n_steps + 1), "n", told, "Simulate in parts.")
+    wanted = f"{n} trajectories of {n_steps} steps"
+    check_memory(float(n) * (n_steps + 1), "n", wanted, "Simulate in parts.")
     return n, n_steps

@@ -206,7 +206,7 @@ class LinearQuadratic(Diffusion):
     """``ds = A s dt + S dB`` with reward rate ``-s' Q s``.
 
     In continuous time ``V(s) = -s' P s - tr(S S' P) / beta`` where P solves the Lyapunov equation
-    ``(A - beta/2 I)' P + P (A - beta/2 I) = -Q``. Its exact discrete twin, with the transition
+    ``(A - beta/2 I)' P + P (A - beta/2 I) = -Q``. Its exact discrete counterpart, with the transition
     N(A_d s, S_d) of one step, is ``-s' P_d s - gamma tr(S_d P_d) / (1 - gamma)`` where
     ``P_d = gamma A_d' P_d A_d + Q dt``.
 

@@ -94,7 +94,7 @@ def _penalty(whole: FullFit, A: FloatArray, b: FloatArray) -> Choice:
 
 
 def resolve_features(whole: FullFit, features: Features | None, plan: ResamplingPlan | None) -> Resolved:
-    """Settle ridge regression on features, replayed over blocks of rows.
+    """Choose the settings of ridge regression on features, replayed over blocks of rows.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ PILOT_NEIGHBOURHOODS = 3
 
 
 def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> Resolved:
-    """Settle kernel ridge regression on the leaves of random trees.
+    """Choose the settings of kernel ridge regression on the leaves of random trees.
 
     Parameters
     ----------

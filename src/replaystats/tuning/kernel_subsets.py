@@ -28,7 +28,7 @@ SMALLEST_SUBSET, LARGEST_SUBSET = 16, 500
 
 
 def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> Resolved:
-    """Settle statistic, subset size, number of subsets and the members' penalty; draw the subsets.
+    """Choose statistic, subset size, number of subsets and the members' penalty; draw the subsets.
 
     Parameters
     ----------

@@ -68,11 +68,11 @@ def test_unfitted_basis_says_what_to_do(basis):
 
 @every
 def test_copies_are_equal_and_evaluate_alike(basis):
-    for twin in (copy.deepcopy(basis), pickle.loads(pickle.dumps(basis)), dataclasses.replace(basis)):
-        assert twin == basis
-        assert hash(twin) == hash(basis)
+    for same_basis in (copy.deepcopy(basis), pickle.loads(pickle.dumps(basis)), dataclasses.replace(basis)):
+        assert same_basis == basis
+        assert hash(same_basis) == hash(basis)
         if basis.dimension == 2:
-            assert_array_equal(twin(STATES), basis(STATES))
+            assert_array_equal(same_basis(STATES), basis(STATES))
 
 
 def test_different_bases_are_unequal():

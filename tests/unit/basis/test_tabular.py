@@ -15,7 +15,7 @@ from replaystats.basis import OneHot, Scaled, Tabular, TileCoding
 
 
 def slow_table(states, departed):
-    """One indicator per departed state, in sorted order: the slow twin, with a dictionary."""
+    """One indicator per departed state, in sorted order: the slow reference, with a dictionary."""
     keys = [tuple(np.atleast_1d(state).tolist()) for state in states]
     left = sorted({key for key, gone in zip(keys, departed, strict=True) if gone})
     return np.array([[float(key == name) for name in left] for key in keys]).reshape(len(keys), len(left))
@@ -154,7 +154,7 @@ class TestPolicyValues:
         return states, rewards
 
     def count_model(self, states, rewards, discount):
-        """The slow twin: estimate the chain by counting, solve it."""
+        """The slow reference: estimate the chain by counting, solve it."""
         P, r, n = np.zeros((7, 7)), np.zeros(7), np.zeros(7)
         for walk, gains in zip(states, rewards, strict=True):
             for here, there, gain in zip(walk[:-1], walk[1:], gains, strict=True):

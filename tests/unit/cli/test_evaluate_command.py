@@ -231,7 +231,7 @@ def test_what_a_file_says_itself_is_not_said_again(run, data, tmp_path, options)
     assert f"`{options[0]}` must be left out for a file that Trajectories.to_parquet wrote" in result.stderr
 
 
-def test_uneven_times_are_told_in_two_numbers(ask, run, tmp_path):
+def test_uneven_times_are_reported_in_two_numbers(ask, run, tmp_path):
     times = np.array([0.0, 0.1, 0.4, 0.0, 0.2, 0.3])
     frame = {"episode": [0, 0, 0, 1, 1, 1], "x": times, "t": times, "reward": [1, 2, np.nan, 2, 4, np.nan]}
     pd.DataFrame(frame).assign(terminated=True).to_csv(tmp_path / "log.csv", index=False)
@@ -338,8 +338,8 @@ def test_the_greedy_choice_of_a_table(ask, grid):
 def test_two_policies_are_compared(ask, run, grid):
     greedy = f"greedy:{grid / 'q.csv'}"
     answer = ask(grid / "grid.csv", *COMMON, "--policy", greedy, "--compare", "log")
-    told = answer["comparison"]
-    (difference,) = told["differences"]
+    comparison = answer["comparison"]
+    (difference,) = comparison["differences"]
     assert difference["value"] > 0
     assert difference["p_value"] < 0.05
     assert difference["low"] < difference["value"] < difference["high"]
@@ -748,10 +748,10 @@ def test_a_column_of_the_targets_probabilities(ask, grid, with_column):
     asked = (*COMMON, "--probability", "p", "--policy")
     answer = ask(with_column, *asked, "column:p_new")
     whole = ask(with_column, *asked, "p_left,p_right")
-    told, known = ({w["name"]: w for w in found["estimates"]} for found in (answer, whole))
+    listed, known = ({w["name"]: w for w in found["estimates"]} for found in (answer, whole))
     name = "importance sampling, weighted"
-    assert list(told) == [name, "doubly robust"]
-    assert told[name]["value"] == pytest.approx(known[name]["value"])
+    assert list(listed) == [name, "doubly robust"]
+    assert listed[name]["value"] == pytest.approx(known[name]["value"])
     assert answer["reliable"]
     assert answer["low"] <= whole["value"] <= answer["high"]
     against = ask(with_column, *asked, "column:p_new", "--compare", "column:p")

@@ -106,13 +106,13 @@ def messy():
 def test_columns_that_explain_nothing_are_left_out_and_named(messy):
     design = Encoding.of(messy, list(messy.columns))
     assert design.columns == ("x", "colour", "many")
-    told = {note.split()[1]: note for note in design.notes if "left out" in note}
-    assert set(told) == {"code", "number", "same", "day", "empty"}
+    said = {note.split()[1]: note for note in design.notes if "left out" in note}
+    assert set(said) == {"code", "number", "same", "day", "empty"}
     for name, words in {
         "code": "look like ids", "number": "numbers the rows", "same": "the same in every row",
         "day": "the same in every row", "empty": "it is empty",
     }.items():  # fmt: skip
-        assert words in told[name]
+        assert words in said[name]
 
 
 @pytest.mark.parametrize("missing", ["impute", "indicator", "drop"])

@@ -169,8 +169,8 @@ class TestRecordsAreTheirOwn:
         assert not data.states.any()
 
     def test_pickle_and_deepcopy(self, data):
-        for twin in (pickle.loads(pickle.dumps(data)), copy.deepcopy(data)):
-            same(data, range(6), twin)
+        for copied in (pickle.loads(pickle.dumps(data)), copy.deepcopy(data)):
+            same(data, range(6), copied)
 
 
 class TestEnds:

@@ -54,8 +54,8 @@ def test_random_members_depend_on_seed_and_subset_alone(data):
     assert_array_equal(members(plan.extend(3), 7)[:5], first)
     assert (members(plan, 8) != first).any()
     same_rows = plan_from_indices(np.repeat(plan.indices(0, 1), 2, axis=0), 30)
-    twins = members(same_rows, 7)
-    assert (twins[0] != twins[1]).any()  # the same rows, but a stream of its own each
+    pair = members(same_rows, 7)
+    assert (pair[0] != pair[1]).any()  # the same rows, but a stream of its own each
 
 
 def test_fit_parameters_with_one_entry_per_row_are_cut(data):

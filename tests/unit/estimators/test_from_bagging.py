@@ -1,4 +1,4 @@
-"""Fitted ensembles of scikit-learn: the same predictions, and intervals against the slow twin."""
+"""Fitted ensembles of scikit-learn: the same predictions, and intervals against the slow reference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def data(rng):
 
 
 @pytest.mark.parametrize("ensemble", ENSEMBLES, ids=lambda e: type(e).__name__)
-def test_predictions_are_those_of_the_ensemble_and_intervals_those_of_the_twin(data, ensemble):
+def test_predictions_are_those_of_the_ensemble_and_intervals_those_of_the_reference(data, ensemble):
     X, y, X_new = data
     ensemble.fit(X, y)
     model = rs.from_bagging(ensemble, X, y)

@@ -387,7 +387,7 @@ def test_copies_of_rows_are_named_and_tables_of_few_values_are_not(rng, n_values
     assert len(model.X_fit_) == 40
 
 
-def test_too_few_rows_for_the_level_are_told(data):
+def test_too_few_rows_for_the_level_are_reported(data):
     X, y = data[0][:18], data[1][:18]
     model = rs.ReplayKernelRidge(0.1, gamma=0.5, random_state=0).fit(X, y)
     with pytest.warns(rs.ReplayWarning, match=r"A 0.95 interval .* takes 19 rows; with 18 it is infinite"):

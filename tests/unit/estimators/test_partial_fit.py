@@ -41,10 +41,10 @@ def test_a_basis_that_looks_at_the_data_stays_as_it_was():
     data = rs.simulate.ornstein_uhlenbeck(200, start="uniform", random_state=2)
     first, rest = data.select(np.arange(100)), data.select(np.arange(100, 200))
     model = rs.LSTD(rs.basis.Nystroem(5), discount=0.9, random_state=0).partial_fit(first)
-    settled = model.basis_
+    fitted = model.basis_
     model.partial_fit(rest)
-    assert model.basis_ is settled
-    expected = rs.lstd_moments(data, settled, discount=0.9)
+    assert model.basis_ is fitted
+    expected = rs.lstd_moments(data, fitted, discount=0.9)
     np.testing.assert_allclose(model.moments_.rows, expected.rows, rtol=1e-12)
     assert model._observed().shape == data.states.shape
 

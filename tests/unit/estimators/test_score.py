@@ -1,4 +1,4 @@
-"""The score on held-out trajectories: against a slow twin, exact zeros, and the ranking that it is for."""
+"""The score on held-out trajectories: against a reference, exact zeros, and the ranking that it is for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def slow_loss(errors, points, trajectory):
     return total / n_pairs
 
 
-def test_the_loss_is_that_of_its_slow_twin(rng):
+def test_the_loss_is_that_of_its_slow_reference(rng):
     errors, points, trajectory = rng.normal(size=60), rng.normal(size=(60, 2)), np.repeat(np.arange(12), 5)
     assert kernel_bellman_loss(errors, points, trajectory) == pytest.approx(
         slow_loss(errors, points, trajectory), rel=1e-10

@@ -1,4 +1,4 @@
-"""Sparse systems: the answers of the slow twin and of the dense route, and intervals that cover."""
+"""Sparse systems: the answers of the slow reference and of the dense route, and intervals that cover."""
 
 import pickle
 
@@ -54,7 +54,7 @@ def sparse_from_one(monkeypatch):
     monkeypatch.setattr(policy_module, "SPARSE_FROM", 1)
 
 
-def test_plug_in_is_that_of_the_slow_twin(sparse_from_one):
+def test_plug_in_is_that_of_the_slow_reference(sparse_from_one):
     data, episodes = chain(0, n=12)
     model = rs.LSTDQ(rs.basis.OneHot(N_STATES), policy=policy, discount=DISCOUNT, random_state=0).fit(data)
     assert isinstance(model.estimate_.members, SparseReplicates)

@@ -83,7 +83,7 @@ def test_replicates_of_everything_are_infinitely_separated(rng):
         ("V", 16, 6, 0),  # a tail index of 2.4
     ],
 )
-def test_every_threshold_is_compared_with_the_twin(statistic, strength, data_set, n_doubts):
+def test_every_threshold_is_compared_with_the_reference(statistic, strength, data_set, n_doubts):
     """One instrument, from weak to strong: crossing, heavy tails and weakness go one after the other."""
     g, f = settings.iv_moments(np.random.default_rng(data_set), 120, strength)
     g, f = np.reshape(g, (120, 1, 1)), np.reshape(f, (120, 1))

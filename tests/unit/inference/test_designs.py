@@ -37,8 +37,8 @@ def test_monte_carlo_part_is_the_variance_over_redraws(moments, statistic, k, me
     """Mean of the estimated Monte-Carlo variance over that of 300 redraws: within 35 %, 4 standard errors."""
     redrawn = [average(moments, statistic, number, method=method, k=k) for number in numbers(300)]
     true = np.var([estimate.theta for estimate in redrawn], axis=0, ddof=1)
-    told = np.mean([np.diag(e.replay_covariance.monte_carlo) for e in redrawn[:100]], axis=0)
-    assert (told.sum() / true.sum()) == pytest.approx(1.0, abs=0.35)
+    estimated = np.mean([np.diag(e.replay_covariance.monte_carlo) for e in redrawn[:100]], axis=0)
+    assert (estimated.sum() / true.sum()) == pytest.approx(1.0, abs=0.35)
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_sampling_part_agrees_with_independent_draws(moments, statistic, k):
     The correction for independent subsets would be several times too large here.
     """
     reference = average(moments, "U", 1, k=k, n_resamples=4000).replay_covariance.sampling
-    told = np.mean(
+    estimated = np.mean(
         [average(moments, statistic, s, k=k).replay_covariance.sampling for s in range(30)], axis=0
     )
-    np.testing.assert_allclose(np.diag(told), np.diag(reference), rtol=0.05)
+    np.testing.assert_allclose(np.diag(estimated), np.diag(reference), rtol=0.05)
 
 
 def test_balanced_and_partitioned_means_have_less_noise_than_independent_ones(moments):
@@ -86,8 +86,8 @@ def test_circular_runs_have_the_bartlett_variance_of_a_mean():
     estimate = average(
         rs.Moments(np.ones(n), x), "circular", 0, k=80, n_resamples=20_000, block_length=length, method="mean"
     )
-    told = estimate.replay_covariance.sampling.item()
-    assert told == pytest.approx(exact / n, rel=5 * np.sqrt(2 / 20_000))
+    estimated = estimate.replay_covariance.sampling.item()
+    assert estimated == pytest.approx(exact / n, rel=5 * np.sqrt(2 / 20_000))
 
 
 def test_every_observation_in_every_subset_is_the_plug_in(moments):
@@ -100,9 +100,9 @@ def test_every_observation_in_every_subset_is_the_plug_in(moments):
 def test_one_partition_has_the_variance_of_independent_answers(moments, statistic):
     plan = rs.make_plan(120, statistic=statistic, subsample_size=30, n_resamples=4, random_state=0)
     theta = rs.replicate(moments, plan).theta
-    told = replay_variance(theta, plan)
-    np.testing.assert_allclose(told.sampling, theta.var(axis=0, ddof=1) / 4)
-    assert not told.monte_carlo.any()
+    estimated = replay_variance(theta, plan)
+    np.testing.assert_allclose(estimated.sampling, theta.var(axis=0, ddof=1) / 4)
+    assert not estimated.monte_carlo.any()
 
 
 def ratio(rows):
@@ -138,7 +138,7 @@ def test_balanced_subsets_against_enumeration(n, k, n_partitions, by_slopes):
     the Monte-Carlo part is the variance of the mean over the draws.
     """
     Z = np.random.default_rng(n).uniform(1, 2, size=(n, 2))
-    told, means, spreads = [], [], []
+    estimated, means, spreads = [], [], []
     for subsets in all_pairs_of_partitions(n, k, n_partitions):
         plan = Listed(
             n_observations=n,
@@ -150,14 +150,14 @@ def test_balanced_subsets_against_enumeration(n, k, n_partitions, by_slopes):
         )
         object.__setattr__(plan, "with_spread", not by_slopes)
         h = ratio(Z[subsets])[:, None]
-        told.append(replay_variance(h, plan))
+        estimated.append(replay_variance(h, plan))
         means.append(h.mean())
         spreads.append(np.mean([h[i : i + n // k].var(ddof=1) for i in range(0, len(h), n // k)]))
     everything = rs.make_plan(n, statistic="complete", subsample_size=k)
     h = ratio(Z[everything.indices()])[:, None]
     expected = replay_variance(h, everything).sampling.item() if by_slopes else np.mean(spreads) - h.var()
-    assert np.mean([v.sampling for v in told]) == pytest.approx(expected, rel=1e-10)
-    assert np.mean([v.monte_carlo for v in told]) == pytest.approx(np.var(means), rel=1e-10)
+    assert np.mean([v.sampling for v in estimated]) == pytest.approx(expected, rel=1e-10)
+    assert np.mean([v.monte_carlo for v in estimated]) == pytest.approx(np.var(means), rel=1e-10)
 
 
 class TestMembers:
@@ -175,16 +175,16 @@ class TestMembers:
         y = np.random.default_rng([5, seed]).normal(size=60)
         reference, _ = self.variance(y, "U", 0, n_resamples=20_000)
         balanced = [self.variance(y, "balanced", number) for number in numbers(300)]
-        told = np.mean([v.sampling for v, _ in balanced])
+        estimated = np.mean([v.sampling for v, _ in balanced])
         spread = np.std([v.sampling for v, _ in balanced]) / np.sqrt(300)
-        assert abs(told - reference.sampling.item()) < 4 * spread + 0.05 * reference.sampling.item()
+        assert abs(estimated - reference.sampling.item()) < 4 * spread + 0.05 * reference.sampling.item()
         noise = np.mean([v.monte_carlo for v, _ in balanced])
         assert noise == pytest.approx(np.var([mean for _, mean in balanced], ddof=1), rel=0.35)
 
     def test_runs(self):
         y = np.random.default_rng(6).normal(size=60)
-        told, _ = self.variance(y, "circular", 0, block_length=3)
-        np.testing.assert_allclose(told.sampling, 20 / 60 * told.replicate)
+        estimated, _ = self.variance(y, "circular", 0, block_length=3)
+        np.testing.assert_allclose(estimated.sampling, 20 / 60 * estimated.replicate)
 
     def test_refusals(self):
         y = np.zeros(60)

@@ -1,4 +1,4 @@
-"""The parts of an interval, each against a slow twin: quantiles, noise, inversion, unvisited states."""
+"""The parts of an interval, each against a slow reference: quantiles, noise, inversion, unvisited states."""
 
 from __future__ import annotations
 

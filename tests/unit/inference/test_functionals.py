@@ -16,7 +16,7 @@ from replaystats.inference.bias_aware import bias_aware_pivot
 from replaystats.inference.functionals import InferenceContext, functional_pivot
 from replaystats.inference.joint import difference, simultaneous_level
 from replaystats.inference.noise import noise_of
-from replaystats.inference.partial_identification import ValueRange, rest_on_one_unit
+from replaystats.inference.partial_identification import ValueRange, one_unit_determines
 from replaystats.inference.pivot import interval as interval_of
 from replaystats.inference.pivot import mean_pivot
 from replaystats.inference.value_bounds import cheap_bounds, support_interval
@@ -436,9 +436,9 @@ def test_an_answer_that_one_unit_alone_determines_is_found(seed):
     ahead = rows - 0.9 * np.roll(rows, 1, axis=0) if seed % 2 else rows  # least squares, or a chain
     moments = rs.Moments(rows[:, :, None] * ahead[:, None, :], rows * rows[:, :1])
     X = np.vstack([np.eye(4), rng.normal(size=(2, 4)), [0.0, 1.0, 1.0, 0.0]])
-    np.testing.assert_array_equal(rest_on_one_unit(moments, X), oracle.one_unit_decides(moments.g, X))
+    np.testing.assert_array_equal(one_unit_determines(moments, X), oracle.one_unit_decides(moments.g, X))
     factored = rs.FactoredMoments(rows, ahead, rows[:, 0], np.arange(13))
-    np.testing.assert_array_equal(rest_on_one_unit(factored, X), oracle.one_unit_decides(moments.g, X))
+    np.testing.assert_array_equal(one_unit_determines(factored, X), oracle.one_unit_decides(moments.g, X))
 
 
 @pytest.mark.parametrize("average", ["plug_in", "auto"])

@@ -94,7 +94,7 @@ def test_rows_limit_the_degrees_of_a_pooled_variance():
     """n - 1 at most; where two rows carry a nearly linear answer, 2 / (1 / 2 - 1 / n)."""
     assert PooledShare(0.9, 0.0, n_rows=10, effective_rows=10 / 3).degrees == pytest.approx(9)
     assert PooledShare(0.9, 0.0, n_rows=1000, effective_rows=2.0).degrees == pytest.approx(2 / 0.499)
-    # pooled ratios of members that are hardly linear in the data do not rest on the rows at one point
+    # pooled ratios of members that are hardly linear in the data do not depend on the rows at one point only
     pooled = PooledShare(0.1, 0.0, n_rows=1000, effective_rows=2.0, linear_share=0.1)
     assert pooled.degrees == pytest.approx(2 / 0.0499)
 

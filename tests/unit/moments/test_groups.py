@@ -18,7 +18,7 @@ def factored(rng, n, q, steps, *, symmetric=False, n_outputs=None):
 @pytest.mark.parametrize("n_outputs", [None, 2])
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("budget", [2**20, 2**30])
-def test_sums_are_those_of_the_slow_twin(rng, symmetric, n_outputs, budget):
+def test_sums_are_those_of_the_slow_reference(rng, symmetric, n_outputs, budget):
     moments = factored(rng, 60, 60, 3, symmetric=symmetric, n_outputs=n_outputs)
     grouping = Grouping(deal(60, 50, 0), 50, "")
     with rs.config_context(memory_budget=budget):

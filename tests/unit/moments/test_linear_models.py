@@ -146,8 +146,8 @@ def test_coefficients_of_columns_that_depend_on_each_other_have_no_errors(rng):
     X = rng.normal(size=(60, 2))
     y = X @ [1.0, 2.0] + rng.normal(size=60)
     fit = rs.plug_in(rs.ols_moments(np.column_stack([X, X[:, 0]]), y))
-    with pytest.warns(rs.ReplayWarning, match="do not tell the coefficients a, twin apart"):
-        found = rs.summary(fit, ["constant", "a", "b", "twin"])
+    with pytest.warns(rs.ReplayWarning, match="do not tell the coefficients a, repeated apart"):
+        found = rs.summary(fit, ["constant", "a", "b", "repeated"])
     whole = rs.summary(rs.plug_in(rs.ols_moments(X, y)))
     assert np.isnan(found.standard_error[[1, 3]]).all()
     assert np.isnan(found.p_value[[1, 3]]).all()

@@ -250,9 +250,9 @@ def test_the_record_as_frame_dict_and_text():
     data, chances = chain(100)
     found = rs.evaluate(data, target, discount=0.9, behavior=chances)
     assert list(found.to_frame()["value"]) == [w.value for w in found.estimates]
-    told = found.to_dict()
-    assert told["value"] == found.value
-    assert told["overlap"]["behavior"] == "given"
+    answer = found.to_dict()
+    assert answer["value"] == found.value
+    assert answer["overlap"]["behavior"] == "given"
     assert found.sentence in str(found)
 
 

@@ -259,7 +259,7 @@ def test_overlap_counts_what_the_log_and_the_policy_share():
 
 
 def walked(data):
-    """Episodes of a walk on the line, as the twins take them."""
+    """Episodes of a walk on the line, as the references take them."""
     problem = make_problem(data, homeward, discount=DISCOUNT)
     columns = problem.states[:, 0], problem.actions, problem.rewards, problem.next_states[:, 0]
     parts = zip(*(split(data, column) for column in columns), strict=True)
@@ -400,7 +400,7 @@ def test_pull_against_loops(exact_visits):
 
 
 def test_ratio_of_visits_times_errors_is_what_the_regression_gives(exact_visits):
-    """The package solves for values of the errors; the twin solves the transposed system for the ratio."""
+    """The package solves for values of the errors; the oracle solves the transposed system for the ratio."""
     data, problem = exact_visits
     found = marginal.marginal_robust(problem, np.random.default_rng(5))
     rng = np.random.default_rng(5)

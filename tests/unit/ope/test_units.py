@@ -25,7 +25,7 @@ def scaled(data, states=1.0, rewards=1.0):
 
 @pytest.mark.parametrize("factor", [2.0**-30, 2.0**30])
 def test_states_in_other_units_have_the_same_values(factor):
-    """Places so far apart that tanh told two of them apart were taken for two, and the bases were smaller."""
+    """Places so far apart that tanh separated two of them were taken for two, and the bases were smaller."""
     data, chances = walk(60, 40)
     found = rs.evaluate(data, homeward, discount=0.9, behavior=chances)
     other = rs.evaluate(

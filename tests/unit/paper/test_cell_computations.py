@@ -93,7 +93,7 @@ def test_the_bare_ridge_of_the_cost_study_solves_what_ridge_solves(rng):
 
 
 @pytest.mark.parametrize("algorithm", policy.ALGORITHMS)
-def test_the_slow_twin_of_policy_evaluation_computes_the_same(algorithm, rng):
+def test_the_slow_reference_of_policy_evaluation_computes_the_same(algorithm, rng):
     states = rng.normal(size=(12, 3))
     subset = np.array([0, 3, 3, 7, 11])
     g, f = oracle_moments(states, 1.0)[algorithm]
@@ -101,7 +101,7 @@ def test_the_slow_twin_of_policy_evaluation_computes_the_same(algorithm, rng):
     assert_allclose(timing.policy_replicate(states, subset, algorithm, 1.0), expected, rtol=1e-6)
 
 
-def test_the_slow_twin_of_krls_computes_the_same(rng):
+def test_the_slow_reference_of_krls_computes_the_same(rng):
     X, y, X_test = rng.normal(size=(30, 3)), rng.normal(size=30), rng.normal(size=(8, 3))
     dual, derivatives = timing.krls(X, y, 0.1)
     expected = kernel_ridge.fit_predict(X, y, X_test, 0.1)

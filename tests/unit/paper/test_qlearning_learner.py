@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from oracles.qlearning import Maze, Twin
+from oracles.qlearning import Maze, Reference
 from replaystats_paper.qlearning.gridworld import GridWorld, active_features
 from replaystats_paper.qlearning.learner import Lockstep, Rule, Schedule
 from replaystats_paper.qlearning.memory import SAMPLERS
@@ -29,11 +29,11 @@ def generators(n):
     return [np.random.default_rng([5, run]) for run in range(n)]
 
 
-def make_twin(rule, capacity):
+def make_reference(rule, capacity):
     active = active_features(GridWorld(PICTURE), rule.features).tolist()
     names = ("sampler", "minibatch", "ratio", "n_step", "timeouts", "step_size", "discount", "explore")
     constants = {name: getattr(rule, name) for name in names}
-    return Twin(Maze(PICTURE), active, capacity=capacity, timeout=TIMEOUT, **constants)
+    return Reference(Maze(PICTURE), active, capacity=capacity, timeout=TIMEOUT, **constants)
 
 
 @pytest.mark.parametrize(
@@ -41,30 +41,32 @@ def make_twin(rule, capacity):
     RULES,
     ids=lambda r: f"{r.sampler}-{r.n_step}step-{r.features}-ratio{r.ratio:g}-{r.timeouts}-k{r.minibatch}",
 )
-def test_lockstep_equals_the_twin_step_by_step(rule):
+def test_lockstep_equals_the_reference_step_by_step(rule):
     capacities = np.array([7, 1000, 40])  # one that wraps at once, one that never does
     schedule = Schedule(n_episodes=12, timeout=TIMEOUT, checkpoints=(5, 12))
     fast = Lockstep(GridWorld(PICTURE), rule, schedule, capacities, generators(3))
-    twins, streams = [make_twin(rule, capacity) for capacity in capacities], generators(3)
+    references, streams = [make_reference(rule, capacity) for capacity in capacities], generators(3)
     width = 2 + rule.minibatches * rule.minibatch
     while fast.run_ids.size:
         running = fast.run_ids.copy()
         fast.step()
         for run in running:
-            twins[run].step(streams[run].random(width))
+            references[run].step(streams[run].random(width))
         for place, run in enumerate(fast.run_ids):  # a run that has just finished is compared at the end
-            np.testing.assert_allclose(fast.values.weights[place], twins[run].weights, rtol=0, atol=ROUNDING)
+            np.testing.assert_allclose(
+                fast.values.weights[place], references[run].weights, rtol=0, atol=ROUNDING
+            )
     histories = fast.run()
-    np.testing.assert_array_equal(histories.returns, [twin.returns for twin in twins])
-    assert histories.n_steps == sum(twin.clock for twin in twins)
-    final = [[[twin.q(s, a) for a in range(4)] for s in range(20)] for twin in twins]
-    goal = twins[0].maze.goal
+    np.testing.assert_array_equal(histories.returns, [reference.returns for reference in references])
+    assert histories.n_steps == sum(reference.clock for reference in references)
+    final = [[[reference.q(s, a) for a in range(4)] for s in range(20)] for reference in references]
+    goal = references[0].maze.goal
     np.testing.assert_allclose(
         np.delete(histories.q[-1], goal, axis=1), np.delete(final, goal, axis=1), rtol=0, atol=ROUNDING
     )
 
 
-def test_the_twin_comparison_meets_timeouts_goals_and_ties():
+def test_the_reference_comparison_meets_timeouts_goals_and_ties():
     rule = RULES[0]
     schedule = Schedule(n_episodes=12, timeout=TIMEOUT, checkpoints=())
     returns = Lockstep(GridWorld(PICTURE), rule, schedule, np.array([40] * 3), generators(3)).run().returns

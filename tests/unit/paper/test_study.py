@@ -294,7 +294,7 @@ def test_a_function_may_give_several_estimates_and_facts_beside_them(tmp_path):
         )
 
 
-def test_a_function_that_gives_too_few_rows_is_told(tmp_path):
+def test_a_function_that_gives_too_few_rows_is_refused(tmp_path):
     wrong = definition.define(
         sources.Source(draw, POINTS, TRUTH), {"one": lambda X, y, points, rng: points[:, 0]}, {"n": [20]},
         gives={"one": [["a", "b"]]}, repetitions=2,

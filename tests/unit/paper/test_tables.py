@@ -146,16 +146,16 @@ def test_the_best_inverse_in_hindsight(journal, ablation):
         assert {row["best_rcond"] for row in table["algorithms"]} == {"rcond=1e-4"}
 
 
-def test_the_story_is_told_at_the_smallest_size(journal, ablation):
+def test_the_comparison_is_at_the_smallest_size(journal, ablation):
     rows = tables.inverses_in_short(ABLATION, journal)
     smallest = next(i for i, cell in enumerate(ABLATION) if cell["setting"] == "paper")
     ours = [row for row in rows if row["label"] == "LSTD"]
     assert {row["n"] for row in rows} == {ABLATION[smallest]["n"]}
-    told = {row["what"]: row["rmse"]["plain"] - smallest for row in ours}
-    assert told["as published"] == 4.0
-    assert told["plain inverse"] == 9.0
-    assert told["ridge, best penalty in hindsight (alpha=0.1)"] == 1.0
-    assert told["ridge, penalty chosen from the data (Lepski)"] == 1.5
+    excess = {row["what"]: row["rmse"]["plain"] - smallest for row in ours}
+    assert excess["as published"] == 4.0
+    assert excess["plain inverse"] == 9.0
+    assert excess["ridge, best penalty in hindsight (alpha=0.1)"] == 1.0
+    assert excess["ridge, penalty chosen from the data (Lepski)"] == 1.5
     assert tables.inverses_in_short(POLICY, journal) == []
 
 
@@ -186,15 +186,15 @@ def test_the_exponent_is_the_slope_of_logarithms(journal):
     assert [point["n"] for point in rows[0]["points"]] == [c["n"] for c in cells if c["method"] == "full"]
 
 
-def test_hours_of_the_slow_twin_are_its_ratio_times_what_the_grid_took(journal):
+def test_hours_of_the_slow_reference_are_its_ratio_times_what_the_grid_took(journal):
     for cell, ratio in zip(CATALOGUE["speed"].cells, (50.0, 8.0, 20.0), strict=True):
         put(journal, cell, {"ratio": ratio})
     for i, cell in enumerate(POLICY[:4]):
         journal.lines[cell.key] = {"key": cell.key, "repetitions": 50, "seconds": 10.0 * i, "results": {}}
     rows = {row["kind"]: row for row in tables.speed(CATALOGUE["speed"].cells, journal, full=False)}
     assert rows["policy"]["grid_seconds"] == 60.0
-    assert rows["policy"]["twin_hours"] == pytest.approx(60 * 50 / 3600)
-    assert rows["kernel"]["twin_hours"] == 0.0
+    assert rows["policy"]["reference_hours"] == pytest.approx(60 * 50 / 3600)
+    assert rows["kernel"]["reference_hours"] == 0.0
     assert all(row["authors_hours"] is None for row in rows.values())
     full = tables.speed(CATALOGUE["speed"].cells, journal, full=True)
     assert {row["kind"]: row["authors_hours"] for row in full} == tables.AUTHORS_HOURS

@@ -107,8 +107,8 @@ def test_states_are_not_copied_on_the_way():
     values = np.arange(12.0)
     inner = arrow.FixedSizeListArray.from_arrays(arrow.array(values), 2)
     lists = arrow.ListArray.from_arrays(arrow.array([0, 2, 6], arrow.int32()), inner)
-    exploded, lengths = flatten_lists(arrow.chunked_array([lists]), "states")
-    assert np.shares_memory(exploded, values)
+    flat, lengths = flatten_lists(arrow.chunked_array([lists]), "states")
+    assert np.shares_memory(flat, values)
     assert lengths.tolist() == [2, 4]
 
 

@@ -97,7 +97,7 @@ def test_failure_leaves_the_old_file_and_no_litter(path, monkeypatch):
     assert_same(Trajectories.from_parquet(path), old)
 
 
-def test_other_files_are_told_apart(path):
+def test_other_files_are_refused(path):
     parquet.write_table(arrow.table({"x": [1.0]}), path)
     with pytest.raises(
         ValueError, match=r'a file that Trajectories.to_parquet wrote; got "log.parquet". Read a table'

@@ -80,7 +80,7 @@ def test_the_basis_is_shown_with_its_tests(on_policy):
         assert (row[4] == "nothing") == test.silent
 
 
-def test_values_of_states_and_a_comparison_are_told(counted):
+def test_values_of_states_and_a_comparison_are_shown(counted):
     data, chances = chain(80, seed=1)
     lazy = rs.compare(
         data, {"new": target, "lazy": lambda s: np.zeros(len(s), int)}, discount=0.9, behavior=chances

@@ -191,7 +191,7 @@ def test_what_a_subset_lacks_is_counted_and_named(rng):
 
 
 def test_truncation_is_that_of_a_least_norm_solution(rng):
-    """One-sided rank loss: what is kept is the twin's answer in equilibrated units."""
+    """One-sided rank loss: what is kept is the reference's answer in equilibrated units."""
     A = rng.normal(size=(5, 5))
     A[3] = A[0] + A[1]
     b = rng.normal(size=5)

@@ -1,4 +1,4 @@
-"""Lepski's solver against its slow twin, and the behaviour that makes it useful."""
+"""Lepski's solver against its slow reference, and the behaviour that makes it useful."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scale_of(g):
 
 @pytest.mark.parametrize("kappa", [0.1, 0.5, 0.8, 1.5, 4.0])
 @pytest.mark.parametrize("with_targets", [False, True])
-def test_full_data_agree_with_the_twin(systems, rng, kappa, with_targets):
+def test_full_data_agree_with_the_reference(systems, rng, kappa, with_targets):
     g, f = systems
     targets = rng.normal(size=(7, Q)) if with_targets else None
     theta, _ = balanced(g, f, kappa=kappa, path=DEFAULT_PATH, scale=scale_of(g), targets=targets)
@@ -41,14 +41,14 @@ def test_full_data_agree_with_the_twin(systems, rng, kappa, with_targets):
     np.testing.assert_allclose(found, theta, rtol=1e-8)
 
 
-def test_the_twin_is_asked_about_different_penalties(systems):
+def test_the_reference_is_asked_about_different_penalties(systems):
     g, f = systems
     chosen = {balanced(g, f, kappa=k, path=DEFAULT_PATH, scale=scale_of(g))[1] for k in (0.1, 0.8, 4.0)}
     assert len(chosen) == 3
 
 
 @pytest.mark.parametrize("statistic", ["U", "V"])
-def test_every_subset_agrees_with_the_twin(systems, statistic):
+def test_every_subset_agrees_with_the_reference(systems, statistic):
     g, f = systems
     plan = rs.make_plan(N, statistic=statistic, subsample_size=25, n_resamples=30, random_state=1)
     replicates = rs.replicate(rs.Moments(g, f), plan, solver=Lepski(0.5))

@@ -1,4 +1,4 @@
-"""The solver that chooses how many functions to use, against its slow twin; and ``LSTD(basis="auto")``."""
+"""The solver that chooses how many functions to use, against its reference; and ``LSTD(basis="auto")``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def systems(rng):
 
 @pytest.mark.parametrize("kappa", [0.1, 0.5, 1.0, 4.0])
 @pytest.mark.parametrize("with_targets", [False, True])
-def test_full_data_agree_with_the_twin(systems, rng, kappa, with_targets):
+def test_full_data_agree_with_the_reference(systems, rng, kappa, with_targets):
     g, f = systems
     targets = rng.normal(size=(7, 5)) if with_targets else None
     theta, level = nested(g, f, LEVELS, kappa, targets)
@@ -32,7 +32,7 @@ def test_full_data_agree_with_the_twin(systems, rng, kappa, with_targets):
     assert (found[np.array(LEVELS) > level] == 0).all()
 
 
-def test_the_twin_is_asked_about_different_levels(systems):
+def test_the_reference_is_asked_about_different_levels(systems):
     g, f = systems
     assert len({nested(g, f, LEVELS, kappa)[1] for kappa in (0.1, 0.5, 1.0, 4.0)}) >= 2
 

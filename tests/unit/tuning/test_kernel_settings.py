@@ -1,4 +1,4 @@
-"""What is settled before a kernel ridge regression is fitted: one record with nothing left open."""
+"""What is chosen before a kernel ridge regression is fitted: one record with nothing left open."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ METHODS = {
 def test_members_follow_from_the_record_alone(data, method):
     """Fitted twice, or by the estimator, they are the same: nothing is drawn any more."""
     kind, sizes = METHODS[method]
-    settled = set_fitted(data, method=method, **sizes)
-    assert isinstance(settled.members, kind)
-    assert (settled.method, settled.grow) == (method, False)
+    chosen = set_fitted(data, method=method, **sizes)
+    assert isinstance(chosen.members, kind)
+    assert (chosen.method, chosen.grow) == (method, False)
     with pytest.raises(FrozenInstanceError):
-        settled.members.n_jobs = 2
+        chosen.members.n_jobs = 2
     model = rs.ReplayKernelRidge(method=method, random_state=0, **sizes).fit(*data)
     assert (model.alpha_, model.gamma_, model.choices_) == (
-        settled.alpha,
-        settled.kernel.gamma,
-        settled.choices,
+        chosen.alpha,
+        chosen.kernel.gamma,
+        chosen.choices,
     )
     points = data[0][:9]
     for _ in range(2):
-        found = settled.members.fit().values(points)[:, :, 0]
+        found = chosen.members.fit().values(points)[:, :, 0]
         assert_allclose(found, model.predict_members(points), rtol=1e-12)
 
 
@@ -65,11 +65,11 @@ def test_growth_is_for_subsets_whose_number_is_free(data):
 
 @pytest.mark.parametrize("standardize", [None, "global", "arcsinh", "subset"])
 def test_units_are_those_of_a_problem_checked_from_the_beginning(data, standardize):
-    settled = set_fitted(
+    chosen = set_fitted(
         data, method="subsets", standardize=standardize, alpha=0.2, gamma=0.5, resampling=FOUR
     )
-    wanted = KernelProblem.checked(*data, 0.2, settled.kernel, standardize, None)
-    found = settled.members.problem
+    wanted = KernelProblem.checked(*data, 0.2, chosen.kernel, standardize, None)
+    found = chosen.members.problem
     assert_allclose(found.points, wanted.points, rtol=1e-14)
     assert_allclose(found.y, wanted.y, rtol=1e-14)
     assert_allclose(found.shared_intercept, wanted.shared_intercept, rtol=1e-14)
@@ -78,9 +78,9 @@ def test_units_are_those_of_a_problem_checked_from_the_beginning(data, standardi
 
 @pytest.mark.parametrize("method", ["subsets", "local"])
 def test_all_rows_at_once(data, method):
-    settled = set_fitted(data, method=method, alpha=0.2, gamma=0.5, **METHODS[method][1])
-    whole = fit_whole(settled.members.fit(), "raise")
-    problem = settled.members.problem
+    chosen = set_fitted(data, method=method, alpha=0.2, gamma=0.5, **METHODS[method][1])
+    whole = fit_whole(chosen.members.fit(), "raise")
+    problem = chosen.members.problem
     K = problem.kernel(problem.points, problem.points)
     wanted = K @ np.linalg.solve(K + 0.2 * np.eye(120), problem.y) + problem.shared_intercept
     assert_allclose(whole.mean(data[0]), wanted, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""Automatic subset sizes and numbers of subsets: the rule, the reason, and the promise they rest on."""
+"""Automatic subset sizes and numbers of subsets: the rule, the reason, and the promise they keep."""
 
 from __future__ import annotations
 
