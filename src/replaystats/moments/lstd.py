@@ -22,7 +22,7 @@ from .._core.validation import (
 )
 from ..basis import Basis
 from ..data import Trajectories
-from ..data.views import transitions_of
+from ..data._flat import gather
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .steps import (
     DiscountLike,
@@ -107,14 +107,16 @@ def lstd_moments(
     ratios = step_ratios(importance, data)
     if center_rewards:
         _check_continuing(data)
-    states, steps = data.held("states"), transitions_of(data, held=True)
-    rewards = step_rewards(reward, steps.rewards, steps.states)
+    states, start = data.held("states"), gather(data.offsets[:-1], data.n_steps)  # (N,)
+    # Logged rewards need only the kind of the states, and no copy of them.
+    places = states if reward is None else take_rows(states, start)
+    rewards = step_rewards(reward, data.held("rewards"), places)
+    terminal = np.zeros(data.n_transitions, dtype=np.bool_)
+    terminal[data.step_offsets[1:] - 1] = data.terminated
     features = basis(states)  # (N + n, q): every state once, not twice
-    # Each trajectory has one state more than steps.
-    start = np.arange(data.n_transitions) + steps.trajectory  # (N,)
     here = take_rows(features, start)
     right = take_rows(features, start + 1)  # a copy, and the one that there is
-    right *= like(-gamma * ~steps.terminal, here)[:, None]
+    right *= like(-gamma * ~terminal, here)[:, None]
     right += here
     left = here
     if trace > 0.0 or ratios is not None:
