@@ -13,6 +13,7 @@ export MKL_NUM_THREADS := 1
 
 # pytest-benchmark complains beside xdist, and warnings are errors: it is only loaded by `make bench`.
 PYTEST := $(BIN)/pytest -q -n 2 -p no:benchmark
+FAST := not statistical and not cluster and not slow
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -20,7 +21,7 @@ PYTEST := $(BIN)/pytest -q -n 2 -p no:benchmark
 
 help:
 	@echo "make reproduce  a quick re-run of the paper's experiments, into $(RESULTS)/quick"
-	@echo "make test       the tests, without the slow statistical and cluster ones"
+	@echo "make test       the tests, without those marked statistical, cluster or slow"
 	@echo "make test-all   every test"
 	@echo "make slowest    the tests of 'make test', and the slowest of them by name"
 	@echo "make coverage   the tests of 'make test', and which lines they reach, into $(RESULTS)/coverage"
@@ -34,16 +35,16 @@ reproduce: $(VENV)/.installed-experiments
 	$(BIN)/replaystats reproduce --quick --out $(RESULTS)/quick
 
 test: $(VENV)/.installed-test
-	$(PYTEST) -m "not statistical and not cluster"
+	$(PYTEST) -m "$(FAST)"
 
 slowest: $(VENV)/.installed-test
-	$(PYTEST) -m "not statistical and not cluster" --durations=40 --durations-min=0.5
+	$(PYTEST) -m "$(FAST)" --durations=40 --durations-min=0.5
 
 test-all: $(VENV)/.installed-test
 	$(PYTEST)
 
 coverage: $(VENV)/.installed-test
-	$(PYTEST) -m "not statistical and not cluster" --cov --cov-report=term --cov-report=html
+	$(PYTEST) -m "$(FAST)" --cov --cov-report=term --cov-report=html
 
 SEEDS ?= 2
 FIRST_SEED ?= 1

@@ -44,8 +44,15 @@ def kept(folder):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize(
+    ("number", "code", "jobs"),
+    [
+        (signal.SIGINT, 130, "2"),
+        (signal.SIGTERM, 143, "1"),
+        pytest.param(signal.SIGINT, 130, "1", marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, 143, "2", marks=pytest.mark.slow),
+    ],
+)
 def test_a_signal_gives_a_sentence_and_keeps_the_cells(tmp_path, number, code, jobs):
     process = start(tmp_path, "--jobs", jobs)
     wait_for_cells(process, tmp_path, 1)

@@ -265,7 +265,7 @@ class TestJournal:
         again.close()
 
     @pytest.mark.skipif(os.name != "posix", reason="kill -9")
-    @pytest.mark.parametrize("seed", range(2))
+    @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
     def test_kill_9_loses_nothing_that_was_added(self, tmp_path, seed):
         path = tmp_path / "journal"
         code = (

@@ -24,6 +24,7 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         rs.ReplayKernelRidge(method="features", gamma=0.01, resampling=rs.Resampling(n_resamples=4)),

@@ -28,8 +28,16 @@ WEIGHTS = {
 
 
 @parametrize_with_checks(
+    [rs.ReplayKernelRidge(resampling=rs.Resampling(n_resamples=20))],
+    expected_failed_checks=lambda estimator: WEIGHTS,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
     [
-        rs.ReplayKernelRidge(resampling=rs.Resampling(n_resamples=20)),
         rs.ReplayKernelRidge(
             resampling=rs.Resampling("V", n_resamples=20), standardize="subset", oob_score=True
         ),
@@ -37,7 +45,7 @@ WEIGHTS = {
     ],
     expected_failed_checks=lambda estimator: WEIGHTS,
 )
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks_of_other_settings(estimator, check):
     check(estimator)
 
 

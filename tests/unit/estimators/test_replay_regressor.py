@@ -23,15 +23,20 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import replaystats as rs
 
 
+@parametrize_with_checks([rs.ReplayRegressor(Ridge(), resampling=rs.Resampling(n_resamples=10))])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
 @parametrize_with_checks(
     [
-        rs.ReplayRegressor(Ridge(), resampling=rs.Resampling(n_resamples=10)),
         rs.ReplayRegressor(
             DecisionTreeRegressor(max_depth=3), resampling=rs.Resampling("V", n_resamples=25), oob_score=True
         ),
     ]
 )
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks_of_other_settings(estimator, check):
     check(estimator)
 
 
