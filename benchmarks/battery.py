@@ -456,7 +456,7 @@ def add_diffusions():
                 return rs.phibe_moments(data, basis, discount_rate=1.0, order=order, reward=cosine)
 
             def make(basis=basis, kind=kind):
-                options = {"reward": cosine, "resampling": rs.Resampling(n_resamples=30), "random_state": 0}
+                options = {"resampling": rs.Resampling(n_resamples=30), "random_state": 0}
                 if kind == "lstd":
                     return rs.LSTD(basis, discount=np.exp(-0.1), **options)
                 return rs.PhiBE(basis, discount_rate=1.0, order=int(kind[-1]), **options)
@@ -467,7 +467,13 @@ def add_diffusions():
                 identified = estimable(lambda rng, m=moments: m(rng, 20_000), X, n)
                 add(f"{kind} {name} smooth n={n}", run, truth, n, basis.n_basis, estimable=identified)
                 if name == "geometric brownian":  # estimators bound values by the rewards, moments cannot
-                    run = from_model(make, lambda rng, n=n, draw=sample: draw(rng, n), values_at(points))
+
+                    def draw(rng, n=n, sample=sample, kind=kind):
+                        data = sample(rng, n)  # PhiBE divides logged rewards by dt: a rate is logged times dt
+                        share = 1.0 if kind == "lstd" else data.dt
+                        return data.with_rewards(lambda s: share * cosine(s))
+
+                    run = from_model(make, draw, values_at(points))
                     add(f"{kind} {name} smooth n={n} range of rewards", run, truth, n, basis.n_basis)
 
 
