@@ -69,6 +69,11 @@ START = Assumption(
     sentence="the start states lie where states were logged",
     remedy="log episodes from there",
 )
+RANGE = Assumption(
+    code="range",
+    sentence="rewards from the start states on lie in the range of the logged ones",
+    remedy="log episodes from there, or pass reward_range=",
+)
 RATIOS = Assumption(
     code="ratios",
     sentence="either the value model or the ratios of visits are nearly right: their errors multiply",
@@ -195,6 +200,7 @@ TESTS: dict[str, Callable[[Problem], AssumptionTest]] = {
     MODEL.code: _model,
     AGREEMENT.code: _agreement,
     START.code: _start,
+    RANGE.code: lambda problem: UNTESTED if problem.range_known else _start(problem),
 }
 
 

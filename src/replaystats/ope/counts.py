@@ -295,8 +295,10 @@ class _Cells:
         start = starts / max(starts.sum(), 1.0)
         pi = self.policy.reshape(-1)
         tried = np.where(seen, pi, 0.0)
-        mass = tried.reshape(n, n_actions).sum(axis=1)
         row = np.repeat(np.arange(n), n_actions)
+        if self.problem.discount == 1.0:
+            tried = tried * _reaches_end(csc_matrix((tried, (row, np.arange(len(row))))) @ moves, tried)[row]
+        mass = tried.reshape(n, n_actions).sum(axis=1)
         chooses = csc_matrix((tried, (row, np.arange(n * n_actions))), shape=(n, n * n_actions))
         gap = 1.0 - mass
         earned = chooses @ mean
@@ -312,3 +314,17 @@ class _Cells:
         low, high, unseen = start @ bounds
         values = np.where(seen, mean + moves @ value, value[row]).reshape(n, n_actions)
         return _Solved(float(start @ value), float(low), float(high), float(unseen), value, values)
+
+
+def _reaches_end(chain: csc_matrix, tried: FloatArray) -> BoolArray:
+    """Return from which states the logged steps that the policy takes lead to an end.
+
+    Without discount the others have no finite sum of rewards, and count as never tried.
+    """
+    mass = tried.reshape(chain.shape[0], -1).sum(axis=1)
+    found = np.asarray(chain.sum(axis=1)).reshape(-1) < mass - 1e-12
+    while True:
+        more = found | (chain @ found.astype(np.float64) > 0.0)
+        if (more == found).all():
+            return np.asarray(found)
+        found = more

@@ -20,6 +20,7 @@ TIERS: tuple[tuple[Method, ...], ...] = (
     (ImportanceSampling(), DoublyRobust(), Counts(), Counts(by_step=True), FiniteHorizon()),
     (VisitRatios(), DoublyRobust(completed=True)),
     (LeastSquares(on_policy=True), LeastSquares(on_policy=False)),
+    (DoublyRobust(few=True),),
     (Bounds(on_policy=True), Bounds(on_policy=False)),
 )
 # Computed only where a user asks for them by name.

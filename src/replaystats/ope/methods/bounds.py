@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._core.thresholds import MIN_EFFECTIVE
 from ...inference.pivot import Pivot
-from ..assumptions import BEHAVIOR, INDEPENDENT, OUTCOMES
+from ..assumptions import BEHAVIOR, INDEPENDENT, OUTCOMES, RANGE
 from ..counts import returns_to_go
 from ..importance import bounded_by_rewards
 from ..intervals import GroupJackknife
@@ -28,7 +28,7 @@ class Bounds:
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What its interval needs."""
-        return (INDEPENDENT, OUTCOMES) if self.on_policy else (INDEPENDENT, OUTCOMES, BEHAVIOR)
+        return (INDEPENDENT, OUTCOMES, RANGE, *(() if self.on_policy else (BEHAVIOR,)))
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None always: the possible range is known without any data."""

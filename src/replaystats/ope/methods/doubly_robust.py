@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._core.thresholds import FEWEST_UNITS, MIN_EFFECTIVE, UNINFORMATIVE
 from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, STATIONARY
 from ..counts import CountModel, plausible_range
 from ..importance import Weights
@@ -22,14 +23,19 @@ class DoublyRobust:
     """Jiang and Li (2016); Thomas and Brunskill (2016), with self-normalised weights.
 
     Right where the probabilities are, whatever the model. After cuts nothing corrects the model, which is
-    then an assumption (`completed`) unless little of the future lies there.
+    then an assumption (`completed`) unless little of the future lies there. With fewer than `MIN_EFFECTIVE`
+    effective episodes (`few`) what they can have missed always moves the ends, and below `FEWEST_UNITS`
+    there is no estimate.
     """
 
     completed: bool = False
+    few: bool = False
 
     @property
     def name(self) -> str:
         """As it is reported."""
+        if self.few:
+            return "doubly robust, few effective episodes"
         return "doubly robust, model after cuts" if self.completed else "doubly robust"
 
     @property
@@ -40,7 +46,12 @@ class DoublyRobust:
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None where ratios leave enough effective episodes to the end."""
-        short = cut_short(problem) if weights_of(problem) is not None else None
+        weights = weights_of(problem)
+        short = cut_short(problem) if weights is not None else None
+        if self.few:
+            if weights is None or not FEWEST_UNITS <= weights.final < MIN_EFFECTIVE:
+                return f"it needs {FEWEST_UNITS:g} to {MIN_EFFECTIVE} effective episodes"
+            return short or self._says_little(problem)
         if self.completed:
             no_model = problem.logged_only or not short
             return no_products(problem) or (
@@ -48,13 +59,19 @@ class DoublyRobust:
             )
         return no_products(problem) or short
 
+    def _says_little(self, problem: Problem) -> str | None:
+        low, high = self.estimate(problem).interval(problem.options.confidence_level)
+        wide = high - low > UNINFORMATIVE * (problem.high - problem.low)
+        return "its interval leaves most of the possible range" if wide else None
+
     def estimate(self, problem: Problem) -> MethodResult:
         """Return the value, with the range of returns for what no episode with any weight shows."""
         weights, model, found = weights_of(problem), model_of(problem).model, robust_of(problem)
         assert weights is not None
         pivot = found.pivot(problem)
         each = episode_influence(problem, weights, model)
-        missed = missed_outcomes(problem, weights, found.value, float(pivot.standard_error[0]), each)
+        error = float(pivot.standard_error[0])
+        missed = missed_outcomes(problem, weights, found.value, error, each, always=self.few)
         worst, best = plausible_range(problem)
         lost = _share_after(weights, problem) + share_after_cuts(problem) * problem.logged_only
         slack = 0.0 if lost == 0.0 else lost * (best - worst)

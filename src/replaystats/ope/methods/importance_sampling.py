@@ -81,10 +81,10 @@ def cut_short(problem: Problem) -> str | None:
 
 
 def missed_outcomes(
-    problem: Problem, weights: Weights, value: float, error: float, each: np.ndarray
+    problem: Problem, weights: Weights, value: float, error: float, each: np.ndarray, *, always: bool = False
 ) -> tuple[float, float]:
     """Return what the effective episodes can have missed, where outcomes are rare or a range was given."""
-    if not (problem.range_known or may_be_skewed(each)):
+    if not (always or problem.range_known or may_be_skewed(each)):
         return 0.0, 0.0
     within = (problem.low, problem.high)
     if not (problem.range_known and np.isfinite(problem.low + problem.high)):

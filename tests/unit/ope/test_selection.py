@@ -1,0 +1,91 @@
+"""What is reported where models fail, ratios are weak, or start states lie outside the log."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import replaystats as rs
+
+
+def merged_labels(seed: int, n: int = 200) -> rs.Trajectories:
+    """One label hides the last action, which decides what action 1 pays."""
+    rng = np.random.default_rng(seed)
+    acts = rng.integers(2, size=(n, 6))
+    before = np.c_[np.zeros(n, int), acts[:, :-1]]
+    rewards = np.where(acts == 1, np.where(before == 1, 2.0, -1.0), 0.2)
+    chances = np.full((n, 6), 0.5)
+    return rs.Trajectories(
+        np.zeros((n, 7)), rewards=rewards, actions=acts, terminated=True, behavior_probability=chances
+    )
+
+
+def test_a_hidden_state_is_answered_by_ratios_and_not_by_bounds() -> None:
+    for seed in range(6):
+        found = rs.evaluate(merged_labels(seed), lambda s: np.tile([0.1, 0.9], (len(s), 1)), discount=1.0)
+        assert found.reliable
+        assert found.method != "bounds"
+        assert found.informative < 0.5
+        assert found.interval.low <= 6.87 <= found.interval.high
+
+
+def outside_start(**settings: object) -> rs.Evaluation:
+    rng = np.random.default_rng(0)
+    s, a = rng.normal(size=(60, 5, 1)), rng.integers(0, 2, (60, 4))
+    rewards = np.clip(s[:, :-1, 0], -1.0, 1.0) + a
+    data = rs.Trajectories(s, rewards, a, terminated=np.ones(60, bool))
+    return rs.evaluate(data, discount=0.9, start=[[1e6]], **settings)  # type: ignore[arg-type]
+
+
+def test_a_start_state_outside_the_log_is_unreliable() -> None:
+    found = outside_start()
+    assert not found.reliable
+    assert "outside the log" in found.sentence
+
+
+def test_bounds_hold_outside_the_log_where_the_range_of_rewards_is_given() -> None:
+    found = outside_start(reward_range=(-1.0, 2.0))
+    assert found.reliable
+    assert found.method == "bounds"
+
+
+def test_states_from_which_no_logged_step_leads_to_an_end_count_as_never_tried() -> None:
+    """Without the last episode, state 1 only leads to itself, and its sum of rewards has no end."""
+    paths = [[0, 2]] * 28 + [[0, 1, 1, 1], [0, 1, 2]]
+    ends = np.array([True] * 28 + [False, True])
+    data = rs.Trajectories(
+        [np.array(path)[:, None] for path in paths],
+        [np.ones(len(path) - 1) for path in paths],
+        [np.array([int(b == 1) if a == 0 else 0 for a, b in pairwise(path)]) for path in paths],
+        terminated=ends,
+        truncated=~ends,
+    )
+    found = rs.evaluate(data, lambda s: np.tile([0.5, 0.5], (len(s), 1)), discount=1.0)
+    counted = next(row for row in found.estimates if row.name == "count model")
+    assert np.isfinite(counted.value)
+
+
+def test_a_policy_may_write_into_its_argument() -> None:
+    def scaled(states: np.ndarray) -> np.ndarray:
+        states -= 0.3
+        states /= 2.0
+        return np.full((len(states), 2), 0.5)
+
+    rng = np.random.default_rng(0)
+    s, a = rng.normal(size=(60, 5, 1)), rng.integers(0, 2, (60, 4))
+    data = rs.Trajectories(s, s[:, :-1, 0] + a, a, terminated=np.ones(60, bool))
+    kept = data.states.copy()
+    plain = rs.evaluate(data, lambda x: np.full((len(x), 2), 0.5), discount=0.9)
+    assert rs.evaluate(data, scaled, discount=0.9).value == plain.value
+    np.testing.assert_array_equal(data.states, kept)
+
+
+def test_names_of_other_libraries_and_tables_are_answered_in_a_sentence() -> None:
+    data = merged_labels(0, 20)
+    with pytest.raises(TypeError, match=r"`gamma` must be left out.*`discount`"):
+        rs.evaluate(data, gamma=0.9)
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(TypeError, match=r"must be a Trajectories; got DataFrame.*rs.readers"):
+        rs.evaluate(pandas.DataFrame({"reward": [1.0]}), discount=0.9)
