@@ -11,7 +11,7 @@ from .._core.thresholds import UNINFORMATIVE
 from ..ope import Comparison, Evaluation
 from ..plots import plot_returns
 from ..plots.estimate import embed_figure
-from ..plots.results import plot_result
+from ..plots.results import finding, plot_result
 from .pages import percent, render, significant
 
 _INFLUENTIAL = 5
@@ -47,15 +47,16 @@ def evaluation_page(
     return render(
         "estimate.html.j2",
         {
-            "title": "Value of a policy",
+            "title": finding(found) if comparison is None else comparison.sentence.split(". ")[0],
             "subtitle": f"{source}: {'the policy of the log' if found.log.on_policy else 'another policy'}",
             "version": version("replaystats"),
-            "badge": _badge(found),
+            "badge": _status(found, comparison),
             "sentence": sentence,
             "notes": found.notes,
-            "cards": _cards(found),
-            "tables": [_estimates(found)],
-            "more_tables": [_checks(found), *_tests(found), *more, *_influential(found)],
+            "cards": [*_cards(found), *_difference_cards(comparison)],
+            "hero": _hero(found, comparison),
+            "tables": more,
+            "more_tables": [_estimates(found), _checks(found), *_tests(found), *_influential(found)],
             "facts_heading": "The log",
             "facts": log_facts(found),
             "figures": _figures(found),
@@ -71,12 +72,41 @@ def evaluation_page(
     )
 
 
-def _badge(found: Evaluation) -> dict[str, str]:
-    if not found.reliable:
-        return {"kind": "bad", "text": "do not rely on the interval"}
-    if found.informative > UNINFORMATIVE:
-        return {"kind": "part", "text": "the log says little of this policy"}
-    return {"kind": "good", "text": f"no test contradicts the assumptions of {found.method}"}
+def _status(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
+    """Return the state of the answer, its color and the reason: the worst of all policies compared."""
+    every = {"": found} if comparison is None else comparison.evaluations
+    failed = [f"{name}: {r}" if name else r for name, one in every.items() for r in one.failed_checks]
+    if failed:
+        return {"kind": "bad", "text": "not reliable", "reason": f"{'; '.join(failed)}."}
+    wide = [one for one in every.values() if one.informative > UNINFORMATIVE]
+    if wide:
+        left = percent(max(one.informative for one in wide))
+        reason = f"No test contradicts the assumptions, but the interval leaves {left} of what is possible."
+        return {"kind": "part", "text": "reliable but not informative", "reason": reason}
+    methods = ", ".join(dict.fromkeys(one.method for one in every.values()))
+    return {
+        "kind": "good",
+        "text": "reliable",
+        "reason": f"No test contradicts the assumptions of {methods}.",
+    }
+
+
+def _hero(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
+    """Return the plot of the answer, with what is seen on it in words."""
+    if comparison is None:
+        low, high = (significant(x, 4) for x in found.interval)
+        alt = f"Forest plot of {len(found.estimates)} estimates; reported: {found.method}, {low} to {high}."
+        caption = (
+            "How to read this: each line is one method with its interval, the reported one in color. "
+            "An arrow marks an interval that goes on beyond the axis."
+        )
+        return {"alt": alt, "caption": caption, "picture": _picture(plot_result(found))}
+    alt = f"Forest plot of {len(comparison.evaluations)} policies and their paired differences."
+    caption = (
+        "How to read this: values of the policies above the line, their differences below it. "
+        "A difference whose interval does not contain 0 (red line) is significant."
+    )
+    return {"alt": alt, "caption": caption, "picture": _picture(plot_result(comparison))}
 
 
 def _cards(found: Evaluation) -> list[dict[str, str]]:
@@ -88,6 +118,15 @@ def _cards(found: Evaluation) -> list[dict[str, str]]:
          "text": f"{percent(found.confidence_level)} interval"},
         {"value": f"{found.log.n_episodes:,}", "text": f"episodes, {found.log.n_steps:,} steps"},
         {"value": significant(float(found.log.returns.mean()), digits), "text": "mean return as logged"},
+    ]  # fmt: skip
+
+
+def _difference_cards(comparison: Comparison | None) -> list[dict[str, str]]:
+    return [
+        {"value": significant(d.value, 4),
+         "text": f"{d.first} minus {d.second}, from {significant(d.interval.low, 4)} to "
+                 f"{significant(d.interval.high, 4)}"}
+        for d in (() if comparison is None else comparison.differences)
     ]  # fmt: skip
 
 
@@ -215,13 +254,9 @@ def _figures(found: Evaluation) -> list[dict[str, str]]:
     line = found.value if found.log.on_policy else None  # another policy's value is no mean of these returns
     return [
         {
-            "heading": "Estimates",
-            "caption": "Each method with its interval; the reported one in color, the logged policy above.",
-            "picture": _picture(plot_result(found)),
-        },
-        {
             "heading": "Returns",
-            "caption": "Discounted returns of the logged episodes."
+            "alt": f"Histogram of the returns of {found.log.n_episodes:,} logged episodes.",
+            "caption": "How to read this: discounted returns of logged episodes, under the logging policy."
             + (" The line is the reported value." if found.log.on_policy else ""),
             "picture": _picture(plot_returns(found.log.returns, value=line)),
         },

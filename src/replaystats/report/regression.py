@@ -255,13 +255,18 @@ def regression_page(regression: Regression) -> str:
     slack = 0.01 + 2 * float(np.sqrt(level * (1 - level) / max(1, regression.coverage.n_rows)))
     good = abs(held - level) <= slack
     text = f"the interval for a new {regression.target} holds {percent(held)}, asked for {percent(level)}"
+    hero, *figures = fit_figures(regression)
     return render(
         "estimate.html.j2",
         {
             "title": f"Prediction of {regression.target}",
             "subtitle": f"{regression.source}: replayed kernel ridge regression",
             "version": __version__,
-            "badge": {"kind": "good" if good else "bad", "text": text},
+            "badge": {
+                "kind": "good" if good else "bad",
+                "text": "reliable" if good else "not reliable",
+                "reason": f"{text[0].upper()}{text[1:]}.",
+            },
             "sentence": regression.sentence,
             "notes": dict.fromkeys(regression.notes),
             "cards": cards,
@@ -269,7 +274,8 @@ def regression_page(regression: Regression) -> str:
             "more_tables": [],
             "facts_heading": "What was fitted",
             "facts": regression.facts(),
-            "figures": [*fit_figures(regression), *effect_figures(regression)],
+            "hero": hero,
+            "figures": [*figures, *effect_figures(regression)],
             "about": [("command", regression.command), ("columns", ", ".join(regression.names))],
         },
     )

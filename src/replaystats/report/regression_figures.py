@@ -119,4 +119,6 @@ def _on_shared_axes(drawn: list[tuple[Effect, Any]]) -> list[dict[str, str]]:
 def _figure(heading: str, caption: str, ax: Any) -> dict[str, str]:
     if ax.get_xscale() == "linear":
         ax.locator_params(axis="x", nbins=5)  # prices in the hundred thousands fit side by side
-    return {"heading": heading, "caption": caption, "picture": embed_figure(ax.figure)}
+    alt = f"{heading}: {ax.get_ylabel() or 'values'} against {ax.get_xlabel()}."
+    picture = embed_figure(ax.figure)
+    return {"heading": heading, "alt": alt, "caption": f"How to read this: {caption}", "picture": picture}

@@ -14,6 +14,7 @@ from tests.unit.ope.test_estimates import chain, target
 
 import replaystats as rs
 from replaystats.inference import Interval
+from replaystats.plots.results import finding
 from replaystats.report import regression_checks
 from replaystats.report.evaluation_page import evaluation_page, log_facts, what_to_collect
 from replaystats.report.pages import markdown_table, percent, significant
@@ -26,7 +27,7 @@ FOUR_DIGITS = {"rel": 6e-4, "abs": 1e-12}
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch):
     """Numbers are looked at here; pictures take most of the time."""
-    monkeypatch.setattr("replaystats.report.evaluation_page._figures", lambda found: [])
+    monkeypatch.setattr("replaystats.report.evaluation_page._picture", lambda ax: "data:,")
 
 
 def page_of(found, **options):
@@ -50,8 +51,7 @@ def on_policy():
 @pytest.mark.parametrize("which", ["counted", "on_policy"])
 def test_every_estimate_is_shown_with_its_interval(which, request):
     found = request.getfixturevalue(which)
-    table = tables_of(page_of(found))[0]
-    assert table[0][:4] == ["method", "value", "low", "high"]
+    table = next(t for t in tables_of(page_of(found)) if t[0][:4] == ["method", "value", "low", "high"])
     assert [row[0] for row in table[1:]] == [w.name for w in found.estimates]
     for row, estimate in zip(table[1:], found.estimates, strict=True):
         shown = [number(text) for text in row[1:4]]
@@ -115,11 +115,20 @@ def test_facts_of_the_log_are_counted(counted):
     assert wanted == pytest.approx(np.mean(asked, axis=0))
 
 
-def test_the_badge_follows_the_checks(counted):
+def test_the_status_follows_the_checks(counted):
+    """Three states; only a passed test of every assumption, and a short interval, are green."""
     failed = tuple(replace(c, passed=False) for c in counted.checks)
-    assert "do not rely on the interval" in text_of(page_of(replace(counted, checks=failed)))
-    assert "no test contradicts" in text_of(page_of(counted))
-    assert "the log says little" in text_of(page_of(replace(counted, bounds=tuple(counted.interval))))
+    wide = replace(counted, bounds=tuple(counted.interval))
+    for found, kind, words in (
+        (replace(counted, checks=failed), "bad", "not reliable"),
+        (wide, "part", "reliable but not informative"),
+        (counted, "good", "reliable"),
+    ):
+        assert f'<span class="badge {kind}" id="verdict">{words}</span>' in page_of(found)
+
+
+def test_the_title_is_the_finding(counted):
+    assert f"<title>{finding(counted)}</title>" in page_of(counted)
 
 
 def test_what_to_collect(counted):
