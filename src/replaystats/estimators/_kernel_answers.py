@@ -38,6 +38,10 @@ _NO_BIAS = (
     "kernel={!r}: the interval covers the expected prediction, and the function less often than it says, "
     'because smoothing bias is not in it. kernel="rbf" and Matern know it; a smaller penalty has less of it.'
 )
+_SMOOTH_PARTS = (
+    "{} except near jumps and kinks: that it has some is more probable than not ({:.0%}), and no interval "
+    'from a smooth kernel reaches across them; kernel="matern12" does better there'
+)
 
 
 class AnswersOfKernelRidge(ReplayedRegression):
@@ -91,7 +95,9 @@ class AnswersOfKernelRidge(ReplayedRegression):
         The bias is what the fitted smoother misses of 64 functions drawn from Gaussian processes that the
         data suggest (Wahba 1983), with widths around the kernel's, each as often as its marginal likelihood
         says. Where the function is rougher than elsewhere, as at a peak, intervals cover less often than on
-        average (Nychka 1988). ``estimate_.confidence_interval`` leaves the bias out.
+        average (Nychka 1988). ``estimate_.confidence_interval`` leaves the bias out. With kernel="rbf" some
+        of the processes have kinks (Matern 3/2); where these are more probable than not, `sentences` say that
+        intervals do not cover near jumps and kinks.
 
         The interval may be wider than `predict_interval` where rows are sparse or noise is next to nothing.
         This one is made for every point by itself; the level of the other holds on average over points like
@@ -133,12 +139,13 @@ class AnswersOfKernelRidge(ReplayedRegression):
         # Both variances come from the same rows: their errors do not cancel, as Satterthwaite's rule has it.
         fewer = (1.0 - share) / expected.degrees + share / self._rough.dimension
         degrees = np.divide(1.0, fewer, out=np.full_like(fewer, np.inf), where=fewer > 0)
+        kinks = self._rough.probability_of_kinks(str(self._kernel.name))
         return replace(
             expected,
             standard_error=np.sqrt(total),
             degrees=degrees,
             how=np.full(total.shape, "smoothing", dtype="<U12"),
-            covers=THE_FUNCTION,
+            covers=THE_FUNCTION if kinks <= 0.5 else _SMOOTH_PARTS.format(THE_FUNCTION, kinks),
         )
 
     @property

@@ -11,6 +11,9 @@ How rough the function is, is itself uncertain: widths and penalty that were cho
 luck of the draw. The draws therefore come from several processes, whose widths are multiples of the kernel's
 and whose noise is from next to nothing to next to everything, each as often as its marginal likelihood says.
 In a small table processes with equal widths join them.
+
+A Gaussian kernel takes the function to be smooth everywhere. Processes with kinks (Matern 3/2) join its own,
+and their probability says how far the rows contradict it: no average over places covers at a jump.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from .._core.arrays import to_numpy
@@ -40,6 +44,8 @@ _FACTORS = 2.0 ** np.arange(-2, 3)
 _RATIOS = 10.0 ** (np.arange(-28, 17) / 4)
 # Rows up to which processes with equal widths are weighed, too: many rows tell which of both are right.
 SMALL_TABLE = 100
+# The kernel of functions with kinks.
+WITH_KINKS = "matern32"
 # Functions to draw, and the cosines that they are made of.
 DRAWS, WAVES = 64, 400
 _SEED = 0
@@ -53,6 +59,8 @@ class Roughness:
 
     Attributes
     ----------
+    kernels : ndarray of str, shape (c,)
+        Names of their kernels.
     gammas : ndarray of shape (c, p)
         Inverse squared widths along every feature.
     scales : ndarray of shape (c, n_outputs)
@@ -65,17 +73,22 @@ class Roughness:
         Standard error of the mean of all rows, from the noise around the processes.
     """
 
+    kernels: NDArray[np.str_]
     gammas: FloatArray
     scales: FloatArray
     weights: FloatArray
     dimension: float
     mean_error: FloatArray
 
-    def draw(self, n_draws: int) -> tuple[FloatArray, FloatArray]:
-        """Return gammas and scale of functions, each process as often as it is probable."""
+    def probability_of_kinks(self, kernel: str) -> float:
+        """Return the posterior probability of processes that are rougher than the kernel."""
+        return float(self.weights[self.kernels != kernel].sum())
+
+    def draw(self, n_draws: int) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
+        """Return kernel, gammas and scale of functions, each process as often as it is probable."""
         places = (np.arange(n_draws) + 0.5) / n_draws
         chosen = np.minimum(np.searchsorted(np.cumsum(self.weights), places), len(self.weights) - 1)
-        return self.gammas[chosen], self.scales[chosen]
+        return self.kernels[chosen], self.gammas[chosen], self.scales[chosen]
 
 
 def roughness(problem: KernelProblem) -> Roughness:
@@ -101,9 +114,9 @@ def roughness(problem: KernelProblem) -> Roughness:
     points, y = problem.points[rows], root * problem.y[rows]
     tiny = float(np.finfo(np.float64).tiny)
     scales, noises, evidence, dimensions = [], [], [], []
-    gammas = _gammas(problem, used)
-    for gamma in gammas:
-        kernel = Kernel(problem.kernel.name, tuple(gamma))
+    names, gammas = _processes(problem, used)
+    for name, gamma in zip(names, gammas, strict=True):
+        kernel = Kernel(str(name), tuple(gamma))
         values, vectors = eigh(root * kernel(points, points) * root.T)
         values = np.maximum(values, 0.0)
         noise = _RATIOS[:, None] * max(values.mean(), tiny)
@@ -119,6 +132,7 @@ def roughness(problem: KernelProblem) -> Roughness:
     weights /= weights.sum()
     size = float(len(used) if problem.root_weight is None else np.square(problem.root_weight).sum())
     return Roughness(
+        kernels=np.repeat(names, len(_RATIOS)),
         gammas=np.repeat(gammas, len(_RATIOS), axis=0),
         scales=np.concatenate(scales),
         weights=weights,
@@ -127,18 +141,25 @@ def roughness(problem: KernelProblem) -> Roughness:
     )
 
 
-def _gammas(problem: KernelProblem, rows: IntArray) -> FloatArray:
-    """Return the gammas (c, p) of processes: around those chosen, and for few rows around equal widths.
+def _processes(problem: KernelProblem, rows: IntArray) -> tuple[NDArray[np.str_], FloatArray]:
+    """Return kernels (c,) and gammas (c, p) of processes around those chosen.
 
-    That a feature seems to play no role may be the luck of the draw, too, until rows are many.
+    For few rows, around equal widths as well: that a feature seems to play no role may be the luck of the
+    draw. For a Gaussian kernel, with kinks as well: these have longer widths for the same function.
     """
-    points = problem.points[rows]
+    points, name = problem.points[rows], str(problem.kernel.name)
     chosen = np.broadcast_to(np.asarray(problem.kernel.gamma, dtype=np.float64), points.shape[1])
-    if len(rows) > SMALL_TABLE or points.shape[1] == 1:
-        return _FACTORS[:, None] * chosen
-    spread = points.var(axis=0)
-    equal = np.divide(0.5 / points.shape[1], spread, out=np.zeros_like(spread), where=spread > 0.0)
-    return np.concatenate([_FACTORS[:, None] * chosen, _FACTORS[:, None] * equal])
+    gammas = [_FACTORS[:, None] * chosen]
+    if len(rows) <= SMALL_TABLE and points.shape[1] > 1:
+        spread = points.var(axis=0)
+        equal = np.divide(0.5 / points.shape[1], spread, out=np.zeros_like(spread), where=spread > 0.0)
+        gammas.append(_FACTORS[:, None] * equal)
+    names = [name] * sum(len(part) for part in gammas)
+    if name == "rbf":
+        longer = _FACTORS[_FACTORS <= 1]
+        gammas.append(longer[:, None] * chosen)
+        names += [WITH_KINKS] * len(longer)
+    return np.array(names), np.concatenate(gammas)
 
 
 def smoothing_bias(
@@ -159,9 +180,9 @@ def smoothing_bias(
         Points, in the units of the data.
     rough : Roughness
     """
-    gammas, scales = rough.draw(DRAWS)
+    names, gammas, scales = rough.draw(DRAWS)
     points = X if problem.shared_scaling is None else problem.shared_scaling(X)
-    known, truth = _functions(problem, (problem.points, points), gammas)
+    known, truth = _functions((problem.points, points), names, gammas)
     if isinstance(members, FeatureRidge):
         answers = members.smooth(problem, known, X)
     else:
@@ -170,21 +191,26 @@ def smoothing_bias(
 
 
 def _functions(
-    problem: KernelProblem, places: tuple[FloatArray, ...], gammas: FloatArray
+    places: tuple[FloatArray, ...], names: NDArray[np.str_], gammas: FloatArray
 ) -> list[FloatArray]:
-    """Return the values of one function of unit scale for every row of gammas at several sets of points."""
-    p, rng = problem.points.shape[1], stream(_SEED, 1)
-    frequencies, phases = rng.standard_normal((p, WAVES)), rng.uniform(0, 2 * np.pi, WAVES)
-    if problem.kernel.name in MATERN:  # frequencies of Student's t with 2 nu degrees of freedom
-        degrees = {"matern12": 1, "matern32": 3, "matern52": 5}[str(problem.kernel.name)]
-        frequencies = frequencies / np.sqrt(rng.chisquare(degrees, WAVES) / degrees)
+    """Return values of one function of unit scale for every kernel and row of gammas at sets of points."""
+    rng = stream(_SEED, 1)
+    normal, phases = rng.standard_normal((gammas.shape[1], WAVES)), rng.uniform(0, 2 * np.pi, WAVES)
     heights = np.sqrt(2 / WAVES) * rng.standard_normal((WAVES, len(gammas)))
     step = max(1, memory_budget() // (32 * WAVES))
     values = [np.empty((len(points), len(gammas))) for points in places]
-    for (points, found), gamma in product(zip(places, values, strict=True), np.unique(gammas, axis=0)):
-        drawn = (gammas == gamma).all(axis=1)
-        for first in range(0, len(points), step):
-            part = slice(first, first + step)
-            waves = np.cos(points[part] @ (np.sqrt(2 * gamma)[:, None] * frequencies) + phases)
-            found[part, drawn] = waves @ heights[:, drawn]
+    for name in np.unique(names):
+        frequencies = normal
+        if name in MATERN:  # frequencies of Student's t with 2 nu degrees of freedom
+            degrees = {"matern12": 1, "matern32": 3, "matern52": 5}[str(name)]
+            frequencies = normal / np.sqrt(stream(_SEED, 2).chisquare(degrees, WAVES) / degrees)
+        own = names == name
+        for (points, found), gamma in product(
+            zip(places, values, strict=True), np.unique(gammas[own], axis=0)
+        ):
+            drawn = own & (gammas == gamma).all(axis=1)
+            for first in range(0, len(points), step):
+                part = slice(first, first + step)
+                waves = np.cos(points[part] @ (np.sqrt(2 * gamma)[:, None] * frequencies) + phases)
+                found[part, drawn] = waves @ heights[:, drawn]
     return values

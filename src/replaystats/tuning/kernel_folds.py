@@ -190,7 +190,7 @@ def cross_fit(
     fold = deal_folds(n, groups, stream(seed, 0))
     of_gram, everyone = parameters.kernel == "precomputed", np.arange(n)
     rows = [everyone[fold != number] for number in range(fold.max() + 1)]
-    fits = [[fit(_of_part(parameters, method, len(part)), part, name) for part in rows] for name in names]
+    fits = [[fit(_of_part(parameters, method, part, name), part, name) for part in rows] for name in names]
     predictions = np.empty((len(names), *targets.shape))
     for candidate, estimates in enumerate(fits):
         for number, (_, estimate) in enumerate(estimates):
@@ -224,14 +224,16 @@ def _choice(errors: FloatArray, groups: IntArray | None, constant: bool) -> int:
     return len(errors) - 1 if best_candidate([errors[best], errors[-1]], default=1) else best
 
 
-def _of_part(parameters: KernelParameters, method: str, n: int) -> SimpleNamespace:
-    """Return the parameters of a fit on n of the rows: with the method of all, and sizes that exist."""
+def _of_part(parameters: KernelParameters, method: str, rows: IntArray, widths: str) -> SimpleNamespace:
+    """Return the parameters of a fit on some rows: with the method of all, and sizes that exist."""
+    if widths in MATERN and method == "features" and is_auto(parameters.method):
+        method = "local"  # landmarks are for Gaussian kernels
     fields = {name: getattr(parameters, name) for name in KernelParameters.__annotations__}
     drawn = replace(parameters.resampling_, on_failure="drop")
     if method == "features":
         drawn = replace(drawn, statistic="U", size="auto", n_resamples=20)
     elif isinstance(drawn.size, (int, np.integer)):
-        drawn = replace(drawn, size=min(int(drawn.size), n))
+        drawn = replace(drawn, size=min(int(drawn.size), len(rows)))
     if isinstance(parameters.method, str):
         fields["method"] = method
     return SimpleNamespace(**fields, resampling_=drawn)

@@ -15,6 +15,7 @@ from replaystats.kernel.problem import KernelProblem
 
 GAMMA, ALPHA = 0.7, 2.0
 ONE_PROCESS = Roughness(
+    kernels=np.array(["rbf"]),
     gammas=np.full((1, 2), GAMMA),
     scales=np.ones((1, 1)),
     weights=np.ones(1),
@@ -127,13 +128,16 @@ def test_rows_of_weight_zero_say_nothing_about_the_function(data):
 def test_draws_follow_the_weights():
     weights, scales = np.array([0.25, 0.75]), np.array([[1.0], [4.0]])
     rough = Roughness(
+        kernels=np.array(["rbf", "matern32"]),
         gammas=np.array([[1.0, 5.0], [2.0, 6.0]]),
         scales=scales,
         weights=weights,
         dimension=3.0,
         mean_error=np.zeros(1),
     )
-    gammas, scales = rough.draw(8)
+    kernels, gammas, scales = rough.draw(8)
+    assert kernels.tolist() == ["rbf"] * 2 + ["matern32"] * 6
+    assert rough.probability_of_kinks("rbf") == 0.75
     assert gammas.tolist() == [[1.0, 5.0]] * 2 + [[2.0, 6.0]] * 6
     assert scales[:, 0].tolist() == [1.0] * 2 + [4.0] * 6
 
@@ -191,3 +195,14 @@ def test_a_kernel_that_cannot_be_drawn_from_says_so(data):
     with pytest.warns(rs.ReplayWarning, match="smoothing bias is not in it"):
         interval = model.confidence_interval(points)
     assert "covers the expected prediction" in interval.sentences[0]
+
+
+def test_sentences_say_that_jumps_are_not_covered_where_the_function_has_one():
+    rng = np.random.default_rng(11)
+    X = rng.uniform(-1, 1, size=(200, 2))
+    noise = 0.3 * rng.normal(size=200)
+    said = []
+    for f in (np.where(X[:, 0] > 0.3, 1.0, 0.0), np.sin(3 * X[:, 0])):
+        model = rs.ReplayKernelRidge(random_state=0).fit(X, f + noise)
+        said.append("except near jumps and kinks" in str(model.confidence_interval(X[:2]).sentences))
+    assert said == [True, False]

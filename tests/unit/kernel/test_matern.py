@@ -72,3 +72,12 @@ def test_fits_of_torch_are_those_of_numpy(rng):
         rs.ReplayKernelRidge(**options).fit(torch.asarray(X), torch.asarray(y)).predict(torch.asarray(X[:5]))
     )
     assert_allclose(there.numpy(), host, rtol=1e-8)
+
+
+def test_auto_compares_kernels_where_landmarks_suffice_for_the_gaussian_one():
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, size=(200, 2))
+    y = np.where(X[:, 0] > 0.3, 1.0, 0.0) + 0.3 * X[:, 1] + 0.3 * rng.normal(size=200)
+    assert rs.ReplayKernelRidge(random_state=0).fit(X, y).method_ == "features"
+    model = rs.ReplayKernelRidge(kernel="auto", random_state=0).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
