@@ -15,6 +15,9 @@ from scipy.spatial import cKDTree
 from .._core.thresholds import CALIBRATION_CELLS
 from .._core.typing import ArrayLike, FloatArray, IntArray
 
+# Batch: ends and steps among which neighbours are looked for, at most.
+_MOST_ENDS, _MOST_STEPS = 500, 20_000
+
 
 class AssumptionTest(NamedTuple):
     """A p-value of an assumption, its statistic, and what was compared, in a few words."""
@@ -65,9 +68,11 @@ def order_test(values: FloatArray, unit: IntArray | None = None) -> AssumptionTe
 
     1. Values (returns of episodes, in the order in which they were logged) become ranks, so that one large
        return decides nothing. With units, the means of units, in the order of first appearance, are tested.
-    2. Lag-one autocorrelation of the ranks times sqrt(n), and rank correlation with the order times
-       sqrt(n - 1): both are standard normal for independent values of one law [1]_.
-    3. The smaller of the two p-values, doubled (Bonferroni).
+    2. Three statistics that are standard normal for independent values of one law: the autocorrelation of
+       ranks at lag one [1]_; the sum of autocorrelations at lags up to sqrt(n), which is what makes the
+       variance of a mean larger than that of independent values, and sees episodes of few users, one user
+       after another [2]_; and the rank correlation with the order.
+    3. The smallest of the three p-values, times three (Bonferroni).
 
     Parameters
     ----------
@@ -78,6 +83,8 @@ def order_test(values: FloatArray, unit: IntArray | None = None) -> AssumptionTe
     ----------
     .. [1] A. Wald and J. Wolfowitz (1943), An exact test for randomness in the non-parametric case based on
        serial correlation, Annals of Mathematical Statistics 14.
+    .. [2] Y. Hong (1996), Consistent testing for serial correlation of unknown form, Econometrica 64 (its
+       statistic with the sum of autocorrelations in place of their squares).
 
     Examples
     --------
@@ -95,13 +102,25 @@ def order_test(values: FloatArray, unit: IntArray | None = None) -> AssumptionTe
     ranks = stats.rankdata(y)
     ranks = (ranks - ranks.mean()) / ranks.std()
     calendar = np.arange(n) - (n - 1) / 2.0
-    # E of the lag-one product is -1 / n for exchangeable ranks.
-    serial = float(np.sqrt(n) * (ranks[1:] @ ranks[:-1] / n + 1.0 / n))
-    drift = float(np.sqrt(n - 1) * np.mean(ranks * calendar) / calendar.std())
-    p = 2.0 * stats.norm.sf(np.abs([serial, drift]))
-    named = ("lag-one correlation", "drift")[int(np.argmin(p))]
-    worst = serial if p[0] <= p[1] else drift
-    return AssumptionTest(float(min(1.0, 2.0 * p.min())), worst, f"{named} of {n} units in log order")
+    found = {
+        "lag-one correlation": _serial(ranks, 1),
+        "correlation of neighbours": _serial(ranks, int(np.sqrt(n))),
+        "drift": float(np.sqrt(n - 1) * np.mean(ranks * calendar) / calendar.std()),
+    }
+    named = max(found, key=lambda name: abs(found[name]))
+    p = float(2.0 * stats.norm.sf(abs(found[named])))
+    return AssumptionTest(min(1.0, len(found) * p), found[named], f"{named} of {n} units in log order")
+
+
+def _serial(ranks: FloatArray, lags: int) -> float:
+    """Return the sum of products of ranks that are at most `lags` apart, in standard errors."""
+    n = len(ranks)
+    total = np.concatenate([[0.0], np.cumsum(ranks)])
+    place = np.arange(n)
+    before = total[place] - total[np.maximum(place - lags, 0)]
+    pairs = n * lags - lags * (lags + 1) / 2.0
+    # The product of two exchangeable ranks of mean 0 and variance 1 has the mean -1 / (n - 1).
+    return float((ranks @ before + pairs / (n - 1.0)) / np.sqrt(pairs))
 
 
 def calibration_test(
@@ -179,6 +198,48 @@ def _cell_t(sums: FloatArray) -> tuple[float, float]:
         return 0.0, 1.0
     t = float(sums.sum()) / size
     return t, float(2.0 * stats.norm.sf(abs(t)))
+
+
+def clock_test(
+    next_states: FloatArray, terminal: np.ndarray, time: IntArray, episode: IntArray
+) -> AssumptionTest:
+    """Test whether a clock ends the longest episodes, in real states.
+
+    The procedure:
+
+    1. If ends depend on where a step leads, and not on the number of the step, a step that leads nearby in
+       another episode mostly ends it, too, at whatever step [1]_.
+    2. For ends at the greatest length, and for those before it: does the nearest next state (columns in
+       standard deviations) of another episode, among steps before the greatest length, end its episode?
+    3. Fisher's exact test, one-sided: ends at the greatest length have such neighbours less often.
+
+    References
+    ----------
+    .. [1] M. F. Schilling (1986), Multivariate two-sample tests based on nearest neighbors, JASA 81.
+
+    Examples
+    --------
+    >>> x = np.r_[np.linspace(0, 1, 40), np.full(20, 2.0), np.linspace(0, 1, 20)][:, None]
+    >>> ends, time = np.arange(80) >= 40, np.repeat([0, 1, 2], [40, 20, 20])
+    >>> clock_test(x, ends, time, np.arange(80)).p_value < 1e-6
+    True
+    """
+    late = time == time.max()
+    early = np.flatnonzero(~late)
+    ends = [np.flatnonzero(terminal & rows)[:_MOST_ENDS] for rows in (late, ~late)]
+    if min(len(ends[0]), len(ends[1])) < 2:
+        return AssumptionTest(float("nan"), 0.0, "")
+    early = early[:: max(1, len(early) // _MOST_STEPS)]
+    early = np.union1d(early, np.flatnonzero(terminal & ~late))
+    spread = next_states.std(axis=0)
+    places = next_states / np.where(spread > 0.0, spread, 1.0)
+    near = early[cKDTree(places[early]).query(places[np.concatenate(ends)], k=min(len(early), 20))[1]]
+    other = episode[near] != episode[np.concatenate(ends)][:, None]
+    alike = terminal[near[np.arange(len(near)), other.argmax(axis=1)]]
+    n = len(ends[0])
+    counts = [[int(part.sum()), int(len(part) - part.sum())] for part in (alike[:n], alike[n:])]
+    p = float(stats.fisher_exact(np.array(counts), alternative="less")[1])
+    return AssumptionTest(p, counts[0][0] / n, f"{n} ends at the greatest length")
 
 
 def outside_log(starts: FloatArray, states: FloatArray, episode: IntArray) -> np.ndarray:

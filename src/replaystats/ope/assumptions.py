@@ -14,7 +14,15 @@ from scipy import stats
 
 from .._core.thresholds import CHECK_LEVEL
 from ..data.views import action_rows
-from .assumption_tests import AssumptionTest, calibration_test, holm, order_test, outside_log, unit_sums
+from .assumption_tests import (
+    AssumptionTest,
+    calibration_test,
+    clock_test,
+    holm,
+    order_test,
+    outside_log,
+    unit_sums,
+)
 from .counts import is_discrete, returns_to_go
 from .markov import markov_tests
 from .method import Assumption, Check
@@ -161,6 +169,16 @@ def _markov(problem: Problem) -> dict[str, AssumptionTest]:
     )
 
 
+def _ends(problem: Problem) -> AssumptionTest:
+    """Compare ends of every step (counts), or those of the greatest length with their neighbours."""
+    if is_discrete(problem.states):
+        return _of_markov("ends", "whether an episode ends depends on its step")(problem)
+    if problem.horizon is not None:
+        return UNTESTED
+    found = clock_test(problem.next_states, problem.terminal, problem.time, problem.episode)
+    return found._replace(detail="episodes of the greatest length end where others go on, as if by a clock")
+
+
 def _model(problem: Problem) -> AssumptionTest:
     p = model_of(problem).p_value
     return AssumptionTest(p, 0.0, "functions outside the basis explain temporal-difference errors")
@@ -195,7 +213,7 @@ TESTS: dict[str, Callable[[Problem], AssumptionTest]] = {
     BEHAVIOR.code: _behavior,
     MARKOV.code: _of_markov("history", "reward or next state depend on the step before"),
     STATIONARY.code: _of_markov("step", "reward or next state depend on the step of the episode"),
-    "ends": _of_markov("ends", "whether an episode ends depends on its step"),
+    "ends": _ends,
     DRIFT.code: _of_markov("calendar", "reward or next state depend on the place in the log"),
     MODEL.code: _model,
     AGREEMENT.code: _agreement,

@@ -4,6 +4,7 @@ import pytest
 from oracles import assumptions as reference
 from replaystats.ope.assumption_tests import (
     calibration_test,
+    clock_test,
     holm,
     order_test,
     outside_log,
@@ -139,3 +140,33 @@ def test_starts_far_from_all_states_are_outside():
         False,
         True,
     ]
+
+
+def walks(rng: np.random.Generator, by_clock: bool) -> list[np.ndarray]:
+    """Next states, ends, steps and episodes of 80 walks that end outside [-2, 2], or after 20 steps."""
+    rows = []
+    for episode in range(80):
+        x = rng.uniform(-1.0, 1.0)
+        for t in range(20 if by_clock else 1000):
+            x += 0.4 * rng.normal()
+            end = abs(x) > 2.0
+            rows.append((x, end or (by_clock and t == 19), t, episode))
+            if end:
+                break
+    x, end, time, episode = (np.array(column) for column in zip(*rows, strict=True))
+    return [x[:, None], end, time, episode]
+
+
+def test_ends_by_a_clock_are_seen_in_real_states() -> None:
+    for seed in range(5):
+        assert clock_test(*walks(np.random.default_rng(seed), True)).p_value < 1e-4
+        assert not clock_test(*walks(np.random.default_rng(seed), False)).p_value < 0.05
+
+
+def test_few_users_one_after_another_are_seen() -> None:
+    user = np.repeat(np.arange(8), [1, 2, 5, 10, 20, 40, 80, 160])
+    seen = []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        seen.append(order_test(rng.normal(size=8)[user] + rng.normal(size=318)).p_value < 0.05)
+    assert np.mean(seen) >= 0.95
