@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 # pytest-benchmark complains beside xdist, and warnings are errors: it is only loaded by `make bench`.
-PYTEST := $(BIN)/pytest -q -n 2 -p no:benchmark
+PYTEST := $(BIN)/pytest -q -n 2 --dist worksteal -p no:benchmark
 FAST := not statistical and not cluster and not slow
 
 .NOTPARALLEL:

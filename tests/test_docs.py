@@ -20,7 +20,17 @@ sys.modules[_SPEC.name] = outputs
 _SPEC.loader.exec_module(outputs)
 
 
-@pytest.mark.parametrize("page", outputs.pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+LONG = ("tutorials/regression.md", "tutorials/dqn.md")  # those that take several seconds
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if page.as_posix().endswith(LONG) else [])
+        for page in outputs.pages()
+    ],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
 def test_code_of_the_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what an example saves is not left in the checkout
     for block, printed in outputs.run_page(page):

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from replaystats.cli.app import app
+from support.cases import slow_except
 
 STRANGE = {
     "dollar": "a$b$",
@@ -56,6 +57,9 @@ def test_columns_of_a_log(name, tmp_path):
     assert not re.search(r"[\u202a-\u202e\u2066-\u2069\x1b]", result.output)
 
 
+@pytest.mark.parametrize(
+    "name", slow_except([STRANGE["tag"], STRANGE["unbalanced"]], STRANGE.values()), ids=STRANGE
+)
 def test_columns_of_a_table(name, tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 2)), columns=[name, "y"])

@@ -38,17 +38,22 @@ def library(module, place=None, *, marks=()):
     return pytest.param((module, place), marks=marks, id=f"{module}{'' if place is None else '-' + place}")
 
 
-LIBRARIES = (
+QUICK = (
     library("numpy"),
     library("array_api_strict"),
     library("torch"),
-    library("jax.numpy"),
     library("torch", "cuda", marks=pytest.mark.gpu),
     library("cupy", marks=pytest.mark.gpu),
 )
 
 
-@pytest.fixture(params=LIBRARIES)
+@pytest.fixture(params=[*QUICK, library("jax.numpy")])
+def every(request):
+    """One array library; where a test asks for `xp`, JAX, which compiles every shape anew, is slow."""
+    return Library(*request.param)
+
+
+@pytest.fixture(params=[*QUICK, library("jax.numpy", marks=pytest.mark.slow)])
 def xp(request):
     return Library(*request.param)
 
@@ -97,10 +102,10 @@ def test_counters_draw_the_same_subsets_everywhere(xp, repeats, n, k):
         np.testing.assert_array_equal(to_numpy(there), plan.draw(tile, 0).counts())
 
 
-def test_symmetric_moments_and_several_outputs(xp, rng):
+def test_symmetric_moments_and_several_outputs(every, rng):
     X, y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
     here = rs.ridge_moments(X, y)
-    there = moved(xp, here)
+    there = moved(every, here)
     assert there.symmetric
     plan = rs.make_plan(60, subsample_size=0.5, n_resamples=50, random_state=0)
     a, b = (rs.average(rs.replicate(m, plan), "controlled") for m in (here, there))
@@ -165,13 +170,13 @@ def test_counter_hash_is_a_bijection_of_its_counter():
     assert all(np.unique(row).size == 2**20 for row in numbers)
 
 
-def test_bad_input_has_its_sentence(xp):
-    nan = xp.asarray(np.array([1.0, np.nan]))
-    fine = xp.asarray(np.ones(2))
+def test_bad_input_has_its_sentence(every):
+    nan = every.asarray(np.array([1.0, np.nan]))
+    fine = every.asarray(np.ones(2))
     with pytest.raises(ValueError, match="`g` must be finite"):
         rs.Moments(nan, fine)
     with pytest.raises(ValueError, match="`f` must be of shape"):
-        rs.Moments(fine, xp.asarray(np.ones(3)))
+        rs.Moments(fine, every.asarray(np.ones(3)))
     with pytest.raises(ValueError, match='`statistic` must be "U" or "V" with equal probabilities'):
         rs.make_plan(10, statistic="partition", sampler="counter")
     with pytest.raises(ValueError, match='`sampler` must be one of "tiles", "counter"'):

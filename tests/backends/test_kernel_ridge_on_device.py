@@ -67,7 +67,9 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("method", ["subsets", "leaves", "all rows"])
+@pytest.mark.parametrize(
+    "method", ["subsets", *(pytest.param(name, marks=pytest.mark.slow) for name in ("leaves", "all rows"))]
+)
 def test_predictions_and_errors_in_every_library(anywhere, rows, method):
     X, y = rows
     options = METHODS[method] | {"gamma": 0.5, "alpha": 0.05, "random_state": 0}

@@ -20,9 +20,8 @@ def library(module, place=None, *, marks=()):
     return pytest.param((module, place), marks=marks, id=f"{module}{'' if place is None else '-' + place}")
 
 
-HOMES = (
+QUICK = (
     library("torch"),
-    library("jax.numpy"),
     library("torch", "cuda", marks=pytest.mark.gpu),
     library("cupy", marks=pytest.mark.gpu),
 )
@@ -57,21 +56,26 @@ class Transfers:
         self.largest = max(self.largest, int(np.prod(array.shape)))
 
 
-@pytest.fixture(params=HOMES)
-def device(request):
-    """A function that puts a NumPy array into a library, and the type that it has there."""
-    module, place = request.param
+def mover(module, place):
+    """Return a function that puts a NumPy array into a library."""
     library = pytest.importorskip(module, reason=f"{module} is not installed")
     if module == "jax.numpy":
         importlib.import_module("jax").config.update("jax_enable_x64", True)
     if place == "cuda" and not library.cuda.is_available():
         pytest.skip("no CUDA device is present")
     options = {} if place is None else {"device": place}
+    return lambda array: library.asarray(np.array(array), **options)
 
-    def put(array):
-        return library.asarray(np.array(array), **options)
 
-    return put
+@pytest.fixture(params=[*QUICK, library("jax.numpy")])
+def every(request):
+    """A mover into each library; where a test asks for `device`, JAX, which compiles every shape, is slow."""
+    return mover(*request.param)
+
+
+@pytest.fixture(params=[*QUICK, library("jax.numpy", marks=pytest.mark.slow)])
+def device(request):
+    return mover(*request.param)
 
 
 def log(put, *, n=N, ragged=False):
@@ -158,7 +162,7 @@ def test_policy_evaluation_on_their_device(device, name, monkeypatch):
     compare(model, other, points, device, monkeypatch, lambda one: one.fit(next(data), plan=plan))
 
 
-def test_moment_ratio_on_their_device(device, monkeypatch):
+def test_moment_ratio_on_their_device(every, monkeypatch):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(N, 4))
     rows[:, 3] = rows[:, :3] @ [1.0, 2.0, 3.0] + rng.normal(size=N)
@@ -168,9 +172,9 @@ def test_moment_ratio_on_their_device(device, monkeypatch):
             lambda Z: Z[:, :3, None] * Z[:, None, :3], lambda Z: Z[:, :3] * Z[:, 3:], random_state=0
         )
 
-    data = iter((device(rows), rows))
+    data = iter((every(rows), rows))
     points = rng.normal(size=(N, 3))
-    compare(make(), make(), points, device, monkeypatch, lambda one: one.fit(next(data), plan=subsets("U")))
+    compare(make(), make(), points, every, monkeypatch, lambda one: one.fit(next(data), plan=subsets("U")))
 
 
 def test_ragged_trajectories_and_drawn_subsets_on_their_device(device, monkeypatch):
@@ -203,8 +207,8 @@ def test_one_series_is_cut_into_blocks_on_their_device(device, monkeypatch):
     same(made[0].plug_in_.theta, made[1].plug_in_.theta, kind)
 
 
-def test_attributes_are_numpy_copies_on_demand(device):
-    data = log(device)
+def test_attributes_are_numpy_copies_on_demand(every):
+    data = log(every)
     assert type(data.states) is type(data.rewards) is np.ndarray
     assert not data.states.flags.writeable
     assert data.actions.dtype == np.int64

@@ -19,6 +19,7 @@ from sklearn.linear_model import LinearRegression
 
 import replaystats as rs
 from replaystats.simulate import ornstein_uhlenbeck
+from support.cases import slow_except
 
 SOURCE = Path(rs.__file__).parent
 # Some 50: a stage asks those before it for what it needs.
@@ -117,7 +118,7 @@ KERNEL_RIDGE = {
 }
 
 
-@pytest.mark.parametrize("setting", KERNEL_RIDGE)
+@pytest.mark.parametrize("setting", slow_except(["everything chosen"], KERNEL_RIDGE))
 def test_kernel_ridge_is_tuned_then_fitted_then_combined(setting):
     model = rs.ReplayKernelRidge(**KERNEL_RIDGE[setting], random_state=0)
     again = ["tuning"] if setting == "grown" else []

@@ -51,6 +51,7 @@ def two_workers(cluster):
         yield
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_time_not_the_answer(two_workers, source, plan, expected, tmp_path):
     moments = streamed(Killing(source, 3, tmp_path, times=1))
     # With the first pass over the data done, the worker dies in the middle of the sums.

@@ -71,6 +71,7 @@ def workers_of(pid):
     return [int(row.split()[0]) for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="finds workers as Linux lists them")
 def test_a_killed_worker_costs_no_finished_cell(tmp_path):
     """The pool puts another in its place, or the run ends with a sentence and can go on."""

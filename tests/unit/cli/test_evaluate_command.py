@@ -709,6 +709,7 @@ def test_a_failed_write_leaves_the_old_report(run, log, tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_pages_are_the_same_bytes_and_no_bar_goes_into_a_file(log, tmp_path):
     """FORCE_COLOR asks for colors; what moves is for terminals alone."""
     program = "from replaystats.cli import main; main()"

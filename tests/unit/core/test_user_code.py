@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from replaystats._core.user_code import contained, containing, find_object
+from support.cases import slow_except
 
 PROGRAM = "from replaystats.cli import main; main()"
 LOG = "episode,s,a,reward,terminated\n" + "".join(
@@ -67,10 +68,15 @@ def run(folder, *arguments):
 @pytest.mark.parametrize(
     "body",
     [
-        "import sys; sys.exit(0)",
         "def f(s): raise SystemExit(0)",
-        "def f(s): raise KeyError('x')",
-        "def f(s): return None",
+        *(
+            pytest.param(body, marks=pytest.mark.slow)
+            for body in (
+                "import sys; sys.exit(0)",
+                "def f(s): raise KeyError('x')",
+                "def f(s): return None",
+            )
+        ),
     ],
 )
 def test_a_policy_that_ends_the_program_is_no_success(tmp_path, body):
@@ -84,7 +90,7 @@ def test_a_policy_that_ends_the_program_is_no_success(tmp_path, body):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("name", slow_except(["SIGTERM"], ["SIGINT", "SIGTERM", "SIGHUP"]))
 def test_a_signal_ends_a_command_with_one_sentence(tmp_path, name):
     number = getattr(signal, name)
     (tmp_path / "log.csv").write_text(LOG, encoding="utf-8")

@@ -23,7 +23,7 @@ def patients(rng, n_groups, largest=6):
 @pytest.mark.parametrize(
     "model",
     [
-        rs.ReplayKernelRidge(random_state=0),
+        pytest.param(rs.ReplayKernelRidge(random_state=0), marks=pytest.mark.slow),
         rs.ReplayRegressor(
             DecisionTreeRegressor(min_samples_leaf=3),
             resampling=rs.Resampling(n_resamples=40),

@@ -28,7 +28,7 @@ WEIGHTS = {
 
 
 @parametrize_with_checks(
-    [rs.ReplayKernelRidge(resampling=rs.Resampling(n_resamples=20))],
+    [rs.ReplayKernelRidge(0.1, gamma=0.1, resampling=rs.Resampling(n_resamples=20))],
     expected_failed_checks=lambda estimator: WEIGHTS,
 )
 def test_scikit_learn_checks(estimator, check):
@@ -38,6 +38,7 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.slow
 @parametrize_with_checks(
     [
+        rs.ReplayKernelRidge(resampling=rs.Resampling(n_resamples=20)),
         rs.ReplayKernelRidge(
             resampling=rs.Resampling("V", n_resamples=20), standardize="subset", oob_score=True
         ),

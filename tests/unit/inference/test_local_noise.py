@@ -17,6 +17,7 @@ def table(rng, n):
     return X, np.sin(3 * X[:, 0]) + np.exp(1.2 * X[:, 2]) * 0.3 * rng.normal(size=n)
 
 
+@pytest.mark.slow
 def test_every_fifth_of_the_rows_is_covered():
     """400 rows, 90 % intervals, 5 data sets of 1000 rows: every fifth within .84 to .96; +- .02 each."""
     covered = np.zeros((5, 5))

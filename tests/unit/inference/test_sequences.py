@@ -10,6 +10,7 @@ from oracles.sequences import bayes_factor, betting_ends
 from replaystats.inference import ConfidenceSequence, anytime_interval
 from replaystats.inference.pivot import interval, mean_pivot
 from replaystats.inference.sequences import Betting, anytime_critical
+from support.cases import slow_except
 
 
 @pytest.mark.parametrize("n", [15, 25, 60])
@@ -39,7 +40,7 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", slow_except(["exponential"], LAWS))
 def test_a_hundred_looks_at_growing_data(law):
     """400 runs, 100 looks from 10 to 500 units: at most .05 miss at any look (3 standard errors: .033).
 
@@ -93,6 +94,7 @@ def test_betting_covers_at_all_looks():
     assert high - low < 2.0 * (once.high[0] - once.low[0])
 
 
+@pytest.mark.slow
 def test_differences_of_independent_units():
     """300 runs, 20 looks, one law skewed and the other scarce: at most .05 miss."""
     rng, missed = np.random.default_rng(4), 0
@@ -105,6 +107,9 @@ def test_differences_of_independent_units():
             wrong |= not now.low[0] <= 1.0 <= now.high[0]
         missed += wrong
     assert missed / 300 <= 0.05
+
+
+def test_a_difference_of_bounded_values():
     a, b = ConfidenceSequence(bounds=(0, 1)), ConfidenceSequence(bounds=(0, 1))
     a.update(np.ones(100))
     b.update(np.zeros(100))

@@ -9,6 +9,7 @@ from scipy.stats import kurtosis
 
 import replaystats as rs
 from replaystats.kernel.scaling import Compression, Scaling, long_tailed
+from support.cases import slow_except
 
 
 def skewed(rng, n, p=3):
@@ -53,7 +54,7 @@ def test_predictions_do_not_depend_on_units_of_columns_with_long_tails(rng, n):
     assert_allclose(other.predict(X[:50] * units - 5), plain.predict(X[:50]), atol=0.02)
 
 
-@pytest.mark.parametrize("n", [400, 1500])
+@pytest.mark.parametrize("n", slow_except([400], [400, 1500]))
 def test_long_tails_are_compressed_where_that_predicts_better_and_only_there(rng, n):
     X, new = skewed(rng, n), skewed(rng, 1000)
     for function, units in (
@@ -78,7 +79,7 @@ def test_columns_without_long_tails_leave_nothing_to_choose(rng):
     assert_allclose(given.predict(X), plain.predict(X))
 
 
-@pytest.mark.parametrize("method", ["subsets", "features", "local"])
+@pytest.mark.parametrize("method", slow_except(["subsets"], ["subsets", "features", "local"]))
 def test_every_method_predicts_in_the_chosen_units(rng, method):
     X = skewed(rng, 300)
     y = np.log1p(X[:, 0]) + 0.1 * rng.normal(size=300)

@@ -11,6 +11,7 @@ from replaystats.ope.assumption_tests import (
 )
 from replaystats.ope.markov import _n_log_n, markov_tests, permutation_test, residuals
 from support import policy_worlds
+from support.cases import slow_except
 
 
 def test_holm_as_defined():
@@ -67,7 +68,7 @@ def rejected(make, seed):
     return bool((holm([test.p_value for test in found.values()]) < 0.05).any())
 
 
-@pytest.mark.parametrize("name", TRUE)
+@pytest.mark.parametrize("name", slow_except(["chain"], TRUE))
 def test_level_where_states_suffice(name):
     """At most 7 of 40 logs: a test of level .05 exceeds that with probability .001 (binomial)."""
     assert sum(rejected(TRUE[name], i) for i in range(40)) <= 7

@@ -74,6 +74,7 @@ def test_errors_and_start_values_of_the_true_function():
     assert logged_pairs(problem, np.arange(3)).shape == (3, 3)
 
 
+@pytest.mark.slow
 def test_trees_cover_and_the_equation_is_tested():
     """95 % intervals of 10 logs: fewer than 7 have probability 1e-4 at coverage .93."""
     hits = 0

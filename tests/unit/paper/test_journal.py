@@ -32,6 +32,7 @@ def finished(folder, settings, **options):
     return journal
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_processes(tmp_path):
     settings = Settings(repetitions=2)
     one, two = (finished(tmp_path / str(jobs), settings, jobs=jobs) for jobs in (1, 2))
