@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from . import cost_rules, rules, theory_rules
+from . import cost_rules, rules, theory
 from .cells import Cell, Experiment
 from .compare import LIMIT, Agreement, CellAgreement, compare_algorithm, compare_each_cell
 from .journal import Journal
@@ -115,19 +115,19 @@ CLAIMS: tuple[Claim, ...] = (
           words="All experiments were completed within three hours on a laptop."),
     Claim(name="importance", paper="Appendix A", needs=("importance",), rule=cost_rules.importance,
           words="For well-chosen proposals zeta_W <= zeta_kk, so importance sampling lowers the variance."),
-    Claim(name="theorem-1", paper="Theorem 1", needs=("rates",), rule=theory_rules.theorem_u,
+    Claim(name="theorem-1", paper="Theorem 1", needs=("rates",), rule=theory.theorem_u,
           words="Under its conditions liminf [Var(plain) - Var(U)] >= 0."),
-    Claim(name="theorem-2", paper="Theorem 2", needs=("rates",), rule=theory_rules.theorem_v,
+    Claim(name="theorem-2", paper="Theorem 2", needs=("rates",), rule=theory.theorem_v,
           words="With h_k in H and k = o(n^1/4), liminf [Var(plain) - Var(V)] >= 0."),
-    Claim(name="guarantees", paper="Abstract", needs=("rates",), rule=theory_rules.guarantee,
+    Claim(name="guarantees", paper="Abstract", needs=("rates",), rule=theory.guarantee,
           words="The framework provides rigorous variance reduction guarantees."),
-    Claim(name="normality", paper="after Theorem 1", needs=("rates",), rule=theory_rules.normality,
+    Claim(name="normality", paper="after Theorem 1", needs=("rates",), rule=theory.normality,
           words="The condition of Theorem 1 ensures asymptotic normality of resampled U-statistics."),
-    Claim(name="sufficient-k", paper="after Theorem 1", needs=("rates",), rule=theory_rules.sufficient_rate,
+    Claim(name="sufficient-k", paper="after Theorem 1", needs=("rates",), rule=theory.sufficient_rate,
           words="k = o(n) is sufficient for zeta_kk / (n zeta_1k) to go to 0."),
-    Claim(name="scarce-data", paper="Abstract, Section 4.1", needs=POLICY, rule=theory_rules.scarce_data,
+    Claim(name="scarce-data", paper="Abstract, Section 4.1", needs=POLICY, rule=theory.scarce_data,
           words="Variance falls particularly in data-scarce scenarios."),
-    Claim(name="features", paper="Section 4.3", needs=("features",), rule=theory_rules.feature_exponent,
+    Claim(name="features", paper="Section 4.3", needs=("features",), rule=theory.feature_exponent,
           words="A feature map of large dimension q stands for the kernel."),
 )  # fmt: skip
 

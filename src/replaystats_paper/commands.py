@@ -74,10 +74,10 @@ def reproduce_experiments(
 
 def _reproduce_qlearning(folder: Path, quick: bool, jobs: int | None, seed: int) -> Path:
     """Run the study of replay in Q-learning, which has cells and a page of its own."""
-    from .qlearning import page, results
+    from .qlearning import results
 
     result = results.run_qlearning(folder, quick=quick, jobs=jobs or usable_cores(), seed=seed)
-    return page.write_page(result, folder / QLEARNING)
+    return results.write_page(result, folder / QLEARNING)
 
 
 def usable_cores() -> int:

@@ -1,11 +1,11 @@
-"""The command that runs the Q-learning study hands it on and writes its page."""
+"""The command that runs the Q-learning study hands it on and writes its results."""
 
 from pathlib import Path
 
 from typer.testing import CliRunner
 
 from replaystats.cli.app import app
-from replaystats_paper.qlearning import page, results
+from replaystats_paper.qlearning import results
 
 
 def test_the_command_writes_a_page(tmp_path, monkeypatch):
@@ -17,7 +17,7 @@ def test_the_command_writes_a_page(tmp_path, monkeypatch):
         return "result"
 
     monkeypatch.setattr(results, "run_qlearning", run)
-    monkeypatch.setattr(page, "html_section", lambda result, folder: f"<p>a {result}</p>")
+    monkeypatch.setattr(results, "html_section", lambda result, folder: f"<p>a {result}</p>")
     (tmp_path / results.FOLDER).mkdir()
     arguments = ["reproduce", "qlearning", "--quick", "--seed", "3", "--jobs", "1", "--out", str(tmp_path)]
     answer = CliRunner().invoke(app, arguments)

@@ -29,8 +29,7 @@ from replaystats.toolkit import (
 )
 
 from ..cells import Cell, cell_stream, expand_grid
-from .formula import compute_arguments
-from .sources import Source, find, make_source
+from .sources import Source, compute_arguments, find, make_source
 
 SECTIONS = ("title", "name", "repetitions", "seed", "fresh_data", "data", "grid", "estimators", "published")
 # Parameters of the grid, and what estimators call them; set where an estimator has them.

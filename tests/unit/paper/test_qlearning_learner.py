@@ -9,8 +9,7 @@ import pytest
 
 from oracles.qlearning import Maze, Reference
 from replaystats_paper.qlearning.gridworld import GridWorld, active_features
-from replaystats_paper.qlearning.learner import Lockstep, Rule, Schedule
-from replaystats_paper.qlearning.memory import SAMPLERS
+from replaystats_paper.qlearning.learner import SAMPLERS, Lockstep, Rule, Schedule
 
 PICTURE = ("S..#.", ".#...", ".#.#.", "....G")
 TIMEOUT = 17  # short enough that many episodes of the first dozen are cut off

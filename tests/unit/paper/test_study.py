@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import replaystats as rs
 from replaystats_paper.commands import run_study_file
 from replaystats_paper.study import definition, jumping, run, sources
-from replaystats_paper.study.formula import formula
-from replaystats_paper.study.page import agreement
+from replaystats_paper.study.run import agreement
+from replaystats_paper.study.sources import formula
 from support.workers import draw, mean_of_subsets
 
 POINTS, TRUTH = np.array([[0.5], [-1.0]]), np.array([0.5, -1.0])
