@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .._core.thresholds import SCREENING_LEVEL, SCREENING_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
-from ..data.views import action_rows
 from .counts import is_discrete
 from .markov import covariance_test, residuals
 from .policies import probabilities_of
@@ -46,7 +45,8 @@ def relevant_columns(problem: Problem, *, level: float = SCREENING_LEVEL, seed: 
        (`markov.covariance_test`), the column is dropped, and later ones are tested without it. So of two
        copies one stays.
 
-    A column that matters for nothing stays with probability `level`; discrete states keep all columns.
+    A column that matters for nothing stays with probability `level`. All columns stay for discrete states,
+    continuous actions (which a policy is asked for with all columns), and on policy.
 
     Parameters
     ----------
@@ -62,14 +62,15 @@ def relevant_columns(problem: Problem, *, level: float = SCREENING_LEVEL, seed: 
     """
     d = problem.states.shape[1]
     keep, p_values = np.ones(d, dtype=np.bool_), np.zeros(d)
-    if d == 1 or problem.logged_only or is_discrete(problem.states):
+    asked = callable(problem.policy) and not problem.continuous
+    if d == 1 or not asked or is_discrete(problem.states):
         return Screening(keep=keep, p_values=p_values)
     rng = np.random.default_rng(seed)
     rows = _some_rows(problem)
     states, moves = problem.states[rows], (problem.next_states - problem.states)[rows]
     moves = np.where(problem.terminal[rows, None], 0.0, moves)
     outcomes = np.column_stack([problem.rewards[rows], problem.terminal[rows].astype(np.float64)])
-    acts = _actions(problem)[rows]
+    acts = np.eye(problem.n_actions)[problem.actions[rows]][:, 1:]
     for j in range(d):
         if _policy_depends(problem, states, j, rng):
             continue
@@ -85,6 +86,28 @@ def relevant_columns(problem: Problem, *, level: float = SCREENING_LEVEL, seed: 
     return Screening(keep=keep, p_values=p_values)
 
 
+def screening_of(problem: Problem) -> Screening:
+    """Return which columns matter, found once per problem."""
+    return problem.once("columns", lambda p: relevant_columns(p, seed=p.options.random_state))
+
+
+def screened(problem: Problem) -> Problem:
+    """Return the problem with the columns that matter, for models of values and of visits.
+
+    The policy's decisions are kept as they were: they are probabilities already.
+    """
+    keep = screening_of(problem).keep
+    if keep.all():
+        return problem
+    return replace(
+        problem,
+        states=problem.states[:, keep],
+        next_states=problem.next_states[:, keep],
+        start_states=problem.start_states[:, keep],
+        log_memory={},
+    )
+
+
 def _some_rows(problem: Problem) -> IntArray:
     """Return steps from all over the log, with up to half of them ends, which are few.
 
@@ -96,21 +119,10 @@ def _some_rows(problem: Problem) -> IntArray:
     return np.sort(np.concatenate(parts))
 
 
-def _actions(problem: Problem) -> FloatArray:
-    """Return actions as columns: numbers, or one for every label but the first; none on policy."""
-    if problem.continuous:
-        return np.asarray(action_rows(problem.data), dtype=np.float64)
-    return np.eye(problem.n_actions)[problem.actions][:, 1:]
-
-
 def _policy_depends(problem: Problem, states: FloatArray, column: int, rng: np.random.Generator) -> bool:
     """Tell whether a policy does something else where one column is permuted; it must not draw actions."""
-    if problem.policy is None or not callable(problem.policy):
-        return False
+    assert callable(problem.policy)
     moved = states.copy()
     moved[:, column] = rng.permutation(moved[:, column])
-    if problem.continuous:
-        before, after = (np.asarray(problem.policy(s), dtype=np.float64) for s in (states, moved))
-    else:
-        before, after = (probabilities_of(problem.policy, s, problem.n_actions) for s in (states, moved))
+    before, after = (probabilities_of(problem.policy, s, problem.n_actions) for s in (states, moved))
     return bool(np.abs(before - after).max() > 1e-9)

@@ -16,6 +16,7 @@ from .._core.validation import check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
 from ..data.views import action_rows
+from .columns import Screening
 from .counts import CountModel, returns_to_go
 from .episodes import find_horizon
 from .methods import TIERS
@@ -200,6 +201,7 @@ def _conclude(problem: Problem, selection: Selection, notes: list[str], began: f
         *_about_ratios(problem),
         *_about_ends(problem),
         *_about_copies(problem),
+        *_about_columns(problem),
         *_about_large_episodes(problem),
     ]
     return Evaluation(
@@ -305,6 +307,17 @@ def _about_large_episodes(problem: Problem) -> list[str]:
         return []
     share = float(np.abs(each[largest]) / total)
     return [f"Episode {largest} carries {share:.0%} of the sum of weighted returns: look at it."]
+
+
+def _about_columns(problem: Problem) -> list[str]:
+    """Return a note where models leave out columns of the state that no test finds to matter."""
+    screening: Screening | None = problem.memory.get("columns")
+    if screening is None or screening.keep.all():
+        return []
+    named = ", ".join(map(str, np.flatnonzero(~screening.keep)))
+    return [
+        f"Models leave out the state's column(s) {named}: reward, next state and policy do not show them."
+    ]
 
 
 def _about_copies(problem: Problem) -> list[str]:

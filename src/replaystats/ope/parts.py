@@ -13,6 +13,7 @@ from ..basis import Basis, Tabular
 from ..data._flat import holds_names
 from ..data.views import action_rows
 from .behavior import Behavior, find_behavior
+from .columns import screened
 from .counts import CountModel, fit_counts, is_discrete
 from .families import BasisTest, choose_basis, judge, richer_than
 from .importance import Weights, beyond, make_weights
@@ -88,7 +89,13 @@ def share_after_cuts(problem: Problem) -> float:
 
 def model_of(problem: Problem) -> ModelChoice:
     """Return the count model of discrete states, else least-squares temporal differences."""
-    return problem.once("model", lambda p: _fit_model(with_step(p) if needs_step(p) else p))
+    return problem.once("model", lambda p: _fit_model(_for_models(p)))
+
+
+def _for_models(problem: Problem) -> Problem:
+    """Return the problem with the columns that models see: a basis of the user takes all of them."""
+    narrow = screened(problem) if isinstance(problem.options.basis, str) else problem
+    return with_step(narrow) if needs_step(narrow) else narrow
 
 
 def needs_step(problem: Problem) -> bool:

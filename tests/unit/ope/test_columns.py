@@ -1,7 +1,7 @@
 import numpy as np
 
 import replaystats as rs
-from replaystats.ope.columns import _some_rows, relevant_columns
+from replaystats.ope.columns import _some_rows, relevant_columns, screened
 from replaystats.ope.problem import make_problem
 
 
@@ -69,3 +69,16 @@ def test_discrete_states_keep_all():
     s = np.random.default_rng(0).integers(3, size=(40, 6, 2)).astype(float)
     data = rs.Trajectories(s, s[:, :-1, 0], terminated=True)
     assert relevant_columns(make_problem(data, None, discount=0.9)).keep.all()
+
+
+def test_models_see_only_the_columns_that_stay():
+    problem = make_problem(log(2), half, discount=0.9)
+    keep = relevant_columns(problem).keep
+    assert not keep.all()
+    narrow = screened(problem)
+    assert np.array_equal(narrow.states, problem.states[:, keep])
+    assert np.array_equal(narrow.start_states, problem.start_states[:, keep])
+    assert np.array_equal(narrow.following, problem.following)
+    found = rs.evaluate(log(2), half, discount=0.5, method="LSTDQ")
+    assert found.basis_.dimension == keep.sum()
+    assert any("leave out column(s)" in note for note in found.notes)

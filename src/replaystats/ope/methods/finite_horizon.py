@@ -13,6 +13,7 @@ from ..._core.typing import BoolArray, FloatArray, IntArray
 from ...inference.pivot import Pivot, mean_pivot
 from ..assumption_tests import unit_sums
 from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, OUTCOMES, STATIONARY
+from ..columns import screened
 from ..counts import is_discrete
 from ..intervals import by_groups
 from ..method import Assumption, MethodResult
@@ -334,9 +335,10 @@ class FiniteHorizon:
         behavior = behavior_of(problem)
         assert behavior is not None
         assert problem.horizon is not None
+        narrow = screened(problem)
         steps = Steps(
-            states=problem.states,
-            next_states=problem.next_states,
+            states=narrow.states,
+            next_states=narrow.next_states,
             actions=problem.actions,
             rewards=problem.rewards,
             terminal=problem.terminal,
@@ -344,7 +346,7 @@ class FiniteHorizon:
             time=problem.time,
             onward=problem.following / max(problem.discount, 1e-300),
             ratio=problem.chance / behavior.probability,
-            start_states=problem.start_states,
+            start_states=narrow.start_states,
             start_chances=problem.start_chances,
             unit=problem.unit,
             discount=problem.discount,

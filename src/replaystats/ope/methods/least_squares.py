@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..assumptions import AGREEMENT, DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, START, STATIONARY
+from ..columns import screened
 from ..linear import LinearModel
 from ..marginal import some_episodes
 from ..method import Assumption, MethodResult
@@ -47,7 +48,7 @@ class LeastSquares:
         if self.on_policy or problem.continuous or problem.discount == 1.0 or problem.n_episodes < 2:
             return None
         longest = int(problem.data.n_steps.max())
-        share = problem.once("still going", lambda p: still_going(some_episodes(p), longest))
+        share = problem.once("still going", lambda p: still_going(some_episodes(screened(p)), longest))
         if share > MUCH_BEYOND:
             return f"{share:.0%} of the policy's future comes after the longest episode ({longest} steps)"
         return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..assumptions import DRIFT, INDEPENDENT, MARKOV, OUTCOMES, RATIOS, START, STATIONARY
+from ..columns import screened
 from ..marginal import MarginalRobust, marginal_robust
 from ..method import Assumption, MethodResult
 from ..parts import is_tabular
@@ -60,4 +61,4 @@ class VisitRatios:
 
 def _found(problem: Problem) -> MarginalRobust | None:
     rng = np.random.default_rng(problem.options.random_state)
-    return problem.once("visit ratios", lambda p: marginal_robust(p, rng))
+    return problem.once("visit ratios", lambda p: marginal_robust(screened(p), rng))
