@@ -81,4 +81,4 @@ def test_models_see_only_the_columns_that_stay():
     assert np.array_equal(narrow.following, problem.following)
     found = rs.evaluate(log(2), half, discount=0.5, method="LSTDQ")
     assert found.basis_.dimension == keep.sum()
-    assert any("leave out column(s)" in note for note in found.notes)
+    assert any("leave out the state's column(s)" in note for note in found.notes)
