@@ -16,6 +16,7 @@ from ..basis import Basis, Centered, Fourier, OneHot
 from ..data import Trajectories
 from ..inference import automatic_block_length, influence_values
 from ..moments import FactoredMoments, HeldMoments, lstd_moments
+from ..moments.factored import sums_follow
 from ..moments.sparse import SparseMoments, sparse_lstd_moments
 from ..moments.steps import DiscountLike, ImportanceLike, check_log, reward_unit, step_ratios
 from ..moments.units import block_labels, one_step_each, sum_into_units
@@ -206,7 +207,8 @@ class LSTD(PolicyEvaluation):
         if not isinstance(unit, str) and len(unit) == data.n_transitions:
             unit = np.repeat(unit, 2)
         self._look_at(steps, data)
-        return sum_into_units(steps, unit, block_length=self._block_length, parent=data.parent)
+        with sums_follow():  # groups of units may be summed next
+            return sum_into_units(steps, unit, block_length=self._block_length, parent=data.parent)
 
     def _block_length(self, steps: HeldMoments) -> int:
         influence = influence_values(one_step_each(steps), self._solver)

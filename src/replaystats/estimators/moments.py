@@ -29,6 +29,7 @@ from ..estimate.combined import estimate_of_whole
 from ..inference.functionals import InferenceContext
 from ..inference.intervals import Interval
 from ..moments import HeldMoments
+from ..moments.factored import FactoredMoments, choose_form
 from ..moments.groups import Grouping, choose_grouping, grouped_moments
 from ..moments.sparse import SparseMoments
 from ..moments.units import join_moments
@@ -143,15 +144,18 @@ class ReplayedMoments(Replayed):
         self, moments: HeldMoments | SparseMoments, plan: ResamplingPlan | None, rng: np.random.Generator
     ) -> Self:
         """Go through the stages behind the moments, one after the other."""
-        self.moments_: Any = moments
         self.choices_: dict[str, Choice] = self._first_choices()
         sparse = isinstance(moments, SparseMoments)
         self.grouping_ = None
         if plan is None and not isinstance(moments, SparseMoments):
             self.grouping_ = self._grouping(moments, rng)
-            if self.grouping_ is not None:
-                moments = grouped_moments(moments, self.grouping_)
-                self.choices_["groups"] = Choice(self.grouping_.n_groups, self.grouping_.reason)
+        if self.grouping_ is None and isinstance(moments, FactoredMoments):
+            moments = choose_form(moments)
+        self.moments_: Any = moments
+        if self.grouping_ is not None:
+            assert not isinstance(moments, SparseMoments)
+            moments = grouped_moments(moments, self.grouping_)
+            self.choices_["groups"] = Choice(self.grouping_.n_groups, self.grouping_.reason)
         grow, chosen = plan is None and is_auto(self.resampling_.n_resamples), self.combine == "best"
         if plan is None and not self._recommended:
             plan = self._plan(moments, rng)

@@ -32,6 +32,7 @@ from ..inference.partial_identification import ValueRange
 from ..inference.specification import kernel_bellman_loss
 from ..inference.support import MAX_OBSERVED
 from ..moments import FactoredMoments, HeldMoments
+from ..moments.factored import sums_follow
 from ..moments.groups import MOST_GROUPS, deal
 from ..moments.sparse import SparseMoments
 from ..moments.steps import check_log, horizon, step_discounts, step_rewards, value_limits
@@ -167,7 +168,8 @@ class PolicyEvaluation(ReplayedMoments):
         """Sum the moments of steps over the units that are resampled."""
         length = partial(length_from_influence, solver=self._solver)
         self._look_at(steps, data)
-        return sum_into_units(steps, self.unit, block_length=length, parent=data.parent)
+        with sums_follow():  # groups of units may be summed next
+            return sum_into_units(steps, self.unit, block_length=length, parent=data.parent)
 
     def _table_units(
         self, data: Trajectories, features: Any, rng: np.random.Generator | None

@@ -251,7 +251,7 @@ _sums_follow: ContextVar[bool] = ContextVar("sums_follow", default=False)
 
 @contextmanager
 def sums_follow(keep: bool = True) -> Iterator[None]:
-    """Have moments of single steps that are made inside keep their factors: runs of them are summed next.
+    """Have moments that are made inside keep their factors: runs of steps, or groups, are summed next.
 
     A product of two factors sums a run at a tenth of the cost of writing its matrices down first.
     """
@@ -276,17 +276,23 @@ def choose_form(moments: FactoredMoments) -> HeldMoments:
     >>> [type(choose_form(each)).__name__ for each in (many, many.some(0, 1000))]
     ['FactoredMoments', 'Moments']
     """
-    q, n = moments.n_basis, moments.n_observations
     if _sums_follow.get():
         return moments
+    return moments.multiply_out() if is_written_out(moments) else moments
+
+
+def is_written_out(moments: HeldMoments) -> bool:
+    """Whether there is a matrix for every observation, or `choose_form` would write one."""
+    if isinstance(moments, Moments):
+        return True
+    q, n = moments.n_basis, moments.n_observations
     if is_accelerator(moments.left):  # which multiplies stacks of matrices at full speed
         free = free_memory(moments.left) or device_memory_budget()
-        return moments.multiply_out() if 8 * n * moments.n_columns <= free // 4 else moments
+        return 8 * n * moments.n_columns <= free // 4
     if 8 * n * q * (q + (moments.n_outputs or 1)) > memory_budget() // 2:
-        return moments
+        return False
     written, factored = held_costs(q, n, len(moments.left))
-    cheap = written - factored < _UNNOTICED if q <= SMALL_BASIS else len(moments.left) >= q * n
-    return moments.multiply_out() if cheap else moments
+    return written - factored < _UNNOTICED if q <= SMALL_BASIS else len(moments.left) >= q * n
 
 
 def held_costs(q: int, n: int, n_steps: int) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from .._core.arrays import is_accelerator, is_foreign
 from .._core.config import get_config
 from .._core.random import as_generator
 from .._core.typing import IntArray, RandomLike
-from .factored import FactoredMoments, HeldMoments
+from .factored import FactoredMoments, HeldMoments, is_written_out
 from .record import Moments
 from .units import by_label, ends_in, group_observations, reordered
 
@@ -103,16 +103,16 @@ def choose_grouping(
     >>> choose_grouping(FactoredMoments(X[:200], X[:200], X[:200, 0], np.arange(201)), 500) is None
     True
     """
-    n = moments.n_observations
-    n_steps = len(moments.left) if isinstance(moments, FactoredMoments) else n
+    n, written = moments.n_observations, is_written_out(moments)
+    n_steps = n if written or isinstance(moments, Moments) else len(moments.left)
     if n_groups is None:
         n_groups = min(MOST_GROUPS, max(LEAST_GROUPS, n_steps // _STEPS_PER_GROUP))
     if n < _LEAST_PER_GROUP * n_groups:
         return None
-    once, replayed, interval = _work(moments, n_resamples)
+    once, replayed, interval = _work(moments, n_resamples, written)
     held = moments.held
     # Devices sum written-out matrices at full speed, and factors that they could not write out hardly at all.
-    crowded = is_foreign(held) and isinstance(moments, FactoredMoments)
+    crowded = is_foreign(held) and not written
     tolerated = _DEVICE_WORK if is_accelerator(held) else _TOLERATED_WORK
     if not crowded and (replayed + interval < tolerated or replayed < _TOLERATED_RATIO * once):
         return None
@@ -175,10 +175,10 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
     return moments.wrap(rows)
 
 
-def _work(moments: HeldMoments, n_resamples: int) -> tuple[float, float, float]:
+def _work(moments: HeldMoments, n_resamples: int, written: bool) -> tuple[float, float, float]:
     """Return multiply-adds of the plug-in's sums and solve, of all subset sums, and of an interval."""
     q, n = moments.n_basis, moments.n_observations
-    if isinstance(moments, FactoredMoments):
+    if isinstance(moments, FactoredMoments) and not written:
         n_steps = float(len(moments.left))
         # Half of the steps are gathered for every subset, which costs about as much as their product.
         once = n_steps * q * q
