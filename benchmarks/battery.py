@@ -44,7 +44,7 @@ from sklearn.tree import DecisionTreeRegressor
 import replaystats as rs
 from replaystats._core.errors import ReplayWarning
 from replaystats.engine.linear import linearise
-from replaystats.inference.functional_moments import functional_moments
+from replaystats.inference.noise import functional_moments
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 
 import replaystats as rs
-from replaystats.inference.joint import band, difference
 from replaystats.inference.pivot import interval, mean_pivot, p_value
-from replaystats.inference.producers import group_jackknife_pivot
+from replaystats.inference.producers import band, difference, group_jackknife_pivot
 
 N = 24
 

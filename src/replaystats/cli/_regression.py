@@ -15,7 +15,7 @@ from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_choice, check_int, check_real
 from ..estimators import ReplayKernelRidge
-from ..inference.intervals import Interval
+from ..inference.pivot import Interval
 from ..kernel.kernels import MATERN
 from ..plans import Resampling
 from ..report.pages import percent, significant

@@ -13,12 +13,9 @@ from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_bool, check_instance, check_length, check_real
 from ..data._flat import check_states
 from ..inference.diagnosis import Diagnosis, diagnose, diagnose_members
-from ..inference.functionals import InferenceContext, PointEstimate, functional_pivot
-from ..inference.intervals import Interval
-from ..inference.joint import band, difference
-from ..inference.pivot import Pivot, interval
-from ..inference.producers import variance_of_members
-from ..inference.sparse_functionals import sparse_functional_pivot
+from ..inference.functionals import InferenceContext, PointEstimate, functional_pivot, sparse_functional_pivot
+from ..inference.pivot import Interval, Pivot, interval
+from ..inference.producers import band, difference, variance_of_members
 from .combination import Combination
 
 

@@ -24,16 +24,14 @@ from ..engine import MomentReplicates
 from ..engine.linear import functionals, linearise
 from ..engine.replicate import WholeData
 from ..engine.sparse import SparseReplicates
-from ..inference.components import ReplayVariance, variance_at
-from ..inference.functional_moments import functional_shifts
+from ..inference.components import CONTROLLED_METHODS, ROBUST_METHODS, ReplayVariance, locate, variance_at
+from ..inference.functionals import sparse_shifts
 from ..inference.influence import jackknife_covariance, leverage_covariance, sandwich_covariance
-from ..inference.location import CONTROLLED_METHODS, ROBUST_METHODS, locate
 from ..inference.measures import debiased_members, theta_variance
-from ..inference.noise import noise_of
+from ..inference.noise import functional_shifts, noise_of
 from ..inference.pivot import Pivot
 from ..inference.pooled_variance import FEWEST_POOLED, PooledShare, pooled_share
 from ..inference.producers import ensemble_pivot
-from ..inference.sparse_functionals import sparse_shifts
 from ..inference.stability import Stability, pilot_replicates
 from ..inference.variance import replay_variance
 from ..kernel.local_influence import jackknife_variance

@@ -15,9 +15,9 @@ from ..engine import MomentReplicates
 from ..engine.members import Ensemble
 from ..engine.replicate import WholeData, solve_whole
 from ..engine.sparse import SparseReplicates
-from ..inference.debias import choose_estimate, resolve_method
+from ..inference.components import CONTROLLED_METHODS, ROBUST_METHODS
 from ..inference.functionals import InferenceContext
-from ..inference.location import CONTROLLED_METHODS, ROBUST_METHODS
+from ..inference.measures import choose_estimate, resolve_method
 from ..inference.stability import Stability
 from ..moments import AnyMoments
 from ..solvers import Solver

@@ -16,8 +16,7 @@ from .._core.thresholds import OUTSIDE_LEVEL
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..estimate import Estimate, plug_in
 from ..inference.held_out import OutOfBag, ridge_leave_one_out
-from ..inference.intervals import THE_EXPECTED_PREDICTION, THE_FUNCTION, Interval
-from ..inference.pivot import Pivot, interval
+from ..inference.pivot import THE_EXPECTED_PREDICTION, THE_FUNCTION, Interval, Pivot, interval
 from ..kernel.device import DeviceKernelRidge
 from ..kernel.device_leaves import DeviceLeaves
 from ..kernel.features import FeatureRidge

@@ -17,9 +17,7 @@ from .._core.errors import ReplayWarning, must_be, require_extra
 from .._core.thresholds import OUTSIDE_LEVEL
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_real
-from ..inference.cv_plus import Coverage, RowsOfFolds, cv_plus, measured_coverage
-from ..inference.intervals import Interval
-from ..inference.local_noise import LocalNoise
+from ..inference.cv_plus import Coverage, LocalNoise, RowsOfFolds, cv_plus, measured_coverage
 from ..inference.new_observation import (
     Changes,
     OutOfBag,
@@ -27,6 +25,7 @@ from ..inference.new_observation import (
     jackknife_plus_of_changes,
     leave_out,
 )
+from ..inference.pivot import Interval
 from ..kernel.predictive import Spread, beyond_columns
 
 # Copies of rows are worth a warning above this share of all rows, where rows with equal features mostly have

@@ -27,7 +27,7 @@ from ..engine.sparse import sparse_replicate, sparse_whole
 from ..estimate import Estimate, average
 from ..estimate.combined import estimate_of_whole
 from ..inference.functionals import InferenceContext
-from ..inference.intervals import Interval
+from ..inference.pivot import Interval
 from ..moments import HeldMoments
 from ..moments.factored import FactoredMoments, choose_form
 from ..moments.groups import Grouping, choose_grouping, grouped_moments

@@ -28,9 +28,8 @@ from ..inference import Interval
 from ..inference.bias_aware import MAX_POINTS
 from ..inference.dependent import length_from_influence
 from ..inference.functionals import InferenceContext
+from ..inference.model_checks import MAX_OBSERVED, kernel_bellman_loss
 from ..inference.partial_identification import ValueRange
-from ..inference.specification import kernel_bellman_loss
-from ..inference.support import MAX_OBSERVED
 from ..moments import FactoredMoments, HeldMoments
 from ..moments.factored import sums_follow
 from ..moments.groups import MOST_GROUPS, deal

@@ -18,11 +18,10 @@ from .._core.validation import check_array, check_bool, check_real, resolve_subs
 from ..engine.members import Ensemble
 from ..estimate import Estimate, average
 from ..estimate.combination import ratio_of
-from ..inference.components import ReplayVariance
+from ..inference.components import CONTROLLED_METHODS, ReplayVariance
 from ..inference.held_out import OutOfBag, out_of_bag
-from ..inference.intervals import Interval
-from ..inference.location import CONTROLLED_METHODS
-from ..inference.support import MAX_OBSERVED
+from ..inference.model_checks import MAX_OBSERVED
+from ..inference.pivot import Interval
 from ..plans import ResamplingPlan
 from ..tuning.sizes import grow_resamples
 from ._regression_intervals import PredictsNewObservations, check_scale

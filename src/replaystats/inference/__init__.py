@@ -14,10 +14,9 @@ from .influence import (
     jackknife_covariance,
     sandwich_covariance,
 )
-from .intervals import Interval
+from .model_checks import outside_support, overidentification_test
+from .pivot import Interval
 from .sequences import ConfidenceSequence, anytime_interval
-from .specification import overidentification_test
-from .support import outside_support
 from .theorem import Theorem, theorem
 from .variance import replay_variance
 

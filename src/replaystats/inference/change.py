@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from .._core.thresholds import CHANGE_REFERENCE, CHANGE_SHARE, TIGHTEST_AT
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_real
-from .intervals import Interval
+from .pivot import Interval
 from .sequences import ConfidenceSequence
 
 RATES = np.geomspace(0.1, 10.0, 25)  # at which exponential moments of scores are compared

@@ -13,13 +13,12 @@ from .._core.typing import ArrayLike, FloatArray
 from ..plans import ResamplingPlan
 from . import diagnosis_view
 from .components import ReplayVariance
-from .debias import bias_law
 from .diagnosis_view import Condition, paper_conditions, recommend, recommend_members
-from .intervals import Interval
-from .measures import MONTE_CARLO_TARGET, plug_in_bias, predicted_gain, replay_bias
+from .measures import MONTE_CARLO_TARGET, bias_law, plug_in_bias, predicted_gain, replay_bias
+from .model_checks import outside_support
+from .pivot import Interval
 from .risk import RiskTable, is_least_squares, risk_table
 from .stability import Stability, smallest_eigenvalues
-from .support import outside_support
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

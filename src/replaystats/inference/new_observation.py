@@ -31,7 +31,7 @@ from ..kernel.local_influence import DeviceChanges
 from ..plans import ResamplingPlan
 from .cv_plus import RowsOfFolds, cv_plus
 from .held_out import left_out_parts
-from .intervals import Interval
+from .pivot import Interval
 
 # Points that share what leaving out rows changes: enough to pay for finding the leaves of the rows.
 _POINTS_AT_ONCE = 256

@@ -13,8 +13,7 @@ from .._core.thresholds import BETTING_CAP, BETTING_GRID, TIGHTEST_AT
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_instance, check_real
 from .degrees import skewed
-from .intervals import Interval
-from .pivot import Pivot, interval, mean_pivot
+from .pivot import Interval, Pivot, interval, mean_pivot
 
 
 def anytime_critical(

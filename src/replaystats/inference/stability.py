@@ -19,7 +19,7 @@ from ..moments import AnyMoments
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Solver
 from ..solvers.direct import DEFAULT_RCOND
-from .location import ROBUST_METHODS, tail_index
+from .components import ROBUST_METHODS, tail_index
 
 # With R the inverse of the expected subset matrix, the matrices I + R (A_b - E A_b) scatter around I. An
 # eigenvalue with real part <= 0 means that between the data and subset b the matrix has been singular: the

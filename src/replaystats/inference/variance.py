@@ -39,8 +39,7 @@ from ..engine.linear import LinearPart
 from ..plans import ResamplingPlan
 from ..plans.design import Design
 from ..plans.products import count_product, subset_overlaps
-from .components import ReplayVariance, gram, squares
-from .location import ROBUST_METHODS, location_scores
+from .components import ROBUST_METHODS, ReplayVariance, gram, location_scores, squares
 
 Square = Callable[..., Any]
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import replaystats as rs
-from replaystats.inference.specification import kernel_bellman_loss
+from replaystats.inference.model_checks import kernel_bellman_loss
 
 
 def slow_loss(errors, points, trajectory):

@@ -13,7 +13,7 @@ import replaystats as rs
 from oracles import debias as oracle
 from oracles import settings
 from replaystats._core.errors import ReplayWarning
-from replaystats.inference.debias import bias_law
+from replaystats.inference.measures import bias_law
 from replaystats.inference.stability import Stability
 
 

@@ -19,9 +19,8 @@ from replaystats.inference.degrees import (
     monte_carlo_degrees,
     skewed,
 )
-from replaystats.inference.functional_moments import functional_moments
 from replaystats.inference.influence import sandwich_covariance
-from replaystats.inference.noise import noise_of
+from replaystats.inference.noise import functional_moments, noise_of
 from replaystats.inference.partial_identification import ValueRange, unvisited_pivot
 from replaystats.inference.pivot import Pivot, interval, invert_studentised
 from replaystats.inference.producers import variance_of_members

@@ -11,15 +11,14 @@ from scipy import optimize, stats
 import replaystats as rs
 from oracles import questions as oracle
 from oracles import settings
-from replaystats.inference import bias_aware, value_bounds
-from replaystats.inference.bias_aware import bias_aware_pivot
+from replaystats.inference import bias_aware
+from replaystats.inference.bias_aware import bias_aware_pivot, cheap_bounds, support_interval
 from replaystats.inference.functionals import InferenceContext, functional_pivot
-from replaystats.inference.joint import difference, simultaneous_level
 from replaystats.inference.noise import noise_of
 from replaystats.inference.partial_identification import ValueRange, one_unit_determines
 from replaystats.inference.pivot import interval as interval_of
 from replaystats.inference.pivot import mean_pivot
-from replaystats.inference.value_bounds import cheap_bounds, support_interval
+from replaystats.inference.producers import difference, simultaneous_level
 
 
 def functional_intervals(moments, X, **options):
@@ -214,7 +213,7 @@ def test_support_of_functions_that_are_there_twice():
     ):
         assert single - 1e-9 <= bounds[1][0] <= 1.3 * single
         assert bounds[1][1] == np.inf
-    rough = value_bounds.rough_support(d, twice)
+    rough = bias_aware.rough_support(d, twice)
     assert single - 1e-9 <= rough[0] <= 1.3 * single
     assert rough[1] == np.inf
     nothing = support_interval(d * [[0.0], [1.0]], np.zeros((4, 3)), -np.ones(4), np.ones(4))[1]
@@ -236,10 +235,10 @@ def test_simplex_against_a_solver(kind, monkeypatch):
     low, high = -1.0 - (s > 0), np.full(150, 1.5)
     d = points[rng.integers(150, size=8)] * rng.uniform(0.1, 1.0, size=(8, 1)) - 0.2 * points[:8]
     ours = support_interval(d, points, low, high)
-    white_d, white, spanned = value_bounds._whitened(d, points)
+    white_d, white, spanned = bias_aware._whitened(d, points)
     assert spanned.all()
-    assert value_bounds._simplex(white_d, white, low, high)[1].all()
-    monkeypatch.setattr(value_bounds, "_PIVOTS", 0)  # nothing is found: the solver has to do it
+    assert bias_aware._simplex(white_d, white, low, high)[1].all()
+    monkeypatch.setattr(bias_aware, "_PIVOTS", 0)  # nothing is found: the solver has to do it
     np.testing.assert_allclose(ours, support_interval(d, points, low, high), rtol=1e-6, atol=1e-9)
 
 
@@ -392,7 +391,7 @@ def test_many_questions_have_bounds_that_contain_those_of_few(monkeypatch):
     assert (wider[0] <= low + 1e-9).all()
     assert (wider[1] >= high - 1e-9).all()
     np.testing.assert_allclose(wider, [low, high], rtol=0.1)
-    monkeypatch.setattr(value_bounds, "_SUPPORT_WORK", 0)  # one system of equations for all questions
+    monkeypatch.setattr(bias_aware, "_SUPPORT_WORK", 0)  # one system of equations for all questions
     widest = cheap_bounds(d, points, *ends, bias_aware._design(points))
     assert (widest[0] <= low + 1e-9).all()
     assert (widest[1] >= high - 1e-9).all()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replaystats.inference.location import locate, location_scores, tail_index
+from replaystats.inference.components import locate, location_scores, tail_index
 
 
 def weighted_location(values, weights, method, trim):

@@ -15,10 +15,9 @@ from replaystats import make_plan
 from replaystats._core.thresholds import INNER_SHARE
 from replaystats.inference import subset_overlaps
 from replaystats.inference.cv_plus import measured_coverage
-from replaystats.inference.joint import simultaneous_level
+from replaystats.inference.model_checks import outside_support, overidentification_test
 from replaystats.inference.pooled_variance import PooledShare, pooled_share
-from replaystats.inference.specification import overidentification_test
-from replaystats.inference.support import outside_support
+from replaystats.inference.producers import simultaneous_level
 from replaystats.inference.variance import replay_variance
 
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import replaystats as rs
-from replaystats.inference.specification import overidentification_test
+from replaystats.inference.model_checks import overidentification_test
 
 
 @pytest.fixture
