@@ -55,11 +55,16 @@ def row_of(name: str, world: World, logs: list[list[Any]]) -> dict[str, Any]:
         "error": None if covers is None else _error(covers, n_reliable),
         "false_alarms": float(1.0 - reliable.mean()) if world.valid else None,
         "median_width": float(np.median(high - low)),
+        "width_over_on_policy": _ratio(float(np.median(high - low)), world.on_policy_width),
         "root_mean_squared_error": float(np.sqrt(np.mean((value - world.value) ** 2))),
         "informative": float(np.mean(left < 0.5)),
         "methods": {m: methods.count(m) for m in dict.fromkeys(methods)},
         "failed": {code: failed.count(code) for code in dict.fromkeys(failed)},
     }
+
+
+def _ratio(width: float, other: float | None) -> float | None:
+    return None if other is None else float(f"{width / other:.3g}")
 
 
 def _error(share: float, n: int) -> float:

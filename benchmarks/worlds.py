@@ -29,6 +29,13 @@ class World:
     draw: Draw
     truth: float | Callable[[], float]
     valid: bool = True
+    on_policy_error: float | Callable[[], float] | None = None
+
+    @cached_property
+    def on_policy_width(self) -> float | None:
+        """Width of the normal 95 % interval from as many episodes of the policy in question itself."""
+        error = self.on_policy_error() if callable(self.on_policy_error) else self.on_policy_error
+        return None if error is None else 2.0 * 1.96 * float(error)
 
     @cached_property
     def value(self) -> float:
@@ -90,6 +97,11 @@ def bandit(n_actions: int, n: int, noise_columns: int = 0) -> World:
         x = np.concatenate([x, -x])  # antithetic: E x_0 = 0 exactly
         return float((chances(0.6, x) @ effect).mean())
 
+    def error() -> float:
+        x = np.random.default_rng(0).normal(size=(ROLLOUTS, 2))
+        square = np.mean(chances(0.6, x) * (x[:, :1] + effect) ** 2) * n_actions + 0.25
+        return float(np.sqrt((square - truth() ** 2) / n))
+
     def draw(rng: np.random.Generator) -> Any:
         x = rng.normal(size=(n, 2 + noise_columns))
         p = chances(0.3, x)
@@ -101,7 +113,7 @@ def bandit(n_actions: int, n: int, noise_columns: int = 0) -> World:
             {"discount": 1.0, "n_actions": n_actions},
         )
 
-    return World(draw, truth)
+    return World(draw, truth, on_policy_error=error)
 
 
 def two_arms(n: int, logging: Callable[[np.ndarray], np.ndarray], logged: Any = None, d: int = 2) -> World:
@@ -116,7 +128,7 @@ def two_arms(n: int, logging: Callable[[np.ndarray], np.ndarray], logged: Any = 
         data = one_step(y, x, a, None if q is None else np.where(a == 1, q, 1.0 - q))
         return data, lambda s: np.full((len(s), 2), 0.5), {"discount": 1.0}
 
-    return World(draw, 0.5, valid=logged is None)
+    return World(draw, 0.5, logged is None, float(np.sqrt(1.75 / n)))
 
 
 def rare(n: int, rate: float, range_given: bool) -> World:
@@ -131,7 +143,7 @@ def rare(n: int, rate: float, range_given: bool) -> World:
         data = one_step(y, rng.normal(size=(n, 1)), a, np.full(n, 1 / 3))
         return data, lambda s: np.tile([0.1, 0.1, 0.8], (len(s), 1)), settings
 
-    return World(draw, 0.9 * rate)
+    return World(draw, 0.9 * rate, on_policy_error=float(np.sqrt(0.9 * rate * (1.0 - 0.9 * rate) / n)))
 
 
 class Normal:
@@ -166,7 +178,7 @@ def dose(n: int) -> World:
         )
         return data, new, {"discount": 1.0}
 
-    return World(draw, -0.4)
+    return World(draw, -0.4, on_policy_error=float(np.sqrt(0.41 / n)))
 
 
 # -- many steps --------------------------------------------------------------------------------------------
@@ -203,12 +215,15 @@ class Process:
             alive = alive & ~end
         return {k: np.stack(v, axis=1) for k, v in out.items()}
 
-    def value(self, policy: Chances, discount: float, n: int = ROLLOUTS) -> float:
+    def returns(self, policy: Chances, discount: float, n: int = ROLLOUTS) -> np.ndarray:
         rng, found = np.random.default_rng(1), []
         for _ in range(max(1, n // 10_000)):
             log = self.roll(min(n, 10_000), policy, rng)
             found.append((log["r"] * log["alive"]) @ discount ** np.arange(self.horizon))
-        return float(np.mean(found))
+        return np.concatenate(found)
+
+    def value(self, policy: Chances, discount: float, n: int = ROLLOUTS) -> float:
+        return float(self.returns(policy, discount, n).mean())
 
     def log(
         self,
@@ -247,7 +262,11 @@ def world(
         data = process.log(n, old, rng, cut=cut, probabilities=probabilities)
         return data, new, {"discount": discount, **settings}
 
-    return World(draw, partial(process.value, new or old, discount) if truth is None else truth, valid)
+    def error() -> float:
+        return float(process.returns(new or old, discount, 4000).std() / np.sqrt(n))
+
+    truth = partial(process.value, new or old, discount) if truth is None else truth
+    return World(draw, truth, valid, error)
 
 
 def always(*p: float) -> Chances:
