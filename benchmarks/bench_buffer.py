@@ -195,11 +195,56 @@ def changes(n_runs=200):
     return found
 
 
+def last_layers(n_runs=100, length=10, discount=0.9):
+    """Coverage of 95 % intervals of LSTDQ on q random features, and the share whose features are rejected."""
+
+    def episodes(rng, n, n_steps, policy):
+        states, actions = [1.0 + rng.normal(size=n)], []
+        for _ in range(n_steps):
+            x, a = states[-1], policy(states[-1])
+            actions.append(a)
+            states.append(0.8 * x + 0.3 * (2 * a - 1) * np.sin(2 * x) + 0.5 * rng.normal(size=n))
+        actions = np.stack(actions, axis=1)
+        return np.stack(states, axis=1), actions, np.stack(states[:-1], axis=1) - 0.2 * actions
+
+    def positive(x):
+        return (np.ravel(x) > 0).astype(int)
+
+    rewards = episodes(np.random.default_rng(5), 200_000, 90, positive)[2]
+    truth, found = float((rewards @ discount ** np.arange(90)).mean()), {}
+    for n in (50, 200):
+        for q in (3, 8, 32):
+            rng, covered, reliable = np.random.default_rng(4), [], []
+            for _ in range(n_runs):
+                weights, shift = rng.normal(size=(1, q)), rng.normal(size=q)
+                states, actions, rewards = episodes(
+                    rng, n, length, lambda x, rng=rng: rng.integers(2, size=len(x))
+                )
+                buffer = rs.ReplayBuffer(n * length, discount=discount)
+                here, there = states[:, :-1].reshape(-1, 1), states[:, 1:].reshape(-1, 1)
+                cut = np.tile(np.arange(length) == length - 1, n)
+                buffer.add(here, actions.ravel(), rewards.ravel(), there, truncated=cut)
+                layer = buffer.last_layer(
+                    lambda x, w=weights, c=shift: np.tanh(x @ w + c), policy=positive, n_actions=2
+                )
+                now = layer.look()
+                covered.append(bool(now.interval.low[0] <= truth <= now.interval.high[0]))
+                reliable.append(now.reliable)
+            kept = np.array(covered)[reliable]
+            found[f"{n} episodes, {q} features"] = {
+                "covered": float(np.mean(covered)),
+                "rejected": 1.0 - float(np.mean(reliable)),
+                "covered_where_not_rejected": float(kept.mean()) if kept.size else None,
+            }
+    return {"runs": n_runs, "value": truth, **found}
+
+
 def main():
     rng = np.random.default_rng(0)
     line = states(rng)
     result = {"capacity": CAPACITY, "batch": BATCH, "memory_over_arrays": memory(line)}
     result |= {"looks": looks(), "changes": changes(), "learning": learning()}
+    result["last_layer"] = last_layers()
     result["rows_per_second_in_blocks"] = {
         "uniform, 10^7 rows": rows_per_second(10**7),
         "proportional, 10^6 rows": rows_per_second(10**6, sampling="proportional"),

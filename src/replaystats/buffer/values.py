@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core.arrays import to_numpy
 from .._core.errors import ReplayWarning, must_be
-from .._core.thresholds import LAYER_GROUPS
+from .._core.thresholds import CHECK_LEVEL, LAYER_GROUPS
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_int, check_real
 from ..basis import FunctionBasis
@@ -21,6 +21,7 @@ from ..inference import Interval, Monitor, MonitoredMean
 from ..inference.pivot import Pivot, interval, mean_pivot
 from ..moments import HeldMoments, lstd_moments, lstd_q_moments
 from ..moments.lstd_q import ActionFeatures
+from ..ope.linear import N_INSTRUMENTS, hotelling_p_value
 from .rows import TERMINATED, finished_returns
 
 if TYPE_CHECKING:
@@ -119,11 +120,19 @@ class LayerValue:
     interval : Interval
         For one look. It does not include the error of values that are not linear in the features.
     n_episodes : int
+    p_value : float
+        Of the hypothesis that values are linear in the features; nan with too few episodes for a test.
     """
 
     value: float
     interval: Interval
     n_episodes: int
+    p_value: float
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the test does not contradict that values are linear in the features."""
+        return not self.p_value < CHECK_LEVEL
 
 
 class LastLayer:
@@ -136,6 +145,10 @@ class LastLayer:
        all rewards of a task without ends shifts the value and changes nothing else.
     4. The interval comes from a jackknife over at most 20 groups of episodes. Its bias bound is what the
        ridge R takes off, |phi_0' (A + R)^-1 R theta|.
+    5. Where values are not linear in the features, the interval misses the value. Then temporal-difference
+       errors depend on functions outside the features: a score test [1]_ with products of two random
+       combinations of the features, of which the part in the features is taken off, so that the error of
+       theta plays no role; sums over episodes, Hotelling's p-value.
 
     Parameters
     ----------
@@ -150,6 +163,11 @@ class LastLayer:
     discount : float, optional
         Default: the buffer's.
     ridge : float
+
+    References
+    ----------
+    .. [1] W. K. Newey (1985), Generalized method of moments specification testing, Journal of Econometrics
+       29.
 
     Examples
     --------
@@ -192,9 +210,10 @@ class LastLayer:
         self._features: ActionFeatures | None = None
 
     def look(self, confidence_level: float = 0.95) -> LayerValue:
-        """Return the value now, with an interval for one look."""
+        """Return the value now, with an interval for one look and a test of the features."""
         pivot, n = self.pivot()
-        return LayerValue(float(pivot.estimate[0]), interval(pivot, confidence_level), n)
+        p_value = self._linearity(self._buffer.trajectories())
+        return LayerValue(float(pivot.estimate[0]), interval(pivot, confidence_level), n, p_value)
 
     def pivot(self) -> tuple[Pivot, int]:
         """Return the record of the value, from which intervals are made, and the number of episodes."""
@@ -220,6 +239,34 @@ class LastLayer:
             bias_bound=np.array([abs(bias)]),
         )
         return record, len(data)
+
+    def _linearity(self, data: Trajectories) -> float:
+        """Return the p-value that temporal-difference errors do not depend on products of features."""
+        assert self._features is not None
+        assert data.rewards is not None
+        if len(data) < N_INSTRUMENTS + 3:
+            return float("nan")
+        last = data.offsets[1:] - 1
+        here = np.setdiff1d(np.arange(len(data.states)), last)
+        states, actions = data.states[here], data.actions
+        if self._policy is None:
+            phi = self._features.basis(states)
+        else:
+            assert actions is not None
+            phi = self._features.at(states, actions.reshape(len(here)))
+        going_on = ~np.isin(here + 1, last[data.terminated])
+        ahead = self._at(data.states[here + 1]) * (self._discount * going_on)[:, None]
+        A = phi.T @ (phi - ahead)
+        errors = data.rewards - (phi - ahead) @ self._solve(A, phi.T @ data.rewards)[0]
+        mix = np.random.default_rng(0).standard_normal((2, phi.shape[1], N_INSTRUMENTS))
+        instruments = (phi @ mix[0]) * (phi @ mix[1])
+        inside = np.linalg.lstsq(A.T, (phi - ahead).T @ instruments, rcond=None)[0]
+        episode = np.repeat(np.arange(len(data)), np.diff(data.offsets) - 1)
+        member = (instruments * errors[:, None], (instruments - phi @ inside) * errors[:, None])
+        whole, outside = (np.zeros((len(data), N_INSTRUMENTS)) for _ in member)
+        np.add.at(whole, episode, member[0])
+        np.add.at(outside, episode, member[1])
+        return hotelling_p_value(outside, size=whole.std(axis=0, ddof=1))
 
     def _prepare(self) -> None:
         """Centre and scale the features on the rows of now, and begin the sums."""

@@ -75,7 +75,7 @@ def test_only_blocks_that_changed_are_computed(rng):
     assert calls == [BLOCK_ROWS] * 7
 
 
-def drifting(rng, n, length=10):
+def drifting(rng, n, length=10, reward=lambda states: states[:, 0]):
     """Episodes of s' = .8 s + noise from N(1, 1), whose reward is the state: worth 1 / (1 - .72) at .9."""
     states = np.empty((n, length + 1, 1))
     states[:, 0, 0] = 1.0 + rng.normal(size=n)
@@ -84,7 +84,7 @@ def drifting(rng, n, length=10):
     buffer = rs.ReplayBuffer(n * length, discount=0.9)
     here, there = states[:, :-1].reshape(-1, 1), states[:, 1:].reshape(-1, 1)
     cut = np.tile(np.arange(length) == length - 1, n)
-    buffer.add(here, np.zeros(len(here), int), here[:, 0], there, truncated=cut)
+    buffer.add(here, np.zeros(len(here), int), reward(here), there, truncated=cut)
     return buffer
 
 
@@ -100,6 +100,22 @@ def test_the_last_layer_covers_from_the_first_episodes(n):
         assert np.isfinite([found.interval.low[0], found.interval.high[0]]).all()
         assert found.n_episodes == n
     assert covered >= 88
+
+
+@pytest.mark.parametrize("policy", [None, lambda states: np.zeros(len(states), int)])
+def test_features_in_which_values_are_not_linear_are_reported(rng, policy):
+    """60 data sets: a level of .05 exceeds 9 with probability .001; with squares as rewards all are found."""
+    options = {} if policy is None else {"policy": policy, "n_actions": 1}
+
+    def reported(n, **world):
+        looks = [drifting(rng, 40, **world).last_layer(lambda x: x, **options).look() for _ in range(n)]
+        return sum(not look.reliable for look in looks)
+
+    assert reported(60) <= 9
+    assert reported(5, reward=lambda states: states[:, 0] ** 2) == 5
+    few = drifting(rng, 3).last_layer(lambda x: x, **options).look()
+    assert np.isnan(few.p_value)
+    assert few.reliable
 
 
 def test_the_last_layer_without_a_ridge_is_lstd(rng):
