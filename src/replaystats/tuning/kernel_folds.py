@@ -226,8 +226,8 @@ def _choice(errors: FloatArray, groups: IntArray | None, constant: bool) -> int:
 
 def _of_part(parameters: KernelParameters, method: str, rows: IntArray, widths: str) -> SimpleNamespace:
     """Return the parameters of a fit on some rows: with the method of all, and sizes that exist."""
-    if widths in MATERN and method == "features" and is_auto(parameters.method):
-        method = "local"  # landmarks are for Gaussian kernels
+    if widths in (*MATERN, CONSTANT) and method == "features" and is_auto(parameters.method):
+        method = "local"  # landmarks are for Gaussian kernels, and the mean of y takes none
     fields = {name: getattr(parameters, name) for name in KernelParameters.__annotations__}
     drawn = replace(parameters.resampling_, on_failure="drop")
     if method == "features":
