@@ -130,11 +130,6 @@ def fit_predict_loo(X: FloatArray, y: FloatArray, X_test: FloatArray) -> tuple[F
     return fit_predict(X, y, X_test, whole(len(y)), alpha)[0], alpha
 
 
-def predict_tuned(X: FloatArray, y: FloatArray, points: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Return the predictions of `fit_predict_loo`, as an estimator of a study."""
-    return fit_predict_loo(X, y, points)[0]
-
-
 def run_tuned_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
     """Compute plain, U, V and the tuned fit on the same training sets; errors against the function."""
     source = SOURCES[cell["data"]](cell_stream(settings.seed, f"{cell['data']} test points"))

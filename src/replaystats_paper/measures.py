@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from replaystats.toolkit import ArrayLike, FloatArray
+from replaystats.toolkit import FloatArray
 
 from .cells import Cell
 from .journal import Journal
@@ -75,29 +75,6 @@ def median_of(results: dict[str, Any], measure: str, method: str) -> float:
     values = np.asarray(results[measure][method], float)
     finite = values[np.isfinite(values)]
     return float(np.median(finite)) if finite.size else np.nan
-
-
-def five_numbers(values: ArrayLike) -> dict[str, float]:
-    """Return minimum, quartiles, maximum, mean and share above 0 under the names of published.json.
-
-    Examples
-    --------
-    >>> five_numbers([-1.0, 1.0, 3.0])["frac_pos"]
-    0.6666666666666666
-    """
-    values = np.asarray(values, float)
-    if values.size == 0:
-        return dict.fromkeys(("min", "q25", "median", "q75", "max", "mean", "frac_pos"), np.nan)
-    low, q25, median, q75, high = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
-    return {
-        "min": float(low),
-        "q25": float(q25),
-        "median": float(median),
-        "q75": float(q75),
-        "max": float(high),
-        "mean": float(values.mean()),
-        "frac_pos": float((values > 0).mean()),
-    }
 
 
 def squared_iqr(predictions: FloatArray) -> FloatArray:
