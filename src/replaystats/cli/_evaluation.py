@@ -172,3 +172,22 @@ def _table(title: str, header: list[str]) -> Table:
             escape(visible(name)), justify="left" if i == 0 or last else "right", overflow="fold"
         )
     return table
+
+
+def answer(
+    source: str,
+    log: Log,
+    found: Evaluation,
+    comparison: Comparison | None,
+    function: ValueFunction | None,
+) -> dict[str, Any]:
+    """Return what --json prints."""
+    return {
+        "command": "evaluate",
+        "source": source,
+        "state": list(log.names),
+        "data": data_of(log),
+        **found.to_dict(),
+        "comparison": None if comparison is None else comparison.to_dict(),
+        "value_function": None if function is None else function.as_dict(),
+    }

@@ -18,7 +18,7 @@ from ..estimate import METHODS
 from ..estimators import LSTD, LSTDQ, PhiBE
 from ..plans import Resampling
 from ._words import check_basis_name, solver_named
-from .console import ExitCode, as_options, noting, refusing
+from .console import ExitCode, as_options, noting, refusing, together
 
 _METHODS = ("lstd", "phibe")
 
@@ -42,10 +42,20 @@ class Settings:
     jobs: int
 
     def __post_init__(self) -> None:
-        check_choice(self.method or "lstd", "method", _METHODS)
-        check_int(self.order, "order")
-        check_int(self.seed, "seed", low=0)
-        check_int(self.jobs, "--jobs")
+        together(
+            lambda: check_choice(self.method or "lstd", "method", _METHODS),
+            lambda: check_int(self.order, "order"),
+            lambda: check_int(self.seed, "seed", low=0),
+            lambda: check_int(self.jobs, "--jobs"),
+            self._check_discount,
+            lambda: check_basis_name(self.basis),
+            lambda: solver_named(self.solver or "auto"),
+            lambda: check_choice(self.combine or "auto", "combine", METHODS),
+            lambda: self.n_resamples is None or check_int(self.n_resamples, "n_resamples", low=2),
+            self._check_nothing_else,
+        )
+
+    def _check_discount(self) -> None:
         if (self.discount is None) == (self.discount_rate is None):
             got = "neither" if self.discount is None else "both"
             raise ValueError(must_be("--discount", "given, or else --discount-rate", got, "See --help."))
@@ -53,15 +63,10 @@ class Settings:
             check_real(self.discount, "discount", low=0.0, high=1.0)
         if self.discount_rate is not None:
             check_real(self.discount_rate, "discount_rate", low=0.0, closed="neither")
-        check_basis_name(self.basis)
-        solver_named(self.solver or "auto")
-        check_choice(self.combine or "auto", "combine", METHODS)
-        if self.n_resamples is not None:
-            check_int(self.n_resamples, "n_resamples", low=2)
-        if self.recommended:
-            self._check_nothing_else()
 
     def _check_nothing_else(self) -> None:
+        if not self.recommended:
+            return
         for option, value in (
             ("--statistic", self.statistic), ("-k", self.subsample_size),
             ("--solver", self.solver), ("--combine", self.combine),

@@ -32,7 +32,11 @@ class LateCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Load the command and hand over to it."""
-        return self.load().make_context(info_name, args, parent=parent, **extra)
+        from .console import answer_programs
+
+        context = self.load().make_context(info_name, args, parent=parent, **extra)
+        answer_programs(bool(context.params.get("json")))
+        return context
 
     def load(self) -> Any:
         """Import the module and return its command."""
@@ -91,7 +95,6 @@ app = typer.Typer(
     cls=Commands,
     help="Estimate on many random subsets, combine, and know what you got.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 

@@ -13,6 +13,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextvars import ContextVar
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ from .._core.errors import (
 )
 from .._core.files import write_text
 
+# Whether the command was called with --json; set when its options are read.
+_for_programs: ContextVar[bool] = ContextVar("for_programs", default=False)
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 EXIT_CODES = (
@@ -70,6 +73,8 @@ _OPTIONS = {
     "seed": "--seed",
     "rng": "--seed",
 }
+# Raised when a name in the JSON output changes its meaning or goes.
+SCHEMA_VERSION = 1
 _ASSIGNED = re.compile(r"\b(\w+)=(\"?)([\w.]+)\2")
 _FILES = re.compile("`(table|path|data)`")  # what the library calls what is read
 _QUOTED = re.compile(r"`(\w+)(:[^`]*)?`")
@@ -119,6 +124,43 @@ def as_options(message: str) -> str:
     return _QUOTED.sub(lambda match: f"`{_OPTIONS.get(match[1], match[1])}{match[2] or ''}`", message)
 
 
+def answer_programs(wanted: bool) -> None:
+    """Say whether errors are printed as JSON as well."""
+    _for_programs.set(wanted)
+
+
+class Problems(ValueError):
+    """Several problems of one call, reported together."""
+
+    def __init__(self, messages: list[str]) -> None:
+        self.messages = messages
+        super().__init__("\n".join(messages))
+
+
+def together(*checks: Callable[[], Any]) -> list[Any]:
+    """Return what the checks return; what several of them refuse is raised as one error.
+
+    Examples
+    --------
+    >>> together(lambda: 1, lambda: "a")
+    [1, 'a']
+    >>> together(lambda: int("x"), lambda: 1, lambda: int("y"))
+    Traceback (most recent call last):
+    replaystats.cli.console.Problems: invalid literal for int() with base 10: 'x'
+    invalid literal for int() with base 10: 'y'
+    """
+    results: list[Any] = []
+    messages: list[str] = []
+    for check in checks:
+        try:
+            results.append(check())
+        except (ValueError, TypeError) as error:
+            messages += getattr(error, "messages", [str(error)])
+    if messages:
+        raise Problems(messages)
+    return results
+
+
 @contextmanager
 def refusing(code: ExitCode, file: Path | None = None, called: str = "") -> Iterator[None]:
     """Turn what the library raises into one sentence and an exit code; a missing package is wrong usage.
@@ -129,7 +171,7 @@ def refusing(code: ExitCode, file: Path | None = None, called: str = "") -> Iter
     try:
         yield
     except ImportError as error:
-        _refuse(str(error), ExitCode.USAGE, error)
+        _refuse([str(error)], ExitCode.USAGE, error)
     except (
         ValueError,
         TypeError,
@@ -138,12 +180,12 @@ def refusing(code: ExitCode, file: Path | None = None, called: str = "") -> Iter
         SingularReplicateError,
         IntervalWithheldError,
     ) as error:
-        message = as_options(str(error))
+        messages = [as_options(message) for message in getattr(error, "messages", [str(error)])]
         if called:
-            message = _FILES.sub(f"`{called}`", message)
-        if file is not None and file.name not in message:
-            message = f"{file.name}: {message}"
-        _refuse(message, code, error)
+            messages = [_FILES.sub(f"`{called}`", message) for message in messages]
+        if file is not None:
+            messages = [m if file.name in m else f"{file.name}: {m}" for m in messages]
+        _refuse(messages, code, error)
 
 
 @contextmanager
@@ -164,11 +206,15 @@ def refusing_at_the_end() -> Iterator[Callable[[Path, str], bool]]:
 
     yield write
     for path, error in failures:
-        _refuse(f"{path} could not be written: {error.strerror or error}.", ExitCode.USAGE, error)
+        _refuse([f"{path} could not be written: {error.strerror or error}."], ExitCode.USAGE, error)
 
 
-def _refuse(message: str, code: ExitCode, error: Exception) -> None:
-    err.print(f"[bold red]Error:[/] {escape(message)}")
+def _refuse(messages: list[str], code: ExitCode, error: Exception) -> None:
+    """Print the problems for people, with --json for programs as well, and end."""
+    for message in messages:
+        err.print(f"[bold red]Error:[/] {escape(message)}")
+    if _for_programs.get():
+        print(as_json({"error": {"exit_code": int(code), "messages": messages}}))
     raise typer.Exit(int(code)) from error
 
 
@@ -300,6 +346,8 @@ def check_report(path: Path | None) -> None:
 
 def as_json(value: Any) -> str:
     """Return JSON with every digit; what is no finite number becomes null, because JSON has none."""
+    if isinstance(value, dict):
+        value = {"schema_version": SCHEMA_VERSION, **value}
     return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
 
 

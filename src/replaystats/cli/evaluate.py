@@ -22,6 +22,7 @@ from .console import (
     refusing,
     refusing_at_the_end,
     split_names,
+    together,
     working,
 )
 
@@ -97,43 +98,40 @@ def evaluate(
     from ._words import logged_column, policy_columns
 
     with refusing(ExitCode.USAGE):
-        settings = Settings(
-            method=method, order=order, discount=discount, discount_rate=discount_rate, basis=basis,
-            statistic=statistic,
-            subsample_size=None if subsample_size is None else parse_size(subsample_size),
-            n_resamples=n_resamples, solver=solver, combine=combine, recommended=recommended, seed=seed,
-            jobs=jobs,
+        settings, columns, *_ = together(
+            lambda: Settings(
+                method=method, order=order, discount=discount, discount_rate=discount_rate, basis=basis,
+                statistic=statistic,
+                subsample_size=None if subsample_size is None else parse_size(subsample_size),
+                n_resamples=n_resamples, solver=solver, combine=combine, recommended=recommended, seed=seed,
+                jobs=jobs,
+            ),
+            lambda: LogColumns(
+                states=split_names(state), rewards=reward, episode=or_none(episode), step=step, time=time,
+                actions=split_names(action), terminated=or_none(terminated), truncated=or_none(truncated),
+                next_states=split_names(next_state), probability=probability, policy=policy_columns(policy),
+                compare=[] if compare == "log" else policy_columns(compare), dt=dt, unit=unit,
+                policy_of_logged=logged_column(policy), compare_of_logged=logged_column(compare),
+                final_states=final_states, gaps=gaps, time_limit=parse_limit(time_limit),
+            ),
+            lambda: check_choice(final_states, "final_states", FINAL_STATES),
+            lambda: check_choice(gaps, "gaps", GAPS),
+            lambda: check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
+            lambda: check_report(report),
+            lambda: check_outputs({"--out": report}, [data, policy, compare]),
         )  # fmt: skip
-        columns = LogColumns(
-            states=split_names(state), rewards=reward, episode=or_none(episode), step=step, time=time,
-            actions=split_names(action), terminated=or_none(terminated), truncated=or_none(truncated),
-            next_states=split_names(next_state), probability=probability, policy=policy_columns(policy),
-            compare=[] if compare == "log" else policy_columns(compare), dt=dt, unit=unit,
-            policy_of_logged=logged_column(policy), compare_of_logged=logged_column(compare),
-            final_states=check_choice(final_states, "final_states", FINAL_STATES),
-            gaps=check_choice(gaps, "gaps", GAPS), time_limit=parse_limit(time_limit),
-        )  # fmt: skip
-        check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither")
-        check_report(report)
-        check_outputs({"--out": report}, [data, policy, compare])
     with working("Reading the episodes"):
         log = work.with_policies(read_log(data, columns), policy, compare)
         points = work.points_asked_about(log, at, policy, settings)
     with working("Estimating"):
         found, comparison = work.evaluate(data, log, settings, confidence, parse_limit(horizon), compare)
         function = None if points is None else work.value_function(log, points, settings, found, confidence)
-    answer = {
-        "command": "evaluate", "source": data.name, "state": list(log.names),
-        "data": work.data_of(log), **found.to_dict(),
-        "comparison": None if comparison is None else comparison.to_dict(),
-        "value_function": None if function is None else function.as_dict(),
-    }  # fmt: skip
     with refusing_at_the_end() as write:
         if report is not None:
             page = work.page_of(data.name, found, comparison, function)
             report = report if write(report, page) else None
         if json:
-            print(as_json(answer))
+            print(as_json(work.answer(data.name, log, found, comparison, function)))
         else:
             work.show(data.name, found, comparison, function, report)
     holds = found.reliable if comparison is None else comparison.reliable

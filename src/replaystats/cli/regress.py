@@ -20,6 +20,7 @@ from .console import (
     refusing,
     refusing_at_the_end,
     split_names,
+    together,
     working,
 )
 
@@ -72,15 +73,16 @@ def regress(
     from ._encoding import MISSING, UNKNOWN
 
     with refusing(ExitCode.USAGE):
-        model = work.model_of(method, kernel, alpha, gamma, subsample_size, n_resamples, seed, jobs)
-        check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither")
-        check_choice(missing, "--missing", MISSING)
-        check_choice(unknown, "--unknown", UNKNOWN)
-        if scale is not None:
-            check_choice(scale, "--scale", ("local",))
-        check_report(report)
-        check_target(predictions, "--predictions", ".csv")
-        check_outputs({"--out": report, "--predictions": predictions}, [train, predict])
+        model, *_ = together(
+            lambda: work.model_of(method, kernel, alpha, gamma, subsample_size, n_resamples, seed, jobs),
+            lambda: check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
+            lambda: check_choice(missing, "--missing", MISSING),
+            lambda: check_choice(unknown, "--unknown", UNKNOWN),
+            lambda: scale is None or check_choice(scale, "--scale", ("local",)),
+            lambda: check_report(report),
+            lambda: check_target(predictions, "--predictions", ".csv"),
+            lambda: check_outputs({"--out": report, "--predictions": predictions}, [train, predict]),
+        )
         if predictions is not None and predict is None:
             raise ValueError(must_be("--predictions", "given with --predict", "no rows to predict"))
     columns = split_names(features), split_names(exclude), split_names(ids)

@@ -71,3 +71,16 @@ def test_other_packages_bring_commands_that_are_loaded_when_used():
 def test_a_command_without_source_has_no_help_and_no_error():
     assert LateCommand("x", "no_such_package.module:function").help == ""
     assert LateCommand("x", "replaystats.cli.app:no_such_function").help == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [("replaystats eval", ["evaluate"]),
+     ("replaystats evaluate log.csv --disc", ["--discount", "--discount-rate"])],
+)  # fmt: skip
+def test_the_shell_completes_commands_and_their_options(words, wanted):
+    """Options of a command that is loaded late are completed, too."""
+    asked = {"_REPLAYSTATS_COMPLETE": "complete_bash", "COMP_WORDS": words}
+    asked["COMP_CWORD"] = str(len(words.split()) - 1)
+    result = CliRunner(env=asked).invoke(app, [], prog_name="replaystats")
+    assert result.stdout.split() == wanted

@@ -18,6 +18,7 @@ from replaystats.cli._words import basis_named, solver_named
 def test_json_has_every_digit_and_no_nan():
     value = {"a": np.float64(1 / 3), "b": [np.nan, np.inf, np.int64(3)], "c": np.array([0.1, 0.2]), "d": None}
     assert json.loads(console.as_json(value)) == {
+        "schema_version": console.SCHEMA_VERSION,
         "a": 1 / 3,
         "b": [None, None, 3],
         "c": [0.1, 0.2],

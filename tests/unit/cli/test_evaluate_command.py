@@ -680,7 +680,7 @@ def test_the_page_is_for_a_decision(run, log, tmp_path, monkeypatch):
     for text in ('id="verdict"', "Estimates", "Returns", "Checks",
                  "how episodes ended", "collect next", "Most influential"):  # fmt: skip
         assert text in page
-    assert page.count("<figure>") == 2
+    assert page.count("<figure") == 2
     assert "paper" not in page
 
 
@@ -780,3 +780,16 @@ def test_ratios_that_do_not_have_mean_one_are_objected_to(ask, with_column):
     answer = ask(with_column, *COMMON, "--probability", "p", "--policy", "column:p_new")
     assert not answer["reliable"]
     assert "not 1" in answer["sentence"]
+
+
+def test_all_problems_of_a_call_are_reported_together(run, log):
+    """Five wrong options, five sentences: for people on stderr, for programs as JSON on stdout."""
+    wrong = ["--basis", "rbff:3", "--solver", "luu", "--confidence", "2", "--gaps", "fill", "--order", "0"]
+    result = run(log, "--state", "position", "--discount", DISCOUNT, "--json", *wrong)
+    assert result.exit_code == 2
+    answer = json.loads(result.stdout)
+    assert answer["schema_version"] == 1
+    assert answer["error"]["exit_code"] == 2
+    named = [message.split("`")[1] for message in answer["error"]["messages"]]
+    assert sorted(named) == ["--basis", "--confidence", "--gaps", "--order", "--solver"]
+    assert result.stderr.count("Error:") == 5
