@@ -39,6 +39,7 @@ class SB3ReplayBuffer(buffers.ReplayBuffer):
     """
 
     last_batch: Batch
+    pos: int
 
     def __init__(
         self,

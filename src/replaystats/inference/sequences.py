@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -60,7 +61,7 @@ def anytime_critical(
     """
     count = np.asarray(n, dtype=np.float64)
     alpha = 1.0 - confidence_level
-    g = (-float(lambertw(-(alpha**2) / np.e, -1).real) - 1.0) / tightest_at
+    g = (-float(lambertw(-(alpha**2) / math.e, -1).real) - 1.0) / tightest_at
     grown = 1.0 + np.maximum(count, 1.0) * g
     k = np.exp((np.log(grown) - 2.0 * np.log(alpha)) / np.maximum(count, 1.0))
     finite = (k < grown) & (count > 1.0)
