@@ -8,6 +8,7 @@ hundreds of them.
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from itertools import groupby, pairwise
@@ -107,8 +108,8 @@ def test_lstd(n):
     assert 20 < folder_changes(lambda: model.fit(data)) < MOST
 
 
-# Kernel ridge: what "auto" stands for becomes a record, the kernel room fits it, and it is combined.
-# Choosing comes again only to add subsets.
+# Kernel ridge: what "auto" stands for becomes a record, `kernel` fits it, and it is combined.
+# Tuning comes again only to add subsets.
 KERNEL_RIDGE = {
     "everything chosen": {},
     "features": {"method": "features", "alpha": 0.1, "gamma": 1.0},
@@ -130,3 +131,71 @@ def test_kernel_ridge_is_tuned_then_fitted_then_combined(setting):
 def test_kernel_ridge_goes_little_back_and_forth(n):
     model = rs.ReplayKernelRidge(random_state=0)
     assert 20 < folder_changes(lambda: model.fit(*rows_of(n))) < 45
+
+
+# -- the lists of calls in ARCHITECTURE.md ----------------------------------------------------------------
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+
+def listed(call):
+    """Return the functions that ARCHITECTURE.md lists for a call."""
+    section = PAGE.split(f"### {call}\n", 1)[1].split("\n#", 1)[0]
+    lines = [line for line in section.splitlines() if line[:1].isdigit()]
+    found = [re.fullmatch(r"(\d+)\. `([\w.]+)`: .+\.", line) for line in lines]
+    assert all(found), lines
+    assert [int(one[1]) for one in found] == list(range(1, len(found) + 1))
+    return [one[2] for one in found]
+
+
+def first_calls(act):
+    """Return the functions that `act` calls, as module.function, in the order of their first calls."""
+    order = {}
+
+    def note(frame, event, argument):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(SOURCE):
+            module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+            order.setdefault(f"{module}.{frame.f_code.co_name}")
+
+    sys.setprofile(note)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return list(order)
+
+
+def two_arms():
+    """Return a log of two arms that pay 0 and 1, and a policy that draws them evenly."""
+    arm = (np.random.default_rng(0).random((200, 1)) < 0.2).astype(int)
+    log = rs.Trajectories(np.zeros((200, 2)), rewards=1.0 * arm, actions=arm, terminated=True)
+    return log, lambda states: np.full((len(states), 2), 0.5)
+
+
+def main_call(name):
+    """Return one of the three calls, ready to be made."""
+    if name == "evaluate":
+        log, policy = two_arms()
+        return lambda: rs.evaluate(log, policy, discount=0.9)
+    data = ornstein_uhlenbeck(60, 40, random_state=0)
+    model = rs.LSTD(rs.basis.Fourier(3), discount=0.9, random_state=0)
+    if name == "LSTD.fit":
+        return lambda: model.fit(data)
+    model.fit(data)
+    return lambda: model.confidence_interval([[0.1], [0.5]])
+
+
+@pytest.mark.parametrize("name", ["LSTD.fit", "confidence_interval", "evaluate"])
+def test_the_page_lists_functions_in_the_order_of_their_calls(name):
+    called, names = first_calls(main_call(name)), listed(name)
+    assert [one for one in names if one not in called] == []
+    assert names == sorted(names, key=called.index)
+
+
+def test_every_file_that_the_page_names_exists():
+    named = re.findall(r"`((?:[\w-]+/)*[\w*-]+\.(?:pyi?|toml|md))`", PAGE)
+    assert len(named) > 10
+    bases = [ROOT, SOURCE, SOURCE.parent / "replaystats_paper"]
+    assert [name for name in named if not any(list(base.glob(name)) for base in bases)] == []
