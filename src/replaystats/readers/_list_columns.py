@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from .._core.entries import as_flags
@@ -15,6 +17,8 @@ from ._columns import Column, as_floats, as_numpy
 from ._rows import Rows, as_times, close_episodes, even_or_each, flags_of_episodes
 
 LIST_TYPES = ("list", "large_list", "fixed_size_list", "array(")
+# A vector as CSV files hold it, printed by Python or NumPy: [0.1, 2], [0.1 2.] or (0.1, 2).
+_PRINTED_VECTOR = re.compile(r"\s*[\[(][-+.\deE,\s]*\d[-+.\deE,\s]*[\])]\s*")
 
 
 def holds_lists(column: Column) -> bool:
@@ -23,6 +27,12 @@ def holds_lists(column: Column) -> bool:
     if kind.startswith(LIST_TYPES):
         return True
     return kind == "object" and isinstance(as_numpy(column[:1])[0], (list, tuple, np.ndarray))
+
+
+def _holds_printed_vectors(column: Column) -> bool:
+    """Tell whether a column is text that begins with a printed vector."""
+    first = as_numpy(column[:1])
+    return isinstance(first[0], str) and _PRINTED_VECTOR.fullmatch(first[0]) is not None
 
 
 def spread_vectors(by_role: dict[str, dict[str, Column]]) -> dict[str, dict[str, Column]]:
@@ -48,7 +58,9 @@ def spread_vectors(by_role: dict[str, dict[str, Column]]) -> dict[str, dict[str,
             label: part
             for name, column in by_role[role].items()
             for label, part in (
-                _numbers_of(column, role, name) if holds_lists(column) else {name: column}
+                _numbers_of(column, role, name)
+                if holds_lists(column) or _holds_printed_vectors(column)
+                else {name: column}
             ).items()
         }
     return spread
@@ -56,7 +68,7 @@ def spread_vectors(by_role: dict[str, dict[str, Column]]) -> dict[str, dict[str,
 
 def _numbers_of(column: Column, role: str, name: str) -> dict[str, Column]:
     """Return one column for each number of the vectors in a column; a missing vector is one of NaN."""
-    vectors = [None if v is None else np.asarray(v, dtype=np.float64).ravel() for v in _python_rows(column)]
+    vectors = [None if v is None else _vector(v, role, name) for v in _python_rows(column)]
     widths = {len(vector) for vector in vectors if vector is not None}
     if len(widths) != 1 or 0 in widths:
         got = f"{min(widths)} to {max(widths)} numbers" if widths else "none"
@@ -65,6 +77,16 @@ def _numbers_of(column: Column, role: str, name: str) -> dict[str, Column]:
     missing = np.full(width, np.nan)
     matrix = np.stack([missing if vector is None else vector for vector in vectors])
     return {f"{name}[{i}]": matrix[:, i] for i in range(width)}
+
+
+def _vector(entry: object, role: str, name: str) -> FloatArray:
+    """Return the numbers of one entry: a list, an array, or a printed vector."""
+    if not isinstance(entry, str):
+        return np.asarray(entry, dtype=np.float64).ravel()
+    if _PRINTED_VECTOR.fullmatch(entry) is None:
+        hint = "NumPy shortens what it prints: log one column per number, or lists as Parquet or JSON lines."
+        raise ValueError(must_be(f'{role}: "{name}"', "vectors of numbers", repr(entry[:40]), hint))
+    return np.array(entry.strip().strip("[]()").replace(",", " ").split(), dtype=np.float64)
 
 
 def _python_rows(column: Column) -> list[object]:

@@ -43,6 +43,12 @@ _NAMES = {
         "subjectid",
     ),
 }
+# Numbers that logs hold beside the state: they label rows or follow from the rest.
+_NO_STATE = (
+    *("", "index", "unnamed", "row", "seed", "id", "info", "logp", "logprob", "value", "advantage"),
+    *("return", "returns", "totalreward", "cumulativereward", "episodereturn", "episodereward"),
+    *("episodelength", "rewardtogo", "returntogo", "globalstep", "wall", "walltime", "fps"),
+)
 _STATE = re.compile(r"^(obs|observation|observations|state|states|s|x)([_.\[ ]?\d+\]?)?$", re.IGNORECASE)
 _NEXT = re.compile(r"^next[_ ]?|['′]$|[_ ]next$", re.IGNORECASE)
 _OPTIONS = {
@@ -101,7 +107,8 @@ def guess_columns(table: Any) -> LogGuess:
 
     1. Columns are matched by name with usual names of episode, step, reward, ends, action, probability, unit.
     2. Columns that start with "next" or end with a prime are next states.
-    3. States are the columns named like states, or else all other columns of numbers.
+    3. States are the columns named like states, or else all other columns of numbers except indices, seeds,
+       returns and the like.
     4. Where the last row of every episode has no reward, it holds the final state; else rows are steps.
 
     Parameters
@@ -126,20 +133,28 @@ def guess_columns(table: Any) -> LogGuess:
     left = [str(name) for name in view.names]
     columns: dict[str, list[str]] = {}
     for role, usual in _NAMES.items():
-        fits = [name for name in left if re.sub(r"[\W_]|\d+$", "", name.lower()) in usual]
+        fits = [name for name in left if _bare(name) in usual]
         if fits:
             columns[role] = fits if role == "actions" else fits[:1]
             left = [name for name in left if name not in columns[role]]
     following = [name for name in left if _NEXT.search(name)]
     left = [name for name in left if name not in following]
     named = [name for name in left if _STATE.match(name)]
-    loaded = view.load([*left, *(columns.get("rewards") or []), *(columns.get("episode") or [])])
+    loaded = view.load(
+        [*left, *(name for role in ("rewards", "episode", "step") for name in columns.get(role, []))]
+    )
     # A column of text is a state only if it is named like one.
-    numbers = [name for name in left if np.asarray(loaded[name]).dtype.kind in "iufb"]
+    numbers = [
+        name
+        for name in left
+        if np.asarray(loaded[name]).dtype.kind in "iufb" and _bare(name) not in _NO_STATE
+    ]
     states = named if len(named) > 1 or not numbers else numbers
     if not states:
         rule = "a table with columns of the state"
         raise ValueError(must_be("table", rule, ", ".join(map(str, view.names)), "Name them with --state."))
+    if "episode" not in columns and not following:
+        _check_one_episode(loaded, columns)
     columns = {**columns, "states": states}
     if following:
         columns["next_states"] = following
@@ -148,6 +163,20 @@ def guess_columns(table: Any) -> LogGuess:
         unused=[name for name in left if name not in states],
         final_states="recorded" if following or _last_rows_have_no_reward(loaded, columns) else "repeat",
     )
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[\W_]|\d+$", "", name.lower())
+
+
+def _check_one_episode(loaded: dict[str, Any], columns: dict[str, list[str]]) -> None:
+    """Refuse a log without a column of episodes whose steps start anew."""
+    for name in columns.get("step", []):
+        steps = np.asarray(loaded[name])
+        if steps.dtype.kind in "iuf" and np.any(np.diff(steps) <= 0):
+            hint = f'With pandas: log["episode"] = (log["{name}"].diff() <= 0).cumsum().'
+            got = f'none, and "{name}" starts anew'
+            raise ValueError(must_be("episode", "a column that tells episodes apart", got, hint))
 
 
 def _last_rows_have_no_reward(loaded: dict[str, Any], columns: dict[str, list[str]]) -> bool:

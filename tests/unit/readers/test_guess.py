@@ -73,3 +73,32 @@ def test_what_is_printed_names_the_roles_and_the_command(log):
     assert "episode               run" in shown
     assert "40 episodes, 200 steps, 40 terminated." in shown
     assert "replaystats evaluate" in shown
+
+
+def test_a_time_limit_without_a_column_is_suggested(tmp_path):
+    """One flag `done` for ends and cuts: many episodes of the largest length give the limit away."""
+    path, rng = tmp_path / "log.csv", np.random.default_rng(0)
+    rows = [
+        [run, t, rng.normal(), 1.0, t == length - 1]
+        for run, length in enumerate([20] * 30 + [7, 9, 12])
+        for t in range(length)
+    ]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["run", "t", "x", "reward", "done"], *rows])
+    found = json.loads(CliRunner().invoke(app, ["check", str(path), "--json"]).stdout)
+    assert found["time_limit"] == 20
+    assert "--time-limit 20" in found["run"]
+    assert CliRunner().invoke(app, found["run"].split()[1:]).exit_code == 0
+
+
+def test_numbers_beside_the_state_are_not_used():
+    log = {"": [0, 1], "x": [0.1, 0.2], "v": [1.0, 0.9], "reward": [1.0, 0.0], "total_reward": [1.0, 1.0]}
+    guess = guess_columns({**log, "seed": [3, 3], "logp": [-0.1, -0.2]})
+    assert guess.columns["states"] == ["x", "v"]
+    assert guess.unused == ["", "total_reward", "seed", "logp"]
+
+
+def test_steps_that_start_anew_need_a_column_of_episodes():
+    log = {"t": [0, 1, 0, 1], "x": [0.1, 0.2, 0.3, 0.4], "reward": [1.0, 0.0, 1.0, 0.0]}
+    with pytest.raises(ValueError, match=r"`episode` must be .* apart; got none, and \"t\" starts anew"):
+        guess_columns(log)

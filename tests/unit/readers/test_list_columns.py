@@ -141,3 +141,21 @@ def test_components_of_different_length_are_refused(log):
         ValueError, match='the same length in each row; got 1 in "obs_1" and 5 in the column before it, row 2'
     ):
         read(arrow.table(table))
+
+
+@pytest.mark.parametrize(
+    "printed", [lambda v: str(list(v)), lambda v: str(np.array(v)), lambda v: str(tuple(v))]
+)
+def test_vectors_printed_into_a_csv_file_are_numbers(tmp_path, printed):
+    states = [(0.5, -1.0), (0.25, 2e-08), (3.0, 0.0)]
+    path = tmp_path / "log.csv"
+    frame = pandas.DataFrame({"obs": map(printed, states), "reward": [1.0, 2.0, np.nan]})
+    frame.to_csv(path, index=False)
+    data = readers.from_table(path, states="obs", episode=None, terminated=None)
+    np.testing.assert_allclose(data.states, states, rtol=1e-7)
+
+
+def test_a_shortened_vector_is_refused():
+    table = {"obs": ["[0.1 0.2]", "[0.1 ... 0.2]"], "reward": [1.0, np.nan]}
+    with pytest.raises(ValueError, match=r"vectors of numbers; got '\[0.1 ... 0.2\]'. NumPy shortens"):
+        readers.from_table(table, states="obs", episode=None, terminated=None)
