@@ -117,7 +117,6 @@ from .inference import (
 from .inference import (
     Interval as Interval,
 )
-from .kernel.device import kernel_ridge_on_device as kernel_ridge_on_device
 from .moments import (
     FactoredMoments as FactoredMoments,
 )

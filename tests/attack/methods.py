@@ -95,7 +95,7 @@ def _regression_methods(name: str) -> Iterator[tuple[str, Target]]:
             each: {"X": X[:3]}
             for each in (
                 *("predict", "predict_members", "plug_in_predict", "confidence_interval", "predict_interval"),
-                *("diagnose", "jackknife", "outside"),
+                *("diagnose", "outside"),
             )
         },
     }

@@ -7,10 +7,9 @@ are not in `GOOD` have defaults, and are attacked all the same.
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import partial
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -64,18 +63,6 @@ SMALL = {"resampling": rs.Resampling(n_resamples=16), "random_state": 0}
 def half(states: np.ndarray) -> np.ndarray:
     """A policy: each of two actions half of the time."""
     return np.full((len(states), 2), 0.5)
-
-
-def without_deprecation(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function without its announcement that it will go."""
-
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            return function(*args, **kwargs)
-
-    return call
 
 
 @dataclass(frozen=True)
@@ -289,10 +276,6 @@ TARGETS = {
     ),
     "from_bagging": Target(rs.from_bagging, {"fitted": BAGGED, "X": X, "y": Y}),
     "summary": Target(rs.summary, {"fitted": rs.plug_in(MOMENTS)}),
-    "kernel_ridge_on_device": Target(
-        without_deprecation(rs.kernel_ridge_on_device),
-        {"X": X, "y": Y, "plan": PLAN, "alpha": 1.0, "gamma": 0.5},
-    ),
     "solvers.parse_solver": Target(rs.solvers.parse_solver, {"solver": "ridge:0.1"}),
     "basis.Tabular": Target(rs.basis.Tabular, {}, lambda made: made.fit([[0.0], [1.0]])([[0.0]])),
     "basis.Centered": Target(rs.basis.Centered, {"basis": rs.basis.Fourier(1)}),

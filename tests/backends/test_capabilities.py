@@ -3,9 +3,18 @@
 from pathlib import Path
 
 import replaystats as rs
-from replaystats._core.arrays import capability_table
+from replaystats._core.arrays import CAPABILITIES, LIBRARIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "backends.md"
+
+
+def capability_table():
+    """All declarations as a Markdown table, in alphabetical order."""
+    lines = ["| name | " + " | ".join(LIBRARIES) + " | where the work is done |", "|---|" + "---|" * 5]
+    for capability in sorted(CAPABILITIES.values(), key=lambda one: one.name.lower()):
+        marks = " | ".join("yes" if library in capability.libraries else "-" for library in LIBRARIES)
+        lines.append(f"| `{capability.name}` | {marks} | {capability.where} |")
+    return "\n".join(lines)
 
 
 def test_the_page_shows_the_declarations():

@@ -270,18 +270,6 @@ def test_other_kernels_are_evaluated_on_the_host(there, rows):
         DeviceData.of(KernelProblem.checked(X, y, 0.1, Kernel("linear"), None, None), there(X))
 
 
-def test_the_old_name_answers_for_one_more_release(there, rows):
-    X, y = rows
-    plan = rs.make_plan(150, subsample_size=30, n_resamples=40, random_state=0)
-    with pytest.warns(DeprecationWarning, match="part of `ReplayKernelRidge` now"):
-        fits = rs.kernel_ridge_on_device(there(X), there(y), plan, alpha=0.1, gamma=0.5)
-    model = rs.ReplayKernelRidge(0.1, gamma=0.5, standardize=None).fit(there(X), there(y), plan=plan)
-    _, error = rs.average(fits, scalar=True).predict(there(X), return_std=True)
-    expected = [to_numpy(part) for part in model.predict(there(X), return_std=True)]
-    np.testing.assert_allclose(to_numpy(fits.mean(there(X)))[:, 0], expected[0], **ROUNDING)
-    np.testing.assert_allclose(to_numpy(error), expected[1], rtol=1e-8)
-
-
 @pytest.mark.parametrize("wiggly", [False, True])
 def test_beyond_memory_landmarks_are_compared_with_leaves(there, rng, monkeypatch, wiggly):
     """With room for no exact fit, a smooth function has landmarks, a rough one leaves."""

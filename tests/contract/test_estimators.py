@@ -166,7 +166,6 @@ def test_all_have_the_same_words():
         ):
             assert callable(getattr(cls, method))
         assert "return_std" in inspect.signature(cls.predict).parameters
-        assert "insist" in inspect.signature(cls.confidence_interval).parameters
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

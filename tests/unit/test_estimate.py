@@ -183,11 +183,6 @@ def test_averages_over_a_pole_have_the_interval_of_the_plug_in(crossing, method)
         np.testing.assert_allclose(end, expected)
 
 
-def test_insisting_is_deprecated(moments):
-    with pytest.warns(DeprecationWarning, match="`insist` has no effect"):
-        rs.plug_in(moments).confidence_interval(insist=True)
-
-
 def test_rows_that_a_truncated_matrix_does_not_determine_are_withheld_and_no_others(rng):
     g = np.zeros((30, 3, 3))
     g[:, :2, :2] = np.eye(2)

@@ -167,26 +167,17 @@ class Capability:
     where: str
 
 
-_REGISTRY: dict[str, Capability] = {}
+CAPABILITIES: dict[str, Capability] = {}
 
 
 def takes_arrays_of(*libraries: str, where: str) -> Callable[[Declared], Declared]:
     """Declare that a function or class takes arrays of `libraries`, and answers in their kind."""
 
     def declare(target: Declared) -> Declared:
-        _REGISTRY[target.__qualname__] = Capability(target.__qualname__, libraries, where)
+        CAPABILITIES[target.__qualname__] = Capability(target.__qualname__, libraries, where)
         return target
 
     return declare
-
-
-def capability_table() -> str:
-    """Return all declarations as a Markdown table, in alphabetical order."""
-    lines = ["| name | " + " | ".join(LIBRARIES) + " | where the work is done |", "|---|" + "---|" * 5]
-    for capability in sorted(_REGISTRY.values(), key=lambda one: one.name.lower()):
-        marks = " | ".join("yes" if library in capability.libraries else "-" for library in LIBRARIES)
-        lines.append(f"| `{capability.name}` | {marks} | {capability.where} |")
-    return "\n".join(lines)
 
 
 def is_accelerator(array: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -62,7 +61,6 @@ class Answers(Combination):
         confidence_level: float = 0.95,
         *,
         value_range: tuple[float, float] | None = None,
-        insist: bool | None = None,
     ) -> Interval:
         """Return a confidence interval for every answer at X, or for theta itself, without refitting.
 
@@ -80,8 +78,6 @@ class Answers(Combination):
         value_range : (low, high), optional
             Where values are known to lie; the default of policy evaluation is [r_min, r_max] / (1 - discount)
             of the logged rewards, which says nothing of states outside the log.
-        insist : bool, optional
-            Deprecated: no interval is withheld because of another.
 
         Returns
         -------
@@ -98,10 +94,6 @@ class Answers(Combination):
         >>> bool(low[0] < 1 < high[0]), bool(low[1] < -1 < high[1])
         (True, True)
         """
-        if insist is not None:
-            check_bool(insist, "insist")
-            message = "`insist` has no effect any more: every row has its own interval. It will be removed."
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
         return interval(self.pivot(X, value_range=value_range), confidence_level).map(self._as_given)
 
     def pivot(self, X: Any = None, *, value_range: tuple[float, float] | None = None) -> Pivot:

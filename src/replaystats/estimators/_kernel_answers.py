@@ -63,9 +63,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
             self.n_redrawn_ = estimate.members.n_redrawn
         return super()._finish(estimate)
 
-    def confidence_interval(
-        self, X: Any, confidence_level: float = 0.95, *, insist: bool | None = None
-    ) -> Interval:
+    def confidence_interval(self, X: Any, confidence_level: float = 0.95) -> Interval:
         """Return a confidence interval for the function (the mean of y given X) at every point of X.
 
         Parameters
@@ -74,8 +72,6 @@ class AnswersOfKernelRidge(ReplayedRegression):
             Points to predict at.
         confidence_level : float in (0, 1)
             How often intervals made like this one cover.
-        insist : bool, optional
-            Deprecated, without effect.
 
         Returns
         -------
@@ -104,8 +100,6 @@ class AnswersOfKernelRidge(ReplayedRegression):
         level wrong; take the wider one.
         """
         asked = self._question(X)
-        if insist is not None:
-            self.estimate_.confidence_interval(asked[:1], insist=insist)  # says that it has no effect
         found = interval(self._function_pivot(self._some(asked)), confidence_level)
         if not asked.shape[0]:
             return Interval(*(like(end[:0], X) for end in found))

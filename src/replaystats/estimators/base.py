@@ -108,9 +108,7 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
         """
         return self._plug_in_answer(X, self._question(X))
 
-    def confidence_interval(
-        self, X: Any, confidence_level: float = 0.95, *, insist: bool | None = None
-    ) -> Interval:
+    def confidence_interval(self, X: Any, confidence_level: float = 0.95) -> Interval:
         """Return the confidence interval of the prediction at every point of `X`.
 
         Parameters
@@ -119,8 +117,6 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
             Points to predict at.
         confidence_level : float in (0, 1)
             How often intervals made like this one cover.
-        insist : bool, optional
-            Deprecated, without effect.
 
         Returns
         -------
@@ -128,7 +124,7 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
             Arrays `low` and `high`, of shape (m,) or (m, n_outputs). They cover the expected prediction, not
             new observations; the bias of a smooth fit is not in them.
         """
-        return self._interval(X, self._question(X), confidence_level, insist=insist)
+        return self._interval(X, self._question(X), confidence_level)
 
     def diagnose(self, X: Any = None) -> Diagnosis:
         """Say whether replay helped, whether intervals hold, and what to do.

@@ -307,7 +307,6 @@ class LSPI(Replayed):
         *,
         actions: ArrayLike | None = None,
         value_range: tuple[float, float] | None = None,
-        insist: bool | None = None,
     ) -> Interval:
         """Return the interval of `predict(X, actions)`, given the policy; see Notes of the class.
 
@@ -322,8 +321,6 @@ class LSPI(Replayed):
         value_range : (low, high), optional
             Where values are known to lie; default [r_min, r_max] / (1 - discount) of the logged rewards. It
             bounds what the data leave open.
-        insist : bool, optional
-            Deprecated, without effect.
 
         Returns
         -------
@@ -332,7 +329,7 @@ class LSPI(Replayed):
         """
         check_is_fitted(self)
         return self.evaluation_.confidence_interval(
-            X, confidence_level, actions=actions, value_range=value_range, insist=insist
+            X, confidence_level, actions=actions, value_range=value_range
         )
 
     def extend(self, n_more: int) -> Self:

@@ -197,7 +197,6 @@ class LSTDQ(PolicyEvaluation):
         *,
         actions: ArrayLike | None = None,
         value_range: tuple[float, float] | None = None,
-        insist: bool | None = None,
     ) -> Interval:
         """Return the confidence interval of the value of `actions` (default the policy's) in the states `X`.
 
@@ -212,8 +211,6 @@ class LSTDQ(PolicyEvaluation):
         value_range : (low, high), optional
             Where values are known to lie; default [r_min, r_max] / (1 - discount) of the logged rewards. It
             bounds what the data leave open.
-        insist : bool, optional
-            Deprecated, without effect.
 
         Returns
         -------
@@ -221,7 +218,7 @@ class LSTDQ(PolicyEvaluation):
             Arrays `low` and `high` of shape (m,); `parts` and `sentences` say what they are made of.
         """
         asked = self._pairs(X, actions)
-        return self._interval(X, asked, confidence_level, value_range=value_range, insist=insist)
+        return self._interval(X, asked, confidence_level, value_range=value_range)
 
     def diagnose(self, X: ArrayLike | None = None, actions: ArrayLike | None = None) -> Diagnosis:
         """Say whether replay helped, whether intervals hold, and what to do; at the points if given.

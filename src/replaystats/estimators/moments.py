@@ -261,7 +261,6 @@ class ReplayedMoments(Replayed):
         confidence_level: float = 0.95,
         *,
         value_range: tuple[float, float] | None = None,
-        insist: bool | None = None,
     ) -> Interval:
         """Return a confidence interval of the prediction at every point of `X`, each decided on its own.
 
@@ -274,8 +273,6 @@ class ReplayedMoments(Replayed):
         value_range : (low, high), optional
             Where values are known to lie; default [r_min, r_max] / (1 - discount) of the logged rewards. It
             bounds what the data leave open.
-        insist : bool, optional
-            Deprecated, without effect.
 
         Returns
         -------
@@ -283,7 +280,7 @@ class ReplayedMoments(Replayed):
             Arrays `low` and `high`; `parts` and `sentences` say what they are made of.
         """
         asked = self._question(X)
-        return self._interval(X, asked, confidence_level, value_range=value_range, insist=insist)
+        return self._interval(X, asked, confidence_level, value_range=value_range)
 
     def confidence_band(
         self,

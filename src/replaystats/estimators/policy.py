@@ -275,15 +275,12 @@ class PolicyValue:
         confidence_level: float = 0.95,
         *,
         value_range: tuple[float, float] | None = None,
-        insist: bool | None = None,
     ) -> Interval:
         """Return `low` and `high`, two floats, with `parts` and a sentence; see `LSTD.confidence_interval`.
 
         The start states count as given: that others might have been drawn is no part of the interval.
         """
-        interval = self.estimate.confidence_interval(
-            self.features, confidence_level, value_range=value_range, insist=insist
-        )
+        interval = self.estimate.confidence_interval(self.features, confidence_level, value_range=value_range)
         return interval.map(lambda end: float(end[0]))
 
     def __repr__(self) -> str:

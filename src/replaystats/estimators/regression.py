@@ -18,7 +18,7 @@ from .._core.validation import check_array, check_bool, check_real, resolve_subs
 from ..engine.members import Ensemble
 from ..estimate import Estimate, average
 from ..estimate.combination import ratio_of
-from ..inference.components import CONTROLLED_METHODS, ReplayVariance
+from ..inference.components import CONTROLLED_METHODS
 from ..inference.held_out import OutOfBag, out_of_bag
 from ..inference.model_checks import MAX_OBSERVED
 from ..inference.pivot import Interval
@@ -131,17 +131,6 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         if sample_weight is not None:
             sample_weight = check_array(sample_weight, "sample_weight", ndim=1)
         return float(super().score(X, y, sample_weight))
-
-    def jackknife(self, X: Any) -> ReplayVariance:
-        """Return the parts of the variance of the mean prediction at X.
-
-        .. deprecated:: 0.2
-            Use ``estimate_.variance(X)``; this will be removed in 0.3.
-        """
-        message = "`jackknife` is called `estimate_.variance` now; the old name will be removed in 0.3."
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        found: ReplayVariance = self.estimate_.variance(self._question(X))
-        return found
 
     def oob_curve(self) -> OutOfBagCurve:
         """Return the out-of-bag score for growing numbers of subsets, to see whether it has levelled off."""

@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .._core.arrays import check_finite, is_foreign, item_size, like, on_host
+from .._core.arrays import item_size, like, on_host
 from .._core.config import device_memory_budget
 from .._core.errors import ReplayWarning, must_be
 from .._core.linalg import add_to_diagonal, cholesky, solve_factored
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_array, check_instance, check_length, check_real
 from ..engine.members import report_failures
 from ..plans import ResamplingPlan
 from .fits import explain_failures
@@ -31,40 +30,36 @@ from .problem import DeviceData
 _COPIES = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class DeviceKernelRidge:
     """B dual fits on a device.
 
     Attributes
     ----------
-    X : array of shape (n, p)
-        Training inputs, on the device.
+    device : DeviceData
+        Points in their units and targets, on the device, with the problem that they are of.
     subsets : ndarray of int, shape (B, k)
         On the host.
     dual : array of shape (B, k, n_outputs)
         Dual coefficients, on the device.
-    y : array of shape (n, n_outputs)
-        Targets, on the device.
-    alpha, gamma : float
     plan : ResamplingPlan
     failed : ndarray of bool, shape (B,)
         Subsets whose matrix is not positive definite; their coefficients are 0.
-    device : DeviceData or None
-        Units of the points and what was taken off y; None where both are as given.
     on_failure : {"warn", "raise", "drop"}
         What to do about further subsets that fail.
     """
 
-    X: Any
+    device: DeviceData
     subsets: IntArray
     dual: Any
-    y: Any
-    alpha: float
-    gamma: float
     plan: ResamplingPlan
     failed: BoolArray
-    device: DeviceData | None = None
     on_failure: str = "warn"
+
+    @property
+    def X(self) -> Any:
+        """Training inputs (n, p), on the device."""
+        return self.device.points
 
     def mean(self, points: Any) -> Any:
         """Return the average prediction, shape (m, n_outputs), by one expansion for all subsets."""
@@ -81,7 +76,7 @@ class DeviceKernelRidge:
         weights = xp.astype(weights, self.X.dtype)
         step = max(1, device_memory_budget() // (_COPIES * drawn.size * item_size(self.X)))
         parts = [
-            gaussian_kernel(points[first : first + step, ...], centres, self.gamma) @ weights
+            gaussian_kernel(points[first : first + step, ...], centres) @ weights
             for first in range(0, points.shape[0], step)
         ]
         return xp.concat(parts, axis=0) + self._offset
@@ -94,9 +89,7 @@ class DeviceKernelRidge:
         parts = []
         for first in range(0, B, step):
             centres = _gathered(self.X, self.subsets[first : first + step])  # (b, k, p)
-            parts.append(
-                gaussian_kernel(points[None, ...], centres, self.gamma) @ self.dual[first : first + step, ...]
-            )
+            parts.append(gaussian_kernel(points[None, ...], centres) @ self.dual[first : first + step, ...])
         return xp.concat(parts, axis=0) + self._offset
 
     def linear(self, points: Any) -> None:
@@ -106,7 +99,7 @@ class DeviceKernelRidge:
         """Return the fits with `n_more` further subsets; the first ones are not computed again."""
         plan = self.plan.extend(n_more)
         added = plan.indices(self.plan.n_resamples)
-        more, failed = _fit(self.X, self.y, added, self.alpha, self.gamma, _root(self.device))
+        more, failed = _fit(self.device, added)
         report_failures(failed, self.on_failure, explain_failures)
         dual = array_namespace(self.X).concat([self.dual, more], axis=0)
         failed = np.concatenate([self.failed, failed])
@@ -114,18 +107,16 @@ class DeviceKernelRidge:
 
     def refit(self, y: FloatArray) -> DeviceKernelRidge:
         """Return the fits of other targets (n, n_outputs) of the host on the same subsets."""
-        assert self.device is not None
         problem = self.device.problem.with_targets(y)
         device = replace(self.device, problem=problem, y=like(problem.y, self.device.y))
-        dual, _ = _fit(self.X, device.y, self.subsets, self.alpha, self.gamma, _root(device))
-        return replace(self, device=device, y=device.y, dual=dual)
+        return replace(self, device=device, dual=_fit(device, self.subsets)[0])
 
     def _asked(self, points: Any) -> Any:
-        return points if self.device is None else self.device.at(on_host(points))
+        return self.device.at(on_host(points))
 
     @property
     def _offset(self) -> Any:
-        return 0.0 if self.device is None else like(self.device.problem.shared_intercept, self.X)
+        return like(self.device.problem.shared_intercept, self.X)
 
     def __repr__(self) -> str:
         B, k, _ = self.dual.shape
@@ -151,110 +142,25 @@ def fit_device_subsets(device: DeviceData, plan: ResamplingPlan, *, on_failure: 
     if alpha > 0:
         _warn_of_precision(array_namespace(device.points), device.points, alpha, plan.subsample_size)
     subsets = plan.indices()
-    dual, failed = _fit(device.points, device.y, subsets, alpha, 0.5, _root(device))
+    dual, failed = _fit(device, subsets)
     report_failures(failed, on_failure, explain_failures)
-    return DeviceKernelRidge(
-        X=device.points,
-        subsets=subsets,
-        dual=dual,
-        y=device.y,
-        alpha=alpha,
-        gamma=0.5,
-        plan=plan,
-        failed=failed,
-        device=device,
-        on_failure=on_failure,
-    )
+    return DeviceKernelRidge(device, subsets, dual, plan, failed, on_failure)
 
 
-def kernel_ridge_on_device(
-    X: Any,
-    y: Any,
-    plan: ResamplingPlan,
-    *,
-    alpha: float,
-    gamma: float | None = None,
-) -> DeviceKernelRidge:
-    """Fit (K + alpha I) a = y with ``K = exp(-gamma |x - x'|^2)`` on every subset, on the device of X.
-
-    .. deprecated:: 0.2
-        `ReplayKernelRidge` takes arrays of PyTorch, CuPy and JAX and fits where they live:
-        ``ReplayKernelRidge(alpha, gamma=gamma, standardize=None).fit(X, y, plan=plan)``. Will be removed in
-        0.3.
-
-    Parameters
-    ----------
-    X : array of shape (n, p)
-        Of PyTorch, CuPy or JAX; its precision is used throughout.
-    y : array of shape (n,) or (n, n_outputs)
-        Targets, where X is.
-    plan : ResamplingPlan
-        Subsets of equal probability.
-    alpha : float
-        Penalty, the same on every subset.
-    gamma : float, optional
-        Default 1 / p.
-
-    Returns
-    -------
-    DeviceKernelRidge
-
-    Examples
-    --------
-    >>> import replaystats as rs
-    >>> X, y = rs.simulate.two_bumps(60, random_state=0)
-    >>> plan = rs.make_plan(60, subsample_size=20, n_resamples=5, random_state=0)
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", DeprecationWarning)
-    ...     kernel_ridge_on_device(X, y, plan, alpha=0.1)
-    DeviceKernelRidge(5 fits of k=20 of n=60)
-    """
-    message = (
-        "`kernel_ridge_on_device` is part of `ReplayKernelRidge` now, which fits where its arrays live; the "
-        "old name will be removed in 0.3."
-    )
-    warnings.warn(message, DeprecationWarning, stacklevel=3)
-    check_instance(plan, "plan", ResamplingPlan, "Use make_plan.")
-    X = _checked(X, "X", (2,))
-    xp, y = array_namespace(X), like(_checked(y, "y", (1, 2)), X)
-    check_length(y.shape[0], X.shape[0], "y", "X")
-    check_length(plan.n_observations, X.shape[0], "plan", "X")
-    alpha = check_real(alpha, "alpha", low=0.0, closed="right")
-    gamma = 1 / X.shape[1] if gamma is None else check_real(gamma, "gamma", low=0.0, closed="right")
-    k = plan.subsample_size
-    _warn_of_precision(xp, X, alpha, k)
-    targets = y[:, None] if y.ndim == 1 else y
-    subsets = plan.indices()
-    dual, failed = _fit(X, targets, subsets, alpha, gamma, None)
-    report_failures(failed, "warn", explain_failures)
-    return DeviceKernelRidge(
-        X=X, subsets=subsets, dual=dual, y=targets, alpha=alpha, gamma=gamma, plan=plan, failed=failed
-    )
-
-
-def _checked(value: Any, name: str, ndim: tuple[int, ...]) -> Any:
-    """Return a finite array where it is and in the precision that it has; what is no array becomes one."""
-    if not is_foreign(value):
-        numbers = check_array(value, name, ndim=ndim)
-        return value if isinstance(value, np.ndarray) and value.dtype.kind == "f" else numbers
-    if value.ndim not in ndim:
-        raise ValueError(must_be(name, f"a {ndim[-1]}-D array", f"shape {tuple(value.shape)}"))
-    return check_finite(value, name)
-
-
-def _fit(X: Any, y: Any, subsets: IntArray, alpha: float, gamma: float, root: Any) -> tuple[Any, BoolArray]:
+def _fit(data: DeviceData, subsets: IntArray) -> tuple[Any, BoolArray]:
     """Return dual coefficients (b, k, n_outputs) of subsets (b, k), and which failed; what fits at a time."""
+    X, y, root = data.points, data.y, data.root
     xp, k = array_namespace(X), subsets.shape[1]
     step = max(1, device_memory_budget() // (_COPIES * k * k * item_size(X)))
     duals, failures = [], []
     for first in range(0, len(subsets), step):
         some = subsets[first : first + step]
         inputs, targets = _gathered(X, some), _gathered(y, some)
-        matrices = gaussian_kernel(inputs, inputs, gamma)
+        matrices = gaussian_kernel(inputs, inputs)
         if root is not None:
             weight = _gathered(root, some)  # (b, k, 1)
             matrices = weight * matrices * xp.matrix_transpose(weight)
-        lower, failed = cholesky(add_to_diagonal(matrices, alpha))
+        lower, failed = cholesky(add_to_diagonal(matrices, data.problem.alpha))
         if root is None:
             dual = solve_factored(lower, targets)
         else:
@@ -265,18 +171,14 @@ def _fit(X: Any, y: Any, subsets: IntArray, alpha: float, gamma: float, root: An
     return xp.concat(duals, axis=0), np.concatenate(failures)
 
 
-def _root(device: DeviceData | None) -> Any:
-    return None if device is None else device.root
-
-
-def gaussian_kernel(a: Any, b: Any, gamma: float) -> Any:
-    """Return exp(-gamma |a_i - b_j|^2), shape (..., m, k), for points (..., m, p) and (..., k, p)."""
+def gaussian_kernel(a: Any, b: Any) -> Any:
+    """Return exp(-|a_i - b_j|^2 / 2), shape (..., m, k), for points (..., m, p) and (..., k, p) in widths."""
     xp = array_namespace(a, b)
     # Shifted to b's centre, where |a|^2 + |b|^2 - 2 a.b loses the fewest digits.
     centre = xp.mean(b, axis=-2, keepdims=True)
     a, b = a - centre, b - centre
     squares = xp.sum(a * a, axis=-1)[..., :, None] + xp.sum(b * b, axis=-1)[..., None, :]
-    return xp.exp(-gamma * xp.clip(squares - 2 * (a @ xp.matrix_transpose(b)), min=0.0))
+    return xp.exp(-0.5 * xp.clip(squares - 2 * (a @ xp.matrix_transpose(b)), min=0.0))
 
 
 def _gathered(rows: Any, subsets: IntArray) -> Any:

@@ -15,14 +15,10 @@ import numpy as np
 from scipy import sparse
 
 from .._core.config import memory_budget
-from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_choice
+from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.executors import Executor, make_executor
 from ..engine.members import report_failures
 from ..plans import ResamplingPlan
-from ..plans.plan import check_made_for
-from ..plans.resampling import ON_FAILURE
-from .kernels import Kernel
 from .problem import CACHED_BYTES, KernelProblem, check_subsets
 from .repeats import Distinct
 from .scaling import Scaling, redraw_constant
@@ -120,51 +116,15 @@ class KernelRidgeReplicates:
         )
 
 
-def replicate_kernel_ridge(
-    X: ArrayLike,
-    y: ArrayLike,
-    plan: ResamplingPlan,
-    *,
-    alpha: float,
-    kernel: Kernel,
-    standardize: str | None = None,
-    sample_weight: ArrayLike | None = None,
-    n_jobs: int | None = None,
-    on_failure: str = "warn",
+def fit_subsets(
+    problem: KernelProblem, plan: ResamplingPlan, *, n_jobs: int | None = None, on_failure: str = "warn"
 ) -> KernelRidgeReplicates:
-    """Fit kernel ridge regression on every subset of the plan.
+    """Fit kernel ridge regression on every subset of the plan, O(B k^2 p + B k^3).
 
-    1. Bring X and y to common units (``"global"``).
-    2. Draw again the subsets that would not have units of their own (``"subset"``).
-    3. Evaluate the kernel on every subset, or look it up in one Gram matrix where that is cheaper.
-    4. Solve the B positive definite systems of size k x k.
-    5. Record the subsets that are not positive definite, and say so.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, p)
-        Points, or the (n, n) Gram matrix of a precomputed kernel.
-    y : array-like of shape (n,) or (n, n_outputs)
-        Targets.
-    plan : ResamplingPlan
-        B subsets of k observations.
-    alpha : float
-        Ridge penalty, the same on every subset.
-    kernel : Kernel
-        From `make_kernel`.
-    standardize : {None, "global", "arcsinh", "subset"}
-        Units: as given and no intercept; mean and standard deviation (divisor n - 1) of all data; the same
-        after columns with long tails have been compressed; or of each subset, which equals R's KRLS 1.0-0.
-    sample_weight : array-like of shape (n,), optional
-        Weights of the squared errors.
-    n_jobs : int, optional
-        Workers over blocks of subsets, as in scikit-learn.
-    on_failure : {"warn", "raise", "drop"}
-        What to do about subsets that are not positive definite.
-
-    Notes
-    -----
-    O(B k^2 p + B k^3) operations.
+    1. Draw again the subsets that would not have units of their own (``standardize="subset"``).
+    2. Evaluate the kernel on every subset, or look it up in one Gram matrix where that is cheaper.
+    3. Solve the B positive definite systems of size k x k.
+    4. Record the subsets that are not positive definite, and say so.
 
     Examples
     --------
@@ -172,20 +132,10 @@ def replicate_kernel_ridge(
     >>> from replaystats.kernel.kernels import make_kernel
     >>> from replaystats.plans import make_plan
     >>> X = np.linspace(0, 1, 30)[:, None]
-    >>> plan = make_plan(30, subsample_size=10, n_resamples=40, random_state=0)
-    >>> replicate_kernel_ridge(X, np.sin(X[:, 0]), plan, alpha=0.1, kernel=make_kernel(n_features=1))
+    >>> problem = KernelProblem.checked(X, np.sin(X[:, 0]), 0.1, make_kernel(n_features=1), None, None)
+    >>> fit_subsets(problem, make_plan(30, subsample_size=10, n_resamples=40, random_state=0))
     KernelRidgeReplicates(40 fits, 0 failed, 0 redrawn, U, k=10 of n=30)
     """
-    check_choice(on_failure, "on_failure", ON_FAILURE)
-    problem = KernelProblem.checked(X, y, alpha, kernel, standardize, sample_weight)
-    check_made_for(plan, len(problem.y), "rows of `X`")
-    return fit_subsets(problem, plan, n_jobs=n_jobs, on_failure=on_failure)
-
-
-def fit_subsets(
-    problem: KernelProblem, plan: ResamplingPlan, *, n_jobs: int | None = None, on_failure: str = "warn"
-) -> KernelRidgeReplicates:
-    """Fit a problem on every subset of the plan: all but the first step of `replicate_kernel_ridge`."""
     check_subsets(problem, plan)
     replicates = _fit_from(0, problem, plan, n_jobs, on_failure)
     report_failures(replicates.failed, on_failure, explain_failures)
@@ -195,7 +145,7 @@ def fit_subsets(
 def _fit_from(
     start: int, problem: KernelProblem, drawn: ResamplingPlan, n_jobs: int | None, on_failure: str
 ) -> KernelRidgeReplicates:
-    """Do steps 2 to 4 for the subsets from number `start` on."""
+    """Do steps 1 to 3 for the subsets from number `start` on."""
     plan, n_redrawn = drawn, 0
     if problem.per_subset:
         plan, indices, n_redrawn = redraw_constant(problem.points, drawn)

@@ -9,8 +9,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 import replaystats as rs
 from replaystats.inference.diagnosis_view import Advice
-from replaystats.kernel.fits import replicate_kernel_ridge
+from replaystats.kernel.fits import fit_subsets
 from replaystats.kernel.kernels import make_kernel
+from replaystats.kernel.problem import KernelProblem
 
 BASIS = rs.basis.Polynomial(1)
 
@@ -105,9 +106,7 @@ def test_kernel_fits_are_extended_as_if_fitted_at_once(rng, units):
 
     def fits(n_resamples):
         plan = rs.make_plan(30, subsample_size=5, n_resamples=n_resamples, random_state=0)
-        return replicate_kernel_ridge(
-            X, y, plan, alpha=0.1, kernel=make_kernel(n_features=2), standardize=units
-        )
+        return fit_subsets(KernelProblem.checked(X, y, 0.1, make_kernel(n_features=2), units, None), plan)
 
     few, many = fits(20).extend(25), fits(45)
     assert_allclose(few.values(X[:4]), many.values(X[:4]), rtol=1e-10, atol=1e-12)

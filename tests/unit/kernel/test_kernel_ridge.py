@@ -10,8 +10,9 @@ from sklearn.kernel_ridge import KernelRidge
 import replaystats as rs
 from oracles import kernel_ridge as oracle
 from replaystats import ReplayWarning, SingularReplicateError, make_plan, plan_from_indices
-from replaystats.kernel.fits import replicate_kernel_ridge
+from replaystats.kernel.fits import fit_subsets
 from replaystats.kernel.kernels import make_kernel
+from replaystats.kernel.problem import KernelProblem
 
 ROUNDING = 1e-10
 
@@ -23,9 +24,10 @@ def data(rng):
     return X, y, rng.normal(size=(7, 3)) + 5.0
 
 
-def fit(X, y, plan, *, kernel="rbf", alpha=0.3, **options):
-    return replicate_kernel_ridge(
-        X, y, plan, alpha=alpha, kernel=make_kernel(kernel, n_features=X.shape[1]), **options
+def fit(X, y, plan, *, kernel="rbf", alpha=0.3, standardize=None, sample_weight=None, **options):
+    kernel = make_kernel(kernel, n_features=X.shape[1])
+    return fit_subsets(
+        KernelProblem.checked(X, y, alpha, kernel, standardize, sample_weight), plan, **options
     )
 
 
@@ -250,7 +252,6 @@ def test_zero_weight_is_as_good_as_absent(rng):
     [
         ({"alpha": -1.0}, r"`alpha` must be a finite number in \[0, inf\); got -1.0"),
         ({"standardize": "column"}, '`standardize` must be one of "subset", "global"'),
-        ({"on_failure": "ignore"}, "`on_failure` must be one of"),
         ({"sample_weight": -np.ones(6)}, "`sample_weight` must be non-negative and not all zero"),
         ({"sample_weight": np.zeros(6)}, "`sample_weight` must be non-negative and not all zero"),
         ({"sample_weight": np.ones(5)}, r"`sample_weight` must be as long as `X` \(6\); got 5"),
@@ -260,7 +261,6 @@ def test_zero_weight_is_as_good_as_absent(rng):
             {"plan": plan_from_indices([[0], [1]], 6), "standardize": "subset"},
             "`subsample_size` must be at least 2",
         ),
-        ({"plan": plan_from_indices([[0, 1]], 5)}, "`plan` must be made for the 6 rows"),
         ({"y": np.ones(4)}, r"`y` must be as long as `X` \(6\); got 4"),
         ({"X": np.full((6, 2), np.nan)}, "`X` must be finite"),
     ],

@@ -59,7 +59,7 @@ def test_only_public_names_are_imported(path):
     "line",
     [
         "from replaystats._core.errors import must_be",
-        "from replaystats.kernel.fits import replicate_kernel_ridge",
+        "from replaystats.kernel.fits import fit_subsets",
         "import replaystats.engine.sums",
         "from replaystats.solvers import _names",
         "def f():\n    from replaystats.moments.groups import unit_moments",
