@@ -19,7 +19,7 @@ from logged_environments import Environment, environments, log_episodes, true_va
 from scipy import stats
 
 import replaystats as rs
-from replaystats.ope.problem import MAX_GROUPS
+from replaystats.ope.episodes import MAX_GROUPS
 
 EPISODES = (20, 100, 500)
 RESULTS = Path(__file__).parent / "results" / "evaluate_logs.json"
@@ -46,8 +46,8 @@ def run_one(
     plain = (weighted.value - reach, weighted.value + reach)
     return {
         "environment": env.name, "on_policy": on_policy, "episodes": n_episodes, "number": number,
-        "value": found.value, "low": found.interval.low, "high": found.interval.high, "holds": found.reliable,
-        "bounded": found.bounded, "method": found.method, "seconds": seconds,
+        "value": found.value, "low": found.interval.low, "high": found.interval.high,
+        "reliable": found.reliable, "bounded": found.method == "bounds", "method": found.method, "seconds": seconds,
         "covers": _within(truth, found.interval, slack),
         "weighted_width": weighted.interval.high - weighted.interval.low,
         "weighted_covers": _within(truth, weighted.interval, slack),
@@ -64,8 +64,8 @@ def summarize(rows: list[dict], truth: float, error: float) -> dict:
         **{name: rows[0][name] for name in ("environment", "on_policy", "episodes")},
         "data_sets": len(rows), "truth": truth, "truth_error": error,
         "coverage": float(column["covers"].mean()),
-        "said_to_hold": len(held) / len(rows),
-        "coverage_where_said_to_hold": float(np.mean([row["covers"] for row in held])) if held else None,
+        "reliable": len(held) / len(rows),
+        "coverage_where_reliable": float(np.mean([row["covers"] for row in held])) if held else None,
         "bounded": float(column["bounded"].mean()),
         "width": float(np.median(column["high"] - column["low"])),
         "weighted_width": float(np.median(column["weighted_width"])),
@@ -93,11 +93,11 @@ def tabulate(rows: list[dict], truths: dict) -> list[dict]:
     for key in sorted(cells, key=lambda k: (not k[1], order.index(k[0]), k[2])):
         cell = summarize(cells[key], *truths[f"{key[0]} {'on' if key[1] else 'off'}"])
         table.append(cell)
-        held = cell["coverage_where_said_to_hold"]
+        held = cell["coverage_where_reliable"]
         print(
             f"{key[0]:13}{'on ' if key[1] else 'off'} {key[2]:4} x {cell['data_sets']:3} "
             f"truth {cell['truth']:8.3f} bias {cell['bias']:8.3f} rmse {cell['rmse']:7.3f} "
-            f"cover {cell['coverage']:.2f} holds {cell['said_to_hold']:.2f} "
+            f"cover {cell['coverage']:.2f} reliable {cell['reliable']:.2f} "
             f"({'-' if held is None else format(held, '.2f')}) width {cell['width']:8.4g} "
             f"(weighted {cell['weighted_width']:8.4g} covers {cell['weighted_coverage']:.2f}, "
             f"plain {cell['plain_weighted_width']:8.4g} covers {cell['plain_weighted_coverage']:.2f}) "
