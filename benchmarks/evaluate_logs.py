@@ -12,7 +12,9 @@ import json
 import sys
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from logged_environments import Environment, environments, log_episodes, true_value
@@ -41,24 +43,35 @@ def run_one(
     slack = 2 * error + 1e-9
     named = {w.name: w for w in found.estimates}
     weighted = named.get("importance sampling, weighted", named.get("mean logged return"))
-    # As it is usually done: t with all degrees of freedom, whatever episodes count.
-    reach = stats.t.ppf(0.975, min(n_episodes, MAX_GROUPS) - 1) * weighted.standard_error
-    plain = (weighted.value - reach, weighted.value + reach)
     return {
         "environment": env.name, "on_policy": on_policy, "episodes": n_episodes, "number": number,
         "value": found.value, "low": found.interval.low, "high": found.interval.high,
-        "reliable": found.reliable, "bounded": found.method == "bounds", "method": found.method, "seconds": seconds,
-        "covers": _within(truth, found.interval, slack),
-        "weighted_width": weighted.interval.high - weighted.interval.low,
-        "weighted_covers": _within(truth, weighted.interval, slack),
-        "plain_width": plain[1] - plain[0], "plain_covers": _within(truth, plain, slack),
+        "reliable": found.reliable, "bounded": found.method == "bounds", "method": found.method,
+        "seconds": seconds, "covers": _within(truth, found.interval, slack),
+        **_simple(weighted, min(n_episodes, MAX_GROUPS) - 1, truth, slack),
     }  # fmt: skip
+
+
+def _simple(one: Any, degrees: int, truth: float, slack: float) -> dict:
+    """Return width and coverage of the weighted mean of returns; None where ratios left too few episodes."""
+    if one is None:
+        names = ("weighted_width", "weighted_covers", "plain_width", "plain_covers")
+        return dict.fromkeys(names)
+    # As it is usually done: t with all degrees of freedom, whatever episodes count.
+    reach = stats.t.ppf(0.975, degrees) * one.standard_error
+    plain = (one.value - reach, one.value + reach)
+    return {
+        "weighted_width": one.interval.high - one.interval.low,
+        "weighted_covers": _within(truth, one.interval, slack),
+        "plain_width": plain[1] - plain[0],
+        "plain_covers": _within(truth, plain, slack),
+    }
 
 
 def summarize(rows: list[dict], truth: float, error: float) -> dict:
     """Return coverage, width and error of one cell."""
     held = [row for row in rows if row["reliable"]]
-    column = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    column = {name: np.array([row[name] for row in rows if row[name] is not None]) for name in rows[0]}
     methods = column["method"].tolist()
     return {
         **{name: rows[0][name] for name in ("environment", "on_policy", "episodes")},
@@ -68,15 +81,20 @@ def summarize(rows: list[dict], truth: float, error: float) -> dict:
         "coverage_where_reliable": float(np.mean([row["covers"] for row in held])) if held else None,
         "bounded": float(column["bounded"].mean()),
         "width": float(np.median(column["high"] - column["low"])),
-        "weighted_width": float(np.median(column["weighted_width"])),
-        "weighted_coverage": float(column["weighted_covers"].mean()),
-        "plain_weighted_width": float(np.median(column["plain_width"])),
-        "plain_weighted_coverage": float(column["plain_covers"].mean()),
+        "weighted_data_sets": len(column["weighted_width"]),
+        "weighted_width": _of(np.median, column["weighted_width"]),
+        "weighted_coverage": _of(np.mean, column["weighted_covers"]),
+        "plain_weighted_width": _of(np.median, column["plain_width"]),
+        "plain_weighted_coverage": _of(np.mean, column["plain_covers"]),
         "bias": float(column["value"].mean() - truth),
         "rmse": float(np.sqrt(np.mean((column["value"] - truth) ** 2))),
         "method": max(set(methods), key=methods.count),
         "seconds": float(np.median(column["seconds"])),
     }  # fmt: skip
+
+
+def _of(number: Callable, values: np.ndarray) -> float | None:
+    return float(number(values)) if len(values) else None
 
 
 def _within(truth: float, interval: tuple[float, float], slack: float) -> bool:
@@ -93,16 +111,7 @@ def tabulate(rows: list[dict], truths: dict) -> list[dict]:
     for key in sorted(cells, key=lambda k: (not k[1], order.index(k[0]), k[2])):
         cell = summarize(cells[key], *truths[f"{key[0]} {'on' if key[1] else 'off'}"])
         table.append(cell)
-        held = cell["coverage_where_reliable"]
-        print(
-            f"{key[0]:13}{'on ' if key[1] else 'off'} {key[2]:4} x {cell['data_sets']:3} "
-            f"truth {cell['truth']:8.3f} bias {cell['bias']:8.3f} rmse {cell['rmse']:7.3f} "
-            f"cover {cell['coverage']:.2f} reliable {cell['reliable']:.2f} "
-            f"({'-' if held is None else format(held, '.2f')}) width {cell['width']:8.4g} "
-            f"(weighted {cell['weighted_width']:8.4g} covers {cell['weighted_coverage']:.2f}, "
-            f"plain {cell['plain_weighted_width']:8.4g} covers {cell['plain_weighted_coverage']:.2f}) "
-            f"{cell['seconds']:.2f} s  {cell['method']}"
-        )
+        print({name: round(x, 4) if isinstance(x, float) else x for name, x in cell.items()})
     return table
 
 

@@ -51,8 +51,9 @@ def evaluate(
     1. Methods that apply to the log are computed, tier by tier: mean returns on policy; importance sampling,
        doubly robust and count models; ratios of visits; least-squares temporal differences; bounds.
     2. What their intervals assume is tested, with one correction of Holm's at .05 for all tests of the call.
-    3. Of the first tier with methods whose assumptions pass, the smallest predicted squared error (variance
-       plus squared bias bound) is reported. If no method is left, `reliable` is False and says why.
+    3. Of the first tier with methods whose assumptions pass, the one with the smallest variance in theory is
+       reported, unless the predicted squared error (variance plus squared bias bound) of another is smaller
+       beyond chance (an F test). If no method is left, `reliable` is False and says why.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ def share_after_cuts(problem: Problem) -> float:
 
 def model_of(problem: Problem) -> ModelChoice:
     """Return the count model of discrete states, else least-squares temporal differences."""
-    return problem.once("model", lambda p: _fit_model(_for_models(p)))
+    return problem.once("model", lambda p: _fit_model(_for_models(p), counted=is_tabular(p)))
 
 
 def _for_models(problem: Problem) -> Problem:
@@ -130,15 +130,16 @@ def _without_step(policy: Any) -> Any:
     return lambda states: policy(states[:, :-1])
 
 
-def _fit_model(problem: Problem) -> ModelChoice:
+def _fit_model(problem: Problem, *, counted: bool) -> ModelChoice:
+    """Fit what the whole log calls for: without some columns, states may look discrete that are not."""
     rng = np.random.default_rng(problem.options.random_state)
     basis = problem.options.basis
-    if is_tabular(problem):
+    if counted:
         behavior = behavior_of(problem)
         known = behavior is not None and not behavior.estimated
-        counted = fit_counts(problem, behavior.probability if known and behavior is not None else None)
-        reason = f"a value for every state: {counted.n_states} of them, counted"
-        return ModelChoice(model=counted, choice=Choice("counts", reason))
+        counts = fit_counts(problem, behavior.probability if known and behavior is not None else None)
+        reason = f"a value for every state: {counts.n_states} of them, counted"
+        return ModelChoice(model=counts, choice=Choice("counts", reason))
     choice: Choice | None = None
     tests: tuple[BasisTest, ...] = ()
     if isinstance(basis, str):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import replaystats as rs
+from replaystats.inference.pivot import mean_pivot
+from replaystats.ope.method import MethodResult
+from replaystats.ope.select import Candidate, most_precise
 
 
 def merged_labels(seed: int, n: int = 200) -> rs.Trajectories:
@@ -89,3 +94,13 @@ def test_names_of_other_libraries_and_tables_are_answered_in_a_sentence() -> Non
     pandas = pytest.importorskip("pandas")
     with pytest.raises(TypeError, match=r"must be a Trajectories; got DataFrame.*rs.readers"):
         rs.evaluate(pandas.DataFrame({"reward": [1.0]}), discount=0.9)
+
+
+def test_a_method_takes_over_only_where_its_error_is_smaller_beyond_chance() -> None:
+    def one(name: str, error: float) -> Candidate:
+        pivot = replace(mean_pivot(np.arange(41.0)), standard_error=np.array([error]))
+        return Candidate(method=SimpleNamespace(name=name), result=MethodResult(pivot=pivot), seconds=0.0)
+
+    # F with 40 and 40 degrees of freedom has the quantile 1.69 at .95; 1.25^2 = 1.56, 1.35^2 = 1.82.
+    assert most_precise([one("first", 1.0), one("last", 1.25)]).method.name == "last"
+    assert most_precise([one("first", 1.0), one("last", 1.35)]).method.name == "first"

@@ -13,12 +13,13 @@ from .least_squares import LeastSquares
 from .returns import MeanReturn
 from .visit_ratios import VisitRatios
 
-# Of the first row with a method whose assumptions all pass, the smallest predicted squared error is reported.
+# Of the first row with a method whose assumptions all pass, one is reported (`select.most_precise`), by
+# default the last: methods of a row stand in the order of their asymptotic variances, largest first.
 # Later rows need assumptions that the log tests less well: models that nothing corrects.
 TIERS: tuple[tuple[Method, ...], ...] = (
     (MeanReturn(), MeanReturn(completed=True)),
     (ImportanceSampling(), DoublyRobust(), Counts(), Counts(by_step=True), FiniteHorizon()),
-    (VisitRatios(), DoublyRobust(completed=True)),
+    (DoublyRobust(completed=True), VisitRatios()),
     (LeastSquares(on_policy=True), LeastSquares(on_policy=False)),
     (DoublyRobust(few=True),),
     (Bounds(on_policy=True), Bounds(on_policy=False)),

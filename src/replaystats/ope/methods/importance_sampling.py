@@ -83,11 +83,15 @@ def cut_short(problem: Problem) -> str | None:
 def missed_outcomes(
     problem: Problem, weights: Weights, value: float, error: float, each: np.ndarray, *, always: bool = False
 ) -> tuple[float, float]:
-    """Return what the effective episodes can have missed, where outcomes are rare or a range was given."""
-    if not (always or problem.range_known or may_be_skewed(each)):
+    """Return what the effective episodes can have missed, where outcomes are rare or a range was given.
+
+    Outcomes are rare where the episodes' parts of the value (`each`) are skewed, or their returns: a model
+    that explains the few outcomes which were seen takes them out of the parts, and not those to come.
+    """
+    returns = returns_to_go(problem)[problem.data.step_offsets[:-1]]
+    if not (always or problem.range_known or may_be_skewed(each) or may_be_skewed(returns)):
         return 0.0, 0.0
     within = (problem.low, problem.high)
     if not (problem.range_known and np.isfinite(problem.low + problem.high)):
-        returns = returns_to_go(problem)[problem.data.step_offsets[:-1]]
         within = min(float(returns.min()), value), max(float(returns.max()), value)
     return rare_outcomes(value, error, weights.final, within, problem.options.confidence_level)
