@@ -19,6 +19,7 @@ ANY_LABEL = {"complex entries", "dates", "a structured array", "text entries", "
 ANY_LABEL |= {"integers beyond 2**53"}
 DIFFUSIONS = ("geometric_brownian", "hermite_ou", "linear_quadratic", "torus_brownian")
 LIVE = ("ChangeDetector", "ConfidenceSequence", "Monitor")
+UNKNOWN = ("NaN", "infinity", "minus infinity", "None", "a decimal that is no number")
 FINE = {
     # Words that a plot writes next to a line, and names of files.
     ("plots.plot_convergence", "label"): ANY_WORD,
@@ -40,7 +41,7 @@ FINE = {
     ("plots.plot_returns", "value"): ANY_SIGN,
     ("inference.reweighted_average", "origin"): ANY_SIGN,
     # Members may know what to do about missing values.
-    ("ReplayRegressor.outside", "X"): {f"an entry that is {x}" for x in ("NaN", "infinity", "None")},
+    ("ReplayRegressor.outside", "X"): {f"an entry that is {x}" for x in UNKNOWN},
     **{("plots.plot_replicates", name): ANY_SIGN for name in ("estimate", "plug_in")},
     **{("plots.plot_variance", name): ANY_SIGN for name in ("first_order", "higher_order", "monte_carlo")},
     # A path may start at any point of the line.

@@ -11,8 +11,10 @@ import numpy as np
 
 from .arrays import as_array
 from .errors import must_be
-from .typing import ArrayLike, BoolArray
+from .typing import ArrayLike, BoolArray, IntArray
 from .validation import KINDS, check_array, check_exact
+
+_TIMES = (date, timedelta, np.datetime64, np.timedelta64)
 
 
 def check_unconverted(value: Any, name: str, *, text: str = "refused", dates: bool = False) -> None:
@@ -55,9 +57,11 @@ def check_unconverted(value: Any, name: str, *, text: str = "refused", dates: bo
         raise ValueError(must_be(name, "real numbers", "complex ones", "Complex data not supported."))
     if kind in "MmV" or (kind in "US" and text == "refused"):
         raise TypeError(must_be(name, "numbers", f"{KINDS[kind]} (dtype {array.dtype})"))
-    if kind == "O" and any(isinstance(entry, (date, timedelta)) for entry in array.ravel()):
+    if kind == "O" and any(isinstance(entry, _TIMES) for entry in array.ravel()):
         raise TypeError(must_be(name, "numbers", "dates among its entries"))
     if kind in "OUS" and text != "any":
+        if kind == "O" and any(isinstance(entry, (list, tuple, np.ndarray)) for entry in array.ravel()):
+            raise TypeError(must_be(name, "numbers", "lists among its entries"))
         _check_text_entries(array, name, words=text == "words")
 
 
@@ -116,6 +120,33 @@ def check_known(labels: ArrayLike, name: str) -> np.ndarray:
         row = int(np.flatnonzero(missing)[0])
         raise ValueError(must_be(name, "known in every row", f"a missing value in row {row}"))
     return array
+
+
+def number_labels(labels: ArrayLike, name: str) -> tuple[np.ndarray, IntArray]:
+    """Return the distinct labels in order, and for every row which of them it has.
+
+    Objects are hashed first: sorting a million texts takes ten times as long.
+
+    Examples
+    --------
+    >>> number_labels(["b", "a", "b"], "groups")[1]
+    array([1, 0, 1])
+    >>> number_labels(np.array([1, "a"], dtype=object), "groups")
+    Traceback (most recent call last):
+    TypeError: `groups` must be labels of one kind; got int and str.
+    """
+    known = check_known(labels, name)
+    if known.dtype.kind != "O":
+        distinct, code = np.unique(known, return_inverse=True)
+        return distinct, code.reshape(-1)
+    listed = known.tolist()
+    try:
+        ordered = sorted(dict.fromkeys(listed))
+    except TypeError as error:
+        kinds = " and ".join(sorted({type(label).__name__ for label in listed}))
+        raise TypeError(must_be(name, "labels of one kind", kinds)) from error
+    place = {label: i for i, label in enumerate(ordered)}
+    return np.array(ordered), np.fromiter(map(place.__getitem__, listed), dtype=np.intp, count=len(listed))
 
 
 def is_missing(array: np.ndarray) -> BoolArray:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core.arrays import to_numpy
 from .._core.errors import ReplayWarning, must_be
 from .._core.thresholds import CHECK_LEVEL, LAYER_GROUPS
 from .._core.typing import FloatArray, IntArray
-from .._core.validation import check_int, check_real
+from .._core.validation import check_array, check_int, check_length, check_real
 from ..basis import FunctionBasis
 from ..data import Trajectories
 from ..inference import Interval, Monitor, MonitoredMean
@@ -317,14 +316,18 @@ class LastLayer:
 
     def _outputs(self, states: FloatArray) -> FloatArray:
         """Return the outputs of the network, a module of PyTorch or a function of NumPy."""
-        if not hasattr(self._network, "parameters"):
-            return np.asarray(self._network(states), dtype=np.float64).reshape(len(states), -1)
-        import torch
+        if hasattr(self._network, "parameters"):
+            import torch
 
-        like = next(self._network.parameters(), torch.empty(0))
-        with torch.no_grad():
-            found = self._network(torch.as_tensor(np.array(states), dtype=like.dtype, device=like.device))
-        return np.asarray(to_numpy(found), dtype=np.float64).reshape(len(states), -1)
+            like = next(self._network.parameters(), torch.empty(0))
+            with torch.no_grad():
+                found = self._network(torch.as_tensor(np.array(states), dtype=like.dtype, device=like.device))
+        else:
+            found = self._network(np.array(states))
+        hint = "It takes states (N, d) and returns features (N, q)."
+        features = check_array(found, "network", ndim=(1, 2, 3, 4), hint=hint)
+        check_length(len(features), len(states), "network", "states")
+        return features.reshape(len(states), -1)
 
 
 class ValueMonitor(Monitor):

@@ -58,9 +58,9 @@ def are_names(value: Any) -> bool:
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "OUT":
         return False
     rows = array.reshape(-1, array.shape[-1]) if array.ndim > 1 else array.reshape(-1, 1)
-    columns = [dict.fromkeys(column) for column in rows.T.tolist()]
-    if not all(isinstance(text, str) for column in columns for text in column):
+    if array.dtype.kind == "O" and not all(isinstance(text, str) for text in array.flat):
         return False
+    columns = [dict.fromkeys(column) for column in rows.T.tolist()]
     named = [not any(map(reads_as_number, column)) for column in columns]
     whole = [all(text.lstrip("-").isdecimal() for text in column) for column in columns]
     return array.size > 0 and any(named) and all(np.logical_or(named, whole))

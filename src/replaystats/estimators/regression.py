@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import take_rows, to_numpy
 from .._core.choice import is_auto
-from .._core.entries import check_unconverted
+from .._core.entries import check_unconverted, number_labels
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_array, check_bool, check_real, resolve_subsample_size
@@ -269,14 +269,13 @@ def check_groups(groups: Any, n: int) -> IntArray | None:
     """Return the number of the group of every row, from 0; None where there are no groups."""
     if groups is None:
         return None
-    labels = np.asarray(groups)
-    if labels.shape != (n,):
-        raise ValueError(must_be("groups", f"one label for each of {n} rows", f"shape {labels.shape}"))
-    names, units = np.unique(labels, return_inverse=True)
+    names, units = number_labels(groups, "groups")
+    if len(units) != n:
+        raise ValueError(must_be("groups", f"one label for each of {n} rows", f"{len(units)} labels"))
     if len(names) < 2:
         hint = "Rows of one group say nothing about another."
         raise ValueError(must_be("groups", "labels of at least two groups", f"{len(names)}", hint))
-    return np.asarray(units, dtype=np.intp)
+    return units
 
 
 def _as_many(asked: Any, found: Any) -> Any:

@@ -115,7 +115,8 @@ class Kernel:
             widths = np.asarray(self.gamma)
             distance = cdist(left * widths, right * widths, "cityblock")
             return np.exp(np.negative(distance, out=distance), out=distance)
-        return np.asarray(pairwise_kernels(left, right, metric=self.name, **self._pairwise_arguments()))
+        metric = self._own_value if callable(self.name) else self.name
+        return np.asarray(pairwise_kernels(left, right, metric=metric, **self._pairwise_arguments()))
 
     def upper(self, points: FloatArray, *, work: FloatArray | None = None) -> FloatArray:
         """Evaluate every pair of a stack's points once: what lies on and above the diagonal is right.
@@ -157,6 +158,13 @@ class Kernel:
         values *= self.gamma
         values += self.coef0
         return np.power(values, self.degree, out=values)
+
+    def _own_value(self, left: FloatArray, right: FloatArray, **parameters: Any) -> float:
+        """Return what a function of the user says of two rows, if it is a number."""
+        assert callable(self.name)
+        value = self.name(left, right, **parameters)
+        hint = "A kernel of your own takes two rows, each of shape (p,), and returns one number."
+        return float(check_array(value, "kernel", ndim=0, hint=hint))
 
     def _pairwise_arguments(self) -> dict[str, Any]:
         if callable(self.name):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from .._core.entries import check_known
+from .._core.entries import number_labels
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
@@ -176,10 +176,9 @@ def _clusters(clusters: ArrayLike | None, n: int) -> tuple[IntArray, IntArray]:
     """Return rows in the order of their clusters, and where each begins."""
     if clusters is None:
         return np.arange(n), np.arange(n + 1)
-    labels = check_known(clusters, "clusters")
-    check_length(len(labels), n, "clusters", "X")
-    _, code, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    return np.argsort(code, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
+    _, code = number_labels(clusters, "clusters")
+    check_length(len(code), n, "clusters", "X")
+    return np.argsort(code, kind="stable"), np.concatenate([[0], np.cumsum(np.bincount(code))])
 
 
 def ridge_moments(

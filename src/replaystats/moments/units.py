@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from .._core.arrays import like, take_rows
-from .._core.entries import check_known
+from .._core.entries import number_labels
 from .._core.errors import ReplayWarning, must_be
 from .._core.typing import ArrayLike, IntArray
 from .._core.validation import check_choice, check_int, is_whole
@@ -31,7 +31,7 @@ def sum_into_units(
     if is_whole(unit):
         unit, block_length = "block", check_int(unit, "unit")
     if not isinstance(unit, str):
-        return _by_labels(moments, check_known(unit, "unit"))
+        return _by_labels(moments, number_labels(unit, "unit")[1])
     check_choice(unit, "unit", UNITS)
     n_trajectories = moments.n_observations if isinstance(moments, FactoredMoments) else 1
     if unit == "auto":
@@ -72,13 +72,12 @@ def block_labels(offsets: IntArray, block_length: int) -> IntArray:
     return labels
 
 
-def _by_labels(moments: HeldMoments, labels: Any) -> HeldMoments:
+def _by_labels(moments: HeldMoments, labels: IntArray) -> HeldMoments:
     n, steps = moments.n_observations, one_step_each(moments)
     if labels.size not in (n, len(steps)):
         rule = f"a name or one label per trajectory ({n}) or per step ({len(steps)})"
         raise ValueError(must_be("unit", rule, f"labels of shape {labels.shape}"))
-    codes = np.unique(labels, return_inverse=True)[1]
-    return group_observations(moments if labels.size == n else steps, codes)
+    return group_observations(moments if labels.size == n else steps, labels)
 
 
 def _warn_about_pieces(parent: IntArray | None) -> None:

@@ -169,8 +169,17 @@ def compare(data: Trajectories, policies: Mapping[str, PolicyLike | None], **set
     memory: dict[str, Any] = {}
     found = {}
     for name, policy in policies.items():
-        check_policy(policy, name)
-        found[name] = evaluate_one(data, policy, log_memory=memory, **settings)
+        if not isinstance(name, str) or not name:
+            raise TypeError(must_be("policies", "a dict whose keys are names", repr(name)))
+        check_policy(policy, f'policies["{name}"]')
+    for name, policy in policies.items():
+        try:
+            found[name] = evaluate_one(data, policy, log_memory=memory, **settings)
+        except (TypeError, ValueError) as error:
+            if not str(error).startswith("`policy`"):
+                raise
+            said = str(error).replace("`policy`", f'`policies["{name}"]`', 1)  # which of them it was
+            raise type(error)(said) from error
     level = next(iter(found.values())).confidence_level
     pairs = list(combinations(found, 2))
     each = 1.0 - (1.0 - level) / len(pairs)

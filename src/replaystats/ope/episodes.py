@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.arrays import as_array
+from .._core.entries import number_labels
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int
@@ -21,15 +21,14 @@ MAX_GROUPS = 40
 
 def find_units(units: ArrayLike | None, data: Trajectories) -> IntArray:
     """Return the independent unit of every episode as numbers from 0."""
-    labels = data.parent if units is None else as_array(units, "units")
-    if labels.shape != (len(data),):
+    _, unit = number_labels(data.parent if units is None else units, "units")
+    if len(unit) != len(data):
         rule = f"one label for each of the {len(data)} episodes"
-        raise ValueError(must_be("units", rule, f"an array of shape {labels.shape}"))
-    _, unit = np.unique(labels, return_inverse=True)
+        raise ValueError(must_be("units", rule, f"{len(unit)} labels"))
     if units is not None and int(unit.max()) == 0:
         hint = "One unit says nothing about how units differ."
         raise ValueError(must_be("units", "labels of two units at least", "one", hint))
-    return unit.reshape(-1)
+    return unit
 
 
 def find_horizon(data: Trajectories, horizon: int | str | None) -> tuple[int | None, list[str]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.arrays import as_array
-from .._core.entries import check_known
+from .._core.entries import check_known, number_labels
 from .._core.errors import must_be, renamed
 from .._core.typing import ArrayLike, BoolArray, IntArray
-from .._core.validation import as_columns, check_choice, check_length
+from .._core.validation import as_columns, check_array, check_choice, check_length
 from ..data._fields import check_flags
-from ..data._flat import check_states, offsets_of
+from ..data._flat import are_names, check_states, offsets_of
 from ..data.trajectories import Trajectories
 from .flat import from_flat, resolve_time_limit, with_fields
 
@@ -157,6 +157,8 @@ def from_vector(
     if seen.shape[:2] != (len(ended) + 1, ended.shape[1]):
         rule = f"of shape (T + 1, N, ...) = ({len(ended) + 1}, {ended.shape[1]}, ...)"
         raise ValueError(must_be("observations", rule, f"shape {seen.shape}"))
+    if not are_names(seen):
+        check_array(seen, "observations", ndim=(2, 3, 4, 5))
     done = ended | cut
     following, real = _steps_of_the_task(seen, done, mode, final_observations)
     real_by_copy = real.T.ravel()
@@ -219,6 +221,7 @@ def _changes(episode: ArrayLike | None, n_rows: int) -> BoolArray:
     if episode is not None:
         ids = check_known(episode, "episode")
         check_length(len(ids), n_rows, "episode", "states")
+        ids = number_labels(ids, "episode")[1] if ids.dtype.kind == "O" else ids
         changes[:-1] = ids[1:] != ids[:-1]
     return changes
 

@@ -330,7 +330,7 @@ def test_mixed_types(frame):
     with pytest.raises(TypeError, match=r"got '1.5' in row 1. Turn text and categories into numbers first"):
         readers.from_table(frame, **ROLES)
     labels = {"episode": np.array([0, 0, "a", "a"], dtype=object), "x": np.zeros(4)}
-    with pytest.raises(TypeError, match="`episode` must be a column of one type; got int and str"):
+    with pytest.raises(TypeError, match="`episode` must be labels of one kind; got int and str"):
         readers.from_table(labels, states="x", rewards=None, terminated=None)
 
 
