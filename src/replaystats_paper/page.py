@@ -22,7 +22,6 @@ from .kernel import N_SETS
 from .measures import FAILS, HOLDS, IN_PART, KNOWN_DIFFERENCES, NEEDS_FULL, UNDECIDED, Verdict
 from .tables import GROUPS, explorer_data
 
-TITLE = "The paper, re-run beside its published numbers"
 # A comparison of one cell stands out when chance would bring one so large in a hundred such runs.
 STANDS_OUT = 0.01
 
@@ -41,7 +40,7 @@ def write_page(
     records = explorer_data(cells, journal)
     sections = _really(cells, journal, folder / "figures", full=not quick)
     context = {
-        "title": TITLE,
+        "title": _title(findings),
         "subtitle": _subtitle(findings, quick),
         "manifest": manifest,
         "cards": _cards(findings, manifest, sections["speed"]),
@@ -166,6 +165,18 @@ def _disagreement(a: Agreement) -> str:
         f"{GROUPS[a.algorithm]}, {a.measure}, {a.quantity}: {shown['text']} ± {shown['error']} "
         f"({a.z:+.1f} standard errors over {a.n_cells} cells)."
     )
+
+
+def _title(findings: Findings) -> str:
+    """Return the finding: what agrees with the published numbers, and how many claims hold."""
+    labels = [verdict.label for _, verdict in findings.verdicts.values()]
+    parts = []
+    if findings.agreement:
+        agree = sum(a.agrees for a in findings.agreement)
+        parts.append(f"{agree} of {len(findings.agreement)} comparisons with the published numbers agree")
+    if labels:
+        parts.append(f"{labels.count(HOLDS)} of {len(labels)} claims hold as worded")
+    return "The paper, re-run" + (f": {', '.join(parts)}" if parts else "")
 
 
 def _subtitle(findings: Findings, quick: bool) -> str:
