@@ -179,7 +179,7 @@ def rows(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     facts += [("paper's condition", str(condition)) for condition in d.conditions]
     if d.outside_share is not None:
         facts.append(("prediction points", f"{d.outside_share:.0%} lie outside the data"))
-    interval = "holds" if d.interval_valid else "open: " + "; ".join(d.reasons)
+    interval = "available" if d.interval_valid else "not determined by the data: " + "; ".join(d.reasons)
     if d.warnings:
         facts.append(("combine", "unstable, so intervals are those of the plug-in: " + "; ".join(d.warnings)))
     return [*facts, ("interval", interval), ("recommendation", f"{d.recommendation}. {d.why}")]

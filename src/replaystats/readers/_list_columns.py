@@ -83,10 +83,11 @@ def _vector(entry: object, role: str, name: str) -> FloatArray:
     """Return the numbers of one entry: a list, an array, or a printed vector."""
     if not isinstance(entry, str):
         return np.asarray(entry, dtype=np.float64).ravel()
-    if _PRINTED_VECTOR.fullmatch(entry) is None:
+    try:
+        return np.array(entry.strip().strip("[]()").replace(",", " ").split(), dtype=np.float64)
+    except ValueError:
         hint = "NumPy shortens what it prints: log one column per number, or lists as Parquet or JSON lines."
-        raise ValueError(must_be(f'{role}: "{name}"', "vectors of numbers", repr(entry[:40]), hint))
-    return np.array(entry.strip().strip("[]()").replace(",", " ").split(), dtype=np.float64)
+        raise ValueError(must_be(f'{role}: "{name}"', "vectors of numbers", repr(entry[:40]), hint)) from None
 
 
 def _python_rows(column: Column) -> list[object]:
