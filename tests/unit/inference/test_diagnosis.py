@@ -286,7 +286,7 @@ def test_html_escapes(paper):
     page = replayed(paper).diagnose()._repr_html_()
     assert page.startswith("<table>")
     assert page.count("<tr>") == page.count("</tr>") >= 8
-    assert "open: row 0: " in page
+    assert "not determined by the data: row 0: " in page
     assert "more rows" in page
 
 
