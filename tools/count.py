@@ -3,8 +3,14 @@
 Usage: python tools/count.py [folder]
 
 A code line is a line with code on it: docstrings, comments and blank lines do not count. A judged number is a
-constant of a module, in capitals, whose value is a number or a tuple of numbers. Rounding and sizes of
-batches are no judgements: their comment, on the line or above it, begins with "Rounding" or "Batch".
+constant of a module, in capitals, whose value is a number or a tuple of numbers. No judgements are those
+whose comment, on the line or above it, begins with one of these words, which are counted apart:
+
+Rounding  what a double can tell apart, and iterations down to that;
+Batch     how much is computed, held or sent at a time: another value gives the same answer;
+Cost      measured times and memory, by which one of several ways to the same answer is taken;
+Format    versions and limits of files and libraries, addresses of random streams, fixed seeds;
+Layout    how much a table, figure or message shows.
 """
 
 from __future__ import annotations
@@ -19,7 +25,8 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src"
 THRESHOLDS = "thresholds.py"
 _CAPITALS = re.compile(r"_?[A-Z][A-Z0-9_]*$")
-_EXEMPT = re.compile(r"#\s*(Rounding|Batch)\b", re.IGNORECASE)
+KINDS = ("Rounding", "Batch", "Cost", "Format", "Layout")
+_EXEMPT = re.compile(rf"#\s*({'|'.join(KINDS)}):")
 _SKIPPED = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -74,8 +81,20 @@ def judged_numbers(text: str) -> list[str]:
     return found
 
 
+def exempt_numbers(text: str) -> dict[str, int]:
+    r"""Return how many comments of each kind exempt a number.
+
+    Examples
+    --------
+    >>> exempt_numbers("# Batch: rows.\nROWS = 64\nZERO = 1e-12  # Rounding: of sums\n")["Batch"]
+    1
+    """
+    kinds = [match[1] for row in text.splitlines() if (match := _EXEMPT.search(row))]
+    return {kind: kinds.count(kind) for kind in KINDS}
+
+
 def _exempt(rows: list[str], lineno: int) -> bool:
-    """Whether the comment on the line, or the first line of that above it, begins with Rounding or Batch."""
+    """Whether the comment on the line, or the first line of that above it, begins with one of the kinds."""
     if _EXEMPT.search(rows[lineno - 1]):
         return True
     above = lineno - 2
@@ -126,5 +145,8 @@ if __name__ == "__main__":
     given = Path(sys.argv[1]) if len(sys.argv) > 1 else SOURCE
     for name, value in count(given).items():
         print(f"{name:18} {value:7,}")
+    kinds = [exempt_numbers(path.read_text(encoding="utf-8")) for path in sorted(given.rglob("*.py"))]
+    for kind in KINDS:
+        print(f"  {kind:16} {sum(found[kind] for found in kinds):7,}")
     for module, names in modules_with_numbers(given).items():
         print(f"  {module}: {', '.join(names)}")

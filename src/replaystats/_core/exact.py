@@ -20,8 +20,9 @@ import numpy as np
 from .errors import must_be
 from .typing import FloatArray, IntArray
 
+# Rounding: bits of a double.
 _MANTISSA_BITS = 53
-# 512 kB each of rows and slices.
+# Batch: 512 kB each of rows and slices.
 _CACHED_NUMBERS = 2**16
 
 

@@ -20,10 +20,10 @@ from typing import BinaryIO
 
 _OWN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _OWN
-# A writer has locked its file by then.
+# Format: A writer has locked its file by then.
 _SECONDS_TO_LOCK = 2.0
 _RANDOM = re.compile("[0-9a-f]{16}")
-# The last one but one that a C runtime of Windows can lock.
+# Format: the last one but one that a C runtime of Windows can lock.
 _LOCKED_BYTE = 2**31 - 2
 
 

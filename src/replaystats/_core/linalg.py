@@ -14,7 +14,7 @@ from .typing import BoolArray, FloatArray
 
 # Times q, as a share of the largest: singular values of sums below this are rounding noise.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
-# From this size on, matrices one after the other, in place, are faster than a stack of copies.
+# Cost: from this size on, matrices one after the other, in place, are faster than a stack of copies.
 LARGE = 64
 # Rounds of the power method: with random beginnings they leave a few per cent in hundreds of dimensions.
 _POWER_ROUNDS = 16

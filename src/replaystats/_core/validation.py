@@ -20,9 +20,9 @@ from .errors import ReplayWarning, must_be
 from .thresholds import ANNOUNCED_WORK, LONGEST_WORK
 from .typing import ArrayLike, FloatArray, IntArray
 
-# Above this, neighbouring integers share one float64.
+# Rounding: above this, neighbouring integers share one float64.
 LARGEST_EXACT_INTEGER = 2**53
-# Intervals need fourth powers: beyond these, float64 has none.
+# Rounding: intervals need fourth powers: beyond these, float64 has none.
 _LARGEST, _SMALLEST = 1e75, 1e-75
 KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "S": "text", "V": "records"}
 

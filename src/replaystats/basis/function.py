@@ -22,7 +22,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _FIRST_STEP = _EPS ** (1 / 3)
 _SECOND_STEP = _EPS ** (1 / 4)
 
-TORCH_ROWS = 2**15  # at a time: what the layers between compute is kept only for these
+TORCH_ROWS = 2**15  # Batch: at a time: what the layers between compute is kept only for these
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False, slots=True)

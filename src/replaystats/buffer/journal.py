@@ -29,6 +29,7 @@ HEAD = struct.Struct("<4sBQI")
 MARK = b"RSJ1"
 SYNC_SECONDS = 1.0
 STATE, ROWS, PRIORITIES, DRAW, END = range(5)
+# Cost: journals of fewer bytes are not compacted.
 SMALLEST_COMPACTED = 2**22
 # On Windows no other file can take the place of an open one.
 CLOSES_FIRST = os.name == "nt"

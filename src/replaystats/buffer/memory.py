@@ -36,6 +36,7 @@ from .values import LastLayer, MomentView, ValueMonitor
 
 SAMPLINGS = ("uniform", "proportional", "rank")
 GAPS = ("raise", "cut")
+# Format: the largest 32-bit integer.
 LARGEST_BATCH = 2**31 - 1
 ZERO_HINT = "What is never drawn cannot be weighted back: the draws would be biased. Add a small number."
 

@@ -10,7 +10,7 @@ from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_length
 
-BRANCHES = 16  # few NumPy calls per draw, and blocks of two cache lines
+BRANCHES = 16  # Batch: few NumPy calls per draw, and blocks of two cache lines
 # Cumulated sums of short rows: the product is several times faster than cumsum. All columns add their terms
 # in the same order, with zeros in place of what they leave out, so that the sums never decrease.
 CUMULATE = np.triu(np.ones((BRANCHES, BRANCHES)))

@@ -26,7 +26,7 @@ from .rows import TERMINATED, finished_returns
 if TYPE_CHECKING:
     from .memory import ReplayBuffer
 
-BLOCK_ROWS = 4096  # of the sums from which the total is made
+BLOCK_ROWS = 4096  # Batch: of the sums from which the total is made
 
 
 class MomentView:

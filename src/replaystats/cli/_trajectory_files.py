@@ -19,8 +19,9 @@ from ..readers.tables import files_like
 from ._words import TablePolicy, by_action, states_of
 from .console import ExitCode, refusing
 
-# Quantiles of a single variable, and how many visited states stand for several.
+# Layout: quantiles of a single variable, and how many visited states stand for several.
 QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+# Layout: visited states that are listed.
 N_SAMPLED = 8
 
 

@@ -73,7 +73,7 @@ _OPTIONS = {
     "seed": "--seed",
     "rng": "--seed",
 }
-# Raised when a name in the JSON output changes its meaning or goes.
+# Format: raised when a name in the JSON output changes its meaning or goes.
 SCHEMA_VERSION = 1
 _ASSIGNED = re.compile(r"\b(\w+)=(\"?)([\w.]+)\2")
 _FILES = re.compile("`(table|path|data)`")  # what the library calls what is read

@@ -22,6 +22,7 @@ from .._core.validation import check_instance, check_int, check_path
 
 # One array, or several under names, that share their first axis: the rows of a block.
 Block: TypeAlias = "np.ndarray | dict[str, np.ndarray]"
+# Batch: rows of a block on disk.
 DEFAULT_BLOCK_ROWS = 2**17
 
 

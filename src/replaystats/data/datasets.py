@@ -7,7 +7,9 @@ import numpy as np
 from .._core.errors import require_extra
 from .._core.typing import FloatArray
 
+# Format: of the file that is read.
 BOSTON_SHAPE = (506, 13)
+# Format: of the file that is read.
 BOSTON_MEAN_TARGET = 22.532806
 
 

@@ -25,7 +25,7 @@ from ._flat import holds_names, offsets_of
 if TYPE_CHECKING:
     from .trajectories import Trajectories
 
-FORMAT = 2  # 1 had no checksums, probabilities or names
+FORMAT = 2  # Format: 1 had no checksums, probabilities or names
 METADATA_KEY = b"replaystats"
 STEP_COLUMNS = ("rewards", "actions", "dt", "behavior_probability")
 FLAG_COLUMNS = ("terminated", "truncated", "parent")

@@ -17,7 +17,8 @@ from ._flat import gather
 if TYPE_CHECKING:
     from .trajectories import Trajectories
 
-# Time steps recovered from clock readings differ in their last digits; more than this is a real change.
+# Rounding: time steps recovered from clock readings differ in their last digits; more than this is a real
+# change.
 DT_TOLERANCE = 1e-6
 
 

@@ -91,7 +91,7 @@ class Checkpoint:
 
 # Values of a module that decide what a function of it returns.
 _PLAIN = (str, bytes, int, float, complex, tuple, np.ndarray, np.generic)
-# Rows whose moments are compared, from each of the first, middle and last block.
+# Format: rows whose moments are compared, from each of the first, middle and last block.
 _SAMPLED_ROWS = 4
 
 

@@ -21,7 +21,7 @@ from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_ROWS, TILE_SUBSETS, TileDraw
 from .executors import Executor
 
-# Rows split and multiplied at a time: with 90 columns, three times 360 kB stay in the cache of a core.
+# Batch: rows split and multiplied at a time: with 90 columns, three times 360 kB stay in the cache of a core.
 _CACHED_ROWS = 512
 
 
@@ -123,9 +123,10 @@ def exact_sums(
     return np.concatenate(executor.map(one_tile, tiles))
 
 
-# Cost of one multiply-add: in a GEMM, per drawn row in a sparse product from cache, and from memory
+# Cost: cost of one multiply-add: in a GEMM, per drawn row in a sparse product from cache, and from memory
 # (nanoseconds, measured for 90 columns; only their ratios matter).
 _GEMM_COST, _SPARSE_COST_CACHED, _SPARSE_COST = 0.055, 0.6, 1.4
+# Cost: what stays in the cache of a core.
 _CACHED_BYTES = 8 * 2**20
 
 

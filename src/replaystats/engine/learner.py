@@ -20,9 +20,9 @@ from ..plans import ResamplingPlan
 from ..plans.plan import check_made_for
 from .members import report_failures
 
-# A few tasks per worker even out models of unequal cost; one per subset would ship the data B times.
+# Batch: A few tasks per worker even out models of unequal cost; one per subset would ship the data B times.
 _TASKS_PER_WORKER = 4
-# Numbers of eight bytes in the smallest fitted regressor; and models from which on the first is timed.
+# Cost: numbers of eight bytes in the smallest fitted regressor; and models from which on the first is timed.
 _MODEL_NUMBERS, _MANY_MODELS = 64.0, 10_000
 # Shares of the range of targets: what is missed by less is fitted exactly, and what is further out is beyond.
 EXACT, BEYOND = 1e-6, 0.1

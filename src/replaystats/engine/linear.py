@@ -25,8 +25,8 @@ from ..solvers import Solver
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
 
-# Solvers estimate condition numbers in norms that grow with q, up to q times the ratio of singular values.
-# From here on, where something may be decided by them, the ratio itself is looked up.
+# Cost: solvers estimate condition numbers in norms that grow with q, up to q times the ratio of singular
+# values. From here on, where something may be decided by them, the ratio itself is looked up.
 _CLOSER_LOOK = 1e6
 
 

@@ -25,11 +25,11 @@ from ..plans.resampling import ON_FAILURE
 from .linear import LinearPart, functionals
 from .members import report_failures
 
-# Pivots below this share of their column mean that features depend on each other, as those of several tilings
-# do (each sums to one). This much of the diagonal then takes the place of what no data contain: predictions
-# at what data contain do not change, and one step of refinement takes its trace off.
+# Rounding: pivots below this share of their column mean that features depend on each other, as those of
+# several tilings do (each sums to one). This much of the diagonal then takes the place of what no data
+# contain: predictions at what data contain do not change, and one step of refinement takes its trace off.
 _DEPENDENT = 1e-11
-# A system whose equations are not solved to this share of their right side contradicts itself.
+# Rounding: A system whose equations are not solved to this share of their right side contradicts itself.
 _SOLVED = 1e-6
 
 

@@ -24,13 +24,14 @@ from .checkpoint import Checkpoint, CheckpointError, data_identity, describe, pl
 from .exact import add_rows, bytes_per_row, counts_of, gather_is_cheaper
 from .executors import Executor, JoblibExecutor
 
+# Batch: a few tasks per worker even out blocks of unequal cost.
 TASKS_PER_WORKER = 4
-# A task this large pays for its start and its result many times over; more tasks only make the progress
-# bar and the checkpoints finer.
+# Batch: A task this large pays for its start and its result many times over; more tasks only make the
+# progress bar and the checkpoints finer.
 _TASK_ROWS = 2**20
-# Below this many rows at a time the products are too thin to be worth anything.
+# Batch: below this many rows at a time the products are too thin to be worth anything.
 _FEWEST_ROWS = 64
-# Drawing a tile of 256 x 16384 takes at most this (measured, with replacement and k = n).
+# Batch: drawing a tile of 256 x 16384 takes at most this (measured, with replacement and k = n).
 _DRAW_BYTES = 40 * 2**20
 
 

@@ -35,9 +35,10 @@ from .exact import exact_sums, gather_is_cheaper
 from .executors import Executor, SerialExecutor, check_executor
 from .streamed import streamed_sums
 
-DEFAULT_MEMORY_BUDGET = 2**30  # 1 GiB
+DEFAULT_MEMORY_BUDGET = 2**30  # Batch: 1 GiB
+# Batch: numbers of sums or indices at a time (1 MB).
 _PART_NUMBERS = 2**17
-# Seconds to draw, sum and solve a system of one unknown, and for the cube of their number.
+# Cost: seconds to draw, sum and solve a system of one unknown, and for the cube of their number.
 _SYSTEM, _SYSTEM_CUBE = 1e-5, 1e-9
 
 

@@ -40,18 +40,21 @@ from .pivot import Pivot
 # bounds d'theta. `support_interval` finds the best for all questions at once, by the simplex method on q x q
 # bases; `cheap_bounds` stops at a good one, for questions by the hundred.
 
-# Pivots of the simplex method for every unknown: it takes two to five, and a programme that goes in circles
-# is left to a solver that does not.
+# Cost: pivots of the simplex method for every unknown: it takes two to five, and a programme that goes in
+# circles is left to a solver that does not.
 _PIVOTS = 15
+# Rounding: reduced costs and pivots below this are 0.
 _TOLERANCE = 1e-9
-# Both sides of a programme agree at its solution, up to this.
+# Rounding: both sides of a programme agree at its solution, up to this.
 _AGREE = 1e-7
 # Beyond so many multiplications the cheap bounds have the same weights for all questions.
 _SUPPORT_WORK = 2e10
 # Rounds of the cheap bounds: half of them tell which of several bounds is the smallest.
 _REWEIGHTINGS = 6
 _ROUGHLY = 3
+# Rounding: singular values and eigenvalues below this share of the largest are 0.
 _FLOOR = 1e-12
+# Rounding: what is left of a question outside a span, as a share of it, that counts as nothing.
 _SPANNED = 1e-6
 
 

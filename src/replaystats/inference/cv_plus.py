@@ -27,7 +27,7 @@ from ..kernel.kernels import Kernel
 from ..kernel.widths import learn_bandwidths
 from .pivot import Interval
 
-# Weighted quantiles are compared with this tolerance: sums of 1 / n round.
+# Rounding: weighted quantiles are compared with this tolerance: sums of 1 / n round.
 _ROUNDING = 1e-9
 
 

@@ -30,12 +30,13 @@ _FEWEST = 1.0
 # Of the sixth moment of normal values, 15, what is the variance of their skewness times n, 6: the mean is
 # estimated as well.
 _OF_SIXTH = 0.4
-# Of the bias-aware quantile: seven steps are enough for one degree of freedom, four for many.
+# Rounding: of the bias-aware quantile: seven steps are enough for one degree of freedom, four for many.
 _NEWTON_STEPS = 30
 # A unit with a larger share of an answer has all of it.
 _NEARLY_ALL = 1.0 - 1e-4
+# Rounding: a step of Newton's method below this changes nothing.
 _CONVERGED = 1e-12
-# Degrees of freedom from which on Student's law is the normal one, to eight digits.
+# Rounding: degrees of freedom from which on Student's law is the normal one, to eight digits.
 _NORMAL = 1e8
 
 

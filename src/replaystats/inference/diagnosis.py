@@ -23,7 +23,7 @@ from .stability import Stability, smallest_eigenvalues
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Rows without an interval that are named.
+# Layout: rows without an interval that are named.
 MOST_ROWS = 3
 
 

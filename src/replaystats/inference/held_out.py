@@ -13,6 +13,7 @@ from .._core.config import memory_budget
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..plans import ResamplingPlan
 
+# Layout: numbers of subsets at which the error curve is computed.
 CURVE_POINTS = 20
 Features = Callable[[FloatArray], FloatArray]
 

@@ -24,11 +24,11 @@ from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
 from .components import gram
 
-# Rows of small systems solved at a time: 8192 matrices of 9 x 9 are 5 MB.
+# Batch: rows of small systems solved at a time: 8192 matrices of 9 x 9 are 5 MB.
 _BLOCK_NUMBERS = 2**20
-# From this many functions on the product R g_i is worth saving: A - g_i is solved as it stands.
+# Cost: from this many functions on the product R g_i is worth saving: A - g_i is solved as it stands.
 _PLAIN_BASIS = 32
-# On a device a block is a few calls whatever its size: 800,000 matrices of 9 x 9 are 530 MB.
+# Batch: on a device a block is a few calls whatever its size: 800,000 matrices of 9 x 9 are 530 MB.
 _DEVICE_NUMBERS = 2**26
 
 

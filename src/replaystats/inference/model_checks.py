@@ -102,6 +102,7 @@ def overidentification_test(
 # Steps beyond so many sharpen the score by less than they cost.
 MAX_STEPS = 4000
 _PILOT_POINTS = 500
+# Batch: rows of a kernel matrix at a time.
 _BLOCK_ROWS = 500
 
 

@@ -33,11 +33,12 @@ from .cv_plus import RowsOfFolds, cv_plus
 from .held_out import left_out_parts
 from .pivot import Interval
 
-# Points that share what leaving out rows changes: enough to pay for finding the leaves of the rows.
+# Batch: points that share what leaving out rows changes: enough to pay for finding the leaves of the rows.
 _POINTS_AT_ONCE = 256
-# Points that share one product of members: enough to pay for unpacking the weights of the rows, few enough
-# that their bands are alike and a selection stays in the cache.
+# Batch: points that share one product of members: enough to pay for unpacking the weights of the rows, few
+# enough that their bands are alike and a selection stays in the cache.
 _POINTS_OF_MEMBERS = 64
+# Batch: rows of residuals at a time.
 _ROWS_AT_ONCE = 8192
 
 

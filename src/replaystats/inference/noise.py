@@ -26,7 +26,7 @@ from .degrees import WeightSums, degrees_of_freedom, effective_sample, shrunken_
 from .influence import influence_of, jackknife_shifts, unit_blocks
 from .pivot import NO_NOISE, Pivot
 
-# Powers of what a unit moves an answer by that are summed.
+# Format: powers of what a unit moves an answer by that are summed.
 _POWERS = 6
 
 

@@ -34,9 +34,10 @@ from .pivot import Pivot
 # Above this many numbers of work the jackknife leaves groups of units out in place of single ones.
 _WORK = 2e9
 N_GROUPS = 20
-# Undetermined mass below this is rounding.
+# Rounding: undetermined mass below this is rounding.
 NEGLIGIBLE = 1e-9
-# What is left of a question outside the equations, relative to the question: above this it is undetermined.
+# Rounding: what is left of a question outside the equations, relative to the question: above this it is
+# undetermined.
 _ESTIMABLE = 1e-6
 
 

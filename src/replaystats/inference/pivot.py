@@ -121,7 +121,7 @@ class Interval:
         return f"Interval(low={self.low!r}, high={self.high!r})"
 
 
-# Standard errors below this share of the numbers that an answer is made of are rounding.
+# Rounding: standard errors below this share of the numbers that an answer is made of are rounding.
 NO_NOISE = 1e-10
 
 

@@ -74,6 +74,7 @@ def variance_of_members(parts: ReplayVariance, *, controlled: bool = False) -> t
 # level P(|N| <= C): few units, unseen states and weak identification stay those of the row.
 
 N_MULTIPLIERS = 2000
+# Format: seed of the multipliers, so that a band is the same every time.
 _SEED = 0
 
 

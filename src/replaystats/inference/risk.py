@@ -47,7 +47,7 @@ from .stability import PILOT_RESAMPLES, PILOT_SEED, Stability
 ACTIONS = ("keep the plug-in", "add ridge", "replay", "replay with ridge")
 # Estimates of a risk may fall below 0; no data show a smaller one than this.
 _LEAST_RISK = 0.01
-# Rounding of sums when a number of rows is recognised.
+# Rounding: of sums when a number of rows is recognised.
 _ROUNDING = 1e-9
 
 

@@ -32,7 +32,8 @@ from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments
 from .influence import unit_blocks
 
-# Smallest relative singular value without a group (rows and columns scaled) at which anything is predicted.
+# Rounding: smallest relative singular value without a group (rows and columns scaled) at which anything is
+# predicted.
 _SMALLEST = 1e-10
 
 

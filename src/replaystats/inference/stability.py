@@ -30,6 +30,7 @@ from .components import ROBUST_METHODS, tail_index
 LARGE_BASIS, FEW_SUBSETS = 60, 8
 # The plug-in has no replicates of its own: half-samples scatter about it as it does about the truth.
 PILOT_RESAMPLES = 256
+# Format: seed of the pilot, so that an answer is the same every time.
 PILOT_SEED = 0
 # The size of the second subsets by which a bias is judged, as a share of the first, and how many they are.
 SECOND_SHARE = 0.7

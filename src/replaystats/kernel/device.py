@@ -26,7 +26,7 @@ from ..plans import ResamplingPlan
 from .fits import explain_failures
 from .problem import DeviceData
 
-# Kernel matrix, its exponent, the factorisation and a spare live at the same time.
+# Cost: kernel matrix, its exponent, the factorisation and a spare live at the same time.
 _COPIES = 4
 
 

@@ -26,9 +26,9 @@ from .._core.validation import check_int
 from .local import PartitionTree, column_widths, grow_trees
 from .problem import DeviceData, KernelProblem
 
-# Kernel matrix, factor, what they are made from and a right side live at the same time.
+# Cost: kernel matrix, factor, what they are made from and a right side live at the same time.
 COPIES = 4
-# Points that share the factor of a leaf, at most and at least: a group is padded to one size.
+# Batch: points that share the factor of a leaf, at most and at least: a group is padded to one size.
 _LARGEST_GROUP, _SMALLEST_GROUP = 4096, 16
 
 

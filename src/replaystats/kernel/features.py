@@ -27,7 +27,7 @@ from .scaling import Scaling
 # Units of replay: with fewer the variance is rough (a chi-square of so many degrees), more only cost.
 MAX_BLOCKS = 200
 MIN_BLOCKS = 20
-# Features of so many blocks are computed before they are summed: enough that calls cost nothing.
+# Batch: features of so many blocks are computed before they are summed: enough that calls cost nothing.
 _HELD_BYTES = 2**26
 
 

@@ -23,9 +23,9 @@ from .problem import CACHED_BYTES, KernelProblem, check_subsets
 from .repeats import Distinct
 from .scaling import Scaling, redraw_constant
 
-# Kernel values that one task of a parallel run computes: enough to pay for starting it.
+# Batch: kernel values that one task of a parallel run computes: enough to pay for starting it.
 _VALUES_PER_TASK = 2**23
-# A dense product is cheaper than a sparse one when more than this share of the coefficients is filled.
+# Cost: A dense product is cheaper than a sparse one when more than this share of the coefficients is filled.
 _DENSE_SHARE = 0.1
 
 

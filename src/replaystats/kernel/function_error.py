@@ -48,6 +48,7 @@ SMALL_TABLE = 100
 WITH_KINKS = "matern32"
 # Functions to draw, and the cosines that they are made of.
 DRAWS, WAVES = 64, 400
+# Format: seed of the draws, so that an answer is the same every time.
 _SEED = 0
 
 Smoother = KernelRidgeReplicates | FeatureRidge | LocalKernelRidge | DeviceLeaves | DeviceKernelRidge

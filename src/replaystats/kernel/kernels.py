@@ -26,7 +26,7 @@ LEARNT_KERNELS = ("rbf", *MATERN)
 # Kernels of differences, in which every column may have a width of its own.
 KERNELS_WITH_WIDTHS = (*LEARNT_KERNELS, "laplacian")
 KERNELS_WITH_GAMMA = (*sorted(name for name, own in KERNEL_PARAMS.items() if "gamma" in own), *MATERN)
-# Rows of a symmetric matrix that are evaluated at a time, from the diagonal on.
+# Batch: rows of a symmetric matrix that are evaluated at a time, from the diagonal on.
 _PANEL_ROWS = 64
 
 

@@ -20,10 +20,11 @@ from .kernels import LEARNT_KERNELS, Kernel, profile
 from .repeats import Distinct
 from .scaling import STANDARDIZE, Scaling, features_first
 
-# Kernel matrices of about this size stay in a core's cache between the product, exp and the factorisation.
+# Batch: kernel matrices of about this size stay in a core's cache between the product, exp and the
+# factorisation.
 CACHED_BYTES = 2**21
-_LOOKUP_COST = 2.0  # nanoseconds for one value out of a Gram matrix
-# Of the memory that is free on an accelerator, one fit takes at most this share.
+_LOOKUP_COST = 2.0  # Cost: nanoseconds for one value out of a Gram matrix
+# Cost: of the memory that is free on an accelerator, one fit takes at most this share.
 _FREE_SHARE = 0.85
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core.typing import FloatArray, IntArray
 
-# Subsets of fewer draws are solved faster than their repeats are found.
+# Cost: subsets of fewer draws are solved faster than their repeats are found.
 WORTH_FINDING = 64
 
 

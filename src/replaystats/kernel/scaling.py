@@ -22,10 +22,11 @@ FAR_SHARE, LONG_TAILS = 0.01, 0.5
 STANDARDIZE = ("subset", "global", "arcsinh")
 # A column that is constant on nearly every subset would be drawn again for ever.
 MAX_ATTEMPTS = 100
+# Batch: values of a table at a time.
 _BLOCK_VALUES = 2**22
-# Nearly every column varies already on so many rows of a subset.
+# Cost: nearly every column varies already on so many rows of a subset.
 _FIRST_ROWS = 8
-# A column whose standard deviation is at least this share of its mean is not constant.
+# Rounding: A column whose standard deviation is at least this share of its mean is not constant.
 _CONSTANT_SCALE = 1e-7
 
 

@@ -22,18 +22,19 @@ from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_instance
 from .record import Moments
 
-# Up to this many basis functions matrices are written out unless that costs noticeably more, in nanoseconds.
+# Cost: up to this many basis functions matrices are written out unless that costs noticeably more, in
+# nanoseconds.
 SMALL_BASIS, _UNNOTICED = 30, 1e8
-# What is drawn before anybody has said so: the subsets with which a fit begins, of half the units.
+# Cost: what is drawn before anybody has said so: the subsets with which a fit begins, of half the units.
 _USUAL_SUBSETS, _USUAL_SHARE = 100, 0.5
-# Nanoseconds on one core, measured for 8 to 64 functions and units of 1 to 40 steps; only ratios matter: to
-# write a number of vec g down, to draw a unit, to multiply and add in a large product, to fetch a step and
-# each of its features.
+# Cost: nanoseconds on one core, measured for 8 to 64 functions and units of 1 to 40 steps; only ratios
+# matter: to write a number of vec g down, to draw a unit, to multiply and add in a large product, to fetch a
+# step and each of its features.
 _WRITE, _DRAW, _MULTIPLY, _FETCH_STEP, _FETCH_FEATURE = 4.5, 20.0, 0.065, 60.0, 10.0
-# The same of an interval: to solve for a unit left out, from its matrix (and its squared size) or from its
-# factors, and for each of its steps and their features.
+# Cost: the same of an interval: to solve for a unit left out, from its matrix (and its squared size) or from
+# its factors, and for each of its steps and their features.
 _UNIT, _UNIT_SQUARE, _UNIT_FACTORED, _STEP, _STEP_FEATURE = 1000.0, 30.0, 700.0, 300.0, 40.0
-# Rows multiplied out at a time: a few tens of MB at q = 30.
+# Batch: rows multiplied out at a time: a few tens of MB at q = 30.
 _BLOCK_ROWS = 8192
 
 

@@ -29,8 +29,9 @@ _LEAST_PER_GROUP = 2
 # Multiply-adds of all subset sums and of an interval below which nobody waits for them (about 30 ms), and how
 # many times the plug-in's own sums the subsets must cost.
 _TOLERATED_WORK, _TOLERATED_RATIO = 5e8, 4.0
-# What an interval does when it leaves out one observation, in multiply-adds of a large product: for each
-# entry of its matrix, or each feature of a step (the measured costs in `factored`, over that of a product).
+# Cost: what an interval does when it leaves out one observation, in multiply-adds of a large product: for
+# each entry of its matrix, or each feature of a step (the measured costs in `factored`, over that of a
+# product).
 _LEFT_OUT_ENTRY, _LEFT_OUT_FEATURE = 460.0, 615.0
 # The same on an accelerator.
 _DEVICE_WORK = 1e12

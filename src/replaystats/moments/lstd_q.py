@@ -40,7 +40,7 @@ from .steps import (
 )
 
 PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike]
-# Sums of probabilities that were computed in single precision are off by no more than this.
+# Rounding: sums of probabilities that were computed in single precision are off by no more than this.
 SINGLE = 1e-5
 
 

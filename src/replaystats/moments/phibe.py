@@ -22,7 +22,7 @@ from ..data.views import Windows, windows_of
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .steps import RewardLike, check_dense, check_log, step_rewards
 
-# Beyond this, coefficients alternate between numbers so large that their sum has no correct digit.
+# Rounding: beyond this, coefficients alternate between numbers so large that their sum has no correct digit.
 MAX_ORDER = 20
 
 

@@ -17,14 +17,14 @@ from ..data.blocks import Block, PartitionError, RowBlocks, block_size, take_row
 from .factored import FactoredMoments, HeldMoments, sum_units, sums_follow, written_out
 from .record import Moments
 
-# Rows turned into moments at a time where no tile says otherwise.
+# Batch: rows turned into moments at a time where no tile says otherwise.
 _PIECE_ROWS = 16384
-# Rows whose moments are made and summed at a time where units have several: they stay in the cache.
+# Batch: rows whose moments are made and summed at a time where units have several: they stay in the cache.
 _SUMMED_ROWS = 8192
-# How far the entries of all rows may exceed those of the first ones, before all rows are surveyed; and what
-# an entry of a column may be that was zero there: nothing.
+# Rounding: how far the entries of all rows may exceed those of the first ones, before all rows are surveyed;
+# and what an entry of a column may be that was zero there: nothing.
 _MARGIN, _ZERO = 16.0, 2.0**-900
-# What may be held of every observation where no budget is given.
+# Batch: what may be held of every observation where no budget is given.
 _HELD_BYTES = 2**32
 
 

@@ -14,6 +14,7 @@ from .._core.typing import BoolArray, FloatArray, IntArray
 from .intervals import GroupJackknife
 from .problem import Problem
 
+# Batch: rows of a table of counts at a time.
 _ROWS = 262_144
 # Actions were left out by chance where the logging policy takes them with this share of the policy's chance.
 CHANCE = 0.02

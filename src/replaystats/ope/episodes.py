@@ -12,7 +12,7 @@ from ..data import Trajectories
 from ..moments.steps import horizon as discounted_steps
 from ..moments.steps import value_limits
 
-# Batch size: one number for every step of the horizon is held.
+# Batch: one number for every step of the horizon is held.
 MAX_STEPS = 10_000_000
 
 # Groups that are left out in turn; with more, the quantile of t hardly changes and the work grows.

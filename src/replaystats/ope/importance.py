@@ -11,7 +11,8 @@ from .._core.typing import FloatArray, IntArray
 from .intervals import GroupJackknife
 from .problem import Problem
 
-# Products of ratios run over hundreds of steps; their logarithm is kept within what a float can hold.
+# Rounding: products of ratios run over hundreds of steps; their logarithm is kept within what a float can
+# hold.
 _LARGEST_LOG = 300.0
 
 

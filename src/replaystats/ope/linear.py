@@ -16,15 +16,17 @@ from ..moments.lstd_q import ActionFeatures
 from .intervals import GroupJackknife
 from .problem import Problem
 
-# Equilibrated systems get this on the diagonal: functions that say the same (cos^2 + sin^2 = 1) share it.
+# Rounding: equilibrated systems get this on the diagonal: functions that say the same (cos^2 + sin^2 = 1)
+# share it.
 JITTER = 1e-9
-# Rows whose features are held at a time.
+# Batch: rows whose features are held at a time.
 _ROWS = 32_768
-# Numbers of features that are kept between passes.
+# Batch: numbers of features that are kept between passes.
 _KEEP = 4_000_000
 # Random combinations of functions outside the basis that the score test takes as instruments.
 N_INSTRUMENTS = 5
-# Smaller parts than this of the variance of instruments are rounding, not functions outside the basis.
+# Rounding: smaller parts than this of the variance of instruments are rounding, not functions outside the
+# basis.
 RESOLVED = 1e-10
 
 

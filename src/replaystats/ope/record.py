@@ -18,7 +18,7 @@ from .intervals import Bounds
 from .method import Assumption, Check, MethodResult
 from .support import Overlap
 
-# Digits behind the point, or before it, beyond which numbers are written with a power of ten.
+# Layout: digits behind the point, or before it, beyond which numbers are written with a power of ten.
 LONGEST = 7
 
 

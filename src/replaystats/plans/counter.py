@@ -25,12 +25,14 @@ from .tiles import TILE_SUBSETS, TileDraw
 
 # Multipliers of a 32-bit mixer with low bias, as signed integers; odd, so that each mix is a bijection.
 _FIRST, _SECOND = (int(np.uint32(m).astype(np.int32)) for m in (0x7FEB352D, 0x846CA68B))
-# Where the k-th smallest of n uniform numbers is looked for, in standard deviations; checked, not trusted.
+# Cost: where the k-th smallest of n uniform numbers is looked for, in standard deviations; checked, not
+# trusted.
 _WINDOW = 8.0
-# Numbers held at a time: 512 MiB of 32-bit integers.
+# Batch: numbers held at a time: 512 MiB of 32-bit integers.
 _HELD_NUMBERS = 2**27
-# Address of the stream that keys come from, away from those of tiles and of alternative plans.
+# Format: address of the stream that keys come from, away from those of tiles and of alternative plans.
 _KEY_STREAM = 2**41
+# Format: the largest 32-bit integer.
 MAX_OBSERVATIONS = 2**31 - 1
 
 

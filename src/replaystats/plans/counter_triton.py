@@ -15,6 +15,7 @@ import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 
 from .._core.typing import IntArray
 
+# Batch: rows of a program of the device.
 _BLOCK = 4096
 
 

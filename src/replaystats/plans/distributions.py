@@ -18,9 +18,9 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _TABLE = np.array(
     [0.0, *(math.lgamma(n + 1) - (n + 0.5) * math.log(n) + n - _HALF_LOG_2PI for n in range(1, 16))]
 )
-# Of NumPy's multivariate hypergeometric distribution.
+# Format: of NumPy's multivariate hypergeometric distribution.
 LARGEST_POPULATION = 10**9
-# The table below has n (k + 1) numbers; this many are half a gigabyte.
+# Batch: the table below has n (k + 1) numbers; this many are half a gigabyte.
 MAX_TABLE = 2**26
 
 

@@ -31,11 +31,11 @@ from .tiles import (
     mark_rows,
 )
 
-# Tiles use spawn keys (tile, block); this key, far above any tile number, derives other plans.
+# Format: tiles use spawn keys (tile, block); this key, far above any tile number, derives other plans.
 _ALTERNATIVE_KEY = 2**40
-# Seconds to draw a subset and to fit something to it, at least, and for each of its observations.
+# Cost: seconds to draw a subset and to fit something to it, at least, and for each of its observations.
 _SUBSET, _DRAWN = 1e-4, 1e-8
-# From so many observations on a tile is drawn in quarters, as far as there are subsets.
+# Format: from so many observations on a tile is drawn in quarters, as far as there are subsets.
 QUARTERED_FROM = 2**21
 
 

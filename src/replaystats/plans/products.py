@@ -13,7 +13,8 @@ from .._core.validation import check_instance
 from .plan import ResamplingPlan
 from .tiles import TileDraw
 
-# 256 subsets by so many rows of counts take 2 MB: they are read from cache right after they are written.
+# Batch: 256 subsets by so many rows of counts take 2 MB: they are read from cache right after they are
+# written.
 _CACHED_ROWS = 1024
 
 

@@ -18,9 +18,11 @@ from scipy import sparse
 
 from .._core.typing import BoolArray, FloatArray, IntArray
 
+# Format: subsets of a tile, which has a random stream of its own: drawn plans depend on it.
 TILE_SUBSETS = 256
+# Format: rows of a tile.
 TILE_ROWS = 16384
-# Below this share of rows, listing the drawn rows is cheaper than marking every row.
+# Cost: below this share of rows, listing the drawn rows is cheaper than marking every row.
 SPARSE_SHARE = 1 / 16
 
 

@@ -20,7 +20,8 @@ from .style import COLOURS, Axes, Figure, new_figure
 __all__ = ["plot_band", "plot_convergence", "plot_fit", "plot_influence", "plot_replicates", "plot_variance"]
 
 ESTIMATE, PLUG_IN, DATA = COLOURS["U"], COLOURS["plain"], COLOURS["V"]
-# Far replicates would squeeze all others into one bar: beyond these quantiles they go into the end bars.
+# Layout: far replicates would squeeze all others into one bar: beyond these quantiles they go into the end
+# bars.
 _SHOWN = (0.005, 0.995)
 
 

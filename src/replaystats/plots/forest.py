@@ -14,7 +14,7 @@ from .estimate import ESTIMATE, PLUG_IN, _axes
 from .style import Axes, new_figure
 
 _MUTED = "#999999"
-# Characters in a line of a title, and of the words beside a row.
+# Layout: characters in a line of a title, and of the words beside a row.
 _TITLE, _WORDS = 62, 44
 
 

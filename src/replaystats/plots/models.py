@@ -14,7 +14,7 @@ from ..estimators.regression import ReplayedRegression
 from .estimate import ESTIMATE, PLUG_IN, _axes, _tidy, plot_band
 from .style import Axes
 
-# Rows that are drawn with their intervals; more would hide each other.
+# Layout: rows that are drawn with their intervals; more would hide each other.
 _DRAWN_ROWS = 300
 
 

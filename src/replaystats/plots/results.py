@@ -16,7 +16,7 @@ from .estimate import _axes, _tidy
 from .forest import ForestRow, plot_forest
 from .style import COLOURS, Axes, new_figure
 
-# Episodes that are drawn one by one; more would hide each other.
+# Layout: episodes that are drawn one by one; more would hide each other.
 _DRAWN_EPISODES = 50
 
 

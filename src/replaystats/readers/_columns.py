@@ -27,6 +27,7 @@ from .._core.validation import LARGEST_EXACT_INTEGER, check_exact, check_integer
 from ..data._flat import are_names
 from ..data.storage import read_parquet
 
+# Layout: names in a message.
 SHOWN_NAMES = 12
 Column = Any  # a pandas or polars Series, a pyarrow ChunkedArray, or an ndarray
 

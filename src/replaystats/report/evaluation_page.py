@@ -14,6 +14,7 @@ from ..plots.estimate import embed_figure
 from ..plots.results import finding, plot_result
 from .pages import percent, render, significant
 
+# Layout: rows of the table of influential groups.
 _INFLUENTIAL = 5
 # A group that moves the value by more than this share of the interval deserves a look.
 _LARGE_SHARE = 0.25

@@ -18,7 +18,9 @@ from .pages import percent, render, significant
 from .regression_checks import Rival, rivals
 from .regression_figures import effect_figures, fit_figures
 
+# Layout: rows of a table of predictions.
 SHOWN_ROWS = 10
+# Layout: columns in the table of widths.
 MAX_WIDTHS = 8
 
 

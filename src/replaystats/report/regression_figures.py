@@ -15,8 +15,11 @@ from .regression_checks import permutation_importance
 if TYPE_CHECKING:
     from .regression import Effect, Regression
 
+# Layout: panels of a figure.
 MAX_EFFECTS = 8
+# Layout: levels on an axis.
 MAX_LEVELS = 20
+# Layout: points of a drawn curve.
 _CURVE_POINTS = 101
 
 

@@ -18,9 +18,9 @@ from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_real
 from ._diffusion import Diffusion, StartRule
 
-# Terms of a discounted sum below this share of the first cannot change a double.
+# Rounding: terms of a discounted sum below this share of the first cannot change a double.
 NEGLIGIBLE = 1e-17
-# exp(-variance / 2) underflows to 0 beyond this variance.
+# Rounding: exp(-variance / 2) underflows to 0 beyond this variance.
 VANISHING_VARIANCE = 1500.0
 DEFAULT_DRIFT = ((-0.5, 0.4), (-0.3, -0.2))
 DEFAULT_DIFFUSION = ((0.6, 0.0), (0.2, 0.5))

@@ -17,9 +17,9 @@ from .direct import robust_svd
 # Right-hand sides that measure the inverse. The chance that all of them miss its largest direction by a
 # factor of 100 is about 1e-8.
 _N_PROBES, _PROBE_MARGIN = 4, 100.0
-# Better conditioned systems are exact to more digits than data have without refinement.
+# Rounding: better conditioned systems are exact to more digits than data have without refinement.
 _REFINE_FROM = 1e6
-# Numbers in the matrices solved at a time: 8 MB.
+# Batch: numbers in the matrices solved at a time: 8 MB.
 _BLOCK_NUMBERS = 2**20
 
 

@@ -24,13 +24,14 @@ from ..plans import ResamplingPlan
 # system is solved, and the coefficients get no part along them. A direction that only one side of A does
 # not see is another matter, because the others' answers depend on it.
 
-# Null vectors at rounding level agree to about eps times the condition of the rest; cosines to its square.
+# Rounding: null vectors at rounding level agree to about eps times the condition of the rest; cosines to its
+# square.
 _SAME_DIRECTION = 1.0 - 1e-6
 # A feature takes part in a direction if its coefficient, in units of the features, is at least this share.
 _TAKES_PART = 0.05
 # Beyond this condition number the answer has no correct digit left.
 SINGULAR_CONDITION = 1 / float(np.finfo(np.float64).eps)
-# Below this condition number sums lose fewer digits than anyone looks at.
+# Rounding: below this condition number sums lose fewer digits than anyone looks at.
 REFINE_FROM = 1e4
 
 

@@ -31,7 +31,7 @@ from .base import Solution, Solver, finish
 
 # Half decades. Below 1e-6 the noise of an ill-posed problem drowns every difference.
 DEFAULT_PATH = tuple(float(a) for a in 10.0 ** (np.arange(-12, 1) / 2))
-# Numbers in the residuals of one block of observations: 1 MB, which stays in the cache.
+# Batch: numbers in the residuals of one block of observations: 1 MB, which stays in the cache.
 BLOCK_NUMBERS = 2**17
 
 

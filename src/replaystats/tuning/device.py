@@ -18,7 +18,8 @@ from .kernel_full import FullFit
 
 # Rows at which candidates are compared: their errors are paired, which cancels most of the noise.
 SAMPLED_ROWS = 2000
-# The kernel matrix becomes its factor in place; right sides and the library's own workspace come on top.
+# Cost: the kernel matrix becomes its factor in place; right sides and the library's own workspace come on
+# top.
 EXACT_COPIES = 1.5
 # Leaves and trees to compare, here and on the host: many small fits, or fewer large ones, at three times the
 # cost.

@@ -20,6 +20,7 @@ from .penalties import choose_kernel, kernel_penalties
 PENALTY_ROWS = 500
 # What gamma="auto" may become, and the penalty at which a fit of unit kernels is the mean of y to 1e-6.
 LEARNT, ONE, CONSTANT = "learnt", "one", "constant"
+# Rounding: a penalty that leaves nothing but the mean.
 MEAN_ONLY = 1e12
 
 

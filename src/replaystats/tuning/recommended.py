@@ -42,7 +42,7 @@ SAFE_CROSSING = 0.01
 CROSSING_LIMIT, CONDITION_LIMIT = 0.1, 1e3
 # or above that, where half the digits are lost and crossing cannot be seen.
 SINGULAR_LIMIT = 1 / math.sqrt(float(np.finfo(np.float64).eps))
-# Smallest eigenvalues of half-samples that lack a state are 0 up to rounding: that is no crossing.
+# Rounding: smallest eigenvalues of half-samples that lack a state are 0 up to rounding: that is no crossing.
 BEYOND_ZERO = 1e-8
 
 
