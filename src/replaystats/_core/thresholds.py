@@ -89,8 +89,6 @@ LONGEST_WORK, ANNOUNCED_WORK = 86_400.0, 60.0
 # A functional is degenerate (its first-order variance is 0) where the estimate of that variance is at most
 # this many times its own jackknife bias: the .95 point of its law then, chi-square(1).
 DEGENERATE_RATIO = 3.84
-# Groups of the delete-a-group jackknife of the second-order constant (19 degrees of freedom).
-SECOND_ORDER_GROUPS = 20
 # Largest n q^3 of one evaluation of the second-order constant (under a second); units are thinned to keep it.
 SECOND_ORDER_WORK = 2e8
 # -- tests of assumptions (ope) ------------------------------------------------------------------------
@@ -112,9 +110,10 @@ CALIBRATION_CELLS = 10.0
 # Each learnt parameter lowers the reported mean squared error by about 2 / n of the noise variance (Mallows
 # 1973, Efron 1986), so .01 keeps the error of a score at 2 % of the noise variance.
 LEARNT_SHARE = 0.01
-# Folds of cross-validation: 10 up to so many rows, then 5, where a fit on 80 % of the rows is hardly worse
-# than one on 90 % (Hastie, Tibshirani and Friedman 2009, section 7.10). At 300 rows and 100 columns 5 folds
-# made 90 % intervals cover .97, 10 folds .93.
+# Folds of cross-validation and of cross-fitting (five are customary: Chernozhukov et al. 2018): 10 up to so
+# many rows, then 5, where a fit on 80 % of the rows is hardly worse than one on 90 % (Hastie, Tibshirani and
+# Friedman 2009, section 7.10). At 300 rows and 100 columns 5 folds made 90 % intervals cover .97, 10 folds
+# .93.
 FOLDS, FOLDS_OF_FEW, FEW_ROWS = 5, 10, 1200
 # Conformal p-value below which a row is unlike the training rows: half of 1 % for each of two measures, so
 # that at most one in a hundred rows like them is flagged.
@@ -126,22 +125,16 @@ SCREENING_LEVEL = 0.05
 SCREENING_ROWS = 2_000
 
 # -- fitted Q evaluation (ope) -------------------------------------------------------------------------
-# Members: 19 degrees of freedom widen a 95 % interval by 7 %.
-FITTED_Q_MEMBERS = 20
 # Steps of one member at most, sweeps over its leaves, and fits of another regressor: seconds in all.
 FITTED_Q_ROWS, FITTED_Q_SWEEPS, FITTED_Q_REFITS = 4_000, 500, 60
 # Share of the first guess that may be left after the last sweep.
 FITTED_Q_LEFT = 0.02
 
 # -- value over a horizon (ope) ------------------------------------------------------------------------
-# Folds of units of cross-fitted value models and ratios; five are customary (Chernozhukov et al. 2018).
-HORIZON_FOLDS = 5
 # Gaussian bumps of a value model at most; fewer with fewer than ten steps of an action for each.
 HORIZON_BUMPS = 60
 
 # -- estimated logging policy (ope) --------------------------------------------------------------------
-# Folds of units; five are customary (Chernozhukov et al. 2018).
-BEHAVIOR_FOLDS = 5
 # Steps that a model of the logging policy is fitted to at most (seconds for ten actions).
 BEHAVIOR_ROWS = 20_000
 # Boosted trees at most, over all actions: the default of scikit-learn for two.
@@ -157,8 +150,6 @@ BETTING_GRID = 1000
 # inequality needs 1; measured with .3 (3000 runs of 1000 units, whatever the law of the values): false
 # alarms in .081, .042 and .007 of the runs at false_alarm .1, .05 and .01 (standard error .005 to .002).
 CHANGE_SHARE = 0.3
-# Units before the first change that can be reported: one effective sample.
-CHANGE_REFERENCE = 10
 # A predicted mean squared error within 3 % of the plug-in's is no gain worth the computation.
 WORTHWHILE = 0.97
 # Penalties of a ridge to choose from, relative to the moment matrix with columns scaled to one size: half
@@ -170,9 +161,6 @@ RISK_GROUPS = 100
 MOST_RISK_WORK = 2e9
 # Subset sizes at which replay is judged, as shares of n.
 RISK_SHARES = (0.3, 0.5, 0.7)
-# Groups of episodes of the jackknife of a network's last layer: Student's quantile with 19 degrees of freedom
-# is 1.07 times the normal one.
-LAYER_GROUPS = 20
 
 # -- evaluation of policies (ope) ------------------------------------------------------------------------
 # Level of all checks of one evaluation together, by Holm's correction: one false alarm in 20 logs.
@@ -186,3 +174,86 @@ UNINFORMATIVE = 0.5
 ONE_EPISODE = 1.0 / 3.0
 # Standard errors of a one-sided test at level .05 (normal): replay is advised where its gain exceeds so many.
 ONE_SIDED = 1.645
+
+# -- numbers of bounds, checks and pilots (inference, estimators) -----------------------------------
+# Multiplications beyond which cheap bounds of a bias have the same weights for all questions (seconds).
+# Judged, by run time.
+SHARED_WEIGHTS_WORK = 2e10
+# Rounds of cheap bounds; half of them tell which of several bounds is the smallest. Judged.
+REWEIGHTINGS = 6
+# Questions up to which bounds come from a linear programme, others from a feasible point of its dual; and the
+# work (questions x points x q^2) up to which they do. Judged, by run time.
+EXACT_BOUNDS = 64
+#  The same as work: questions x points x q^2.
+EXACT_BOUNDS_WORK = 2e8
+#  Rounds of the multiplicative algorithm for a D-optimal design (Titterington 1976); any design gives a valid
+# bound. Judged.
+DESIGN_ROUNDS = 30
+# Points where the range of values is imposed: more of them change bounds little and the time much. Judged.
+MOST_BOUNDED = 400
+# Members from which on a tail index is estimated. Judged.
+LEAST_FOR_TAILS = 100
+# Rows of a fit of the noise at most: it is smooth, and a factorisation of so many takes .05 s. Judged, by run
+# time.
+NOISE_ROWS = 1000
+# No place is taken to be quieter than this share of the typical noise: a residual may be 0 by accident.
+# Judged.
+QUIETEST_SHARE = 0.1
+# A unit with a larger share of an answer has all of it. Judged.
+NEARLY_ALL = 1.0 - 1e-4
+# Standard errors below which a correlation counts as none. Source: Politis and White (2004).
+NO_CORRELATION = 2.0
+# Share of prediction points outside the data beyond which no estimator is advised. Judged.
+TOO_MANY_OUTSIDE = 0.2
+# Monte-Carlo share of a variance beyond which nothing is predicted from it. Judged.
+TOO_NOISY = 0.5
+# What "goes to zero" is taken to mean at a given n. Convention.
+GOES_TO_ZERO = 0.1
+#  Largest share of a variance that Monte-Carlo noise may have: intervals are then at most .5 % too long.
+MONTE_CARLO_TARGET = 0.01
+# Steps of the kernel Bellman loss: its work is their square. Judged, by run time.
+LOSS_STEPS = 4000
+#  Points from which its width, the median distance, is taken. Judged.
+LOSS_PILOT = 500
+# Visited states, or rows of a table, that a fitted object remembers. Judged, by memory.
+MOST_OBSERVED = 5000
+# Work above which a jackknife leaves groups out in place of single units. Judged, by run time.
+SINGLE_UNITS_WORK = 2e9
+#  Groups of a delete-a-group jackknife, and members where each is dear: Student's quantile with 19 degrees of
+# freedom is 1.07 times the normal one.
+JACKKNIFE_GROUPS = 20
+# With fewer members there are not two halves of one effective sample to compare.
+FEWEST_POOLED = 2 * MIN_EFFECTIVE
+#  Smallest degrees of freedom of a pooled variance: the fourth moment of a Student variable exists above 4.
+FEWEST_DEGREES = 5.0
+# Points at which a variance is measured before it is pooled: enough for an average. Judged, by run time.
+POOLED_POINTS = 25
+#  Draws of the multiplier bootstrap: the .95 point then has a standard error of .005 in level.
+N_MULTIPLIERS = 2000
+# Estimates of a relative risk may fall below 0; no data show a smaller one than this. Judged.
+LEAST_RISK = 0.01
+# Unknowns from which on only the smallest eigenvalues are found (Arnoldi's method), and of so many subsets.
+# Judged, by run time.
+LARGE_BASIS, FEW_SUBSETS = 60, 8
+# Half-samples that stand for replicates of the plug-in: a share of .005 is one of them. Judged.
+PILOT_RESAMPLES = 256
+# Size of the second subsets by which a bias is judged, as a share of the first; the least and the largest
+# number of them. Judged.
+SECOND_SHARE = 0.7
+#  The least and the largest number of them. Judged.
+FEWEST_SECOND, MOST_SECOND = 100, 1000
+# Subsets whose eigenvalues give the separation from singularity, which needs one digit. Judged, by run time.
+SEPARATION_SUBSETS = 64
+# Copies of rows are worth a warning above this share of all rows, where rows with equal features mostly
+# (second number) have equal targets, and where values of the columns could make more than n to this power
+# (third) different rows. Judged.
+COPIED_SHARE, MOSTLY_EQUAL, FEW_VALUES = 0.05, 0.9, 1.5
+# Models of a bagging whose rows are compared with X. Judged, by run time.
+CHECKED_MODELS = 3
+# Automatic numbers of subsets of a regressor: the most subsets, the most rows of all of them together, and
+# points at which Monte-Carlo noise is measured. Judged, by run time.
+AUTO_CAP, AUTO_ROWS, AUTO_POINTS = 2000, 10**7, 100
+# Automatic subset sizes of a regressor: shares of n to compare, and members to compare them with. Judged.
+CANDIDATE_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
+#  Members to compare them with. Judged.
+PILOT_MODELS = 16

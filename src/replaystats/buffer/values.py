@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.errors import ReplayWarning, must_be
-from .._core.thresholds import CHECK_LEVEL, LAYER_GROUPS
+from .._core.thresholds import CHECK_LEVEL, JACKKNIFE_GROUPS
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_length, check_real
 from ..basis import FunctionBasis
@@ -223,7 +223,9 @@ class LastLayer:
         starts = self._at(data.states[data.offsets[:-1]])
         theta, shrunk = self._solve(A, b)
         value, bias = float(starts.mean(axis=0) @ theta), float(starts.mean(axis=0) @ shrunk)
-        groups = np.array_split(np.random.default_rng(0).permutation(len(data)), min(LAYER_GROUPS, len(data)))
+        groups = np.array_split(
+            np.random.default_rng(0).permutation(len(data)), min(JACKKNIFE_GROUPS, len(data))
+        )
         left_out = []
         for group in groups if len(groups) > 1 else []:
             less_A, less_b = self._of(data.select(np.sort(group))).total()

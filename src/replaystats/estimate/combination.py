@@ -18,6 +18,7 @@ from array_api_compat import array_namespace
 from .._core.arrays import check_finite, is_foreign, like, to_numpy
 from .._core.config import in_blocks
 from .._core.errors import ReplayWarning, must_be
+from .._core.thresholds import FEWEST_POOLED
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_magnitude
 from ..engine import MomentReplicates
@@ -30,7 +31,7 @@ from ..inference.influence import jackknife_covariance, leverage_covariance, san
 from ..inference.measures import debiased_members, theta_variance
 from ..inference.noise import functional_shifts, noise_of
 from ..inference.pivot import Pivot
-from ..inference.pooled_variance import FEWEST_POOLED, PooledShare, pooled_share
+from ..inference.pooled_variance import PooledShare, pooled_share
 from ..inference.producers import ensemble_pivot
 from ..inference.stability import Stability, pilot_replicates
 from ..inference.variance import replay_variance
@@ -39,8 +40,6 @@ from ..moments import AnyMoments
 from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
-
-MOST = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -282,7 +281,7 @@ class Combination:
             return np.sqrt(self._pooled.variance(parts))
         n_bounded, n_answers = int(parts.bounded.sum()), math.prod(parts.bounded.shape)
         # Chance makes a few estimates negative with any number of subsets; if it is most, these are too few.
-        if n_bounded > MOST * n_answers:
+        if 2 * n_bounded > n_answers:
             message = (
                 f"{n_bounded} of {n_answers} estimated variances are negative: "
                 f"{parts.n_used} subsets are too few for their Monte-Carlo correction. The upper bound from "

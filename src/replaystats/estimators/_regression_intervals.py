@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, on_host, take_rows, to_numpy
 from .._core.errors import ReplayWarning, must_be, require_extra
-from .._core.thresholds import OUTSIDE_LEVEL
+from .._core.thresholds import COPIED_SHARE, FEW_VALUES, MOSTLY_EQUAL, OUTSIDE_LEVEL
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_real
 from ..inference.cv_plus import Coverage, LocalNoise, RowsOfFolds, cv_plus, measured_coverage
@@ -28,10 +28,6 @@ from ..inference.new_observation import (
 from ..inference.pivot import Interval
 from ..kernel.predictive import Spread, beyond_columns
 
-# Copies of rows are worth a warning above this share of all rows, where rows with equal features mostly have
-# equal targets, and where the values in the columns could make more than n^1.5 different rows: in a table of
-# few values rows come twice by chance.
-COPIED_SHARE, MOSTLY, FEW_VALUES = 0.05, 0.9, 1.5
 GROUPS_HINT = "It is a function of the rows, or the name or the number of a column."
 Grouping = Callable[[Any], Any] | str | int | None
 
@@ -429,7 +425,7 @@ def copies_of_rows(X: Any, y: FloatArray) -> IntArray | None:
     one, other = order[alike], order[alike + 1]
     copied = (points[one] == points[other]).all(axis=1) & (y[one] == y[other]).all(axis=1)
     n_copies = int(np.count_nonzero(copied))
-    if n_copies <= COPIED_SHARE * len(y) or copied.mean() < MOSTLY:
+    if n_copies <= COPIED_SHARE * len(y) or copied.mean() < MOSTLY_EQUAL:
         return None
     values = [len(np.unique(column)) for column in (*points.T, *y.T)]
     if np.log(values).sum() <= FEW_VALUES * np.log(len(y)):

@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 from .._core.arrays import as_array, on_host
 from .._core.entries import check_unconverted
 from .._core.errors import must_be
+from .._core.thresholds import CHECKED_MODELS
 from .._core.typing import IntArray
 from .._core.validation import check_array, check_length
 from ..engine.learner import ModelReplicates
@@ -18,9 +19,6 @@ from ..estimate import average
 from ..plans import Resampling, ResamplingPlan, plan_from_indices
 from .regression import check_groups
 from .regressor import ReplayRegressor
-
-# Models whose rows are compared with X: the first of them tell.
-CHECKED_MODELS = 3
 
 
 @dataclass(frozen=True, slots=True)

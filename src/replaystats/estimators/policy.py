@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.arrays import like, to_numpy
 from .._core.choice import AUTO, is_auto
 from .._core.errors import must_be
-from .._core.thresholds import MOST_QUESTIONS, SPARSE_FROM
+from .._core.thresholds import MOST_BOUNDED, MOST_OBSERVED, MOST_QUESTIONS, SPARSE_FROM
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_weights, is_whole
 from ..basis import Basis, Centered, OneHot, Tabular
@@ -25,10 +25,9 @@ from ..data import Trajectories
 from ..data.trajectories import check_trajectories
 from ..estimate import Estimate
 from ..inference import Interval
-from ..inference.bias_aware import MAX_POINTS
 from ..inference.dependent import length_from_influence
 from ..inference.functionals import InferenceContext
-from ..inference.model_checks import MAX_OBSERVED, kernel_bellman_loss
+from ..inference.model_checks import kernel_bellman_loss
 from ..inference.partial_identification import ValueRange
 from ..moments import FactoredMoments, HeldMoments
 from ..moments.factored import sums_follow
@@ -74,7 +73,7 @@ class PolicyEvaluation(ReplayedMoments):
             self.basis_: Basis = wanted.fit(points, rng, departed=departed)
         else:
             points = array_namespace(self._visited).concat([self._visited, like(points, self._visited)])
-        self._visited = points[:: -(-len(points) // MAX_OBSERVED)]
+        self._visited = points[:: -(-len(points) // MOST_OBSERVED)]
 
     def _wanted_basis(self, data: Any, *, fitted: bool) -> Basis:
         """Check log and basis, and return the basis that is fitted unless it is fitted already."""
@@ -226,8 +225,8 @@ class PolicyEvaluation(ReplayedMoments):
         return to_numpy(self._features(self._some_visited()))
 
     def _some_visited(self, times: int = 1) -> Any:
-        """Return so many of the visited states that, `times` over, they are about `MAX_POINTS`."""
-        return self._visited[:: max(1, len(self._visited) * times // MAX_POINTS)]
+        """Return so many of the visited states that, `times` over, they are about `MOST_BOUNDED`."""
+        return self._visited[:: max(1, len(self._visited) * times // MOST_BOUNDED)]
 
     def _features(self, X: ArrayLike) -> FloatArray:
         return self.basis_(X)

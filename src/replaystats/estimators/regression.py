@@ -13,6 +13,7 @@ from .._core.arrays import take_rows, to_numpy
 from .._core.choice import is_auto
 from .._core.entries import check_unconverted, number_labels
 from .._core.errors import ReplayWarning, must_be
+from .._core.thresholds import AUTO_CAP, AUTO_POINTS, AUTO_ROWS, MOST_OBSERVED
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_array, check_bool, check_real, resolve_subsample_size
 from ..engine.members import Ensemble
@@ -20,16 +21,11 @@ from ..estimate import Estimate, average
 from ..estimate.combination import ratio_of
 from ..inference.components import CONTROLLED_METHODS
 from ..inference.held_out import OutOfBag, out_of_bag
-from ..inference.model_checks import MAX_OBSERVED
 from ..inference.pivot import Interval
 from ..plans import ResamplingPlan
 from ..tuning.sizes import grow_resamples
 from ._regression_intervals import PredictsNewObservations, check_scale
 from .base import Replayed
-
-# n_resamples="auto": the most subsets, the most rows that all of them may have together, and the points at
-# which Monte-Carlo noise is looked at.
-AUTO_CAP, AUTO_ROWS, AUTO_POINTS = 2000, 10**7, 100
 
 
 class OutOfBagCurve(NamedTuple):
@@ -175,7 +171,7 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
 
     def _observed(self) -> FloatArray | None:
         rows = _numbers(self.X_fit_)
-        return None if rows is None else rows[:: -(-len(rows) // MAX_OBSERVED)]
+        return None if rows is None else rows[:: -(-len(rows) // MOST_OBSERVED)]
 
     def _diagnosis(self, asked: Any, places: Any) -> Any:
         return super()._diagnosis(asked, None if self._observed() is None else places)

@@ -17,7 +17,7 @@ from .._core.choice import Choice, is_auto
 from .._core.entries import check_unconverted, date_columns
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator, draw_seed
-from .._core.thresholds import FIRST_RESAMPLES
+from .._core.thresholds import CANDIDATE_SHARES, FIRST_RESAMPLES, PILOT_MODELS
 from .._core.typing import FloatArray
 from .._core.validation import (
     check_instance,
@@ -32,10 +32,6 @@ from ..plans.plan import check_draws_rows
 from ..tuning.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
 from ._regression_intervals import copies_of_rows
 from .regression import ReplayedRegression, check_groups
-
-# subsample_size="auto": shares of n to compare, and members to compare them with.
-CANDIDATE_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
-PILOT_MODELS = 16
 
 
 @takes_arrays_of(*LIBRARIES, where="host, by the regressor itself")

@@ -24,7 +24,17 @@ from scipy import linalg, optimize
 
 from .._core.arrays import like, take_rows, to_numpy
 from .._core.config import memory_budget
-from .._core.thresholds import NOMINAL_LEVEL, OUTER_SHARE
+from .._core.thresholds import (
+    DESIGN_ROUNDS,
+    EXACT_BOUNDS,
+    EXACT_BOUNDS_WORK,
+    FOLDS,
+    MOST_BOUNDED,
+    NOMINAL_LEVEL,
+    OUTER_SHARE,
+    REWEIGHTINGS,
+    SHARED_WEIGHTS_WORK,
+)
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..moments import FactoredMoments, HeldMoments
 from .degrees import bias_aware_quantile
@@ -47,11 +57,6 @@ _PIVOTS = 15
 _TOLERANCE = 1e-9
 # Rounding: both sides of a programme agree at its solution, up to this.
 _AGREE = 1e-7
-# Beyond so many multiplications the cheap bounds have the same weights for all questions.
-_SUPPORT_WORK = 2e10
-# Rounds of the cheap bounds: half of them tell which of several bounds is the smallest.
-_REWEIGHTINGS = 6
-_ROUGHLY = 3
 # Rounding: singular values and eigenvalues below this share of the largest are 0.
 _FLOOR = 1e-12
 # Rounding: what is left of a question outside a span, as a share of it, that counts as nothing.
@@ -199,8 +204,8 @@ def cheap_bounds(
     """
     d, points, spanned = _whitened(d, points)
     q = points.shape[1]
-    if float(len(d)) * len(points) * q**2 * _REWEIGHTINGS <= _SUPPORT_WORK:
-        u = _reweighted(d, points, _REWEIGHTINGS)
+    if float(len(d)) * len(points) * q**2 * REWEIGHTINGS <= SHARED_WEIGHTS_WORK:
+        u = _reweighted(d, points, REWEIGHTINGS)
     else:
         root = inverse_root((points.T * weights) @ points)
         u = weights * (d @ root.T @ root @ points.T)
@@ -217,7 +222,7 @@ def rough_support(d: FloatArray, points: FloatArray) -> FloatArray:
     Infinite where the points do not span d, or where u misses it.
     """
     d, points, spanned = _whitened(d, points)
-    u = _reweighted(d, points, _ROUGHLY)
+    u = _reweighted(d, points, REWEIGHTINGS // 2)
     return np.where(spanned & _solves(u, points, d), np.abs(u).sum(axis=1), np.inf)
 
 
@@ -268,14 +273,6 @@ _PATH = 10.0 ** np.arange(-4.0, 3.5, 0.5)
 # Factors of a penalty that are looked at near the one that an ellipsoid finds best. Its bound is too large,
 # so that the best is rarely more than a few steps of the path away, mostly to larger penalties.
 _NEARBY = 10.0 ** np.arange(-1.0, 2.5, 0.5)
-# Up to so many questions have their bounds from a linear programme, others from a feasible point of its dual;
-# so have those whose programmes (questions x points x q^2) would take longer than all the rest.
-_EXACT_ROWS = 64
-_EXACT_WORK = 2e8
-_DESIGN_ROUNDS = 30
-N_FOLDS = 5
-# Points where the range is imposed: more of them change the bounds little and the time much.
-MAX_POINTS = 400
 
 
 def bias_aware_pivot(
@@ -304,7 +301,7 @@ def bias_aware_pivot(
     # Values are measured from the middle of the range, which is exact where constants are in the span.
     limits = (value_range.low - points @ middle, value_range.high - points @ middle)
     problem = replace(_Problem.of(moments, points, middle, half), sequential=sequential)
-    exact = len(X) <= _EXACT_ROWS and float(len(X)) * points.size * points.shape[1] <= _EXACT_WORK
+    exact = len(X) <= EXACT_BOUNDS and float(len(X)) * points.size * points.shape[1] <= EXACT_BOUNDS_WORK
     penalty = _shortest_by_ellipsoid(problem, X, half)
     if exact:
         penalty = _refined(problem, X, points, half, penalty)
@@ -389,7 +386,7 @@ class _Problem:
         n = moments.n_observations
         unit, weights_of_points = 1.0 / (n * half**2), _design(points)
         value_root = inverse_root((points.T * weights_of_points) @ points)
-        labels = np.arange(n) * min(n, N_FOLDS) // n
+        labels = np.arange(n) * min(n, FOLDS) // n
         sums = [sum_of(moments, labels == fold) for fold in range(labels[-1] + 1)]
         parts = [(A / n, (b - A @ middle) / n) for A, b in sums]
         theta = np.zeros(moments.n_basis)
@@ -443,7 +440,7 @@ def _design(points: FloatArray) -> FloatArray:
     the points are within a factor sqrt(q) of each other, however the points are crowded.
     """
     weights = np.full(len(points), 1.0 / len(points))
-    for _ in range(_DESIGN_ROUNDS):
+    for _ in range(DESIGN_ROUNDS):
         root = inverse_root((points.T * weights) @ points)
         leverage = np.square(points @ root.T).sum(axis=1)
         weights *= leverage
@@ -477,8 +474,8 @@ def coefficients_of(points: FloatArray, value: float) -> FloatArray:
 
 
 def thinned(points: FloatArray) -> FloatArray:
-    """Return at most `MAX_POINTS` of the points, evenly spread over their order."""
-    return points[:: max(1, -(-len(points) // MAX_POINTS))]
+    """Return at most `MOST_BOUNDED` of the points, evenly spread over their order."""
+    return points[:: max(1, -(-len(points) // MOST_BOUNDED))]
 
 
 def inner(points: FloatArray) -> FloatArray:

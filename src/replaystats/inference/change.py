@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from .._core.thresholds import CHANGE_REFERENCE, CHANGE_SHARE, TIGHTEST_AT
+from .._core.thresholds import CHANGE_SHARE, MIN_EFFECTIVE, TIGHTEST_AT
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_real
 from .pivot import Interval
@@ -118,16 +118,16 @@ class ChangeDetector:
 
     def _judge(self) -> None:
         count = self.n_values
-        if count <= CHANGE_REFERENCE:
+        if count <= MIN_EFFECTIVE:
             return
-        k = np.arange(CHANGE_REFERENCE, count, dtype=np.float64)
+        k = np.arange(MIN_EFFECTIVE, count, dtype=np.float64)
         scores: FloatArray = np.array(self._scores)
         squares: FloatArray = np.array(self._squares)
-        where = slice(CHANGE_REFERENCE, count)
+        where = slice(MIN_EFFECTIVE, count)
         S = k * (scores[count] - scores[where])
         C = k**2 * (squares[count] - squares[where])
         # The sum of 1 / (j log^2 j) over j > 10 is below 1 / log(10.5): the weights sum to less than 1.
-        weights = np.log(CHANGE_REFERENCE + 0.5) / ((k + 1.0) * np.log(k + 1.0) ** 2)
+        weights = np.log(MIN_EFFECTIVE + 0.5) / ((k + 1.0) * np.log(k + 1.0) ** 2)
         parts = np.log(weights) - 0.5 * np.log1p(C) + S**2 / (2.0 * (1.0 + C))
         self.evidence = float(np.exp(np.minimum(np.logaddexp.reduce(parts), 700.0)))
         if self.evidence >= CHANGE_SHARE / self.false_alarm:

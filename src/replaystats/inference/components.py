@@ -18,6 +18,7 @@ from scipy import special, stats
 from .._core.arrays import like, to_numpy
 from .._core.config import in_blocks
 from .._core.errors import must_be
+from .._core.thresholds import LEAST_FOR_TAILS
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_int, check_real
 from ..plans import ResamplingPlan
@@ -33,7 +34,6 @@ from ..plans import ResamplingPlan
 ROBUST_METHODS = ("median", "trimmed")
 # What takes the linear part of every member off, whose mean is known.
 CONTROLLED_METHODS = ("controlled", "debiased")
-LEAST_FOR_TAILS = 100
 
 
 def locate(theta: FloatArray, method: str, *, weights: FloatArray | None = None, trim: float) -> FloatArray:

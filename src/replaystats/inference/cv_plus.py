@@ -20,7 +20,7 @@ import numpy as np
 
 from .._core.config import memory_budget
 from .._core.random import stream
-from .._core.thresholds import FOLDS
+from .._core.thresholds import FOLDS, NOISE_ROWS, QUIETEST_SHARE
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_real
 from ..kernel.kernels import Kernel
@@ -198,11 +198,6 @@ def measured_coverage(
 # themselves. Every row is judged by a fit on the other folds (Lei and others 2018, locally weighted conformal
 # inference).
 
-# Rows of a fit at most: noise is smooth, and a factorisation of so many takes a twentieth of a second.
-NOISE_ROWS = 1000
-# No place is taken to be quieter than this share of the typical noise: a residual may be 0 by accident.
-SMALLEST_SHARE = 0.1
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LogFit:
@@ -275,7 +270,7 @@ class LocalNoise:
         known = np.isfinite(residuals).all(axis=1)
         sizes = np.abs(residuals[known])
         tiny = float(np.finfo(np.float64).tiny)
-        logs = np.log(np.maximum(sizes, np.maximum(SMALLEST_SHARE * sizes.mean(axis=0), tiny)))
+        logs = np.log(np.maximum(sizes, np.maximum(QUIETEST_SHARE * sizes.mean(axis=0), tiny)))
         rows, rng = points[known], stream(0, 3)
         units = np.arange(len(rows)) if groups is None else groups[known]
         fold = rng.permutation(int(units.max(initial=0)) + 1)[units] % FOLDS

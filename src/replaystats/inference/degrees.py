@@ -22,18 +22,11 @@ from array_api_compat import array_namespace
 from scipy import special
 
 from .._core.arrays import to_numpy
-from .._core.thresholds import TAKEN_OUT
+from .._core.thresholds import NEARLY_ALL, TAKEN_OUT
 from .._core.typing import ArrayLike, FloatArray
 
-# Fourth moments of a handful of units are noise: never fewer degrees than one, never more than n - 1.
-_FEWEST = 1.0
-# Of the sixth moment of normal values, 15, what is the variance of their skewness times n, 6: the mean is
-# estimated as well.
-_OF_SIXTH = 0.4
 # Rounding: of the bias-aware quantile: seven steps are enough for one degree of freedom, four for many.
 _NEWTON_STEPS = 30
-# A unit with a larger share of an answer has all of it.
-_NEARLY_ALL = 1.0 - 1e-4
 # Rounding: a step of Newton's method below this changes nothing.
 _CONVERGED = 1e-12
 # Rounding: degrees of freedom from which on Student's law is the normal one, to eight digits.
@@ -76,7 +69,7 @@ def degrees_of_freedom(effective: FloatArray, n_units: int, skewness: ArrayLike 
     with np.errstate(divide="ignore"):
         spread = 1.0 / np.asarray(effective, dtype=float) - 1.0 / n_units - np.square(skewness)
         spread = np.maximum(spread, 0.0)
-        return np.clip(2.0 / spread, _FEWEST, max(n_units - 1.0, _FEWEST))
+        return np.clip(2.0 / spread, 1.0, max(n_units - 1.0, 1.0))
 
 
 def degrees_by_weight(shares: FloatArray) -> FloatArray:
@@ -118,7 +111,7 @@ class WeightSums:
         """Add a block of units (units, m)."""
         xp = array_namespace(shares)
         size = xp.abs(shares)
-        odds = size / (1.0 - xp.clip(size, max=_NEARLY_ALL))
+        odds = size / (1.0 - xp.clip(size, max=NEARLY_ALL))
         for k in range(4):
             self.shares[k] += to_numpy(xp.sum(size ** (k + 1), axis=0))
             self.odds[k] += to_numpy(xp.sum(odds ** (k + 1), axis=0))
@@ -172,7 +165,9 @@ def shrunken_skewness(
     with np.errstate(divide="ignore", invalid="ignore"):
         raw = np.where(second > 0, third / second**1.5, 0.0)
         excess = np.where(second > 0, n_units * (fourth / second**2 - raw**2) - 1.0, 0.0)
-        long_tailed = np.where(second > 0, _OF_SIXTH * sixth / second**3, 0.0)
+        # Of the sixth moment of normal values, 15, the variance of their skewness times n is 6: the mean is
+        # estimated as well.
+        long_tailed = np.where(second > 0, 6.0 / 15.0 * sixth / second**3, 0.0)
     excess = np.maximum(excess, 0.0)
     share = np.minimum(excess, 1.0)
     noise = share * long_tailed + (1.0 - share) * 6.0 / n_units**2
@@ -216,7 +211,7 @@ def bounded_skewness(
     left = np.square(size) - np.square(kept)
     degrees = np.asarray(degrees, dtype=float)
     with np.errstate(divide="ignore"):  # degrees without end, and nothing left
-        fewer = np.minimum(degrees, np.maximum(2.0 / (2.0 / degrees + left), _FEWEST))
+        fewer = np.minimum(degrees, np.maximum(2.0 / (2.0 / degrees + left), 1.0))
     return fewer, np.copysign(kept, skewness)
 
 
@@ -330,4 +325,4 @@ def monte_carlo_degrees(
     wobble = slopes + 2.0 / n_units * np.square(noise)
     with np.errstate(divide="ignore", invalid="ignore"):
         degrees = np.where(wobble > 0, 2.0 * size / wobble, np.inf)
-    return np.asarray(np.clip(degrees, _FEWEST, max(n_units - 1.0, _FEWEST)))[()]
+    return np.asarray(np.clip(degrees, 1.0, max(n_units - 1.0, 1.0)))[()]

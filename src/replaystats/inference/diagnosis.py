@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.linalg import ROUNDING, scaled_singular_values
+from .._core.thresholds import MONTE_CARLO_TARGET
 from .._core.typing import ArrayLike, FloatArray
 from ..plans import ResamplingPlan
 from . import diagnosis_view
 from .components import ReplayVariance
 from .diagnosis_view import Condition, paper_conditions, recommend, recommend_members
-from .measures import MONTE_CARLO_TARGET, bias_law, plug_in_bias, predicted_gain, replay_bias
+from .measures import bias_law, plug_in_bias, predicted_gain, replay_bias
 from .model_checks import outside_support
 from .pivot import Interval
 from .risk import RiskTable, is_least_squares, risk_table

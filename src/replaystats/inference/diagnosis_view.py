@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.errors import must_be, require_extra
-from .._core.thresholds import HEAVY_TAIL, ROBUST_CROSSING, WEAK_SEPARATION, WORTHWHILE
+from .._core.thresholds import (
+    GOES_TO_ZERO,
+    HEAVY_TAIL,
+    ROBUST_CROSSING,
+    TOO_MANY_OUTSIDE,
+    TOO_NOISY,
+    WEAK_SEPARATION,
+    WORTHWHILE,
+)
 from ..plans import ResamplingPlan
 from .risk import RiskTable
 
@@ -20,12 +28,6 @@ if TYPE_CHECKING:
     from .diagnosis import Diagnosis
 
 UNPREDICTED = "No gain from replay can be predicted here."
-# With more prediction points than this outside the data, no estimator helps.
-TOO_MANY_OUTSIDE = 0.2
-# With more Monte-Carlo noise than this in a variance, nothing is predicted from it.
-TOO_NOISY = 0.5
-# What "goes to zero" is taken to mean at a given n.
-SMALL = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,17 +76,22 @@ def paper_conditions(plan: ResamplingPlan, monte_carlo_share: float = 0.0) -> tu
         Condition(
             name="n / (B k)",
             value=noise,
-            met=noise <= SMALL,
+            met=noise <= GOES_TO_ZERO,
             meaning=_noise_meaning(noise, monte_carlo_share),
         ),
-        Condition(name=name, value=value, met=value <= SMALL, meaning=small if value <= SMALL else large),
+        Condition(
+            name=name,
+            value=value,
+            met=value <= GOES_TO_ZERO,
+            meaning=small if value <= GOES_TO_ZERO else large,
+        ),
     )
 
 
 def _noise_meaning(noise: float, monte_carlo_share: float) -> str:
-    if noise > SMALL:
+    if noise > GOES_TO_ZERO:
         return "not small: the choice of subsets adds noise; raise n_resamples"
-    if monte_carlo_share > SMALL:
+    if monte_carlo_share > GOES_TO_ZERO:
         return (
             f"small, yet {monte_carlo_share:.0%} of the variance is noise from the choice of subsets: "
             "replicates are far from linear in the data"

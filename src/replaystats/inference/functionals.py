@@ -41,9 +41,6 @@ from .partial_identification import (
 )
 from .pivot import ESTIMATORS_TARGET, Pivot, interval
 
-# The noise of each fold is learnt from the others, which must be at least two.
-_FEWEST_FOLDS = 3
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InferenceContext:
@@ -287,7 +284,8 @@ def _shorter_if_biased(
     low, high = interval(usual)
     silent = (usual.standard_error == 0) & (usual.degrees > 0)  # what units may miss is no noise of a basis
     hard = ~(high - low < SHORT * limits.width) & (usual.how != "slow") & logged & ~silent
-    if not hard.any() or not limits.width**2 > 0 or moments.n_observations < _FEWEST_FOLDS:
+    # The noise of each fold is learnt from the others, which must be at least two.
+    if not hard.any() or not limits.width**2 > 0 or moments.n_observations < 3:
         return usual
     asked = X[logged & (np.abs(X @ _ones(limits) - 1.0) < LIKE_A_VALUE)]  # these lie in the range, too
     everywhere = replace(limits, points=np.concatenate([inner(thinned(limits.points)), thinned(asked)]))

@@ -11,7 +11,13 @@ import numpy as np
 from .._core.arrays import to_numpy
 from .._core.choice import Choice
 from .._core.errors import ReplayWarning
-from .._core.thresholds import CLEARLY_SEEN, HEAVY_TAIL, SAME_BIAS, WORTHWHILE
+from .._core.thresholds import (
+    CLEARLY_SEEN,
+    HEAVY_TAIL,
+    PILOT_RESAMPLES,
+    SAME_BIAS,
+    WORTHWHILE,
+)
 from .._core.typing import FloatArray
 from ..engine import replicate
 from ..engine.linear import LinearPart, linearise
@@ -19,10 +25,8 @@ from ..plans import ResamplingPlan, make_plan
 from .components import CONTROLLED_METHODS, ReplayVariance, variance_at
 from .influence import jackknife_bias, jackknife_covariance, leverage_covariance
 from .noise import functional_shifts
-from .stability import PILOT_RESAMPLES, PILOT_SEED, Stability
+from .stability import PILOT_SEED, Stability
 from .variance import replay_variance
-
-MONTE_CARLO_TARGET = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from .._core.arrays import as_array
 from .._core.errors import must_be
-from .._core.thresholds import INNER_SHARE
+from .._core.thresholds import INNER_SHARE, LOSS_PILOT, LOSS_STEPS, MOST_OBSERVED
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_array, check_rows
 from ..data._flat import are_names
@@ -99,9 +99,6 @@ def overidentification_test(
 #
 # which is zero for the true value function and for no other, whatever the basis (Feng, Li and Liu 2019).
 
-# Steps beyond so many sharpen the score by less than they cost.
-MAX_STEPS = 4000
-_PILOT_POINTS = 500
 # Batch: rows of a kernel matrix at a time.
 _BLOCK_ROWS = 500
 
@@ -132,13 +129,13 @@ def kernel_bellman_loss(errors: FloatArray, points: FloatArray, trajectory: IntA
     >>> small < kernel_bellman_loss(noise + x, x[:, None], np.arange(200))
     True
     """
-    step = -(-len(errors) // MAX_STEPS)
+    step = -(-len(errors) // LOSS_STEPS)
     errors, points, trajectory = errors[::step], points[::step], trajectory[::step]
     if np.unique(trajectory).size == 1:
         trajectory = np.arange(len(errors))
     spread = points.std(axis=0)
     units = points / np.where(spread > 0, spread, 1.0)
-    pilot = pdist(units[:: -(-len(units) // _PILOT_POINTS)])
+    pilot = pdist(units[:: -(-len(units) // LOSS_PILOT)])
     width = float(np.median(pilot[pilot > 0])) if (pilot > 0).any() else 1.0
     total, n_pairs = 0.0, 0
     for first in range(0, len(errors), _BLOCK_ROWS):
@@ -151,9 +148,6 @@ def kernel_bellman_loss(errors: FloatArray, points: FloatArray, trajectory: IntA
 
 
 # Which prediction points lie where there are no data.
-
-# More data than this cannot change the answer, only its price.
-MAX_OBSERVED = 5000
 
 
 def outside_support(points: ArrayLike, observed: ArrayLike) -> BoolArray:
@@ -190,7 +184,7 @@ def outside_support(points: ArrayLike, observed: ArrayLike) -> BoolArray:
     if wanted.shape[1] != data.shape[1]:
         rule = f"of the same dimension as `observed` ({data.shape[1]})"
         raise ValueError(must_be("points", rule, f"shape {wanted.shape}"))
-    data = data[:: -(-len(data) // MAX_OBSERVED)]
+    data = data[:: -(-len(data) // MOST_OBSERVED)]
     spread = data.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)  # off a constant variable, distance counts as it is
     tree = cKDTree(data / scale)

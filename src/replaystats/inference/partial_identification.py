@@ -21,6 +21,7 @@ from array_api_compat import array_namespace
 
 from .._core.arrays import is_foreign, like, take_rows, to_numpy
 from .._core.errors import must_be
+from .._core.thresholds import JACKKNIFE_GROUPS, SINGLE_UNITS_WORK
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments
@@ -31,9 +32,6 @@ from .influence import delete_one_shifts, unit_blocks
 from .noise import noise_of
 from .pivot import Pivot
 
-# Above this many numbers of work the jackknife leaves groups of units out in place of single ones.
-_WORK = 2e9
-N_GROUPS = 20
 # Rounding: undetermined mass below this is rounding.
 NEGLIGIBLE = 1e-9
 # Rounding: what is left of a question outside the equations, relative to the question: above this it is
@@ -111,7 +109,11 @@ def unvisited_pivot(
     """
     visited_by = visits(moments)
     n, q = visited_by.shape
-    grouped = n > N_GROUPS and float(n) * q**3 > _WORK and bool((visited_by.sum(axis=0) == 1).any())
+    grouped = (
+        n > JACKKNIFE_GROUPS
+        and float(n) * q**3 > SINGLE_UNITS_WORK
+        and bool((visited_by.sum(axis=0) == 1).any())
+    )
     A, b = moments.total()
     whole = _solve_ends(A, b, np.asarray(visited_by.any(axis=0)), X, value_range)
     shifts = np.empty((2, n, len(X)))
@@ -122,9 +124,9 @@ def unvisited_pivot(
         labels = np.arange(n)
         again = np.flatnonzero(alone | ~np.isfinite(shifts).all(axis=(0, 2)))
     else:
-        labels = np.arange(n) * N_GROUPS // n
-        shifts = np.empty((2, N_GROUPS, len(X)))
-        again = np.arange(N_GROUPS)
+        labels = np.arange(n) * JACKKNIFE_GROUPS // n
+        shifts = np.empty((2, JACKKNIFE_GROUPS, len(X)))
+        again = np.arange(JACKKNIFE_GROUPS)
     for unit in again:
         left_out = labels == unit
         g, f = sum_of(moments, left_out)

@@ -19,20 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._core.thresholds import FEWEST_DEGREES, POOLED_POINTS
 from .._core.typing import BoolArray, FloatArray
 from ..plans import ResamplingPlan
 from ..plans.products import count_product
 from .components import ReplayVariance
 from .degrees import degrees_of_freedom
 from .variance import replay_variance
-
-# With fewer members there are not two halves to compare.
-FEWEST_POOLED = 20
-FEWEST_DEGREES = 5.0
-# The kurtosis of normal influence: sum L^4 / (sum L^2)^2 is 3 / n where no row stands out.
-NORMAL_KURTOSIS = 3.0
-# Points at which it is measured: enough for an average, at a quarter of the cost of all.
-MOST_POINTS = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +141,11 @@ def _effective_rows(values: FloatArray, plan: ResamplingPlan, failed: BoolArray,
     is: rows are then taken to have normal influence.
     """
     n, n_used = plan.n_observations, int(np.count_nonzero(~failed))
-    usual, second = NORMAL_KURTOSIS / n, share / plan.design.factor
+    # Of normal influence L: sum L^4 / (sum L^2)^2 is 3 / n where no row stands out.
+    usual, second = 3.0 / n, share / plan.design.factor
     if second <= 0:
         return 1 / usual
-    some = values[:, np.unique(np.linspace(0, values.shape[1] - 1, MOST_POINTS).astype(np.intp))]
+    some = values[:, np.unique(np.linspace(0, values.shape[1] - 1, POOLED_POINTS).astype(np.intp))]
     deviations = np.where(failed[:, None], 0.0, some - some[~failed].mean(axis=0))
     size = np.sqrt(np.maximum((deviations**2).sum(axis=0) / (n_used - 1), np.finfo(np.float64).tiny))
     right = deviations / size / (n_used - 1)

@@ -10,7 +10,7 @@ from scipy import special, stats
 from .._core.arrays import to_numpy
 from .._core.errors import must_be
 from .._core.random import as_generator
-from .._core.thresholds import NOMINAL_LEVEL
+from .._core.thresholds import N_MULTIPLIERS, NOMINAL_LEVEL
 from .._core.typing import FloatArray
 from .components import ReplayVariance
 from .degrees import monte_carlo_degrees
@@ -73,7 +73,6 @@ def variance_of_members(parts: ReplayVariance, *, controlled: bool = False) -> t
 # quantile C is what the normal quantile is for one question, and the band is every row's own interval at the
 # level P(|N| <= C): few units, unseen states and weak identification stay those of the row.
 
-N_MULTIPLIERS = 2000
 # Format: seed of the multipliers, so that a band is the same every time.
 _SEED = 0
 

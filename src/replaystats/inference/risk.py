@@ -25,9 +25,11 @@ import numpy as np
 from .._core.arrays import is_foreign, to_numpy
 from .._core.thresholds import (
     HEAVY_TAIL,
+    LEAST_RISK,
     MIN_EFFECTIVE,
     MOST_RISK_WORK,
     ONE_SIDED,
+    PILOT_RESAMPLES,
     RIDGE_PENALTIES,
     RISK_GROUPS,
     RISK_SHARES,
@@ -42,11 +44,9 @@ from ..solvers.direct import ScaledRidge
 from .influence import jackknife_covariance, unit_blocks
 from .measures import predicted_gain
 from .second_order import second_order
-from .stability import PILOT_RESAMPLES, PILOT_SEED, Stability
+from .stability import PILOT_SEED, Stability
 
 ACTIONS = ("keep the plug-in", "add ridge", "replay", "replay with ridge")
-# Estimates of a risk may fall below 0; no data show a smaller one than this.
-_LEAST_RISK = 0.01
 # Rounding: of sums when a number of rows is recognised.
 _ROUNDING = 1e-9
 
@@ -259,7 +259,7 @@ def _ridge(stability: Stability, weights: FloatArray) -> Candidate | None:
     chosen = 1 + int(np.argmin(differences[1:]))
     return Candidate(
         action=ACTIONS[1],
-        risk=max(_LEAST_RISK, 1.0 + float(differences[chosen]) / plain_risk),
+        risk=max(LEAST_RISK, 1.0 + float(differences[chosen]) / plain_risk),
         standard_error=float(spread[chosen]) / plain_risk,
         penalty=RIDGE_PENALTIES[chosen - 1],
     )
@@ -314,7 +314,7 @@ def _replay(stability: Stability, weights: FloatArray) -> Candidate | None:
         found.append(
             Candidate(
                 action=ACTIONS[2],
-                risk=max(_LEAST_RISK, risk),
+                risk=max(LEAST_RISK, risk),
                 standard_error=error,
                 significant=1.0 - risk >= ONE_SIDED * error,
                 share=share,

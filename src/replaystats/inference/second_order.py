@@ -26,7 +26,7 @@ import numpy as np
 
 from .._core.arrays import to_numpy
 from .._core.linalg import scaled_singular_values
-from .._core.thresholds import DEGENERATE_RATIO, SECOND_ORDER_GROUPS, SECOND_ORDER_WORK
+from .._core.thresholds import DEGENERATE_RATIO, JACKKNIFE_GROUPS, SECOND_ORDER_WORK
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments
@@ -149,7 +149,7 @@ def second_order(
     """
     n, q = moments.n_observations, moments.n_basis
     step = math.ceil(n * float(q) ** 3 / SECOND_ORDER_WORK)
-    n_groups = min(SECOND_ORDER_GROUPS, n // step)
+    n_groups = min(JACKKNIFE_GROUPS, n // step)
     if linear.truncated or linear.set_aside or n_groups < 3 or n // step < 2 * q:
         return None
     X = np.eye(q) if X is None else X

@@ -11,7 +11,19 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
 from .._core.linalg import cholesky_stack, indefinite_stack
-from .._core.thresholds import HEAVY_TAIL, RARE_CROSSING, ROBUST_CROSSING, WEAK_SEPARATION
+from .._core.thresholds import (
+    FEW_SUBSETS,
+    FEWEST_SECOND,
+    HEAVY_TAIL,
+    LARGE_BASIS,
+    MOST_SECOND,
+    PILOT_RESAMPLES,
+    RARE_CROSSING,
+    ROBUST_CROSSING,
+    SECOND_SHARE,
+    SEPARATION_SUBSETS,
+    WEAK_SEPARATION,
+)
 from .._core.typing import BoolArray, FloatArray
 from ..engine import MomentReplicates, replicate
 from ..engine.linear import Linearisation, LinearPart
@@ -25,18 +37,8 @@ from .components import ROBUST_METHODS, tail_index
 # eigenvalue with real part <= 0 means that between the data and subset b the matrix has been singular: the
 # replicates then lie on both sides of a pole.
 
-# From this many unknowns on all eigenvalues cost more than anything else, and the smallest of a few subsets,
-# which then differ little, are found by Arnoldi's method.
-LARGE_BASIS, FEW_SUBSETS = 60, 8
-# The plug-in has no replicates of its own: half-samples scatter about it as it does about the truth.
-PILOT_RESAMPLES = 256
 # Format: seed of the pilot, so that an answer is the same every time.
 PILOT_SEED = 0
-# The size of the second subsets by which a bias is judged, as a share of the first, and how many they are.
-SECOND_SHARE = 0.7
-FEWEST_SECOND, MOST_SECOND = 100, 1000
-# Eigenvalues cost more than anything else here, and the separation needs one digit.
-SEPARATION_SUBSETS = 64
 
 
 def sign_changed(replicates: MomentReplicates, linear: Linearisation) -> BoolArray:

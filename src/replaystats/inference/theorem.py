@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import must_be
+from .._core.thresholds import GOES_TO_ZERO
 from .._core.typing import ArrayLike, BoolArray, FloatArray
 from .._core.validation import check_array
 from ..engine import MomentReplicates
@@ -28,9 +29,6 @@ from .components import ReplayVariance
 from .influence import jackknife_covariance, sandwich_covariance
 from .second_order import SecondOrder, second_order
 from .variance import replay_variance
-
-# What "goes to zero" is taken to mean at a given n.
-SMALL = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -157,7 +155,7 @@ class Theorem:
         else:
             named["zeta_kk / (n zeta_1k)"] = self.zeta_ratio
             named["k / n"] = self.k / self.n
-        return {name: (value, value <= SMALL) for name, value in named.items()}
+        return {name: (value, value <= GOES_TO_ZERO) for name, value in named.items()}
 
     def __str__(self) -> str:
         lines = [

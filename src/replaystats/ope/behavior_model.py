@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
-from .._core.thresholds import BEHAVIOR_FOLDS, BEHAVIOR_ROWS, BEHAVIOR_TREES
+from .._core.thresholds import BEHAVIOR_ROWS, BEHAVIOR_TREES, FOLDS
 from .._core.typing import FloatArray, IntArray
 from ..basis import Polynomial, Squashed
 
@@ -24,7 +24,7 @@ def estimate_behavior(
 
     The procedure:
 
-    1. Units are dealt into `BEHAVIOR_FOLDS` folds; every probability is predicted by models that were fitted
+    1. Units are dealt into `FOLDS` folds; every probability is predicted by models that were fitted
        without its unit, so that a model does not see the action whose probability it predicts.
     2. Candidates: the share of every action; multinomial logistic regression on squashed squares and
        products of the columns; gradient-boosted trees after several numbers of trees.
@@ -116,11 +116,11 @@ def _candidates(states: FloatArray, chosen: IntArray, unit: IntArray, n_labels: 
     rng = np.random.default_rng(seed)
     _, place = np.unique(unit, return_inverse=True)
     n = int(place.max()) + 1
-    fold = rng.permutation(n)[place] % BEHAVIOR_FOLDS
-    if n < BEHAVIOR_FOLDS:  # a few long series: blocks of rows
-        fold = np.arange(len(place)) * BEHAVIOR_FOLDS // len(place)
+    fold = rng.permutation(n)[place] % FOLDS
+    if n < FOLDS:  # a few long series: blocks of rows
+        fold = np.arange(len(place)) * FOLDS // len(place)
     found = np.zeros((2 + _STAGES, len(chosen), n_labels))
-    for k in range(BEHAVIOR_FOLDS):
+    for k in range(FOLDS):
         fit, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         fit = np.sort(rng.choice(fit, min(len(fit), BEHAVIOR_ROWS), replace=False))
         shares = (np.bincount(chosen[fit], minlength=n_labels) + 1.0) / (len(fit) + n_labels)

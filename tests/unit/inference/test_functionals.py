@@ -378,7 +378,7 @@ def test_many_questions_have_bounds_that_contain_those_of_few(monkeypatch):
     X = np.linspace(-3, 3, 13)[:, None]  # values asked for are bounded, too
     few = model.confidence_interval(X, value_range=(-1.5, 1.5))
     assert (few.pivot.how == "bias-aware").any()
-    monkeypatch.setattr(bias_aware, "_EXACT_ROWS", 1)
+    monkeypatch.setattr(bias_aware, "EXACT_BOUNDS", 1)
     many = model.confidence_interval(X, value_range=(-1.5, 1.5))
     both = (few.pivot.how == "bias-aware") & (many.pivot.how == "bias-aware")
     length = (many.high - many.low)[both] / (few.high - few.low)[both]
@@ -391,7 +391,7 @@ def test_many_questions_have_bounds_that_contain_those_of_few(monkeypatch):
     assert (wider[0] <= low + 1e-9).all()
     assert (wider[1] >= high - 1e-9).all()
     np.testing.assert_allclose(wider, [low, high], rtol=0.1)
-    monkeypatch.setattr(bias_aware, "_SUPPORT_WORK", 0)  # one system of equations for all questions
+    monkeypatch.setattr(bias_aware, "SHARED_WEIGHTS_WORK", 0)  # one system of equations for all questions
     widest = cheap_bounds(d, points, *ends, bias_aware._design(points))
     assert (widest[0] <= low + 1e-9).all()
     assert (widest[1] >= high - 1e-9).all()

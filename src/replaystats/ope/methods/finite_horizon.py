@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ..._core.thresholds import HORIZON_BUMPS, HORIZON_FOLDS
+from ..._core.thresholds import FOLDS, HORIZON_BUMPS
 from ..._core.typing import BoolArray, FloatArray, IntArray
 from ...inference.pivot import Pivot, mean_pivot
 from ..assumption_tests import unit_sums
@@ -102,7 +102,7 @@ def finite_horizon_value(steps: Steps, *, seed: int = 0) -> HorizonValue:
 
     The procedure:
 
-    1. Units are dealt into `HORIZON_FOLDS` folds. What follows is fitted without a fold and applied to it.
+    1. Units are dealt into `FOLDS` folds. What follows is fitted without a fold and applied to it.
     2. For every class of value models (squares, Gaussian bumps of three widths; a value for every state where
        states are discrete), Q_t(s, a) = E[r | s, a] + discount E[V_{t+1}(s') | s, a] by ridge regressions per
        action on pooled steps, backward from V_H = 0: one factorisation per action, H solves.
@@ -148,7 +148,7 @@ def finite_horizon_value(steps: Steps, *, seed: int = 0) -> HorizonValue:
 
 def _folds(unit: IntArray, rng: np.random.Generator) -> IntArray:
     n = int(unit.max()) + 1
-    return np.asarray(rng.permutation(n)[unit] % min(HORIZON_FOLDS, n))
+    return np.asarray(rng.permutation(n)[unit] % min(FOLDS, n))
 
 
 def feature_classes(

@@ -13,10 +13,10 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from ..._core.thresholds import (
     FITTED_Q_LEFT,
-    FITTED_Q_MEMBERS,
     FITTED_Q_REFITS,
     FITTED_Q_ROWS,
     FITTED_Q_SWEEPS,
+    JACKKNIFE_GROUPS,
 )
 from ..._core.typing import FloatArray, IntArray
 from ...data.views import action_rows
@@ -30,7 +30,7 @@ from ..method import Assumption, MethodResult
 from ..problem import Problem
 from ..support import never_logged
 
-_TREES = 10  # of one member; all members together have FITTED_Q_MEMBERS times as many
+_TREES = 10  # of one member; all members together have JACKKNIFE_GROUPS times as many
 _GROWN = 2  # times that the trees of a member are grown
 
 
@@ -66,7 +66,7 @@ class FittedQ:
 
 
 def fitted_q_value(
-    problem: Problem, regressor: Any = None, *, n_members: int = FITTED_Q_MEMBERS, seed: int = 0
+    problem: Problem, regressor: Any = None, *, n_members: int = JACKKNIFE_GROUPS, seed: int = 0
 ) -> FittedQ:
     """Estimate the value of a policy by fitted Q evaluation on subsets of units.
 
