@@ -187,7 +187,7 @@ OPTIONAL: dict[tuple[str, str], Any] = {
 }
 
 
-# Labels may be of any kind that can be told apart; points and levels may be any number of them.
+# Labels may be of any kind that can be distinguished; points and levels may be any number of them.
 DISTINCT = {"infinity", "minus infinity", *(f"all of it {each}" for each in ("complex", "dates", "text"))}
 DISTINCT |= {"all of it records"}
 ANY_NUMBER = {"all of it one row too many", "all of it one row too few"}
