@@ -439,7 +439,7 @@ def add_diffusions():
             rs.basis.Fourier(2),
         ),
         "geometric brownian": (
-            lambda rng, n: rs.simulate.geometric_brownian(n, random_state=rng),
+            lambda rng, n: rs.simulate.GeometricBrownian().sample(n, 2, random_state=rng),
             np.linspace(0.8, 1.3, 5)[:, None],
             rs.basis.Polynomial(2),
         ),

@@ -17,7 +17,6 @@ ANY_COUNT = {"an unheard-of count"}
 ANY_POINT = ANY_SIGN | ANY_COUNT | {"a fraction for a count", "two instead of a flag"}
 ANY_LABEL = {"complex entries", "dates", "a structured array", "text entries", "infinite entries"}
 ANY_LABEL |= {"integers beyond 2**53"}
-DIFFUSIONS = ("geometric_brownian", "hermite_ou", "linear_quadratic", "torus_brownian")
 LIVE = ("ChangeDetector", "ConfidenceSequence", "Monitor")
 UNKNOWN = ("NaN", "infinity", "minus infinity", "None", "a decimal that is no number")
 FINE = {
@@ -45,7 +44,6 @@ FINE = {
     **{("plots.plot_replicates", name): ANY_SIGN for name in ("estimate", "plug_in")},
     **{("plots.plot_variance", name): ANY_SIGN for name in ("first_order", "higher_order", "monte_carlo")},
     # A path may start at any point of the line.
-    **{(f"simulate.{name}", "start"): ANY_POINT for name in DIFFUSIONS},
     ("simulate.ornstein_uhlenbeck", "start"): ANY_POINT | {"nothing"},
     # Counts that cost nothing however large they are: bounds, strides, divisors, a budget.
     ("ArrayBlocks", "block_rows"): ANY_COUNT,

@@ -26,7 +26,7 @@ from replaystats.inference.pivot import mean_pivot
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))
 Y = X @ [1.0, -1.0] + 0.1 * rng.normal(size=40)
-CHAIN = rs.simulate.ring_chain(12, n_steps=5, random_state=0)
+CHAIN = rs.simulate.FiniteChain.ring().sample(12, 5, random_state=0)
 PATHS = rs.simulate.ornstein_uhlenbeck(30, n_steps=3, start="uniform", random_state=0)
 ACTIONS = rng.integers(2, size=(20, 4))
 LOG = rs.Trajectories(
@@ -228,10 +228,7 @@ TARGETS = {
     ),
     **{
         f"simulate.{name}": Target(getattr(rs.simulate, name), {"n": 3, "random_state": 0})
-        for name in (
-            *("boyan_chain", "ring_chain", "geometric_brownian", "hermite_ou", "linear_quadratic"),
-            *("ornstein_uhlenbeck", "torus_brownian", "two_bumps"),
-        )
+        for name in ("ornstein_uhlenbeck", "two_bumps")
     },
     "simulate.two_bumps_function": Target(rs.simulate.two_bumps_function, {"X": np.zeros((3, 2))}),
     **{

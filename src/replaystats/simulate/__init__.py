@@ -1,21 +1,15 @@
 """Processes whose value function is known exactly, to test estimators against the truth.
 
 Each class is a process: ``sample`` draws Trajectories, ``value`` is the truth in continuous time (PhiBE's
-target) and ``discrete_value`` the truth of the sampled reward process (LSTD's target). Each function draws
-data in one call.
+target) and ``discrete_value`` the truth of the sampled reward process (LSTD's target).
+`ornstein_uhlenbeck` and `two_bumps` draw the paper's data in one call.
 """
 
 from .brownian import GeometricBrownian, TorusBrownian
 from .chains import FiniteChain
 from .linear import HermiteOU, LinearQuadratic, OrnsteinUhlenbeck
 from .short import (
-    boyan_chain,
-    geometric_brownian,
-    hermite_ou,
-    linear_quadratic,
     ornstein_uhlenbeck,
-    ring_chain,
-    torus_brownian,
     two_bumps,
     two_bumps_function,
 )
@@ -27,13 +21,7 @@ __all__ = [
     "LinearQuadratic",
     "OrnsteinUhlenbeck",
     "TorusBrownian",
-    "boyan_chain",
-    "geometric_brownian",
-    "hermite_ou",
-    "linear_quadratic",
     "ornstein_uhlenbeck",
-    "ring_chain",
-    "torus_brownian",
     "two_bumps",
     "two_bumps_function",
 ]

@@ -110,7 +110,7 @@ def test_ill_posed_problem_says_so():
 
 
 def test_multi_dimensional_states_and_vector_actions():
-    problem = rs.simulate.linear_quadratic(300, random_state=0)
+    problem = rs.simulate.LinearQuadratic().sample(300, 2, random_state=0)
     model = rs.PhiBE(
         rs.basis.Polynomial(2, dimension=problem.dimension),
         discount_rate=1.0,

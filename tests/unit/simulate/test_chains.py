@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from replaystats import simulate
 from replaystats.simulate import FiniteChain
 
 N_SIGMA = 4.5  # about 150 Monte-Carlo comparisons below: a false alarm has probability about 1e-3
@@ -98,15 +97,6 @@ def test_random_chain_follows_its_seed():
     assert_array_equal(first.transition, again.transition)
     assert not np.array_equal(first.transition, other.transition)
     assert_array_equal((first.transition > 0).sum(axis=1), np.full(6, 2))
-
-
-def test_short_forms_draw_what_the_chain_draws():
-    ring = simulate.ring_chain(3, 7, reward="out_of_span", random_state=1)
-    assert_array_equal(
-        ring.states, FiniteChain.ring(reward="out_of_span").sample(3, 7, random_state=1).states
-    )
-    boyan = simulate.boyan_chain(3, discount=0.9, random_state=1)
-    assert_array_equal(boyan.states, FiniteChain.boyan(discount=0.9).sample(3, 100, random_state=1).states)
 
 
 FLIP = [[0.0, 1.0], [1.0, 0.0]]

@@ -246,7 +246,7 @@ def test_hermite_start_is_stationary():
 
 
 def test_geometric_spread_is_on_the_log_scale():
-    data = simulate.geometric_brownian(4000, start=0.5, random_state=0)
+    data = simulate.GeometricBrownian().sample(4000, 2, start=0.5, random_state=0)
     assert stats.kstest(np.log(data.states[data.offsets[:-1], 0]), stats.norm(0.0, 0.5).cdf).pvalue > 1e-3
 
 
@@ -270,7 +270,7 @@ def test_linear_quadratic_transition_against_integration():
 
 def test_torus_wraps_on_request_only():
     lifted, wrapped = (
-        simulate.torus_brownian(50, 40, start=9.0, wrap=wrap, random_state=0) for wrap in (False, True)
+        simulate.TorusBrownian(wrap=wrap).sample(50, 40, start=9.0, random_state=0) for wrap in (False, True)
     )
     assert np.abs(lifted.states).max() > math.pi
     assert np.abs(wrapped.states).max() <= math.pi
@@ -278,18 +278,9 @@ def test_torus_wraps_on_request_only():
     assert_allclose(lifted.rewards, wrapped.rewards, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("draw", "process"),
-    [
-        (simulate.ornstein_uhlenbeck, simulate.OrnsteinUhlenbeck),
-        (simulate.hermite_ou, simulate.HermiteOU),
-        (simulate.linear_quadratic, simulate.LinearQuadratic),
-        (simulate.torus_brownian, simulate.TorusBrownian),
-        (simulate.geometric_brownian, simulate.GeometricBrownian),
-    ],
-)
-def test_short_forms_draw_what_the_process_draws(draw, process):
-    short, long = draw(5, 3, dt=0.2, random_state=1), process(dt=0.2).sample(5, 3, random_state=1)
+def test_the_short_form_draws_what_the_process_draws():
+    short = simulate.ornstein_uhlenbeck(5, 3, dt=0.2, random_state=1)
+    long = simulate.OrnsteinUhlenbeck(dt=0.2).sample(5, 3, random_state=1)
     assert_array_equal(short.states, long.states)
     assert_array_equal(short.rewards, long.rewards)
 
