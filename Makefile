@@ -32,7 +32,7 @@ help:
 	@echo "make lint       ruff and mypy; 'make format' mends what ruff can mend"
 
 reproduce: $(VENV)/.installed-experiments
-	$(BIN)/replaystats reproduce --quick --out $(RESULTS)/quick
+	$(BIN)/replaystats reproduce all qlearning --quick --out $(RESULTS)/quick
 
 test: $(VENV)/.installed-test
 	$(PYTEST) -m "$(FAST)"

@@ -1,4 +1,6 @@
-"""Is the recommendation of `diagnose` the best choice? 17 problems with a known truth.
+"""Is the recommendation of `diagnose` the best choice? 27 problems with a known truth.
+
+The last ten were written after the rule was fixed.
 
     python benchmarks/advice.py [data sets, default 60]
 
@@ -127,6 +129,77 @@ def random_features(n, q):
     return draw
 
 
+def least_squares(draw_rows, n):
+    """Least squares with an intercept: `draw_rows(rng, m)` gives columns, their mean response and noise."""
+
+    def draw(rng):
+        x, mean, noise = draw_rows(rng, n)
+        test, _, _ = draw_rows(np.random.default_rng(1), 2000)
+        big, target, _ = draw_rows(np.random.default_rng(2), 200_000)
+        theta = np.linalg.lstsq(np.column_stack([np.ones(len(big)), big]), target, rcond=None)[0]
+        return rs.ols_moments(x, mean + noise), np.column_stack([np.ones(2000), test]), theta
+
+    return draw
+
+
+def skewed_rows(rng, m):
+    x = rng.lognormal(sigma=0.7, size=(m, 4))
+    return x, x @ np.array([0.3, -0.2, 0.1, 0.0]), rng.laplace(size=m)
+
+
+def one_noisy_column(rng, m):
+    x = rng.normal(size=(m, 5))
+    return x, 0.5 * x[:, 0] - 0.5 * x[:, 1], (0.3 + x[:, 0] ** 2) * rng.normal(size=m)
+
+
+def powers(rng, m):
+    x = rng.uniform(-1, 1, m)
+    return x[:, None] ** np.arange(1, 6), np.sin(3 * x), 0.4 * rng.normal(size=m)
+
+
+def levels(rng, m):
+    label = rng.choice(10, m, p=0.75 ** np.arange(10) / np.sum(0.75 ** np.arange(10)))
+    x = (label[:, None] == np.arange(1, 10)).astype(float)
+    return x, np.sin(np.arange(10.0))[label] * 0.5, rng.normal(size=m)
+
+
+def related_columns(rng, m):
+    x = 0.9 * rng.normal(size=(m, 1)) + np.sqrt(0.19) * rng.normal(size=(m, 4))
+    return x, 0.5 * x.sum(axis=1), rng.normal(size=m) / np.sqrt(0.2 + (x**2).mean(axis=1))
+
+
+def exposure(n):
+    def draw(rng):
+        g = rng.gamma(2.0, 0.5, n)
+        return rs.Moments(g, rng.poisson(2.0 * g).astype(float)), np.ones((1, 1)), np.array([2.0])
+
+    return draw
+
+
+def two_instruments(n):
+    root = np.array([[1.0, 0.3], [0.3, 1.0]])
+
+    def draw(rng):
+        z, u = rng.normal(size=(2, n, 2))
+        x = 0.6 * z @ root + u
+        y = x @ np.array([1.0, -0.5]) + 0.5 * u[:, 0] + rng.normal(size=n)
+        return rs.Moments(z[:, :, None] * x[:, None, :], z * y[:, None]), np.eye(2), np.array([1.0, -0.5])
+
+    return draw
+
+
+def diffusion(n, order):
+    process, basis = rs.simulate.OrnsteinUhlenbeck(), rs.basis.Fourier(2)
+    grid = basis(np.linspace(-2.5, 2.5, 40))
+
+    def moments(n, rng):
+        data = process.sample(n, 2, start="uniform", random_state=rng)
+        return rs.phibe_moments(data, basis, discount_rate=1.0, order=order)
+
+    theta = rs.plug_in(moments(300_000, np.random.default_rng(0))).theta
+    return lambda rng: (moments(n, rng), grid, theta)
+
+
 PROBLEMS = {
     "equal noise, n=100 q=4": regression(100, 4, np.ones_like, 1.0),
     "equal noise, n=40 q=5": regression(40, 5, np.ones_like, 1.0, intercept=True),
@@ -145,6 +218,16 @@ PROBLEMS = {
     "one-hot": states(200, 5),
     "LSTD, 5 functions, n=60": cosines(60, 5),
     "ridge on 20 random features": random_features(80, 20),
+    "skewed columns, Laplace noise": least_squares(skewed_rows, 60),
+    "noise from one column": least_squares(one_noisy_column, 80),
+    "powers of one column": least_squares(powers, 50),
+    "ten levels of unequal size": least_squares(levels, 150),
+    "related columns, quiet leverage": least_squares(related_columns, 70),
+    "rate by exposure": exposure(40),
+    "two instruments": two_instruments(150),
+    "PhiBE of order 1, five functions": diffusion(150, 1),
+    "PhiBE of order 2, five functions": diffusion(300, 2),
+    "one-hot, eight states": states(120, 8),
 }
 
 

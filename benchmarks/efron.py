@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +30,7 @@ SIGMA, DEGREE, BLOCK = 22.0, 6, 20_000
 
 def read(path):
     if path is None:
-        path = resources.files("replaystats_paper.study") / "files" / "cholesterol.csv"
+        path = Path(__file__).parent / "pays_studies" / "cholesterol.csv"
     text = path.read_text(encoding="utf-8").replace(",", " ")
     return np.loadtxt(text.splitlines(), skiprows=1).T
 

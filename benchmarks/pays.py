@@ -1,7 +1,7 @@
 """Where replay pays: gather the finished studies ``pays-...`` of a folder into one table and one figure.
 
     for name in trees stepwise lasso order lepski basis neighbours bounds; do
-        replaystats study pays-$name --out results/pays-$name
+        replaystats study benchmarks/pays_studies/pays-$name.toml --out results/pays-$name
     done
     python benchmarks/pays.py results
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from replaystats_paper.study.run import StudyResult
+    from replaystats_paper.study import StudyResult
 
 
 def study(
@@ -76,9 +76,9 @@ def study(
     >>> [row["estimator"] for row in result.table() if row["mse"] < 0.5]
     ['least squares']
     """
-    from replaystats_paper.study.definition import define, locate, read_definition
-    from replaystats_paper.study.run import run_definition
-    from replaystats_paper.study.sources import Source
+    from replaystats_paper.definition import define, locate, read_definition
+    from replaystats_paper.sources import Source
+    from replaystats_paper.study import run_definition
 
     from ._core.errors import must_be, renamed
     from ._core.validation import check_array, check_bool, check_path, check_text

@@ -180,7 +180,7 @@ def _read(name: str, config: Mapping[str, Any]) -> Experiment:
 
 def _grid_of(study: str) -> dict[str, list[Any]]:
     """Return the grid of one of the paper's own studies."""
-    path = resources.files(__package__) / "study" / "files" / f"paper-{study}.toml"
+    path = resources.files(__package__) / "studies" / f"paper-{study}.toml"
     grid: dict[str, list[Any]] = tomllib.loads(path.read_text(encoding="utf-8"))["grid"]
     return grid
 

@@ -74,10 +74,10 @@ def reproduce_experiments(
 
 def _reproduce_qlearning(folder: Path, quick: bool, jobs: int | None, seed: int) -> Path:
     """Run the study of replay in Q-learning, which has cells and a page of its own."""
-    from .qlearning import results
+    from .qlearning import run_qlearning, write_page
 
-    result = results.run_qlearning(folder, quick=quick, jobs=jobs or usable_cores(), seed=seed)
-    return results.write_page(result, folder / QLEARNING)
+    result = run_qlearning(folder, quick=quick, jobs=jobs or usable_cores(), seed=seed)
+    return write_page(result, folder / QLEARNING)
 
 
 def usable_cores() -> int:
@@ -106,8 +106,8 @@ def run_study_file(
     with plain_errors(), resumable():
         from dataclasses import replace
 
-        from .study.definition import inputs_of, locate, read_definition
-        from .study.run import WRITTEN, run_definition
+        from .definition import inputs_of, locate, read_definition
+        from .study import WRITTEN, run_definition
 
         path = locate(file)
         definition = read_definition(path)
@@ -128,7 +128,7 @@ def list_experiments() -> None:
     from rich.table import Table
 
     from .cells import load_catalogue
-    from .qlearning.study import count_cells
+    from .qlearning_study import count_cells
 
     table = Table(box=None, pad_edge=False)
     for heading in ("name", "in the paper", "what"):

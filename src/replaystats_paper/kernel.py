@@ -19,7 +19,7 @@ from replaystats.tuning import kernel_penalties
 
 from .cells import Cell, Settings, cell_stream
 from .measures import METHODS, REPLAYED, differences, median_of, rmse, summarise
-from .study.sources import Source
+from .sources import Source
 
 N_TEST = 100
 

@@ -24,7 +24,7 @@ from replaystats.toolkit import FloatArray
 
 from .cells import Cell, Settings, cell_stream
 from .measures import METHODS, rmse, squared_iqr
-from .study.sources import Source
+from .sources import Source
 
 ALGORITHMS = ("lstd", "phibe1", "phibe2")
 BASIS = Fourier(4)

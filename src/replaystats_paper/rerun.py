@@ -1,6 +1,6 @@
 """The kinds of cells of the re-run, and the way from names of experiments to a folder with their report.
 
-The paper's own grids are studies like anybody's (study/files/paper-*.toml): their cells are computed by
+The paper's own grids are studies like anybody's (studies/paper-*.toml): their cells are computed by
 `study.run.compute_cell`, and only sorted by algorithm here.
 """
 
@@ -23,11 +23,11 @@ from replaystats.toolkit import check_int, write_bytes
 from . import cost, kernel, policy, theory, timing
 from .cells import Cell, Experiment, Settings
 from .claims import collect, summarise_findings
+from .definition import Definition, make_definition, read_config, shipped_studies
 from .journal import REPORT_NAME, Journal, each, write_json, write_manifest
 from .measures import METHODS
 from .page import write_page
-from .study.definition import Definition, make_definition, read_config, shipped_studies
-from .study.run import compute_cell
+from .study import compute_cell
 
 RunCell = Callable[[Cell, Settings, int], dict[str, Any]]
 Work = tuple[Cell, int]  # a cell and its number of repetitions

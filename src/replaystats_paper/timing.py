@@ -23,7 +23,7 @@ from replaystats.toolkit import FloatArray, IntArray
 from . import kernel, policy
 from .cells import Cell, Settings, cell_stream
 from .measures import METHODS
-from .study.sources import Source
+from .sources import Source
 
 # Subsets that the reference implementation computes; the rest is extrapolated, its time being linear in B.
 REFERENCE_SUBSETS = 3

@@ -112,20 +112,21 @@ def recommend(
     """Choose what to do: what makes every estimate useless first, then the least risk.
 
     1. Points outside the data: collect data there.
-    2. A singular matrix of which no risk is known, or more than 5 % of the subsets beyond one: add ridge.
+    2. A singular matrix of which no risk is known, or more than 5 % of the subsets beyond one: replay with
+       ridge, which smooths the choice of the penalty (Buhlmann and Yu 2002).
     3. The candidate of least estimated risk, where its gain is significant and at least 3 %.
-    4. Without such a gain: the median where a few subsets are unstable, a ridge where the matrix is close to
-       a singular one, else the plug-in.
+    4. Without such a gain: the median where a few subsets are unstable, replay with ridge where the matrix is
+       close to a singular one, else the plug-in.
     """
     if beyond := _beyond_the_data(outside_share):
         return beyond
     if singular and len(risks.candidates) == 1:
-        why = f"Averaging does not help: {singular}. A penalty (or more data) has to choose."
-        return Advice(action="add ridge", why=why)
+        why = f"Averaging alone does not help: {singular}. A penalty (or more data) has to choose."
+        return Advice(action="replay with ridge", why=why)
     unstable = crossing_share + failed_share
     if unstable > ROBUST_CROSSING:
         why = f"{unstable:.1%} of the subsets have a singular matrix or lie beyond one. {risks.why}"
-        return Advice(action="add ridge", why=why)
+        return Advice(action="replay with ridge", why=why)
     if risks.best is not risks.candidates[0]:
         return Advice(action=risks.best.action, why=risks.why)
     if unstable > 0 or tail_index < HEAVY_TAIL:
@@ -136,7 +137,7 @@ def recommend(
             f"The moment matrix is only {separation:.1f} standard errors from a singular one (a weak "
             "instrument, for example): estimates are biased and normal intervals rough."
         )
-        return Advice(action="add ridge", why=why)
+        return Advice(action="replay with ridge", why=why)
     return Advice(action="keep the plug-in", why=risks.why)
 
 

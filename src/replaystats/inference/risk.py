@@ -8,7 +8,7 @@ Risks are relative to the plug-in's, R(plug-in) = tr(W Cov W'), Cov its jackknif
   covariances. It is unbiased for R(t) - R(p) where p is (Mallows 1973; Claeskens and Hjort 2003).
 - Replay with subsets of k: the mean of two predictions, the jackknife variance and bias of the average over
   those of the plug-in, and the second-order ratio 1 + 2 c (1/k - 1/n).
-- Replayed ridge: the product of both, where both gain.
+- Replayed ridge: the product of both, where the ridge gains and replay is not predicted to raise the risk.
 
 The penalty is a quadratic form of scaled coefficients that is 0 for the direction of a constant value. So
 estimates move along with a constant that is added to all responses, and do not depend on units.
@@ -28,11 +28,11 @@ from .._core.thresholds import (
     LEAST_RISK,
     MIN_EFFECTIVE,
     MOST_RISK_WORK,
-    ONE_SIDED,
     PILOT_RESAMPLES,
     RIDGE_PENALTIES,
     RISK_GROUPS,
     RISK_SHARES,
+    SMALL_GAIN,
     WEAK_SEPARATION,
     WORTHWHILE,
 )
@@ -136,28 +136,14 @@ def risk_table(stability: Stability, X: FloatArray | None = None) -> RiskTable:
         return RiskTable(candidates=(plain,))
     weights = _weights(moments, X)
     replay, ridge = _replay(stability, weights), _ridge(stability, weights)
-    pays = replay is not None and replay.significant and replay.risk < WORTHWHILE
-    if ridge is not None:
-        ridge = replace(ridge, significant=_ridge_is_significant(ridge, stability))
     found = [plain, *(one for one in (ridge, replay) if one is not None)]
-    if ridge is not None and replay is not None and pays and ridge.significant and ridge.risk < WORTHWHILE:
+    helps = ridge is not None and ridge.significant and ridge.risk < WORTHWHILE
+    if ridge is not None and replay is not None and helps and replay.risk <= 1.0:
         relative = math.hypot(ridge.standard_error / ridge.risk, replay.standard_error / replay.risk)
         both = ridge.risk * replay.risk
         found.append(replace(replay, action=ACTIONS[3], risk=both, standard_error=both * relative,
-                             penalty=ridge.penalty))  # fmt: skip
+                             significant=True, penalty=ridge.penalty))  # fmt: skip
     return RiskTable(candidates=tuple(found))
-
-
-def _ridge_is_significant(ridge: Candidate, stability: Stability) -> bool:
-    """Say whether to act on the gain of a ridge.
-
-    Cross-validated penalties lose little where they gain nothing: half a standard error will do. The
-    covariance criterion of other moments assumes an unbiased plug-in and has more noise: one standard error.
-    (One instrument, 150 data sets, first-stage t of 2, 3, 4 and 5: root mean squared error .18, .63, 1.01 and
-    1.03 of the plug-in's; without this condition 1.3 at 4.)
-    """
-    needed = 0.5 if is_least_squares(stability.replicates.moments) else 1.0
-    return 1.0 - ridge.risk >= needed * ridge.standard_error
 
 
 def _weights(moments: AnyMoments, X: FloatArray | None) -> FloatArray:
@@ -257,10 +243,14 @@ def _ridge(stability: Stability, weights: FloatArray) -> Candidate | None:
         total = [s.solve(A.sum(axis=0)[None], b.sum(axis=0)[None]).theta[0] for s in solvers]
         differences, spread = _covariance_criterion(weights, np.array(total), left_out)
     chosen = 1 + int(np.argmin(differences[1:]))
+    change, error = float(differences[chosen]) / plain_risk, float(spread[chosen]) / plain_risk
+    # The covariance criterion assumes an unbiased plug-in: with weak instruments half an error is not enough.
+    needed = SMALL_GAIN if is_least_squares(moments) else 2 * SMALL_GAIN
     return Candidate(
         action=ACTIONS[1],
-        risk=max(LEAST_RISK, 1.0 + float(differences[chosen]) / plain_risk),
-        standard_error=float(spread[chosen]) / plain_risk,
+        risk=max(LEAST_RISK, 1.0 + change),
+        standard_error=error,
+        significant=-change >= needed * error,
         penalty=RIDGE_PENALTIES[chosen - 1],
     )
 
@@ -316,7 +306,7 @@ def _replay(stability: Stability, weights: FloatArray) -> Candidate | None:
                 action=ACTIONS[2],
                 risk=max(LEAST_RISK, risk),
                 standard_error=error,
-                significant=1.0 - risk >= ONE_SIDED * error,
+                significant=1.0 - risk >= SMALL_GAIN * error,
                 share=share,
             )
         )

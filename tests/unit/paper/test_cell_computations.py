@@ -19,7 +19,7 @@ from replaystats_paper.cells import cell_stream
 from replaystats_paper.measures import METHODS, differences, median_of, summarise
 from replaystats_paper.policy import PENALISED, TRUNCATED, Systems
 from replaystats_paper.rerun import paper_study, run_paper_cell
-from replaystats_paper.study.run import compute_cell
+from replaystats_paper.study import compute_cell
 
 BASIS = moment_ratio.PaperFourier(4)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from oracles.qlearning import Maze, Reference
-from replaystats_paper.qlearning.gridworld import GridWorld, active_features
-from replaystats_paper.qlearning.learner import SAMPLERS, Lockstep, Rule, Schedule
+from replaystats_paper.gridworld import GridWorld, active_features
+from replaystats_paper.learner import SAMPLERS, Lockstep, Rule, Schedule
 
 PICTURE = ("S..#.", ".#...", ".#.#.", "....G")
 TIMEOUT = 17  # short enough that many episodes of the first dozen are cut off

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from replaystats.toolkit import SumTrees
-from replaystats_paper.qlearning.learner import Prioritised, ReplayMemory, make_sampler
+from replaystats_paper.learner import Prioritised, ReplayMemory, make_sampler
 
 
 def fill(memory, n, rng, chance_of_end=0.2):

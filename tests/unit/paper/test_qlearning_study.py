@@ -11,13 +11,12 @@ from joblib import parallel_config
 
 import replaystats as rs
 from replaystats.report.pages import significant
-from replaystats_paper.qlearning import compare_cells, html_section, run_qlearning
-from replaystats_paper.qlearning import results as results_module
-from replaystats_paper.qlearning import study as study_module
-from replaystats_paper.qlearning.gridworld import optimal_values, ring_maze
-from replaystats_paper.qlearning.learner import Lockstep, Rule, Schedule
-from replaystats_paper.qlearning.results import Ordering
-from replaystats_paper.qlearning.study import (
+from replaystats_paper import qlearning as results_module
+from replaystats_paper import qlearning_study as study_module
+from replaystats_paper.gridworld import optimal_values, ring_maze
+from replaystats_paper.learner import Lockstep, Rule, Schedule
+from replaystats_paper.qlearning import Ordering, compare_cells, run_qlearning, write_page
+from replaystats_paper.qlearning_study import (
     AGES,
     FULL,
     decompose_error,
@@ -148,8 +147,8 @@ def test_jobs_are_checked_before_any_work(tmp_path):
 
 def test_the_page_shows_every_table_and_ordering(finished, tmp_path):
     result, _ = finished
-    page = html_section(result, tmp_path)
-    assert page.count("<table>") == page.count("</table>") == 1 + 2 * len(result.tables)
+    page = write_page(result, tmp_path).read_text(encoding="utf-8")
+    assert page.count("<table") == page.count("</table>") == 1 + 2 * len(result.tables)
     assert page.count("data:image/png;base64,") == 1 + len(result.tables)
     orderings = compare_cells(result)
     assert len(orderings) == 4
@@ -160,7 +159,7 @@ def test_the_page_shows_every_table_and_ordering(finished, tmp_path):
             value, error = result.measure(cell, "early")
             assert f"{significant(value)} ± {significant(error, 2)}" in page
             assert np.isnan(result.measure(cell, "late")).all()
-    assert {path.suffix for path in tmp_path.iterdir()} == {".png", ".svg"}
+    assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".png", ".svg"}
 
 
 def test_an_ordering_needs_two_standard_errors():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oracles.qlearning import Maze
-from replaystats_paper.qlearning.gridworld import (
+from replaystats_paper.gridworld import (
     ActionValues,
     GridWorld,
     active_features,

@@ -16,7 +16,7 @@ from replaystats import load_boston, simulate
 from replaystats.simulate import two_bumps, two_bumps_function
 from replaystats.toolkit import FloatArray, check_choice, check_int, contained, find_object, must_be
 
-from ..cells import Cell
+from .cells import Cell
 
 Draw = Callable[[int, np.random.Generator], tuple[Any, ...]]
 

@@ -28,7 +28,7 @@ from replaystats.toolkit import (
     renamed,
 )
 
-from ..cells import Cell, cell_stream, expand_grid
+from .cells import Cell, cell_stream, expand_grid
 from .sources import Source, compute_arguments, find, make_source
 
 SECTIONS = ("title", "name", "repetitions", "seed", "fresh_data", "data", "grid", "estimators", "published")
@@ -352,11 +352,9 @@ def shipped_studies() -> dict[str, Path]:
     Examples
     --------
     >>> sorted(shipped_studies())  # doctest: +NORMALIZE_WHITESPACE
-    ['kernel-to-16000', 'paper-boston', 'paper-kernel', 'paper-policy', 'pays-basis', 'pays-bounds',
-     'pays-lasso', 'pays-lepski', 'pays-neighbours', 'pays-order', 'pays-stepwise', 'pays-trees',
-     'policy-2d', 'policy-6d']
+    ['kernel-to-16000', 'paper-boston', 'paper-kernel', 'paper-policy', 'policy-2d', 'policy-6d']
     """
-    folder = Path(str(resources.files(__package__) / "files"))
+    folder = Path(str(resources.files(__package__) / "studies"))
     return {path.stem: path for path in folder.glob("*.toml")}
 
 

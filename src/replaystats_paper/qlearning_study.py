@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from replaystats.toolkit import FloatArray
 
-from ..cells import Cell, cell_stream
+from .cells import Cell, cell_stream
 from .gridworld import GridWorld, optimal_values, ring_maze
 from .learner import Lockstep, Rule, Schedule
 
@@ -45,6 +45,11 @@ class Table:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     cells: tuple[tuple[Cell, ...], ...]
+
+    @property
+    def labelled(self) -> list[tuple[str, tuple[Cell, ...]]]:
+        """The rows with their labels."""
+        return list(zip(self.rows, self.cells, strict=True))
 
     def __repr__(self) -> str:
         return f"Table({self.name}, {len(self.rows)} x {len(self.columns)})"

@@ -7,7 +7,7 @@ depends on what a smooth method reaches without it; the shipped studies ``pays-.
 from __future__ import annotations
 
 import math
-from importlib import resources
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -32,9 +32,8 @@ from replaystats import (
 from replaystats.basis import Fourier
 from replaystats.solvers import Lepski
 from replaystats.toolkit import FloatArray
-
-from ..policy import RelativeRidge
-from .sources import Source
+from replaystats_paper.policy import RelativeRidge
+from replaystats_paper.sources import Source
 
 # Share of the data in a subset: as many different observations as a bootstrap sample has. Not tuned.
 SHARE = 0.632
@@ -161,7 +160,7 @@ def cholesterol(rng: np.random.Generator, n_test: int = 41) -> Source:
 
     Data sets draw men with their compliance, and a residual for each, with replacement.
     """
-    text = (resources.files(__package__) / "files" / "cholesterol.csv").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "cholesterol.csv").read_text(encoding="utf-8")
     x, y = np.loadtxt(text.splitlines(), delimiter=",", skiprows=1).T
     cubic = np.polynomial.Polynomial.fit(x, y, 3)
     residuals = (y - cubic(x)) * np.sqrt(len(x) / (len(x) - 4))

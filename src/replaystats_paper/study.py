@@ -29,11 +29,11 @@ from replaystats.toolkit import (
     write_bytes,
 )
 
-from ..cells import Cell, cell_stream
-from ..compare import Agreement, mean_agreement
-from ..journal import REPORT_NAME, Journal, each, write_json, write_manifest
-from ..measures import measure, rmse
+from .cells import Cell, cell_stream
+from .compare import Agreement, mean_agreement
 from .definition import KNOWN_PARAMETERS, Definition
+from .journal import REPORT_NAME, Journal, each, write_json, write_manifest
+from .measures import measure, rmse
 from .sources import Source, compute_arguments
 
 WRITTEN = (REPORT_NAME, "table.json", "cells.jsonl", "manifest.json")
