@@ -52,8 +52,6 @@ FINE = {
     ("PhiBE", "window_stride"): ANY_COUNT,
     ("phibe_moments", "window_stride"): ANY_COUNT,
     ("basis.FunctionBasis", "dimension"): ANY_COUNT,  # refused as soon as it meets states
-    ("inference.blom_variance", "n_resamples"): ANY_COUNT,
-    ("inference.hoeffding_variance", "n_observations"): ANY_COUNT,
     ("inference.unit_moments", "block_length"): ANY_COUNT,
     ("inference.unit_moments", "parent"): {"integers beyond 2**53"},
     ("plan_from_indices", "n_observations"): ANY_COUNT,

@@ -140,7 +140,6 @@ METHODS: dict[str, Target] = {
             "variance": {"X": X[:3]},
             "pivot": {"X": X[:3]},
             "diagnose": {"X": X[:3]},
-            "best": {"X": X[:3]},
             "compare": {"X": X[:3], "other": ESTIMATE},
             "extend": {"n_more": 4},
         }.items()

@@ -192,8 +192,6 @@ TARGETS = {
         f"inference.{name}": Target(getattr(rs.inference, name), good)
         for name, good in {
             "automatic_block_length": {"series": np.sin(np.arange(50.0))},
-            "blom_variance": {"complete_variance": [1.0], "zeta_kk": [2.0], "n_resamples": 3},
-            "hoeffding_variance": {"zeta": [1.0, 2.0], "n_observations": 5},
             "influence_values": {"moments": MOMENTS},
             "jackknife_covariance": {"moments": MOMENTS},
             "sandwich_covariance": {"moments": MOMENTS},
@@ -321,7 +319,7 @@ RESULTS = {
     *("ResamplingPlan", "RowBlocks", "basis.Basis", "inference.Diagnosis", "inference.Interval"),
     *("inference.ReplayVariance", "inference.ReweightedAverage", "inference.Theorem"),
     "inference.MonitoredMean",
-    *("solvers.LU", "solvers.Cholesky", "solvers.Solver", "solvers.Solution", "solvers.BalancedPath"),
+    *("solvers.LU", "solvers.Cholesky", "solvers.Solver", "solvers.Solution"),
     *("get_config", "load_boston", "show_versions"),
 }
 if find_spec("torch") is None:

@@ -12,7 +12,7 @@ A number may change on purpose, where a defect is mended or a decision taken ane
 look at the difference of `frozen.json`, which has one line per number, and **explain every regenerated number
 in the message of the commit that changes it**. What cannot be explained is a mistake.
 
-What is meant to change is not frozen: medians and trimmed means, and standard errors of balanced plans.
+What is meant to change is not frozen: medians, and standard errors of balanced plans.
 """
 
 from __future__ import annotations

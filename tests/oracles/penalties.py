@@ -25,10 +25,3 @@ def kernel_leave_one_out_error(K, y, alpha, i):
 def kernel_leave_one_out(K, y, alpha):
     """Mean of those over all observations."""
     return np.mean([kernel_leave_one_out_error(K, y, alpha, i) for i in range(len(K))])
-
-
-def generalised_cross_validation(smoother, y):
-    """n |y - S y|^2 / tr(I - S)^2, averaged over outputs."""
-    n = len(y)
-    residuals = y - smoother @ y
-    return n * np.mean(np.sum(residuals**2, axis=0)) / np.trace(np.eye(n) - smoother) ** 2

@@ -106,10 +106,9 @@ def test_ratios_of_skewness_ten_are_covered_by_intervals_of_a_sane_length(seed):
     assert width <= 1.4 * oracle  # 1.7 with all of the sample's skewness taken out
 
 
-@pytest.mark.parametrize("method", ["median", "trimmed"])
 @pytest.mark.parametrize("statistic", ["U", "V"])
-def test_coverage_of_robust_averages(method, statistic, seed):
-    mean, error, given = coverage(settings.LSTD, 200, 0.5, statistic, 300, 150, seed, method)
+def test_coverage_of_the_median(statistic, seed):
+    mean, error, given = coverage(settings.LSTD, 200, 0.5, statistic, 300, 150, seed, "median")
     assert 0.93 - 4 * error <= mean <= 0.97 + 4 * error
     assert given > 0.95
 

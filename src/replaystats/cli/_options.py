@@ -102,7 +102,7 @@ BasisName = Annotated[
 ]
 Statistic = Annotated[str | None, _method("U (default) draws subsets without, V with replacement.")]
 Solver = Annotated[str | None, _method("auto (default), pinv[:RCOND], lu, ridge:ALPHA or lepski.")]
-Combine = Annotated[str | None, _method("auto (default), mean, controlled, median or trimmed.")]
+Combine = Annotated[str | None, _method("auto (default), mean, controlled or median.")]
 Recommended = Annotated[bool, _method("A penalty balanced on every subset; no interval.", "--recommended")]
 At = Annotated[Path | None, _file("File of states whose values to show.", _OUTPUT)]
 

@@ -25,10 +25,9 @@ from ..engine import MomentReplicates
 from ..engine.linear import functionals, linearise
 from ..engine.replicate import WholeData
 from ..engine.sparse import SparseReplicates
-from ..inference.components import CONTROLLED_METHODS, ROBUST_METHODS, ReplayVariance, locate, variance_at
+from ..inference.components import ReplayVariance, locate, variance_at
 from ..inference.functionals import sparse_shifts
 from ..inference.influence import jackknife_covariance, leverage_covariance, sandwich_covariance
-from ..inference.measures import debiased_members, theta_variance
 from ..inference.noise import functional_shifts, noise_of
 from ..inference.pivot import Pivot
 from ..inference.pooled_variance import PooledShare, pooled_share
@@ -51,9 +50,7 @@ class Combination:
     members : Ensemble
         One answer per subset; for the plug-in, the one of all data.
     method : str
-        "plug_in", or how members are combined: "mean", "controlled", "median", "trimmed", "debiased".
-    trim : float
-        Share cut from each end by "trimmed".
+        "plug_in", or how members are combined: "mean", "controlled", "median".
     scalar : bool
         Whether answers have one output, without an axis of its own.
     stability : Stability or None
@@ -62,7 +59,6 @@ class Combination:
 
     members: Any  # Ensemble; a protocol with optional parts
     method: str
-    trim: float = 0.1
     scalar: bool = True
     stability: Stability | None = field(default=None, repr=False)
 
@@ -97,8 +93,8 @@ class Combination:
     def theta(self) -> FloatArray:
         """Coefficients, shape (q,) or (q, n_outputs), in the kind and on the device of the moments.
 
-        A median or trimmed mean is that of every coefficient by itself; predictions are not X theta then, but
-        the median or trimmed mean of the members' predictions.
+        A median is that of every coefficient by itself; predictions are not X theta then, but the median of
+        the members' predictions.
         """
         if self._is_sparse:
             combined: FloatArray = self._combined(None)
@@ -108,7 +104,7 @@ class Combination:
         if isinstance(ratio, MomentReplicates):
             averaged = self._averaged_members()
             weights = ratio.plan.member_weights(ratio.failed)[~ratio.failed]
-            theta = locate(averaged[~ratio.failed], self.method, weights=weights, trim=self.trim)
+            theta = locate(averaged[~ratio.failed], self.method, weights=weights)
         held = ratio.moments.held
         given: FloatArray = like(theta, theta if held is None else held)
         return given
@@ -167,7 +163,7 @@ class Combination:
     @property
     def _by_theta(self) -> bool:
         """Whether answers are X theta, with the variance that follows from theta's."""
-        return self._has_ratio and self.method not in ROBUST_METHODS
+        return self._has_ratio and self.method != "median"
 
     @cached_property
     def _stability(self) -> Stability | None:
@@ -183,7 +179,7 @@ class Combination:
             plain = _plug_in_covariance(ratio.moments, ratio.solver)
             return replay_variance(ratio.theta, ratio.plan, plug_in=lambda: plain, covariance=True)
         assert self._stability is not None
-        return theta_variance(self._stability, self.method, self.trim)
+        return self._stability.theta_variance(self.method)
 
     @cached_property
     def _leverage(self) -> FloatArray | None:
@@ -197,20 +193,13 @@ class Combination:
     def _averaged_members(self) -> FloatArray:
         """Return what is averaged, shape of the replicates' theta."""
         theta: FloatArray = self._ratio.theta
-        if self.method not in CONTROLLED_METHODS:
+        if self.method != "controlled":
             return theta
-        linear = self._linear_values()
-        if self.method == "controlled":
-            return theta - linear
-        assert self._stability is not None
-        return debiased_members(self._stability) - linear
-
-    def _linear_values(self) -> FloatArray:
         part = None if self._stability is None else self._stability.linear_part
         if part is None:
             linearise(self.moments, self.solver)  # says why there is none
         assert part is not None
-        return part.values
+        return np.asarray(theta - part.values)
 
     def _pivot_of_members(self, points: Any) -> Pivot:
         """Return the record of an average without known influence: Student's, as far as members allow."""
@@ -251,14 +240,14 @@ class Combination:
             values = in_blocks(points, 4 * len(theta), lambda rows: self._features(rows) @ theta + offset)
         elif self.method == "controlled":
             values = in_blocks(points, 4 * len(self.members.failed), self._controlled_mean)
-        elif self.method not in ROBUST_METHODS:
+        elif self.method != "median":
             values = in_blocks(points, 2 * len(self.members.failed), self.members.mean)
         else:
             kept = ~self.members.failed
             values = in_blocks(
                 points,
                 4 * len(kept),
-                lambda rows: locate(self._values(rows)[kept], self.method, trim=self.trim),
+                lambda rows: locate(self._values(rows)[kept], self.method),
             )
         return self._shaped(values)
 
@@ -304,7 +293,7 @@ class Combination:
         """What points tell together where one by one they cannot: members of learners, balanced or given."""
         members, plan = self.members, self.members.plan
         few = plan is None or int(np.count_nonzero(~members.failed)) < FEWEST_POOLED
-        if few or self.method in ROBUST_METHODS or not hasattr(members, "reference_points"):
+        if few or self.method == "median" or not hasattr(members, "reference_points"):
             return None
         if plan.statistic != "balanced" and not (plan.seed is None and plan.statistic in ("U", "V")):
             return None
@@ -354,7 +343,6 @@ class Combination:
             members.plan,
             failed=members.failed,
             method="mean" if self.method == "plug_in" else self.method,
-            trim=self.trim,
             **options,
         )
         return found if self._leverage is None else found.plus(variance_at(rows, self._leverage))
@@ -366,7 +354,7 @@ class Combination:
             plan = self.members.plan
             grouped = plan is not None and plan.subset_groups is not None
             # Ranks, and subsets that depend on each other, are for the host.
-            return to_numpy(values) if grouped or self.method in ROBUST_METHODS else values
+            return to_numpy(values) if grouped or self.method == "median" else values
         theta = self._ratio.theta
         if points is None:
             return theta

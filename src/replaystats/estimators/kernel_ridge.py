@@ -100,10 +100,10 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         1000 by leave-one-out errors). The number "auto" adds subsets until Monte-Carlo noise is at most 1 %
         of the variance, or there are 2000; for "features" it is the number of replays ("auto": 200, fewer
         above 200 features), for "local" that of trees ("auto": as many as go with the leaves).
-    combine : {"auto", "mean", "median", "trimmed", "controlled", "debiased"}
+    combine : {"auto", "mean", "median", "controlled"}
         How the members' predictions are combined. "auto" (default) is the mean, for "features" with the
-        control variate where that is safe. Medians and trimmed means are robust to members that vary where
-        rows are sparse. "controlled" and "debiased" are for "features" only.
+        control variate where that is safe. The median is robust to members that vary where
+        rows are sparse. "controlled" is for "features" only.
     oob_score : bool
         Whether to compute `oob_prediction_` and `oob_score_` in `fit`.
     random_state : None, int, RandomState or Generator

@@ -61,10 +61,9 @@ class LSPI(Replayed):
         every policy, and in the last evaluation until Monte-Carlo noise is 1 % of the variance.
     solver : Solver, optional
         How each small system is solved; default `solvers.Auto()`.
-    combine : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
+    combine : {"auto", "mean", "controlled", "median"}
         How the members are combined. "auto": the mean less its linear noise, or the median where a subset
-        crosses singularity or fails, or tails are heavy. "debiased" subtracts the bias of order 1 / k where a
-        second size confirms it. "best": the smallest predicted error of these and the plug-in.
+        crosses singularity or fails, or tails are heavy.
     random_state : None, int, RandomState or Generator
         Seed of the subsets: the same one gives the same numbers.
 

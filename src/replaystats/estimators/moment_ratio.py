@@ -35,10 +35,9 @@ class MomentRatio(ReplayedMoments):
         How each small system is solved; default `solvers.Auto()`. "recommended": a penalty balanced on every
         subset, with subsets that suit the problem, for data that may leave some direction undetermined; of
         `resampling` it takes only the number (default 100), and `recommendation_` has what it chose and why.
-    combine : {"auto", "mean", "controlled", "median", "trimmed", "debiased", "best"}
+    combine : {"auto", "mean", "controlled", "median"}
         How the members are combined. "auto": the mean less its linear noise, or the median where a subset
-        crosses singularity or fails, or tails are heavy. "debiased" subtracts the bias of order 1 / k where a
-        second size confirms it. "best": the smallest predicted error of these and the plug-in.
+        crosses singularity or fails, or tails are heavy.
     random_state : None, int, RandomState or Generator
         Seed of the subsets: the same one gives the same numbers.
 

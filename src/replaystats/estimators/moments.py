@@ -156,7 +156,7 @@ class ReplayedMoments(Replayed):
             assert not isinstance(moments, SparseMoments)
             moments = grouped_moments(moments, self.grouping_)
             self.choices_["groups"] = Choice(self.grouping_.n_groups, self.grouping_.reason)
-        grow, chosen = plan is None and is_auto(self.resampling_.n_resamples), self.combine == "best"
+        grow = plan is None and is_auto(self.resampling_.n_resamples)
         if plan is None and not self._recommended:
             plan = self._plan(moments, rng)
         whole, members = self._members(moments, plan, rng)
@@ -165,18 +165,13 @@ class ReplayedMoments(Replayed):
         if isinstance(members, Recommendation):
             self.recommendation_ = members
             return self._finish(members.estimate.within(setting))
-        # The best is known once there are enough members to tell.
-        estimate = average(members, "auto" if chosen else self.combine).within(setting)
+        estimate = average(members, self.combine).within(setting)
         if grow:
             # Without the control variate noise may never become small: then as many as were once usual.
             most = MOST_RESAMPLES if estimate.method == "controlled" else MOST_UNCONTROLLED
             estimate, self.choices_["n_resamples"] = grow_resamples(
                 estimate, self._questions, most=MOST_SPARSE if sparse else most
             )
-        if chosen:
-            estimate = estimate.best(self._questions)
-            assert estimate.choice is not None
-            self.choices_["combine"] = estimate.choice
         return self._finish(estimate)
 
     def _members(

@@ -13,7 +13,7 @@ from array_api_compat import array_namespace
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, to_numpy
-from .._core.choice import AUTO, is_auto
+from .._core.choice import is_auto
 from .._core.errors import must_be
 from .._core.thresholds import MOST_BOUNDED, MOST_OBSERVED, MOST_QUESTIONS, SPARSE_FROM
 from .._core.typing import ArrayLike, FloatArray, IntArray
@@ -148,15 +148,10 @@ class PolicyEvaluation(ReplayedMoments):
         Returns
         -------
         PolicyValue
-            With `value` and `confidence_interval(confidence_level)`. With ``combine="auto"`` it is that of
-            the plug-in, or of the mean, median or debiased average of the subsets, whichever has the smallest
-            predicted error for this question; `method` and `why` say which and why.
+            With `value` and `confidence_interval(confidence_level)`; `method` says whose value it is.
         """
         features = mean_features(to_numpy(self._question(start_states, "start_states")), weights)
-        estimate = self.estimate_
-        if self.combine == AUTO:
-            estimate = estimate.best(features)
-        return PolicyValue(features=features, estimate=estimate)
+        return PolicyValue(features=features, estimate=self.estimate_)
 
     def _noise_points(self) -> FloatArray | None:
         """Return features of some visited states: coefficients of functions that overlap mean little."""
@@ -175,11 +170,9 @@ class PolicyEvaluation(ReplayedMoments):
         """Return the unit of every trajectory where a sparse system takes the place of a dense one."""
         if rng is None or not (isinstance(self.basis_, Indicators) and features.n_basis >= SPARSE_FROM):
             return None
-        # Extrapolation needs the moments of the subsets, which sparse members do not keep.
-        usual = self.solver is None and self.combine not in ("debiased", "best")
         drawn = self.resampling_.statistic in ("U", "V") and isinstance(self.resampling_.size, float)
         whole = isinstance(self.unit, str) and self.unit in ("auto", "trajectory") and len(data) > 1
-        if not (usual and drawn and whole):
+        if not (self.solver is None and drawn and whole):
             return None
         n, steps = len(data), data.transitions()
         self._look_at(SimpleNamespace(response=step_rewards(None, steps.rewards, steps.states)), data)
@@ -260,7 +253,7 @@ class PolicyValue:
 
     @property
     def method(self) -> str:
-        """Whose value it is: "plug_in", "mean", "controlled", "median", "trimmed" or "debiased"."""
+        """Whose value it is: "plug_in", "mean", "controlled" or "median"."""
         return self.estimate.method
 
     @property

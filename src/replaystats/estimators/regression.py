@@ -19,7 +19,6 @@ from .._core.validation import check_array, check_bool, check_real, resolve_subs
 from ..engine.members import Ensemble
 from ..estimate import Estimate, average
 from ..estimate.combination import ratio_of
-from ..inference.components import CONTROLLED_METHODS
 from ..inference.held_out import OutOfBag, out_of_bag
 from ..inference.pivot import Interval
 from ..plans import ResamplingPlan
@@ -213,9 +212,8 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
 
     def _combine(self, members: Ensemble, *, grow: bool) -> Self:
         """Average the members; add subsets until Monte-Carlo noise at some rows is negligible, if asked."""
-        unknown = self.combine in CONTROLLED_METHODS and ratio_of(members) is None
-        if unknown or self.combine == "best":
-            rule = '"auto", "mean", "median" or "trimmed" for fits without known moments'
+        if self.combine == "controlled" and ratio_of(members) is None:
+            rule = '"auto", "mean" or "median" for fits without known moments'
             raise ValueError(must_be("combine", rule, repr(self.combine)))
         estimate = average(members, self.combine, scalar=self.y_fit_.ndim == 1)
         if grow:

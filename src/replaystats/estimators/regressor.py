@@ -54,9 +54,9 @@ class ReplayRegressor(ReplayedRegression):
         "auto" begins with 100 and adds subsets until Monte-Carlo noise is at most 1 % of the variance of the
         mean and 25 % of a point's own standard error (before points are pooled, see Notes), or there are
         2000, or they have 10^7 rows together; ``choices_["n_resamples"]`` says how many and why.
-    combine : {"auto", "mean", "median", "trimmed"}
-        How the members' predictions are combined; "auto" is the mean. Medians and trimmed means are robust
-        to outlying members.
+    combine : {"auto", "mean", "median"}
+        How the members' predictions are combined; "auto" is the mean. The median is robust to
+        outlying members.
     oob_score : bool
         Whether to compute `oob_prediction_` and `oob_score_` in `fit`.
     random_state : None, int, RandomState or Generator

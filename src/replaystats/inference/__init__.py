@@ -3,7 +3,7 @@
 from ..engine.linear import linearise
 from ..plans.products import subset_overlaps
 from .change import ChangeDetector, Monitor, MonitoredMean
-from .components import ReplayVariance, blom_variance, hoeffding_variance
+from .components import ReplayVariance
 from .dependent import automatic_block_length, newey_west_covariance, unit_moments
 from .diagnosis import Diagnosis
 from .importance import ReweightedAverage, influence_probabilities, midzuno_sizes, reweighted_average
@@ -32,9 +32,7 @@ __all__ = [
     "Theorem",
     "anytime_interval",
     "automatic_block_length",
-    "blom_variance",
     "delete_one",
-    "hoeffding_variance",
     "influence_probabilities",
     "influence_values",
     "jackknife_bias",

@@ -13,55 +13,38 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from scipy import special, stats
+from scipy import special
 
 from .._core.arrays import like, to_numpy
 from .._core.config import in_blocks
-from .._core.errors import must_be
 from .._core.thresholds import LEAST_FOR_TAILS
-from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_int, check_real
+from .._core.typing import FloatArray
+from .._core.validation import check_real
 from ..plans import ResamplingPlan
 
-# One answer out of replicates: mean, median, trimmed mean, and what each replicate contributes to it.
+# One answer out of replicates: mean or median, and what each replicate contributes to it.
 #
 # A location T of the replicates' distribution moves by the average of its scores when the distribution
-# moves a little. So the formulas for the mean hold for the others with scores in place of theta_b - mean:
-# bounded ones for the median and the trimmed mean, which is why these have a variance where the mean has
-# none.
-
-# What is robust to huge members, and what is the mean of something.
-ROBUST_METHODS = ("median", "trimmed")
-# What takes the linear part of every member off, whose mean is known.
-CONTROLLED_METHODS = ("controlled", "debiased")
+# moves a little. So the formulas for the mean hold for the median with scores in place of theta_b - mean:
+# bounded ones, which is why it has a variance where the mean has none.
 
 
-def locate(theta: FloatArray, method: str, *, weights: FloatArray | None = None, trim: float) -> FloatArray:
-    """Return the mean, median or trimmed mean of replicates (B, ...) per coefficient."""
+def locate(theta: FloatArray, method: str, *, weights: FloatArray | None = None) -> FloatArray:
+    """Return the mean or median of replicates (B, ...) per coefficient."""
     if method == "median":
         return np.asarray(np.median(theta, axis=0))
-    if method == "trimmed":
-        return np.asarray(stats.trim_mean(theta, trim, axis=0))
     return np.asarray(np.average(theta, axis=0, weights=weights))
 
 
-def location_scores(
-    theta: FloatArray, method: str, *, weights: FloatArray | None = None, trim: float
-) -> FloatArray:
+def location_scores(theta: FloatArray, method: str, *, weights: FloatArray | None = None) -> FloatArray:
     """Return the influence of every replicate on their location, mean zero, shape of theta.
 
     mean      theta_b - mean
     median    sign(theta_b - median) / (2 density at the median)
-    trimmed   theta_b pulled in to the trimming points, centred, / (1 - 2 trim)
     """
+    scores = theta
     if method == "median":
         scores = np.sign(theta - np.median(theta, axis=0)) * _sparsity(theta) / 2
-    elif method == "trimmed":
-        n_cut = int(trim * len(theta))
-        ordered = np.sort(theta, axis=0)
-        scores = np.clip(theta, ordered[n_cut], ordered[-1 - n_cut]) / (1 - 2 * n_cut / len(theta))
-    else:
-        scores = theta
     return np.asarray(scores - np.average(scores, axis=0, weights=weights))
 
 
@@ -293,62 +276,3 @@ class ReplayVariance:
 
     def __repr__(self) -> str:
         return f"ReplayVariance(shape {self.sampling.shape}, {self.n_used} members)"
-
-
-def hoeffding_variance(zeta: ArrayLike, n_observations: int) -> float:
-    """Return Var(U_nk) from all its components, sum_c C(k,c) C(n-k,k-c) / C(n,k) zeta_c.
-
-    Parameters
-    ----------
-    zeta : array-like of shape (k,)
-        zeta_1k, ..., zeta_kk.
-    n_observations : int
-        n >= k.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> hoeffding_variance([0.25, 0.5], 10)  # a mean of two: zeta_1 = s^2 / 4, zeta_2 = s^2 / 2
-    0.1
-    """
-    components = check_array(zeta, "zeta", ndim=1)
-    k = components.size
-    n = check_int(n_observations, "n_observations", low=k, hint="Subsets have k = len(zeta) observations.")
-    share = [math.comb(k, c) * math.comb(n - k, k - c) / math.comb(n, k) for c in range(1, k + 1)]
-    return float(np.dot(share, components))
-
-
-def blom_variance(complete_variance: ArrayLike, zeta_kk: ArrayLike, n_resamples: int) -> FloatArray:
-    """Return Var(U_nkB) = (1 - 1/B) Var(U_nk) + zeta_kk / B (Blom's identity, paper's Appendix).
-
-    Parameters
-    ----------
-    complete_variance : array-like
-        Var(U_nk), over all subsets.
-    zeta_kk : array-like
-        Variance of one subset's answer.
-    n_resamples : int
-        B.
-
-    Returns
-    -------
-    ndarray
-
-    Examples
-    --------
-    >>> float(blom_variance(0.1, 0.5, 10).round(3))
-    0.14
-    """
-    n_resamples = check_int(n_resamples, "n_resamples")
-    shapes = (0, 1, 2)
-    variance = check_array(complete_variance, "complete_variance", ndim=shapes)
-    single = check_array(zeta_kk, "zeta_kk", ndim=shapes)
-    if np.any(variance < 0):
-        raise ValueError(must_be("complete_variance", "non-negative", variance.min()))
-    if np.any(single < variance):
-        hint = "An average over all subsets never varies more than one subset does."
-        raise ValueError(must_be("zeta_kk", "at least `complete_variance`", "a smaller value", hint))
-    return np.asarray((1 - 1 / n_resamples) * variance + single / n_resamples)

@@ -15,10 +15,9 @@ from ..plans import ResamplingPlan
 from . import diagnosis_view
 from .components import ReplayVariance
 from .diagnosis_view import Condition, paper_conditions, recommend, recommend_members
-from .measures import bias_law, plug_in_bias, predicted_gain, replay_bias
 from .model_checks import outside_support
 from .pivot import Interval
-from .risk import RiskTable, is_least_squares, risk_table
+from .risk import RiskTable, is_least_squares, plug_in_bias, predicted_gain, replay_bias, risk_table
 from .stability import Stability, smallest_eigenvalues
 
 if TYPE_CHECKING:
@@ -163,9 +162,6 @@ def diagnose(
     gain = predicted_gain(stability, X)
     parts = None if covariance is None else covariance.components(X)
     bias = plug_in_bias(stability, X) if parts is None else replay_bias(stability, X)
-    if method == "debiased":  # what the next order would add
-        law = bias_law(stability, X if X is not None else np.eye(replicates.moments.n_basis))
-        bias = bias if law is None else law.remainder
     eigenvalues = np.full(len(replicates), np.nan)
     if stability.linear is not None:
         eigenvalues = smallest_eigenvalues(replicates, stability.linear)

@@ -41,8 +41,8 @@ from ..engine import replicate
 from ..moments import AnyMoments, FactoredMoments, StreamedMoments
 from ..plans import make_plan
 from ..solvers.direct import ScaledRidge
-from .influence import jackknife_covariance, unit_blocks
-from .measures import predicted_gain
+from .components import variance_at
+from .influence import jackknife_bias, jackknife_covariance, unit_blocks
 from .second_order import second_order
 from .stability import PILOT_SEED, Stability
 
@@ -311,3 +311,87 @@ def _replay(stability: Stability, weights: FloatArray) -> Candidate | None:
             )
         )
     return min(found, key=lambda one: one.risk, default=None)
+
+
+# What replay does to variance and bias, predicted from one data set.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """Predicted variance and mean squared error of complete replay over those of the plug-in, if known."""
+
+    variance_ratio: float | None = None
+    error_ratio: float | None = None
+    plug_in_variance: FloatArray | None = None  # of every functional
+
+
+def predicted_gain(stability: Stability, X: FloatArray | None) -> Gain:
+    """Predict from the one data set what replay does; nothing is known where subsets cross singularity.
+
+    The variance ratio is the controlled infinitesimal jackknife over the delete-one jackknife of the
+    plug-in, summed over the functionals. With replacement that estimate is biased; subsets of
+    k' = n k / (n + k) without replacement, which behave alike, take its place (a pilot is drawn for them).
+    """
+    without = _as_without_replacement(stability)
+    if not without.controllable:
+        return Gain()
+    replicates = without.replicates
+    plain = jackknife_covariance(replicates.moments, replicates.solver)
+    replayed = without.theta_variance().sampling
+    plug_in_variance = variance_at(X, plain)
+    plain_sum, replayed_sum = plug_in_variance.sum(), variance_at(X, replayed).sum()
+    bias = np.square(replay_bias(stability, X)).sum()
+    plain_bias = stability.replicates.plan.design.bias_share**2 * bias
+    return Gain(
+        variance_ratio=_ratio(replayed_sum, plain_sum),
+        error_ratio=_ratio(replayed_sum + bias, plain_sum + plain_bias),
+        plug_in_variance=plug_in_variance,
+    )
+
+
+def _ratio(replayed: float, plain: float) -> float:
+    """Return their ratio; one where the plug-in has no error, so that there is none to take off."""
+    return float(replayed / plain) if plain > 0.0 else 1.0
+
+
+def replay_bias(stability: Stability, X: FloatArray | None) -> FloatArray:
+    """Estimate the bias of X theta for the replicates' average, shape (m,) or (m, n_outputs).
+
+    The bias is of order 1/k (U) or 1/k + 1/n (V), the plug-in's 1/n, with one constant: their difference,
+    which is seen, gives it.
+    """
+    replicates = stability.replicates
+    theta, kept = replicates.theta, ~replicates.failed
+    if stability.control is not None:
+        theta = theta - stability.control.values
+    weights = replicates.plan.member_weights(replicates.failed)[kept]
+    centre = np.average(theta[kept], axis=0, weights=weights)
+    plug_in = replicates.solver.solve_full(replicates.moments).theta[0]
+    return _apply(X, (centre - plug_in) / (1 - replicates.plan.design.bias_share))
+
+
+def plug_in_bias(stability: Stability, X: FloatArray | None) -> FloatArray:
+    """Estimate the plug-in's bias by the jackknife; from the pilot where the jackknife does not exist."""
+    if stability.singular or stability.linear is None:
+        return stability.replicates.plan.design.bias_share * replay_bias(stability, X)
+    return _apply(X, jackknife_bias(stability.replicates.moments, stability.replicates.solver))
+
+
+def _as_without_replacement(stability: Stability) -> Stability:
+    """Return replicates whose infinitesimal jackknife predicts these ones' variance."""
+    replicates, plan = stability.replicates, stability.replicates.plan
+    n, k = plan.n_observations, plan.subsample_size
+    if plan.with_replacement:
+        k = max(1, round(n * k / (n + k)))
+    elif plan.design.kind in ("independent", "whole") and plan.observation_weights is None:
+        return stability
+    size = min(PILOT_RESAMPLES, plan.n_resamples)
+    pilot = make_plan(n, statistic="U", subsample_size=k, n_resamples=max(2, size), random_state=PILOT_SEED)
+    return Stability(
+        replicates=replicate(replicates.moments, pilot, solver=replicates.solver, on_failure="drop")
+    )
+
+
+def _apply(X: FloatArray | None, theta: FloatArray) -> FloatArray:
+    product: FloatArray = theta if X is None else X @ theta
+    return product

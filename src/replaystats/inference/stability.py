@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
+from .._core.choice import Choice
 from .._core.linalg import cholesky_stack, indefinite_stack
 from .._core.thresholds import (
     FEW_SUBSETS,
-    FEWEST_SECOND,
     HEAVY_TAIL,
     LARGE_BASIS,
-    MOST_SECOND,
     PILOT_RESAMPLES,
     RARE_CROSSING,
     ROBUST_CROSSING,
-    SECOND_SHARE,
     SEPARATION_SUBSETS,
     WEAK_SEPARATION,
 )
@@ -31,7 +29,9 @@ from ..moments import AnyMoments
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Solver
 from ..solvers.direct import DEFAULT_RCOND
-from .components import ROBUST_METHODS, tail_index
+from .components import ReplayVariance, tail_index
+from .influence import jackknife_covariance, leverage_covariance
+from .variance import replay_variance
 
 # With R the inverse of the expected subset matrix, the matrices I + R (A_b - E A_b) scatter around I. An
 # eigenvalue with real part <= 0 means that between the data and subset b the matrix has been singular: the
@@ -232,20 +232,6 @@ class Stability:
         return separation(eigenvalues, self.replicates.plan)
 
     @cached_property
-    def smaller(self) -> Stability:
-        """The same of as many subsets of 0.7 times the size, always the same ones."""
-        plan = self.replicates.plan
-        second = make_plan(
-            plan.n_observations,
-            statistic="V" if plan.with_replacement else "U",
-            subsample_size=max(1, round(SECOND_SHARE * plan.subsample_size)),
-            n_resamples=min(max(FEWEST_SECOND, plan.n_resamples), MOST_SECOND),
-            random_state=PILOT_SEED,
-        )
-        moments, solver = self.replicates.moments, self.replicates.solver
-        return Stability(replicates=replicate(moments, second, solver=solver, on_failure="drop"))
-
-    @cached_property
     def tail_index(self) -> float:
         """Tail index of the replicates."""
         return tail_index(self.replicates.theta[~self.replicates.failed])
@@ -274,11 +260,30 @@ class Stability:
             and not self.sign_changed.any()
         )
 
+    def theta_variance(self, method: str = "mean") -> ReplayVariance:
+        """Return the covariance of theta of an average, with the control variate where that is allowed."""
+        replicates, controlled = self.replicates, method == "controlled"
+        found = replay_variance(
+            replicates.theta,
+            replicates.plan,
+            failed=replicates.failed,
+            method=method,
+            linear=self.linear_part if controlled else self.control,
+            plug_in=lambda: jackknife_covariance(replicates.moments, replicates.solver),
+            covariance=True,
+            # moments that live on a device are worked on there
+            reference=replicates.moments.held,
+        )
+        if not (replicates.plan.with_replacement and self.controllable):
+            return found
+        # With replacement the infinitesimal jackknife is a sandwich, which lacks leverage.
+        return found.plus(leverage_covariance(replicates.moments, replicates.solver))
+
     def averages_well(self, method: str) -> bool:
         """Whether the average has a variance of its own; else an interval is that of the plug-in."""
         if self.replicates.plan.design.doubt or not self.replicates.solver.is_linear:
             return False
-        if method in ROBUST_METHODS:
+        if method == "median":
             whole = not (self.replicates.failed.any() or self.replicates.truncated.any())
             return whole and self.crossing_share <= ROBUST_CROSSING
         return self.controllable
@@ -298,7 +303,7 @@ class Stability:
             found.append(f"{n_truncated} of {len(replicates)} subsets lost directions to truncation")
         if replicates.n_failed:
             found.append(f"{replicates.n_failed} of {len(replicates)} subsets are numerically singular")
-        return (*found, *(self._robust_doubts() if method in ROBUST_METHODS else self._mean_doubts()))
+        return (*found, *(self._robust_doubts() if method == "median" else self._mean_doubts()))
 
     def _mean_doubts(self) -> list[str]:
         """Return what an unbounded average suffers from."""
@@ -321,3 +326,30 @@ class Stability:
         if self.crossing_share <= ROBUST_CROSSING:
             return []
         return [f"{self.crossing_share:.1%} of the subsets cross singularity, too many for a median"]
+
+
+def usual_method(stability: Stability | None) -> Choice:
+    """Return what "auto" stands for: the mean, less known linear noise, or the median of huge answers."""
+    if stability is None or not stability.replicates.solver.is_linear:
+        return Choice("mean", "nothing is known about single subsets")
+    heavy = stability.tail_index < HEAVY_TAIL
+    if stability.controllable and not heavy:
+        return Choice("controlled", "no subset crosses singularity: the linear part may be taken off")
+    if stability.replicates.plan.subset_weights is not None:
+        return Choice("mean", "a weighted plan has no median")
+    return _median(stability)
+
+
+def _median(stability: Stability) -> Choice:
+    replicates = stability.replicates
+    if (
+        replicates.failed.any() or replicates.truncated.any()
+    ):  # seen at once; eigenvalues cost more than the fit
+        found = "subsets fail or lose directions"
+    elif stability.singular:
+        found = stability.singular
+    elif stability.controllable:
+        found = f"the answers of the subsets have heavy tails (index {stability.tail_index:.1f})"
+    else:
+        found = f"{stability.crossing_share:.1%} of the subsets cross singularity"
+    return Choice("median", f"{found}, which ruins their mean and leaves their median alone")

@@ -34,12 +34,12 @@ from array_api_compat import array_namespace, is_array_api_obj
 from .._core.arrays import LIBRARIES, as_array, is_foreign, like, takes_arrays_of
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray
-from .._core.validation import check_array, check_bool, check_choice, check_instance, check_length, check_real
+from .._core.validation import check_array, check_bool, check_choice, check_instance, check_length
 from ..engine.linear import LinearPart
 from ..plans import ResamplingPlan
 from ..plans.design import Design
 from ..plans.products import count_product, subset_overlaps
-from .components import ROBUST_METHODS, ReplayVariance, gram, location_scores, squares
+from .components import ReplayVariance, gram, location_scores, squares
 
 Square = Callable[..., Any]
 
@@ -101,7 +101,6 @@ def replay_variance(
     *,
     failed: BoolArray | None = None,
     method: str = "mean",
-    trim: float = 0.1,
     linear: LinearPart | None = None,
     plug_in: Callable[[], FloatArray] | None = None,
     covariance: bool = False,
@@ -118,10 +117,8 @@ def replay_variance(
         The subsets they come from.
     failed : ndarray of bool, shape (B,), optional
         Ensemble to leave out.
-    method : {"mean", "controlled", "median", "trimmed"}
+    method : {"mean", "controlled", "median"}
         What is averaged.
-    trim : float in [0, 0.5)
-        Share cut from each end by "trimmed".
     linear : LinearPart, optional
         The linear part of the values, where it is known and no subset crosses singularity.
     plug_in : callable, optional
@@ -165,12 +162,12 @@ def replay_variance(
     """
     check_instance(plan, "plan", ResamplingPlan, "Use make_plan.")
     values, failed, overlaps = _checked_arrays(values, failed, overlaps, reference, plan.n_resamples)
-    _check_options(method, trim, linear, plug_in)
+    _check_options(method, linear, plug_in)
     square = gram if check_bool(covariance, "covariance") else squares
     check_length(values.shape[0], plan.n_resamples, "values", "plan")
     design, weights = plan.design, plan.member_weights(failed)
     _check(plan, design, plug_in)
-    spread = _spread(values, plan, failed, weights, method, trim, linear, square)
+    spread = _spread(values, plan, failed, weights, method, linear, square)
     if spread.n_used < 2 and not design.exact and design.kind != "whole":
         raise ValueError(must_be("n_resamples", "at least 2 for a variance", spread.n_used))
     # Unbiased from draws; a complete plan is the whole population and its weights are probabilities.
@@ -242,9 +239,8 @@ def _checked_arrays(
     return values, failed, overlaps
 
 
-def _check_options(method: str, trim: float, linear: LinearPart | None, plug_in: Any) -> None:
-    check_choice(method, "method", ("mean", "controlled", *ROBUST_METHODS))
-    check_real(trim, "trim", low=0.0, high=0.5, closed="left")
+def _check_options(method: str, linear: LinearPart | None, plug_in: Any) -> None:
+    check_choice(method, "method", ("mean", "controlled", "median"))
     if linear is not None:
         check_instance(linear, "linear", LinearPart)
     if plug_in is not None and not callable(plug_in):
@@ -271,7 +267,6 @@ def _spread(
     failed: BoolArray | None,
     weights: FloatArray,
     method: str,
-    trim: float,
     linear: LinearPart | None,
     square: Square,
 ) -> _Spread:
@@ -284,9 +279,9 @@ def _spread(
     if controlled and linear_part is None:
         rule = "given for a controlled average"
         raise ValueError(must_be("linear", rule, None, 'Use method="mean" where it is not known.'))
-    if controlled or method in ROBUST_METHODS:
+    if controlled or method == "median":
         averaged = used - linear_part if controlled else used
-        scores = location_scores(averaged, method, weights=weights, trim=trim)
+        scores = location_scores(averaged, method, weights=weights)
     else:
         scores = deviations
     remainder, mean_linear = scores, np.zeros(scores.shape[1:])
@@ -298,7 +293,7 @@ def _spread(
         kept=kept,
         weights=weights,
         deviations=deviations,
-        moved=scores if method in ROBUST_METHODS else deviations,
+        moved=scores if method == "median" else deviations,
         scores=scores,
         remainder=remainder,
         mean_linear=mean_linear,

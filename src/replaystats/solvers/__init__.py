@@ -4,14 +4,13 @@ from .auto import Auto
 from .base import Solution, Solver
 from .base import warn_left_out as warn_left_out  # for the stages to the right, not for users
 from .direct import LU, Cholesky, PseudoInverse, Ridge
-from .lepski import BalancedPath, Lepski
+from .lepski import Lepski
 from .names import parse_solver
 from .nested import Nested
 
 __all__ = [
     "LU",
     "Auto",
-    "BalancedPath",
     "Cholesky",
     "Lepski",
     "Nested",

@@ -35,32 +35,6 @@ DEFAULT_PATH = tuple(float(a) for a in 10.0 ** (np.arange(-12, 1) / 2))
 BLOCK_NUMBERS = 2**17
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BalancedPath:
-    """The path of solutions of one system, and where the balance was struck.
-
-    Attributes
-    ----------
-    penalties : ndarray of shape (p,)
-        From small to large.
-    theta : ndarray of shape (p, q)
-        The solution at every penalty.
-    noise : ndarray of shape (p,)
-        Root mean squared standard error of the solution in the metric of the rule. Large penalties may seem
-        noisy again, because what they leave unexplained counts as noise.
-    chosen : int
-        Position of the chosen penalty.
-    """
-
-    penalties: FloatArray
-    theta: FloatArray
-    noise: FloatArray
-    chosen: int
-
-    def __repr__(self) -> str:
-        return f"BalancedPath({len(self.penalties)} penalties, chosen {self.penalties[self.chosen]:.2g})"
-
-
 class Balancing(Solver):
     """Solvers that balance bias and noise on each subset anew: they look at its observations.
 
@@ -177,15 +151,6 @@ class Lepski(Balancing):
             raise ValueError(must_be("path", "non-negative and increasing", self.path))
         object.__setattr__(self, "path", tuple(path.tolist()))
 
-    def trace(self, moments: AnyMoments) -> BalancedPath:
-        """Return the whole path on all observations, for a look or a plot (single output only)."""
-        if moments.n_outputs is not None:
-            raise ValueError(must_be("moments", "of a single output", f"{moments.n_outputs} outputs"))
-        A, b = moments.total()
-        system = np.linalg.svd(A)
-        everything = np.arange(moments.n_observations)
-        return self._balance(system, system[1][0], b, self._held(moments), everything, None)
-
     def _solve_each(self, A: FloatArray, b: FloatArray, moments: HeldMoments, subsets: IntArray) -> Solution:
         """Balance the systems A (m, q, q), b (m, q[, n_outputs]) of `subsets` (m, k), one by one."""
         self._check_targets(moments.n_basis)
@@ -204,9 +169,8 @@ class Lepski(Balancing):
                 self._balance(system, scale, b[i, ..., output], moments, subsets[i], output)
                 for output in outputs
             ]
-            answers = np.stack([path.theta[path.chosen] for path in chosen], axis=-1)
-            theta[i] = answers.reshape(b.shape[1:])
-            strongest = max(path.penalties[path.chosen] for path in chosen)
+            theta[i] = np.stack([answer for answer, _ in chosen], axis=-1).reshape(b.shape[1:])
+            strongest = max(penalty for _, penalty in chosen)
             damped[i] = np.count_nonzero(s[position] < strongest * scale)
             condition[i] = s[position, 0] / s[position, -1] if s[position, -1] > 0 else np.inf
         return finish(theta.reshape(len(b), -1, 1), b, np.zeros(len(b), dtype=bool), condition, damped)
@@ -219,8 +183,8 @@ class Lepski(Balancing):
         moments: HeldMoments,
         observations: IntArray,
         output: int | None,
-    ) -> BalancedPath:
-        """Solve one system along the path and choose."""
+    ) -> tuple[FloatArray, float]:
+        """Return the chosen solution of one system along the path, and its penalty."""
         U, s, Vt = system
         b = b.reshape(len(s))
         origin = self._origin(len(b), output)
@@ -233,12 +197,8 @@ class Lepski(Balancing):
         root = np.diag(np.sqrt(s)) if self.targets is None else _root_of_targets(self.targets, Vt)
         maps = (root * filters[:, None, :]) @ U.T  # (p, r, q): from residuals to predictions
         noise = np.sqrt(summed_variance(maps, theta, moments, observations, output))
-        return BalancedPath(
-            penalties=penalties,
-            theta=theta,
-            noise=noise,
-            chosen=largest_within(coordinates @ root.T, self.kappa * noise),
-        )
+        chosen = largest_within(coordinates @ root.T, self.kappa * noise)
+        return theta[chosen], float(penalties[chosen])
 
     def _origin(self, q: int, output: int | None) -> FloatArray:
         if self.origin is None:

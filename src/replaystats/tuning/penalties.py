@@ -1,13 +1,9 @@
-"""Penalties for regression, chosen by leave-one-out or generalised cross-validation without refits.
+"""Penalties for regression, chosen by leave-one-out without refits.
 
 With the smoother's eigenvectors Q and eigenvalues d, the fit at penalty a is Q diag(d / (d + a)) Q^T y. Its
 residuals r and the diagonal 1 - h of what it leaves are two products for all penalties together, and
 
-    leave-one-out residual of observation i = r_i / (1 - h_ii)            (exact)
-    generalised cross-validation            = mean r^2 / (mean (1 - h))^2
-
-Both hold for ridge in feature space (d = squared singular values of the features) and for kernel ridge
-(d = eigenvalues of the kernel matrix).
+    leave-one-out residual of observation i = r_i / (1 - h_ii)
 """
 
 from __future__ import annotations
@@ -23,10 +19,9 @@ from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, RandomLike
-from .._core.validation import check_array, check_choice, check_int, check_length
+from .._core.validation import check_array, check_int, check_length
 from ..kernel.kernels import KERNELS_WITH_GAMMA, Kernel
 
-CRITERIA = ("loo", "gcv")
 # Quarter decades, relative to the largest eigenvalue.
 _RELATIVE_PENALTIES = 10.0 ** (np.arange(-40, 5) / 4)
 _GAMMA_FACTORS = 4.0 ** np.arange(-3, 4)
@@ -47,13 +42,11 @@ class PenaltyCurve:
         Mean squared prediction error, averaged over outputs; infinite where an observation is interpolated.
     squared : ndarray of shape (n,)
         Squared error of every observation at the best penalty; `errors` holds such means.
-    criterion : {"loo", "gcv"}
     """
 
     alphas: FloatArray
     errors: FloatArray
     squared: FloatArray
-    criterion: str
 
     @property
     def best(self) -> float:
@@ -63,51 +56,16 @@ class PenaltyCurve:
     @property
     def choice(self) -> Choice:
         """The best penalty, and why."""
-        name = {"loo": "leave-one-out", "gcv": "generalised cross-validation"}[self.criterion]
-        reason = f"smallest {name} error ({self.errors.min():.3g}) of {len(self.alphas)} penalties"
+        reason = f"smallest leave-one-out error ({self.errors.min():.3g}) of {len(self.alphas)} penalties"
         if self.best in (self.alphas.min(), self.alphas.max()):
             reason += "; it is the end of the path, so a wider one may be better"
         return Choice(self.best, reason)
 
     def __repr__(self) -> str:
-        return f"PenaltyCurve({len(self.alphas)} penalties, best {self.best:.3g} by {self.criterion})"
+        return f"PenaltyCurve({len(self.alphas)} penalties, best {self.best:.3g} by leave-one-out)"
 
 
-def ridge_penalties(
-    X: ArrayLike, y: ArrayLike, alphas: ArrayLike | None = None, *, criterion: str = "loo"
-) -> PenaltyCurve:
-    """Judge penalties alpha of ``min |y - X theta|^2 + alpha |theta|^2``.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, q)
-        Features. PointEstimate X and y first where the model has an intercept.
-    y : array-like of shape (n,) or (n, n_outputs)
-    alphas : array-like of shape (r,), optional
-        Positive penalties; default quarter decades around the eigenvalues.
-    criterion : {"loo", "gcv"}
-
-    Notes
-    -----
-    One singular value decomposition, O(n q^2), then O(n q r).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(50, 20))
-    >>> curve = ridge_penalties(X, X[:, 0] + rng.normal(size=50))
-    >>> 5 < curve.best < 50
-    True
-    """
-    X, y = _check_rows(X, y, "X")
-    check_choice(criterion, "criterion", CRITERIA)
-    U, s, _ = np.linalg.svd(X, full_matrices=False)
-    return _curve(U, s**2, y, alphas, criterion)
-
-
-def kernel_penalties(
-    K: ArrayLike, y: ArrayLike, alphas: ArrayLike | None = None, *, criterion: str = "loo"
-) -> PenaltyCurve:
+def kernel_penalties(K: ArrayLike, y: ArrayLike, alphas: ArrayLike | None = None) -> PenaltyCurve:
     """Judge penalties alpha of kernel ridge regression, ``(K + alpha I) c = y``.
 
     Parameters
@@ -118,18 +76,16 @@ def kernel_penalties(
         Centred, where the model has an intercept.
     alphas : array-like of shape (r,), optional
         Positive penalties; default quarter decades around the eigenvalues.
-    criterion : {"loo", "gcv"}
 
     Notes
     -----
     One eigendecomposition, O(n^3), then O(n^2 r).
     """
     K, y = _check_rows(K, y, "K")
-    check_choice(criterion, "criterion", CRITERIA)
     if K.shape[0] != K.shape[1]:
         raise ValueError(must_be("K", "square", f"shape {K.shape}"))
     values, vectors = eigh(K)
-    return _curve(vectors, np.maximum(values, 0.0), y, alphas, criterion)
+    return _curve(vectors, np.maximum(values, 0.0), y, alphas)
 
 
 def choose_kernel(
@@ -138,7 +94,6 @@ def choose_kernel(
     kernel: Kernel,
     *,
     gammas: ArrayLike | None = None,
-    criterion: str = "loo",
     n_rows: int = DEFAULT_ROWS,
     random_state: RandomLike = None,
 ) -> tuple[Choice, Choice]:
@@ -158,7 +113,6 @@ def choose_kernel(
         Its own gamma is not looked at unless it is the only one in `gammas`.
     gammas : array-like, optional
         Default: powers of 4 around one over the median squared distance.
-    criterion : {"loo", "gcv"}
     n_rows : int
         Of more rows than this a random part is used; the penalty is then scaled up by n / n_rows, which
         keeps it the same per observation.
@@ -190,7 +144,7 @@ def choose_kernel(
     curves = []
     for gamma in grid:
         K = replace(kernel, gamma=float(gamma))(sample, sample)
-        curves.append(kernel_penalties(K, target, criterion=criterion))
+        curves.append(kernel_penalties(K, target))
     best = _nearest_of_the_good(curves, np.abs(np.log(grid / typical)))
     reason = (
         f"of {len(grid)} widths, each with its best penalty, the nearest to the median heuristic "
@@ -213,9 +167,7 @@ def _nearest_of_the_good(curves: list[PenaltyCurve], distance: FloatArray) -> in
     return min(good, key=lambda position: float(distance[position]))
 
 
-def _curve(
-    Q: FloatArray, d: FloatArray, y: FloatArray, alphas: ArrayLike | None, criterion: str
-) -> PenaltyCurve:
+def _curve(Q: FloatArray, d: FloatArray, y: FloatArray, alphas: ArrayLike | None) -> PenaltyCurve:
     """Judge penalties for a smoother with eigenvectors Q (n, m) and eigenvalues d (m,)."""
     if alphas is None:
         alphas = _RELATIVE_PENALTIES * max(float(d.max()), np.finfo(np.float64).tiny)
@@ -229,13 +181,11 @@ def _curve(
     beyond = np.zeros(len(Q)) if complete else np.maximum(1 - (Q**2).sum(axis=1), 0.0)
     residuals = outside + Q @ (kept[:, :, None] * rotated)  # (r, n, n_outputs)
     free = beyond + kept @ (Q**2).T  # (r, n): 1 - h_ii
-    if criterion == "gcv":
-        free = np.broadcast_to(free.mean(axis=1, keepdims=True), free.shape)
     with np.errstate(divide="ignore", invalid="ignore"):
         left_out = residuals / free[:, :, None]
     squared = np.mean(left_out**2, axis=2)  # (r, n)
     errors = np.nan_to_num(squared.mean(axis=1), nan=np.inf, posinf=np.inf)
-    return PenaltyCurve(alphas=grid, errors=errors, squared=squared[np.argmin(errors)], criterion=criterion)
+    return PenaltyCurve(alphas=grid, errors=errors, squared=squared[np.argmin(errors)])
 
 
 def _check_rows(X: ArrayLike, y: ArrayLike, name: str) -> tuple[FloatArray, FloatArray]:

@@ -115,7 +115,7 @@ def test_lstd_gives_the_numbers_of_the_class(ask, log, data, solver, statistic):
     assert answer["value"] == rs.evaluate(data, discount=DISCOUNT, basis=basis, random_state=3).value
 
 
-@pytest.mark.parametrize("method", ["mean", "controlled", "median", "trimmed"])
+@pytest.mark.parametrize("method", ["mean", "controlled", "median"])
 def test_every_average_gives_the_numbers_of_the_class(ask, log, data, method):
     answer = ask(
         log,

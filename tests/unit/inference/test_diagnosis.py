@@ -12,8 +12,7 @@ import replaystats as rs
 from oracles import inference, judgement, settings
 from replaystats.inference import Diagnosis, outside_support
 from replaystats.inference.diagnosis_view import paper_conditions, recommend
-from replaystats.inference.measures import predicted_gain
-from replaystats.inference.risk import Candidate, RiskTable
+from replaystats.inference.risk import Candidate, RiskTable, predicted_gain
 from replaystats.inference.stability import Stability
 
 

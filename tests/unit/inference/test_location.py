@@ -1,4 +1,4 @@
-"""Locations of replicates and their scores, against finite differences of the location itself."""
+"""Locations of replicates and their scores."""
 
 from __future__ import annotations
 
@@ -11,36 +11,10 @@ from scipy import stats
 from replaystats.inference.components import locate, location_scores, tail_index
 
 
-def weighted_location(values, weights, method, trim):
-    """The location of a weighted distribution, from its cumulated weights."""
-    order = np.argsort(values)
-    v, w = values[order], weights[order] / weights.sum()
-    if method == "mean":
-        return v @ w
-    edges = np.concatenate([[0.0], np.cumsum(w)])
-    kept = np.clip(edges[1:], trim, 1 - trim) - np.clip(edges[:-1], trim, 1 - trim)
-    return v @ kept / (1 - 2 * trim)
-
-
-@pytest.mark.parametrize("method", ["mean", "trimmed"])
-def test_scores_are_the_derivative_in_the_weights(rng, method):
-    values, trim = rng.standard_t(3, 200), 0.1
-    scores = location_scores(values[:, None], method, trim=trim)[:, 0]
-    base = np.full(200, 1 / 200)
-    centre = weighted_location(values, base, method, trim)
-    eps = 1e-4
-    slopes = []
-    for i in range(200):
-        moved = (1 - eps) * base
-        moved[i] += eps
-        slopes.append((weighted_location(values, moved, method, trim) - centre) / eps)
-    np.testing.assert_allclose(scores, slopes, atol=0.02 * np.abs(scores).max())
-
-
 def test_median_scores_have_the_asymptotic_variance(rng):
     """1 / (4 density^2) = pi/2 sigma^2 for a normal law; the density estimate has an error of about 5 %."""
     values = 3.0 * rng.normal(size=(4000, 3))
-    scores = location_scores(values, "median", trim=0.1)
+    scores = location_scores(values, "median")
     np.testing.assert_allclose(scores.var(axis=0), math.pi / 2 * 9, rtol=0.2)
     assert (np.sign(scores) == np.sign(values - np.median(values, axis=0))).all()
 
@@ -49,20 +23,19 @@ def test_median_scores_have_the_asymptotic_variance(rng):
 def test_the_bend_of_normal_quantiles_is_not_in_the_scores(n_members):
     """A difference quotient over 0.97 B^(-1/3) to either side is 5 or 2 % too long, its square twice that."""
     values = stats.norm.ppf((np.arange(n_members) + 0.5) / n_members)[:, None]
-    scores = location_scores(values, "median", trim=0.1)
+    scores = location_scores(values, "median")
     np.testing.assert_allclose(scores.var(axis=0), math.pi / 2, rtol=0.025)
 
 
 def test_locations(rng):
     theta = rng.normal(size=(50, 2, 3))
-    np.testing.assert_array_equal(locate(theta, "median", trim=0.1), np.median(theta, axis=0))
-    np.testing.assert_array_equal(locate(theta, "trimmed", trim=0.2), stats.trim_mean(theta, 0.2, axis=0))
+    np.testing.assert_array_equal(locate(theta, "median"), np.median(theta, axis=0))
     weights = rng.uniform(size=50)
     np.testing.assert_allclose(
-        locate(theta, "mean", weights=weights, trim=0.1), np.average(theta, axis=0, weights=weights)
+        locate(theta, "mean", weights=weights), np.average(theta, axis=0, weights=weights)
     )
-    for method in ("mean", "median", "trimmed"):
-        scores = location_scores(theta, method, trim=0.1)
+    for method in ("mean", "median"):
+        scores = location_scores(theta, method)
         assert scores.shape == theta.shape
         np.testing.assert_allclose(scores.mean(axis=0), 0, atol=1e-12)
 

@@ -114,17 +114,6 @@ def test_units_of_the_moments_do_not_matter(systems):
     np.testing.assert_allclose(rs.plug_in(rs.Moments(1e8 * g, 1e8 * f), Lepski()).theta, theta, rtol=1e-9)
 
 
-def test_trace_shows_the_choice(systems):
-    g, f = systems
-    moments = rs.Moments(g, f)
-    trace = Lepski().trace(moments)
-    _, penalty = balanced(g, f, kappa=1.5, path=DEFAULT_PATH, scale=scale_of(g))
-    assert trace.penalties[trace.chosen] == penalty
-    np.testing.assert_array_equal(trace.theta[trace.chosen], rs.plug_in(moments, Lepski()).theta)
-    assert trace.noise[0] > trace.noise[6]
-    assert "13 penalties" in repr(trace)
-
-
 def test_a_subset_without_information_fails_alone():
     g = np.array([0.0, 0.0, 1.0, 1.0, 2.0])
     plan = rs.plan_from_indices([[0, 1], [2, 3], [0, 4]], 5)
