@@ -18,22 +18,22 @@ def bayes_factor(t, n, g):
 
 
 def betting_ends(values, alpha, cap=0.5, cells=1000):
-    """Candidates of a grid whose hedged capital has never reached 1 / alpha."""
+    """Ends of the cells of a grid in which a lower bound of the hedged capital never reached 1 / alpha."""
     kept = []
-    for m in np.linspace(0, 1, cells + 1):
+    for cell in range(cells):
+        a, b = cell / cells, (cell + 1) / cells
         up = down = 1.0
         alive = True
         total, squares = 0.0, 0.25
         for t, x in enumerate(values, start=1):
             stake = np.sqrt(2 * np.log(2 / alpha) / (squares / t * t * np.log(t + 1)))
-            up *= 1 + min(stake, cap / m if m else np.inf) * (x - m)
-            down *= 1 - min(stake, cap / (1 - m) if m < 1 else np.inf) * (x - m)
+            up *= 1 + min(stake, cap / b) * (x - b)
+            down *= 1 - min(stake, cap / (1 - a)) * (x - a)
             alive &= (up + down) / 2 < 1 / alpha
             total += x
             squares += (x - (0.5 + total) / (t + 1)) ** 2
-        if alive:
-            kept.append(m)
-    return max(0.0, kept[0] - 1 / cells), min(1.0, kept[-1] + 1 / cells)
+        kept += [a, b] if alive else []
+    return min(kept), max(kept)
 
 
 def change_evidence(values, first=10):

@@ -8,6 +8,7 @@ import numpy as np
 from stable_baselines3.common import buffers
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
+from .._core.errors import must_be
 from .batch import Batch
 from .memory import ReplayBuffer
 
@@ -22,7 +23,8 @@ class SB3ReplayBuffer(buffers.ReplayBuffer):
     optimize_memory_usage : bool
         Must be False: the states in which episodes end are kept.
     **options
-        Of `ReplayBuffer`: for example ``n_step``, ``discount``, ``sampling``, ``journal``.
+        Of `ReplayBuffer`: for example ``n_step``, ``sampling``, ``journal``. With ``n_step`` above 1 the
+        ``discount`` must be given, and be the algorithm's ``gamma``; with 1 the algorithm uses its own.
 
     Attributes
     ----------
@@ -58,7 +60,11 @@ class SB3ReplayBuffer(buffers.ReplayBuffer):
         self.buffer_size = max(buffer_size // n_envs, 1)
         self.optimize_memory_usage = False
         self.handle_timeout_termination = True
-        self.memory = ReplayBuffer(max(buffer_size, n_envs), n_envs=n_envs, **{"gaps": "cut", **options})
+        if options.get("n_step", 1) != 1 and "discount" not in options:
+            hint = "It is that of the returns which the buffer sums."
+            raise ValueError(must_be("discount", "given with n_step, as the algorithm's gamma", None, hint))
+        self._options = {"gaps": "cut", **options}
+        self.memory = ReplayBuffer(max(buffer_size, n_envs), n_envs=n_envs, **self._options)
 
     def add(
         self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]
@@ -79,21 +85,24 @@ class SB3ReplayBuffer(buffers.ReplayBuffer):
         self.pos = (self.pos + 1) % self.buffer_size
 
     def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples:
-        """Sample transitions as tensors; `discounts` are those after n steps."""
+        """Sample transitions as tensors; `discounts` are those after n steps, None for single steps."""
         batch = self.last_batch = self.memory.sample(int(batch_size))
-        lengths = np.where(batch.terminated, 1.0, batch.discounts)  # `dones` says where the value is 0
         data: tuple[Any, ...] = (
             self._normalize_obs(batch.states, env),
             batch.actions,
             self._normalize_obs(batch.next_states, env),
             batch.terminated.astype(np.float32)[:, None],
             self._normalize_reward(batch.rewards.astype(np.float32)[:, None], env),
-            lengths.astype(np.float32)[:, None],
         )
-        return ReplayBufferSamples(*(self.to_torch(array, copy=False) for array in data))
+        tensors = [self.to_torch(array, copy=False) for array in data]
+        if self.memory.n_step == 1:
+            return ReplayBufferSamples(*tensors)
+        after = np.where(batch.terminated, 1.0, batch.discounts)  # `dones` says where the value is 0
+        return ReplayBufferSamples(*tensors, self.to_torch(after.astype(np.float32)[:, None], copy=False))
 
     def reset(self) -> None:
-        """Forget everything."""
-        options = {name: getattr(self.memory, name) for name in ("n_step", "discount", "sampling", "gaps")}
+        """Forget everything; a journal ends here."""
+        self.memory.close()
+        options = {name: value for name, value in self._options.items() if name != "journal"}
         self.memory = ReplayBuffer(self.memory.capacity, n_envs=self.n_envs, **options)
         super().reset()

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core.errors import ReplayWarning, must_be
 from .._core.thresholds import CHECK_LEVEL, JACKKNIFE_GROUPS
-from .._core.typing import FloatArray, IntArray
+from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_length, check_real
 from ..basis import FunctionBasis
 from ..data import Trajectories
@@ -117,7 +117,7 @@ class LayerValue:
     value : float
         Mean over the start states of the episodes in the buffer.
     interval : Interval
-        For one look. It does not include the error of values that are not linear in the features.
+        For one look. It contains the value with products of the features as further features.
     n_episodes : int
     p_value : float
         Of the hypothesis that values are linear in the features; nan with too few episodes for a test.
@@ -142,12 +142,13 @@ class LastLayer:
     3. `ridge` is added to the diagonal for all features but the constant: each coefficient is shrunk as by
        `ridge` more steps. So there is a solution from the first episodes on, and adding a number to
        all rewards of a task without ends shifts the value and changes nothing else.
-    4. The interval comes from a jackknife over at most 20 groups of episodes. Its bias bound is what the
-       ridge R takes off, |phi_0' (A + R)^-1 R theta|.
-    5. Where values are not linear in the features, the interval misses the value. Then temporal-difference
-       errors depend on functions outside the features: a score test [1]_ with products of two random
-       combinations of the features, of which the part in the features is taken off, so that the error of
-       theta plays no role; sums over episodes, Hotelling's p-value.
+    4. Where values are not linear in the features, the estimate is biased. Five products of two random
+       combinations of the features show it: a score test [1]_ of the temporal-difference errors with them,
+       of which the part in the features is taken off, so that the error of theta plays no role; sums over
+       episodes, Hotelling's p-value.
+    5. The interval comes from a jackknife over at most 20 groups of episodes. Its bias bound is what the
+       ridge R takes off, |phi_0' (A + R)^-1 R theta|, plus the distance to the value that the features and
+       the products together give.
 
     Parameters
     ----------
@@ -221,8 +222,10 @@ class LastLayer:
         A, b = self._view.total()
         data = self._buffer.trajectories()
         starts = self._at(data.states[data.offsets[:-1]])
-        theta, shrunk = self._solve(A, b)
-        value, bias = float(starts.mean(axis=0) @ theta), float(starts.mean(axis=0) @ shrunk)
+        start, own = starts.mean(axis=0), self._own
+        theta, shrunk = self._solve(A, b, own)
+        value = float(start[own] @ theta)
+        bias = abs(start[own] @ shrunk) + abs(start @ self._solve(A, b, np.ones_like(own))[0] - value)
         groups = np.array_split(
             np.random.default_rng(0).permutation(len(data)), min(JACKKNIFE_GROUPS, len(data))
         )
@@ -230,14 +233,16 @@ class LastLayer:
         for group in groups if len(groups) > 1 else []:
             less_A, less_b = self._of(data.select(np.sort(group))).total()
             others = np.setdiff1d(np.arange(len(data)), group)
-            left_out.append(starts[others].mean(axis=0) @ self._solve(A - less_A, b - less_b)[0])
+            left_out.append(
+                starts[others].mean(axis=0)[own] @ self._solve(A - less_A, b - less_b, own)[0]
+            )
         pseudo = len(groups) * value - (len(groups) - 1) * np.array(left_out or [value])
         known = mean_pivot(pseudo)
         record = Pivot(
             estimate=np.array([value]),
             standard_error=known.standard_error,
             degrees=known.degrees,
-            bias_bound=np.array([abs(bias)]),
+            bias_bound=np.array([bias]),
         )
         return record, len(data)
 
@@ -249,19 +254,20 @@ class LastLayer:
             return float("nan")
         last = data.offsets[1:] - 1
         here = np.setdiff1d(np.arange(len(data.states)), last)
-        states, actions = data.states[here], data.actions
+        states, actions, own = data.states[here], data.actions, self._own
         if self._policy is None:
-            phi = self._features.basis(states)
+            columns = self._features.basis(states)
         else:
             assert actions is not None
-            phi = self._features.at(states, actions.reshape(len(here)))
+            columns = self._features.at(states, actions.reshape(len(here)))
         going_on = ~np.isin(here + 1, last[data.terminated])
-        ahead = self._at(data.states[here + 1]) * (self._discount * going_on)[:, None]
-        A = phi.T @ (phi - ahead)
-        errors = data.rewards - (phi - ahead) @ self._solve(A, phi.T @ data.rewards)[0]
-        mix = np.random.default_rng(0).standard_normal((2, phi.shape[1], N_INSTRUMENTS))
-        instruments = (phi @ mix[0]) * (phi @ mix[1])
-        inside = np.linalg.lstsq(A.T, (phi - ahead).T @ instruments, rcond=None)[0]
+        change = columns - self._at(data.states[here + 1]) * (self._discount * going_on)[:, None]
+        theta = self._solve(columns.T @ change, columns.T @ data.rewards, own)[0]
+        phi, products, change = columns[:, own], columns[:, ~own], change[:, own]
+        errors = data.rewards - change @ theta
+        mix = np.random.default_rng(0).standard_normal((products.shape[1], N_INSTRUMENTS))
+        instruments = products @ mix
+        inside = np.linalg.lstsq(change.T @ phi, change.T @ instruments, rcond=None)[0]
         episode = np.repeat(np.arange(len(data)), np.diff(data.offsets) - 1)
         member = (instruments * errors[:, None], (instruments - phi @ inside) * errors[:, None])
         whole, outside = (np.zeros((len(data), N_INSTRUMENTS)) for _ in member)
@@ -275,12 +281,16 @@ class LastLayer:
         raw = self._outputs(states)
         center, scale = raw.mean(axis=0), raw.std(axis=0)
         scale = np.where(scale > 0.0, scale, 1.0)
+        n_own = raw.shape[1] + 1
+        mix = np.random.default_rng(0).standard_normal((2, n_own, N_INSTRUMENTS)) / np.sqrt(n_own)
 
         def features(x: FloatArray) -> FloatArray:
-            return np.hstack([np.ones((len(x), 1)), (self._outputs(x) - center) / scale])
+            own = np.hstack([np.ones((len(x), 1)), (self._outputs(x) - center) / scale])
+            return np.hstack([own, (own @ mix[0]) * (own @ mix[1])])
 
-        basis = FunctionBasis(features, n_basis=raw.shape[1] + 1)
+        basis = FunctionBasis(features, n_basis=n_own + N_INSTRUMENTS)
         self._features = ActionFeatures(basis, None if self._policy is None else self._n_actions)
+        self._own: BoolArray = np.arange(self._features.n_basis) % basis.n_basis < n_own
         self._view = MomentView(self._buffer, self._of)
 
     def _of(self, data: Trajectories) -> HeldMoments:
@@ -306,15 +316,15 @@ class LastLayer:
             else self._features.under(self._policy, states)
         )
 
-    def _solve(self, A: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return theta, and what the ridge takes off it."""
+    def _solve(self, A: FloatArray, b: FloatArray, columns: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Return the coefficients of some columns, and what the ridge takes off them."""
         assert self._features is not None
-        penalty = np.full(len(A), self._ridge)
+        penalty = np.full(len(b), self._ridge)
         penalty[:: self._features.basis.n_basis] = 1e-9 * max(self._ridge, 1e-9)  # constants
-        system = A + np.diag(penalty)
-        theta = np.asarray(np.linalg.lstsq(system, b, rcond=None)[0], dtype=np.float64)
-        taken = np.asarray(np.linalg.lstsq(system, penalty * theta, rcond=None)[0], dtype=np.float64)
-        return theta, taken
+        system = (A + np.diag(penalty))[np.ix_(columns, columns)]
+        theta = np.asarray(np.linalg.lstsq(system, b[columns], rcond=None)[0], dtype=np.float64)
+        taken = np.linalg.lstsq(system, penalty[columns] * theta, rcond=None)[0]
+        return theta, np.asarray(taken, dtype=np.float64)
 
     def _outputs(self, states: FloatArray) -> FloatArray:
         """Return the outputs of the network, a module of PyTorch or a function of NumPy."""

@@ -120,10 +120,13 @@ def anytime_interval(
 class Betting:
     """The confidence sequence of the mean of values in [0, 1] by betting; it holds for any number of values.
 
-    For every candidate mean m on a grid a gambler bets against m, one on larger and one on smaller values:
-    K(m) = (prod(1 + l_i (x_i - m)) + prod(1 - l_i (x_i - m))) / 2. If m is right, K(m) is a martingale that
-    starts at 1, so K(m) >= 1 / alpha ever with probability at most alpha. What is not yet rejected is the
-    interval, a cell of the grid wider on both sides. Stakes l_i follow the variance of the values before.
+    1. Against a candidate mean m one gambler bets on larger and one on smaller values [1]_:
+       K(m) = (prod(1 + l_i (x_i - m)) + prod(1 - l_i (x_i - m))) / 2. If m is right, K(m) is a martingale
+       that starts at 1, so K(m) >= 1 / alpha ever with probability at most alpha.
+    2. Stakes l_i follow the variance of the values before; 1 / (2 m) and 1 / (2 (1 - m)) are the largest.
+    3. The first product falls with m and the second grows. So K(m) in a cell [a, b] of a grid is at least the
+       first product at b and the second at a, over 2; where that has reached 1 / alpha, the whole cell is
+       rejected. What is left, from the first cell to the last, is the interval.
 
     References
     ----------
@@ -143,7 +146,7 @@ class Betting:
         self._grid = np.linspace(0.0, 1.0, BETTING_GRID + 1)
         self._up: FloatArray = np.zeros(BETTING_GRID + 1)  # logarithms of the two capitals
         self._down: FloatArray = np.zeros(BETTING_GRID + 1)
-        self._alive = np.ones(BETTING_GRID + 1, dtype=bool)
+        self._alive = np.ones(BETTING_GRID, dtype=bool)  # cells
         self._count, self._sum, self._squares = 0, 0.0, 0.25  # a first guess of mean 1/2, variance 1/4
 
     def update(self, values: FloatArray) -> None:
@@ -156,7 +159,7 @@ class Betting:
             stake = np.sqrt(2.0 * np.log(2.0 / self._alpha) / (variance * t * np.log(t + 1.0)))
             self._up += np.log1p(np.minimum(stake, cap_up) * (x - self._grid))
             self._down += np.log1p(-np.minimum(stake, cap_down) * (x - self._grid))
-            self._alive &= np.logaddexp(self._up, self._down) < np.log(2.0 / self._alpha)
+            self._alive &= np.logaddexp(self._up[1:], self._down[:-1]) < np.log(2.0 / self._alpha)
             self._count, self._sum = t, self._sum + x
             self._squares += (x - (0.5 + self._sum) / (t + 1.0)) ** 2
 
@@ -165,9 +168,7 @@ class Betting:
         alive = np.flatnonzero(self._alive)
         if not alive.size:  # the values contradict every mean: they are not draws with one mean
             return 0.0, 1.0
-        return max(0.0, float(self._grid[alive[0]] - 1 / BETTING_GRID)), min(
-            1.0, float(self._grid[alive[-1]] + 1 / BETTING_GRID)
-        )
+        return float(self._grid[alive[0]]), float(self._grid[alive[-1] + 1])
 
 
 class ConfidenceSequence:
@@ -179,7 +180,9 @@ class ConfidenceSequence:
         The probability that the interval covers at every look.
     bounds : (float, float), optional
         Range of possible values. With it the sequence holds for any number of values of any law (`Betting`);
-        without it is asymptotic (`anytime_interval`) and needs independent units, some tens of them.
+        without it is asymptotic (`anytime_interval`) and needs independent units, some tens of them, and a
+        law whose rare values have occurred: without `bounds`, a value that comes once in 50 units and makes
+        up two thirds of the mean is not known before it comes.
     tightest_at : float
         Number of units at which the asymptotic sequence is best.
 

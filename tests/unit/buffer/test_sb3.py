@@ -78,6 +78,33 @@ def test_dqn_trains_and_evaluates(n_envs, tmp_path):
     assert model.replay_buffer.size() == 0
 
 
+def test_the_discount_is_that_of_the_algorithm():
+    """Single steps leave it to the algorithm; n-step returns are those of Stable-Baselines3's own buffer."""
+    env = make_vec_env("CartPole-v1", env_kwargs={"max_episode_steps": 15})
+    spaces = (env.observation_space, env.action_space)
+    single, ours = SB3ReplayBuffer(100, *spaces), SB3ReplayBuffer(100, *spaces, n_step=3, discount=0.9)
+    theirs = buffers.NStepReplayBuffer(100, *spaces, n_steps=3, gamma=0.9)
+    env.seed(3)
+    states, rng = env.reset(), np.random.default_rng(0)
+    for _ in range(70):
+        following, reward, done, infos = env.step(rng.integers(0, 2, 1))
+        final = infos[0]["terminal_observation"][None] if done[0] else following
+        for buffer in (single, ours, theirs):
+            buffer.add(states, final, np.zeros(1, int), reward, done, infos)
+        states = following
+    assert single.sample(4).discounts is None
+    found, expected = ours.sample(500), theirs._get_samples(np.arange(70))
+    where = {tuple(state): i for i, state in enumerate(expected.observations.numpy())}
+    rows = [where[tuple(state)] for state in found.observations.numpy()]
+    assert len(set(rows)) > 60
+    for name in ("rewards", "dones", "next_observations"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name)[rows], rtol=1e-6)
+    going_on = ~found.dones.numpy().astype(bool)  # after a terminal state the discount plays no role
+    np.testing.assert_allclose(found.discounts[going_on], expected.discounts[rows][going_on], rtol=1e-6)
+    with pytest.raises(ValueError, match="`discount` must be given with n_step"):
+        SB3ReplayBuffer(100, *spaces, n_step=3)
+
+
 def test_final_states_are_needed():
     env = gym.make("CartPole-v1")
     with pytest.raises(ValueError, match="`optimize_memory_usage` must be False"):
