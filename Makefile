@@ -10,6 +10,8 @@ RESULTS := results
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
+# Bytecode is kept, whatever the environment says: every command that a test starts would compile all it imports.
+export PYTHONDONTWRITEBYTECODE :=
 
 # pytest-benchmark complains beside xdist, and warnings are errors: it is only loaded by `make bench`.
 PYTEST := $(BIN)/pytest -q -n 2 --dist worksteal -p no:benchmark

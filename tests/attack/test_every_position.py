@@ -262,7 +262,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[..., Any], tuple[str, 
         ("policies", "policy"),
     ),
     "compare, last policy": (
-        lambda f: rs.compare(LOG, {"logged": None, "old": half, "new": f}, discount=0.5),
+        lambda f: rs.compare(LOG[:8], {"logged": None, "new": f}, discount=0.5),
         half,
         ("policies", "policy"),
     ),

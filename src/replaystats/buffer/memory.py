@@ -270,9 +270,10 @@ class ReplayBuffer(SavedBuffer):
         return Rings(np.full(self.n_envs, self.capacity // self.n_envs), fields)
 
     def end_episode(self) -> None:
-        """Count the episodes that go on as truncated here, for example before a reset."""
+        """Count the episodes that go on as truncated here, for example before a reset of your own."""
         with self._lock:
             self._end()
+            self._resetting[:] = False  # `record` has no reset to leave out any more
             self._log(END, {})
 
     def _end(self) -> None:

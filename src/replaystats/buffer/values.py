@@ -233,9 +233,7 @@ class LastLayer:
         for group in groups if len(groups) > 1 else []:
             less_A, less_b = self._of(data.select(np.sort(group))).total()
             others = np.setdiff1d(np.arange(len(data)), group)
-            left_out.append(
-                starts[others].mean(axis=0)[own] @ self._solve(A - less_A, b - less_b, own)[0]
-            )
+            left_out.append(starts[others].mean(axis=0)[own] @ self._solve(A - less_A, b - less_b, own)[0])
         pseudo = len(groups) * value - (len(groups) - 1) * np.array(left_out or [value])
         known = mean_pivot(pseudo)
         record = Pivot(

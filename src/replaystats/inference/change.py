@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 
@@ -77,8 +78,8 @@ class ChangeDetector:
         self._sorted: list[float] = []
         self._seen: set[float] = set()
         self._tied = False
-        self._scores = [0.0]  # cumulated z_i / i, and 1 / i^2: S and C for all k follow
-        self._squares = [0.0]
+        self._scores = array("d", [0.0])  # cumulated z_i / i, and 1 / i^2: S and C for all k follow
+        self._squares = array("d", [0.0])
         self.evidence = 0.0
         self.changed_at: int | None = None
 
@@ -121,15 +122,16 @@ class ChangeDetector:
         if count <= MIN_EFFECTIVE:
             return
         k = np.arange(MIN_EFFECTIVE, count, dtype=np.float64)
-        scores: FloatArray = np.array(self._scores)
-        squares: FloatArray = np.array(self._squares)
+        scores: FloatArray = np.frombuffer(self._scores)
+        squares: FloatArray = np.frombuffer(self._squares)
         where = slice(MIN_EFFECTIVE, count)
         S = k * (scores[count] - scores[where])
         C = k**2 * (squares[count] - squares[where])
         # The sum of 1 / (j log^2 j) over j > 10 is below 1 / log(10.5): the weights sum to less than 1.
         weights = np.log(MIN_EFFECTIVE + 0.5) / ((k + 1.0) * np.log(k + 1.0) ** 2)
         parts = np.log(weights) - 0.5 * np.log1p(C) + S**2 / (2.0 * (1.0 + C))
-        self.evidence = float(np.exp(np.minimum(np.logaddexp.reduce(parts), 700.0)))
+        top = parts.max()
+        self.evidence = float(np.exp(min(top + np.log(np.exp(parts - top).sum()), 700.0)))
         if self.evidence >= CHANGE_SHARE / self.false_alarm:
             self.changed_at = int(k[np.argmax(parts)])
 
@@ -217,11 +219,15 @@ class Monitor:
 
     def update(self, values: ArrayLike) -> None:
         """Add values in order."""
-        for value in np.atleast_1d(check_array(values, "values", ndim=(0, 1), allow_empty=True)):
-            self.sequence.update(value)
-            changed = self.detector.update(value)
-            self.n_seen += 1
-            if changed and self.detector.changed_at is not None:
+        new = np.atleast_1d(check_array(values, "values", ndim=(0, 1), allow_empty=True))
+        while new.size:
+            before = self.detector.n_values
+            self.detector.update(new)
+            n_used = self.detector.n_values - before  # all of them, or those up to a report
+            self.sequence.update(new[:n_used])
+            self.n_seen += n_used
+            new = new[n_used:]
+            if self.detector.changed_at is not None:
                 self.changes = (*self.changes, self.since + self.detector.changed_at)
                 self.restart()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -213,6 +214,21 @@ def test_vector_environments_of_gymnasium(mode):
     inside = np.ones(len(position), bool)
     inside[data.offsets[1:-1] - 1] = False
     np.testing.assert_allclose((position + 0.02 * velocity)[inside], data.states[1:, 0][inside], atol=1e-6)
+
+
+def test_a_reset_of_ones_own_is_no_step_to_leave_out():
+    """One environment has ended; `end_episode` and a reset come in place of its reset by itself."""
+    envs = SimpleNamespace(metadata={"autoreset_mode": "next_step"})
+    for own in (False, True):
+        buffer = rs.ReplayBuffer(20, n_envs=2)
+        here, there = np.zeros((2, 1)), np.ones((2, 1))
+        no, actions = np.zeros(2, bool), np.zeros(2, int)
+        buffer.record(envs, here, actions, (there, np.ones(2), np.array([True, False]), no, {}))
+        if own:
+            buffer.end_episode()
+            there = here
+        buffer.record(envs, there, actions, (there, np.ones(2), no, no, {}))
+        assert len(buffer) == (4 if own else 3)
 
 
 def test_tensors(rng):

@@ -242,4 +242,8 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     settings = Settings(repetitions=60)
     resumed = finished(tmp_path / "killed", settings, on_finished=lambda work: seen.append(work[0].key))
     assert not kept & set(seen)
-    assert results_of(resumed) == results_of(finished(tmp_path / "whole", settings))
+    work = plan_work(EXPERIMENTS, settings, quick=True)
+    assert {cell.key for cell, _ in work} == set(resumed.lines)
+    with Journal(tmp_path / "again", settings) as again:
+        run_work([one for one in work if one[0].key in kept], settings, again)
+    assert results_of(again) == {key: results_of(resumed)[key] for key in again.lines}
