@@ -15,7 +15,6 @@ from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
-from ..data.views import action_rows
 from .columns import Screening
 from .counts import CountModel, returns_to_go
 from .episodes import find_horizon
@@ -271,9 +270,8 @@ def _about_ratios(problem: Problem) -> list[str]:
     """Return a note where continuous actions come without densities, or look like labels."""
     if not problem.continuous or weights_of(problem) is not None:
         return []
-    actions = action_rows(problem.data)
-    few = len(np.unique(actions[:1000])) <= 20
-    whole = bool(few and (actions == np.floor(actions)).all())
+    few = len(np.unique(problem.numbers[:1000])) <= 20
+    whole = bool(few and (problem.numbers == np.floor(problem.numbers)).all())
     labels = " They are whole numbers: where they are labels, pass them as integers (N,)." if whole else ""
     return [
         "Actions are numbers, and no ratios are formed: that needs the density of the logged actions under "

@@ -10,7 +10,6 @@ import numpy as np
 
 from .._core.typing import FloatArray
 from ..basis import RBF, Basis, Fourier, Polynomial, Squashed
-from ..data.views import action_rows
 from .linear import LinearModel, fit_linear, score_test, td_errors
 from .problem import Problem
 
@@ -73,7 +72,7 @@ def family(dimension: int, most: int, n_places: int) -> Iterator[tuple[str, Basi
 def choose_basis(problem: Problem, rng: np.random.Generator) -> tuple[str, Basis, tuple[BasisTest, ...]]:
     """Return the first basis that the test is silent about, or the one with the smallest held-out error."""
     small = _few_steps(problem)
-    places = _places(small)
+    places = small.places
     most = min(MAX_COEFFICIENTS, len(small.states) // STEPS_PER_COEFFICIENT) // problem.n_actions
     members = family(places.shape[1], max(most, 2), n_distinct(places))
     candidates = [(name, basis.fit(places, rng)) for name, basis in members]
@@ -120,7 +119,7 @@ def judge(model: LinearModel, name: str, richer: Basis, rng: np.random.Generator
 
 def richer_than(problem: Problem, basis: Basis, rng: np.random.Generator) -> Basis:
     """Return functions that a given basis hardly has: bumps at visited places."""
-    places = _places(problem)
+    places = problem.places
     n_centers = min(50, max(2, len(places) // 20), n_distinct(places))
     return Squashed(RBF(n_centers, intercept=True)).fit(places[:: max(1, len(places) // 20_000)], rng)
 
@@ -152,13 +151,6 @@ def _richer(
     return Squashed(Polynomial(degree, dimension=d, family="chebyshev")).fit(places, rng)
 
 
-def _places(problem: Problem) -> np.ndarray:
-    """Return the points at which the basis is evaluated."""
-    if not problem.continuous:
-        return problem.states
-    return np.concatenate([problem.states, action_rows(problem.data)[: len(problem.states)]], axis=1)
-
-
 def _few_steps(problem: Problem) -> Problem:
     """Return the first episodes that make up `CHOICE_STEPS` steps, in few groups: a choice needs no more."""
     n_groups = min(problem.n_groups, CHOICE_GROUPS)
@@ -168,7 +160,7 @@ def _few_steps(problem: Problem) -> Problem:
         start_group=np.where(problem.start_group < 0, -1, problem.start_group % n_groups),
         n_groups=n_groups,
     )
-    if len(problem.states) <= CHOICE_STEPS or problem.n_episodes <= 2 * n_groups or problem.continuous:
+    if len(problem.states) <= CHOICE_STEPS or problem.n_episodes <= 2 * n_groups:
         return few
     n = max(2 * n_groups, int(np.searchsorted(problem.data.step_offsets[1:], CHOICE_STEPS)))
     return few.of_episodes(np.arange(problem.n_episodes) < n)

@@ -82,6 +82,14 @@ class GroupJackknife:
         """Return the difference; both left out the same groups, so that it is paired."""
         return GroupJackknife(self.value - other.value, self.replicates - other.replicates)
 
+    @property
+    def beyond_noise(self) -> float:
+        """Size of the number without its noise: the root of its square minus its variance, or 0.
+
+        On average the square of an estimate exceeds the square of what it estimates by its variance.
+        """
+        return float(np.sqrt(max(0.0, self.value**2 - self.standard_error**2)))
+
     def p_value(self, negligible: float = 0.0) -> float:
         """Of the hypothesis that the number is 0; up to `negligible` nobody minds that it is not."""
         if abs(self.value) <= negligible:

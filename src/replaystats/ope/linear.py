@@ -11,8 +11,6 @@ from scipy import stats
 
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
-from ..data.views import action_rows
-from ..moments.lstd_q import ActionFeatures
 from .intervals import GroupJackknife
 from .problem import Problem
 
@@ -65,10 +63,7 @@ class Features:
         return self.kept[key]
 
     def _here(self, rows: slice) -> FloatArray:
-        states = self.problem.states[rows]
-        if not self.problem.continuous:
-            return self.basis(states)
-        return ActionFeatures(self.basis, None).at(states, action_rows(self.problem.data)[rows])
+        return self.basis(self.problem.places[rows])
 
     def start(self) -> FloatArray:
         """Return the features of the start states, shape (m, q)."""
@@ -78,8 +73,11 @@ class Features:
         """Return the features of states; for continuous actions, of what the policy does there, (m, q)."""
         if not self.problem.continuous:
             return self.basis(states)
-        assert callable(self.problem.policy)
-        return ActionFeatures(self.basis, None).under(self.problem.policy, states)
+        draws = self.problem.draws(states)
+        total = self.basis(draws[0])
+        for draw in draws[1:]:
+            total = total + self.basis(draw)
+        return total / len(draws)
 
     def chunks(self) -> Iterator[slice]:
         """Return slices that cover all rows."""
@@ -149,43 +147,30 @@ class LinearModel:
         return self.features.chunks()
 
 
-def fit_linear(problem: Problem, basis: Basis) -> LinearModel:
-    """Solve sum phi (phi - discount phi')^T theta = sum r phi, with all groups and without each."""
+def fit_linear(problem: Problem, basis: Basis, rewards: FloatArray | None = None) -> LinearModel:
+    """Solve sum phi (phi - discount phi')^T theta = sum r phi, with all groups and without each.
+
+    `rewards` (N,) stand in for the logged ones: with temporal-difference errors of other values in their
+    place, the value at the start is that of these values' correction.
+    """
     features = Features(problem, basis)
-    sums = _group_sums(features, problem.rewards[:, None])
-    theta, left = _solutions(sums)
-    return LinearModel(features, sums.matrices, theta[:, 0], left[:, :, 0], _at_start(sums, theta, left)[0])
-
-
-def start_values(problem: Problem, basis: Basis, rewards: FloatArray) -> list[GroupJackknife]:
-    """Return the value at the start for every column of `rewards` (N, k), from one set of equations."""
-    sums = _group_sums(Features(problem, basis), rewards)
-    return _at_start(sums, *_solutions(sums))
+    sums = _group_sums(features, problem.rewards if rewards is None else rewards)
+    total, goal = sums.matrices.sum(axis=0), sums.right.sum(axis=0)
+    theta = solve(total, goal)
+    left = np.stack([solve(total - m, goal - f) for m, f in zip(sums.matrices, sums.right, strict=True)])
+    starts, n = sums.starts.sum(axis=0), sums.counts.sum()
+    others, rest = starts - sums.starts[:-1], np.maximum(n - sums.counts[:-1], 1)
+    at_start = GroupJackknife(float(starts @ theta / n), np.sum(others * left, axis=1) / rest)
+    return LinearModel(features, sums.matrices, theta, left, at_start)
 
 
 class _Sums(NamedTuple):
-    """What the equations need, by group: Q counts functions times actions, k rewards."""
+    """What the equations need, by group; Q counts functions times actions."""
 
     matrices: FloatArray  # (G, Q, Q)
-    right: FloatArray  # (G, Q, k)
+    right: FloatArray  # (G, Q)
     starts: FloatArray  # (G + 1, Q); the last row: start states that were given, and stay
     counts: IntArray  # (G + 1,)
-
-
-def _solutions(sums: _Sums) -> tuple[FloatArray, FloatArray]:
-    """Return coefficients (Q, k) from all groups, and (G, Q, k) without each."""
-    total, goal = sums.matrices.sum(axis=0), sums.right.sum(axis=0)
-    left = [solve(total - m, goal - f) for m, f in zip(sums.matrices, sums.right, strict=True)]
-    return solve(total, goal), np.stack(left)
-
-
-def _at_start(sums: _Sums, theta: FloatArray, left: FloatArray) -> list[GroupJackknife]:
-    all_starts, n = sums.starts.sum(axis=0), sums.counts.sum()
-    others, rest = all_starts - sums.starts[:-1], np.maximum(n - sums.counts[:-1], 1)
-    return [
-        GroupJackknife(float(all_starts @ theta[:, j] / n), np.sum(others * left[:, :, j], axis=1) / rest)
-        for j in range(theta.shape[1])
-    ]
 
 
 def solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
@@ -207,7 +192,7 @@ def _group_sums(features: Features, rewards: FloatArray) -> _Sums:
     problem = features.problem
     g, q, n_actions = problem.n_groups, features.basis.n_basis, problem.n_actions
     matrices = np.zeros((g, q, n_actions, q, n_actions))
-    right = np.zeros((g, q, n_actions, rewards.shape[1]))
+    right = np.zeros((g, q, n_actions))
     for rows in features.chunks():
         cell = problem.group[rows] * n_actions + problem.actions[rows]
         order = np.argsort(cell, kind="stable")  # then the rows of one group and action lie side by side
@@ -230,9 +215,7 @@ def _group_sums(features: Features, rewards: FloatArray) -> _Sums:
         starts[k] = first[at].T @ problem.start_chances[at]
     counts = np.bincount(np.where(problem.start_group < 0, g, problem.start_group), minlength=g + 1)
     size = q * n_actions
-    return _Sums(
-        matrices.reshape(g, size, size), right.reshape(g, size, -1), starts.reshape(g + 1, size), counts
-    )
+    return _Sums(matrices.reshape(g, size, size), right.reshape(g, size), starts.reshape(g + 1, size), counts)
 
 
 def score_test(model: LinearModel, richer: Basis, rng: np.random.Generator) -> float:

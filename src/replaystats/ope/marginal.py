@@ -11,7 +11,7 @@ from ..basis import RBF, Squashed
 from .counts import returns_to_go
 from .families import n_distinct
 from .intervals import GroupJackknife
-from .linear import start_values
+from .linear import fit_linear
 from .nonparametric import fit_neighbors, pull
 from .problem import Problem
 from .support import unlogged_actions
@@ -22,8 +22,6 @@ MOST_STEPS, N_FOLDS = 30_000, 2
 SIZES, STEPS_PER_COEFFICIENT = ((100, 50), (50, 25), (24, 12), (12, 6), (6, 3)), 20
 # Times that the centres of the bumps are drawn: the mean over draws leans on none of them.
 N_DRAWS = 5
-# How wrong the ratio is taken to be, as a share, where it corrects the values.
-RATIO_ERROR = 0.5
 # Held back by this share of a standard deviation at every step, the policy would leave the log.
 LEAVES = 0.05
 
@@ -36,13 +34,10 @@ class MarginalRobust:
     ----------
     found : GroupJackknife
         With the larger basis of the ratio, averaged over draws of its centres.
-    by_neighbors : float
-        The value without the correction.
-    by_bumps : float or None
-        The value without neighbours, of the ratio alone: that of LSTDQ with its bumps. None where the log is
-        long enough for the largest of its bases.
-    moved : float
-        How far the smaller basis, of half the size, lies from the larger.
+    correction : GroupJackknife
+        What the ratio adds to the value of the neighbours.
+    moved : GroupJackknife
+        What half as many bumps would add to that.
     drawn : float
         Standard error of the average over draws.
     held_back : float
@@ -51,9 +46,8 @@ class MarginalRobust:
     """
 
     found: GroupJackknife
-    by_neighbors: float
-    by_bumps: float | None
-    moved: float
+    correction: GroupJackknife
+    moved: GroupJackknife
     drawn: float
     held_back: float
     n_bumps: int
@@ -65,24 +59,14 @@ class MarginalRobust:
         return self.held_back > LEAVES
 
     @property
-    def allowance(self) -> float:
-        """For bias: what halving the basis moves, or a share of the correction where that is more.
-
-        Where doubling a basis halves its bias at least, the bias that is left is no larger than the former;
-        and where values from neighbours are far off, a ratio that is off by that share leaves the latter.
-        """
-        return max(self.moved, RATIO_ERROR * abs(self.found.value - self.by_neighbors))
-
-    @property
     def bias_bound(self) -> float:
-        """The allowance, and with few steps the distance from LSTDQ with the ratio's bumps.
+        """What values without the correction, or with a basis of half the size, differ by, noise taken off.
 
-        With few steps neighbours lie far off and the ratio has few bumps: where both are wrong, half the
-        correction is too little, and LSTDQ needs neither.
+        The bias is the product of the errors of values and ratio. The correction estimates the error of the
+        values, so that a ratio that is off by its own size at most leaves no more than that; and where
+        doubling a basis halves its bias at least, the bias left is no larger than what the doubling moved.
         """
-        if self.by_bumps is None:
-            return self.allowance
-        return max(self.allowance, abs(self.by_bumps - self.found.value))
+        return max(self.correction.beyond_noise, self.moved.beyond_noise)
 
 
 def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobust | None:
@@ -97,7 +81,7 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
     most = len(small.states) / STEPS_PER_COEFFICIENT / small.n_actions
     if most < SIZES[-1][0] + 1 or not problem.discount < 1.0 or len(unlogged_actions(problem)):
         return None
-    distinct = n_distinct(small.states)
+    distinct = n_distinct(small.places)
     sizes = next((pair for pair in SIZES if pair[0] + 1 <= most and pair[0] <= distinct), None)
     if sizes is None:
         return None
@@ -106,14 +90,12 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
     sums = np.bincount(group, weights=start, minlength=small.n_groups)
     counts = np.bincount(group, minlength=small.n_groups)
     base = (sums.sum() - sums) / np.maximum(counts.sum() - counts, 1)
-    part, earned, drawn = _corrections(small, errors, sizes[0], rng)
-    half, *_ = _corrections(small, errors, sizes[1], rng)
-    by_bumps = float(np.clip(earned, problem.low, problem.high)) if sizes != SIZES[0] else None
+    part, drawn = _corrections(small, errors, sizes[0], rng)
+    half, _ = _corrections(small, errors, sizes[1], rng)
     return MarginalRobust(
         found=GroupJackknife(float(start.mean()) + part.value, base + part.replicates),
-        by_neighbors=float(start.mean()),
-        by_bumps=by_bumps,
-        moved=abs(part.value - half.value),
+        correction=part,
+        moved=half.minus(part),
         drawn=drawn,
         held_back=held_back,
         n_bumps=sizes[0],
@@ -123,20 +105,18 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
 
 def _corrections(
     problem: Problem, errors: FloatArray, n_bumps: int, rng: np.random.Generator
-) -> tuple[GroupJackknife, float, float]:
-    """Return the sums of ratio x TD error and of ratio x reward, and the standard error of the former.
+) -> tuple[GroupJackknife, float]:
+    """Return the sum of ratio x TD error, a mean over draws of the centres, and the standard error of that.
 
-    Both are means over draws of the centres. One draw moves the value by a third of its standard error, of
-    which leaving out episodes knows nothing.
+    One draw moves the value by a third of its standard error, of which leaving out episodes knows nothing.
     """
-    draws, columns = [], np.column_stack([errors, problem.rewards])
+    draws = []
     for _ in range(N_DRAWS):
-        basis = Squashed(RBF(n_bumps, intercept=True)).fit(problem.states, rng)
-        draws.append(start_values(problem, basis, columns))
-    values = np.array([[found.value for found in draw] for draw in draws])
-    corrected, earned = values.mean(axis=0).tolist()
-    mean = GroupJackknife(corrected, np.mean([draw[0].replicates for draw in draws], axis=0))
-    return mean, earned, float(values[:, 0].std(ddof=1) / np.sqrt(N_DRAWS))
+        basis = Squashed(RBF(n_bumps, intercept=True)).fit(problem.places, rng)
+        draws.append(fit_linear(problem, basis, errors).at_start)
+    values = np.array([found.value for found in draws])
+    mean = GroupJackknife(float(values.mean()), np.mean([found.replicates for found in draws], axis=0))
+    return mean, float(values.std(ddof=1) / np.sqrt(N_DRAWS))
 
 
 def completed_by_neighbors(problem: Problem) -> float | None:
@@ -167,22 +147,21 @@ def completed_by_neighbors(problem: Problem) -> float | None:
 
 def _errors(problem: Problem) -> tuple[FloatArray, FloatArray, float]:
     """Return TD errors (N,) and values of the start states (m,), fitted on the other folds, and the pull."""
-    spread = problem.states.std(axis=0)
+    spread = problem.places.std(axis=0)
     scale = np.where(spread > 0.0, spread, 1.0)
     errors, start, pulls = np.empty(len(problem.states)), np.empty(len(problem.start_states)), []
-    done = np.eye(problem.n_actions)[problem.actions]
     for fold in range(N_FOLDS):
         fitted = np.flatnonzero(problem.group % N_FOLDS != fold)
         model = fit_neighbors(problem, fitted, scale)
-        rows = problem.group % N_FOLDS == fold
+        rows = np.flatnonzero(problem.group % N_FOLDS == fold)
         starts = np.flatnonzero(problem.start_group % N_FOLDS == fold)
         errors[rows] = (
             problem.rewards[rows]
             + model.at(problem.next_states[rows], problem.following[rows])
-            - model.at(problem.states[rows], done[rows])
+            - model.at_logged(rows)
         )
         start[starts] = model.at(problem.start_states[starts], problem.start_chances[starts])
-        pulls.append(pull(problem, fitted, model, starts))
+        pulls.append(pull(model, starts))
     return errors, start, max(pulls)
 
 

@@ -11,7 +11,6 @@ from .._core.choice import Choice
 from .._core.typing import FloatArray
 from ..basis import Basis, Tabular
 from ..data._flat import holds_names
-from ..data.views import action_rows
 from .behavior import Behavior, find_behavior
 from .columns import screened
 from .counts import CountModel, fit_counts, is_discrete
@@ -147,10 +146,7 @@ def _fit_model(problem: Problem, *, counted: bool) -> ModelChoice:
         tried = "; ".join(f"{t.name}: p = {t.p_value:.2g}" for t in tests)
         choice = Choice(repr(chosen), f"{name}, of the family {tried}")
     else:
-        places = problem.states
-        if problem.continuous:
-            places = np.concatenate([places, action_rows(problem.data)], axis=1)
-        chosen = basis.fit(places, rng)
+        chosen = basis.fit(problem.places, rng)
     linear = fit_linear(problem, chosen)
     if not tests:
         tests = (judge(linear, type(basis).__name__, richer_than(problem, chosen, rng), rng),)

@@ -10,10 +10,11 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_int, check_length, check_real, check_rows
+from .._core.validation import check_array, check_int, check_length, check_real, check_rows
 from ..basis import Basis
 from ..data import Trajectories
 from ..data._fields import are_numbers
+from ..data.views import action_rows
 from .episodes import find_units, first_steps, make_groups, steps_within, value_range
 from .policies import PolicyLike, ask, check_policy, what_the_policy_does
 
@@ -44,6 +45,8 @@ class Problem:
     states, next_states : ndarray of shape (N, d)
     actions : ndarray of int, shape (N,)
         0 throughout on policy, and for continuous actions.
+    numbers : ndarray of shape (N, a)
+        Logged continuous actions; (N, 0) for labels and on policy.
     rewards, terminal, episode, time : ndarray of shape (N,)
         `time` counts the steps of the episode from 0.
     following : ndarray of shape (N, A)
@@ -79,6 +82,7 @@ class Problem:
     states: FloatArray
     next_states: FloatArray
     actions: IntArray
+    numbers: FloatArray
     rewards: FloatArray
     terminal: BoolArray
     episode: IntArray
@@ -132,6 +136,19 @@ class Problem:
         return int(self.following.shape[1])
 
     @property
+    def places(self) -> FloatArray:
+        """Where a basis is evaluated: states, beside continuous actions; shape (N, d + a)."""
+        return np.column_stack([self.states, self.numbers]) if self.continuous else self.states
+
+    def draws(self, states: FloatArray) -> list[FloatArray]:
+        """Return states beside every draw of the policy's continuous actions, (k, d + a) each."""
+        assert callable(self.policy)
+        chosen = check_array(self.policy(states), "policy", ndim=(1, 2, 3))
+        check_length(len(chosen), len(states), "policy", "states")
+        each = chosen.reshape(len(states), -1, 1 if chosen.ndim == 1 else chosen.shape[-1])
+        return [np.column_stack([states, draw]) for draw in each.swapaxes(0, 1)]
+
+    @property
     def measure(self) -> str:
         """What ratios are made of: "probabilities", or "densities" where actions are numbers."""
         return "densities" if are_numbers(self.data.actions) else "probabilities"
@@ -170,8 +187,9 @@ class Problem:
         """Return the problem with the rows of some episodes only, for choices that need not see all."""
         rows = keep[self.episode]
         starts = keep if self.own_starts else np.ones(len(self.start_states), dtype=np.bool_)
-        cut = ("states", "next_states", "actions", "rewards", "terminal", "episode", "time", "following")
-        changed: dict[str, Any] = {name: getattr(self, name)[rows] for name in (*cut, "chance", "group")}
+        cut = ("states", "next_states", "actions", "numbers", "rewards", "terminal", "episode", "time")
+        more = ("following", "chance", "group")
+        changed: dict[str, Any] = {name: getattr(self, name)[rows] for name in (*cut, *more)}
         for name in ("start_states", "start_chances", "start_group"):
             changed[name] = getattr(self, name)[starts]
         return replace(self, **changed, log_memory={})
@@ -216,6 +234,7 @@ def make_problem(
         states=steps.states,
         next_states=steps.next_states,
         actions=labels,
+        numbers=np.asarray(action_rows(data), dtype=np.float64) if continuous else np.empty((len(labels), 0)),
         rewards=data.rewards,
         terminal=steps.terminal,
         episode=steps.trajectory,

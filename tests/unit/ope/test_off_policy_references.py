@@ -385,9 +385,8 @@ def test_pull_against_loops(exact_visits):
     rows, scale = np.flatnonzero(problem.group % 2 == 0), problem.states.std(axis=0)
     model = nonparametric.fit_neighbors(problem, rows, scale)
     starts = np.arange(1, 24, 2)
-    first = nonparametric._neighbors(
-        model.trees, scale, problem.start_states[starts], problem.start_chances[starts], len(rows)
-    )
+    asked = nonparametric._asked(problem, problem.start_states[starts], problem.start_chances[starts])
+    first = nonparametric._neighbors(model.trees, scale, asked, len(rows))
     visits = oracle.visits_of_neighbors(model.onward.toarray(), np.asarray(first.sum(axis=0)).ravel())
     np.testing.assert_allclose(
         model.visits(problem.start_states[starts], problem.start_chances[starts]), visits, rtol=1e-6
@@ -396,7 +395,7 @@ def test_pull_against_loops(exact_visits):
         visits, problem.states[rows], problem.next_states[rows], problem.start_states[starts],
         problem.following[rows].sum(axis=1), scale,
     )  # fmt: skip
-    assert nonparametric.pull(problem, rows, model, starts) == pytest.approx(expected, rel=1e-6)
+    assert nonparametric.pull(model, starts) == pytest.approx(expected, rel=1e-6)
 
 
 def test_ratio_of_visits_times_errors_is_what_the_regression_gives(exact_visits):
@@ -422,12 +421,13 @@ def test_ratio_of_visits_times_errors_is_what_the_regression_gives(exact_visits)
 
     errors, start, held_back = marginal._errors(problem)
     large, small = correction(found.n_bumps, errors), correction(found.n_bumps // 2, errors)
-    assert found.by_neighbors == pytest.approx(start.mean())
+    assert found.correction.value == pytest.approx(large.mean(), rel=1e-5)
     assert found.found.value == pytest.approx(start.mean() + large.mean(), rel=1e-5)
-    assert found.moved == pytest.approx(abs(large.mean() - small.mean()), rel=1e-3)
+    assert found.moved.value == pytest.approx(small.mean() - large.mean(), rel=1e-3)
     assert found.drawn == pytest.approx(stats.sem(large), rel=1e-3)
     assert (found.held_back, found.n_steps) == (held_back, 288)
-    assert found.allowance == max(found.moved, 0.5 * abs(found.found.value - found.by_neighbors))
+    squares = [d.value**2 - d.standard_error**2 for d in (found.correction, found.moved)]
+    assert found.bias_bound == pytest.approx(np.sqrt(max(0.0, *squares)))
 
 
 def test_errors_of_neighbors_are_of_the_other_half(exact_visits):

@@ -92,8 +92,8 @@ def test_a_policy_that_leaves_the_log_is_held_back_and_gets_bounds():
     rows = np.arange(len(problem.states))
     stays = make_problem(data, lambda s: np.full((len(s), 2), 0.5), discount=0.98)
     scale, starts = states.std(keepdims=True)[0], np.arange(60)
-    held = pull(problem, rows, fit_neighbors(problem, rows, scale), starts)
-    assert held > 3 * pull(stays, rows, fit_neighbors(stays, rows, scale), starts)
+    held = pull(fit_neighbors(problem, rows, scale), starts)
+    assert held > 3 * pull(fit_neighbors(stays, rows, scale), starts)
     found = rs.evaluate(data, climb, discount=0.98, behavior=np.full(1800, 0.5))
     assert found.method == "bounds"
     assert found.interval.high - found.interval.low > 0.5 * (found.bounds[1] - found.bounds[0])
@@ -171,11 +171,57 @@ def test_steps_come_from_all_over_the_log(monkeypatch):
     assert np.mean(some.episode >= 80) == pytest.approx(0.5)
 
 
-def test_a_log_for_the_largest_basis_needs_no_second_opinion():
-    data, _ = walk(n=220)
-    problem = make_problem(data, homeward, discount=DISCOUNT)
-    assert len(problem.states) > STEPS_PER_COEFFICIENT * (SIZES[0][0] + 1) * 2
-    assert marginal_robust(problem, np.random.default_rng(0)).by_bumps is None
+class Pushes:
+    """Actions on a continuum: -gain x state + noise, as two draws that have its mean and variance."""
+
+    def __init__(self, gain, spread):
+        self.gain, self.spread = gain, spread
+
+    def __call__(self, states):
+        return (-self.gain * states[:, :1] + self.spread * np.array([-1.0, 1.0]))[:, :, None]
+
+    def log(self, n, length, seed):
+        rng = np.random.default_rng(seed)
+        states, actions = [rng.normal(size=n)], []
+        for _ in range(length):
+            actions.append(-self.gain * states[-1] + self.spread * rng.normal(size=n))
+            states.append(0.8 * states[-1] + 0.5 * actions[-1] + 0.3 * rng.normal(size=n))
+        s, a = np.stack(states, axis=1), np.stack(actions, axis=1)
+        return rs.Trajectories(s[..., None], -(s[:, :-1] ** 2) - 0.1 * a**2, a[..., None])
+
+    def value(self):
+        """Closed form: E s^2 = p second + c along the way, a geometric sum."""
+        keep, more = (0.8 - 0.5 * self.gain) ** 2, (0.5 * self.spread) ** 2 + 0.3**2
+        second, total = 1.0, 0.0
+        for t in range(400):
+            total -= DISCOUNT**t * (second + 0.1 * (self.gain**2 * second + self.spread**2))
+            second = keep * second + more
+        return total
+
+
+def test_neighbors_of_continuous_actions_are_near_in_state_and_action():
+    policy = Pushes(0.9, 0.5)
+    problem = make_problem(Pushes(0.5, 0.8).log(4, 10, 0), policy, discount=DISCOUNT)
+    scale = problem.places.std(axis=0)
+    model = fit_neighbors(problem, np.arange(40), scale)
+    state, expected = np.array([0.3]), []
+    for draw in policy(state[None])[0]:
+        far = np.sqrt(np.sum(((problem.places - np.append(state, draw)) / scale) ** 2, axis=1))
+        near = np.argsort(far)[:N_NEIGHBORS]
+        weight = 1.0 / (far[near] + 0.05 * far[near].max())
+        expected.append(weight @ model.values[near] / weight.sum())
+    assert model.at(state[None], np.ones((1, 1)))[0] == pytest.approx(np.mean(expected))
+    # At a logged step the nearest is the step itself, with most of the weight.
+    assert np.corrcoef(model.at_logged(np.arange(40)), model.values)[0, 1] > 0.9
+
+
+def test_the_value_of_continuous_actions_needs_no_densities():
+    policy, found = Pushes(0.9, 0.5), []
+    for seed in range(3):
+        data = Pushes(0.5, 0.8).log(60, 50, seed)
+        found.append(rs.evaluate(data, policy, discount=DISCOUNT, method="doubly robust, ratios of visits"))
+    assert all(one.interval.low <= policy.value() <= one.interval.high for one in found)
+    assert np.median([np.diff(one.interval)[0] for one in found]) < 0.1 * np.diff(found[0].bounds)[0]
 
 
 def test_the_value_lies_within_the_interval_where_products_leave_few_episodes():

@@ -19,7 +19,6 @@ from ..._core.thresholds import (
     JACKKNIFE_GROUPS,
 )
 from ..._core.typing import FloatArray, IntArray
-from ...data.views import action_rows
 from ...inference.pivot import Pivot
 from ...inference.variance import replay_variance
 from ...plans import ResamplingPlan, make_plan
@@ -173,10 +172,8 @@ def _thinned(rows: IntArray, most: int, rng: np.random.Generator) -> IntArray:
     return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
 
 
-def _pairs(problem: Problem, states: FloatArray, actions: np.ndarray) -> FloatArray:
-    """Return states with labels of actions as columns, or with the numbers themselves."""
-    if problem.continuous:
-        return np.column_stack([states, actions])
+def _pairs(problem: Problem, states: FloatArray, actions: IntArray) -> FloatArray:
+    """Return states with labels of actions as columns."""
     if problem.n_actions == 1:
         return states
     return np.column_stack([states, np.eye(problem.n_actions)[actions]])
@@ -184,18 +181,16 @@ def _pairs(problem: Problem, states: FloatArray, actions: np.ndarray) -> FloatAr
 
 def logged_pairs(problem: Problem, rows: IntArray) -> FloatArray:
     """Return the logged states and actions, as a regressor takes them."""
-    logged = action_rows(problem.data)[rows] if problem.continuous else problem.actions[rows]
-    return _pairs(problem, problem.states[rows], logged)
+    if problem.continuous:
+        return problem.places[rows]
+    return _pairs(problem, problem.states[rows], problem.actions[rows])
 
 
 def policy_pairs(problem: Problem, states: FloatArray) -> list[FloatArray]:
     """Return states with each action: of labels all, of numbers the policy's draws."""
-    if not problem.continuous:
-        return [_pairs(problem, states, np.full(len(states), a)) for a in range(problem.n_actions)]
-    assert callable(problem.policy)
-    chosen = np.asarray(problem.policy(states), dtype=np.float64)
-    draws = chosen.reshape(len(states), -1, 1 if chosen.ndim == 1 else chosen.shape[-1])
-    return [_pairs(problem, states, draw) for draw in draws.swapaxes(0, 1)]
+    if problem.continuous:
+        return problem.draws(states)
+    return [_pairs(problem, states, np.full(len(states), a)) for a in range(problem.n_actions)]
 
 
 def _chances(problem: Problem, chances: FloatArray, n_columns: int) -> FloatArray:

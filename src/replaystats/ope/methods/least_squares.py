@@ -45,7 +45,9 @@ class LeastSquares:
             return "it needs states that are numbers, and a policy that can be asked"
         if problem.horizon is not None and not needs_step(problem):
             return "values depend on the steps left, and the basis is of the state alone"
-        if self.on_policy or problem.continuous or problem.discount == 1.0 or problem.n_episodes < 2:
+        if self.on_policy or problem.discount == 1.0 or problem.n_episodes < 2:
+            return None
+        if problem.horizon is not None:  # nothing comes after it
             return None
         longest = int(problem.data.n_steps.max())
         share = problem.once("still going", lambda p: still_going(some_episodes(screened(p)), longest))

@@ -24,9 +24,9 @@ class VisitRatios:
     )  # fmt: skip
 
     def applicable(self, problem: Problem) -> str | None:
-        """Return None for states that are numbers, actions that are labels, and a log that is long enough."""
-        if problem.on_policy or problem.continuous or problem.logged_only or is_tabular(problem):
-            return "it needs states that are numbers, labelled actions and a policy that can be asked"
+        """Return None for states that are numbers, a policy that can be asked, and a log long enough."""
+        if problem.on_policy or problem.logged_only or is_tabular(problem):
+            return "it needs states that are numbers, and a policy that can be asked"
         if problem.n_episodes < 2 or not problem.own_starts or problem.horizon is not None:
             return "it needs several episodes from the logged start states, and no horizon"
         if np.ptp(problem.rewards) == 0.0 and not problem.terminal.any():
@@ -49,8 +49,8 @@ class VisitRatios:
         error = np.hypot(pivot.standard_error, found.drawn)
         value = np.clip(pivot.estimate, problem.low, problem.high)
         note = (
-            f"The ratio of visits ({found.n_bumps} bumps) moves the value of the neighbours from "
-            f"{found.by_neighbors:.4g}, and half as many bumps would move it by {found.moved:.3g}; "
+            f"The ratio of visits ({found.n_bumps} bumps) moves the value of the neighbours by "
+            f"{found.correction.value:.4g}, half as many would move that by {found.moved.value:.3g}; "
             f"the interval allows for a bias of {found.bias_bound:.3g}."
         )
         if found.n_steps < len(problem.states):
