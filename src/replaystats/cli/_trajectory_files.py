@@ -13,7 +13,7 @@ from ..data import Trajectories
 from ..data._flat import holds_names
 from ..data.storage import METADATA_KEY
 from ..readers import from_table, read_npz
-from ..readers._columns import TableView, open_table
+from ..readers._columns import TableView, as_numpy, open_table
 from ..readers.files import open_npz
 from ..readers.tables import files_like
 from ._words import TablePolicy, by_action, states_of
@@ -118,14 +118,32 @@ def _read_episodes(path: Path, columns: LogColumns) -> Log:
 def _policy_beside(path: Path, columns: LogColumns, option: str, data: Trajectories) -> TablePolicy:
     """Return the policy whose probabilities stand in columns of the log."""
     names = columns.policy if option == "--policy" else columns.compare
-    found, resolved = _read_table(path, replace(columns, states=names), option)
+    files = [path] if path.exists() else files_like(str(path))
+    with refusing(ExitCode.DATA, path, "DATA"):
+        resolved = open_table(files[0]).resolve(names, option)
+        tables = [open_table(file).load(resolved) for file in files]
+        empty = [name for name in resolved if any(_has_empty(as_numpy(t[name])) for t in tables)]
     with refusing(ExitCode.USAGE, path, "DATA"):
         order = by_action(resolved, data.action_labels, option)
+    if empty:  # nobody asks what is done where an episode ended; no other row may be empty
+        filled = [name for name in resolved if name not in empty]
+        states, parts = data.states[data.departed], {}
+        if filled:
+            every = _read_table(path, replace(columns, states=filled), option)[0].states[data.departed]
+            parts |= dict(zip(filled, every.T, strict=True))
+        with renamed("rewards", option):
+            parts |= {name: _per_step(path, columns, name) for name in empty}
+        chances = np.column_stack([parts[name] for name in resolved])
+    else:
+        states, chances = data.states, _read_table(path, replace(columns, states=names), option)[0].states
     with refusing(ExitCode.DATA, path, "DATA"):
-        if holds_names(found.states):
-            got = f"{str(found.states[0, 0])!r} in row 0"
-            raise TypeError(must_be(option, "columns of probabilities", got))
-        return TablePolicy.of(data.states, found.states[:, order], option)
+        if holds_names(chances):
+            raise TypeError(must_be(option, "columns of probabilities", f"{str(chances[0, 0])!r} in row 0"))
+        return TablePolicy.of(states, chances[:, order], option)
+
+
+def _has_empty(column: np.ndarray) -> bool:
+    return column.dtype.kind == "f" and bool(np.isnan(column).any())
 
 
 def _read_table(

@@ -178,10 +178,9 @@ class TablePolicy:
         found = [self.rows.get(state, -1) for state in _keys(wanted)]
         if -1 in found:
             missing = wanted[found.index(-1)].tolist()
-            hint = "Add a row for it."
-            raise ValueError(
-                must_be(self.option, "a table with every logged state", f"none for {missing}", hint)
-            )
+            rule = "probabilities for every state in which an episode goes on or is cut off"
+            hint = "Add a row for it, or fill in its columns there."
+            raise ValueError(must_be(self.option, rule, f"none for {missing}", hint))
         return np.asarray(self.probabilities[found])
 
 

@@ -18,6 +18,7 @@ from .._core.version import __version__
 # "module:function"; the module may have an EPILOG for its help.
 COMMANDS = {
     "check": "replaystats.cli.check:check",
+    "compare": "replaystats.cli.compare:compare",
     "evaluate": "replaystats.cli.evaluate:evaluate",
     "regress": "replaystats.cli.regress:regress",
 }

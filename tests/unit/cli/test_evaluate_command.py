@@ -498,7 +498,7 @@ def test_what_names_cannot_be_asked(run, house, monkeypatch, options, code, sent
     [
         ("wing,p_up", '`--policy: "wing"` must be a column of numbers'),
         ("wing,room", "`--policy` must be columns of probabilities; got 'old'"),
-        ("p,p_up", '`--policy` must be finite in every row; got nan in column "p"'),
+        ("p,p_up", "`--policy` must be one set of probabilities per state; got [0.6, 0.8] and [0.4, 0.8]"),
     ],
 )
 def test_columns_that_are_no_probabilities_are_named(run, house, policy, sentence):
