@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
 import pytest
+from sklearn.base import BaseEstimator
+
+import replaystats as rs
+from replaystats.plans import SCHEMES
 
 SOURCE = Path(__file__).parents[1] / "src" / "replaystats"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -142,3 +147,66 @@ def test_the_rule_catches_a_wrong_import(file, line):
 )
 def test_the_rule_allows_a_right_import(file, line):
     assert not list(wrong_imports(line, SOURCE / file))
+
+
+# -- plans by their traits --------------------------------------------------------------------------------
+
+
+def asked_by_name(source):
+    """Lines that compare a statistic with the name of a plan, look at its letters, or ask for its class."""
+    names = set(SCHEMES)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            asked = any("statistic" in ast.unparse(side).rpartition(".")[2] for side in sides)
+            texts = {
+                part.value for side in sides for part in ast.walk(side) if isinstance(part, ast.Constant)
+            }
+            if asked and texts & names:
+                yield node.lineno
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called.endswith("statistic.startswith") or (
+                called == "isinstance" and re.search(r"\b(?!Resampling)\w+Plan\b", ast.unparse(node.args[1]))
+            ):
+                yield node.lineno
+
+
+def test_no_module_asks_for_a_plan_by_its_name_or_class():
+    found = {
+        str(path.relative_to(SOURCE)): lines
+        for path in MODULES
+        if stage_of(path) != "plans" and (lines := list(asked_by_name(path.read_text(encoding="utf-8"))))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        ('plan.statistic == "balanced"', True),
+        ('self.resampling_.statistic in ("U", "V")', True),
+        ('statistic.startswith("complete")', True),
+        ("isinstance(plan, PartitionPlan)", True),
+        ("isinstance(plan, ResamplingPlan)", False),
+        ("SCHEMES[statistic].balanced", False),
+        ('kind == "balanced"', False),
+    ],
+)
+def test_asking_by_name_is_seen(line, asks):
+    assert bool(list(asked_by_name(line))) == asks
+
+
+# -- constructors ------------------------------------------------------------------------------------------
+
+
+def test_constructors_of_estimators_take_at_most_ten_parameters():
+    estimators = [getattr(rs, name) for name in dir(rs) if name[0].isupper()]
+    many = {
+        one.__name__: len(inspect.signature(one).parameters)
+        for one in estimators
+        if inspect.isclass(one)
+        and issubclass(one, BaseEstimator)
+        and len(inspect.signature(one).parameters) > 10
+    }
+    assert many == {}

@@ -63,9 +63,6 @@ from .data import (
 from .data import (
     Trajectories as Trajectories,
 )
-from .data import (
-    load_boston as load_boston,
-)
 from .engine import (
     MomentReplicates as MomentReplicates,
 )

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from replaystats import ReplayKernelRidge, load_boston
+from replaystats import ReplayKernelRidge
 from replaystats.plans import ResamplingPlan, make_plan, plan_from_indices
 from replaystats.simulate import two_bumps, two_bumps_function
-from replaystats.toolkit import FloatArray
+from replaystats.toolkit import FloatArray, load_boston
 from replaystats.tuning import kernel_penalties
 
 from .cells import Cell, Settings, cell_stream

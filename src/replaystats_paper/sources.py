@@ -12,9 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from replaystats import load_boston, simulate
+from replaystats import simulate
 from replaystats.simulate import two_bumps, two_bumps_function
-from replaystats.toolkit import FloatArray, check_choice, check_int, contained, find_object, must_be
+from replaystats.toolkit import (
+    FloatArray,
+    check_choice,
+    check_int,
+    contained,
+    find_object,
+    load_boston,
+    must_be,
+)
 
 from .cells import Cell
 

@@ -320,7 +320,7 @@ RESULTS = {
     *("inference.ReplayVariance", "inference.ReweightedAverage", "inference.Theorem"),
     "inference.MonitoredMean",
     *("solvers.LU", "solvers.Cholesky", "solvers.Solver", "solvers.Solution"),
-    *("get_config", "load_boston", "show_versions"),
+    *("get_config", "show_versions"),
 }
 if find_spec("torch") is None:
     RESULTS.add("basis.Torch")

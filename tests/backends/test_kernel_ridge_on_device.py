@@ -14,7 +14,7 @@ from replaystats.kernel.likelihood import average_on_device, leave_one_out_error
 from replaystats.kernel.local import fit_local
 from replaystats.kernel.local_influence import leave_one_out, sampled_errors
 from replaystats.kernel.problem import DeviceData, KernelProblem
-from replaystats.tuning.device import choose_on_device, exact_fits, sampled_rows
+from replaystats.tuning.kernel_methods import choose_on_device, exact_fits, sampled_rows
 
 ROUNDING = {"rtol": 1e-10, "atol": 1e-10}
 
@@ -192,7 +192,7 @@ def test_all_candidates_are_compared_by_errors_of_left_out_rows(there, rng):
 
 def test_leaves_that_are_kept_get_as_many_trees_again(there, rng, monkeypatch):
     """They are those of one fit with all of the trees; errors were compared before."""
-    monkeypatch.setattr("replaystats.tuning.device.exact_fits", lambda device: False)
+    monkeypatch.setattr("replaystats.tuning.kernel_methods.exact_fits", lambda device: False)
     X = rng.uniform(-1, 1, size=(500, 2))
     problem = problem_of((X, np.sin(3 * X[:, 0]) + 0.05 * rng.normal(size=500)), alpha=0.1)
     found = choose_on_device(DeviceData.of(problem, there(X)), np.arange(500), seed=3)
@@ -274,7 +274,7 @@ def test_other_kernels_are_evaluated_on_the_host(there, rows):
 def test_beyond_memory_landmarks_are_compared_with_leaves(there, rng, monkeypatch, wiggly):
     """With room for no exact fit, a smooth function has landmarks, a rough one leaves."""
     monkeypatch.setattr("replaystats.tuning.kernel_full.is_accelerator", lambda array: True)
-    monkeypatch.setattr("replaystats.tuning.device.exact_fits", lambda device: False)
+    monkeypatch.setattr("replaystats.tuning.kernel_methods.exact_fits", lambda device: False)
     X = rng.uniform(-2, 2, size=(1500, 2))
     y = np.sin(60 * X[:, 0] * X[:, 1]) if wiggly else np.sin(X[:, 0]) + X[:, 1]
     y = y + 0.05 * rng.normal(size=1500)

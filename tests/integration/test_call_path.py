@@ -42,7 +42,7 @@ def calls(act):
         folder = folder_of(frame.f_code.co_filename)
         name = frame.f_code.co_name
         # `Resampling` is the value of a parameter, no stage.
-        value = frame.f_code.co_filename.endswith("resampling.py")
+        value = frame.f_code.co_qualname.startswith("Resampling.")
         if folder in (None, "_core", "__init__.py") or name.startswith("check_") or value:
             return
         if event == "call":

@@ -95,7 +95,7 @@ class ModelReplicates:
     def reference_points(self, n_points: int = 100) -> Any:
         """Return points like X that are no training rows: columns of some rows, each shuffled.
 
-        Variances of averages of unstable members are pooled over them; see `inference.pooled_variance`.
+        Variances of averages of unstable members are pooled over them; see `inference.producers`.
         """
         rng = stream(self.seed, len(self))
         part = take_rows(self.X, rng.permutation(self.X.shape[0])[:n_points])

@@ -18,8 +18,8 @@ from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice, check_work
 from ..moments import AnyMoments, StreamedMoments, SubsetSums, check_moments
 from ..plans import ResamplingPlan
+from ..plans.make import ON_FAILURE
 from ..plans.plan import SubsetPlan
-from ..plans.resampling import ON_FAILURE
 from ..solvers import Solver, warn_left_out
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver

@@ -20,8 +20,8 @@ from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice
 from ..moments.sparse import SparseMoments
 from ..plans import ResamplingPlan
+from ..plans.make import ON_FAILURE
 from ..plans.plan import SubsetPlan
-from ..plans.resampling import ON_FAILURE
 from .linear import LinearPart, functionals
 from .members import report_failures
 

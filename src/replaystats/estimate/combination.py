@@ -30,13 +30,12 @@ from ..inference.functionals import sparse_shifts
 from ..inference.influence import jackknife_covariance, leverage_covariance, sandwich_covariance
 from ..inference.noise import functional_shifts, noise_of
 from ..inference.pivot import Pivot
-from ..inference.pooled_variance import PooledShare, pooled_share
-from ..inference.producers import ensemble_pivot
+from ..inference.producers import PooledShare, ensemble_pivot, pooled_share
 from ..inference.stability import Stability, pilot_replicates
 from ..inference.variance import replay_variance
 from ..kernel.local_influence import jackknife_variance
 from ..moments import AnyMoments
-from ..plans import ResamplingPlan
+from ..plans import SCHEMES, ResamplingPlan
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
 
@@ -295,7 +294,8 @@ class Combination:
         few = plan is None or int(np.count_nonzero(~members.failed)) < FEWEST_POOLED
         if few or self.method == "median" or not hasattr(members, "reference_points"):
             return None
-        if plan.statistic != "balanced" and not (plan.seed is None and plan.statistic in ("U", "V")):
+        traits = SCHEMES[plan.statistic]
+        if not traits.balanced and not (plan.seed is None and traits.independent):
             return None
         values = members.values(members.reference_points())
         return pooled_share(values.reshape(len(values), -1), plan, failed=members.failed)

@@ -6,7 +6,7 @@ from .kernel_ridge import ReplayKernelRidge
 from .lspi import LSPI
 from .lstd import LSTD
 from .lstd_q import LSTDQ
-from .moment_ratio import MomentRatio
+from .moments import MomentRatio
 from .phibe import PhiBE
 from .policy import PolicyValue
 from .regressor import ReplayRegressor

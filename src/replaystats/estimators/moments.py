@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 
-from .._core.arrays import as_array, in_double, is_accelerator, is_foreign, like, on_host
+from .._core.arrays import (
+    LIBRARIES,
+    as_array,
+    in_double,
+    is_accelerator,
+    is_foreign,
+    lent,
+    like,
+    on_host,
+    takes_arrays_of,
+)
 from .._core.choice import Choice, is_auto
 from .._core.errors import must_be
 from .._core.random import as_generator
@@ -20,7 +31,7 @@ from .._core.thresholds import (
     RECOMMENDED_RESAMPLES,
 )
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_instance
+from .._core.validation import check_array, check_instance
 from ..engine import make_executor, replicate
 from ..engine.replicate import solve_whole
 from ..engine.sparse import sparse_replicate, sparse_whole
@@ -28,12 +39,13 @@ from ..estimate import Estimate, average
 from ..estimate.combined import estimate_of_whole
 from ..inference.functionals import InferenceContext
 from ..inference.pivot import Interval
-from ..moments import HeldMoments
+from ..moments import HeldMoments, Moments
 from ..moments.factored import FactoredMoments, choose_form
 from ..moments.groups import Grouping, choose_grouping, grouped_moments
 from ..moments.sparse import SparseMoments
 from ..moments.units import join_moments
-from ..plans import ResamplingPlan, make_plan
+from ..plans import SCHEMES, Resampling, ResamplingPlan, make_plan
+from ..solvers import Solver
 from ..tuning.recommended import Recommendation, recommended_estimate
 from ..tuning.sizes import choose_subsample_size, grow_resamples
 from .base import Replayed
@@ -239,7 +251,7 @@ class ReplayedMoments(Replayed):
 
     def _sampler(self, moments: HeldMoments | SparseMoments) -> dict[str, Any]:
         """Draw equally likely subsets on an accelerator if the moments live there, by counters."""
-        drawn = self.resampling_.statistic in ("U", "V") and not isinstance(moments, SparseMoments)
+        drawn = SCHEMES[self.resampling_.statistic].independent and not isinstance(moments, SparseMoments)
         return {"sampler": "counter"} if drawn and is_accelerator(moments.held) else {}
 
     def _to_device(self, X: Any) -> Any:
@@ -330,3 +342,107 @@ class ReplayedMoments(Replayed):
     def _plug_in_at(self, asked: Any) -> FloatArray:
         values: FloatArray = self.plug_in_.predict(asked)
         return values
+
+
+# Any ratio of moments: the user says g and f.
+
+
+@takes_arrays_of(*LIBRARIES, where=ON_DEVICE)
+class MomentRatio(ReplayedMoments):
+    """Replay of theta = E[g(Z)]^-1 E[f(Z)] for given g and f: least squares, instrumental variables, ...
+
+    Parameters
+    ----------
+    g : callable
+        Takes the data as they come, returns an array of shape (n, q, q), of any library.
+    f : callable
+        Takes the data, returns an array of shape (n, q) or (n, q, n_outputs).
+    resampling : Resampling
+        Which subsets are drawn, how many, and what happens to those that fail. Default: without replacement,
+        half of the units, until Monte-Carlo noise is 1 % of the variance. A size of "auto" is half, or more
+        where half-samples cross singularity.
+    solver : Solver or "recommended", optional
+        How each small system is solved; default `solvers.Auto()`. "recommended": a penalty balanced on every
+        subset, with subsets that suit the problem, for data that may leave some direction undetermined; of
+        `resampling` it takes only the number (default 100), and `recommendation_` has what it chose and why.
+    combine : {"auto", "mean", "controlled", "median"}
+        How the members are combined. "auto": the mean less its linear noise, or the median where a subset
+        crosses singularity or fails, or tails are heavy.
+    random_state : None, int, RandomState or Generator
+        Seed of the subsets: the same one gives the same numbers.
+
+    Attributes
+    ----------
+    estimate_ : Estimate
+        The replayed estimate; `estimate_.replicates` holds the single answers.
+    plug_in_ : Estimate
+        The estimate from all data at once.
+    plan_ : ResamplingPlan or None
+        The subsets; None where "recommended" hands the plug-in back.
+    moments_ : Moments or FactoredMoments
+        What they were made from.
+    grouping_ : Grouping or None
+        Which units are drawn together, where single ones would have cost many times the plug-in.
+    choices_ : dict of str to Choice
+        What "auto" stood for, how many groups there are, and why.
+    recommendation_ : Recommendation
+        Only with ``method="recommended"``: what was chosen, and why.
+
+    Raises
+    ------
+    SingularReplicateError
+        In `fit`, if the data leave the moment matrix numerically singular and the solver has no answer to
+        that.
+
+    See Also
+    --------
+    LSTD : The same for the value of a policy.
+    Moments : g and f as arrays, for the functional core.
+
+    References
+    ----------
+    Hall (2005), Generalized Method of Moments, for what g and f may be.
+
+    Examples
+    --------
+    Instrumental variables: z moves x, an unseen confounder moves x and y, the effect of x on y is 2.
+
+    >>> import numpy as np
+    >>> import replaystats as rs
+    >>> rng = np.random.default_rng(0)
+    >>> z, u = rng.normal(size=(2, 2000))
+    >>> x = z + u + 0.1 * rng.normal(size=2000)
+    >>> y = 2 * x + u
+    >>> model = rs.MomentRatio(
+    ...     g=lambda Z: Z[:, 0] * Z[:, 1], f=lambda Z: Z[:, 0] * Z[:, 2], random_state=0
+    ... ).fit(np.column_stack([z, x, y]))
+    >>> model.estimate_.theta.round(1)
+    array([2.])
+    """
+
+    def __init__(
+        self,
+        g: Callable[[Any], ArrayLike],
+        f: Callable[[Any], ArrayLike],
+        *,
+        resampling: Resampling = Resampling("U", 0.5, "auto"),
+        solver: Solver | str | None = None,
+        combine: str = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.g = g
+        self.f = f
+        self.resampling = resampling
+        self.solver = solver
+        self.combine = combine
+        self.random_state = random_state
+
+    def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:
+        for name in ("g", "f"):
+            if not callable(getattr(self, name)):
+                hint = "For arrays use the functional core: rs.Moments(g, f)."
+                raise TypeError(must_be(name, "a function of the data", repr(getattr(self, name)), hint))
+        return Moments(self.g(lent(data)), self.f(lent(data)))
+
+    def _features(self, X: Any) -> FloatArray:
+        return X if is_foreign(X) else check_array(X, "X", ndim=2)

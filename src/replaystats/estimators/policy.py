@@ -35,6 +35,7 @@ from ..moments.groups import MOST_GROUPS, deal
 from ..moments.sparse import SparseMoments
 from ..moments.steps import check_log, horizon, step_discounts, step_rewards, value_limits
 from ..moments.units import sum_into_units
+from ..plans import SCHEMES
 from .moments import ReplayedMoments
 
 
@@ -170,7 +171,7 @@ class PolicyEvaluation(ReplayedMoments):
         """Return the unit of every trajectory where a sparse system takes the place of a dense one."""
         if rng is None or not (isinstance(self.basis_, Indicators) and features.n_basis >= SPARSE_FROM):
             return None
-        drawn = self.resampling_.statistic in ("U", "V") and isinstance(self.resampling_.size, float)
+        drawn = SCHEMES[self.resampling_.statistic].independent and isinstance(self.resampling_.size, float)
         whole = isinstance(self.unit, str) and self.unit in ("auto", "trajectory") and len(data) > 1
         if not (self.solver is None and drawn and whole):
             return None

@@ -21,7 +21,7 @@ from ..estimate import Estimate, average
 from ..estimate.combination import ratio_of
 from ..inference.held_out import OutOfBag, out_of_bag
 from ..inference.pivot import Interval
-from ..plans import ResamplingPlan
+from ..plans import SCHEMES, ResamplingPlan, Traits
 from ..tuning.sizes import grow_resamples
 from ._regression_intervals import PredictsNewObservations, check_scale
 from .base import Replayed
@@ -206,7 +206,8 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
             return
         if plan is not None and not plan.with_replacement and plan.n_observations == n:
             _check_left_out(plan.subsample_size, n)
-        without = isinstance(self.resampling_.statistic, str) and self.resampling_.statistic != "V"
+        traits = SCHEMES.get(self.resampling_.statistic, Traits())  # "auto" draws without replacement
+        without = not traits.with_replacement
         if plan is None and without and size is not None and not is_auto(size):
             _check_left_out(resolve_subsample_size(size, n), n)
 

@@ -17,7 +17,7 @@ from .._core.choice import Choice, is_auto
 from .._core.entries import check_unconverted, date_columns
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator, draw_seed
-from .._core.thresholds import CANDIDATE_SHARES, FIRST_RESAMPLES, PILOT_MODELS
+from .._core.thresholds import CANDIDATE_SHARES, PILOT_MODELS
 from .._core.typing import FloatArray
 from .._core.validation import (
     check_instance,
@@ -27,7 +27,7 @@ from .._core.validation import (
     resolve_subsample_size,
 )
 from ..engine.learner import ModelReplicates, replicate_learner
-from ..plans import Resampling, ResamplingPlan, make_plan
+from ..plans import Resampling, ResamplingPlan, first_resamples, make_plan
 from ..plans.plan import check_draws_rows
 from ..tuning.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
 from ._regression_intervals import copies_of_rows
@@ -216,12 +216,8 @@ class ReplayRegressor(ReplayedRegression):
         if not is_auto(self.resampling_.n_resamples):
             given: int | None = self.resampling_.n_resamples
             return given
-        statistic, n = self._statistic(size), self._n_units
-        if statistic == "partition" or statistic.startswith("complete"):
-            return None
-        # noise of balanced subsets is measured between passes over the rows
-        passes = 3 * -(-n // resolve_subsample_size(size, n)) if statistic == "balanced" else 0
-        return max(FIRST_RESAMPLES, passes)
+        n = self._n_units
+        return first_resamples(self._statistic(size), resolve_subsample_size(size, n), n)
 
     def _statistic(self, size: Any) -> str:
         """Return how subsets of that size are drawn."""

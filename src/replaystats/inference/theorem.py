@@ -40,7 +40,8 @@ class Theorem:
     Attributes
     ----------
     n, k, B : int
-    statistic : str
+    with_replacement : bool
+        Whether Theorem 2 (V) applies.
     sigma : ndarray
         Sigma of Lemma 1: n times the covariance of the plug-in.
     n_variance : ndarray
@@ -69,7 +70,7 @@ class Theorem:
     n: int
     k: int
     B: int
-    statistic: str
+    with_replacement: bool
     sigma: FloatArray
     n_variance: FloatArray
     k_zeta_kk: FloatArray
@@ -79,9 +80,9 @@ class Theorem:
     second_order: SecondOrder | None = None
 
     @property
-    def with_replacement(self) -> bool:
-        """Whether Theorem 2 (V) applies."""
-        return self.statistic == "V"
+    def statistic(self) -> str:
+        """Without (U) or with replacement (V)."""
+        return "V" if self.with_replacement else "U"
 
     @property
     def zeta_1k(self) -> FloatArray:
@@ -270,7 +271,7 @@ def _assembled(
         n=n,
         k=k,
         B=plan.n_resamples,
-        statistic="V" if plan.with_replacement else "U",
+        with_replacement=plan.with_replacement,
         sigma=n * own,
         n_variance=n * sampling,
         k_zeta_kk=k * of_question(parts.zeta_kk),

@@ -7,7 +7,7 @@ With W the counts (B x n) and D the deviations of the members from their average
     monte_carlo = Var(D) / B           what more subsets would remove
 
 where C^2 is summed over the observations, noise = (sum of the counts' variances) Var(D) / (B - 1), and the
-factor belongs to the plan (`plans.design`). Where the linear part of the members is known (as for ratios of
+factor belongs to the plan (`plans.plan`). Where the linear part of the members is known (as for ratios of
 moments), its exact covariance with the counts takes the place of an estimated one, which removes most noise.
 
 Values may be predictions at m points, or theta itself with ``covariance=True``: then every square is an outer
@@ -37,7 +37,7 @@ from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_array, check_bool, check_choice, check_instance, check_length
 from ..engine.linear import LinearPart
 from ..plans import ResamplingPlan
-from ..plans.design import Design
+from ..plans.plan import Design
 from ..plans.products import count_product, subset_overlaps
 from .components import ReplayVariance, gram, location_scores, squares
 

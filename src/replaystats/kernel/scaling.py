@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
-from ..plans import ResamplingPlan
+from ..plans import SCHEMES, ResamplingPlan
 from ..plans.listed import GivenPlan
 
 # Where a hundredth of the rows makes most of a column's variance, its standard deviation says nothing about
@@ -210,7 +210,7 @@ def _check_can_redraw(X: FloatArray, plan: ResamplingPlan, indices: IntArray, n_
     if everywhere.size:
         rule = 'without constant columns when standardize="subset"'
         raise ValueError(must_be("X", rule, f"column {everywhere[0]} constant", hint))
-    if plan.seed is None or plan.statistic == "partition":
+    if plan.seed is None or not SCHEMES[plan.statistic].redrawn:
         kind = "given subsets" if plan.seed is None else "a partition"
         first = int(np.flatnonzero(_is_constant(X, indices).any(axis=1))[0])
         column = int(np.flatnonzero(_is_constant(X, indices[first : first + 1])[0])[0])

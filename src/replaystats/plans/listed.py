@@ -14,13 +14,11 @@ import numpy as np
 from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import FloatArray, IntArray
-from .design import Design
-from .plan import ResamplingPlan
+from .plan import Design, ResamplingPlan
 from .tiles import TILE_SUBSETS, TileDraw
 
 # More subsets than this cannot be what a user wants to enumerate.
 MAX_COMPLETE = 2_000_000
-BLOCK_SCHEMES = ("moving", "circular", "stationary")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from .._core.arrays import as_array
+from .._core.choice import AUTO, is_auto
+from .._core.config import check_jobs
 from .._core.errors import must_be
 from .._core.random import draw_seed
+from .._core.thresholds import FIRST_RESAMPLES
 from .._core.typing import ArrayLike, FloatArray, RandomLike
 from .._core.validation import (
     check_array,
@@ -17,10 +21,11 @@ from .._core.validation import (
     check_int,
     check_length,
     check_memory,
+    is_whole,
     resolve_subsample_size,
 )
 from .counter import MAX_OBSERVATIONS, CounterPlan
-from .listed import BLOCK_SCHEMES, BalancedPlan, BlockPlan, CompletePlan, GivenPlan, PartitionPlan
+from .listed import BalancedPlan, BlockPlan, CompletePlan, GivenPlan, PartitionPlan
 from .plan import BootstrapPlan, ResamplingPlan, SubsetPlan
 from .tiles import TILE_ROWS, TILE_SUBSETS
 from .weighted import WEIGHTINGS, ConditionalPoissonPlan, ImportancePlan, WeightedPlan, check_probabilities
@@ -32,7 +37,58 @@ _DRAWN: dict[str, type[SubsetPlan | BootstrapPlan | PartitionPlan | BalancedPlan
     "balanced": BalancedPlan,
 }
 _WEIGHTED: dict[str, type[WeightedPlan]] = {"U": ConditionalPoissonPlan, "V": ImportancePlan}
-STATISTICS = ("U", "V", "partition", "balanced", *BLOCK_SCHEMES, "complete", "complete_v")
+
+
+class Traits(NamedTuple):
+    """What other modules ask of a scheme, in place of its name.
+
+    Attributes
+    ----------
+    independent : bool
+        Equally likely subsets that do not depend on each other.
+    with_replacement : bool
+        Whether an observation can enter a subset more than once.
+    balanced : bool
+        Passes over all observations: each enters equally many subsets.
+    exhaustive : bool
+        Every subset once.
+    counted : bool
+        The number of subsets follows from n and k.
+    redrawn : bool
+        Whether a subset may be drawn again without touching the others.
+    in_runs : bool
+        Runs of consecutive observations, which have a `block_length`.
+    """
+
+    independent: bool = False
+    with_replacement: bool = False
+    balanced: bool = False
+    exhaustive: bool = False
+    counted: bool = False
+    redrawn: bool = True
+    in_runs: bool = False
+
+
+SCHEMES = {
+    "U": Traits(independent=True),
+    "V": Traits(independent=True, with_replacement=True),
+    "partition": Traits(counted=True, redrawn=False),
+    "balanced": Traits(balanced=True),
+    **dict.fromkeys(("moving", "circular", "stationary"), Traits(with_replacement=True, in_runs=True)),
+    "complete": Traits(exhaustive=True, counted=True, redrawn=False),
+    "complete_v": Traits(with_replacement=True, exhaustive=True, counted=True, redrawn=False),
+}
+STATISTICS = tuple(SCHEMES)
+BLOCK_SCHEMES = tuple(name for name, traits in SCHEMES.items() if traits.in_runs)
+
+
+def first_resamples(statistic: str, size: int, n: int) -> int | None:
+    """Return the number of subsets to begin with; None where n and k say how many there are."""
+    traits = SCHEMES[statistic]
+    if traits.counted:
+        return None
+    # Noise of balanced subsets is measured between passes over the observations.
+    return max(FIRST_RESAMPLES, 3 * -(-n // size)) if traits.balanced else FIRST_RESAMPLES
 
 
 def make_plan(
@@ -96,7 +152,7 @@ def make_plan(
     k = resolve_subsample_size(subsample_size, n)
     _check_options(statistic, k, probabilities, weighting, block_length)
     _check_sampler(sampler, statistic, n, probabilities)
-    if statistic in ("complete", "complete_v"):
+    if SCHEMES[statistic].exhaustive:
         if n_resamples is not None:
             rule = f'None with statistic="{statistic}", which takes every subset'
             raise ValueError(must_be("n_resamples", rule, n_resamples))
@@ -236,3 +292,119 @@ def _scaled_weights(weights: ArrayLike, n_resamples: int) -> FloatArray:
     if (given <= 0).any():
         raise ValueError(must_be("weights", "positive", f"a smallest one of {given.min():g}"))
     return np.asarray(given / given.sum())
+
+
+# How an estimator draws its subsets, and how it computes them: one value that all estimators take.
+
+
+ON_FAILURE = ("warn", "raise", "drop")
+USUAL = "A few hundred subsets are usual."
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Resampling:
+    """Which subsets an estimator draws, how many, and what happens to those that fail.
+
+    Every field may be left out: then the default of the estimator applies, which its signature shows.
+
+    Parameters
+    ----------
+    statistic : str, optional
+        How subsets are drawn: "U" without, "V" with replacement, "balanced", "partition", "complete" and
+        more; see `make_plan`. "auto": the estimator chooses.
+    size : int, float or "auto", optional
+        Units per subset k, or their share of n. "auto": chosen from the data.
+    n_resamples : int or "auto", optional
+        Number of subsets B. "auto": until Monte-Carlo noise is 1 % of the variance. A partition and the
+        complete plans have as many subsets as n and k say.
+    on_failure : {"warn", "raise", "drop"}, optional
+        What happens to subsets without a solution. They never enter an average.
+    n_jobs : int, optional
+        Threads, as in scikit-learn. Results do not depend on it, up to rounding.
+
+    See Also
+    --------
+    make_plan : The subsets themselves.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> model = rs.LSTD(rs.basis.Fourier(4), discount=0.9, resampling=rs.Resampling("V", n_resamples=200))
+    >>> model.resampling_
+    Resampling('V', 0.5, 200, on_failure='warn')
+    >>> model.set_params(resampling__size=0.3).resampling
+    Resampling('V', 0.3, 200)
+    """
+
+    statistic: Any = None
+    size: Any = None
+    n_resamples: Any = None
+    on_failure: Any = None
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.statistic is not None:
+            check_choice(self.statistic, "statistic", (AUTO, *STATISTICS))
+        if self.on_failure is not None:
+            check_choice(self.on_failure, "on_failure", ON_FAILURE)
+        check_jobs(self.n_jobs)
+        size, number = self.size, self.n_resamples
+        if isinstance(size, str) and not is_auto(size):
+            raise ValueError(must_be("size", 'an int, a share of n in (0, 1], or "auto"', repr(size)))
+        if size is not None and not isinstance(size, str):
+            resolve_subsample_size(size, max(1, int(size)) if is_whole(size) else 1, "size")
+        if isinstance(number, str) and not is_auto(number):
+            raise ValueError(must_be("n_resamples", 'an int >= 1 or "auto"', repr(number)))
+        if number is not None and not isinstance(number, str):
+            check_memory(check_int(number, "n_resamples", hint=USUAL), "n_resamples", number, USUAL)
+
+    def filled(self, defaults: Resampling) -> Self:
+        """Return this one, with the fields that were left out taken from `defaults`.
+
+        Examples
+        --------
+        >>> Resampling("partition", 0.1).filled(Resampling("U", 0.5, "auto"))
+        Resampling('partition', 0.1)
+        """
+        both = [{k: v for k, v in part.get_params().items() if v is not None} for part in (defaults, self)]
+        out = replace(self, **{**both[0], **both[1]})
+        counted = out.statistic in SCHEMES and SCHEMES[out.statistic].counted
+        if counted and (self.n_resamples is None or is_auto(self.n_resamples)):
+            out = replace(out, n_resamples=None)
+        return out
+
+    def __call__(self, n_observations: int, random_state: RandomLike = None) -> ResamplingPlan:
+        """Draw the subsets.
+
+        Parameters
+        ----------
+        n_observations : int
+            Number of resampling units n.
+        random_state : None, int, Generator, RandomState or SeedSequence
+            The same seed gives the same subsets.
+
+        Examples
+        --------
+        >>> Resampling("U", 0.3, 20)(100, random_state=0).subsample_size
+        30
+        """
+        drawn = self.filled(Resampling("U", 0.5))
+        return make_plan(
+            n_observations,
+            statistic=drawn.statistic,
+            subsample_size=drawn.size,
+            n_resamples=drawn.n_resamples,
+            random_state=random_state,
+        )
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return all fields by name, as scikit-learn asks for them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __repr__(self) -> str:
+        shown, by_position = [], True
+        for name, value in self.get_params().items():
+            by_position &= value is not None and name in ("statistic", "size", "n_resamples")
+            if value is not None:
+                shown.append(repr(value) if by_position else f"{name}={value!r}")
+        return f"Resampling({', '.join(shown)})"

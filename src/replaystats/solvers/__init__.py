@@ -1,12 +1,10 @@
 """Solvers as values: how a subset's q x q system becomes its theta."""
 
-from .auto import Auto
+from .auto import Auto, parse_solver
 from .base import Solution, Solver
 from .base import warn_left_out as warn_left_out  # for the stages to the right, not for users
 from .direct import LU, Cholesky, PseudoInverse, Ridge
-from .lepski import Lepski
-from .names import parse_solver
-from .nested import Nested
+from .lepski import Lepski, Nested
 
 __all__ = [
     "LU",

@@ -22,12 +22,20 @@ from ..kernel.kernels import PRECOMPUTED, Kernel
 from ..kernel.landmarks import Landmarks
 from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
 from ..plans import ResamplingPlan, make_plan
-from .device import DeviceChoice, choose_on_accelerator
-from .kernel_features import Features, check_basis, find_landmarks, resolve_features, sum_features
+from .ensembles import resolve_subsets
 from .kernel_folds import Fit, FoldFits, cross_fit, needs_folds
 from .kernel_full import LEARNT, MEAN_ONLY, FullFit, KernelParameters, resolve_whole_fit
-from .kernel_leaves import SMALL_SAMPLE, resolve_leaves
-from .kernel_subsets import resolve_subsets
+from .kernel_methods import (
+    SMALL_SAMPLE,
+    DeviceChoice,
+    Features,
+    check_basis,
+    choose_on_accelerator,
+    find_landmarks,
+    resolve_features,
+    resolve_leaves,
+    sum_features,
+)
 
 METHODS = ("subsets", "features", "local", AUTO)
 

@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import replaystats as rs
-from replaystats.tuning.kernel_subsets import candidate_sizes
+from replaystats.tuning.ensembles import candidate_sizes
 from replaystats.tuning.penalties import kernel_penalties
 
 WEIGHTS = {

@@ -7,8 +7,8 @@ import pytest
 
 import replaystats as rs
 from replaystats.inference import jackknife_covariance, replay_variance
-from replaystats.plans.design import Design
 from replaystats.plans.listed import GivenPlan
+from replaystats.plans.plan import Design
 
 
 @pytest.fixture(scope="module")

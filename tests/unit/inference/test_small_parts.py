@@ -16,8 +16,7 @@ from replaystats._core.thresholds import INNER_SHARE
 from replaystats.inference import subset_overlaps
 from replaystats.inference.cv_plus import measured_coverage
 from replaystats.inference.model_checks import outside_support, overidentification_test
-from replaystats.inference.pooled_variance import PooledShare, pooled_share
-from replaystats.inference.producers import simultaneous_level
+from replaystats.inference.producers import PooledShare, pooled_share, simultaneous_level
 from replaystats.inference.variance import replay_variance
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import replaystats as rs
-from replaystats.plans.distributions import hypergeometric, split_without_replacement
+from replaystats.plans.tiles import hypergeometric, split_without_replacement
 
 # (good, bad, draws): all four mirror images, tiny supports, certainties
 MIRRORED = [(7, 5, 4), (5, 7, 4), (7, 5, 9), (5, 7, 9)]

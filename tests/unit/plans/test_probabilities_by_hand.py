@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import replaystats as rs
-from replaystats.plans.distributions import _log_probability
+from replaystats.plans.tiles import _log_probability
 from replaystats.plans.weighted import effective_size, proportional_probabilities, rank_probabilities
 
 

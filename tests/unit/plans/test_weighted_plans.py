@@ -11,7 +11,7 @@ from scipy import stats
 
 from replaystats import Moments, make_plan, replicate, subset_sums
 from replaystats.plans import effective_size, proportional_probabilities, rank_probabilities
-from replaystats.plans.distributions import (
+from replaystats.plans.tiles import (
     inclusion_table,
     log_symmetric_polynomial,
     remaining_inclusion,

@@ -112,6 +112,6 @@ def test_a_plan_for_leaves_or_other_rows_is_refused_before_any_work(data, monkey
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match='`plan` must be None when method="local"'):
         resolve_kernel_ridge(rs.ReplayKernelRidge(method="local"), *data, plan=plan, rng=rng)
-    monkeypatch.setattr("replaystats.tuning.kernel_subsets.choose_subsets", work)
+    monkeypatch.setattr("replaystats.tuning.ensembles.choose_subsets", work)
     with pytest.raises(ValueError, match="`plan` must be made for the 120 rows"):
         resolve_kernel_ridge(rs.ReplayKernelRidge(method="subsets"), *data, plan=plan, rng=rng)

@@ -1,0 +1,396 @@
+"""Settings of kernel ridge on features and on leaves of trees, and the choice on an accelerator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.choice import AUTO, Choice, is_auto
+from .._core.config import memory_budget
+from .._core.errors import must_be
+from .._core.random import draw_seed, stream
+from .._core.typing import FloatArray, IntArray
+from .._core.validation import resolve_subsample_size
+from ..basis import Basis
+from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
+from ..kernel.features import FeatureUnits, block_moments
+from ..kernel.landmarks import Landmarks, choose_landmarks, random_landmarks
+from ..kernel.local import DEFAULT_TREES, PartitionTree, column_widths, grow_trees
+from ..kernel.local_influence import leave_one_out_residuals, sampled_errors
+from ..kernel.members import Kept, OnFeatures, OnLeaves
+from ..kernel.problem import DeviceData, KernelProblem
+from ..moments import Moments
+from ..plans import SCHEMES, ResamplingPlan, make_plan
+from ..plans.plan import check_made_for
+from .kernel_full import FullFit, Resolved
+from .penalties import choose_moment_penalty
+
+# Landmarks are enough when what they miss weighs this share of the penalty.
+LANDMARK_SHARE = 0.1
+MAX_LANDMARKS = 500
+# Replays, and the q^2 B up to which there are so many: the control variate needs few where q is large.
+DEFAULT_RESAMPLES, FEWEST_RESAMPLES = 200, 20
+REPLAYED_NUMBERS = 8_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """Features, and sums of them over blocks of rows.
+
+    Attributes
+    ----------
+    units : FeatureUnits
+    moments : Moments
+        Of blocks of rows.
+    penalty : Choice or None
+        That of a fit on all rows; None where it is given.
+    landmarks : Landmarks or None
+        Where the features are Nystroem's.
+    """
+
+    units: FeatureUnits
+    moments: Moments
+    penalty: Choice | None
+    landmarks: Landmarks | None = None
+
+
+def check_basis(basis: Any, gamma: Any) -> None:
+    """Refuse what is no basis, or has a width where the kernel has one."""
+    if not isinstance(basis, Basis):
+        hint = "For example rs.basis.Nystroem(200)."
+        raise TypeError(must_be("method", "a name or a Basis", type(basis).__name__, hint))
+    if getattr(basis, "gamma", 1.0) is not None and not (gamma is None or is_auto(gamma)):
+        hint = "Leave the basis's own gamma None, or the estimator's."
+        raise ValueError(must_be("gamma", "None when the basis has one", gamma, hint))
+
+
+def find_landmarks(whole: FullFit) -> Landmarks:
+    """Return landmarks that make a fit on all rows, if 500 are enough for its penalty."""
+    problem = whole.problem
+    tolerance = min(0.5, LANDMARK_SHARE * problem.alpha / len(problem.y))
+    return choose_landmarks(
+        problem.points,
+        problem.kernel,
+        tolerance=tolerance,
+        max_landmarks=MAX_LANDMARKS,
+        random_state=whole.rng,
+    )
+
+
+def sum_features(whole: FullFit, landmarks: Landmarks | None) -> Features:
+    """Sum Nystroem features, or those of the given basis, over blocks of rows; choose their penalty.
+
+    Some hundred rows may have missed how rough the function is: the sums over all of them tell.
+    """
+    problem = whole.problem
+    if landmarks is None:
+        units = FeatureUnits.of_basis(problem, whole.parameters.method, whole.rng)
+    else:
+        units = FeatureUnits.of_landmarks(problem, landmarks, whole.device)
+    y = problem.y.reshape(whole.y.shape)
+    moments = block_moments(units, whole.X, y, whole.sample_weight, units=whole.units, rng=whole.rng)
+    penalty = _penalty(whole, *moments.total()) if whole.free else None
+    return Features(units, moments, penalty, landmarks)
+
+
+def _penalty(whole: FullFit, A: FloatArray, b: FloatArray) -> Choice:
+    weight = 1.0 if whole.sample_weight is None else whole.sample_weight[:, None]
+    y_square = (weight * whole.problem.y**2).sum(axis=0)
+    return choose_moment_penalty(A, b.reshape(len(A), -1), y_square, len(whole.X))
+
+
+def resolve_features(whole: FullFit, features: Features | None, plan: ResamplingPlan | None) -> Resolved:
+    """Choose the settings of ridge regression on features, replayed over blocks of rows.
+
+    Parameters
+    ----------
+    whole : FullFit
+    features : Features or None
+        Where they have been made to choose the method.
+    plan : ResamplingPlan or None
+        Subsets of the blocks, where they are given.
+    """
+    parameters, choices, alpha = whole.parameters, {}, whole.problem.alpha
+    if features is None:
+        features = _asked_features(whole)
+    if plan is None:
+        plan = _draw_blocks(whole, features.moments)
+    else:
+        check_made_for(plan, features.moments.n_observations, "blocks of rows")
+    if features.landmarks is not None:
+        enough = "enough" if features.landmarks.complete else "as many as are tried, not enough"
+        reason = f"landmarks, {enough} for the penalty {alpha:.2g}"
+        choices["features"] = Choice(len(features.landmarks.rows), reason)
+    if features.penalty is not None:
+        choices["alpha"], alpha = features.penalty, float(features.penalty.value)
+    members = OnFeatures(
+        features=features.units,
+        moments=features.moments,
+        offset=whole.problem.shared_intercept,
+        alpha=alpha,
+        plan=plan,
+        on_failure=parameters.resampling_.on_failure,
+        n_jobs=parameters.resampling_.n_jobs,
+    )
+    return Resolved(members, alpha, choices)
+
+
+def _asked_features(whole: FullFit) -> Features:
+    """Return features of the given basis, or Nystroem's for a Gaussian kernel."""
+    if not isinstance(whole.parameters.method, str):
+        return sum_features(whole, None)
+    if whole.problem.kernel.name != "rbf":
+        hint, got = "Pass a basis as `method`.", repr(whole.problem.kernel.name)
+        raise ValueError(must_be("kernel", '"rbf" for features by default', got, hint))
+    return sum_features(whole, find_landmarks(whole))
+
+
+def _draw_blocks(whole: FullFit, moments: Moments) -> ResamplingPlan:
+    """Draw subsets of the blocks: half of them, as often as q and the budget allow, unless given."""
+    parameters, q = whole.parameters, moments.n_basis
+    statistic, size, number = (
+        parameters.resampling_.statistic,
+        parameters.resampling_.size,
+        parameters.resampling_.n_resamples,
+    )
+    statistic = "U" if statistic == AUTO else statistic
+    if number is None or is_auto(number):
+        affordable = max(FEWEST_RESAMPLES, min(DEFAULT_RESAMPLES, REPLAYED_NUMBERS // q**2))
+        # systems, their shifted copy, inverse and factors live at the same time
+        affordable = max(2, min(affordable, memory_budget() // (40 * q * q)))
+        number = None if SCHEMES[statistic].exhaustive else affordable
+    return make_plan(
+        moments.n_observations,
+        statistic=statistic,
+        subsample_size=0.5 if is_auto(size) else size,
+        n_resamples=number,
+        random_state=whole.rng,
+    )
+
+
+# What "auto" means on an accelerator, where dense systems are cheap: all are fitted, one is kept.
+
+
+# Rows at which candidates are compared: their errors are paired, which cancels most of the noise.
+SAMPLED_ROWS = 2000
+# Cost: the kernel matrix becomes its factor in place; right sides and the library's own workspace come on
+# top.
+EXACT_COPIES = 1.5
+# Leaves and trees to compare, here and on the host: many small fits, or fewer large ones, at three times the
+# cost.
+LEAVES = ((200, 8), (1000, 4))
+# Landmarks where the exact fit does not fit: their matrix is solved on the host.
+MAX_DEVICE_LANDMARKS = 1000
+
+
+class DeviceChoice(NamedTuple):
+    """The fit that was kept, its mean squared leave-one-out error at the sampled rows, and why."""
+
+    model: DeviceLeaves
+    error: float
+    choice: Choice
+
+
+def exact_fits(device: DeviceData) -> bool:
+    """Whether the kernel matrix of all rows fits into the memory that is free on the device."""
+    n = len(device.problem.y)
+    return EXACT_COPIES * n * n * device.item_size <= device.room
+
+
+def sampled_rows(n: int, rng: np.random.Generator) -> IntArray:
+    """Return rows to compare candidates at."""
+    return np.sort(rng.permutation(n)[:SAMPLED_ROWS])
+
+
+def choose_on_device(device: DeviceData, rows: IntArray, *, seed: int) -> DeviceChoice:
+    """Fit all rows at once, where they fit, and leaves of two sizes; keep the best by leave-one-out errors.
+
+    Leaves that are kept get as many trees again: which trees were drawn moves their errors by as much as
+    their size, and on a device further trees cost little.
+
+    Parameters
+    ----------
+    device : DeviceData
+        With the penalty that will be used.
+    rows : ndarray of int
+        From `sampled_rows`.
+    seed : int
+        Of the trees.
+
+    Notes
+    -----
+    O(n^3) operations for the exact fit: half a second for n = 36,000 on one H200, in double precision.
+    """
+    n = len(device.problem.y)
+    sizes = [(size, trees) for size, trees in LEAVES if size < n]
+    if exact_fits(device):
+        sizes.append((n, 1))
+    best: DeviceChoice | None = None
+    tried = []
+    for size, trees in sizes:
+        model = fit_device_leaves(device, leaf_size=size, n_trees=trees, seed=seed)
+        error = float(np.mean(sampled_errors(model, rows) ** 2))
+        tried.append(f"{error:.3g} ({'all rows' if size == n else f'leaves of {size}'})")
+        if best is None or error < best.error:
+            best = DeviceChoice(model, error, Choice((size, trees), ""))
+    assert best is not None  # leaves of 200 rows always fit
+    reason = f"smallest mean squared leave-one-out error at {len(rows)} rows: {', '.join(tried)}"
+    size, trees = best.choice.value
+    model = best.model
+    if size < n:
+        model, trees = model.extend(trees), 2 * trees
+    return DeviceChoice(model, best.error, Choice((size, trees), reason))
+
+
+def compare_on_device(whole: FullFit) -> DeviceChoice:
+    """Return the best of the candidates at sampled rows."""
+    device, rows = DeviceData.of(whole.problem, whole.device), sampled_rows(len(whole.X), whole.rng)
+    return choose_on_device(device, rows, seed=draw_seed(whole.rng))
+
+
+def choose_on_accelerator(whole: FullFit) -> tuple[Choice, Features | None, DeviceChoice | None]:
+    """Choose the exact fit or leaves; landmarks, too, where the matrix of all rows does not fit.
+
+    Returns
+    -------
+    method : Choice
+    features : Features or None
+        Those of the landmarks, where they are better.
+    compared : DeviceChoice or None
+        Else: the best of the others.
+    """
+    problem, n, rng = whole.problem, len(whole.X), whole.rng
+    compared = compare_on_device(whole)
+    leaves, device = Choice("local", f"on an accelerator, {compared.choice.reason}"), compared.model.device
+    if exact_fits(device):
+        return leaves, None, compared
+    tolerance = LANDMARK_SHARE * problem.alpha / n
+    landmarks = random_landmarks(device, tolerance=tolerance, max_landmarks=MAX_DEVICE_LANDMARKS, rng=rng)
+    features = sum_features(whole, landmarks)
+    penalty = problem.alpha if features.penalty is None else features.penalty.value
+    rows = sampled_rows(n, rng)
+    weight = None if whole.sample_weight is None else whole.sample_weight[rows]
+    phi, sums = features.units(whole.X[rows]), features.moments.total()
+    error = landmark_error(phi, problem.y[rows], weight, sums, float(penalty))
+    if error >= compared.error:
+        return leaves, None, compared
+    reason = f"mean squared leave-one-out error {error:.3g} with {len(landmarks.rows)} landmarks"
+    reason = f"{n} rows are too many for one exact fit there; {reason}, {compared.error:.3g} with leaves"
+    return Choice("features", reason), features, None
+
+
+def landmark_error(
+    phi: FloatArray,
+    y: FloatArray,
+    weight: FloatArray | None,
+    sums: tuple[FloatArray, FloatArray],
+    alpha: float,
+) -> float:
+    """Return the mean squared leave-one-out error of a ridge regression on features at some rows.
+
+    Parameters
+    ----------
+    phi : ndarray of shape (r, q)
+        Features of the rows.
+    y : ndarray of shape (r, n_outputs)
+        In the units of the fit.
+    weight : ndarray of shape (r,) or None
+    sums : A (q, q) and b (q, n_outputs)
+        Over all rows.
+    alpha : float
+    """
+    A, b = sums
+    inverse = np.linalg.inv(A + alpha * np.eye(len(A)))
+    leverage = np.einsum("rq,rq->r", phi @ inverse, phi) * (1.0 if weight is None else weight)
+    left = (y - phi @ (inverse @ b.reshape(len(A), -1))) / (1 - leverage)[:, None]
+    return float(np.mean(left**2))
+
+
+# How large the leaves of kernel ridge regression are, and how many trees they come from.
+
+
+# Up to so many rows one exact fit on all of them is a matter of half a second.
+SMALL_SAMPLE = 2000
+# Above that leaves are compared on so many neighbourhoods of 1000 rows.
+PILOT_NEIGHBOURHOODS = 3
+
+
+def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> Resolved:
+    """Choose the settings of kernel ridge regression on the leaves of random trees.
+
+    Parameters
+    ----------
+    whole : FullFit
+    compared : DeviceChoice or None
+        Where candidates have been fitted on an accelerator to choose the method.
+    """
+    parameters, problem, n = whole.parameters, whole.problem, len(whole.X)
+    size, trees = parameters.resampling_.size, parameters.resampling_.n_resamples
+    if whole.accelerated and is_auto(size) and is_auto(trees):
+        kept = compared or compare_on_device(whole)
+        return Resolved(Kept(kept.model), problem.alpha, _sizes(kept.choice))
+    seed, choices = draw_seed(whole.rng), {}
+    if is_auto(size):
+        choice = choose_leaves(problem, seed=seed, n_jobs=parameters.resampling_.n_jobs)
+        choices, (size, number) = _sizes(choice), choice.value
+        if is_auto(trees):
+            trees = number
+        else:
+            choices.pop("n_resamples")
+    members = OnLeaves(
+        problem=problem,
+        leaf_size=resolve_subsample_size(size, n),
+        n_trees=DEFAULT_TREES if is_auto(trees) else trees,
+        seed=seed,
+        device=whole.device,
+        n_jobs=parameters.resampling_.n_jobs,
+        units=whole.units,
+    )
+    return Resolved(members, problem.alpha, choices)
+
+
+def _sizes(choice: Choice) -> dict[str, Choice]:
+    size, trees = choice.value
+    return {
+        "subsample_size": Choice(size, f"rows of a leaf: {choice.reason}"),
+        "n_resamples": Choice(trees, f"trees that go with leaves of {size} rows"),
+    }
+
+
+def choose_leaves(problem: KernelProblem, *, seed: int, n_jobs: int | None = None) -> Choice:
+    """Choose the size of leaves and the number of trees, as a pair.
+
+    A function that is smooth between rows wants large leaves, one that changes its character from place to
+    place small ones. In a few neighbourhoods of 1000 rows both are tried; leave-one-out errors decide.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+        With shared units, and the penalty that will be used.
+    seed : int
+        Of the neighbourhoods.
+    n_jobs : int, optional
+
+    Notes
+    -----
+    O(1000^3) operations, whatever n.
+    """
+    n = len(problem.y)
+    if n <= SMALL_SAMPLE:
+        return Choice((n, 1), f"{n} rows are few enough for one exact fit on all of them")
+    (small, _), (large, _) = LEAVES
+    rng = stream(seed, 0)
+    around = PartitionTree.grow(problem.points * column_widths(problem), large, rng).leaves
+    errors = np.zeros(len(LEAVES))
+    for number in rng.permutation(len(around))[:PILOT_NEIGHBOURHOODS]:
+        part = problem.rows(around[number])
+        for candidate, (size, trees) in enumerate(LEAVES):
+            cut = grow_trees(part, size, seed, range(1 if size == large else trees))
+            residuals = leave_one_out_residuals(part, cut, n_jobs=n_jobs)
+            errors[candidate] += float((residuals**2).sum())
+    better = LEAVES[int(np.argmin(errors))]
+    gain = 1 - np.sqrt(errors.min() / max(errors.max(), np.finfo(np.float64).tiny))
+    other = large if better[0] == small else small
+    return Choice(better, f"leave-one-out errors {gain:.0%} smaller than with leaves of {other} rows")
