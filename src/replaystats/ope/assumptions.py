@@ -23,12 +23,12 @@ from .assumption_tests import (
     outside_log,
     unit_sums,
 )
-from .counts import is_discrete, returns_to_go
+from .counts import MUCH_UNSEEN, CountModel, is_discrete, returns_to_go
+from .importance import never_logged
 from .markov import markov_tests
 from .method import Assumption, Check
-from .parts import behavior_of, difference_p_value, model_of, weights_of
+from .parts import behavior_of, difference_p_value, is_tabular, model_of, pooled_of, weights_of
 from .problem import Problem
-from .support import never_logged
 
 UNTESTED = AssumptionTest(float("nan"), 0.0, "")
 
@@ -179,6 +179,17 @@ def _ends(problem: Problem) -> AssumptionTest:
     return found._replace(detail="episodes of the greatest length end where others go on, as if by a clock")
 
 
+def _pooling(problem: Problem) -> AssumptionTest:
+    """Compare count models with and without the step in the state."""
+    if problem.horizon is None or problem.logged_only or not is_tabular(problem):
+        return UNTESTED
+    by_step = model_of(problem).model
+    if not isinstance(by_step, CountModel) or by_step.unseen > MUCH_UNSEEN:
+        return UNTESTED
+    p = by_step.at_start.minus(pooled_of(problem).at_start).p_value(1e-9 * problem.largest)
+    return AssumptionTest(p, 0.0, "values with and without the step in the state differ by more than noise")
+
+
 def _model(problem: Problem) -> AssumptionTest:
     p = model_of(problem).p_value
     return AssumptionTest(p, 0.0, "functions outside the basis explain temporal-difference errors")
@@ -214,6 +225,7 @@ TESTS: dict[str, Callable[[Problem], AssumptionTest]] = {
     MARKOV.code: _of_markov("history", "reward or next state depend on the step before"),
     STATIONARY.code: _of_markov("step", "reward or next state depend on the step of the episode"),
     "ends": _ends,
+    "pooling": _pooling,
     DRIFT.code: _of_markov("calendar", "reward or next state depend on the place in the log"),
     MODEL.code: _model,
     AGREEMENT.code: _agreement,
@@ -226,7 +238,7 @@ def check(problem: Problem, assumptions: Iterable[Assumption]) -> tuple[Check, .
     """Test assumptions, each once, with one correction of Holm's for all."""
     checks = []
     for assumption in dict.fromkeys(assumptions):
-        for code in (assumption.code, *(("ends",) if assumption is STATIONARY else ())):
+        for code in (assumption.code, *(("ends", "pooling") if assumption is STATIONARY else ())):
             if assumption.testable:
                 found = problem.once(f"test {code}", TESTS[code])
                 checks.append(Check(assumption=assumption, p_value=found.p_value, detail=found.detail))

@@ -1,4 +1,4 @@
-"""Who logged the data: probabilities as they were logged, or estimated and called so; and the overlap."""
+"""The logging policy: its probabilities as they were logged, or estimated by regression and boosted trees."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.isotonic import IsotonicRegression
 
 from .._core.errors import must_be
-from .._core.typing import ArrayLike, FloatArray
+from .._core.thresholds import BEHAVIOR_ROWS, BEHAVIOR_TREES, FOLDS
+from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_length
-from .behavior_model import estimate_behavior
+from ..basis import Polynomial, Squashed
 from .counts import is_discrete
 from .policies import ask, densities_of, probabilities_of
 from .problem import Problem
+
+_STAGES = 6  # numbers of trees of which the likelihood chooses
+_EM_STEPS = 500  # leaves less of the likelihood than its sampling error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +30,7 @@ class Behavior:
     ----------
     probability : ndarray of shape (N,)
     source : {"logged", "given", "counted", "shares", "logistic", "boosted"}
-        Of several models that are averaged, the one with the largest weight; see `behavior_model`.
+        Of several models that are averaged, the one with the largest weight; see `estimate_behavior`.
     table : ndarray of shape (N, A), optional
         Estimated probabilities of all actions, fitted on other units; for tests of calibration.
     """
@@ -96,3 +101,143 @@ def _counted(problem: Problem) -> FloatArray:
     pair = state * problem.n_actions + problem.actions
     counts: FloatArray = np.bincount(pair)[pair] / np.bincount(state)[state]
     return counts
+
+
+def estimate_behavior(
+    states: FloatArray, actions: IntArray, unit: IntArray, n_actions: int, *, seed: int = 0
+) -> tuple[FloatArray, dict[str, float]]:
+    """Estimate the probabilities of all actions at every logged step.
+
+    Assumed: the logging policy depends on the state only, and units are independent.
+
+    The procedure:
+
+    1. Units are dealt into `FOLDS` folds; every probability is predicted by models that were fitted
+       without its unit, so that a model does not see the action whose probability it predicts.
+    2. Candidates: the share of every action; multinomial logistic regression on squashed squares and
+       products of the columns; gradient-boosted trees after several numbers of trees.
+    3. The candidates are averaged with the weights that maximise the likelihood of the logged actions, by the
+       EM algorithm for a mixture with known components (stacking [1]_).
+    4. The average is calibrated by isotonic regression, see `calibrated`.
+
+    Parameters
+    ----------
+    states : ndarray of shape (N, d)
+    actions : ndarray of int, shape (N,)
+    unit : ndarray of int, shape (N,)
+        Of every step.
+    n_actions : int
+    seed : int
+
+    Returns
+    -------
+    table : ndarray of shape (N, n_actions)
+        Rows sum to 1 over logged actions; actions never logged have probability 0.
+    weights : dict of str to float
+        Of "shares", "logistic" and "boosted".
+
+    References
+    ----------
+    .. [1] P. Smyth and D. Wolpert (1999), Linearly combining density estimators via stacking,
+       Machine Learning 36.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(size=(1000, 1))
+    >>> chance = np.where(np.abs(x[:, 0] - 0.7) < 0.15, 0.9, 0.1)  # a stripe, which squares cannot follow
+    >>> taken = (rng.random(1000) < chance).astype(int)
+    >>> table, weights = estimate_behavior(x, taken, np.arange(1000), 2)
+    >>> max(weights, key=weights.get), bool(np.abs(table[:, 1] - chance).mean() < 0.06)
+    ('boosted', True)
+    """
+    labels, chosen = np.unique(actions, return_inverse=True)
+    table = np.zeros((len(actions), n_actions))
+    if len(labels) == 1:
+        table[:, labels[0]] = 1.0
+        return table, {"shares": 1.0, "logistic": 0.0, "boosted": 0.0}
+    candidates = _candidates(states, chosen, unit, len(labels), seed)
+    rows = np.arange(len(chosen))
+    step = -(-len(chosen) // BEHAVIOR_ROWS)
+    weights = mixture_weights(candidates[:, rows, chosen].T[::step])
+    table[:, labels] = calibrated(np.tensordot(weights, candidates, axes=1), chosen)
+    named = {"shares": weights[0], "logistic": weights[1], "boosted": weights[2:].sum()}
+    return table, {name: float(weight) for name, weight in named.items()}
+
+
+def calibrated(table: FloatArray, chosen: IntArray) -> FloatArray:
+    """Return out-of-fold probabilities (N, A) after isotonic regression of taking each action on its own.
+
+    Noise of a flexible model makes large predictions too large and small ones too small; isotonic regression
+    takes that out [1]_. The rows are divided by their sums.
+
+    References
+    ----------
+    .. [1] B. Zadrozny and C. Elkan (2002), Transforming classifier scores into accurate multiclass
+       probability estimates, KDD.
+    """
+    found = np.empty_like(table)
+    for a in range(table.shape[1]):
+        found[:, a] = IsotonicRegression(y_min=0.0, y_max=1.0).fit_transform(table[:, a], chosen == a)
+    # A step between blocks may have probability 0 for all actions: the prediction is kept there.
+    total = found.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(total > 0.0, found / np.where(total > 0.0, total, 1.0), table))
+
+
+def mixture_weights(likelihood: FloatArray) -> FloatArray:
+    """Return the weights of components that maximise sum_i log sum_k weight_k likelihood_ik, by EM.
+
+    Examples
+    --------
+    >>> mixture_weights(np.array([[0.9, 0.1], [0.9, 0.1], [0.8, 0.2]])).round(3)
+    array([1., 0.])
+    """
+    weights = np.full(likelihood.shape[1], 1.0 / likelihood.shape[1])
+    for _ in range(_EM_STEPS):
+        joint = likelihood * weights
+        weights = (joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)).mean(axis=0)
+    return np.asarray(weights)
+
+
+def _candidates(states: FloatArray, chosen: IntArray, unit: IntArray, n_labels: int, seed: int) -> FloatArray:
+    """Return out-of-fold probabilities (n_candidates, N, n_labels)."""
+    rng = np.random.default_rng(seed)
+    _, place = np.unique(unit, return_inverse=True)
+    n = int(place.max()) + 1
+    fold = rng.permutation(n)[place] % FOLDS
+    if n < FOLDS:  # a few long series: blocks of rows
+        fold = np.arange(len(place)) * FOLDS // len(place)
+    found = np.zeros((2 + _STAGES, len(chosen), n_labels))
+    for k in range(FOLDS):
+        fit, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        fit = np.sort(rng.choice(fit, min(len(fit), BEHAVIOR_ROWS), replace=False))
+        shares = (np.bincount(chosen[fit], minlength=n_labels) + 1.0) / (len(fit) + n_labels)
+        found[:, out] = shares
+        present = np.unique(chosen[fit])
+        if len(present) > 1:
+            for number, model in enumerate(_fitted(states, chosen, fit, out, seed)):
+                found[number + 1][np.ix_(out, present)] = model
+    return found
+
+
+def _fitted(
+    states: FloatArray, chosen: IntArray, fit: IntArray, out: IntArray, seed: int
+) -> list[FloatArray]:
+    """Return predictions at `out` of logistic regression and of boosting after several numbers of trees."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    degree = 2 if states.shape[1] <= 30 else 1
+    basis = Squashed(Polynomial(degree, dimension=states.shape[1])).fit(states[fit])
+    linear: Any = LogisticRegression(max_iter=500, C=10.0)
+    linear.fit(basis(states[fit])[:, 1:], chosen[fit])
+    predictions = [linear.predict_proba(basis(states[out])[:, 1:])]
+    n_labels = len(np.unique(chosen[fit]))
+    n_rounds = max(_STAGES, BEHAVIOR_TREES // (n_labels if n_labels > 2 else 1))
+    trees: Any = HistGradientBoostingClassifier(
+        max_iter=n_rounds, max_leaf_nodes=8, min_samples_leaf=20, early_stopping=False, random_state=seed
+    )
+    trees.fit(states[fit], chosen[fit])
+    stages = np.unique(np.geomspace(max(1, n_rounds // 10), n_rounds, _STAGES).astype(int)).tolist()
+    staged = [p for i, p in enumerate(trees.staged_predict_proba(states[out]), start=1) if i in stages]
+    return predictions + staged + staged[-1:] * (_STAGES - len(staged))

@@ -18,6 +18,8 @@ from .problem import Problem
 _ROWS = 262_144
 # Actions were left out by chance where the logging policy takes them with this share of the policy's chance.
 CHANCE = 0.02
+# A share of the policy's future that leads to what was never tried, beyond which it is said.
+MUCH_UNSEEN = 0.02
 
 
 def is_discrete(states: FloatArray) -> bool:
@@ -123,14 +125,18 @@ class CountModel:
             yield slice(first, min(n, first + _ROWS))
 
 
-def fit_counts(problem: Problem, logged: FloatArray | None = None) -> CountModel:
+def fit_counts(problem: Problem, logged: FloatArray | None = None, *, pooled: bool = False) -> CountModel:
     """Count, solve, and solve again without every group.
+
+    With `pooled`, frequencies of all steps are one, and values are found backward from the horizon.
 
     Parameters
     ----------
     problem : Problem
     logged : ndarray of shape (N,), optional
         Probabilities of the logged actions where they are known, not estimated.
+    pooled : bool
+        For a problem with a horizon: `action_values` are then those of every number of steps left.
     """
     n_rows = len(problem.states)
     stacked = np.concatenate([problem.states, problem.next_states, problem.start_states])
@@ -139,18 +145,21 @@ def fit_counts(problem: Problem, logged: FloatArray | None = None) -> CountModel
     here, ahead, start = ids[:n_rows], ids[n_rows : 2 * n_rows], ids[2 * n_rows :]
     cells = _Cells.of(problem, here, ahead, int(ids.max()) + 1, start, logged)
     untried = Untried(*plausible_range(problem))
-    full = cells.solve(None, untried)
+    solve = cells.backward if pooled else cells.solve
+    full = solve(None, untried)
     if logged is not None and full.unseen > 0.0:
         untried = cells.like_tried(full, untried)
-        full = cells.solve(None, untried)
-    left = [cells.solve(g, untried) for g in range(problem.n_groups)]
+        full = solve(None, untried)
+    left = [solve(g, untried) for g in range(problem.n_groups)]
     picked = [np.array([getattr(one, name) for one in left]) for name in ("value", "low", "high")]
     return CountModel(
         problem=problem,
         ids=here,
         next_ids=ahead,
         start_ids=start,
-        action_values=np.stack([*(one.action_values for one in left), full.action_values]),
+        action_values=full.action_values
+        if pooled
+        else np.stack([*(one.action_values for one in left), full.action_values]),
         at_start=GroupJackknife(full.value, picked[0]),
         lowest=GroupJackknife(full.low, picked[1]),
         highest=GroupJackknife(full.high, picked[2]),
@@ -190,12 +199,16 @@ class _Solved:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cells:
-    """Distinct (state, action, next state, end), how often each group saw them, and what they earned."""
+    """Distinct (state, action, next state, end), how often each group saw them, and what they earned.
+
+    Ends by the horizon's clock say what a step earned, not where it leads.
+    """
 
     problem: Problem
     pair: IntArray
     after: IntArray
-    goes_on: FloatArray
+    goes_on: BoolArray
+    by_clock: BoolArray
     counts: FloatArray
     rewards: FloatArray
     n_states: int
@@ -215,7 +228,10 @@ class _Cells:
     ) -> _Cells:
         n_actions, g = problem.n_actions, problem.n_groups
         pair = here * n_actions + problem.actions
-        key = (pair * n + ahead) * 2 + problem.terminal
+        clock = problem.terminal & (
+            problem.time == (np.inf if problem.horizon is None else problem.horizon - 1)
+        )
+        key = (pair * n + ahead) * 3 + problem.terminal + clock
         distinct, cell = np.unique(key, return_inverse=True)
         flat = cell.reshape(-1) * g + problem.group
         shape = (len(distinct), g)
@@ -235,9 +251,10 @@ class _Cells:
         return cls(
             problem=problem,
             logged=logged,
-            pair=distinct // 2 // n,
-            after=distinct // 2 % n,
-            goes_on=1.0 - distinct % 2,
+            pair=distinct // 3 // n,
+            after=distinct // 3 % n,
+            goes_on=distinct % 3 == 0,
+            by_clock=distinct % 3 == 2,
             counts=counts,
             rewards=rewards.reshape(shape),
             n_states=n,
@@ -247,8 +264,9 @@ class _Cells:
 
     def like_tried(self, full: _Solved, untried: Untried) -> Untried:
         """Return how far the values of tried actions lie from those of their states."""
-        seen = np.zeros(full.action_values.shape, dtype=np.bool_)
+        seen = np.zeros(self.policy.shape, dtype=np.bool_)
         seen.reshape(-1)[self.pair] = True
+        seen = np.tile(seen, (len(full.values) // len(seen), 1))
         several, known = seen.sum(axis=1) > 1, seen.any(axis=1)
         if not several.any():
             return untried
@@ -277,23 +295,57 @@ class _Cells:
         high[chance] = np.minimum(high, nearby)[chance]
         return low, high
 
-    def solve(self, without: int | None, untried: Untried) -> _Solved:
-        """Return the values with all groups or without one."""
+    def _means(self, without: int | None) -> tuple[FloatArray, csc_matrix, BoolArray, BoolArray, FloatArray]:
+        """Return, with all groups or without one, what pairs of state and action earn and where they lead.
+
+        Rewards (n A,) and discounted frequencies (n A, n); whether a pair was seen, and seen before the last
+        step; shares of the start states (n,).
+        """
         n, n_actions = self.policy.shape
         counts, rewards, starts = self.counts.sum(axis=1), self.rewards.sum(axis=1), self.starts.sum(axis=0)
         if without is not None:
             counts, rewards = counts - self.counts[:, without], rewards - self.rewards[:, without]
             starts = starts - self.starts[without]
-        visits = np.bincount(self.pair, weights=counts, minlength=n * n_actions)
-        seen = visits > 0.5
-        share = np.divide(counts, visits[self.pair], out=np.zeros_like(counts), where=counts > 0.5)
-        mean = np.bincount(self.pair, weights=rewards, minlength=n * n_actions)
-        mean = np.where(seen, mean / np.maximum(visits, 1.0), 0.0)
-        # Q = mean + moves V, with V = sum_a pi Q: one sparse system in V.
-        moves = csc_matrix(
-            (self.problem.discount * share * self.goes_on, (self.pair, self.after)), shape=(n * n_actions, n)
+        visits, moved = (
+            np.bincount(self.pair, weights=x, minlength=n * n_actions)
+            for x in (counts, np.where(self.by_clock, 0.0, counts))
         )
-        start = starts / max(starts.sum(), 1.0)
+        share = np.divide(
+            counts, moved[self.pair], out=np.zeros_like(counts), where=self.goes_on & (counts > 0.5)
+        )
+        mean: FloatArray = np.bincount(self.pair, weights=rewards, minlength=n * n_actions).astype(float)
+        mean = np.where(visits > 0.5, mean / np.maximum(visits, 1.0), 0.0)
+        moves = csc_matrix((self.problem.discount * share, (self.pair, self.after)), shape=(n * n_actions, n))
+        return mean, moves, visits > 0.5, moved > 0.5, starts / max(starts.sum(), 1.0)
+
+    def backward(self, without: int | None, untried: Untried) -> _Solved:
+        """Return the values over the horizon with all groups or without one, from the last step back."""
+        mean, moves, paid, led, start = self._means(without)
+        shape, horizon = self.policy.shape, self.problem.horizon
+        assert horizon is not None
+        ahead = np.zeros((shape[0], 4))  # value, least, most, share of actions never tried
+        middle = 0.5 * (untried.worst + untried.best)
+        found = []
+        for left in range(1, horizon + 1):
+            seen = paid if left == 1 else led
+            q = np.where(seen[:, None], mean[:, None] * [1.0, 1.0, 1.0, 0.0] + moves @ ahead, 0.0)
+            q = q.reshape(*shape, 4)
+            chosen = np.where(seen.reshape(shape), self.policy, 0.0)
+            mass, ahead = chosen.sum(axis=1), np.einsum("sa,sak->sk", chosen, q)
+            tuned = np.divide(ahead[:, 0], mass, out=np.full(len(mass), middle), where=mass > 0.0)
+            least, most = self._worth(untried, seen, mass, tuned)
+            ahead[:, 0] = tuned
+            ahead[:, 1:] += (1.0 - mass)[:, None] * np.column_stack([least, most, np.ones(len(mass))])
+            if without is None:
+                found.append((tuned, np.where(seen.reshape(shape), q[..., 0], tuned[:, None])))
+        values, action_values = map(np.concatenate, zip(*found, strict=True)) if found else (ahead, ahead)
+        value, low, high, unseen = (float(x) for x in start @ ahead)
+        return _Solved(value, low, high, unseen, values, action_values)
+
+    def solve(self, without: int | None, untried: Untried) -> _Solved:
+        """Return the values with all groups or without one: Q = mean + moves V, with V = sum_a pi Q."""
+        n, n_actions = self.policy.shape
+        mean, moves, seen, _, start = self._means(without)
         pi = self.policy.reshape(-1)
         tried = np.where(seen, pi, 0.0)
         row = np.repeat(np.arange(n), n_actions)

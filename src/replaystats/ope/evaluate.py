@@ -18,13 +18,13 @@ from ..data import Trajectories
 from .columns import Screening
 from .counts import CountModel, returns_to_go
 from .episodes import find_horizon
+from .importance import measure_overlap
 from .methods import TIERS
 from .parts import ModelChoice, behavior_of, share_after_cuts, weights_of
 from .policies import PolicyLike
 from .problem import Options, Problem, check_data, make_problem
 from .record import Ends, Evaluation, LogSummary
 from .select import Selection, rows_of, select
-from .support import measure_overlap
 
 
 def evaluate(
@@ -211,7 +211,7 @@ def _conclude(problem: Problem, selection: Selection, notes: list[str], began: f
         method=one.method.name,
         assumptions=one.method.assumptions,
         checks=selection.checks,
-        estimates=rows_of(selection, level),
+        estimates=rows_of(selection, level, (problem.low, problem.high)),
         notes=(*notes, *one.result.notes, *more),
         bounds=(problem.low, problem.high),
         horizon=problem.horizon,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from .._core.thresholds import MIN_EFFECTIVE
 from .._core.typing import FloatArray, IntArray
 from ..inference.pivot import Pivot, mean_pivot
 from .problem import Problem
@@ -130,6 +131,38 @@ def may_be_skewed(values: FloatArray) -> bool:
     return bool(abs(relative_skewness(values)) + 2.0 * np.sqrt(6.0) / len(values) > SKEWED)
 
 
+def tail_ends(values: FloatArray) -> tuple[float, float]:
+    """Return what outcomes beyond the smallest and the largest of some values are worth on average.
+
+    1. Of the distances from the median to one side, the m largest say how fast the tail falls: Hill's
+       estimate x is the mean logarithm of the others' ratios to the smallest of them [1]_. Of m = 2 to
+       `MIN_EFFECTIVE` the least x counts: a few equal outcomes far away are no long tail.
+    2. What lies beyond the largest is worth 1 / (1 - x) times it, if the tail is Pareto's; x counts as .9 at
+       most, since from 1 on there is no mean.
+
+    References
+    ----------
+    .. [1] B. M. Hill (1975), A simple general approach to inference about the tail of a distribution, Annals
+       of Statistics 3.
+
+    Examples
+    --------
+    >>> tail_ends(np.r_[np.zeros(90), np.ones(30)])  # two values: no tail
+    (0.0, 1.0)
+    >>> tail_ends(1.0 / np.linspace(0.01, 1.0, 100))[1] > 200.0  # the largest is 100
+    True
+    """
+    middle, ends = float(np.median(values)), []
+    for sign in (-1.0, 1.0):
+        top = np.sort(sign * (values - middle))[::-1][: min(MIN_EFFECTIVE, len(values) // 2)]
+        slow = 0.0
+        if len(top) > 1 and top[-1] > 0.0:
+            logs = np.log(top)
+            slow = float(np.min(np.cumsum(logs)[:-1] / np.arange(1, len(top)) - logs[1:]))
+        ends.append(middle + sign * float(top.max(initial=0.0)) / (1.0 - min(slow, 0.9)))
+    return ends[0], ends[1]
+
+
 def skewed_mean_interval(
     values: FloatArray, level: float, within: tuple[float, float] | None = None
 ) -> Bounds:
@@ -144,7 +177,7 @@ def skewed_mean_interval(
     values : ndarray of shape (n,)
     level : float
     within : (float, float), optional
-        Smallest and largest value that is possible; default those seen.
+        Smallest and largest value that is possible; default those of `tail_ends`.
 
     References
     ----------
@@ -160,7 +193,7 @@ def skewed_mean_interval(
     (0.006, 0.08)
     """
     rng = np.random.default_rng(0)
-    worst, best = within or (float(values.min()), float(values.max()))
+    worst, best = within or tail_ends(values)
     tail = (1.0 - level) / 2.0
     shapes = np.ones(len(values) + 1)
     if _DRAWS * len(values) > _AT_ONCE:  # equal values are one, with the sum of their weights

@@ -10,11 +10,11 @@ from .._core.typing import FloatArray
 from ..basis import RBF, Squashed
 from .counts import returns_to_go
 from .families import n_distinct
+from .importance import unlogged_actions
 from .intervals import GroupJackknife
 from .linear import fit_linear
 from .nonparametric import fit_neighbors, pull
 from .problem import Problem
-from .support import unlogged_actions
 
 # Steps that are looked at: neighbours are searched for each. Parts of the log that fit values for the others.
 MOST_STEPS, N_FOLDS = 30_000, 2

@@ -15,12 +15,11 @@ from .behavior import Behavior, find_behavior
 from .columns import screened
 from .counts import CountModel, fit_counts, is_discrete
 from .families import BasisTest, choose_basis, judge, richer_than
-from .importance import Weights, beyond, make_weights
+from .importance import Weights, beyond, make_weights, never_logged
 from .intervals import GroupJackknife
 from .linear import LinearModel, fit_linear
 from .problem import Problem
 from .robust import doubly_robust
-from .support import never_logged
 
 # A model may differ from the doubly robust value by this share of its standard error, and by rounding.
 _IMMATERIAL, _ROUNDING = 1e-3, 1e-9
@@ -129,14 +128,27 @@ def _without_step(policy: Any) -> Any:
     return lambda states: policy(states[:, :-1])
 
 
+def pooled_of(problem: Problem) -> CountModel:
+    """Return the count model over a horizon with the frequencies of all steps together."""
+    return problem.once(
+        "pooled",
+        lambda p: fit_counts(
+            screened(p) if isinstance(p.options.basis, str) else p, _known_probabilities(p), pooled=True
+        ),
+    )
+
+
+def _known_probabilities(problem: Problem) -> FloatArray | None:
+    behavior = behavior_of(problem)
+    return None if behavior is None or behavior.estimated else behavior.probability
+
+
 def _fit_model(problem: Problem, *, counted: bool) -> ModelChoice:
     """Fit what the whole log calls for: without some columns, states may look discrete that are not."""
     rng = np.random.default_rng(problem.options.random_state)
     basis = problem.options.basis
     if counted:
-        behavior = behavior_of(problem)
-        known = behavior is not None and not behavior.estimated
-        counts = fit_counts(problem, behavior.probability if known and behavior is not None else None)
+        counts = fit_counts(problem, _known_probabilities(problem))
         reason = f"a value for every state: {counts.n_states} of them, counted"
         return ModelChoice(model=counts, choice=Choice("counts", reason))
     choice: Choice | None = None

@@ -14,9 +14,9 @@ from .._core.thresholds import UNINFORMATIVE
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from .families import BasisTest
+from .importance import Overlap
 from .intervals import Bounds
 from .method import Assumption, Check, MethodResult
-from .support import Overlap
 
 # Layout: digits behind the point, or before it, beyond which numbers are written with a power of ten.
 LONGEST = 7
@@ -30,6 +30,7 @@ class MethodEstimate:
     ----------
     name : str
     value : float
+        NaN where the interval leaves most of what is possible.
     interval : Bounds
         Two floats, `low` and `high`.
     standard_error : float
@@ -162,10 +163,7 @@ class Evaluation(Shown):
     @property
     def informative(self) -> float:
         """Share of the possible range that the interval leaves: near 0 it says much, at 1 nothing."""
-        width, span = self.interval.high - self.interval.low, self.bounds[1] - self.bounds[0]
-        if not np.isfinite(span):
-            return 0.0 if np.isfinite(width) else 1.0
-        return float(np.clip(width / span, 0.0, 1.0)) if span > 0.0 else 0.0
+        return share_left(self.interval, self.bounds)
 
     @property
     def sentence(self) -> str:
@@ -253,6 +251,20 @@ class Evaluation(Shown):
         return "\n".join([self.sentence, "", *lines, *(f"Note: {note}" for note in self.notes)])
 
     __repr__ = __str__
+
+
+def share_left(ends: tuple[float, float], possible: tuple[float, float]) -> float:
+    """Return the share of the possible values that an interval leaves.
+
+    Examples
+    --------
+    >>> share_left((1.0, 2.0), (0.0, 4.0)), share_left((-np.inf, 2.0), (-np.inf, np.inf))
+    (0.25, 1.0)
+    """
+    width, span = ends[1] - ends[0], possible[1] - possible[0]
+    if not np.isfinite(span):
+        return 0.0 if np.isfinite(width) else 1.0
+    return float(np.clip(width / span, 0.0, 1.0)) if span > 0.0 else 0.0
 
 
 def _plain(record: Any) -> dict[str, Any]:

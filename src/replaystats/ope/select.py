@@ -8,12 +8,12 @@ from time import perf_counter
 from scipy import stats
 
 from .._core.errors import must_be
-from .._core.thresholds import CHECK_LEVEL
+from .._core.thresholds import CHECK_LEVEL, UNINFORMATIVE
 from .assumptions import NEEDED_BY_ALL, check
 from .method import Assumption, Check, Method, MethodResult
 from .methods import ON_REQUEST, TIERS
 from .problem import Problem
-from .record import MethodEstimate
+from .record import MethodEstimate, share_left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,16 +132,17 @@ def _chosen_by_name(problem: Problem, asked: str) -> Selection:
     return Selection(reported=one, candidates=(one,), checks=check(problem, chosen.assumptions))
 
 
-def rows_of(selection: Selection, level: float) -> tuple[MethodEstimate, ...]:
-    """Return the candidates as rows of a table."""
+def rows_of(selection: Selection, level: float, possible: tuple[float, float]) -> tuple[MethodEstimate, ...]:
+    """Return the candidates as rows of a table; those that leave most of what is possible have no value."""
     rows = []
     for one in selection.candidates:
-        pivot = one.result.pivot
+        pivot, ends = one.result.pivot, one.result.interval(level)
+        tells = share_left(ends, possible) <= UNINFORMATIVE
         rows.append(
             MethodEstimate(
                 name=one.method.name,
-                value=float(pivot.estimate[0]),
-                interval=one.result.interval(level),
+                value=float(pivot.estimate[0]) if tells else float("nan"),
+                interval=ends,
                 standard_error=float(pivot.standard_error[0]),
                 seconds=one.seconds,
                 failed_check="; ".join(one.reasons(selection.checks)),

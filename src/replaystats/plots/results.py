@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import must_be
+from .._core.thresholds import UNINFORMATIVE
 from ..data import Trajectories
 from ..data._flat import holds_names
 from ..inference.pivot import interval, mean_pivot
@@ -51,9 +52,8 @@ def plot_evaluation(found: Evaluation, *, ax: Axes | None = None) -> Axes:
         rows.append(_logged_policy(found))
     low, high = (float(x) for x in found.interval)
     remark = "" if found.reliable else "not reliable"
-    rows.append(
-        ForestRow(name=found.method, value=found.value, low=low, high=high, role="reported", remark=remark)
-    )
+    value = found.value if found.informative <= UNINFORMATIVE else float("nan")
+    rows.append(ForestRow(name=found.method, value=value, low=low, high=high, role="reported", remark=remark))
     for other in found.estimates:
         if other.name != found.method:
             a, b = (float(x) for x in other.interval)
@@ -106,6 +106,8 @@ def finding(found: Evaluation) -> str:
     digits = int(np.clip(1 - np.floor(np.log10(width)), 0, 6))
     ends = f"{100 * found.confidence_level:g} % CI {low:.{digits}f} to {high:.{digits}f}"
     said = f"{policy} earns {found.value:.{digits}f} per episode ({ends})"
+    if found.informative > UNINFORMATIVE:
+        said = f"The log does not tell what {policy[0].lower()}{policy[1:]} earns per episode ({ends})"
     if not found.reliable:
         return f"Not reliable: {said[0].lower()}{said[1:]}"
     if not found.log.on_policy and len(found.log.returns):

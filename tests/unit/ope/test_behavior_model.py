@@ -3,7 +3,7 @@ import pytest
 
 from oracles import behavior as reference
 from replaystats.ope.assumption_tests import calibration_test
-from replaystats.ope.behavior_model import calibrated, estimate_behavior, mixture_weights
+from replaystats.ope.behavior import calibrated, estimate_behavior, mixture_weights
 
 
 def stripe(seed, n):

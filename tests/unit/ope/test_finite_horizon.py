@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
+import replaystats as rs
 from oracles import finite_horizon as reference
 from replaystats.inference.pivot import interval
+from replaystats.ope.counts import fit_counts, plausible_range
 from replaystats.ope.methods.finite_horizon import (
     _RATIO_PENALTIES,
     Steps,
@@ -11,6 +13,7 @@ from replaystats.ope.methods.finite_horizon import (
     _Sums,
     finite_horizon_value,
 )
+from replaystats.ope.problem import make_problem
 from support import policy_worlds
 
 TARGET = np.array([0.2, 0.8])
@@ -48,9 +51,48 @@ def test_covers_on_a_line_with_a_clock(discount):
     """95 % intervals of 60 logs: fewer than 50 would have probability 1e-3 at coverage .93."""
     truth, hits = line_truth(10, discount), 0
     for seed in range(60):
-        ends = interval(finite_horizon_value(line_steps(seed, discount=discount)).pivot)
+        log = policy_worlds.line(np.random.default_rng([3, seed]))
+        model = fit_counts(line_problem(log, discount), np.full(1000, 0.5), pooled=True)
+        ends = interval(model.at_start.pivot(model.problem))
         hits += bool(ends.low[0] <= truth <= ends.high[0])
     assert hits >= 50
+
+
+def line_problem(log, discount=0.95, n=100, length=10, horizon=10):
+    states = np.concatenate(
+        [log["states"].reshape(n, length, 1), log["next_states"].reshape(n, length, 1)[:, -1:]], axis=1
+    )
+    data = rs.Trajectories(
+        states, log["rewards"].reshape(n, length), log["actions"].reshape(n, length), terminated=True
+    )
+    return make_problem(data, lambda s: np.tile(TARGET, (len(s), 1)), discount=discount, horizon=horizon)
+
+
+def test_pooled_counts_are_dynamic_programming_with_the_logged_frequencies():
+    """Five states; what was seen at the last step only says what it earned, not where it leads."""
+    log = policy_worlds.line(np.random.default_rng(4), n=40)
+    moves, rewards, times = np.zeros((5, 2, 5)), np.zeros((5, 2)), np.zeros((5, 2))
+    for i in range(400):
+        s, a = int(log["states"][i, 0]), log["actions"][i]
+        rewards[s, a] += log["rewards"][i]
+        times[s, a] += 1
+        moves[s, a, int(log["next_states"][i, 0])] += i % 10 < 9
+    moves /= moves.sum(axis=2, keepdims=True)
+    slow = reference.dynamic_programming(moves, rewards / times, np.tile(TARGET, (5, 1)), 0.9, 10)[0]
+    found = fit_counts(line_problem(log, 0.9, n=40), pooled=True)
+    assert found.at_start.value == pytest.approx(slow, rel=1e-9)
+    assert found.lowest.value == pytest.approx(slow, rel=1e-9)
+    assert found.unseen == pytest.approx(0.0, abs=1e-12)
+
+
+def test_pooled_counts_bound_what_was_never_tried():
+    """Action 1 is taken out of the log: the policy takes it in .8, and nothing is known after it."""
+    log = policy_worlds.line(np.random.default_rng(4), n=40)
+    log["actions"][:] = 0
+    found = fit_counts(line_problem(log, n=40, horizon=2), pooled=True)
+    worst, best = plausible_range(found.problem)
+    assert found.unseen == pytest.approx(0.8 + 0.2 * 0.95 * 0.8)
+    assert found.highest.value - found.lowest.value == pytest.approx(found.unseen * (best - worst))
 
 
 def test_backward_recursion_is_that_of_fresh_regressions():

@@ -16,12 +16,11 @@ from replaystats.ope.behavior import find_behavior
 from replaystats.ope.counts import fit_counts
 from replaystats.ope.episodes import value_range
 from replaystats.ope.families import choose_basis, family, judge, richer_than
-from replaystats.ope.importance import bounded_by_rewards, make_weights
+from replaystats.ope.importance import bounded_by_rewards, make_weights, measure_overlap, never_logged
 from replaystats.ope.intervals import GroupJackknife, relative_skewness
 from replaystats.ope.linear import N_INSTRUMENTS, fit_linear, hotelling_p_value, score_test
 from replaystats.ope.problem import make_problem
 from replaystats.ope.robust import completed_returns, doubly_robust, episode_influence
-from replaystats.ope.support import measure_overlap, never_logged
 
 DISCOUNT = 0.9
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from ..method import Method
-from .bounds import Bounds
 from .count_model import Counts
-from .doubly_robust import DoublyRobust
 from .finite_horizon import FiniteHorizon
 from .fitted_q import FittedQEvaluation
-from .importance_sampling import ImportanceSampling
 from .least_squares import LeastSquares
+from .ratios import Bounds, DoublyRobust, ImportanceSampling
 from .returns import MeanReturn
 from .visit_ratios import VisitRatios
 
@@ -18,7 +16,7 @@ from .visit_ratios import VisitRatios
 # Later rows need assumptions that the log tests less well: models that nothing corrects.
 TIERS: tuple[tuple[Method, ...], ...] = (
     (MeanReturn(), MeanReturn(completed=True)),
-    (ImportanceSampling(), DoublyRobust(), Counts(), Counts(by_step=True), FiniteHorizon()),
+    (ImportanceSampling(), DoublyRobust(), FiniteHorizon(), Counts(by_step=True), Counts()),
     (DoublyRobust(completed=True), VisitRatios()),
     (LeastSquares(on_policy=True), LeastSquares(on_policy=False)),
     (DoublyRobust(few=True),),

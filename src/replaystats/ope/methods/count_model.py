@@ -7,22 +7,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..assumptions import AGREEMENT, DRIFT, INDEPENDENT, MARKOV, OUTCOMES, START, STATIONARY
-from ..counts import CountModel
+from ..counts import MUCH_UNSEEN, CountModel
 from ..intervals import rare_outcomes
 from ..method import Assumption, MethodResult
-from ..parts import is_tabular, model_of, weights_of
+from ..parts import is_tabular, model_of, pooled_of, weights_of
 from ..problem import Problem
-
-# A share of the policy's future that leads to what was never tried, beyond which it is said.
-MUCH_UNSEEN = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Values of a decision process with the logged frequencies.
 
-    Actions that were never tried in a state are worth anything between bounds (`counts.Untried`). With
-    `by_step` the step is part of the state, so that nothing needs to be stationary.
+    Actions that were never tried in a state are worth anything between bounds (`counts.Untried`). With a
+    horizon, values are found backward from the last step. With `by_step` every step has frequencies of its
+    own, so that nothing needs to be stationary.
     """
 
     by_step: bool = False
@@ -42,13 +40,12 @@ class Counts:
         """Return None for discrete states and a policy that can be asked."""
         if problem.logged_only or not is_tabular(problem):
             return "it needs discrete states, and a policy that can be asked"
-        if self.by_step != (problem.horizon is not None):
-            return "it needs a horizon" if self.by_step else "values depend on the steps left"
-        return None
+        return "it needs a horizon" if self.by_step and problem.horizon is None else None
 
     def estimate(self, problem: Problem) -> MethodResult:
         """Return the value with bounds for what was never tried."""
-        model = model_of(problem).model
+        pooled = problem.horizon is not None and not self.by_step
+        model = pooled_of(problem) if pooled else model_of(problem).model
         assert isinstance(model, CountModel)
         value, ends = model.at_start.value, (model.lowest, model.highest)
         pivot = model.at_start.pivot(problem)

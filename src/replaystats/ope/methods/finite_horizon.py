@@ -10,16 +10,17 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..._core.thresholds import FOLDS, HORIZON_BUMPS
 from ..._core.typing import BoolArray, FloatArray, IntArray
+from ...data._flat import holds_names
 from ...inference.pivot import Pivot, mean_pivot
 from ..assumption_tests import unit_sums
 from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, OUTCOMES, STATIONARY
 from ..columns import screened
-from ..counts import is_discrete
+from ..counts import MUCH_UNSEEN
+from ..importance import never_logged
 from ..intervals import by_groups
 from ..method import Assumption, MethodResult
-from ..parts import behavior_of, weights_of
+from ..parts import behavior_of, is_tabular, pooled_of, weights_of
 from ..problem import Problem
-from ..support import never_logged
 
 Features = Callable[[FloatArray], FloatArray]
 _PENALTIES = (1e-4, 1e-2, 1e0)  # of value models, times the mean squared feature
@@ -103,9 +104,9 @@ def finite_horizon_value(steps: Steps, *, seed: int = 0) -> HorizonValue:
     The procedure:
 
     1. Units are dealt into `FOLDS` folds. What follows is fitted without a fold and applied to it.
-    2. For every class of value models (squares, Gaussian bumps of three widths; a value for every state where
-       states are discrete), Q_t(s, a) = E[r | s, a] + discount E[V_{t+1}(s') | s, a] by ridge regressions per
-       action on pooled steps, backward from V_H = 0: one factorisation per action, H solves.
+    2. For every class of value models (squares, Gaussian bumps of three widths),
+       Q_t(s, a) = E[r | s, a] + discount E[V_{t+1}(s') | s, a] by ridge regressions per action on pooled
+       steps, backward from V_H = 0: one factorisation per action, H solves.
     3. Marginal ratios forward [1]_: w_0 = 1, w_{t+1}(s') = E[w_t ratio_t | s'] by ridge regression over the
        episodes at step t, shrunk to one; the penalty by leave-one-out error.
     4. psi_i = V_0(s_0) + sum_t discount^t w_t ratio_t (r_t + discount V_{t+1}(s_{t+1}) - Q_t(s_t, a_t)) [2]_.
@@ -154,10 +155,7 @@ def _folds(unit: IntArray, rng: np.random.Generator) -> IntArray:
 def feature_classes(
     states: FloatArray, rows_per_action: float, rng: np.random.Generator
 ) -> dict[str, Features]:
-    """Return the feature maps of value models: squares and bumps, or one column for every discrete state."""
-    if is_discrete(states):
-        known = np.unique(states, axis=0)
-        return {"a value for every state": lambda s: (s[:, None, :] == known).all(axis=2).astype(np.float64)}
+    """Return the feature maps of value models: squares and bumps."""
     spread = states.std(axis=0)
     middle, scale = states.mean(axis=0), np.where(spread > 0.0, spread, 1.0)
     d = states.shape[1]
@@ -202,7 +200,7 @@ def _cross_fitted(
     for name, features in classes.items():
         here, there, first = (features(s) for s in (steps.states, steps.next_states, steps.start_states))
         sums = {k: _Sums.of(steps, here, there, rows != k) for k in np.unique(fold)}
-        for penalty in (1e-4,) if name.startswith("a value") else _PENALTIES:
+        for penalty in _PENALTIES:
             label = f"{name}, penalty {penalty:g}"
             psi[label], ahead[label], now[label] = np.empty(n), np.zeros(len(rows)), np.zeros(len(rows))
             for k, part in sums.items():
@@ -328,6 +326,10 @@ class FiniteHorizon:
             return "it needs probabilities of the logged actions, and all actions of the policy in the log"
         if not problem.data.terminated.all():
             return "episodes were cut before the horizon"
+        if holds_names(problem.states):
+            return "states are names"
+        if is_tabular(problem) and pooled_of(problem).unseen <= MUCH_UNSEEN:
+            return "all that the policy does was counted"
         return None
 
     def estimate(self, problem: Problem) -> MethodResult:

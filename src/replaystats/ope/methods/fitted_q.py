@@ -25,9 +25,9 @@ from ...plans import ResamplingPlan, make_plan
 from ..assumption_tests import AssumptionTest, unit_sums
 from ..assumptions import DRIFT, INDEPENDENT, MARKOV, OUTCOMES, START, STATIONARY
 from ..counts import returns_to_go
+from ..importance import never_logged
 from ..method import Assumption, MethodResult
 from ..problem import Problem
-from ..support import never_logged
 
 _TREES = 10  # of one member; all members together have JACKKNIFE_GROUPS times as many
 _GROWN = 2  # times that the trees of a member are grown

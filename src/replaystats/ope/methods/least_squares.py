@@ -8,13 +8,13 @@ import numpy as np
 
 from ..assumptions import AGREEMENT, DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, START, STATIONARY
 from ..columns import screened
+from ..importance import never_logged
 from ..linear import LinearModel
 from ..marginal import some_episodes
 from ..method import Assumption, MethodResult
 from ..nonparametric import still_going
 from ..parts import is_tabular, model_of, needs_step
 from ..problem import Problem
-from ..support import never_logged
 
 # A share of the policy's future after the longest episode, beyond which a model is not believed alone.
 MUCH_BEYOND = 0.1

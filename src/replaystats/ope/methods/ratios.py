@@ -1,0 +1,247 @@
+"""Methods with products of ratios: importance sampling, doubly robust values, and bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..._core.thresholds import FEWEST_UNITS, MIN_EFFECTIVE, MUCH_COMPLETED, UNINFORMATIVE
+from ...inference.pivot import Pivot
+from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, RANGE, STATIONARY
+from ..counts import CountModel, plausible_range, returns_to_go
+from ..importance import Weights, bounded_by_rewards, never_logged, per_decision, self_normalised
+from ..intervals import GroupJackknife, may_be_skewed, rare_outcomes, tail_ends
+from ..method import Assumption, MethodResult
+from ..parts import behavior_of, model_of, robust_of, share_after_cuts, weights_of
+from ..problem import Problem
+from ..robust import episode_influence
+from .returns import part
+
+
+@dataclass(frozen=True, slots=True)
+class ImportanceSampling:
+    """Rewards weighted by products of probability ratios.
+
+    Right for any dynamics where probabilities are; `weighted` divides by the sum of weights at every step.
+    """
+
+    weighted: bool = True
+
+    @property
+    def name(self) -> str:
+        """As it is reported."""
+        return f"importance sampling, {'weighted' if self.weighted else 'per decision'}"
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What its interval needs."""
+        return (INDEPENDENT, OUTCOMES, BEHAVIOR)
+
+    def applicable(self, problem: Problem) -> str | None:
+        """Return None where ratios leave enough effective episodes to the end."""
+        return no_products(problem) or cut_short(problem)
+
+    def estimate(self, problem: Problem) -> MethodResult:
+        """Return the weighted sum of rewards; what lies after cuts has the range of possible values."""
+        weights = weights_of(problem)
+        assert weights is not None
+        earned = weights.sums(problem, problem.rewards)
+        found = self_normalised(weights, earned) if self.weighted else per_decision(weights, earned)
+        pivot = found.pivot(problem)
+        returns = returns_to_go(problem)[problem.data.step_offsets[:-1]]
+        last = weights.product[problem.data.step_offsets[1:] - 1]
+        missed = missed_outcomes(
+            problem, weights, found.value, float(pivot.standard_error[0]), last * returns
+        )
+        cut = share_after_cuts(problem)
+        if cut > 0.0:
+            missed = missed[0] + max(-cut * problem.low, 0.0), missed[1] + max(cut * problem.high, 0.0)
+        unlogged = never_logged(problem)
+        notes: tuple[str, ...] = ()
+        if unlogged is not None:
+            more = unlogged.missed(found.value if self.weighted else 0.0)
+            missed, notes = (missed[0] + more[0], missed[1] + more[1]), (unlogged.sentence,)
+        return MethodResult(pivot=pivot, shifts=found.shifts, missed=missed, notes=notes)
+
+
+def no_products(problem: Problem) -> str | None:
+    """Return why products of ratios cannot be used; None where they can."""
+    weights = weights_of(problem)
+    if weights is None:
+        return "it needs probabilities (densities) of the logged actions under both policies, and episodes"
+    if not weights.enough:
+        return f"ratios leave {weights.final:.2g} effective episodes of {problem.n_episodes}"
+    return None
+
+
+def cut_short(problem: Problem) -> str | None:
+    """Return why cuts forbid a method without a model; None where they do not."""
+    cut = share_after_cuts(problem)
+    return f"{part(cut)} lies after cuts" if cut > MUCH_COMPLETED else None
+
+
+def missed_outcomes(
+    problem: Problem, weights: Weights, value: float, error: float, each: np.ndarray, *, always: bool = False
+) -> tuple[float, float]:
+    """Return what the effective episodes can have missed, where outcomes are rare or a range was given.
+
+    Outcomes are rare where the episodes' parts of the value (`each`) are skewed, or their returns: a model
+    that explains the few outcomes which were seen takes them out of the parts, and not those to come.
+    """
+    returns = returns_to_go(problem)[problem.data.step_offsets[:-1]]
+    if not (always or problem.range_known or may_be_skewed(each) or may_be_skewed(returns)):
+        return 0.0, 0.0
+    within = (problem.low, problem.high)
+    if not (problem.range_known and np.isfinite(problem.low + problem.high)):
+        worst, best = tail_ends(returns)
+        within = min(worst, value), max(best, value)
+    return rare_outcomes(value, error, weights.final, within, problem.options.confidence_level)
+
+
+@dataclass(frozen=True, slots=True)
+class DoublyRobust:
+    """Jiang and Li (2016); Thomas and Brunskill (2016), with self-normalised weights.
+
+    Right where the probabilities are, whatever the model. After cuts nothing corrects the model, which is
+    then an assumption (`completed`) unless little of the future lies there. With fewer than `MIN_EFFECTIVE`
+    effective episodes (`few`) what they can have missed always moves the ends, and below `FEWEST_UNITS`
+    there is no estimate.
+    """
+
+    completed: bool = False
+    few: bool = False
+
+    @property
+    def name(self) -> str:
+        """As it is reported."""
+        if self.few:
+            return "doubly robust, few effective episodes"
+        return "doubly robust, model after cuts" if self.completed else "doubly robust"
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What its interval needs."""
+        more = (MARKOV, STATIONARY, DRIFT, MODEL) if self.completed else ()
+        return (INDEPENDENT, OUTCOMES, BEHAVIOR, *more)
+
+    def applicable(self, problem: Problem) -> str | None:
+        """Return None where ratios leave enough effective episodes to the end."""
+        weights = weights_of(problem)
+        short = cut_short(problem) if weights is not None else None
+        if self.few:
+            if weights is None or not FEWEST_UNITS <= weights.final < MIN_EFFECTIVE:
+                return f"it needs {FEWEST_UNITS:g} to {MIN_EFFECTIVE} effective episodes"
+            return short or self._says_little(problem)
+        if self.completed:
+            no_model = problem.logged_only or not short
+            return no_products(problem) or (
+                "no cut matters, or no model completes them" if no_model else None
+            )
+        return no_products(problem) or short
+
+    def _says_little(self, problem: Problem) -> str | None:
+        low, high = self.estimate(problem).interval(problem.options.confidence_level)
+        wide = high - low > UNINFORMATIVE * (problem.high - problem.low)
+        return "its interval leaves most of the possible range" if wide else None
+
+    def estimate(self, problem: Problem) -> MethodResult:
+        """Return the value, with the range of returns for what no episode with any weight shows."""
+        weights, model, found = weights_of(problem), model_of(problem).model, robust_of(problem)
+        assert weights is not None
+        pivot = found.pivot(problem)
+        each = episode_influence(problem, weights, model)
+        error = float(pivot.standard_error[0])
+        missed = missed_outcomes(problem, weights, found.value, error, each, always=self.few)
+        worst, best = plausible_range(problem)
+        lost = _share_after(weights, problem) + share_after_cuts(problem) * problem.logged_only
+        slack = 0.0 if lost == 0.0 else lost * (best - worst)
+        missed, notes = (missed[0] + slack, missed[1] + slack), []
+        unlogged = None if isinstance(model, CountModel) else never_logged(problem)
+        if unlogged is not None:
+            more = unlogged.missed(float(np.clip(0.0, unlogged.low, unlogged.high)))
+            missed = missed[0] + more[0], missed[1] + more[1]
+            notes.append(unlogged.sentence)
+        behavior = behavior_of(problem)
+        if behavior is not None and behavior.estimated:
+            notes.append(f"The logging policy is estimated ({behavior.source}), not logged.")
+        if problem.logged_only:
+            notes.append("The doubly robust value has a model of the log's own policy in it.")
+        return MethodResult(pivot=pivot, shifts=found.shifts, missed=missed, notes=tuple(notes))
+
+
+def _share_after(weights: Weights, problem: Problem) -> float:
+    """Return the discounted share of the future after the last step at which any episode has weight."""
+    alive = weights.size.sum(axis=0) > 0.0
+    return 0.0 if alive.all() else float(problem.discount ** int(np.argmin(alive)))
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Weighted returns over as many steps as leave enough effective episodes, then the possible range."""
+
+    on_policy: bool
+    name: str = "bounds"
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What its interval needs."""
+        return (INDEPENDENT, OUTCOMES, RANGE, *(() if self.on_policy else (BEHAVIOR,)))
+
+    def applicable(self, problem: Problem) -> str | None:
+        """Return None always: the possible range is known without any data."""
+        return None if problem.on_policy == self.on_policy else "it is for other logs"
+
+    def estimate(self, problem: Problem) -> MethodResult:
+        """Return the middle of the bounds, and half their distance as what was missed."""
+        lowest, highest, lasting = _ends(problem)
+        middle = 0.5 * (lowest.value + highest.value)
+        if lowest.value == highest.value or not np.isfinite(middle):
+            middle = float(np.clip(0.0, lowest.value, highest.value))
+        found = GroupJackknife(middle, 0.5 * (lowest.replicates + highest.replicates))
+        finite = bool(np.isfinite(lowest.value) and np.isfinite(highest.value) and lasting > 0)
+        pivot = found.pivot(problem) if finite else _nothing(problem, middle)
+        if finite:
+            error = max(lowest.standard_error, highest.standard_error)
+            pivot = replace(pivot, standard_error=np.array([error]))
+        note = (
+            f"Bounds take what comes after {lasting} step{'s' * (lasting != 1)}, or after cuts, to be worth "
+            f"{problem.low:.4g} to {problem.high:.4g}. Log longer episodes, or of a nearer policy."
+        )
+        unlogged = never_logged(problem)
+        more = () if unlogged is None else (unlogged.sentence,)
+        half = (max(middle - lowest.value, 0.0), max(highest.value - middle, 0.0))
+        shifts = found.shifts if finite else np.zeros(0)
+        return MethodResult(pivot=pivot, shifts=shifts, missed=half, notes=(note, *more))
+
+
+def _nothing(problem: Problem, value: float) -> Pivot:
+    one = np.ones(1)
+    low, high = one * problem.low, one * problem.high
+    return Pivot(estimate=one * value, standard_error=0.0 * one, degrees=0.0 * one, low=low, high=high)
+
+
+def _ends(problem: Problem) -> tuple[GroupJackknife, GroupJackknife, int]:
+    if problem.on_policy and problem.n_episodes > 1 and problem.own_starts:
+        return _of_returns(problem)
+    weights = weights_of(problem)
+    if weights is not None and never_logged(problem) is None:
+        return bounded_by_rewards(problem, weights, MIN_EFFECTIVE)
+    nothing = np.zeros(problem.n_groups)
+    low, high = (GroupJackknife(end, nothing + end) for end in (problem.low, problem.high))
+    return low, high, 0
+
+
+def _of_returns(problem: Problem) -> tuple[GroupJackknife, GroupJackknife, int]:
+    """Return the mean return with what follows cuts worth the least and the most that is possible."""
+    data, group = problem.data, problem.group[problem.data.step_offsets[:-1]]
+    returns = returns_to_go(problem)[data.step_offsets[:-1]]
+    weight = np.where(data.terminated, 0.0, problem.discount**data.n_steps)
+    counts = np.bincount(group, minlength=problem.n_groups)
+    ends = []
+    for worth in (problem.low, problem.high):
+        values = returns + np.multiply(weight, worth, out=np.zeros(len(weight)), where=weight > 0.0)
+        sums = np.bincount(group, weights=values, minlength=problem.n_groups)
+        left = (sums.sum() - sums) / np.maximum(counts.sum() - counts, 1)
+        ends.append(GroupJackknife(float(values.mean()), left))
+    return ends[0], ends[1], int(data.n_steps.max())
