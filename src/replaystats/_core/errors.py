@@ -29,15 +29,40 @@ class MissingExtraError(ImportError):
     """An optional package is needed for what was asked."""
 
 
-def must_be(name: str, rule: str, got: object, hint: str = "") -> str:
-    """Return the message `` `name` must be <rule>; got <got>. <hint>``.
+class Message(str):
+    """A message with its parts as data, for those who show it in other words.
+
+    Attributes
+    ----------
+    parameter : str
+        What is wrong, as the code calls it.
+    hint : str
+        What to do next; empty where nothing is said.
+    """
+
+    parameter: str
+    hint: str
+
+    def __new__(cls, parameter: str, rule: str, got: object, hint: str = "") -> Message:
+        """Join the parts to one sentence and a hint."""
+        text = f"`{parameter}` must be {rule}; got {got}." + (f" {hint}" if hint else "")
+        message = super().__new__(cls, text)
+        message.parameter, message.hint = parameter, hint
+        return message
+
+
+def must_be(name: str, rule: str, got: object, hint: str = "") -> Message:
+    """Return the message `` `name` must be <rule>; got <got>. <hint>``, which keeps its parts as data.
 
     Examples
     --------
-    >>> must_be("n_resamples", "an int >= 1", 0, "Use a few hundred.")
-    '`n_resamples` must be an int >= 1; got 0. Use a few hundred.'
+    >>> message = must_be("n_resamples", "an int >= 1", 0, "Use a few hundred.")
+    >>> print(message)
+    `n_resamples` must be an int >= 1; got 0. Use a few hundred.
+    >>> message.parameter, message.hint
+    ('n_resamples', 'Use a few hundred.')
     """
-    return f"`{name}` must be {rule}; got {got}." + (f" {hint}" if hint else "")
+    return Message(name, rule, got, hint)
 
 
 @contextmanager

@@ -15,26 +15,10 @@ from ..data._flat import holds_names
 from ..ope import Comparison, Evaluation
 from ..ope import compare as compare_policies
 from ..ope import evaluate as evaluate_policy
-from ..ope.counts import is_discrete
 from ..report.pages import percent, significant
-from ._trajectory_files import Log, read_points, typical_states
-from ._value_function import Settings, ValueFunction, build, fit_value_function
-from ._words import basis_named, logged_column, read_policy
+from ._logs import Log, logged_column, read_points, typical_states
+from ._value_function import Settings, ValueFunction, basis_for, basis_named, build, fit_value_function
 from .console import ExitCode, noting, out, own_command, refusing, working
-
-
-def with_policies(log: Log, policy: str | None, compare: str | None) -> Log:
-    """Read the policies that did not stand in the log itself."""
-    changed: dict[str, Any] = {}
-    kinds: dict[str, Any] = {"labels": log.data.action_labels, "of_names": holds_names(log.data.states)}
-    if policy is not None and log.policy is None:
-        with refusing(ExitCode.USAGE, Path(policy.removeprefix("greedy:"))):
-            changed["policy"] = read_policy(policy, log.names, "--policy", **kinds)
-    if compare not in (None, "log") and log.compare is None:
-        assert compare is not None
-        with refusing(ExitCode.USAGE, Path(compare.removeprefix("greedy:"))):
-            changed["compare"] = read_policy(compare, log.names, "--compare", **kinds)
-    return replace(log, **changed)
 
 
 def points_asked_about(
@@ -71,7 +55,7 @@ def evaluate(
             given["basis"].fit(log.data.states, settings.seed)  # a basis that cannot be is wrong usage
     with noting(notes), refusing(ExitCode.DATA, source):
         if compare is not None:
-            policies = {"policy": log.policy, "compared": log.compare}
+            policies = {"policy": log.policy, "compared": log.policies["compare"]}
             comparison = compare_policies(log.data, policies, **given)
             found = comparison.evaluations["policy"]
         else:
@@ -79,22 +63,12 @@ def evaluate(
     return replace(found, notes=(*found.notes, *notes)), comparison
 
 
-def value_function(
-    log: Log, points: FloatArray, settings: Settings, found: Evaluation, level: float
-) -> ValueFunction:
-    """Return values of states, with the basis that was named or that the evaluation chose."""
+def value_function(log: Log, points: FloatArray, settings: Settings, level: float) -> ValueFunction:
+    """Return values of states, with the basis that was named or that an evaluation chooses."""
     with refusing(ExitCode.USAGE):
-        basis = found.basis_
-        if settings.basis == "auto" and basis is None and not is_discrete(log.data.states):
-            name = "LSTD" if log.policy is None else "LSTDQ"
-            asked: dict[str, Any] = {
-                "discount": settings.discount_of(log.data),
-                "random_state": settings.seed,
-            }
-            basis = evaluate_policy(log.data, log.policy, method=name, **asked).basis_
-        if settings.basis != "auto" or basis is None:
-            name = "tabular" if settings.basis == "auto" else settings.basis
-            basis = basis_named(name, log.data.states)
+        basis = basis_for(
+            settings.basis, log.data, log.policy, discount=settings.discount_of(log.data), seed=settings.seed
+        )
         model = build(settings, log.data, basis, log.policy)
     return fit_value_function(model, log.data, points, log.names, level)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import re
 import warnings
@@ -15,13 +14,12 @@ import numpy as np
 from .._core.errors import ReplayWarning, must_be, require_extra
 from .._core.typing import BoolArray, FloatArray
 from ..data.storage import read_parquet
-from ..readers._columns import naming, no_such_name
+from ..readers._columns import naming, no_such_name, open_text, separator_of
 
 Frame = Any  # a pandas DataFrame
 Column = Any  # a pandas Series
 # A text column is one of numbers, or of dates, if this share of its entries can be read as such.
 MOSTLY = 0.9
-_SEPARATORS = (",", ";", "\t", "|")
 _DECORATION = re.compile(r"[\s$€£¥%']|USD|EUR|GBP")
 _THOUSANDS = re.compile(r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$")
 # Numbers where a comma is the decimal point, and those whose points can only mark thousands.
@@ -39,7 +37,7 @@ def read_frame(path: Path) -> Frame:
         frame = read_parquet(pandas.read_parquet, path)
     elif ".csv" in endings or ".tsv" in endings:
         with naming(path, reader="pandas"):
-            separator = _separator(path)
+            separator = separator_of(path)
             frame = _read_csv(path, separator)
         if separator != ",":  # where commas do not separate, they may be decimal points
             frame, spoilt = frame.apply(_with_points), spoilt_lines(frame)
@@ -201,7 +199,7 @@ def _split_lines(path: Path, separator: str) -> tuple[io.StringIO, list[SpoiltLi
     """Return the text of header and rows that fit it, and the lines that do not."""
     good, spoilt = io.StringIO(), []
     keep = csv.writer(good, delimiter=separator)
-    with _opened(path) as lines:
+    with open_text(path) as lines:
         reader = csv.reader(lines, delimiter=separator)
         header = next(reader)
         keep.writerow(header)
@@ -214,18 +212,6 @@ def _split_lines(path: Path, separator: str) -> tuple[io.StringIO, list[SpoiltLi
             row, line = row + bool(fields), reader.line_num + 1
     good.seek(0)
     return good, spoilt
-
-
-def _opened(path: Path) -> Any:
-    opening = gzip.open if path.suffix.lower() == ".gz" else open
-    return opening(path, "rt", encoding="utf-8-sig", newline="")
-
-
-def _separator(path: Path) -> str:
-    """Return the separator that occurs most often in the header."""
-    with _opened(path) as lines:
-        header = lines.readline()
-    return max(_SEPARATORS, key=header.count)  # the comma where there is none of them
 
 
 def _with_points(column: Column) -> Column:

@@ -1,8 +1,9 @@
-"""From options to an estimator: the command line builds what a program would, and asks it the same things."""
+"""From options to an estimator: bases (rbf:100), solvers (ridge:0.1), and the values of states."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +12,138 @@ import numpy as np
 from .._core.errors import IntervalWithheldError, must_be
 from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_int, check_real
-from ..basis import Basis
+from ..basis import (
+    RBF,
+    Basis,
+    Fourier,
+    OneHot,
+    Polynomial,
+    RandomFourier,
+    Standardized,
+    Tabular,
+    TileCoding,
+)
 from ..data import Trajectories
 from ..data._flat import holds_names
 from ..estimate import METHODS
 from ..estimators import LSTD, LSTDQ, PhiBE
+from ..ope import evaluate as evaluate_policy
+from ..ope.counts import is_discrete
 from ..plans import Resampling
-from ._words import check_basis_name, solver_named
+from ..solvers import Lepski, Solver, parse_solver
 from .console import ExitCode, as_options, noting, refusing, together
+
+SOLVERS = ("auto", "pinv", "lu", "ridge", "lepski")
+_EXAMPLES = "For example rbf:100, fourier:4, polynomial:3, rff:200, tiles:8x10, onehot:16 or tabular."
+
+
+def solver_named(text: str) -> Solver:
+    """Return the solver that `text` names: as for `reproduce`, and "lepski" or "lepski:KAPPA".
+
+    Examples
+    --------
+    >>> solver_named("lepski:0.5").kappa, solver_named("ridge:0.1")
+    (0.5, Ridge(alpha=0.1))
+    """
+    name, _, number = text.partition(":")
+    check_choice(name, "solver", SOLVERS)
+    if name != "lepski":
+        return parse_solver(text)
+    return Lepski(_number(number, text, "solver")) if number else Lepski()
+
+
+def check_basis_name(text: str) -> None:
+    """Refuse a basis that does not exist, or lacks its numbers, before any data are read."""
+    name, numbers = _split(text)
+    if name not in ("auto", "tabular"):
+        _BASES[name](numbers, text, np.zeros((2, 1)))
+
+
+def basis_named(text: str, states: FloatArray) -> Basis:
+    """Return the basis that `text` names, for states like these.
+
+    Parameters
+    ----------
+    text : str
+        "rbf:CENTRES", "rff:FEATURES", "polynomial:DEGREE" (of standardised states), "fourier:ORDER" with
+        period 2 pi or "fourier:ORDER:PERIOD", "tiles:TILINGSxTILES" over the range of the data,
+        "onehot:STATES" or "tabular".
+    states : ndarray of shape (N, d)
+        Visited ones.
+
+    Examples
+    --------
+    >>> basis_named("fourier:4", np.zeros((5, 1)))
+    Fourier(order=4)
+    """
+    name, numbers = _split(text)
+    if holds_names(states) and name != "tabular":
+        raise ValueError(must_be("basis", "auto or tabular where states are names", repr(text)))
+    return _BASES[name](numbers, text, states)
+
+
+def basis_for(name: str, data: Trajectories, policy: Any, *, discount: float, seed: int) -> Basis:
+    """Return the named basis.
+
+    "auto": one function per state where these are discrete, else the basis that `evaluate` chooses for a
+    value that does not depend on the step.
+    """
+    if name == "auto" and not is_discrete(data.states):
+        method = "LSTD" if policy is None else "LSTDQ"
+        asked: dict[str, Any] = {"discount": discount, "horizon": None, "random_state": seed}
+        if (basis := evaluate_policy(data, policy, method=method, **asked).basis_) is not None:
+            return basis
+    return basis_named("tabular" if name == "auto" else name, data.states)
+
+
+def _fourier(numbers: list[str], text: str, states: FloatArray) -> Basis:
+    period = 2.0 * math.pi if len(numbers) < 2 else _number(numbers[1], text, "basis")
+    return Fourier(_count(numbers[:1], text), dimension=states.shape[1], period=period)
+
+
+def _tiles(numbers: list[str], text: str, states: FloatArray) -> Basis:
+    tilings, _, tiles = (numbers or [""])[0].partition("x")
+    low, high = states.min(axis=0), states.max(axis=0)
+    high = np.where(high > low, high, low + 1.0)  # a constant variable stays inside one tile
+    return TileCoding(_count([tilings], text), _count([tiles], text), low=low.tolist(), high=high.tolist())
+
+
+_BASES: dict[str, Callable[[list[str], str, FloatArray], Basis]] = {
+    "rbf": lambda n, text, _: Standardized(RBF(_count(n, text), intercept=True)),
+    "fourier": _fourier,
+    "polynomial": lambda n, text, states: Standardized(
+        Polynomial(_count(n, text), dimension=states.shape[1], family="hermite")
+    ),
+    "rff": lambda n, text, _: Standardized(RandomFourier(_count(n, text), intercept=True)),
+    "tiles": _tiles,
+    "onehot": lambda n, text, _: OneHot(_count(n, text)),
+    "tabular": lambda *_: Tabular(),
+}
+
+
+def _split(text: str) -> tuple[str, list[str]]:
+    name, *numbers = text.split(":")
+    check_choice(name, "basis", ("auto", *_BASES))
+    most = {"auto": 0, "tabular": 0, "fourier": 2}.get(name, 1)
+    if len(numbers) > most:
+        raise ValueError(must_be("basis", f"{name} with at most {most} number(s)", repr(text), _EXAMPLES))
+    return name, numbers
+
+
+def _count(numbers: list[str], text: str) -> int:
+    try:
+        (number,) = numbers
+        return int(number)
+    except ValueError:
+        raise ValueError(must_be("basis", "a name and its number", repr(text), _EXAMPLES)) from None
+
+
+def _number(number: str, text: str, argument: str) -> float:
+    try:
+        return float(number)
+    except ValueError:
+        raise ValueError(must_be(argument, "followed by a number", repr(text))) from None
+
 
 _METHODS = ("lstd", "phibe")
 

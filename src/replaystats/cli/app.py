@@ -15,10 +15,13 @@ from typer.main import get_command
 
 from .._core.version import __version__
 
+# Of click, wherever typer has it from.
+UsageError: Any = typer.BadParameter.__bases__[0]
 # "module:function"; the module may have an EPILOG for its help.
 COMMANDS = {
     "check": "replaystats.cli.check:check",
     "compare": "replaystats.cli.compare:compare",
+    "diagnose": "replaystats.cli.check:diagnose",
     "evaluate": "replaystats.cli.evaluate:evaluate",
     "regress": "replaystats.cli.regress:regress",
 }
@@ -33,11 +36,14 @@ class LateCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Load the command and hand over to it."""
-        from .console import answer_programs
+        from .console import answer_programs, report_error
 
-        context = self.load().make_context(info_name, args, parent=parent, **extra)
-        answer_programs(bool(context.params.get("json")))
-        return context
+        answer_programs("--json" in args)
+        try:
+            return self.load().make_context(info_name, args, parent=parent, **extra)
+        except UsageError as error:
+            report_error([{"message": error.format_message()}], error.exit_code)
+            raise
 
     def load(self) -> Any:
         """Import the module and return its command."""

@@ -1,15 +1,31 @@
-"""``replaystats check``: what the columns of a log seem to mean, and the command that evaluates it."""
+"""``replaystats check`` and ``replaystats diagnose``: what a log holds, and whether replay pays on it.
+
+Both guess what the columns mean; an option says it where the guess is wrong.
+"""
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .._core.errors import visible
+from .._core.validation import check_real
 from . import _options as opt
-from .console import EXIT_CODES, ExitCode, as_json, out, refusing, working
+from .console import (
+    EXIT_CODES,
+    ExitCode,
+    as_json,
+    noting,
+    out,
+    refusing,
+    show_notes,
+    split_names,
+    together,
+    working,
+)
 
 if TYPE_CHECKING:
     from ..data import Trajectories
@@ -20,48 +36,138 @@ Examples:
 
 replaystats check log.csv
 
-replaystats check log.parquet --discount 0.95
+replaystats check visits.csv --reward spent --state "age,segment"
+
+replaystats diagnose log.parquet --discount 0.95
 
 {EXIT_CODES}.
 """
+Discount = Annotated[float, typer.Option(help="Discount factor of one step.")]
+Column = Annotated[
+    str | None, typer.Option(help="Default: guessed.", rich_help_panel="What the columns mean")
+]
 
 
 def check(
     data: opt.Log,
-    discount: Annotated[float, typer.Option(help="Discount of the suggested command.")] = 0.99,
+    discount: Discount = 0.99,
+    state: opt.States = None,
+    action: opt.Actions = None,
+    reward: Column = None,
+    episode: Column = None,
+    step: Column = None,
+    terminated: Column = None,
+    probability: Column = None,
+    unit: Column = None,
     json: opt.Json = False,
 ) -> None:
     """Guess what the columns of a log mean, read it, and print the command that evaluates it."""
-    from ..readers import from_table
-    from ..readers.guess import guess_columns
-    from ..readers.tables import files_like
-
-    with working("Reading the log"), refusing(ExitCode.DATA, data, "DATA"):
-        guess = guess_columns(data if data.exists() else files_like(str(data))[0])
-        episodes = from_table(data, **guess.arguments, time_limit=None)
+    known = _known(state, action, reward, episode, step, terminated, probability, unit)
+    guess, episodes, options, notes = _read(data, known, discount)
     limit = _time_limit(guess, episodes)
-    options = [*guess.options, *([] if limit is None else ["--time-limit", str(limit)])]
+    options += [] if limit is None else ["--time-limit", str(limit)]
     command = shlex.join(["replaystats", "evaluate", str(data), *options, "--discount", f"{discount:g}"])
-    if json:
-        found = {"columns": guess.columns, "unused": guess.unused, "time_limit": limit, "run": command}
-        print(as_json({"command": "check", **found}))
-        return
-    for role, names in guess.columns.items():
-        out.print(f"{role.replace('_', ' '):<22}{', '.join(names)}", markup=False)
-    if guess.unused:
-        shown = (visible(name) or '""' for name in guess.unused)
-        out.print(f"{'not used':<22}{', '.join(shown)}", markup=False)
-    ended = int(episodes.terminated.sum())
-    steps = episodes.n_transitions
-    out.print(f"\n{len(episodes):,} episodes, {steps:,} steps, {ended:,} terminated.", markup=False)
-    if guess.final_states == "repeat":
-        out.print("Rows are steps: the state after the last step was not logged, so it is repeated.")
     if limit is not None:
-        out.print(
+        notes.append(
             f"Many episodes end after exactly {limit} steps: a time limit seems to have cut them off. "
             "If they really ended there, say --time-limit none instead."
         )
+    if json:
+        found = {"columns": guess.columns, "unused": guess.unused, "time_limit": limit, "run": command}
+        print(as_json({"command": "check", **found, "notes": notes}))
+        return
+    for role, names in guess.columns.items():
+        out.print(f"{role.replace('_', ' '):<22}{', '.join(map(visible, names))}", markup=False)
+    if guess.unused:
+        shown = (visible(name) or '""' for name in guess.unused)
+        out.print(f"{'not used':<22}{', '.join(shown)}", markup=False)
+    ended, steps = int(episodes.terminated.sum()), episodes.n_transitions
+    out.print(f"\n{len(episodes):,} episodes, {steps:,} steps, {ended:,} terminated.", markup=False)
+    show_notes(notes)
     out.print(f"\nIf this is right, run:\n\n{command}", markup=False)
+
+
+def diagnose(
+    data: opt.Log,
+    discount: Discount = 0.99,
+    state: opt.States = None,
+    reward: Column = None,
+    episode: Column = None,
+    step: Column = None,
+    terminated: Column = None,
+    basis: opt.BasisName = "auto",
+    seed: opt.Seed = 0,
+    json: opt.Json = False,
+) -> None:
+    """Say whether replay pays for a value function on this log, and what else would help."""
+    from ..estimators import LSTD
+    from ._value_function import basis_for, check_basis_name
+
+    known = _known(state, None, reward, episode, step, terminated, None, None)
+    with refusing(ExitCode.USAGE):
+        together(lambda: check_basis_name(basis))
+    _, episodes, _, notes = _read(data, known, discount)
+    with working("Diagnosing"), noting(notes), refusing(ExitCode.DATA, data, "DATA"):
+        chosen = basis_for(basis, episodes, None, discount=discount, seed=seed)
+        found = LSTD(chosen, discount=discount, random_state=seed).fit(episodes).diagnose()
+    if json:
+        said = {
+            "recommendation": found.recommendation,
+            "why": found.why,
+            "interval_valid": found.interval_valid,
+        }
+        ratios = {"variance_ratio": found.variance_ratio, "error_ratio": found.error_ratio}
+        print(as_json({"command": "diagnose", **said, **ratios, "notes": notes}))
+        return
+    out.print(found)
+    show_notes(notes)
+
+
+def _known(
+    state: list[str] | None,
+    action: list[str] | None,
+    reward: str | None,
+    episode: str | None,
+    step: str | None,
+    terminated: str | None,
+    probability: str | None,
+    unit: str | None,
+) -> dict[str, Any]:
+    """Return the columns that the user named, by their roles."""
+    given = {
+        "states": split_names(state), "actions": split_names(action), "rewards": reward, "episode": episode,
+        "step": step, "terminated": terminated, "behavior_probability": probability, "unit": unit,
+    }  # fmt: skip
+    return {role: names for role, names in given.items() if names}
+
+
+def _read(
+    source: Path, known: dict[str, Any], discount: float
+) -> tuple[LogGuess, Trajectories, list[str], list[str]]:
+    """Return the guess, the episodes, the options of `evaluate` that read them, and notes."""
+    from ..readers import from_table
+    from ..readers.guess import guess_columns
+    from ..readers.tables import files_of
+
+    with refusing(ExitCode.USAGE):
+        check_real(discount, "discount", low=0.0, high=1.0)
+    notes: list[str] = []
+    with working("Reading the log"), refusing(ExitCode.DATA, source, "DATA"), noting(notes):
+        guess = guess_columns(files_of(source)[0], **known)
+        arguments, options = {**guess.arguments, "time_limit": None}, guess.options
+        try:
+            episodes = from_table(source, **arguments)
+        except ValueError as error:
+            if 'gaps="cut"' not in str(error):
+                raise
+            episodes = from_table(source, **arguments, gaps="cut")
+            options = [*options, "--gaps", "cut"]
+            notes.append("Some rows do not continue the row before them: a new piece begins there.")
+    if guess.episodes == "rows":
+        notes.append("There is no column of steps or episodes: every row is a decision by itself.")
+    elif guess.final_states == "repeat":
+        notes.append("Rows are steps: the state after the last step was not logged, so it is repeated.")
+    return guess, episodes, options, notes
 
 
 def _time_limit(guess: LogGuess, episodes: Trajectories) -> int | None:

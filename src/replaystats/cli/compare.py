@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +24,7 @@ from .console import (
     parse_limit,
     refusing,
     refusing_at_the_end,
+    show_notes,
     split_names,
     together,
     working,
@@ -85,18 +85,22 @@ def compare(
     Intervals of all differences hold together. DATA is as for evaluate.
     """
     from . import _evaluation as work
-    from ._trajectory_files import LogColumns
-    from ._words import basis_named, check_basis_name
+    from ._logs import LogColumns, read_log
+    from ._value_function import basis_named, check_basis_name
 
     with refusing(ExitCode.USAGE):
         named, columns, *_ = together(
             lambda: _named(policy),
             lambda: LogColumns(
-                states=split_names(state), rewards=reward, episode=or_none(episode), step=step, time=time,
-                actions=split_names(action), terminated=or_none(terminated), truncated=or_none(truncated),
-                next_states=split_names(next_state), probability=probability, policy=[], compare=[], dt=None,
-                unit=unit, policy_of_logged=None, compare_of_logged=None, final_states=final_states,
-                gaps=gaps, time_limit=parse_limit(time_limit),
+                table={
+                    "states": split_names(state), "rewards": or_none(reward), "episode": or_none(episode),
+                    "step": step, "time": time, "actions": split_names(action) or None,
+                    "terminated": or_none(terminated), "truncated": or_none(truncated),
+                    "next_states": split_names(next_state) or None, "behavior_probability": probability,
+                    "dt": None, "final_states": final_states, "gaps": gaps,
+                    "time_limit": parse_limit(time_limit),
+                },
+                unit=unit,
             ),
             lambda: _checked_discount(discount),
             lambda: check_basis_name(basis),
@@ -105,7 +109,7 @@ def compare(
             lambda: check_outputs({"--out": report}, [data]),
         )  # fmt: skip
     with working("Reading the episodes"):
-        log, policies = _read(data, columns, named)
+        log = read_log(data, replace(columns, policies=named))
     notes: list[str] = []
     settings: dict[str, Any] = {
         "discount": discount, "horizon": parse_limit(horizon), "units": log.units, "random_state": seed,
@@ -115,20 +119,21 @@ def compare(
         if basis != "auto":
             settings["basis"] = basis_named(basis, log.data.states)
     with working("Estimating"), noting(notes), refusing(ExitCode.DATA, data):
-        found = work.compare_policies(log.data, policies, **settings)
+        found = work.compare_policies(log.data, log.policies, **settings)
     with refusing_at_the_end() as write:
         if report is not None:
             from ..report.evaluation_page import evaluation_page
 
             first = next(iter(found.evaluations.values()))
-            page = evaluation_page(first, source=data.name, command=own_command(), comparison=found)
+            page = evaluation_page(
+                first, source=data.name, data=work.fingerprint(data), command=own_command(), comparison=found
+            )
             report = report if write(report, page) else None
         if json:
             about = {"command": "compare", "source": data.name, "state": list(log.names)}
             print(as_json({**about, "data": work.data_of(log), "notes": notes, **found.to_dict()}))
         else:
-            for note in notes:
-                out.print(f"[yellow]Note:[/] {escape(note)}")
+            show_notes(notes)
             out.print(escape(str(found)))
             if report is not None:
                 out.print(f"Report: {escape(str(report))}")
@@ -162,21 +167,3 @@ def _checked_discount(discount: float | None) -> float:
     if discount is None:
         raise ValueError(must_be("--discount", "given", "none", "It is the discount factor of one step."))
     return check_real(discount, "discount", low=0.0, high=1.0)
-
-
-def _read(data: Path, columns: Any, named: dict[str, str]) -> tuple[Any, dict[str, Any]]:
-    """Return the log and the policies by name; those in columns of the log are read beside it."""
-    from . import _evaluation as work
-    from ._trajectory_files import read_log
-    from ._words import logged_column, policy_columns
-
-    log, policies = read_log(data, columns), {}
-    for name, text in named.items():
-        own, column = policy_columns(text), logged_column(text)
-        if text == "log":
-            policies[name] = None
-        elif own or column:
-            policies[name] = read_log(data, replace(columns, policy=own, policy_of_logged=column)).policy
-        else:
-            policies[name] = work.with_policies(log, text, None).policy
-    return log, policies

@@ -9,14 +9,15 @@ import os
 import re
 import shlex
 import sys
+import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from contextvars import ContextVar
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from rich.console import Console
@@ -31,50 +32,52 @@ from .._core.errors import (
 )
 from .._core.files import write_text
 
-# Whether the command was called with --json; set when its options are read.
-_for_programs: ContextVar[bool] = ContextVar("for_programs", default=False)
+# Where errors are printed as JSON; set when the options are read, None without --json.
+_for_programs: ContextVar[TextIO | None] = ContextVar("for_programs", default=None)
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 EXIT_CODES = (
     "Exit codes: 0 done; 2 the command is wrong (an option, a column name, a missing package); 3 the data "
     "cannot be used or do not determine an answer"
 )
-# What the library calls its arguments, and what they are called here.
+# What the library calls its arguments where an option is not called the same.
 _OPTIONS = {
-    "states": "--state",
-    "rewards": "--reward",
-    "next_states": "--next-state",
-    "behavior_probability": "--probability",
-    "behavior": "--probability",
-    "policy": "--policy",
-    "actions": "--action",
-    "episode": "--episode",
-    "step": "--step",
-    "time": "--time",
-    "terminated": "--terminated",
-    "truncated": "--truncated",
-    "final_states": "--final-states",
-    "gaps": "--gaps",
-    "time_limit": "--time-limit",
-    "dt": "--dt",
-    "order": "--order",
-    "discount": "--discount",
-    "discount_rate": "--discount-rate",
-    "basis": "--basis",
-    "solver": "--solver",
-    "statistic": "--statistic",
-    "subsample_size": "-k",
-    "n_resamples": "-B",
-    "combine": "--combine",
-    "confidence_level": "--confidence",
-    "method": "--method",
-    "alpha": "--alpha",
-    "gamma": "--gamma",
-    "seed": "--seed",
-    "rng": "--seed",
+    "states": "--state", "rewards": "--reward", "next_states": "--next-state", "actions": "--action",
+    "behavior_probability": "--probability", "behavior": "--probability", "subsample_size": "-k",
+    "n_resamples": "-B", "confidence_level": "--confidence", "rng": "--seed",
+}  # fmt: skip
+_OPTIONS |= {
+    name: "--" + name.replace("_", "-")
+    for name in [
+        "policy",
+        "unit",
+        "episode",
+        "step",
+        "time",
+        "terminated",
+        "truncated",
+        "final_states",
+        "gaps",
+        "time_limit",
+        "dt",
+        "order",
+        "discount",
+        "discount_rate",
+        "basis",
+        "solver",
+        "statistic",
+        "combine",
+        "method",
+        "alpha",
+        "gamma",
+        "seed",
+    ]
 }
 # Format: raised when a name in the JSON output changes its meaning or goes.
 SCHEMA_VERSION = 1
+_REFUSED = (
+    ValueError, TypeError, OSError, zipfile.BadZipFile, SingularReplicateError, IntervalWithheldError
+)  # fmt: skip
 _ASSIGNED = re.compile(r"\b(\w+)=(\"?)([\w.]+)\2")
 _FILES = re.compile("`(table|path|data)`")  # what the library calls what is read
 _QUOTED = re.compile(r"`(\w+)(:[^`]*)?`")
@@ -126,7 +129,7 @@ def as_options(message: str) -> str:
 
 def answer_programs(wanted: bool) -> None:
     """Say whether errors are printed as JSON as well."""
-    _for_programs.set(wanted)
+    _for_programs.set(sys.stdout if wanted else None)
 
 
 class Problems(ValueError):
@@ -155,7 +158,7 @@ def together(*checks: Callable[[], Any]) -> list[Any]:
         try:
             results.append(check())
         except (ValueError, TypeError) as error:
-            messages += getattr(error, "messages", [str(error)])
+            messages += messages_of(error)
     if messages:
         raise Problems(messages)
     return results
@@ -171,21 +174,16 @@ def refusing(code: ExitCode, file: Path | None = None, called: str = "") -> Iter
     try:
         yield
     except ImportError as error:
-        _refuse([str(error)], ExitCode.USAGE, error)
-    except (
-        ValueError,
-        TypeError,
-        OSError,
-        zipfile.BadZipFile,
-        SingularReplicateError,
-        IntervalWithheldError,
-    ) as error:
-        messages = [as_options(message) for message in getattr(error, "messages", [str(error)])]
-        if called:
-            messages = [_FILES.sub(f"`{called}`", message) for message in messages]
-        if file is not None:
-            messages = [m if file.name in m else f"{file.name}: {m}" for m in messages]
-        _refuse(messages, code, error)
+        _refuse(messages_of(error), ExitCode.USAGE, error)
+    except _REFUSED as error:
+        _refuse(messages_of(error), code, error, "" if file is None else file.name, called)
+
+
+def messages_of(error: Exception) -> list[str]:
+    """Return the messages of an error, which keep their parts as data where they have some."""
+    first = error.args[0] if len(error.args) == 1 else str(error)
+    found: list[str] = getattr(error, "messages", [first if isinstance(first, str) else str(error)])
+    return found
 
 
 @contextmanager
@@ -209,13 +207,28 @@ def refusing_at_the_end() -> Iterator[Callable[[Path, str], bool]]:
         _refuse([f"{path} could not be written: {error.strerror or error}."], ExitCode.USAGE, error)
 
 
-def _refuse(messages: list[str], code: ExitCode, error: Exception) -> None:
+def _refuse(messages: list[str], code: ExitCode, error: Exception, file: str = "", called: str = "") -> None:
     """Print the problems for people, with --json for programs as well, and end."""
+    problems: list[dict[str, str | None]] = []
     for message in messages:
-        err.print(f"[bold red]Error:[/] {escape(message)}")
-    if _for_programs.get():
-        print(as_json({"error": {"exit_code": int(code), "messages": messages}}))
+        text, name = as_options(message), getattr(message, "parameter", "").partition(":")[0]
+        if called:
+            text, name = _FILES.sub(f"`{called}`", text), _FILES.sub(called, f"`{name}`").strip("`")
+        if file not in text:
+            text = f"{file}: {text}"
+        err.print(f"[bold red]Error:[/] {escape(text)}")
+        option, hint = _OPTIONS.get(name, name), as_options(getattr(message, "hint", ""))
+        problems.append({"message": text, "option": option or None, "hint": hint or None})
+    report_error(problems, int(code))
     raise typer.Exit(int(code)) from error
+
+
+def report_error(problems: Sequence[Mapping[str, str | None]], code: int) -> None:
+    """Print problems as JSON, where --json was given."""
+    if (stream := _for_programs.get()) is not None:
+        messages = [problem["message"] for problem in problems]
+        error = {"exit_code": code, "messages": messages, "problems": problems}
+        print(as_json({"error": error}), file=stream)
 
 
 @contextmanager
@@ -233,9 +246,18 @@ def noting(notes: list[str]) -> Iterator[None]:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show that something goes on, when standard error is a terminal."""
+    """Show what goes on and how long it took, when standard error is a terminal."""
+    start = time.perf_counter()
     with redirect_stdout(sys.stderr), err.status(what) if watched() else nullcontext():
         yield  # what other code prints meanwhile is no result
+    if watched():
+        err.print(f"[dim]{what}: {time.perf_counter() - start:.1f} s[/]")
+
+
+def show_notes(notes: Iterable[str]) -> None:
+    """Print what the user should know about the answer."""
+    for note in notes:
+        out.print(f"[yellow]Note:[/] {escape(note)}")
 
 
 def split_names(given: list[str] | None) -> list[str]:

@@ -93,9 +93,8 @@ def evaluate(
     from ..readers._rows import FINAL_STATES
     from ..readers.transitions import GAPS
     from . import _evaluation as work
-    from ._trajectory_files import LogColumns, read_log
+    from ._logs import LogColumns, read_log
     from ._value_function import Settings
-    from ._words import logged_column, policy_columns
 
     with refusing(ExitCode.USAGE):
         settings, columns, *_ = together(
@@ -107,12 +106,15 @@ def evaluate(
                 jobs=jobs,
             ),
             lambda: LogColumns(
-                states=split_names(state), rewards=reward, episode=or_none(episode), step=step, time=time,
-                actions=split_names(action), terminated=or_none(terminated), truncated=or_none(truncated),
-                next_states=split_names(next_state), probability=probability, policy=policy_columns(policy),
-                compare=[] if compare == "log" else policy_columns(compare), dt=dt, unit=unit,
-                policy_of_logged=logged_column(policy), compare_of_logged=logged_column(compare),
-                final_states=final_states, gaps=gaps, time_limit=parse_limit(time_limit),
+                table={
+                    "states": split_names(state), "rewards": or_none(reward), "episode": or_none(episode),
+                    "step": step, "time": time, "actions": split_names(action) or None,
+                    "terminated": or_none(terminated), "truncated": or_none(truncated),
+                    "next_states": split_names(next_state) or None, "behavior_probability": probability,
+                    "dt": dt, "final_states": final_states, "gaps": gaps,
+                    "time_limit": parse_limit(time_limit),
+                },
+                unit=unit, policies={"policy": policy, "compare": compare},
             ),
             lambda: check_choice(final_states, "final_states", FINAL_STATES),
             lambda: check_choice(gaps, "gaps", GAPS),
@@ -121,11 +123,11 @@ def evaluate(
             lambda: check_outputs({"--out": report}, [data, policy, compare]),
         )  # fmt: skip
     with working("Reading the episodes"):
-        log = work.with_policies(read_log(data, columns), policy, compare)
+        log = read_log(data, columns)
         points = work.points_asked_about(log, at, policy, settings)
     with working("Estimating"):
         found, comparison = work.evaluate(data, log, settings, confidence, parse_limit(horizon), compare)
-        function = None if points is None else work.value_function(log, points, settings, found, confidence)
+        function = None if points is None else work.value_function(log, points, settings, confidence)
     with refusing_at_the_end() as write:
         if report is not None:
             page = work.page_of(data.name, found, comparison, function)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import gzip
+import itertools
 import numbers
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +32,8 @@ from ..data.storage import read_parquet
 
 # Layout: names in a message.
 SHOWN_NAMES = 12
+SEPARATORS = (",", ";", "\t", "|")
+_DECIMAL_COMMA = re.compile(r"(^|[^\w.])-?\d+,\d+([^\w,.]|$)", re.MULTILINE)
 Column = Any  # a pandas or polars Series, a pyarrow ChunkedArray, or an ndarray
 
 
@@ -120,12 +125,13 @@ def _open_file(path: Path) -> TableView:
             names,
             lambda wanted: _load_arrow(read_parquet(parquet.read_table, path, columns=wanted), wanted),
         )
-    if ".csv" in endings:
+    if ".csv" in endings or ".tsv" in endings:
         csv = require_extra("pyarrow.csv", extra="io", purpose="Reading CSV")
-        with naming(path), csv.open_csv(path) as reader:  # reads one block: enough for the header
+        separator = separator_of(path)
+        parse = csv.ParseOptions(delimiter=separator)
+        with naming(path), csv.open_csv(path, parse_options=parse) as reader:  # one block: the header
             names = reader.schema.names
-        _check_separated(names)
-        return TableView(names, lambda wanted: _load_csv(csv, path, wanted))
+        return TableView(names, lambda wanted: _load_csv(csv, path, parse, wanted))
     if any(ending in (".jsonl", ".ndjson") for ending in endings):
         reader = require_extra("pyarrow.json", extra="io", purpose="Reading JSON lines")
         with naming(path, "JSON lines"):
@@ -136,18 +142,28 @@ def _open_file(path: Path) -> TableView:
     )
 
 
-def _check_separated(names: list[str]) -> None:
-    """Raise where the header of a CSV file is a single name made of several."""
-    used = next((mark for mark in (";", "\t", "|") if len(names) == 1 and mark in names[0]), None)
-    if used is not None:
-        hint = f"Save it with commas, or read it first: pandas.read_csv(path, sep={used!r})."
-        raise ValueError(must_be("table", "CSV with commas between its columns", f"{used!r} there", hint))
+def separator_of(path: Path) -> str:
+    """Return the separator that occurs most often in the header of a CSV file."""
+    with open_text(path) as lines, naming(path):
+        header = lines.readline()
+    return max(SEPARATORS, key=header.count)  # the comma where there is none of them
 
 
-def _load_csv(csv: Any, path: Path, wanted: list[str]) -> dict[str, Column]:
-    options = csv.ConvertOptions(include_columns=wanted)
+def open_text(path: Path) -> Any:
+    """Open a CSV file, which may be packed, as text."""
+    opening = gzip.open if path.suffix.lower() == ".gz" else open
+    return opening(path, "rt", encoding="utf-8-sig", newline="")
+
+
+def _load_csv(csv: Any, path: Path, parse: Any, wanted: list[str]) -> dict[str, Column]:
+    """Load columns; where commas do not separate, they may be decimal points."""
+    point = "."
+    if parse.delimiter != ",":
+        with open_text(path) as lines, naming(path):
+            point = "," if _DECIMAL_COMMA.search("".join(itertools.islice(lines, 1, 100))) else "."
+    options = csv.ConvertOptions(include_columns=wanted, decimal_point=point)
     with naming(path):
-        return _load_arrow(csv.read_csv(path, convert_options=options), wanted)
+        return _load_arrow(csv.read_csv(path, parse_options=parse, convert_options=options), wanted)
 
 
 @contextmanager

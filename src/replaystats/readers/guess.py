@@ -4,46 +4,28 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from .._core.errors import must_be
-from ._columns import open_table
+from ._columns import TableView, as_numpy, open_table
+from ._list_columns import holds_lists
 
 # Names as people write them, without case, digits at the end and punctuation; the first that fits wins.
 _NAMES = {
-    "episode": (
-        "episode",
-        "episodeid",
-        "ep",
-        "run",
-        "runid",
-        "traj",
-        "trajectory",
-        "trajectoryid",
-        "rollout",
-    ),
-    "step": ("step", "t", "timestep", "stepid", "i"),
-    "time": ("time", "timestamp", "seconds", "date", "datetime"),
-    "rewards": ("reward", "rewards", "r", "rew"),
-    "terminated": ("terminated", "terminal", "terminals", "done", "dones", "isterminal"),
-    "truncated": ("truncated", "truncation", "timeout", "timeouts", "cut", "cutoff", "istruncated"),
-    "actions": ("action", "actions", "a", "act"),
-    "behavior_probability": ("probability", "prob", "p", "propensity", "actionprobability", "pscore"),
-    "unit": (
-        "user",
-        "userid",
-        "patient",
-        "patientid",
-        "machine",
-        "machineid",
-        "unit",
-        "subject",
-        "subjectid",
-    ),
+    "episode": "episode episodeid ep run runid traj trajectory trajectoryid rollout session sessionid",
+    "step": "step t timestep stepid i visit turn",
+    "time": "time timestamp seconds date datetime",
+    "rewards": "reward rewards r rew outcome payoff clicked click clicks conversion converted bought revenue",
+    "terminated": "terminated terminal terminals done dones isterminal",
+    "truncated": "truncated truncation timeout timeouts cut cutoff istruncated",
+    "actions": "action actions a act arm treatment dose shown decision",
+    "behavior_probability": "probability prob p propensity propensityscore actionprobability pscore",
+    "unit": "user userid patient patientid machine machineid unit subject subjectid customer customerid",
 }
-# Numbers that logs hold beside the state: they label rows or follow from the rest.
+# Columns that logs hold beside the state: they label rows or follow from the rest.
 _NO_STATE = (
     *("", "index", "unnamed", "row", "seed", "id", "info", "logp", "logprob", "value", "advantage"),
     *("return", "returns", "totalreward", "cumulativereward", "episodereturn", "episodereward"),
@@ -56,6 +38,8 @@ _OPTIONS = {
     "step": "--step", "time": "--time", "terminated": "--terminated", "truncated": "--truncated",
     "actions": "--action", "behavior_probability": "--probability", "unit": "--unit",
 }  # fmt: skip
+_SEVERAL = ("states", "next_states", "actions")
+_USUAL = {"rewards": ["reward"], "episode": ["episode"], "terminated": ["terminated"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +52,9 @@ class LogGuess:
         Columns of every role that was found.
     unused : list of str
         Columns without a role.
+    episodes : {"column", "one", "ends", "rows"}
+        What an episode is: rows with one label, all rows, rows up to one that is flagged as an end, or every
+        row by itself.
     final_states : {"recorded", "repeat"}
         Whether the last row of an episode holds its final state (no reward there), or is a step whose next
         state was not logged.
@@ -75,18 +62,18 @@ class LogGuess:
 
     columns: dict[str, list[str]]
     unused: list[str]
+    episodes: str
     final_states: str
 
     @property
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments of `from_table` that say the same."""
-        several = ("states", "next_states", "actions")
         found: dict[str, Any] = {
-            role: names if role in several else names[0]
+            role: names if role in _SEVERAL else names[0]
             for role, names in self.columns.items()
             if role != "unit"
         }
-        found.setdefault("episode", None)
+        found.setdefault("episode", {"one": None}.get(self.episodes, self.episodes))
         found.setdefault("terminated", None)
         return found | {"final_states": self.final_states}
 
@@ -95,26 +82,37 @@ class LogGuess:
         """Options of ``replaystats evaluate`` that say the same."""
         words = []
         for role, names in self.columns.items():
-            words += [_OPTIONS[role], ",".join(names)]
-        for role in ("episode", "terminated"):
-            if role not in self.columns:
-                words += [_OPTIONS[role], "none"]
+            if names != _USUAL.get(role):
+                words += [_OPTIONS[role], ",".join(names)]
+        if "episode" not in self.columns:
+            words += ["--episode", {"one": "none"}.get(self.episodes, self.episodes)]
+        if self.episodes == "rows":  # nothing else is to be said about them
+            return words
+        if "terminated" not in self.columns:
+            words += ["--terminated", "none"]
         return words if self.final_states == "recorded" else [*words, "--final-states", self.final_states]
 
 
-def guess_columns(table: Any) -> LogGuess:
+def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
     """Guess the roles of a log's columns.
 
-    1. Columns are matched by name with usual names of episode, step, reward, ends, action, probability, unit.
-    2. Columns that start with "next" or end with a prime are next states.
+    1. Roles that are given are taken as they are.
+    2. Other columns are matched by name with usual names of episode, step, reward, ends, action, probability,
+       unit. Columns that start with "next" or end with a prime are next states.
     3. States are the columns named like states, or else all other columns of numbers except indices, seeds,
-       returns and the like.
-    4. Where the last row of every episode has no reward, it holds the final state; else rows are steps.
+       returns and the like; where there are none, columns of text that repeat.
+    4. Without a column of episodes: a unit (user, patient) whose rows are in order of time is an episode.
+       Rows flagged as ends, or steps that start anew, separate episodes. Rows with actions but without steps,
+       ends or next states are decisions by themselves.
+    5. Where the last row of every episode has no reward, it holds the final state; else rows are steps.
 
     Parameters
     ----------
     table : DataFrame, Arrow table, dict of arrays, or path
         As `from_table` takes it, one row per state or step.
+    **known : str or list of str
+        Columns of roles that are known: `states`, `rewards`, `actions`, `episode`, `step`, `time`,
+        `terminated`, `truncated`, `next_states`, `behavior_probability`, `unit`.
 
     Returns
     -------
@@ -125,43 +123,43 @@ def guess_columns(table: Any) -> LogGuess:
     >>> log = {"run": [0, 0], "t": [0, 1], "x": [0.1, 0.2], "v": [1.0, 0.9], "reward": [1.0, 0.0],
     ...        "done": [False, True]}
     >>> guess_columns(log).options[:6]
-    ['--episode', 'run', '--step', 't', '--reward', 'reward']
+    ['--episode', 'run', '--step', 't', '--terminated', 'done']
     >>> guess_columns(log).columns["states"], guess_columns(log).final_states
     (['x', 'v'], 'repeat')
+    >>> guess_columns({"age": [30, 40], "offer": ["a", "b"], "clicked": [0, 1]}, actions="offer").episodes
+    'rows'
     """
     view = open_table(table)
-    left = [str(name) for name in view.names]
-    columns: dict[str, list[str]] = {}
+    if wrong := set(known) - set(_OPTIONS):
+        raise TypeError(must_be("known", f"among {', '.join(_OPTIONS)}", ", ".join(sorted(wrong))))
+    columns = {role: view.resolve(names, role) for role, names in known.items()}
+    left = [str(name) for name in view.names if name not in chain(*columns.values())]
     for role, usual in _NAMES.items():
-        fits = [name for name in left if _bare(name) in usual]
-        if fits:
+        fits = [name for name in left if _bare(name) in usual.split()]
+        if fits and role not in columns:
             columns[role] = fits if role == "actions" else fits[:1]
             left = [name for name in left if name not in columns[role]]
     following = [name for name in left if _NEXT.search(name)]
-    left = [name for name in left if name not in following]
-    named = [name for name in left if _STATE.match(name)]
-    loaded = view.load(
-        [*left, *(name for role in ("rewards", "episode", "step") for name in columns.get(role, []))]
-    )
-    # A column of text is a state only if it is named like one.
-    numbers = [
-        name
-        for name in left
-        if np.asarray(loaded[name]).dtype.kind in "iufb" and _bare(name) not in _NO_STATE
-    ]
-    states = named if len(named) > 1 or not numbers else numbers
-    if not states:
-        rule = "a table with columns of the state"
-        raise ValueError(must_be("table", rule, ", ".join(map(str, view.names)), "Name them with --state."))
-    if "episode" not in columns and not following:
-        _check_one_episode(loaded, columns)
-    columns = {**columns, "states": states}
     if following:
-        columns["next_states"] = following
+        columns.setdefault("next_states", following)
+        left = [name for name in left if name not in following]
+    if "rewards" not in columns:
+        named = f"of {', '.join(map(str, view.names))}"
+        raise ValueError(must_be("rewards", "a column of the table", f"none {named}", "Name it."))
+    loaded = view.load(list(dict.fromkeys([*left, *chain(*columns.values())])))
+    if "states" not in columns:
+        columns["states"] = _states(left, loaded, view)
+    if "episode" not in columns and "unit" in columns and {"step", "time"} & set(columns):
+        columns["episode"] = columns["unit"]
+    if columns.get("episode") == columns.get("unit"):
+        columns.pop("unit", None)
+    episodes = _episodes(columns, loaded)
+    recorded = episodes != "rows" and ("next_states" in columns or _no_last_reward(loaded, columns))
     return LogGuess(
         columns=columns,
-        unused=[name for name in left if name not in states],
-        final_states="recorded" if following or _last_rows_have_no_reward(loaded, columns) else "repeat",
+        unused=[name for name in left if name not in columns["states"]],
+        episodes=episodes,
+        final_states="recorded" if recorded else "repeat",
     )
 
 
@@ -169,23 +167,56 @@ def _bare(name: str) -> str:
     return re.sub(r"[\W_]|\d+$", "", name.lower())
 
 
-def _check_one_episode(loaded: dict[str, Any], columns: dict[str, list[str]]) -> None:
-    """Refuse a log without a column of episodes whose steps start anew."""
+def _states(left: list[str], loaded: dict[str, Any], view: TableView) -> list[str]:
+    """Return the columns of the state: by their names, else numbers, else texts that repeat."""
+    named = [name for name in left if _STATE.match(name)]
+    others = [name for name in left if _bare(name) not in _NO_STATE]
+    numbers = [name for name in others if holds_lists(loaded[name]) or _kind(loaded[name]) in "iufb"]
+    if named and (len(named) > 1 or not numbers):
+        return named
+    texts = [name for name in others if _kind(loaded[name]) in "OUT" and _repeats(loaded[name])]
+    if not (numbers or texts):
+        rule = "a table with columns of the state"
+        raise ValueError(must_be("table", rule, ", ".join(map(str, view.names)), "Name them with --state."))
+    return numbers or texts
+
+
+def _kind(column: Any) -> str:
+    return as_numpy(column).dtype.kind
+
+
+def _repeats(column: Any) -> bool:
+    values = as_numpy(column).tolist()
+    return len(set(map(str, values))) < len(values)
+
+
+def _episodes(columns: dict[str, list[str]], loaded: dict[str, Any]) -> str:
+    """Return what an episode is; see `LogGuess.episodes`."""
+    if "episode" in columns:
+        return "column"
+    if holds_lists(loaded[columns["rewards"][0]]):
+        return "one"  # of the rows: lists are whole episodes
     for name in columns.get("step", []):
-        steps = np.asarray(loaded[name])
+        steps = as_numpy(loaded[name])
         if steps.dtype.kind in "iuf" and np.any(np.diff(steps) <= 0):
-            hint = f'With pandas: log["episode"] = (log["{name}"].diff() <= 0).cumsum().'
-            got = f'none, and "{name}" starts anew'
-            raise ValueError(must_be("episode", "a column that tells episodes apart", got, hint))
+            return "ends"
+    if {"terminated", "truncated"} & set(columns) and "next_states" not in columns:
+        return "ends"
+    if "actions" in columns and not {"next_states", "step", "time"} & set(columns):
+        return "rows"
+    return "one"
 
 
-def _last_rows_have_no_reward(loaded: dict[str, Any], columns: dict[str, list[str]]) -> bool:
-    if "rewards" not in columns:
-        return True
-    rewards = np.asarray(loaded[columns["rewards"][0]], dtype=object)
-    missing = np.array([value is None or value != value for value in rewards])  # NaN differs from itself
+def _no_last_reward(loaded: dict[str, Any], columns: dict[str, list[str]]) -> bool:
+    """Tell whether the last row of every episode has no reward."""
+    rewards = loaded[columns["rewards"][0]]
+    if holds_lists(rewards):
+        first = [as_numpy(loaded[columns[role][0]][:1])[0] for role in ("states", "rewards")]
+        return len(first[0]) > len(first[1]) or first[1][-1] is None or first[1][-1] != first[1][-1]
+    values = as_numpy(rewards).tolist()
+    missing = np.array([value is None or value != value for value in values])  # NaN differs from itself
     if "episode" not in columns:
         return bool(missing[-1:].any())
-    episodes = np.asarray(loaded[columns["episode"][0]]).astype(str)
+    episodes = as_numpy(loaded[columns["episode"][0]]).astype(str)
     _, place = np.unique(episodes, return_inverse=True)
     return bool((np.bincount(place, weights=missing) > 0).all())

@@ -17,6 +17,7 @@ from .._core.validation import check_choice, check_exact, check_real
 from ..data.trajectories import Trajectories
 from ._columns import (
     Column,
+    TableView,
     as_floats,
     as_labels_or_numbers,
     as_states,
@@ -30,7 +31,12 @@ from .flat import resolve_time_limit, with_fields
 from .transitions import GAPS, from_transitions
 
 Names = str | Sequence[str]
-NO_TERMINAL_HINT = "If no episode ends in an absorbing state, pass terminated=None."
+EPISODES = ("ends", "rows")
+_HINTS = {
+    "rewards": "If the log has none, pass rewards=None.",
+    "episode": "If all rows are one episode, pass episode=None.",
+    "terminated": "If no episode ends in an absorbing state, pass terminated=None.",
+}
 
 
 def from_table(
@@ -61,8 +67,9 @@ def from_table(
     ----------
     table : DataFrame, Arrow table, dict of arrays, or path
         pandas, polars (a LazyFrame is collected for the columns needed), pyarrow, a Hugging Face ``Dataset``,
-        or the path of a Parquet, CSV or JSON lines file. A path with ``*`` stands for all files that fit, in
-        the order of their names; each holds whole episodes, whose ids count in that file only.
+        or the path of a Parquet, CSV or JSON lines file. A path with ``*``, or a folder of such files, stands
+        for all of them in the order of their names; each holds whole episodes, whose ids count in that file
+        only.
     states : str or list of str
         Columns of the state. A ``*`` stands for anything: ``"obs_*"`` takes all that match, in their order.
         Names (text that is no number) are taken as they are, for `basis.Tabular`, and so are whole numbers
@@ -70,7 +77,9 @@ def from_table(
     rewards : str or None, default="reward"
         Column of the reward of the step that starts in the row's state.
     episode : str or None, default="episode"
-        Column that tells episodes apart. None: all rows are one episode.
+        Column that tells episodes apart. None: all rows are one episode. Where no column has that name,
+        "ends": a new episode begins behind a row that is flagged as the end of one, or where `step` does not
+        increase. "rows": every row is an episode of one step, such as a visitor who is shown one page.
     step, time : str, optional
         Columns to sort by inside an episode. Steps must be evenly spaced. Times (numbers, or dates that are
         then counted in seconds) also give `dt`. With neither, the rows are taken in order.
@@ -117,9 +126,9 @@ def from_table(
     >>> from_table(table, states="x")
     Trajectories(2 x 1-2 steps, d=1, rewards, 1 terminated)
     """
-    if isinstance(table, (str, Path)) and glob.has_magic(str(table)):
-        options = {name: value for name, value in locals().items() if name != "table"}
-        data = Trajectories.concatenate([from_table(file, **options) for file in files_like(str(table))])
+    if isinstance(table, (str, Path)) and len(files := files_of(table)) > 1:
+        options = {name: value for name, value in locals().items() if name not in ("table", "files")}
+        data = Trajectories.concatenate([from_table(file, **options) for file in files])
         # One file alone may not tell labels from quantities: there, an action may be always the same.
         return data if data.actions is None else with_fields(data, actions=as_labels(data.actions))
     check_choice(final_states, "final_states", FINAL_STATES)
@@ -128,19 +137,18 @@ def from_table(
         check_real(dt, "dt", low=0.0, closed="right")
     if dt is not None and time is not None:
         raise ValueError(must_be("dt", "None when `time` is given", dt, "The times give it."))
-    view = open_table(table)
-    wanted = {
-        "states": view.resolve(states, "states"),
-        "rewards": view.resolve(rewards, "rewards", "If the log has none, pass rewards=None."),
-        "episode": view.resolve(episode, "episode", "If all rows are one episode, pass episode=None."),
-        "step": view.resolve(step, "step"),
-        "time": view.resolve(time, "time"),
-        "actions": view.resolve(actions, "actions"),
-        "terminated": view.resolve(terminated, "terminated", NO_TERMINAL_HINT),
-        "truncated": view.resolve(truncated, "truncated"),
-        "next_states": view.resolve(next_states, "next_states"),
-        "behavior_probability": view.resolve(behavior_probability, "behavior_probability"),
-    }
+    view = open_table(files[0] if isinstance(table, (str, Path)) else table)
+    kind = None if episode in view.names or episode not in EPISODES else episode
+    if kind is not None:
+        episode = None
+    if kind == "rows":
+        final_states, terminated, truncated = "repeat", None, None
+    named = {
+        "states": states, "rewards": rewards, "episode": episode, "step": step, "time": time,
+        "actions": actions, "terminated": terminated, "truncated": truncated, "next_states": next_states,
+        "behavior_probability": behavior_probability,
+    }  # fmt: skip
+    wanted = {role: resolve_role(view, role, names) for role, names in named.items()}
     for role, given in (("actions", actions), ("next_states", next_states)):
         if given is not None and not wanted[role]:
             raise ValueError(must_be(role, "names of columns, or None", "no name"))
@@ -149,6 +157,8 @@ def from_table(
     if columns.n_rows == 0:
         raise ValueError(must_be("table", "a table with rows and at least one state column", "an empty one"))
     columns = _Columns(spread_vectors(columns.by_role))
+    if kind is not None and next_states is None:
+        columns = columns.with_episodes(kind, final_states)
     if holds_lists(columns.first("states")):
         data = from_list_columns(columns.by_role, dt, final_states)
     elif next_states is not None:
@@ -158,12 +168,21 @@ def from_table(
     return resolve_time_limit(data, time_limit, flagged=truncated is not None)
 
 
-def files_like(pattern: str) -> list[Path]:
-    """Return the files that fit a pattern, sorted by name."""
-    files = sorted(Path(name) for name in glob.glob(pattern, recursive=True))
-    if not files:
-        raise FileNotFoundError(must_be("table", "a pattern that some file fits", f'"{pattern}"'))
-    return files
+def resolve_role(view: TableView, role: str, names: Names | None) -> list[str]:
+    """Return the columns of a table that were named for a role."""
+    return view.resolve(names, role, _HINTS.get(role, ""))
+
+
+def files_of(table: str | Path) -> list[Path]:
+    """Return the files that fit a pattern or lie in a folder, sorted by name; a folder of Parquet is one."""
+    path, files = Path(table), []
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if set(file.suffixes) & {".csv", ".jsonl", ".ndjson"})
+    elif not path.exists() and glob.has_magic(str(table)):
+        files = sorted(Path(name) for name in glob.glob(str(table), recursive=True))
+        if not files:
+            raise FileNotFoundError(must_be("table", "a pattern that some file fits", f'"{table}"'))
+    return files or [path]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +193,23 @@ class _Columns:
 
     def first(self, role: str) -> Column | None:
         return next(iter(self.by_role[role].values()), None)
+
+    def with_episodes(self, kind: str, final_states: str) -> _Columns:
+        """Return the columns with labels of episodes, and with ends where every row is one."""
+        if kind == "rows":
+            ends = {"terminated": {"terminated": np.ones(self.n_rows, dtype=np.bool_)}, "truncated": {}}
+            labels = np.arange(self.n_rows)
+            return _Columns({**self.by_role, **ends, "episode": {"episode": labels}})
+        rewards = self.floats("rewards") if final_states == "recorded" else None
+        final = np.zeros(self.n_rows, dtype=np.bool_) if rewards is None else np.isnan(rewards)
+        behind = final[:-1].copy()
+        for role in ("terminated", "truncated"):
+            flags = self.floats(role)
+            behind |= False if flags is None else (flags[:-1] == 1.0) & ~final[1:]
+        step = self.floats("step")
+        behind |= False if step is None else np.diff(step) <= 0
+        labels = np.concatenate([[0], np.cumsum(behind)])
+        return _Columns({**self.by_role, "episode": {"episode": labels}})
 
     def floats(self, role: str) -> FloatArray | None:
         for name, column in self.by_role[role].items():

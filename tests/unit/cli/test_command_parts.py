@@ -8,11 +8,13 @@ import warnings
 import numpy as np
 import pytest
 import typer
+from typer.testing import CliRunner
 
 import replaystats as rs
-from replaystats._core.errors import ReplayWarning
+from replaystats._core.errors import ReplayWarning, must_be
 from replaystats.cli import console
-from replaystats.cli._words import basis_named, solver_named
+from replaystats.cli._value_function import basis_named, solver_named
+from replaystats.cli.app import app
 
 
 def test_json_has_every_digit_and_no_nan():
@@ -85,3 +87,29 @@ def test_names_of_solvers():
     assert solver_named("auto") == rs.solvers.Auto()
     assert solver_named("pinv:1e-6") == rs.solvers.PseudoInverse(1e-6)
     assert isinstance(solver_named("lepski"), rs.solvers.Lepski)
+
+
+def test_errors_as_json_have_the_option_and_the_hint(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("episode,x,reward,terminated\n0,1,1,0\n0,2,,0\n", encoding="utf-8")
+    wrong = ["evaluate", str(path), "--state", "y", "--reward", "rewrd", "--discount", "0.9", "--json"]
+    result = CliRunner().invoke(app, wrong)
+    error = json.loads(result.stdout)["error"]
+    assert error["exit_code"] == result.exit_code == 2
+    assert [problem["option"] for problem in error["problems"]] == ["--state", "--reward"]
+    assert error["problems"][1]["hint"].startswith('Did you mean "reward"?')
+    assert error["messages"] == [problem["message"] for problem in error["problems"]]
+
+
+def test_unknown_options_are_json_too(tmp_path):
+    (tmp_path / "log.csv").touch()
+    result = CliRunner().invoke(app, ["check", str(tmp_path / "log.csv"), "--stat", "x", "--json"])
+    assert result.exit_code == 2
+    assert "--stat" in json.loads(result.stdout)["error"]["messages"][0]
+
+
+def test_a_message_keeps_its_parts():
+    message = must_be("discount", "below 1", 2.0, "Say 0.9.")
+    assert (message, message.parameter, message.hint) == (
+        "`discount` must be below 1; got 2.0. Say 0.9.", "discount", "Say 0.9."
+    )  # fmt: skip

@@ -579,7 +579,7 @@ GIVEN = ("--state", "position", "--discount", "0.9")
         ),
         (("--state", "positon", "--discount", "0.9"), 'Did you mean "position"?'),
         ((*GIVEN, "--reward", "rewards"), 'got "rewards". Did you mean "reward"?'),
-        ((*GIVEN, "--terminated", "done"), "say --terminated none."),
+        ((*GIVEN, "--terminated", "done"), "pass --terminated none."),
         ((*GIVEN, "--basis", "furier:4"), 'Did you mean "fourier"?'),
         ((*GIVEN, "--basis", "rbf"), "`--basis` must be a name and its number; got 'rbf'."),
         ((*GIVEN, "--basis", "tiles:8"), "`--basis` must be a name and its number; got 'tiles:8'."),
@@ -665,7 +665,7 @@ def test_a_true_process_keeps_json_clean_and_errors_apart(log):
         [*command, "--state", "speed", *common], capture_output=True, text=True, check=False
     )
     assert wrong.returncode == 2
-    assert wrong.stdout == ""
+    assert json.loads(wrong.stdout)["error"]["problems"][0]["option"] == "--state"
     assert "`--state` must be a column" in wrong.stderr
 
 

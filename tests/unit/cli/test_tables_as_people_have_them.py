@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from replaystats.cli._encoding import Encoding
+from replaystats.cli._logs import TablePolicy, logged_column, policy_columns, read_policy
 from replaystats.cli._table_files import is_date, numbers_of, read_frame, target_of
-from replaystats.cli._words import TablePolicy, logged_column, policy_columns, read_policy
 
 SEPARATORS = {"semicolon": ";", "tab": "\t", "bar": "|", "comma": ","}
 

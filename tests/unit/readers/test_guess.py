@@ -98,7 +98,113 @@ def test_numbers_beside_the_state_are_not_used():
     assert guess.unused == ["", "total_reward", "seed", "logp"]
 
 
-def test_steps_that_start_anew_need_a_column_of_episodes():
-    log = {"t": [0, 1, 0, 1], "x": [0.1, 0.2, 0.3, 0.4], "reward": [1.0, 0.0, 1.0, 0.0]}
-    with pytest.raises(ValueError, match=r"`episode` must be .* apart; got none, and \"t\" starts anew"):
-        guess_columns(log)
+def guessed(table, **known):
+    """Return the guess and the episodes that it reads."""
+    guess = guess_columns(table, **known)
+    return guess, rs.readers.from_table(table, **guess.arguments)
+
+
+def test_steps_that_start_anew_begin_an_episode():
+    log = {"t": [0, 1, 0, 1, 2], "x": np.arange(5.0), "reward": [1.0, 0.0, 1.0, 0.0, 1.0]}
+    guess, data = guessed(log)
+    assert guess.episodes == "ends"
+    assert data.n_steps.tolist() == [1, 2]  # the state after the last step was not logged
+
+
+def test_rows_flagged_as_ends_separate_episodes():
+    ends = {"x": np.arange(5.0), "reward": np.ones(5), "done": [False, True, False, False, True]}
+    guess, data = guessed(ends)
+    assert (guess.episodes, guess.options[-4:]) == ("ends", ["--episode", "ends", "--final-states", "repeat"])
+    assert data.n_steps.tolist() == [2, 3]
+    assert data.terminated.all()
+    # with final states in rows of their own, flagged or not
+    recorded = {"x": np.arange(5.0), "reward": [1.0, np.nan, 1.0, 1.0, np.nan]}
+    for done in ([True, True, False, True, True], [True, np.nan, False, True, np.nan]):
+        guess, data = guessed({**recorded, "done": done})
+        assert (guess.episodes, guess.final_states) == ("ends", "recorded")
+        np.testing.assert_array_equal(data.states[:, 0], np.arange(5.0))
+        assert data.n_steps.tolist() == [1, 2]
+
+
+def test_decisions_without_steps_are_rows():
+    log = {"user_id": [4, 4, 9], "age": [30, 31, 50], "shown": ["a", "b", "a"], "p": [0.5] * 3,
+           "clicked": [0, 1, 0]}  # fmt: skip
+    guess, data = guessed(log)
+    assert (guess.episodes, guess.columns["unit"]) == ("rows", ["user_id"])
+    assert (len(data), data.n_steps.tolist()) == (3, [1, 1, 1])
+    assert data.terminated.all()
+    np.testing.assert_array_equal(data.rewards, [0.0, 1.0, 0.0])
+
+
+def test_visits_of_patients_are_episodes_of_patients():
+    log = {"patient_id": [1, 1, 2, 2], "visit": [0, 1, 0, 1], "bp": np.arange(4.0), "dose": [0, 1, 1, 0],
+           "outcome": np.ones(4)}  # fmt: skip
+    guess, data = guessed(log)
+    assert (guess.episodes, guess.columns["episode"]) == ("column", ["patient_id"])
+    assert "unit" not in guess.columns
+    assert len(data) == 2
+
+
+def test_text_that_repeats_is_a_state_where_there_are_no_numbers():
+    log = {
+        "episode": [0, 0, 1],
+        "room": ["hall", "attic", "hall"],
+        "name": ["p", "q", "r"],
+        "reward": [0, 1, 1],
+    }
+    guess = guess_columns(log)
+    assert (guess.columns["states"], guess.unused) == (["room"], ["name"])
+
+
+def test_lists_of_several_lengths_are_episodes(tmp_path):
+    rows = [{"observations": [[0.0, 1.0]] * (n + 1), "rewards": [1.0] * n, "done": True} for n in (2, 3)]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    guess, data = guessed(path)
+    assert (guess.episodes, guess.final_states) == ("one", "recorded")
+    assert data.n_steps.tolist() == [2, 3]
+
+
+def test_a_folder_of_files_is_read_as_one_log(log, tmp_path):
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    (folder / "a.csv").write_bytes(log.read_bytes())
+    (folder / "b.csv").write_bytes(log.read_bytes())
+    shown = CliRunner().invoke(app, ["check", str(folder)]).stdout
+    assert "80 episodes, 400 steps, 80 terminated." in shown
+
+
+def test_roles_that_are_given_are_taken(log):
+    told = guess_columns(log, rewards="v", states=["x"])
+    assert (told.columns["rewards"], told.columns["states"]) == (["v"], ["x"])
+    shown = CliRunner().invoke(app, ["check", str(log), "--state", "x", "--reward", "v"]).stdout
+    assert "--reward v --state x" in shown or "--state x --reward v" in shown
+    with pytest.raises(ValueError, match="Did you mean"):
+        guess_columns(log, rewards="rewrd")
+    with pytest.raises(TypeError, match="`known` must be among"):
+        guess_columns(log, reward="v")
+
+
+def test_a_log_without_a_reward_says_what_to_do(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("t,x,profit\n0,1,2\n", encoding="utf-8")
+    result = CliRunner().invoke(app, ["check", str(path)])
+    assert result.exit_code == 3
+    assert "`--reward` must be a column of the table; got none of t, x, profit." in result.stderr
+
+
+def test_pieces_of_unsorted_steps_are_cut_and_said(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("s,a,r,s'\n0,1,1,2\n2,1,1,3\n0,0,1,1\n1,1,1,4\n", encoding="utf-8")
+    found = json.loads(CliRunner().invoke(app, ["check", str(path), "--json"]).stdout)
+    assert found["run"].endswith("--gaps cut --discount 0.99")
+    assert any("do not continue" in note for note in found["notes"])
+
+
+def test_diagnose_says_what_the_library_says(log):
+    found = json.loads(CliRunner().invoke(app, ["diagnose", str(log), "--json"]).stdout)
+    data = rs.readers.from_table(log, **guess_columns(log).arguments)
+    basis = rs.evaluate(data, method="LSTD", discount=0.99, horizon=None, random_state=0).basis_
+    known = rs.LSTD(basis, discount=0.99, random_state=0).fit(data).diagnose()
+    assert found["recommendation"] == known.recommendation
+    assert found["variance_ratio"] == pytest.approx(known.variance_ratio)

@@ -159,11 +159,13 @@ class TestFiles:
         data = readers.from_table(f"{tmp_path}/part-*.parquet", **given)
         assert data.actions.tolist() == [1.0, 1.0, 0.25, 1.0]
 
-    @pytest.mark.parametrize("mark", [";", "\t"])
-    def test_other_marks_than_commas_are_named(self, tmp_path, mark):
-        (tmp_path / "log.csv").write_text(f"episode{mark}x\n0{mark}1.5\n", encoding="utf-8")
-        with pytest.raises(ValueError, match=r"`table` must be CSV with commas .*; got .* there\. Save it"):
-            readers.from_table(tmp_path / "log.csv", states="x")
+    @pytest.mark.parametrize(("mark", "half"), [(";", "0.5"), (";", "0,5"), ("\t", "0.5"), ("|", "-0,5")])
+    def test_other_marks_than_commas_are_read(self, tmp_path, mark, half):
+        rows = [["episode", "x", "reward"], ["0", half, "1"], ["0", half, ""]]
+        text = "".join(mark.join(row) + "\n" for row in rows)
+        (tmp_path / "log.csv").write_text(text, encoding="utf-8")
+        data = readers.from_table(tmp_path / "log.csv", states="x", terminated=None)
+        np.testing.assert_array_equal(data.states[:, 0], [float(half.replace(",", "."))] * 2)
 
 
 class TestTimesWithZones:

@@ -1,0 +1,446 @@
+"""Files of logged episodes by the columns that the user named, policies in words, and states to ask about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._core.errors import must_be, renamed, require_extra
+from .._core.typing import ArrayLike, FloatArray
+from .._core.user_code import containing, find_object
+from ..data import Trajectories
+from ..data._flat import holds_names
+from ..data.storage import METADATA_KEY
+from ..readers import from_table, read_npz
+from ..readers._columns import Column, TableView, as_floats, as_numpy, as_states, check_states, open_table
+from ..readers.files import open_npz
+from ..readers.tables import EPISODES, files_of, resolve_role
+from .console import ExitCode, refusing, together
+
+# Layout: quantiles of a single variable, and how many visited states stand for several.
+QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+# Layout: visited states that are listed.
+N_SAMPLED = 8
+_FUNCTION = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+_TABLES = (".csv", ".parquet", ".pq")
+_FORMS = (
+    "Columns of the log, one per action (p_left,p_right); a table of states and probabilities "
+    "(policy.csv); greedy:q_table.csv; module:function; or column:NAME, its probability of the logged action."
+)
+# What the options are where nobody says anything.
+_USUAL = {
+    "rewards": "reward", "episode": "episode", "terminated": "terminated", "time_limit": "ask",
+    "final_states": "recorded", "gaps": "raise",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogColumns:
+    """What the columns of a log mean, as given.
+
+    Attributes
+    ----------
+    table : dict
+        Keyword arguments of `readers.from_table`.
+    unit : str or None
+        Column of units.
+    policies : dict
+        Policies as the user wrote them, by name; None or "log" is the one that made the log.
+    """
+
+    table: dict[str, Any]
+    unit: str | None = None
+    policies: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Policies other than that of the log, by name."""
+        return {name: text for name, text in self.policies.items() if text not in (None, "log")}
+
+    def reading(self, **changed: Any) -> LogColumns:
+        """Return the same with other columns in some roles, and without policies."""
+        return LogColumns(table={**self.table, **changed})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Log:
+    """What was read: episodes, the names of the state's variables, units, and policies by name."""
+
+    data: Trajectories
+    names: tuple[str, ...]
+    units: np.ndarray | None
+    policies: dict[str, Any]
+
+    @property
+    def policy(self) -> Any:
+        """The policy that is evaluated; None is that of the log."""
+        return self.policies.get("policy")
+
+
+def read_log(path: Path, columns: LogColumns) -> Log:
+    """Return the episodes of a file, the names of the state's variables, units and policies.
+
+    A wrong name is wrong usage, and found before any row is read; what the rows hold is a matter of data.
+    Units and probabilities in columns are read as if they were the state or the reward, so that they are
+    sorted and cut as these are.
+    """
+    arrays, rows_are_steps = path.suffix.lower() == ".npz", bool(columns.table["next_states"])
+    beside = [name for text in columns.others.values() for name in policy_columns(text)]
+    with refusing(ExitCode.USAGE):
+        if beside and (rows_are_steps or arrays):
+            rule = "a table or module:function for this kind of log"
+            raise ValueError(must_be("--policy", rule, ", ".join(beside)))
+        if columns.unit is not None and arrays:
+            raise ValueError(must_be("--unit", "a column of a table", columns.unit))
+    data, names = (_read_npz if arrays else _read_table)(path, columns)
+    units = None
+    if columns.unit is not None:
+        own = [columns.unit]
+        read = columns.reading(states=own, next_states=own if rows_are_steps else None)
+        found, _ = _read_table(path, read, "--unit")
+        units = np.asarray(found.states[found.offsets[:-1], 0])
+    policies: dict[str, Any] = dict.fromkeys(columns.policies)
+    for name, text in columns.others.items():
+        option = _option_of(name)
+        if (column := logged_column(text)) is not None:
+            policies[name] = _per_step(path, columns, column)
+        elif own := policy_columns(text):
+            policies[name] = _policy_beside(path, columns, own, option, data)
+        else:
+            with refusing(ExitCode.USAGE, Path(text.removeprefix("greedy:"))):
+                of_names = holds_names(data.states)
+                policies[name] = read_policy(text, names, option, data.action_labels, of_names=of_names)
+    return Log(data=data, names=names, units=units, policies=policies)
+
+
+def _option_of(policy: str) -> str:
+    return "--compare" if policy == "compare" else "--policy"
+
+
+def _per_step(path: Path, columns: LogColumns, name: str) -> FloatArray | None:
+    """Return one number per step (N,): what a reward is, so that it is sorted and cut as one."""
+    read = _read_npz if path.suffix.lower() == ".npz" else _read_table
+    return read(path, columns.reading(rewards=name, behavior_probability=None))[0].rewards
+
+
+def _policy_beside(
+    path: Path, columns: LogColumns, names: list[str], option: str, data: Trajectories
+) -> TablePolicy:
+    """Return the policy whose probabilities stand in columns of the log."""
+    with refusing(ExitCode.DATA, path, "DATA"):
+        files = files_of(path)
+        resolved = open_table(files[0]).resolve(names, option)
+        tables = [open_table(file).load(resolved) for file in files]
+        empty = [name for name in resolved if any(_has_empty(as_numpy(t[name])) for t in tables)]
+    with refusing(ExitCode.USAGE, path, "DATA"):
+        order = by_action(resolved, data.action_labels, option)
+    if empty:  # nobody asks what is done where an episode ended; no other row may be empty
+        filled = [name for name in resolved if name not in empty]
+        states, parts = data.states[data.departed], {}
+        if filled:
+            every = _read_table(path, columns.reading(states=filled), option)[0].states[data.departed]
+            parts |= dict(zip(filled, every.T, strict=True))
+        with renamed("rewards", option):
+            parts |= {name: _per_step(path, columns, name) for name in empty}
+        chances = np.column_stack([parts[name] for name in resolved])
+    else:
+        states = data.states
+        chances = _read_table(path, columns.reading(states=names), option)[0].states
+    with refusing(ExitCode.DATA, path, "DATA"):
+        if holds_names(chances):
+            raise TypeError(must_be(option, "columns of probabilities", f"{str(chances[0, 0])!r} in row 0"))
+        return TablePolicy.of(states, chances[:, order], option)
+
+
+def _has_empty(column: np.ndarray) -> bool:
+    return column.dtype.kind == "f" and bool(np.isnan(column).any())
+
+
+def _read_table(
+    path: Path, columns: LogColumns, option: str = "states"
+) -> tuple[Trajectories, tuple[str, ...]]:
+    """Return episodes and the names of their variables; `option` is what refusals of these speak of."""
+    if not columns.table["states"] and path.is_file() and path.suffix.lower() in (".parquet", ".pq"):
+        with refusing(ExitCode.DATA, path, "DATA"):
+            parquet = require_extra("pyarrow.parquet", extra="io", purpose="Reading Parquet")
+            ours = METADATA_KEY in (parquet.read_schema(path).metadata or {})
+        if ours:
+            with refusing(ExitCode.USAGE, path, "DATA"):
+                _check_unnamed(columns)
+            with refusing(ExitCode.DATA, path, "DATA"):
+                data = Trajectories.from_parquet(path)
+            return data, _variables(["s"], data)
+    with refusing(ExitCode.DATA, path, "DATA"):
+        view = open_table(files_of(path)[0])
+    with refusing(ExitCode.USAGE, path, "DATA"):
+        states = _check_names(view, columns)
+    with refusing(ExitCode.DATA, path, "DATA"), renamed("states", option):
+        data = from_table(path, **{**columns.table, "states": states})
+    return data, _variables(states, data)
+
+
+def _check_unnamed(columns: LogColumns) -> None:
+    """Raise where an option says something of a file that `Trajectories.to_parquet` wrote, and so says it."""
+    for role, given in {**columns.table, "unit": columns.unit}.items():
+        if given not in (None, [], _USUAL.get(role)) or (given is None and role in _USUAL):
+            rule = "left out for a file that Trajectories.to_parquet wrote, which says it itself"
+            raise ValueError(must_be(role, rule, "none" if given is None else given))
+
+
+def _read_npz(path: Path, columns: LogColumns) -> tuple[Trajectories, tuple[str, ...]]:
+    """Read arrays; they have the library's names unless the user named others."""
+    table = {**columns.table, "episode": None, "states": columns.table["states"] or ["states"]}
+    if table["rewards"] == "reward":
+        table["rewards"] = "rewards"
+    with refusing(ExitCode.DATA, path, "DATA"), open_npz(path) as arrays:
+        names = list(arrays.files)
+    with refusing(ExitCode.USAGE, path, "DATA"):
+        (states,) = _check_names(TableView(names, lambda _: {}), replace(columns, table=table))
+    several: dict[str, Any] = {
+        role: table[role][0] if table[role] else None for role in ("actions", "next_states")
+    }
+    whole = "offsets" in names and several["next_states"] is None
+    same = ("rewards", "terminated", "truncated", "behavior_probability", "dt", "gaps", "time_limit")
+    with refusing(ExitCode.DATA, path, "DATA"):
+        data = read_npz(
+            path, states=states, **several, offsets="offsets" if whole else None,
+            **{role: table[role] for role in same},
+        )  # fmt: skip
+    return data, _variables(["s" if states == "states" else states], data)
+
+
+def _check_names(view: TableView, columns: LogColumns) -> list[str]:
+    """Return the columns of the state, after looking for every other one that was named."""
+    given = columns.table
+    if not given["states"]:
+        rule = "the columns of the state"
+        hint = f"There are {', '.join(map(str, view.names))}. `replaystats check` guesses what they mean."
+        raise ValueError(must_be("states", rule, "none", hint))
+    roles = {name: value for name, value in given.items() if name not in (*_USUAL, "dt", "states")}
+    roles |= {role: given[role] for role in ("rewards", "episode", "terminated")} | {"unit": columns.unit}
+    if given["episode"] in EPISODES and given["episode"] not in view.names:
+        roles |= {"episode": None} | ({"terminated": None} if given["episode"] == "rows" else {})
+    policies = [
+        partial(view.resolve, logged_column(text) or policy_columns(text), _option_of(name))
+        for name, text in columns.others.items()
+    ]
+    ratios = any(logged_column(text) for text in columns.others.values())
+
+    def check_ratios() -> None:
+        if ratios and given["behavior_probability"] is None:
+            hint = "Ratios need how likely the log was to take its actions."
+            raise ValueError(must_be("--probability", "given beside column:NAME", "none", hint))
+
+    def check_dt() -> None:
+        if given["time"] is not None and given["dt"] is not None:
+            rule = "left out when --time is given"
+            raise ValueError(must_be("--dt", rule, given["dt"], "The times give it."))
+
+    named = (partial(resolve_role, view, role, names) for role, names in roles.items())
+    states = partial(resolve_role, view, "states", given["states"])
+    found: list[str] = together(states, *named, *policies, check_ratios, check_dt)[0]
+    return found
+
+
+def _variables(columns: list[str], data: Trajectories) -> tuple[str, ...]:
+    """Return one name per variable; one column of lists holds several."""
+    if len(columns) == data.dimension:
+        return tuple(columns)
+    return tuple(f"{columns[0]}{i}" for i in range(data.dimension))
+
+
+def read_points(path: Path, names: tuple[str, ...], *, of_names: bool) -> FloatArray:
+    """Return states (m, d) from the columns of that name, which hold names or numbers as the log does."""
+    with refusing(ExitCode.DATA, path, "--at"):
+        view = open_table(path)
+    with refusing(ExitCode.USAGE, path, "--at"):
+        found = view.resolve(list(names), "--at", f"The file needs the columns {', '.join(names)}.")
+    with refusing(ExitCode.DATA, path, "--at"):
+        loaded = view.load(found)
+        if not len(loaded[found[0]]):
+            raise ValueError(must_be("--at", "a file with states", "no rows"))
+        return states_of({name: loaded[name] for name in found}, "--at", of_names=of_names)
+
+
+def typical_states(data: Trajectories, seed: int) -> FloatArray:
+    """Return quantiles of a single variable, a sample of the states of several, or the commonest names.
+
+    Examples
+    --------
+    >>> typical_states(Trajectories([np.arange(101.0)]), seed=0).ravel()
+    array([ 5., 10., 25., 50., 75., 90., 95.])
+    """
+    if holds_names(data.states):
+        names, counts = np.unique(data.states[data.departed], axis=0, return_counts=True)
+        return names[np.sort(np.argsort(-counts, kind="stable")[:N_SAMPLED])]
+    if data.dimension == 1:
+        return np.asarray(np.quantile(data.states, QUANTILES, axis=0))
+    rows = np.random.default_rng(seed).choice(
+        len(data.states), min(N_SAMPLED, len(data.states)), replace=False
+    )
+    return data.states[np.sort(rows)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TablePolicy:
+    """Probabilities of actions, looked up by state.
+
+    Examples
+    --------
+    >>> policy = TablePolicy.of(np.array([[0.0], [1.0]]), np.array([[0.5, 0.5], [1.0, 0.0]]), "--policy")
+    >>> policy(np.array([[1.0], [0.0]]))
+    array([[1. , 0. ],
+           [0.5, 0.5]])
+    """
+
+    rows: dict[Hashable, int]
+    probabilities: FloatArray
+    option: str
+
+    @classmethod
+    def of(cls, states: np.ndarray, probabilities: FloatArray, option: str) -> TablePolicy:
+        """Remember states (m, d); the same state twice must have the same probabilities."""
+        rows: dict[Hashable, int] = {}
+        for i, state in enumerate(_keys(states)):
+            first = rows.setdefault(state, i)
+            if first != i and not np.allclose(probabilities[first], probabilities[i]):
+                both = [probabilities[k].tolist() for k in (first, i)]
+                got = f"{both[0]} and {both[1]} in state {states[i].tolist()}"
+                raise ValueError(must_be(option, "one set of probabilities per state", got))
+        return cls(rows, probabilities, option)
+
+    def __call__(self, states: ArrayLike) -> FloatArray:
+        """Return probabilities (N, n_actions) for states (N, d)."""
+        wanted = np.asarray(states)
+        found = [self.rows.get(state, -1) for state in _keys(wanted)]
+        if -1 in found:
+            missing = wanted[found.index(-1)].tolist()
+            rule = "probabilities for every state in which an episode goes on or is cut off"
+            hint = "Add a row for it, or fill in its columns there."
+            raise ValueError(must_be(self.option, rule, f"none for {missing}", hint))
+        return np.asarray(self.probabilities[found])
+
+
+def _keys(states: np.ndarray) -> Iterable[Hashable]:
+    """Return something to look every state (N, d) up by."""
+    if holds_names(states):
+        return map(tuple, states.tolist())
+    return (state.tobytes() for state in np.ascontiguousarray(states.astype(np.float64) + 0.0))  # -0.0 is 0.0
+
+
+def by_action(columns: Sequence[str], labels: Sequence[str] | None, option: str) -> list[int]:
+    """Return the places of a policy's columns in the order of the log's actions, those never logged last.
+
+    Where actions are names, so are columns, or end in them; numbers follow the order of the columns.
+
+    Examples
+    --------
+    >>> by_action(["p_right", "p_left"], ("left", "right"), "--policy")
+    [1, 0]
+    """
+    if labels is None:
+        return list(range(len(columns)))
+    found = []
+    for label in labels:
+        ending = re.compile(rf"(^|.*[\W_]){re.escape(label)}$")
+        own = [i for i, name in enumerate(columns) if name == label] or [
+            i for i, name in enumerate(columns) if ending.match(name)
+        ]
+        if len(own) != 1:
+            rule = f'one column per action, named as the log names it; for "{label}"'
+            raise ValueError(must_be(option, rule, ", ".join(columns)))
+        found += own
+    return [*found, *(i for i in range(len(columns)) if i not in found)]
+
+
+def policy_columns(text: str | None) -> list[str]:
+    """Return the columns that a policy names; none where it is a file or a function."""
+    if text is None or ":" in text or Path(text).suffix.lower() in (*_TABLES, ".zip"):
+        return []
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def logged_column(text: str | None) -> str | None:
+    """Return the column with a policy's probability of the logged action, where that is what is given.
+
+    Examples
+    --------
+    >>> logged_column("column:p_new"), logged_column("agents:greedy")
+    ('p_new', None)
+    """
+    return text.removeprefix("column:") if text is not None and text.startswith("column:") else None
+
+
+def read_policy(
+    text: str,
+    names: tuple[str, ...],
+    option: str,
+    labels: Sequence[str] | None = None,
+    *,
+    of_names: bool = False,
+) -> Callable[[FloatArray], Any]:
+    """Return the policy that `text` names, for states with these variables; columns are read with the log.
+
+    `labels` are what the log calls its actions, where these have names; `of_names`: its states have names.
+    """
+    if Path(text).suffix.lower() == ".zip":
+        hint = (
+            "Loading such an archive runs code that is inside it. Where you trust it, write a module with "
+            "`model = PPO.load(path)` and `def policy(states): return model.predict(states)[0]`, and say "
+            "module:policy."
+        )
+        raise ValueError(must_be(option, "no archive of a trained agent", text, hint))
+    if text.startswith("greedy:"):
+        states, values = _table(Path(text.removeprefix("greedy:")), names, option, labels, of_names)
+        return TablePolicy.of(states, np.eye(values.shape[1])[np.argmax(values, axis=1)], option)
+    if Path(text).suffix.lower() in _TABLES:
+        states, chances = _table(Path(text), names, option, labels, of_names)
+        return TablePolicy.of(states, chances, option)
+    if _FUNCTION.match(text):
+        return _function(text, option)
+    raise ValueError(must_be(option, "a policy", repr(text), _FORMS))
+
+
+def _table(
+    path: Path, names: tuple[str, ...], option: str, labels: Sequence[str] | None, of_names: bool
+) -> tuple[np.ndarray, FloatArray]:
+    """Return states (m, d) and what stands in the other columns (m, n_actions), in the order of actions."""
+    if not path.exists():
+        raise ValueError(must_be(option, "a file that exists", f'"{path}"', _FORMS))
+    with renamed("table", option), renamed("path", option):
+        view = open_table(path)
+    states = view.resolve(list(names), option, f"The file needs the columns {', '.join(names)}.")
+    others = [name for name in view.names if name not in states]
+    if len(others) < 2:
+        got = f"{len(others)} besides the state"
+        raise ValueError(must_be(option, "a table with one column per action", got))
+    others = [others[i] for i in by_action(others, labels, option)]
+    with renamed("table", option), renamed("path", option):
+        loaded = view.load([*states, *others])
+    numbers = np.stack([as_floats(loaded[n], f'{option}: "{n}"') for n in others], axis=1)
+    if not len(numbers):
+        raise ValueError(must_be(option, "a table of states", "no rows"))
+    check_states(numbers, others, option)
+    return states_of({n: loaded[n] for n in states}, option, of_names=of_names), numbers
+
+
+def states_of(columns: Mapping[str, Column], option: str, *, of_names: bool) -> np.ndarray:
+    """Return states (m, d) from columns, names where the states of the log have names, numbers elsewhere."""
+    states = check_states(as_states(columns, option), list(columns), option)
+    if holds_names(states) != of_names:
+        kinds = ("names", "numbers") if of_names else ("numbers", "names")
+        raise ValueError(must_be(option, f"states that are {kinds[0]}, as in the log", kinds[1]))
+    return states
+
+
+def _function(text: str, option: str) -> Callable[[FloatArray], Any]:
+    found = find_object(text, option)
+    if not callable(found):
+        raise ValueError(must_be(option, "module:function", f"{text}, which is no function"))
+    return containing(found, option)
