@@ -175,8 +175,8 @@ def test_a_folder_of_files_is_read_as_one_log(log, tmp_path):
 
 
 def test_roles_that_are_given_are_taken(log):
-    told = guess_columns(log, rewards="v", states=["x"])
-    assert (told.columns["rewards"], told.columns["states"]) == (["v"], ["x"])
+    found = guess_columns(log, rewards="v", states=["x"])
+    assert (found.columns["rewards"], found.columns["states"]) == (["v"], ["x"])
     shown = CliRunner().invoke(app, ["check", str(log), "--state", "x", "--reward", "v"]).stdout
     assert "--reward v --state x" in shown or "--state x --reward v" in shown
     with pytest.raises(ValueError, match="Did you mean"):
