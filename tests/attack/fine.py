@@ -23,7 +23,8 @@ FINE = {
     # Words that a plot writes next to a line, and names of files.
     ("plots.plot_convergence", "label"): ANY_WORD,
     ("plots.plot_fit", "label"): ANY_WORD,
-    ("plots.plot_influence", "what"): ANY_WORD,
+    ("plots.plot_steps", "ylabel"): ANY_WORD,
+    ("plots.plot_steps", "low"): ANY_SIGN,
     ("ReplayBuffer", "journal"): ANY_WORD,
     # A path of a file that is an array, and where products are computed.
     ("ArrayBlocks", "arrays"): {"an array"},
@@ -41,8 +42,6 @@ FINE = {
     ("inference.reweighted_average", "origin"): ANY_SIGN,
     # Members may know what to do about missing values.
     ("ReplayRegressor.outside", "X"): {f"an entry that is {x}" for x in UNKNOWN},
-    **{("plots.plot_replicates", name): ANY_SIGN for name in ("estimate", "plug_in")},
-    **{("plots.plot_variance", name): ANY_SIGN for name in ("first_order", "higher_order", "monte_carlo")},
     # A path may start at any point of the line.
     ("simulate.ornstein_uhlenbeck", "start"): ANY_POINT | {"nothing"},
     # Counts that cost nothing however large they are: bounds, strides, divisors, a budget.
@@ -55,7 +54,6 @@ FINE = {
     ("inference.unit_moments", "block_length"): ANY_COUNT,
     ("inference.unit_moments", "parent"): {"integers beyond 2**53"},
     ("plan_from_indices", "n_observations"): ANY_COUNT,
-    ("plots.plot_influence", "n_named"): ANY_COUNT,
     **{(f"readers.{name}", "time_limit"): ANY_COUNT for name in ("from_table", "from_transitions")},
     ("recommended_estimate", "n_resamples"): ANY_COUNT,  # the plug-in is handed back here
     # scikit-learn counts jobs backwards from all cores.

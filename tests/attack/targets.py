@@ -306,11 +306,7 @@ TARGETS = {
         rs.plots.plot_convergence, {"n_resamples": [1, 2, 3], "values": [1.0, 2.0, 3.0]}
     ),
     "plots.plot_fit": Target(rs.plots.plot_fit, {"predicted": [1.0, 2.0, 3.0], "target": [1.0, 2.0, 3.0]}),
-    "plots.plot_influence": Target(rs.plots.plot_influence, {"effects": [1.0, 2.0, 3.0]}),
-    "plots.plot_replicates": Target(rs.plots.plot_replicates, {"values": [1.0, 2.0, 3.0], "estimate": 2.0}),
-    "plots.plot_variance": Target(
-        rs.plots.plot_variance, {"first_order": 1.0, "higher_order": 0.5, "monte_carlo": 0.1}
-    ),
+    "plots.plot_steps": Target(rs.plots.plot_steps, {"values": [1.0, 2.0, 3.0], "ylabel": "value"}),
 }
 
 # Records that the library makes and nobody builds by hand, bases of classes, and names without parameters.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ..data._flat import holds_names
 from ..ope import Comparison, Evaluation
 from ..ope import compare as compare_policies
 from ..ope import evaluate as evaluate_policy
+from ..readers.tables import files_of
 from ..report.pages import percent, significant
 from ._logs import Log, logged_column, read_points, typical_states
 from ._value_function import Settings, ValueFunction, basis_for, basis_named, build, fit_value_function
@@ -83,15 +85,31 @@ def data_of(log: Log) -> dict[str, Any]:
 
 
 def page_of(
-    source: str, found: Evaluation, comparison: Comparison | None, function: ValueFunction | None
+    source: Path, found: Evaluation, comparison: Comparison | None, function: ValueFunction | None
 ) -> str:
     from ..report.evaluation_page import evaluation_page  # plots are needed by nothing else
 
     with working("Drawing the report"):
         return evaluation_page(
-            found, source=source, command=own_command(), comparison=comparison,
+            found, source=source.name, data=fingerprint(source), command=own_command(), comparison=comparison,
             value_rows=None if function is None else value_rows(function),
         )  # fmt: skip
+
+
+def fingerprint(source: Path) -> str:
+    """Return the size and the checksum of what was read, whole files in the order of their names."""
+    files = [
+        file
+        for part in files_of(source)
+        for file in (sorted(p for p in part.rglob("*") if p.is_file()) if part.is_dir() else [part])
+    ]
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            while chunk := stream.read(2**20):
+                digest.update(chunk)
+    size = sum(file.stat().st_size for file in files)
+    return f"{len(files)} file(s), {size:,} bytes, SHA-256 {digest.hexdigest()[:16]}"
 
 
 def value_rows(function: ValueFunction) -> tuple[list[str], list[list[str]]]:

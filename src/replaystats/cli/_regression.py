@@ -132,6 +132,7 @@ def regress(
         model=model, score=score, test_score=_test_score(truth, kept), coverage=coverage,
         test_coverage=_test_coverage(truth, kept), width=float(np.mean(high - low)),
         curve=curve, predictions=shown, confidence_level=confidence, notes=tuple(dict.fromkeys(notes)),
+        scale=scale,
     )  # fmt: skip
 
 

@@ -130,7 +130,7 @@ def evaluate(
         function = None if points is None else work.value_function(log, points, settings, confidence)
     with refusing_at_the_end() as write:
         if report is not None:
-            page = work.page_of(data.name, found, comparison, function)
+            page = work.page_of(data, found, comparison, function)
             report = report if write(report, page) else None
         if json:
             print(as_json(work.answer(data.name, log, found, comparison, function)))

@@ -161,7 +161,7 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
             What was drawn on.
         """
         check_is_fitted(self)
-        return import_module("replaystats.plots.models").plot_model(self, X, y, ax=ax)
+        return import_module("replaystats.plots.results").plot_model(self, X, y, ax=ax)
 
     def extend(self, n_more: int) -> Self:
         """Add `n_more` subsets to the fitted ones, which are not computed again.

@@ -227,10 +227,11 @@ def _summary(problem: Problem, model: ModelChoice | None) -> LogSummary:
     longest = int(data.n_steps.max())
     unasked = problem.on_policy or problem.logged_only or problem.continuous
     counts = model.model if model is not None and isinstance(model.model, CountModel) else None
+    weights = None if problem.on_policy else weights_of(problem)
     overlap = measure_overlap(
         problem,
         behavior_of(problem),
-        weights_of(problem),
+        weights,
         None if counts is None or unasked else counts.unseen,
     )
     return LogSummary(
@@ -247,6 +248,9 @@ def _summary(problem: Problem, model: ModelChoice | None) -> LogSummary:
         ),
         overlap=overlap,
         returns=returns_to_go(problem)[data.step_offsets[:-1]],
+        by_step=np.bincount(problem.time, problem.discount**problem.time * problem.rewards) / len(data),
+        ratios=None if weights is None else weights.product[data.step_offsets[1:] - 1],
+        effective_by_step=None if weights is None else weights.effective,
         action_counts=None if unasked else np.bincount(problem.actions, minlength=problem.n_actions),
         target_actions=None if unasked else _wanted(problem),
         basis_tests=() if model is None else model.tests,

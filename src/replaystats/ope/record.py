@@ -72,6 +72,12 @@ class LogSummary:
         Off policy: how much of what the policy does was logged.
     returns : ndarray of shape (n,)
         Discounted return of every episode as logged.
+    by_step : ndarray of shape (H,)
+        Mean discounted reward of every step as logged; an episode that ended earns 0.
+    ratios : ndarray of shape (n,) or None
+        Off policy: product of the probability ratios of every episode.
+    effective_by_step : ndarray of shape (H,) or None
+        Off policy: how many episodes count effectively after each step.
     action_counts, target_actions : ndarray of shape (n_actions,) or None
         Off policy: how often every action was logged, and the policy's mean probabilities of them.
     basis_tests : tuple of BasisTest
@@ -87,6 +93,9 @@ class LogSummary:
     ends: Ends
     overlap: Overlap | None
     returns: FloatArray = field(repr=False)
+    by_step: FloatArray = field(repr=False)
+    ratios: FloatArray | None = field(repr=False)
+    effective_by_step: FloatArray | None = field(repr=False)
     action_counts: IntArray | None = field(repr=False)
     target_actions: FloatArray | None = field(repr=False)
     basis_tests: tuple[BasisTest, ...]

@@ -1,22 +1,12 @@
-"""Pictures of estimates: bands, replicates, convergence, variance, influence. Needs the extra ``plot``."""
+"""Pictures of results and fitted models, and of plain arrays. Needs the extra ``plot``."""
 
 from .estimate import (
     plot_band,
     plot_convergence,
     plot_fit,
-    plot_influence,
-    plot_replicates,
-    plot_variance,
+    plot_levels,
+    plot_returns,
+    plot_steps,
 )
-from .intervals import plot_levels, plot_returns
 
-__all__ = [
-    "plot_band",
-    "plot_convergence",
-    "plot_fit",
-    "plot_influence",
-    "plot_levels",
-    "plot_replicates",
-    "plot_returns",
-    "plot_variance",
-]
+__all__ = ["plot_band", "plot_convergence", "plot_fit", "plot_levels", "plot_returns", "plot_steps"]

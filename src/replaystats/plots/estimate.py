@@ -1,4 +1,4 @@
-"""Plots of one estimate: its curve with band and data, its replicates, its variance, and who moves it.
+"""Plots of arrays: a curve with band and data, levels with intervals, returns, values by step, fits.
 
 Each takes plain arrays and axes (default: new ones of its own), and returns the axes.
 """
@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import numpy as np
 
 from .._core.errors import must_be, require_extra, visible
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_int, check_length, check_real, check_text
+from .._core.validation import check_array, check_length, check_names, check_real, check_text
 from .style import COLOURS, Axes, Figure, new_figure
 
-__all__ = ["plot_band", "plot_convergence", "plot_fit", "plot_influence", "plot_replicates", "plot_variance"]
+__all__ = ["plot_band", "plot_convergence", "plot_fit", "plot_levels", "plot_returns", "plot_steps"]
 
 ESTIMATE, PLUG_IN, DATA = COLOURS["U"], COLOURS["plain"], COLOURS["V"]
-# Layout: far replicates would squeeze all others into one bar: beyond these quantiles they go into the end
-# bars.
-_SHOWN = (0.005, 0.995)
 
 
 def plot_band(
@@ -81,53 +78,6 @@ def plot_band(
     return _tidy(ax)
 
 
-def plot_replicates(
-    values: ArrayLike, *, estimate: float, plug_in: float | None = None, ax: Axes | None = None
-) -> Axes:
-    """Draw the distribution of the subsets' answers at one point, with the estimate made of them.
-
-    Parameters
-    ----------
-    values : array-like of shape (B,)
-        Answer of every subset at the point, without those that failed (NaN).
-    estimate : float
-        Their combination.
-    plug_in : float, optional
-        The estimate without replay.
-    ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        What was drawn on.
-
-    Examples
-    --------
-    >>> ax = plot_replicates([1.0, 1.2, 0.9, 1.1], estimate=1.05)
-    >>> ax.get_ylabel()
-    'subsets'
-    """
-    ax = _axes(ax)
-    values = check_array(values, "values", ndim=1)
-    estimate = check_real(estimate, "estimate")
-    low, high = np.quantile(values, _SHOWN)
-    bins = min(40, max(5, round(2 * np.sqrt(len(values))))) | 1  # odd: equal answers fill the middle one
-    room = max(0.0, 1e-6 * max(abs(low), abs(high), 1e-300) - (high - low))  # answers that are all the same
-    ax.hist(
-        np.clip(values, low, high), bins=bins, range=(low - room, high + room), color=ESTIMATE, alpha=0.35
-    )
-    ax.axvline(estimate, color=ESTIMATE, linewidth=2, label="replayed estimate")
-    if plug_in is not None:
-        plug_in = check_real(plug_in, "plug_in")
-        ax.axvline(plug_in, color=PLUG_IN, linewidth=1.5, linestyle=(0, (4, 2)), label="plug-in", zorder=3)
-    ax.locator_params(axis="x", nbins=6)
-    ax.set_xlabel("answer of one subset")
-    ax.set_ylabel("subsets")
-    ax.legend(frameon=False, fontsize="small")
-    return _tidy(ax)
-
-
 def plot_convergence(
     n_resamples: ArrayLike,
     values: ArrayLike,
@@ -178,19 +128,16 @@ def plot_convergence(
     return _tidy(ax)
 
 
-def plot_variance(
-    first_order: float, higher_order: float, monte_carlo: float, *, ax: Axes | None = None
-) -> Axes:
-    """Draw where the variance comes from, as shares.
+def plot_steps(values: ArrayLike, ylabel: str, *, low: float | None = None, ax: Axes | None = None) -> Axes:
+    """Draw one value for every step of an episode.
 
     Parameters
     ----------
-    first_order : float
-        What no averaging removes: the linear part, which the plug-in has too.
-    higher_order : float
-        The rest of the sampling variance.
-    monte_carlo : float
-        What more subsets would remove.
+    values : array-like of shape (H,)
+    ylabel : str
+        What the values are.
+    low : float, optional
+        Lower end of the axis.
     ax : matplotlib Axes, optional
         Where to draw; default a new figure.
 
@@ -201,69 +148,18 @@ def plot_variance(
 
     Examples
     --------
-    >>> ax = plot_variance(3.0, 0.9, 0.1)
-    >>> [text.get_text() for text in ax.texts]
-    ['75 %', '22 %', '2.5 %']
+    >>> plot_steps([20.0, 12.0, 7.5], "effective episodes").get_xlabel()
+    'step'
     """
     ax = _axes(ax)
-    # An estimated variance may come out below 0; as a share of the whole it counts as nothing.
-    given = {"first_order": first_order, "higher_order": higher_order, "monte_carlo": monte_carlo}
-    parts = np.maximum([check_real(part, name) for name, part in given.items()], 0.0)
-    total = parts.sum()
-    if not total > 0:
-        raise ValueError(must_be("first_order", "positive, or one of the other parts", first_order))
-    shares = 100.0 * parts / total
-    names = ["first order\n(stays)", "higher order\n(replay lowers it)", "Monte-Carlo\n(more subsets)"]
-    rows = np.arange(3)[::-1]
-    ax.barh(rows, shares, color=[ESTIMATE, COLOURS["truth"], DATA], alpha=0.75, height=0.6)
-    for row, share in zip(rows, shares, strict=True):
-        text = f"{share:.0f} %" if share >= 10 else f"{share:.2g} %"
-        ax.text(share + 1.5, row, text, va="center", fontsize="small")
-    ax.set_yticks(rows, names)
-    ax.set_xlim(0, 115)
-    ax.set_xlabel("share of the variance, %")
-    return _tidy(ax, grid="x")
-
-
-def plot_influence(
-    effects: ArrayLike, *, what: str = "observation", n_named: int = 3, ax: Axes | None = None
-) -> Axes:
-    """Draw how far the estimate would move if each observation were left out.
-
-    Parameters
-    ----------
-    effects : array-like of shape (n,)
-        Movement when observation i is left out.
-    what : str
-        Name of an observation, for the axis.
-    n_named : int
-        How many of the largest carry their number.
-    ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        What was drawn on.
-
-    Examples
-    --------
-    >>> ax = plot_influence([0.1, -0.2, 3.0, 0.0], what="episode", n_named=1)
-    >>> ax.texts[0].get_text()
-    '2'
-    """
-    ax = _axes(ax)
-    effects, what = check_array(effects, "effects", ndim=1), check_text(what, "what")
-    n_named = check_int(n_named, "n_named", low=0)
-    ax.axhline(0.0, color=PLUG_IN, linewidth=0.8)
-    # Many points as one picture: as vectors, a hundred thousand of them would make the page unreadable.
-    ax.scatter(
-        np.arange(len(effects)), effects, s=9, color=ESTIMATE, alpha=0.6, linewidths=0, rasterized=True
+    values = check_array(values, "values", ndim=1)
+    steps = np.arange(1, len(values) + 1)
+    ax.plot(
+        steps, values, color=ESTIMATE, linewidth=1.6, marker="o" if len(values) <= 30 else "", markersize=4
     )
-    for i in np.argsort(-np.abs(effects), kind="stable")[:n_named]:
-        ax.annotate(str(i), (i, effects[i]), textcoords="offset points", xytext=(4, 2), fontsize="small")
-    ax.set_xlabel(f"{what}, in order")
-    ax.set_ylabel("change if left out")
+    ax.set_ylim(bottom=low)
+    ax.set_xlabel("step")
+    ax.set_ylabel(ylabel)
     return _tidy(ax)
 
 
@@ -272,6 +168,7 @@ def plot_fit(
     target: ArrayLike,
     *,
     label: str = "out-of-bag prediction",
+    diagonal: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw targets against predictions by models that did not see them; on the diagonal they agree.
@@ -282,6 +179,8 @@ def plot_fit(
         Predictions, and what was observed.
     label : str
         What the predictions are, for the axis.
+    diagonal : bool
+        Draw the line where both agree; else that of 0, for residuals.
     ax : matplotlib Axes, optional
         Where to draw; default a new figure.
 
@@ -299,10 +198,94 @@ def plot_fit(
     predicted, label = check_array(predicted, "predicted", ndim=1), check_text(label, "label")
     target = _curve(target, "target", predicted, "predicted")
     ends = [min(predicted.min(), target.min()), max(predicted.max(), target.max())]
-    ax.plot(ends, ends, color=PLUG_IN, linewidth=1.0, linestyle=(0, (4, 2)), label="agreement")
-    ax.scatter(predicted, target, s=9, color=ESTIMATE, alpha=0.5, linewidths=0, rasterized=True)
+    heights = ends if diagonal else [0.0, 0.0]
+    ends = ends if diagonal else [predicted.min(), predicted.max()]
+    ax.plot(ends, heights, color=PLUG_IN, linewidth=1.0, linestyle=(0, (4, 2)), label="agreement")
+    few = len(predicted) <= 20
+    ax.scatter(
+        predicted,
+        target,
+        s=30 if few else 9,
+        color=ESTIMATE,
+        alpha=1.0 if few else 0.5,
+        linewidths=0,
+        rasterized=True,
+    )
     ax.set_xlabel(label)
     ax.set_ylabel("target")
+    return _tidy(ax)
+
+
+def plot_levels(
+    names: Sequence[str], value: ArrayLike, low: ArrayLike, high: ArrayLike, *, ax: Axes | None = None
+) -> Axes:
+    """Draw a dot and a bar for every name, the first on top.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Categories.
+    value, low, high : array-like of shape (len(names),)
+        The estimate of each, and its interval.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> ax = plot_levels(["red", "blue"], [1.0, 2.0], [0.5, 1.8], [1.5, 2.2])
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['red', 'blue']
+    """
+    names = check_names(names, "names")
+    value, low, high = (
+        _curve(part, name, names, "names") for part, name in ((value, "value"), (low, "low"), (high, "high"))
+    )
+    if ax is None:
+        ax = new_figure(size=(5.0, max(2.0, 0.9 + 0.28 * len(names))))[1][0, 0]
+    ax = _axes(ax)
+    rows = np.arange(len(names))
+    ends = np.maximum([value - low, high - value], 0.0)
+    ax.errorbar(value, rows, xerr=ends, fmt="o", color=COLOURS["U"], markersize=4, linewidth=1.2)
+    ax.set_yticks(rows, [visible(name)[:30] for name in names])
+    ax.invert_yaxis()
+    return _tidy(ax, grid="x")
+
+
+def plot_returns(returns: ArrayLike, *, value: float | None = None, ax: Axes | None = None) -> Axes:
+    """Draw a histogram of the episodes' discounted returns.
+
+    Parameters
+    ----------
+    returns : array-like of shape (n,)
+        One per episode.
+    value : float, optional
+        The policy's value, as a line.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> ax = plot_returns([0.0, 0.0, 1.0], value=0.3)
+    >>> int(sum(bar.get_height() for bar in ax.patches))
+    3
+    """
+    ax = _axes(ax)
+    returns = check_array(returns, "returns", ndim=1)
+    ax.hist(returns, bins=int(np.clip(np.sqrt(len(returns)) * 2, 5, 60)), color=ESTIMATE, alpha=0.75)
+    if value is not None:
+        ax.axvline(check_real(value, "value"), color="black", linewidth=1.0)
+    ax.set_xlabel("discounted return as logged")
+    ax.set_ylabel("episodes")
     return _tidy(ax)
 
 

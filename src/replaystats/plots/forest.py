@@ -15,7 +15,7 @@ from .style import Axes, new_figure
 
 _MUTED = "#999999"
 # Layout: characters in a line of a title, and of the words beside a row.
-_TITLE, _WORDS = 62, 44
+_TITLE, _NARROW_TITLE, _WORDS = 62, 46, 44
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,13 @@ class ForestRow:
 
 
 def plot_forest(
-    rows: Sequence[ForestRow], *, title: str = "", xlabel: str = "", ax: Axes | None = None
+    rows: Sequence[ForestRow],
+    *,
+    title: str = "",
+    xlabel: str = "",
+    narrow: bool = False,
+    whole: bool = False,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw one line per estimate: point, interval, and both in words on the right.
 
@@ -57,6 +63,10 @@ def plot_forest(
         The finding, in one sentence.
     xlabel : str
         What the numbers are.
+    narrow : bool
+        For the width of a phone: the words stand above their lines.
+    whole : bool
+        The axis holds all rows whole.
     ax : matplotlib Axes, optional
         Where to draw; default a new figure.
 
@@ -74,37 +84,42 @@ def plot_forest(
     ['doubly robust', 'LSTDQ']
     """
     if ax is None:
-        ax = new_figure(size=(8.6, 1.2 + 0.45 * len(rows)))[1][0, 0]
+        size = (3.8, 0.9 + 0.55 * len(rows)) if narrow else (8.6, 1.2 + 0.45 * len(rows))
+        ax = new_figure(size=size)[1][0, 0]
     ax = _axes(ax)
-    low, high = _limits(rows)
+    low, high = _limits(rows, whole=whole)
     digits = _digits(rows)
     for place, row in enumerate(rows):
         _draw_row(ax, place, row, low, high)
-        weight = "bold" if row.role == "reported" else "normal"
-        color = "#111111" if row.role != "other" else "#666666"
+        words, at = _words(row, digits), (1.02, float(place))
+        if narrow:
+            words, at = f"{visible(row.name)}   {words}", (0.0, place - 0.36)
         ax.annotate(
-            _words(row, digits), (1.02, place), xycoords=("axes fraction", "data"), va="center",
-            fontsize=9, fontweight=weight, color=color, annotation_clip=False,
+            words, at, xycoords=("axes fraction", "data"), va="center", fontsize=8 if narrow else 9,
+            fontweight="bold" if row.role == "reported" else "normal",
+            color="#111111" if row.role != "other" else "#666666", annotation_clip=False,
         )  # fmt: skip
     n_references = sum(row.role == "reference" for row in rows)
     if 0 < n_references < len(rows):
-        ax.axhline(n_references - 0.5, color="#cccccc", linewidth=1.0)
-    ax.set_yticks(range(len(rows)), [visible(row.name) for row in rows])
-    ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.axhline(n_references - (0.62 if narrow else 0.5), color="#cccccc", linewidth=1.0)
+    ax.set_yticks(range(len(rows)), ["" if narrow else visible(row.name) for row in rows])
+    ax.set_ylim(len(rows) - 0.5, -0.65 if narrow else -0.5)
     ax.set_xlim(low, high)
     ax.set_xlabel(xlabel)
+    ax.locator_params(axis="x", nbins=5)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x", linewidth=0.3, alpha=0.6)
     for side in ("top", "left", "right"):
         ax.spines[side].set_visible(False)
     if title:
-        ax.set_title("\n".join(textwrap.wrap(title, _TITLE)), loc="left", fontsize=11, fontweight="bold")
+        lines = textwrap.wrap(title, _NARROW_TITLE if narrow else _TITLE)
+        ax.set_title("\n".join(lines), loc="left", fontsize=9 if narrow else 11, fontweight="bold")
     return ax
 
 
-def _limits(rows: Sequence[ForestRow]) -> tuple[float, float]:
+def _limits(rows: Sequence[ForestRow], *, whole: bool) -> tuple[float, float]:
     """Return an axis that holds the important rows, and of others what is at most one width away."""
-    important = [row for row in rows if row.role != "other"] or list(rows)
+    important = [row for row in rows if whole or row.role != "other"] or list(rows)
     ends = np.array([[row.value, row.low, row.high] for row in important]).ravel()
     ends = ends[np.isfinite(ends)]
     if not ends.size:

@@ -1,4 +1,4 @@
-"""Plots of result objects: what `result.plot()` draws."""
+"""Plots of result objects and fitted estimators: what `result.plot()` and `model.plot()` draw."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from .._core.arrays import to_numpy
 from .._core.errors import must_be
 from .._core.thresholds import UNINFORMATIVE
+from .._core.validation import check_array
 from ..data import Trajectories
 from ..data._flat import holds_names
+from ..estimators.base import Replayed
+from ..estimators.regression import ReplayedRegression
 from ..inference.pivot import interval, mean_pivot
 from ..ope import Comparison, Evaluation
-from .estimate import _axes, _tidy
+from .estimate import ESTIMATE, PLUG_IN, _axes, _tidy, plot_band
 from .forest import ForestRow, plot_forest
 from .style import COLOURS, Axes, new_figure
 
+# Layout: rows that are drawn with their intervals; more would hide each other.
+_DRAWN_ROWS = 300
 # Layout: episodes that are drawn one by one; more would hide each other.
 _DRAWN_EPISODES = 50
 
@@ -45,37 +51,57 @@ def plot_result(result: Any, *, ax: Axes | None = None) -> Axes:
 
 
 @plot_result.register
-def plot_evaluation(found: Evaluation, *, ax: Axes | None = None) -> Axes:
+def plot_evaluation(
+    found: Evaluation, *, ax: Axes | None = None, title: str | None = None, narrow: bool = False
+) -> Axes:
     """Draw all estimates of a policy's value, the reported one in color, the logged policy as reference."""
     rows = []
     if not found.log.on_policy and len(found.log.returns) > 1:
         rows.append(_logged_policy(found))
-    low, high = (float(x) for x in found.interval)
     remark = "" if found.reliable else "not reliable"
     value = found.value if found.informative <= UNINFORMATIVE else float("nan")
-    rows.append(ForestRow(name=found.method, value=value, low=low, high=high, role="reported", remark=remark))
-    for other in found.estimates:
-        if other.name != found.method:
-            a, b = (float(x) for x in other.interval)
-            rows.append(
-                ForestRow(name=other.name, value=other.value, low=a, high=b, remark=other.failed_check)
-            )
-    return plot_forest(rows, title=finding(found), xlabel="expected discounted return per episode", ax=ax)
+    rows.append(_row(found.method, value, found.interval, role="reported", remark=remark))
+    rows += [
+        _row(other.name, other.value, other.interval, remark=other.failed_check)
+        for other in found.estimates
+        if other.name != found.method
+    ]
+    title = finding(found) if title is None else title
+    return plot_forest(rows, title=title, xlabel="discounted return per episode", narrow=narrow, ax=ax)
 
 
 @plot_result.register
-def plot_comparison(found: Comparison, *, ax: Axes | None = None) -> Axes:
-    """Draw the values of the policies and below them their paired differences."""
-    rows = []
-    for name, one in found.evaluations.items():
-        low, high = (float(x) for x in one.interval)
-        rows.append(ForestRow(name=name, value=one.value, low=low, high=high, role="reference"))
-    for d in found.differences:
-        name, (low, high) = f"{d.first} - {d.second}", (float(x) for x in d.interval)
-        rows.append(ForestRow(name=name, value=d.value, low=low, high=high, role="reported", remark=" "))
-    drawn = plot_forest(rows, title=found.sentence.split(". ")[0], xlabel="discounted return", ax=ax)
-    drawn.axvline(0.0, color=COLOURS["zero"], linewidth=1.0)
-    return drawn
+def plot_comparison(
+    found: Comparison, *, ax: Axes | None = None, title: str | None = None, narrow: bool = False
+) -> Axes:
+    """Draw the values of the policies, and below them their paired differences with a line at 0.
+
+    With `ax`, differences are drawn alone.
+    """
+    title = finding_of_comparison(found) if title is None else title
+    best = found.may_be_best
+    values = [
+        _row(name, one.value, one.interval, role="reported" if name in best else "other",
+             remark=("best" if len(best) == 1 else "may be best") if name in best else " ")
+        for name, one in found.evaluations.items()
+    ]  # fmt: skip
+    apart = [
+        _row(f"{d.first} - {d.second}", d.value, d.interval, role="reference") for d in found.differences
+    ]
+    if ax is None:
+        counts = [len(values), len(apart)]
+        size = (3.8, 1.6 + 0.55 * sum(counts)) if narrow else (8.6, 1.9 + 0.45 * sum(counts))
+        upper, ax = new_figure(2, 1, size=size, height_ratios=counts)[1][:, 0]
+        plot_forest(
+            values, title=title, xlabel="discounted return per episode", narrow=narrow, whole=True, ax=upper
+        )
+        title = ""
+    lower = plot_forest(apart, title=title, xlabel="difference, paired", narrow=narrow, whole=True, ax=ax)
+    low, high = lower.get_xlim()
+    room = 0.05 * max(high - low, abs(low), abs(high))
+    lower.set_xlim(min(low, -room), max(high, room))
+    lower.axvline(0.0, color=COLOURS["zero"], linewidth=1.0)
+    return lower
 
 
 @plot_result.register
@@ -102,8 +128,7 @@ def finding(found: Evaluation) -> str:
     policy = "The logged policy" if found.log.on_policy else "The policy"
     if not np.isfinite(high - low):
         return f"{policy}: the log does not bound the value"
-    width = high - low if high > low else max(abs(high), 1.0)
-    digits = int(np.clip(1 - np.floor(np.log10(width)), 0, 6))
+    digits = decimals(high - low if high > low else max(abs(high), 1.0))
     ends = f"{100 * found.confidence_level:g} % CI {low:.{digits}f} to {high:.{digits}f}"
     said = f"{policy} earns {found.value:.{digits}f} per episode ({ends})"
     if found.informative > UNINFORMATIVE:
@@ -115,10 +140,115 @@ def finding(found: Evaluation) -> str:
     return said
 
 
+def finding_of_comparison(found: Comparison) -> str:
+    """Return which policy is best and by how much, or that none is."""
+    best = found.may_be_best
+    if len(best) != 1:
+        return f"No policy is best for certain: any of {', '.join(best)} may be"
+    against = {d.second if d.first == best[0] else d.first: d for d in found.differences
+               if best[0] in (d.first, d.second)}  # fmt: skip
+    other, d = min(against.items(), key=lambda item: abs(item[1].value))
+    sign = 1.0 if d.first == best[0] else -1.0
+    ends = sorted(sign * float(x) for x in d.interval)
+    digits = decimals(ends[1] - ends[0])
+    level = f"{100 * found.confidence_level:g} % CI {ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
+    said = f"{best[0]} earns {sign * d.value:.{digits}f} more than {other} ({level})"
+    return said if found.reliable else f"Not reliable: {said}"
+
+
+def decimals(width: float) -> int:
+    """Return how many decimals an interval of this width can carry.
+
+    Examples
+    --------
+    >>> decimals(18.0), decimals(0.0034)
+    (0, 4)
+    """
+    known = np.isfinite(width) and width > 0
+    return int(np.clip(1 - np.floor(np.log10(width)), 0, 6)) if known else 2
+
+
+def _row(name: str, value: float, ends: Any, **options: str) -> ForestRow:
+    low, high = (float(x) for x in ends)
+    return ForestRow(name=name, value=value, low=low, high=high, **options)
+
+
 def _logged_policy(found: Evaluation) -> ForestRow:
     pivot = mean_pivot(found.log.returns)
-    ends = interval(pivot, found.confidence_level)
-    value = float(pivot.estimate[0])
-    return ForestRow(
-        name="logged policy", value=value, low=float(ends.low[0]), high=float(ends.high[0]), role="reference"
-    )
+    low, high = interval(pivot, found.confidence_level)
+    return _row("logged policy", float(pivot.estimate[0]), (low[0], high[0]), role="reference")
+
+
+def plot_model(model: Replayed, X: Any = None, y: Any = None, *, ax: Axes | None = None) -> Axes:
+    """Draw a fitted estimator: a value function with its band, or predictions with their intervals.
+
+    Parameters
+    ----------
+    model : LSTD, LSTDQ, PhiBE, LSPI, ReplayKernelRidge or ReplayRegressor
+        After `fit`.
+    X : array-like, optional
+        For a value function, states (m,) or (m, 1) of a grid. For a regression, rows to predict; default a
+        sample of the rows of the fit.
+    y : array-like of shape (m,), optional
+        Observed targets of `X`, for a regression.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> data = rs.simulate.ornstein_uhlenbeck(200, start="uniform")
+    >>> model = rs.LSTD(rs.basis.Fourier(2), discount=0.9, random_state=0).fit(data)
+    >>> plot_model(model, np.linspace(-3, 3, 51)).get_ylabel()
+    'value'
+    """
+    if isinstance(model, ReplayedRegression):
+        return _plot_predictions(model, X, y, ax)
+    states = _grid(X)
+    low, high = (to_numpy(end) for end in model.confidence_interval(states))
+    value, plug_in = (to_numpy(part) for part in (model.predict(states), model.plug_in_predict(states)))
+    drawn = plot_band(states[:, 0], value, low, high, plug_in=plug_in, ax=ax)
+    drawn.set_xlabel("state")
+    drawn.set_ylabel("value")
+    return drawn
+
+
+def _grid(X: Any) -> Any:
+    """Return states (m, 1) in increasing order."""
+    if X is None:
+        raise TypeError(must_be("X", "states of a grid", "none", "For example np.linspace(-3, 3, 101)."))
+    points = check_array(X, "X", ndim=(1, 2))
+    points = points[:, None] if points.ndim == 1 else points
+    if points.shape[1] != 1:
+        rule = "states of one variable, shape (m,) or (m, 1)"
+        raise ValueError(must_be("X", rule, f"shape {points.shape}", "Use predict for several variables."))
+    return np.sort(points, axis=0)
+
+
+def _plot_predictions(model: ReplayedRegression, X: Any, y: Any, ax: Axes | None) -> Axes:
+    """Draw observed against predicted targets, with the interval of a new observation for each row."""
+    if (X is None) != (y is None):
+        raise TypeError(must_be("y", "given with `X`, or neither", "one of them"))
+    if X is None:
+        n = len(model.y_fit_)
+        some = np.unique(np.linspace(0, n - 1, min(n, _DRAWN_ROWS)).astype(int))
+        X, y = to_numpy(model.X_fit_)[some], to_numpy(model.y_fit_)[some]
+    ax = _axes(ax)
+    target = check_array(y, "y", ndim=1)
+    mean, low, high = (to_numpy(part) for part in model.predict(X, return_interval=True))
+    ends = [min(mean.min(), target.min()), max(mean.max(), target.max())]
+    ax.plot(ends, ends, color=PLUG_IN, linewidth=1.0, linestyle=(0, (4, 2)))
+    ax.vlines(mean, low, high, color=ESTIMATE, linewidth=0.8, alpha=0.25)
+    inside = (low <= target) & (target <= high)
+    ax.scatter(mean[inside], target[inside], s=10, color=ESTIMATE, linewidths=0, label="inside its interval")
+    ax.scatter(mean[~inside], target[~inside], s=14, color="#D55E00", linewidths=0, label="outside")
+    ax.set_title(f"{inside.mean():.0%} of {len(target)} targets in 95 % intervals", loc="left", fontsize=10)
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("observed")
+    ax.legend(frameon=False, fontsize="small")
+    return _tidy(ax)

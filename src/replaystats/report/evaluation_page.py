@@ -1,18 +1,27 @@
-"""The page of an evaluation, for a decision: the value, all estimates, checks, and what to collect next."""
+"""Pages of evaluations and comparisons: the value, all estimates, checks, and what to collect next."""
 
 from __future__ import annotations
 
+from html import escape
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from .._core.errors import MissingExtraError, must_be
 from .._core.thresholds import UNINFORMATIVE
 from ..ope import Comparison, Evaluation
 from ..plots import plot_returns
-from ..plots.estimate import embed_figure
-from ..plots.results import finding, plot_result
-from .pages import percent, render, significant
+from ..plots.estimate import embed_figure, plot_steps
+from ..plots.results import (
+    decimals,
+    finding,
+    finding_of_comparison,
+    plot_comparison,
+    plot_evaluation,
+    plot_result,
+)
+from .pages import checksum, fixed, percent, render, significant
 
 # Layout: rows of the table of influential groups.
 _INFLUENTIAL = 5
@@ -25,6 +34,7 @@ def evaluation_page(
     *,
     source: str,
     command: str,
+    data: str = "",
     comparison: Comparison | None = None,
     value_rows: tuple[list[str], list[list[str]]] | None = None,
 ) -> str:
@@ -35,6 +45,8 @@ def evaluation_page(
     found : Evaluation
     source, command : str
         Where the data came from, and what was asked.
+    data : str
+        What identifies the data, such as a checksum; default that of the logged returns.
     comparison : Comparison, optional
         With a second policy.
     value_rows : (header, rows), optional
@@ -48,13 +60,13 @@ def evaluation_page(
     return render(
         "estimate.html.j2",
         {
-            "title": finding(found) if comparison is None else comparison.sentence.split(". ")[0],
-            "subtitle": f"{source}: {'the policy of the log' if found.log.on_policy else 'another policy'}",
+            "title": finding(found) if comparison is None else finding_of_comparison(comparison),
+            "subtitle": f"{source}: {_asked(found, comparison)}",
             "version": version("replaystats"),
             "badge": _status(found, comparison),
             "sentence": sentence,
             "notes": found.notes,
-            "cards": [*_cards(found), *_difference_cards(comparison)],
+            "cards": _cards(found) if comparison is None else _difference_cards(comparison),
             "hero": _hero(found, comparison),
             "tables": more,
             "more_tables": [_estimates(found), _checks(found), *_tests(found), *_influential(found)],
@@ -63,7 +75,11 @@ def evaluation_page(
             "figures": _figures(found),
             "about": [
                 ("command", command),
-                ("data", f"{found.log.n_episodes} episodes, {found.log.n_steps} steps"),
+                (
+                    "data",
+                    f"{found.log.n_episodes:,} episodes, {found.log.n_steps:,} steps; "
+                    + (data or f"SHA-256 of the returns {checksum(found.log.returns.tobytes())}"),
+                ),
                 (
                     "chosen",
                     "; ".join(f"{name}: {c.reason}" for name, c in found.log.choices.items()) or "nothing",
@@ -92,8 +108,14 @@ def _status(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
     }
 
 
+def _asked(found: Evaluation, comparison: Comparison | None) -> str:
+    if comparison is not None:
+        return f"{len(comparison.evaluations)} policies compared"
+    return "the policy of the log" if found.log.on_policy else "another policy than that of the log"
+
+
 def _hero(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
-    """Return the plot of the answer, with what is seen on it in words."""
+    """Return the plot of the answer, for screens and phones, with what is seen on it in words."""
     if comparison is None:
         low, high = (significant(x, 4) for x in found.interval)
         alt = f"Forest plot of {len(found.estimates)} estimates; reported: {found.method}, {low} to {high}."
@@ -101,34 +123,42 @@ def _hero(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
             "How to read this: each line is one method with its interval, the reported one in color. "
             "An arrow marks an interval that goes on beyond the axis."
         )
-        return {"alt": alt, "caption": caption, "picture": _picture(plot_result(found))}
-    alt = f"Forest plot of {len(comparison.evaluations)} policies and their paired differences."
-    caption = (
-        "How to read this: values of the policies above the line, their differences below it. "
-        "A difference whose interval does not contain 0 (red line) is significant."
-    )
-    return {"alt": alt, "caption": caption, "picture": _picture(plot_result(comparison))}
+    else:
+        alt = f"Forest plots of {len(comparison.evaluations)} policies and of their paired differences."
+        caption = (
+            "How to read this: values of the policies above, those that may be best in color; paired "
+            "differences below. A difference whose interval does not contain 0 (red line) is significant."
+        )
+    draw = plot_evaluation if comparison is None else plot_comparison
+    shown: Any = found if comparison is None else comparison
+    pictures = {
+        name: _picture(draw(shown, title="", narrow=narrow))
+        for name, narrow in (("picture", False), ("narrow", True))
+    }
+    return {"alt": alt, "caption": caption, **pictures}
 
 
 def _cards(found: Evaluation) -> list[dict[str, str]]:
-    low, high = found.interval
-    digits = 4
+    low, high = (float(x) for x in found.interval)
+    digits = decimals(high - low)
     return [
-        {"value": significant(found.value, digits), "text": f"value ({found.method})"},
-        {"value": f"{significant(low, digits)} to {significant(high, digits)}",
+        {"value": fixed(found.value, digits), "text": f"value ({found.method})"},
+        {"value": f"{fixed(low, digits)} to {fixed(high, digits)}",
          "text": f"{percent(found.confidence_level)} interval"},
         {"value": f"{found.log.n_episodes:,}", "text": f"episodes, {found.log.n_steps:,} steps"},
-        {"value": significant(float(found.log.returns.mean()), digits), "text": "mean return as logged"},
+        {"value": fixed(float(found.log.returns.mean()), digits), "text": "mean return as logged"},
     ]  # fmt: skip
 
 
-def _difference_cards(comparison: Comparison | None) -> list[dict[str, str]]:
-    return [
-        {"value": significant(d.value, 4),
-         "text": f"{d.first} minus {d.second}, from {significant(d.interval.low, 4)} to "
-                 f"{significant(d.interval.high, 4)}"}
-        for d in (() if comparison is None else comparison.differences)
-    ]  # fmt: skip
+def _difference_cards(comparison: Comparison) -> list[dict[str, str]]:
+    named: list[tuple[str, Any]] = [(f"{d.first} minus {d.second}", d) for d in comparison.differences]
+    cards = []
+    for name, one in [*named, *comparison.evaluations.items()]:
+        low, high = (float(x) for x in one.interval)
+        digits = decimals(high - low)
+        ends = f"{fixed(low, digits)} to {fixed(high, digits)}"
+        cards.append({"value": fixed(one.value, digits), "text": f"{name}, {ends}"})
+    return cards
 
 
 def _estimates(found: Evaluation) -> dict[str, Any]:
@@ -189,10 +219,13 @@ def log_facts(found: Evaluation) -> list[tuple[str, str]]:
         facts.append(("after cuts", f"{percent(ends.completed_share, 1)} of the future, from the model"))
     if found.log.overlap is not None:
         o = found.log.overlap
-        known, left = o.behavior, f"{significant(o.effective_episodes)} of {found.log.n_episodes:,}"
+        known, seen = o.behavior, found.log.effective_by_step
+        left = f"{significant(o.effective_episodes)} of {found.log.n_episodes:,} after all ratios"
+        if seen is not None and o.effective_episodes < 0.9 * seen[-1]:
+            left += f" are expected; {significant(float(seen[-1]))} were seen, without the largest ratios"
         facts += [
             ("logging policy", known if o.behavior in ("logged", "given") else f"estimated ({o.behavior})"),
-            ("effective episodes", f"{left} after all ratios"),
+            ("effective episodes", left),
         ]
         if not np.isnan(o.agreement):
             likely = f"logged actions have probability {o.agreement:.2f} under the policy, on average"
@@ -252,17 +285,69 @@ def _influential(found: Evaluation) -> list[dict[str, Any]]:
 
 
 def _figures(found: Evaluation) -> list[dict[str, str]]:
-    line = found.value if found.log.on_policy else None  # another policy's value is no mean of these returns
-    return [
-        {
-            "heading": "Returns",
-            "alt": f"Histogram of the returns of {found.log.n_episodes:,} logged episodes.",
-            "caption": "How to read this: discounted returns of logged episodes, under the logging policy."
-            + (" The line is the reported value." if found.log.on_policy else ""),
-            "picture": _picture(plot_returns(found.log.returns, value=line)),
-        },
-    ]
+    log = found.log
+    line = found.value if log.on_policy else None  # another policy's value is no mean of these returns
+    seen = f"{log.n_episodes:,} logged episodes"
+    figures = [
+        _figure("Returns", f"Histogram of the returns of {seen}.",
+                "discounted returns of logged episodes, under the logging policy."
+                + (" The line is the reported value." if log.on_policy else ""),
+                plot_returns(log.returns, value=line))
+    ]  # fmt: skip
+    if len(log.by_step) > 1:
+        alt = f"Mean discounted reward of {len(log.by_step)} steps as logged."
+        text = "what each step adds to the mean return as logged. Late steps that add much need a horizon."
+        figures.append(_figure("Value by step", alt, text, plot_steps(log.by_step, "mean discounted reward")))
+    if log.effective_by_step is not None and log.ratios is not None:
+        text = (
+            "how many episodes count effectively after so many ratios; few left: importance sampling fails."
+        )
+        alt = f"Effective episodes after each of {len(log.effective_by_step)} steps."
+        drawn = plot_steps(log.effective_by_step, "effective episodes", low=0.0)
+        figures.append(_figure("Effective sample size by step", alt, text, drawn))
+        text = "probability of an episode's actions under the policy, over that under the log."
+        positive = log.ratios[log.ratios > 0]
+        if len(positive) > 1:
+            drawn = plot_returns(np.log10(positive))
+            drawn.set_xlabel(f"log10 of the ratio ({len(log.ratios) - len(positive):,} are 0)")
+            figures.append(_figure("Probability ratios", f"Histogram of the ratios of {seen}.", text, drawn))
+    return figures
+
+
+def _figure(heading: str, alt: str, caption: str, ax: Any) -> dict[str, str]:
+    caption = f"How to read this: {caption}"
+    return {"heading": heading, "alt": alt, "caption": caption, "picture": _picture(ax)}
 
 
 def _picture(ax: Any) -> str:
     return embed_figure(ax.figure)
+
+
+def result_page(result: Any, *, source: str = "", command: str = "") -> str:
+    """Return a self-contained HTML page about an evaluation or a comparison.
+
+    Parameters
+    ----------
+    result : Evaluation or Comparison
+    source, command : str
+        Where the data came from, and what was called.
+    """
+    source = source or "logged episodes"
+    if isinstance(result, Evaluation):
+        return evaluation_page(result, source=source, command=command or "rs.evaluate")
+    if isinstance(result, Comparison):
+        command = command or "rs.compare"
+        return evaluation_page(
+            next(iter(result.evaluations.values())), comparison=result, source=source, command=command
+        )
+    raise TypeError(must_be("result", "an Evaluation or a Comparison", type(result).__name__))
+
+
+def notebook_view(result: Any) -> str:
+    """Return the plot of a result with its text below; the text alone where matplotlib is missing."""
+    text = f"<pre>{escape(str(result))}</pre>"
+    try:
+        picture = embed_figure(plot_result(result).figure)
+    except MissingExtraError:
+        return text
+    return f'<img src="{picture}" alt="{escape(str(result).splitlines()[0])}">{text}'

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -43,7 +45,8 @@ def render(template: str, context: dict[str, Any], *, package: str = __package__
     )
     environment.filters.update(significant=significant, percent=percent, duration=duration)
     environment.globals["include_raw"] = lambda name: jinja2.utils.markupsafe.Markup(text_of(name))
-    return visible(str(environment.get_template(template).render(context)))
+    today = datetime.now(UTC).date().isoformat()
+    return visible(str(environment.get_template(template).render({"today": today, **context})))
 
 
 def embed_picture(path: Path) -> str:
@@ -91,6 +94,22 @@ def significant(value: float | None, digits: int = 3) -> str:
         mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
         return f"{mantissa}e{int(exponent)}"
     return f"{value:,.{max(0, digits - 1 - size)}f}"
+
+
+def fixed(value: float, digits: int) -> str:
+    """Return a number with that many decimals; without any that is too large to be read so.
+
+    Examples
+    --------
+    >>> fixed(12345.678, 1), fixed(1.5e9, 0), fixed(float("inf"), 2)
+    ('12,345.7', '1.5e9', '–')
+    """
+    return f"{value:,.{digits}f}" if math.isfinite(value) and abs(value) < 1e7 else significant(value, 4)
+
+
+def checksum(content: bytes) -> str:
+    """Return the start of a SHA-256 digest, enough to tell data apart."""
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def percent(share: float, digits: int = 0) -> str:

@@ -14,10 +14,20 @@ from ..estimators import ReplayKernelRidge
 from ..estimators.regression import OutOfBagCurve
 from ..inference import Interval
 from ..inference.cv_plus import Coverage
-from .pages import percent, render, significant
-from .regression_checks import Rival, rivals
-from .regression_figures import effect_figures, fit_figures
+from ..plots import plot_band, plot_convergence, plot_fit, plot_levels
+from ..plots.estimate import embed_figure
+from ..plots.style import new_figure
+from .pages import checksum, percent, render, significant
+from .regression_checks import Rival, permutation_importance, rivals
 
+# Layout: panels of a figure.
+MAX_EFFECTS = 8
+# Layout: levels on an axis.
+MAX_LEVELS = 20
+# Layout: points of a drawn curve.
+_CURVE_POINTS = 101
+# Levels whose intervals are counted on the page.
+CALIBRATED = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 # Layout: rows of a table of predictions.
 SHOWN_ROWS = 10
 # Layout: columns in the table of widths.
@@ -130,7 +140,7 @@ class Regression:
     test_score : Score or None
         On the rows asked about, where their targets are known.
     coverage, test_coverage : Coverage or float
-        What the interval for a new target held, of rows that had no say in it; of the test rows, or None.
+        What the interval for a new target held, of rows that were not used for it; of the test rows, or None.
     width : float
         Of that interval, the mean over the rows of the fit.
     curve : OutOfBagCurve or None
@@ -139,6 +149,8 @@ class Regression:
         At the rows asked about.
     confidence_level : float
     notes : tuple of str
+    scale : str or None
+        Whether intervals follow noise that depends on the columns.
     """
 
     source: str
@@ -157,13 +169,14 @@ class Regression:
     predictions: Predictions | None
     confidence_level: float
     notes: tuple[str, ...]
+    scale: str | None = None
 
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
         seen = self.test_score or self.score
         held, where = (
-            (self.coverage.share, f"{self.coverage.n_rows:,} rows that had no say in it")
+            (self.coverage.share, f"{self.coverage.n_rows:,} rows that were not used for it")
             if self.test_coverage is None
             else (self.test_coverage, "the test rows")
         )
@@ -258,10 +271,11 @@ def regression_page(regression: Regression) -> str:
     good = abs(held - level) <= slack
     text = f"the interval for a new {regression.target} holds {percent(held)}, asked for {percent(level)}"
     hero, *figures = fit_figures(regression)
+    rows = np.column_stack([regression.model.X_fit_, regression.model.y_fit_])
     return render(
         "estimate.html.j2",
         {
-            "title": f"Prediction of {regression.target}",
+            "title": f"{regression.target}: error {significant(score.rmse)} (R² {score.r2:.3f})",
             "subtitle": f"{regression.source}: replayed kernel ridge regression",
             "version": __version__,
             "badge": {
@@ -278,7 +292,11 @@ def regression_page(regression: Regression) -> str:
             "facts": regression.facts(),
             "hero": hero,
             "figures": [*figures, *effect_figures(regression)],
-            "about": [("command", regression.command), ("columns", ", ".join(regression.names))],
+            "about": [
+                ("command", regression.command),
+                ("columns", ", ".join(regression.names)),
+                ("data", f"{len(rows):,} rows; SHA-256 of those used {checksum(rows.tobytes())}"),
+            ],
         },
     )
 
@@ -333,3 +351,131 @@ def _shortened(choice: Choice) -> str:
     if isinstance(choice.value, tuple):
         return f"{', '.join(f'{value:.3g}' for value in choice.value)}: {choice.reason}"
     return str(choice)
+
+
+def fit_figures(regression: Regression) -> list[dict[str, str]]:
+    """Return observed against predicted, for screens and phones, calibration, residuals and convergence."""
+    score = regression.test_score or regression.score
+    hero: dict[str, str] = {}
+    for name, size in (("narrow", (3.8, 3.2)), ("picture", (8.6, 4.0))):
+        ax = new_figure(size=size)[1][0, 0]
+        plot_fit(score.predicted, score.target, label=f"{score.kind} prediction", ax=ax)
+        ax.set_ylabel(regression.target)
+        caption = "every dot is a row that its prediction did not see; on the line both agree."
+        drawn = _figure("Predicted and observed", caption, ax)
+        hero = {**drawn, **hero, name: drawn["picture"]}
+    levels = np.array(CALIBRATED)
+    held = [regression.model.interval_coverage(level, scale=regression.scale).share for level in CALIBRATED]
+    ax = plot_fit(100 * levels, 100 * np.array(held), label="level of the interval, %")
+    ax.set_ylabel("held, %")
+    figures = [
+        _figure(
+            "Calibration by level",
+            "share of rows inside intervals of each level.",
+            ax,
+        )
+    ]
+    ax = plot_fit(
+        score.predicted, score.target - score.predicted, label=f"{score.kind} prediction", diagonal=False
+    )
+    ax.set_ylabel("residual")
+    caption = "a bend means that something is missing in the model; a funnel asks for --scale local."
+    figures.append(_figure("Residuals", caption, ax))
+    if regression.curve is not None:
+        counts, scores, _ = regression.curve
+        known = np.isfinite(scores)
+        ax = plot_convergence(counts[known], scores[known], label="out-of-bag R²")
+        figures.append(
+            _figure("Are there enough subsets?", "flat to the right: more subsets would not help.", ax)
+        )
+    return [hero, *figures]
+
+
+def effect_figures(regression: Regression) -> list[dict[str, str]]:
+    """Return the importance of the columns, then the effects of the most important ones on shared axes."""
+    model = regression.model
+    found = permutation_importance(
+        model, model.X_fit_, model.y_fit_, [(e.name, e.positions) for e in regression.effects]
+    )
+    ranked = {importance.name: rank for rank, importance in enumerate(found)}
+    effects = sorted(regression.effects, key=lambda effect: ranked.get(effect.name, 0))[:MAX_EFFECTS]
+    figures = []
+    if len(found) > 1:
+        top = found[:MAX_LEVELS]
+        ax = plot_levels(
+            [importance.name for importance in top],
+            [importance.increase for importance in top],
+            [importance.increase - importance.error for importance in top],
+            [importance.increase + importance.error for importance in top],
+        )
+        ax.set_xlabel("increase of the error when the column is shuffled")
+        caption = (
+            "how much worse held-out rows are predicted when a column is shuffled among them, mean and "
+            "standard deviation of 5 shuffles. Columns that say the same thing share their importance."
+        )
+        figures.append(_figure("Which columns matter", caption, ax))
+    drawn = [(effect, _draw_effect(regression, effect)) for effect in effects]
+    return [*figures, *_on_shared_axes([(effect, ax) for effect, ax in drawn if ax is not None])]
+
+
+def _draw_effect(regression: Regression, effect: Effect) -> Any:
+    """Draw the prediction along one column, the others as in the typical row; None if it does not vary."""
+    X, level = regression.model.X_fit_, regression.confidence_level
+    if effect.levels:
+        count = X[:, effect.positions[: len(effect.levels)]].sum(axis=0)
+        kept = np.sort(np.argsort(-count)[:MAX_LEVELS])
+        rows = np.tile(regression.typical, (len(kept), 1))
+        rows[:, effect.positions[: len(effect.levels)]] = np.eye(len(effect.levels))[kept]
+        value, low, high = _mean(regression, rows, level)
+        ax = plot_levels([effect.levels[i] for i in kept], value, low, high)
+        ax.set_xlabel(regression.target)
+        ax.set_ylabel(effect.name)
+        return ax
+    if len(effect.positions) != 1:  # parts of a date or a text do not vary alone
+        return None
+    column = effect.positions[0]
+    low_end, high_end = np.quantile(X[:, column], [0.01, 0.99])
+    if not high_end > low_end:
+        return None
+    rows = np.tile(regression.typical, (_CURVE_POINTS, 1))
+    rows[:, column] = np.linspace(low_end, high_end, _CURVE_POINTS)
+    value, low, high = _mean(regression, rows, level)
+    ax = plot_band(rows[:, column], value, low, high, observed=X[:, column])
+    ax.set_xlabel(effect.name)
+    ax.set_ylabel(regression.target)
+    return ax
+
+
+def _mean(
+    regression: Regression, rows: FloatArray, level: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    low, high = regression.model.confidence_interval(rows, level)
+    return regression.model.predict(rows), low, high
+
+
+def _on_shared_axes(drawn: list[tuple[Effect, Any]]) -> list[dict[str, str]]:
+    """Give all effects the same range of the target, so that a flat line is a small effect."""
+    if not drawn:
+        return []
+    ends = [ax.get_xlim() if effect.levels else ax.get_ylim() for effect, ax in drawn]
+    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    figures = []
+    for effect, ax in drawn:
+        (ax.set_xlim if effect.levels else ax.set_ylim)(low, high)
+        place = f"for each {effect.name}" if effect.levels else f"along {effect.name}"
+        if len(effect.levels) > MAX_LEVELS:
+            place = f"for the {MAX_LEVELS} most frequent of {len(effect.levels)} values of {effect.name}"
+        caption = f"mean prediction {place}, with its interval; other columns as in a typical row."
+        figures.append(_figure(f"Along {effect.name}", caption, ax))
+    return figures
+
+
+def _figure(heading: str, caption: str, ax: Any) -> dict[str, str]:
+    for axis in (ax.xaxis, ax.yaxis):
+        if axis.get_scale() == "linear" and max(map(abs, axis.get_view_interval())) >= 1e4:
+            axis.set_major_formatter("{x:,.0f}")
+    if ax.get_xscale() == "linear":
+        ax.locator_params(axis="x", nbins=5)  # prices in the hundred thousands fit side by side
+    alt = f"{heading}: {ax.get_ylabel() or 'values'} against {ax.get_xlabel()}."
+    picture = embed_figure(ax.figure)
+    return {"heading": heading, "alt": alt, "caption": f"How to read this: {caption}", "picture": picture}

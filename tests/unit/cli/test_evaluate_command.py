@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from hashlib import sha256
 
 import numpy as np
 import pandas as pd
@@ -680,7 +681,8 @@ def test_the_page_is_for_a_decision(run, log, tmp_path, monkeypatch):
     for text in ('id="verdict"', "Estimates", "Returns", "Checks",
                  "how episodes ended", "collect next", "Most influential"):  # fmt: skip
         assert text in page
-    assert page.count("<figure") == 2
+    assert page.count("<figure") == 3
+    assert f"{log.stat().st_size:,} bytes, SHA-256 {sha256(log.read_bytes()).hexdigest()[:16]}" in page
     assert "paper" not in page
 
 

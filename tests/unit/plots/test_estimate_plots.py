@@ -6,7 +6,7 @@ import base64
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 import replaystats as rs
 from replaystats import plots
@@ -42,18 +42,6 @@ def test_without_an_interval_there_is_no_band():
     assert not plots.plot_band([0.0, 1.0], [1.0, 2.0]).collections
 
 
-def test_replicates_far_out_go_into_the_end_bars():
-    ax = plots.plot_replicates([*np.linspace(0, 1, 999), 1e9], estimate=0.5, plug_in=0.4)
-    assert sum(bar.get_height() for bar in ax.patches) == 1000
-    assert ax.get_xlim()[1] < 2
-    assert [line.get_xdata()[0] for line in ax.get_lines()] == [0.5, 0.4]
-
-
-def test_answers_that_are_all_the_same_are_one_bar():
-    ax = plots.plot_replicates(np.full(100, 0.3) + 1e-16 * np.arange(100), estimate=0.3)
-    assert max(bar.get_height() for bar in ax.patches) == 100
-
-
 def test_convergence_shows_the_noise_about_the_last_value():
     ax = plots.plot_convergence([1, 10, 100], [3.0, 2.5, 2.0], noise=[1.0, 0.3, 0.1], label="score")
     corners = ax.collections[0].get_paths()[0].vertices
@@ -61,15 +49,14 @@ def test_convergence_shows_the_noise_about_the_last_value():
     assert ax.get_ylabel() == "score"
 
 
-def test_shares_of_the_variance_sum_to_all_of_it():
-    ax = plots.plot_variance(6.0, 3.0, 1.0)
-    assert_allclose([bar.get_width() for bar in ax.patches], [60.0, 30.0, 10.0])
+def test_steps_are_counted_from_one():
+    (line,) = plots.plot_steps([3.0, 2.0], "effective episodes", low=0.0).get_lines()
+    assert line.get_xydata().tolist() == [[1.0, 3.0], [2.0, 2.0]]
 
 
-def test_the_largest_influences_carry_their_number():
-    ax = plots.plot_influence([0.0, 5.0, -9.0, 1.0], what="episode", n_named=2)
-    assert [text.get_text() for text in ax.texts] == ["2", "1"]
-    assert ax.get_xlabel() == "episode, in order"
+def test_residuals_have_the_line_of_zero():
+    (line,) = plots.plot_fit([1.0, 4.0], [0.5, -0.5], diagonal=False).get_lines()
+    assert line.get_xydata().tolist() == [[1.0, 0.0], [4.0, 0.0]]
 
 
 def test_given_axes_are_used():
@@ -77,13 +64,11 @@ def test_given_axes_are_used():
 
     draw = [
         lambda ax: plots.plot_band([0.0, 1.0], [1.0, 2.0], ax=ax),
-        lambda ax: plots.plot_replicates([0.0, 1.0], estimate=0.5, ax=ax),
         lambda ax: plots.plot_convergence([1, 2], [1.0, 2.0], ax=ax),
-        lambda ax: plots.plot_variance(1.0, 1.0, 1.0, ax=ax),
-        lambda ax: plots.plot_influence([1.0, 2.0], ax=ax),
+        lambda ax: plots.plot_steps([1.0, 2.0], "reward", ax=ax),
         lambda ax: plots.plot_fit([1.0, 2.0], [1.0, 2.0], ax=ax),
     ]
-    for plot, ax in zip(draw, Figure().subplots(1, 6), strict=True):
+    for plot, ax in zip(draw, Figure().subplots(1, 4), strict=True):
         assert plot(ax) is ax
 
 
@@ -101,9 +86,8 @@ def test_a_figure_becomes_a_picture_with_real_text_and_always_the_same():
     [
         (lambda: plots.plot_band([0.0, 1.0], [1.0]), "`value` must be as long as `x`"),
         (lambda: plots.plot_band([0.0], [1.0], low=[0.0]), "`high` must be given with `low`"),
-        (lambda: plots.plot_replicates([np.nan], estimate=0.0), "`values` must be finite"),
+        (lambda: plots.plot_steps([np.nan], "reward"), "`values` must be finite"),
         (lambda: plots.plot_convergence([1, 2], [1.0]), "`values` must be as long as `n_resamples`"),
-        (lambda: plots.plot_variance(0.0, 0.0, 0.0), "`first_order` must be positive"),
     ],
 )
 def test_wrong_arrays_get_a_sentence(draw, sentence):

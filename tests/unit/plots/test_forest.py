@@ -44,3 +44,10 @@ def test_a_far_estimate_does_not_squeeze_the_reported_one():
 def test_decimals_follow_the_narrowest_important_interval():
     narrow = ForestRow(name="rate", value=0.01234, low=0.0119, high=0.0128, role="reported")
     assert texts(plot_forest([narrow])) == ["0.01234  [0.01190, 0.01280]  reported"]
+
+
+def test_a_narrow_plot_has_its_words_above_the_lines():
+    ax = plot_forest([LOGGED, REPORTED], title="The finding", narrow=True)
+    assert texts(ax) == ["logged policy   67  [60, 73]", "doubly robust   88  [79, 97]  reported"]
+    assert all(note.xy[1] < place for place, note in enumerate(ax.texts))
+    assert ax.figure.get_size_inches()[0] < 4.0

@@ -1,9 +1,13 @@
 """Fitted estimators and data draw themselves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import replaystats as rs
+from replaystats.plots.results import finding_of_comparison
+from replaystats.plots.style import COLOURS
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +48,26 @@ def test_trajectories_are_drawn_with_their_ends():
     assert len(ends) == 1
     assert ends[0].get_xydata().tolist() == [[2.0, 2.0]]
     assert data.describe().loc["return", "max"] == 2.0
+
+
+def test_a_comparison_has_its_finding_and_a_line_at_zero():
+    rng = np.random.default_rng(0)
+    need, shown = rng.integers(3, size=(2, 300))
+    log = rs.Trajectories(
+        np.stack([need, need], axis=1), rewards=1.0 * (shown == need)[:, None] + rng.normal(size=(300, 1)),
+        actions=shown[:, None], terminated=True,
+    )  # fmt: skip
+    policies = {"fit": lambda s: s[:, 0].astype(int), "none": lambda s: np.zeros(len(s), int)}
+    found = rs.compare(log, policies, discount=1.0, behavior=np.full(300, 1 / 3))
+    (d,) = found.differences
+    lower = found.plot()
+    upper = lower.figure.axes[0]
+    low, high = (float(x) for x in d.interval)
+    assert found.may_be_best == ("fit",)
+    assert upper.get_title(loc="left").startswith("fit earns ")
+    assert f"({100 * found.confidence_level:g} % CI {low:.2f} to {high:.2f})" in finding_of_comparison(found)
+    assert [label.get_text() for label in lower.get_yticklabels()] == ["fit - none"]
+    assert any(line.get_color() == COLOURS["zero"] for line in lower.get_lines())
+    left, right = lower.get_xlim()
+    assert left < 0.0 < right
+    assert "any of" in finding_of_comparison(replace(found, may_be_best=("fit", "none")))

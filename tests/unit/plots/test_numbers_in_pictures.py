@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from replaystats import plots
-from replaystats.plots.intervals import plot_levels
+from replaystats.plots.estimate import plot_levels
 from replaystats.plots.style import difference_panel, new_figure, summary_box
 
 
@@ -56,26 +56,10 @@ def test_boxes_of_differences_are_the_quartiles_of_the_values(rng):
         np.testing.assert_allclose([corners.min(), corners.max()], quartiles, rtol=1e-12)
 
 
-def test_dots_of_a_fit_and_of_influence_are_the_values(rng):
-    predicted, target, effects = rng.normal(size=(3, 25))
+def test_dots_of_a_fit_are_the_values(rng):
+    predicted, target = rng.normal(size=(2, 25))
     fit = plots.plot_fit(predicted, target)
     np.testing.assert_array_equal(fit.collections[0].get_offsets(), np.column_stack([predicted, target]))
     (diagonal,) = fit.get_lines()
     np.testing.assert_array_equal(diagonal.get_xdata(), diagonal.get_ydata())
     assert diagonal.get_xdata()[0] == min(*predicted, *target)
-    moved = plots.plot_influence(effects)
-    np.testing.assert_array_equal(moved.collections[0].get_offsets()[:, 1], effects)
-    named = {int(text.get_text()) for text in moved.texts}
-    assert named == set(sorted(range(25), key=lambda i: -abs(effects[i]))[:3])
-
-
-@pytest.mark.parametrize(
-    ("parts", "texts"), [((3.0, 1.0, 0.0), ["75 %", "25 %", "0 %"]), ((1.0, -5.0, 0.01), None)]
-)
-def test_shares_are_written_beside_their_bars(parts, texts):
-    ax = plots.plot_variance(*parts)
-    positive = [max(part, 0.0) for part in parts]
-    shares = [100 * part / sum(positive) for part in positive]
-    assert [bar.get_width() for bar in ax.patches] == pytest.approx(shares)
-    if texts is not None:
-        assert [text.get_text() for text in ax.texts] == texts
