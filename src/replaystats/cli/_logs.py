@@ -142,7 +142,8 @@ def _policy_beside(
         order = by_action(resolved, data.action_labels, option)
     if empty:  # nobody asks what is done where an episode ended; no other row may be empty
         filled = [name for name in resolved if name not in empty]
-        states, parts = data.states[data.departed], {}
+        states = data.states[data.departed]
+        parts: dict[str, Any] = {}
         if filled:
             every = _read_table(path, columns.reading(states=filled), option)[0].states[data.departed]
             parts |= dict(zip(filled, every.T, strict=True))

@@ -84,6 +84,7 @@ def compare(
 
     Intervals of all differences hold together. DATA is as for evaluate.
     """
+    from ..ope import compare as compare_policies
     from . import _evaluation as work
     from ._logs import LogColumns, read_log
     from ._value_function import basis_named, check_basis_name
@@ -119,7 +120,7 @@ def compare(
         if basis != "auto":
             settings["basis"] = basis_named(basis, log.data.states)
     with working("Estimating"), noting(notes), refusing(ExitCode.DATA, data):
-        found = work.compare_policies(log.data, log.policies, **settings)
+        found = compare_policies(log.data, log.policies, **settings)
     with refusing_at_the_end() as write:
         if report is not None:
             from ..report.evaluation_page import evaluation_page
