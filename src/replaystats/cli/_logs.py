@@ -21,7 +21,7 @@ from ..readers import from_table, read_npz
 from ..readers._columns import Column, TableView, as_floats, as_numpy, as_states, check_states, open_table
 from ..readers.files import open_npz
 from ..readers.tables import EPISODES, files_of, resolve_role
-from .console import ExitCode, refusing, together
+from .console import ExitCode, or_none, parse_limit, refusing, split_names, together
 
 # Layout: quantiles of a single variable, and how many visited states stand for several.
 QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
@@ -66,6 +66,19 @@ class LogColumns:
     def reading(self, **changed: Any) -> LogColumns:
         """Return the same with other columns in some roles, and without policies."""
         return LogColumns(table={**self.table, **changed})
+
+
+def table_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `readers.from_table` that the options of a command say."""
+    several = {"states": "state", "actions": "action", "next_states": "next_state"}
+    single = {"rewards": "reward", "episode": "episode", "terminated": "terminated", "truncated": "truncated"}
+    same = ("step", "time", "final_states", "gaps")
+    return {
+        **{role: split_names(given[option]) or None for role, option in several.items()},
+        **{role: or_none(given[option]) for role, option in single.items()},
+        **{role: given[role] for role in same}, "behavior_probability": given["probability"],
+        "dt": given.get("dt"), "time_limit": parse_limit(given["time_limit"]),
+    }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

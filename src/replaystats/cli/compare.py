@@ -18,14 +18,12 @@ from .console import (
     check_outputs,
     check_report,
     noting,
-    or_none,
     out,
     own_command,
     parse_limit,
     refusing,
     refusing_at_the_end,
     show_notes,
-    split_names,
     together,
     working,
 )
@@ -84,25 +82,16 @@ def compare(
 
     Intervals of all differences hold together. DATA is as for evaluate.
     """
+    given = locals()
     from ..ope import compare as compare_policies
     from . import _evaluation as work
-    from ._logs import LogColumns, read_log
+    from ._logs import LogColumns, read_log, table_of
     from ._value_function import basis_named, check_basis_name
 
     with refusing(ExitCode.USAGE):
         named, columns, *_ = together(
             lambda: _named(policy),
-            lambda: LogColumns(
-                table={
-                    "states": split_names(state), "rewards": or_none(reward), "episode": or_none(episode),
-                    "step": step, "time": time, "actions": split_names(action) or None,
-                    "terminated": or_none(terminated), "truncated": or_none(truncated),
-                    "next_states": split_names(next_state) or None, "behavior_probability": probability,
-                    "dt": None, "final_states": final_states, "gaps": gaps,
-                    "time_limit": parse_limit(time_limit),
-                },
-                unit=unit,
-            ),
+            lambda: LogColumns(table=table_of(given), unit=unit),
             lambda: _checked_discount(discount),
             lambda: check_basis_name(basis),
             lambda: check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),

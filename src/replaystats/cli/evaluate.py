@@ -16,12 +16,10 @@ from .console import (
     as_json,
     check_outputs,
     check_report,
-    or_none,
     parse_limit,
     parse_size,
     refusing,
     refusing_at_the_end,
-    split_names,
     together,
     working,
 )
@@ -90,10 +88,11 @@ def evaluate(
     DATA has one row per state: an episode of L steps has L + 1 rows, and the last one, with the final state,
     has no reward. With --at or --method, values of states are shown as well.
     """
+    given = locals()
     from ..readers._rows import FINAL_STATES
     from ..readers.transitions import GAPS
     from . import _evaluation as work
-    from ._logs import LogColumns, read_log
+    from ._logs import LogColumns, read_log, table_of
     from ._value_function import Settings
 
     with refusing(ExitCode.USAGE):
@@ -105,17 +104,7 @@ def evaluate(
                 n_resamples=n_resamples, solver=solver, combine=combine, recommended=recommended, seed=seed,
                 jobs=jobs,
             ),
-            lambda: LogColumns(
-                table={
-                    "states": split_names(state), "rewards": or_none(reward), "episode": or_none(episode),
-                    "step": step, "time": time, "actions": split_names(action) or None,
-                    "terminated": or_none(terminated), "truncated": or_none(truncated),
-                    "next_states": split_names(next_state) or None, "behavior_probability": probability,
-                    "dt": dt, "final_states": final_states, "gaps": gaps,
-                    "time_limit": parse_limit(time_limit),
-                },
-                unit=unit, policies={"policy": policy, "compare": compare},
-            ),
+            lambda: LogColumns(table=table_of(given), unit=unit, policies={"policy": policy, "compare": compare}),
             lambda: check_choice(final_states, "final_states", FINAL_STATES),
             lambda: check_choice(gaps, "gaps", GAPS),
             lambda: check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
