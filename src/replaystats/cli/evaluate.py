@@ -88,7 +88,7 @@ def evaluate(
     DATA has one row per state: an episode of L steps has L + 1 rows, and the last one, with the final state,
     has no reward. With --at or --method, values of states are shown as well.
     """
-    given = locals()
+    given, both = locals(), {"policy": policy, "compare": compare}
     from ..readers._rows import FINAL_STATES
     from ..readers.transitions import GAPS
     from . import _evaluation as work
@@ -104,7 +104,7 @@ def evaluate(
                 n_resamples=n_resamples, solver=solver, combine=combine, recommended=recommended, seed=seed,
                 jobs=jobs,
             ),
-            lambda: LogColumns(table=table_of(given), unit=unit, policies={"policy": policy, "compare": compare}),
+            lambda: LogColumns(table=table_of(given), unit=unit, policies=both),
             lambda: check_choice(final_states, "final_states", FINAL_STATES),
             lambda: check_choice(gaps, "gaps", GAPS),
             lambda: check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
