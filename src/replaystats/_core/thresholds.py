@@ -103,10 +103,10 @@ MARKOV_NEGLIGIBLE = 0.2
 CALIBRATION_CELLS = 10.0
 
 
-# Regression: learnt parameters over rows up to which leave-one-out with the parameters of all rows is used.
-# Each learnt parameter lowers the reported mean squared error by about 2 / n of the noise variance (Mallows
-# 1973, Efron 1986), so .01 keeps the error of a score at 2 % of the noise variance.
-LEARNT_SHARE = 0.01
+# Regression: learnt parameters d over rows n up to which leave-one-out with the parameters of all rows is
+# used, its squared errors times 1 + 2 d / n (Mallows 1973, Efron 1986). Derivation: on noise the fit is then
+# worse than the mean by d / n to 2 d / n of the variance, .05 or so, and no choice between widths is needed.
+LEARNT_SHARE = 0.03
 # Folds of cross-validation and of cross-fitting (five are customary: Chernozhukov et al. 2018): 10 up to so
 # many rows, then 5, where a fit on 80 % of the rows is hardly worse than one on 90 % (Hastie, Tibshirani and
 # Friedman 2009, section 7.10). At 300 rows and 100 columns 5 folds made 90 % intervals cover .97, 10 folds
@@ -115,6 +115,9 @@ FOLDS, FOLDS_OF_FEW, FEW_ROWS = 5, 10, 1200
 # Conformal p-value below which a row is unlike the training rows: half of 1 % for each of two measures, so
 # that at most one in a hundred rows like them is flagged.
 OUTSIDE_LEVEL = 0.005
+# Rows whose residuals make intervals and scores, at most. Derivation: the quantile of so many has a standard
+# error of .3 % in level at 90 %, and less beyond.
+CALIBRATION_ROWS = 10_000
 # -- screening of state columns (ope) ------------------------------------------------------------------
 # Level of the test of one column: an irrelevant one stays with this probability.
 SCREENING_LEVEL = 0.05

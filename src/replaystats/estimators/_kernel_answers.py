@@ -12,10 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, on_host
 from .._core.errors import ReplayWarning
-from .._core.thresholds import OUTSIDE_LEVEL
+from .._core.random import stream
+from .._core.thresholds import CALIBRATION_ROWS, MONTE_CARLO_TARGET, OUTSIDE_LEVEL
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..estimate import Estimate, plug_in
 from ..inference.held_out import OutOfBag, ridge_leave_one_out
+from ..inference.new_observation import FewChanges
 from ..inference.pivot import THE_EXPECTED_PREDICTION, THE_FUNCTION, Interval, Pivot, interval
 from ..kernel.device import DeviceKernelRidge
 from ..kernel.device_leaves import DeviceLeaves
@@ -24,12 +26,12 @@ from ..kernel.fits import KernelRidgeReplicates
 from ..kernel.function_error import Roughness, roughness, smoothing_bias
 from ..kernel.kernels import LEARNT_KERNELS, Kernel, KernelLike
 from ..kernel.local import LocalKernelRidge
-from ..kernel.local_influence import DeviceChanges, LocalChanges, leave_one_out
+from ..kernel.local_influence import DeviceChanges, LocalChanges, leave_one_out, n_affected
 from ..kernel.members import fit_whole
 from ..kernel.predictive import Spread, exceeded
 from ..kernel.problem import KernelProblem
 from ..solvers import Ridge
-from ..tuning.kernel_folds import FoldFits
+from ..tuning.kernel_folds import FoldFits, n_learnt
 from ._regression_intervals import Calibration, FoldCalibration
 from .regression import ReplayedRegression
 
@@ -169,28 +171,42 @@ class AnswersOfKernelRidge(ReplayedRegression):
         return like(points, members.X) if isinstance(members, DeviceKernelRidge) else points
 
     def _calibrate(self) -> Calibration:
-        """Predict every row without itself: by folds, or exact leave-one-out where little was learnt."""
+        """Predict every row without itself: by folds, or leave-one-out where little was learnt.
+
+        Errors of leave-one-out grow by what learning widths and penalty on all rows took off them.
+        """
         fitted = self.estimate_.members
         if self._folds is not None:
             return self._calibrate_by_folds(self._folds)
-        spread = self._spread()
+        spread, n = self._spread(), len(self.X_fit_)
         known: dict[str, Any] = {}
+        optimism = np.sqrt(1 + 2 * n_learnt(self, self.X_fit_.shape[1]) / n)
+        sampled = fitted.sampled if isinstance(fitted, LocalKernelRidge) else None
         if spread is not None:
-            known = {"spread": spread.of_rows()[:, None], "spread_at": spread}
+            rows = np.arange(n) if sampled is None else np.flatnonzero(np.isfinite(sampled[:, 0]))
+            own = np.full((n, 1), np.nan)
+            own[rows, 0] = spread.of_rows(rows)
+            known = {"spread": own, "spread_at": spread}
         if isinstance(fitted, FeatureRidge):
             total = fitted.coefficients.moments.total()[0]
             centred = self._targets - fitted.offset
             without = ridge_leave_one_out(
                 fitted.features, self.X_fit_, centred, total, self.alpha_, sample_weight=self._weight
             )
-            residuals = without.residuals
+            residuals = optimism * without.residuals
             return Calibration(self._targets - residuals, residuals, changes=without.at, **known)
         if isinstance(fitted, (LocalKernelRidge, DeviceLeaves)):
-            predictions = leave_one_out(fitted)
-            at: Any = DeviceChanges if isinstance(fitted, DeviceLeaves) else LocalChanges
-            residuals = self._targets - predictions
-            return Calibration(predictions, residuals, changes=partial(at, fitted), **known)
+            residuals = optimism * (self._targets - leave_one_out(fitted))
+            of: Any = DeviceChanges if isinstance(fitted, DeviceLeaves) else LocalChanges
+            at: Any = partial(of, fitted)
+            if sampled is not None and len(fitted) * fitted.leaf_size <= MONTE_CARLO_TARGET * n:
+                at = self._few_changes
+            return Calibration(self._targets - residuals, residuals, changes=at, **known)
         return replace(super()._calibrate(), **known)
+
+    def _few_changes(self, points: FloatArray) -> FewChanges:
+        members = self.estimate_.members
+        return FewChanges(n_affected(members, points, np.flatnonzero(np.isfinite(members.sampled[:, 0]))))
 
     def _calibrate_by_folds(self, folds: FoldFits) -> Calibration:
         """Take residuals and spreads from fits that learnt everything without a fold."""
@@ -221,7 +237,9 @@ class AnswersOfKernelRidge(ReplayedRegression):
             return np.zeros(len(points), dtype=bool)
         found, spread = super()._outside(points), self._spread()
         if spread is not None:
-            found = found | (spread(points) > exceeded(spread.of_rows(), OUTSIDE_LEVEL))
+            n = len(self.X_fit_)
+            rows = np.arange(n) if n <= CALIBRATION_ROWS else stream(0, 5).permutation(n)[:CALIBRATION_ROWS]
+            found = found | (spread(points) > exceeded(spread.of_rows(rows), OUTSIDE_LEVEL))
         return found
 
     @property

@@ -216,10 +216,17 @@ class Changes(Protocol):
         """Return prediction minus prediction without the row, shape (t, r)."""
 
 
+@dataclass(frozen=True, slots=True)
+class FewChanges:
+    """How many of the rows can change a prediction at all when they are left out, at every point (m,)."""
+
+    affected: IntArray
+
+
 def jackknife_plus_of_changes(
     mean: FloatArray,
     residuals: FloatArray,
-    changes: Changes | DeviceChanges,
+    changes: Changes | DeviceChanges | FewChanges,
     rows: IntArray,
     confidence_level: float,
     *,
@@ -235,6 +242,8 @@ def jackknife_plus_of_changes(
     residuals : ndarray of shape (n, n_outputs)
         Of every training row from the fit without it.
     changes : Changes
+        Or, where next to no row changes a prediction, how many do: at a rank higher by so many the interval
+        around the mean holds that of jackknife+, however large the changes.
     rows : ndarray of int, shape (r,)
         Training rows to use.
     confidence_level : float in (0, 1)
@@ -266,6 +275,10 @@ def jackknife_plus_of_changes(
             continue
         order = np.argsort(sizes, kind="stable")
         sizes, ordered = sizes[order], rows[order]
+        if isinstance(changes, FewChanges):
+            reached = np.append(sizes, np.inf)[np.minimum(rank - 1 + changes.affected, len(rows))]
+            low[:, output] = high[:, output] = noise * reached
+            continue
         for part in _slices(0, len(mean), step):
             here = noise[part]
             delta = float((changes.reach(part, output) / here).max())

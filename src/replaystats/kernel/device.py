@@ -1,4 +1,4 @@
-"""Kernel ridge on every subset where the data live: PyTorch, CuPy or JAX arrays, Gaussian kernel.
+"""Kernel ridge on every subset where the data live: PyTorch, CuPy or JAX arrays, Gaussian or Matern kernel.
 
 `ReplayKernelRidge` on arrays of these libraries is made of such fits where it fits subsets.
 
@@ -23,6 +23,7 @@ from .._core.linalg import add_to_diagonal, cholesky, solve_factored
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.members import report_failures
 from ..plans import ResamplingPlan
+from .device_leaves import gathered
 from .fits import explain_failures
 from .problem import DeviceData
 
@@ -76,7 +77,7 @@ class DeviceKernelRidge:
         weights = xp.astype(weights, self.X.dtype)
         step = max(1, device_memory_budget() // (_COPIES * drawn.size * item_size(self.X)))
         parts = [
-            gaussian_kernel(points[first : first + step, ...], centres) @ weights
+            self.device.kernel(points[first : first + step, ...], centres) @ weights
             for first in range(0, points.shape[0], step)
         ]
         return xp.concat(parts, axis=0) + self._offset
@@ -88,8 +89,10 @@ class DeviceKernelRidge:
         step = max(1, device_memory_budget() // (_COPIES * points.shape[0] * k * item_size(self.X)))
         parts = []
         for first in range(0, B, step):
-            centres = _gathered(self.X, self.subsets[first : first + step])  # (b, k, p)
-            parts.append(gaussian_kernel(points[None, ...], centres) @ self.dual[first : first + step, ...])
+            centres = gathered(self.X, self.subsets[first : first + step])  # (b, k, p)
+            parts.append(
+                self.device.kernel(points[None, ...], centres) @ self.dual[first : first + step, ...]
+            )
         return xp.concat(parts, axis=0) + self._offset
 
     def linear(self, points: Any) -> None:
@@ -155,10 +158,10 @@ def _fit(data: DeviceData, subsets: IntArray) -> tuple[Any, BoolArray]:
     duals, failures = [], []
     for first in range(0, len(subsets), step):
         some = subsets[first : first + step]
-        inputs, targets = _gathered(X, some), _gathered(y, some)
-        matrices = gaussian_kernel(inputs, inputs)
+        inputs, targets = gathered(X, some), gathered(y, some)
+        matrices = data.kernel(inputs, inputs)
         if root is not None:
-            weight = _gathered(root, some)  # (b, k, 1)
+            weight = gathered(root, some)  # (b, k, 1)
             matrices = weight * matrices * xp.matrix_transpose(weight)
         lower, failed = cholesky(add_to_diagonal(matrices, data.problem.alpha))
         if root is None:
@@ -169,23 +172,6 @@ def _fit(data: DeviceData, subsets: IntArray) -> tuple[Any, BoolArray]:
         duals.append(xp.where(bad, 0.0, dual) if failed.any() else dual)
         failures.append(failed)
     return xp.concat(duals, axis=0), np.concatenate(failures)
-
-
-def gaussian_kernel(a: Any, b: Any) -> Any:
-    """Return exp(-|a_i - b_j|^2 / 2), shape (..., m, k), for points (..., m, p) and (..., k, p) in widths."""
-    xp = array_namespace(a, b)
-    # Shifted to b's centre, where |a|^2 + |b|^2 - 2 a.b loses the fewest digits.
-    centre = xp.mean(b, axis=-2, keepdims=True)
-    a, b = a - centre, b - centre
-    squares = xp.sum(a * a, axis=-1)[..., :, None] + xp.sum(b * b, axis=-1)[..., None, :]
-    return xp.exp(-0.5 * xp.clip(squares - 2 * (a @ xp.matrix_transpose(b)), min=0.0))
-
-
-def _gathered(rows: Any, subsets: IntArray) -> Any:
-    """Return the rows of every subset, shape (b, k, columns)."""
-    xp = array_namespace(rows)
-    index = xp.asarray(subsets.ravel(), device=device(rows))
-    return xp.reshape(xp.take(rows, index, axis=0), (*subsets.shape, rows.shape[1]))
 
 
 def _warn_of_precision(xp: Any, X: Any, alpha: float, k: int) -> None:

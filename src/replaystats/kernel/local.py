@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg.lapack import dposv
 
-from .._core.config import memory_budget
+from .._core.config import memory_budget, track
 from .._core.errors import must_be
 from .._core.random import stream
+from .._core.thresholds import CALIBRATION_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int
 from ..engine.executors import make_executor
@@ -130,8 +132,11 @@ class LocalKernelRidge:
         Workers for predictions and further fits.
     units : ndarray of int, shape (n,), or None
         Numbers of the groups of rows that the jackknife leaves out together.
-    kept_residuals : list of ndarray
-        Leave-one-out residuals of the leaves, empty until `local_influence.residuals_of_leaves` is asked.
+    sampled : ndarray of shape (n, n_outputs) or None
+        Leave-one-out residuals of 10,000 random rows, NaN elsewhere, where there are more: while a leaf is
+        solved they cost next to nothing.
+    kept_residuals : dict of int to ndarray
+        Leave-one-out residuals (k, n_outputs) of the leaves that `local_influence` was asked for.
     plan : None
         Leaves are not random subsets, so their spread has no variance in it; `local_influence` has one.
     """
@@ -144,7 +149,8 @@ class LocalKernelRidge:
     seed: int
     n_jobs: int | None = None
     units: IntArray | None = None
-    kept_residuals: list[FloatArray] = field(default_factory=list, init=False, repr=False)
+    sampled: FloatArray | None = field(default=None, repr=False)
+    kept_residuals: dict[int, FloatArray] = field(default_factory=dict, init=False, repr=False)
 
     plan: ClassVar[None] = None
 
@@ -196,23 +202,21 @@ class LocalKernelRidge:
         more = _grow(
             self.problem, self.leaf_size, self.seed, range(len(self), len(self) + n_more), self.n_jobs
         )
+        sampled = None
+        if self.sampled is not None and more.sampled is not None:
+            sampled = (len(self) * self.sampled + n_more * more.sampled) / (len(self) + n_more)
         return replace(
             more,
             trees=[*self.trees, *more.trees],
             duals=[*self.duals, *more.duals],
             n_failed=self.n_failed + more.n_failed,
             units=self.units,
+            sampled=sampled,
         )
 
     def refit(self, y: FloatArray) -> LocalKernelRidge:
         """Return the fits of other targets (n, n_outputs) on the same leaves."""
-        problem = self.problem.with_targets(y)
-        leaves = [rows for tree in self.trees for rows in tree.leaves]
-        fits = make_executor(self.n_jobs).map(lambda rows: problem.fit(rows[None]), leaves)
-        duals = iter([fit.dual[0] for fit in fits])
-        return replace(
-            self, problem=problem, duals=[[next(duals) for _ in tree.leaves] for tree in self.trees]
-        )
+        return replace(_fit(self.problem.with_targets(y), self, self.trees), units=self.units)
 
     def __len__(self) -> int:
         return len(self.trees)
@@ -264,19 +268,69 @@ def fit_local(
 def _grow(
     problem: KernelProblem, leaf_size: int, seed: int, numbers: range, n_jobs: int | None
 ) -> LocalKernelRidge:
-    trees = grow_trees(problem, leaf_size, seed, numbers)
-    leaves = [rows for tree in trees for rows in tree.leaves]
-    fits = make_executor(n_jobs).map(lambda rows: problem.fit(rows[None]), leaves)
-    duals = iter([fit.dual[0] for fit in fits])
-    return LocalKernelRidge(
-        trees=trees,
-        duals=[[next(duals) for _ in tree.leaves] for tree in trees],
-        problem=problem,
-        leaf_size=leaf_size,
-        n_failed=sum(int(fit.failed[0]) for fit in fits),
-        seed=seed,
-        n_jobs=n_jobs,
+    blank = LocalKernelRidge(
+        trees=[], duals=[], problem=problem, leaf_size=leaf_size, n_failed=0, seed=seed, n_jobs=n_jobs
     )
+    return _fit(problem, blank, grow_trees(problem, leaf_size, seed, numbers))
+
+
+def _fit(problem: KernelProblem, settings: LocalKernelRidge, trees: list[PartitionTree]) -> LocalKernelRidge:
+    """Solve the system of every leaf; of more than 10,000 rows some are sampled for their residuals."""
+    leaves, n = [rows for tree in trees for rows in tree.leaves], len(problem.y)
+    wanted = np.zeros(n, dtype=bool)
+    if n > CALIBRATION_ROWS:
+        wanted[stream(0, 4).permutation(n)[:CALIBRATION_ROWS]] = True
+    fits = make_executor(settings.n_jobs).stream(lambda rows: _solve(problem, rows, wanted[rows]), leaves)
+    duals, total, n_failed = [], np.zeros_like(problem.y), 0
+    for rows, (dual, residuals, failed) in zip(
+        leaves, track(fits, total=len(leaves), description="Fitting leaves"), strict=True
+    ):
+        duals.append(dual)
+        total[rows[wanted[rows]]] += residuals
+        n_failed += failed
+    each = iter(duals)
+    return replace(
+        settings,
+        problem=problem,
+        trees=trees,
+        duals=[[next(each) for _ in tree.leaves] for tree in trees],
+        n_failed=n_failed,
+        sampled=np.where(wanted[:, None], total / len(trees), np.nan) if wanted.any() else None,
+    )
+
+
+def _solve(problem: KernelProblem, rows: IntArray, wanted: BoolArray) -> tuple[FloatArray, FloatArray, bool]:
+    """Return the dual of a leaf, leave-one-out residuals of the rows that are wanted, and whether it failed.
+
+    The residual of row i is c_i / (C^-1)_ii, so that the system has one more right side for each.
+    """
+    C, root = leaf_system(problem, rows)
+    y, some = problem.y[rows], np.flatnonzero(wanted)
+    right = np.zeros((len(rows), y.shape[1] + len(some)))
+    right[:, : y.shape[1]] = root * y
+    right[some, y.shape[1] + np.arange(len(some))] = 1.0
+    _, solved, info = dposv(C.T, right, lower=1, overwrite_a=1)  # in LAPACK's order: nothing is copied
+    if info != 0 or not np.isfinite(solved).all() or not root.any():
+        return np.zeros_like(y), y[some], True
+    dual = root * solved[:, : y.shape[1]]
+    used = root[some, 0] > 0
+    inverse = solved[some, y.shape[1] + np.arange(len(some))][:, None]
+    residuals = dual[some] / np.where(used[:, None], inverse * root[some] ** 2, 1.0)
+    if not used.all():  # a row of weight 0 is in no fit
+        plain = y[some] - problem.kernel(problem.points[rows[some]], problem.points[rows]) @ dual
+        residuals = np.where(used[:, None], residuals, plain)
+    return dual, residuals, False
+
+
+def leaf_system(problem: KernelProblem, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return sqrt(w) K sqrt(w) + alpha I of a leaf, right above the diagonal, and sqrt(w) as a column."""
+    C = problem.kernel.upper(problem.points[rows][None])[0]
+    root = np.ones((len(rows), 1)) if problem.root_weight is None else problem.root_weight[rows, None]
+    if problem.root_weight is not None:
+        C *= root
+        C *= root.T
+    C.ravel()[:: len(C) + 1] += problem.alpha
+    return C, root
 
 
 def grow_trees(problem: KernelProblem, leaf_size: int, seed: int, numbers: range) -> list[PartitionTree]:

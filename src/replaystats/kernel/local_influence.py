@@ -26,7 +26,7 @@ from .._core.linalg import inverse_diagonal, kth_smallest, solve_lower
 from .._core.typing import FloatArray, IntArray
 from ..engine.executors import make_executor
 from .device_leaves import COPIES, DeviceLeaves, gathered, on_device, padded
-from .local import LocalKernelRidge, PartitionTree
+from .local import LocalKernelRidge, PartitionTree, leaf_system
 from .problem import KernelProblem
 
 
@@ -39,13 +39,18 @@ def leave_one_out(model: LocalKernelRidge | DeviceLeaves) -> FloatArray:
 
     Notes
     -----
-    One inverse per leaf: about three times the fit. A row that is alone in its leaf is predicted by the mean
-    of y.
+    One inverse per leaf: about three times the fit. Of more than 10,000 rows a sample of them, known since
+    the fit; NaN elsewhere. A row that is alone in its leaf is predicted by the mean of y.
     """
     if isinstance(model, DeviceLeaves):
         return device_leave_one_out(model)
     problem = model.problem
-    residuals = _averaged(problem, model.trees, residuals_of_leaves(model))
+    if model.sampled is not None:
+        return problem.y + problem.shared_intercept - model.sampled
+    if len(model.kept_residuals) < sum(len(tree.leaves) for tree in model.trees):
+        model.kept_residuals.update(enumerate(_leaf_residuals(problem, model.trees, model.n_jobs)))
+    in_order = [model.kept_residuals[leaf] for leaf in sorted(model.kept_residuals)]
+    residuals = _averaged(problem, model.trees, in_order)
     return problem.y + problem.shared_intercept - residuals
 
 
@@ -54,17 +59,6 @@ def leave_one_out_residuals(
 ) -> FloatArray:
     """Return y less the prediction by the leaves without the row, averaged over trees: no fit is needed."""
     return _averaged(problem, trees, _leaf_residuals(problem, trees, n_jobs))
-
-
-def residuals_of_leaves(model: LocalKernelRidge) -> list[FloatArray]:
-    """Return the leave-one-out residuals (k, n_outputs) of every leaf, tree after tree, computed once.
-
-    They take as long as the fit or longer and do not depend on the points that are asked about, so the model
-    keeps them: one number per row, tree and output, like its coefficients.
-    """
-    if not model.kept_residuals:
-        model.kept_residuals.extend(_leaf_residuals(model.problem, model.trees, model.n_jobs))
-    return model.kept_residuals
 
 
 def jackknife_variance(model: LocalKernelRidge | DeviceLeaves, X: FloatArray) -> FloatArray:
@@ -108,12 +102,23 @@ class LocalChanges:
         return [change[points.start - first : points.stop - first] for change in changes]
 
 
+def n_affected(model: LocalKernelRidge, X: FloatArray, rows: IntArray) -> IntArray:
+    """Return how many of some rows can change the prediction at X (m, p): those in its leaves, (m,)."""
+    problem, found = model.problem, np.zeros(len(X), dtype=np.intp)
+    points = X if problem.shared_scaling is None else problem.shared_scaling(X)
+    wanted = np.zeros(len(problem.y), dtype=bool)
+    wanted[rows] = True
+    for _, own, arrived in _arrivals(model, points):
+        found[arrived] += np.count_nonzero(wanted[own])
+    return found
+
+
 def _leaf_residuals(
     problem: KernelProblem, trees: list[PartitionTree], n_jobs: int | None
 ) -> list[FloatArray]:
     """Return the leave-one-out residuals (k, n_outputs) of every leaf of every tree, tree after tree."""
     leaves = [rows for tree in trees for rows in tree.leaves]
-    return make_executor(n_jobs).map(lambda rows: _residuals(problem, rows), leaves)
+    return make_executor(n_jobs).map(lambda rows: _residuals(problem, rows, _factored(problem, rows)), leaves)
 
 
 def _averaged(problem: KernelProblem, trees: list[PartitionTree], residuals: list[FloatArray]) -> FloatArray:
@@ -126,14 +131,22 @@ def _averaged(problem: KernelProblem, trees: list[PartitionTree], residuals: lis
 def changes_without_rows(model: LocalKernelRidge, X: FloatArray) -> list[sparse.csr_array]:
     """Return, for every output, prediction at X (m, p) minus that without each row, sparse (m, n)."""
     problem, (n, n_outputs) = model.problem, model.problem.y.shape
-    residuals = residuals_of_leaves(model)
     points = X if problem.shared_scaling is None else problem.shared_scaling(X)
     tasks = list(_arrivals(model, points))
 
     def changes(task: tuple[int, IntArray, IntArray]) -> FloatArray:
         leaf, rows, arrived = task
-        weights = _weights(problem, rows, points[arrived])  # (k, r)
-        return weights[:, :, None] * residuals[leaf][:, None, :] / len(model.trees)
+        factored = _factored(problem, rows)
+        weights = np.zeros((len(rows), len(arrived)))
+        if factored is not None:
+            lower, root = factored
+            # h(x) = k(x)' sqrt(w) C^-1 sqrt(w) y: the change by row i is its weight times the plain residual
+            weights = root * cho_solve(
+                (lower, True), root * problem.kernel(problem.points[rows], points[arrived])
+            )
+        if leaf not in model.kept_residuals:
+            model.kept_residuals[leaf] = _residuals(problem, rows, factored)
+        return weights[:, :, None] * model.kept_residuals[leaf][:, None, :] / len(model.trees)
 
     found = make_executor(model.n_jobs).map(changes, tasks)
     place = [
@@ -169,30 +182,28 @@ def _arrivals(model: LocalKernelRidge, points: FloatArray) -> Iterator[tuple[int
             number += 1
 
 
-def _system(problem: KernelProblem, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return sqrt(w) K sqrt(w) + alpha I of a leaf, right above the diagonal, and sqrt(w) as a column."""
-    C = problem.kernel.upper(problem.points[rows][None])[0]
-    root = np.ones((len(rows), 1)) if problem.root_weight is None else problem.root_weight[rows, None]
-    if problem.root_weight is not None:
-        C *= root
-        C *= root.T
-    C.ravel()[:: len(C) + 1] += problem.alpha
-    return C, root
-
-
-def _residuals(problem: KernelProblem, rows: IntArray) -> FloatArray:
-    """Return the leave-one-out residuals (k, n_outputs) of a leaf; y itself where the leaf cannot be fitted.
-
-    A row of weight 0 is in no fit, so its own residual is the plain one.
-    """
-    C, root = _system(problem, rows)
-    y = problem.y[rows]
+def _factored(problem: KernelProblem, rows: IntArray) -> tuple[FloatArray, FloatArray] | None:
+    """Return the lower factor of a leaf's system and sqrt(w) as a column; None where it cannot be fitted."""
+    C, root = leaf_system(problem, rows)
     try:
-        factor = cho_factor(C.T, lower=True, overwrite_a=True)  # in LAPACK's order: nothing is copied
+        return cho_factor(C.T, lower=True, overwrite_a=True)[0], root  # in LAPACK's order: nothing is copied
     except np.linalg.LinAlgError:
+        return None
+
+
+def _residuals(
+    problem: KernelProblem, rows: IntArray, factored: tuple[FloatArray, FloatArray] | None
+) -> FloatArray:
+    """Return the leave-one-out residuals (k, n_outputs) of a leaf; y itself where it cannot be fitted.
+
+    A row of weight 0 is in no fit, so its own residual is the plain one. The factor is destroyed.
+    """
+    y = problem.y[rows]
+    if factored is None:
         return y
-    dual = root * cho_solve(factor, root * y)
-    half, _ = dtrtri(factor[0], lower=1, overwrite_c=1)  # L^-1 below the diagonal, where C = L L^T
+    lower, root = factored
+    dual = root * cho_solve((lower, True), root * y)
+    half, _ = dtrtri(lower, lower=1, overwrite_c=1)  # L^-1 below the diagonal, where C = L L^T
     inverse = np.array([half[i:, i] @ half[i:, i] for i in range(len(rows))])[:, None]  # (C^-1)_ii
     used = root[:, 0] > 0
     residuals = np.empty_like(y)
@@ -200,18 +211,6 @@ def _residuals(problem: KernelProblem, rows: IntArray) -> FloatArray:
     if not used.all():
         residuals[~used] = y[~used] - problem.kernel(problem.points[rows[~used]], problem.points[rows]) @ dual
     return residuals
-
-
-def _weights(problem: KernelProblem, rows: IntArray, points: FloatArray) -> FloatArray:
-    """Return the weight of every row of a leaf in the prediction at points (r, p), shape (k, r)."""
-    C, root = _system(problem, rows)
-    try:
-        factor = cho_factor(C.T, lower=True, overwrite_a=True)
-    except np.linalg.LinAlgError:
-        return np.zeros((len(rows), len(points)))
-    solved = cho_solve(factor, root * problem.kernel(problem.points[rows], points))
-    # h(x) = k(x)' sqrt(w) C^-1 sqrt(w) y, so the change by row i is its weight times the plain residual
-    return np.asarray(root * solved)
 
 
 def device_leave_one_out(model: DeviceLeaves) -> FloatArray:

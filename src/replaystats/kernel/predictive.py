@@ -83,10 +83,12 @@ class Spread:
         scaling = self.problem.shared_scaling
         return self._at(X if scaling is None else scaling(X))
 
-    def of_rows(self) -> FloatArray:
-        """Return the same at the rows of the problem, each without itself, shape (n,)."""
-        found = self._at(self.problem.points)
-        found[self.rows] = np.maximum(self._own / self._typical, 1.0)
+    def of_rows(self, rows: IntArray) -> FloatArray:
+        """Return the same at some rows (r,) of the problem, each without itself, shape (r,)."""
+        found = self._at(self.problem.points[rows])
+        place = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        own = self.rows[place] == rows
+        found[own] = np.maximum(self._own[place[own]] / self._typical, 1.0)
         return found
 
     def _at(self, points: FloatArray) -> FloatArray:

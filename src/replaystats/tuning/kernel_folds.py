@@ -1,9 +1,9 @@
 """Folds in which everything is learnt anew: the score and the intervals of kernel ridge regression.
 
 Leave-one-out solves again without a row, with widths and penalty that were learnt with it. Each of d learnt
-parameters lowers the mean squared error that is reported by about 2 / n of the noise, so it is used up to
-d = n / 100, where it is at most 2 % too small. With more, and with groups of rows, whole fits are made on the
-other folds. They also choose between one width per column, one width, and the mean of y.
+parameters lowers the mean squared error by about 2 / n of it, which is added again, up to d = .03 n. With
+more, and with groups of rows, whole fits are made on the other folds. They also choose between one width per
+column, one width, and the mean of y.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .._core.thresholds import FEW_ROWS, FOLDS, FOLDS_OF_FEW, LEARNT_SHARE
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
 from ..estimate import Estimate
-from ..kernel.kernels import KERNELS_WITH_GAMMA, LEARNT_KERNELS, MATERN, Kernel
+from ..kernel.kernels import KERNELS_WITH_GAMMA, LEARNT_KERNELS, Kernel
 from ..kernel.predictive import Spread
 from ..kernel.problem import KernelProblem
 from .ensembles import best_candidate
@@ -108,19 +108,18 @@ def n_learnt(parameters: KernelParameters, n_columns: int) -> int:
 
 def needs_folds(parameters: KernelParameters, n: int, n_columns: int) -> bool:
     """Whether so much is learnt that leave-one-out with what was learnt would flatter."""
-    return parameters.kernel == AUTO or (n > 2 and n_learnt(parameters, n_columns) > LEARNT_SHARE * n)
+    return n > 2 and n_learnt(parameters, n_columns) > LEARNT_SHARE * n
 
 
 def candidates(parameters: KernelParameters) -> tuple[str, ...]:
-    """Return what ``gamma="auto"``, and ``kernel="auto"``, may become; the first unless others are better."""
+    """Return what ``gamma="auto"`` may become; the first unless others are better."""
     if (
         parameters.kernel not in (AUTO, *LEARNT_KERNELS)
         or not is_auto(parameters.gamma)
         or isinstance(parameters.method, Basis)
     ):
         return (LEARNT,)
-    kernels = (LEARNT, *MATERN) if parameters.kernel == AUTO else (LEARNT,)
-    return (*kernels, ONE, CONSTANT) if is_auto(parameters.alpha) else (*kernels, ONE)
+    return (LEARNT, ONE, CONSTANT) if is_auto(parameters.alpha) else (LEARNT, ONE)
 
 
 def deal_folds(n: int, groups: IntArray | None, rng: np.random.Generator) -> IntArray:
@@ -226,8 +225,8 @@ def _choice(errors: FloatArray, groups: IntArray | None, constant: bool) -> int:
 
 def _of_part(parameters: KernelParameters, method: str, rows: IntArray, widths: str) -> SimpleNamespace:
     """Return the parameters of a fit on some rows: with the method of all, and sizes that exist."""
-    if widths in (*MATERN, CONSTANT) and method == "features" and is_auto(parameters.method):
-        method = "local"  # landmarks are for Gaussian kernels, and the mean of y takes none
+    if widths == CONSTANT and method == "features" and is_auto(parameters.method):
+        method = "local"  # the mean of y takes no landmarks
     fields = {name: getattr(parameters, name) for name in KernelParameters.__annotations__}
     drawn = replace(parameters.resampling_, on_failure="drop")
     if method == "features":

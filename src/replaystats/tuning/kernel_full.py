@@ -10,7 +10,7 @@ import numpy as np
 from .._core.arrays import is_accelerator
 from .._core.choice import AUTO, Choice, is_auto
 from .._core.typing import FloatArray, IntArray
-from ..kernel.kernels import KERNELS_WITH_GAMMA, LEARNT_KERNELS, MATERN, Kernel, make_kernel
+from ..kernel.kernels import KERNELS_WITH_GAMMA, LEARNT_KERNELS, Kernel, make_kernel
 from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
 from ..kernel.problem import KernelProblem
 from ..kernel.widths import FEWEST_ROWS, Bandwidths, learn_bandwidths
@@ -110,13 +110,13 @@ def resolve_whole_fit(
     rng : Generator
     device : array, optional
         Of another library: on an accelerator, widths are learnt there.
-    widths : {"learnt", "one", "constant", "matern12", "matern32", "matern52"}
+    widths : {"learnt", "one", "constant"}
         What ``gamma="auto"`` becomes: one width per column, one for all columns, or with a penalty so large
-        that predictions are the mean of y. A Matern kernel, for ``kernel="auto"``, has one per column.
+        that predictions are the mean of y.
     units : ndarray of int, shape (n,), optional
         Numbers of the groups of rows.
     """
-    kernel = _kernel(parameters, X.shape[1], widths)
+    kernel = _kernel(parameters, X.shape[1])
     standardize, free = parameters.standardize, is_auto(parameters.alpha)
     if standardize == AUTO:
         standardize = None if kernel.is_precomputed else "global"
@@ -151,27 +151,27 @@ def resolve_whole_fit(
     at = whole.device if whole.accelerated else None
     learnt = Bandwidths.of(np.full(X.shape[1] + 1, np.log(0.5 / X.shape[1])), 0, 0)
     if widths != CONSTANT:
-        one, places = widths == ONE, problem.points
+        # landmarks, and units of subsets, are for Gaussian kernels
+        free = parameters.kernel == AUTO and parameters.method in (AUTO, "local") and standardize != "subset"
         learnt = learn_bandwidths(
-            places,
+            problem.points,
             problem.y,
             other_points=points,
-            one_width=one,
-            kernel=str(kernel.name),
+            one_width=widths == ONE,
+            kernel=LEARNT_KERNELS if free else str(kernel.name),
             random_state=rng,
             device=at,
         )
+        kernel = replace(kernel, name=learnt.kernel)
     found = _with_widths(whole, other, learnt, replace(kernel, gamma=tuple(learnt.gamma.tolist())))
     return _as_candidate(found, widths)
 
 
-def _kernel(parameters: KernelParameters, n_features: int, widths: str) -> Kernel:
-    """Return the kernel that was given, or for "auto" that of the candidate."""
+def _kernel(parameters: KernelParameters, n_features: int) -> Kernel:
+    """Return the kernel that was given; a Gaussian one for "auto", until another is found to be better."""
     name = parameters.kernel
-    if isinstance(name, str) and name == AUTO:
-        name = widths if widths in MATERN else "rbf"
     return make_kernel(
-        name,
+        "rbf" if isinstance(name, str) and name == AUTO else name,
         n_features=n_features,
         gamma=None if is_auto(parameters.gamma) else parameters.gamma,
         kernel_params=parameters.kernel_params,
@@ -180,9 +180,6 @@ def _kernel(parameters: KernelParameters, n_features: int, widths: str) -> Kerne
 
 def _as_candidate(whole: FullFit, widths: str) -> FullFit:
     """Say why widths are equal, or take the penalty that leaves nothing but the mean."""
-    if widths in MATERN:
-        reason = "clearly smaller cross-validation error than the Gaussian kernel"
-        return replace(whole, choices={**whole.choices, "kernel": Choice(widths, reason)})
     if widths == LEARNT:
         return whole
     gamma = whole.choices["gamma"]
@@ -205,6 +202,8 @@ def _with_widths(whole: FullFit, other: KernelProblem | None, learnt: Bandwidths
     how = "marginal likelihood" if len(whole.X) < FEWEST_ROWS else "leave-one-out error"
     reason = f"{how} on {learnt.n_rows} rows"
     choices["gamma"] = Choice(kernel.gamma, f"one width per feature, by {reason}")
+    if whole.parameters.kernel == AUTO:
+        choices["kernel"] = Choice(kernel.name, reason)
     problem = replace(problem, kernel=kernel)
     if whole.free:
         choices["alpha"] = Choice(learnt.alpha, reason)

@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_ridge import KernelRidge
 
 import replaystats as rs
-from replaystats.kernel import local_influence
+from replaystats.estimators import _kernel_answers
+from replaystats.kernel import local, local_influence
 from replaystats.kernel.kernels import make_kernel
 from replaystats.kernel.local import PartitionTree, fit_local
 from replaystats.kernel.local_influence import jackknife_variance, leave_one_out
@@ -142,9 +143,7 @@ def test_leaves_are_inverted_once_however_many_intervals_are_asked_for(data, mon
     X, y, X_new = data
     inverted = []
     plain = local_influence._residuals
-    monkeypatch.setattr(
-        local_influence, "_residuals", lambda problem, rows: inverted.append(rows) or plain(problem, rows)
-    )
+    monkeypatch.setattr(local_influence, "_residuals", lambda *given: inverted.append(given) or plain(*given))
     model = rs.ReplayKernelRidge(
         0.1, gamma=2.0, method="local", resampling=rs.Resampling(size=25), random_state=0
     ).fit(X, y)
@@ -164,3 +163,34 @@ def test_kept_residuals_do_not_outlive_the_targets(data):
     before = leave_one_out(model)
     assert_allclose(leave_one_out(model.refit(3 * y[:, None])), 3 * before, rtol=1e-10)
     assert not np.allclose(leave_one_out(model.extend(2)), before)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sampled_residuals_are_those_of_all_rows(data, monkeypatch, weighted):
+    X, y, _ = data
+    weight = np.where(np.arange(90) % 3 == 0, 2.5, 0.0) if weighted else None
+    kernel = make_kernel("rbf", n_features=2, gamma=2.0)
+    problem = KernelProblem.checked(X, y, 0.1, kernel, None, weight)
+    every = leave_one_out(fit_local(problem, leaf_size=25, n_trees=3, seed=0))
+    monkeypatch.setattr(local, "CALIBRATION_ROWS", 30)
+    model = fit_local(problem, leaf_size=25, n_trees=3, seed=0)
+    found = leave_one_out(model)
+    known = np.isfinite(found[:, 0])
+    assert known.sum() == 30
+    assert_allclose(found[known], every[known], rtol=1e-8)
+    assert_allclose(leave_one_out(model.refit(3 * y[:, None]))[known], 3 * every[known], rtol=1e-8)
+
+
+def test_counted_changes_hold_the_interval_of_jackknife_plus(data, monkeypatch):
+    X, y, X_new = data
+    monkeypatch.setattr(local, "CALIBRATION_ROWS", 60)
+    model = rs.ReplayKernelRidge(
+        0.1, gamma=2.0, method="local", resampling=rs.Resampling(size=3, n_resamples=2), random_state=0
+    ).fit(X, y)
+    narrow = model.predict_interval(X_new, 0.8)
+    monkeypatch.setattr(_kernel_answers, "MONTE_CARLO_TARGET", 1.0)
+    model._calibrated = None
+    wide = model.predict_interval(X_new, 0.8)
+    assert (wide.low <= narrow.low + 1e-12).all()
+    assert (wide.high >= narrow.high - 1e-12).all()
+    assert not np.array_equal(wide.low, narrow.low)

@@ -63,10 +63,13 @@ def test_a_rough_function_is_fitted_by_a_matern_kernel():
     assert (low < high).all()
 
 
-def test_fits_of_torch_are_those_of_numpy(rng):
+@pytest.mark.parametrize("method", ["local", "subsets"])
+def test_fits_of_torch_are_those_of_numpy(rng, method):
     torch = pytest.importorskip("torch")
     X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
-    options = {"alpha": 0.1, "kernel": "matern32", "gamma": [0.5, 1.0], "method": "local", "random_state": 0}
+    drawn = rs.Resampling(size=20, n_resamples=5) if method == "subsets" else rs.Resampling()
+    options = {"alpha": 0.1, "kernel": "matern32", "gamma": [0.5, 1.0], "method": method, "random_state": 0}
+    options["resampling"] = drawn
     host = rs.ReplayKernelRidge(**options).fit(X, y).predict(X[:5])
     there = (
         rs.ReplayKernelRidge(**options).fit(torch.asarray(X), torch.asarray(y)).predict(torch.asarray(X[:5]))

@@ -20,7 +20,7 @@ def test_spread_is_that_of_the_process(rng):
         rest = np.delete(np.arange(40), i)
         own.append(np.sqrt(predictive_variance(K[np.ix_(rest, rest)], K[rest, i], alpha)))
     typical = np.quantile(own, TYPICAL)
-    assert_allclose(spread.of_rows(), np.maximum(np.array(own) / typical, 1), rtol=1e-6)
+    assert_allclose(spread.of_rows(np.arange(40)), np.maximum(np.array(own) / typical, 1), rtol=1e-6)
     far = np.array([[0.0, 0.0], [9.0, 0.0]])
     expected = [np.sqrt(predictive_variance(K, kernel(X, x[None])[:, 0], alpha)) for x in far]
     assert_allclose(spread(far), np.maximum(np.array(expected) / typical, 1), rtol=1e-6)

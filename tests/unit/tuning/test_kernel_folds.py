@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import replaystats as rs
+from replaystats.kernel.local_influence import leave_one_out
 from replaystats.tuning.kernel_folds import deal_folds, n_learnt, needs_folds
 
 
@@ -32,8 +33,8 @@ def test_noise_is_predicted_by_its_mean():
 
 def test_a_fold_learns_nothing_from_its_rows(rng):
     """Targets of one fold change: the predictions of that fold stay, those of others do not."""
-    X = rng.normal(size=(60, 3))
-    y = X[:, 0] + 0.3 * rng.normal(size=60)
+    X = rng.normal(size=(30, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=30)
     first = rs.ReplayKernelRidge(gamma=0.2, random_state=0, oob_score=True).fit(X, y)
     held = first._folds.fold == 0
     changed = np.where(held, 5 * y, y)
@@ -53,8 +54,16 @@ def test_learnt_parameters_are_counted(options, number):
 
 def test_few_learnt_parameters_need_no_folds():
     model = rs.ReplayKernelRidge()
-    assert needs_folds(model, 1099, 10)
-    assert not needs_folds(model, 1100, 10)
+    assert needs_folds(model, 366, 10)
+    assert not needs_folds(model, 367, 10)
+
+
+def test_errors_of_leave_one_out_grow_by_what_was_learnt(rng):
+    X = rng.normal(size=(120, 2))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=120)
+    model = rs.ReplayKernelRidge(method="local", random_state=0, oob_score=True).fit(X, y)
+    plain = y - leave_one_out(model.estimate_.members)[:, 0]
+    np.testing.assert_allclose(y - model.oob_prediction_, np.sqrt(1 + 2 * 3 / 120) * plain)
 
 
 def test_groups_stay_together(rng):
