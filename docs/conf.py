@@ -46,7 +46,20 @@ html_theme = "pydata_sphinx_theme"
 html_title = "replaystats"
 # The four parts are the bar at the top; the sidebar lists the pages of the present part.
 html_sidebars = {"index": []}
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "show_prev_next": False}
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+    "collapse_navigation": True,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_static_path = ["_static", "figures"]
+html_css_files = ["site.css"]
+html_js_files = ["copy.js"]
+html_show_sourcelink = False
+copyright = "MIT licence"
 
 
 def skip_scikit_learn(app, what, name, member, skip, options):

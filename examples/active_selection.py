@@ -10,6 +10,8 @@ helps. Here: regression of a function on an interval, where what can be measured
 the answer is wanted everywhere.
 """
 
+# sphinx_gallery_thumbnail_path = "figures/active.svg"
+
 from __future__ import annotations
 
 import numpy as np

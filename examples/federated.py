@@ -23,6 +23,8 @@ data add their rho. This protects single observations (here: trajectories), assu
 observations per client is public, and says nothing about clients that lie.
 """
 
+# sphinx_gallery_thumbnail_path = "figures/federated.svg"
+
 from __future__ import annotations
 
 import math

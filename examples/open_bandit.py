@@ -13,6 +13,8 @@ it, and give the folder ``obp/dataset/obd``::
     python examples/open_bandit.py obp/dataset/obd
 """
 
+# sphinx_gallery_thumbnail_path = "figures/forest.svg"
+
 import sys
 from pathlib import Path
 
