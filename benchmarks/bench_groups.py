@@ -1,13 +1,18 @@
-"""What replay and its interval cost beside the plug-in, for 60 to 500 features.
+"""What replay and its intervals cost beside the plug-in on given features, for 10 to 500 of them.
 
-python benchmarks/bench_groups.py --widths 0.7 1.0 --out benchmarks/results/groups.json
+    OMP_NUM_THREADS=1 python benchmarks/bench_groups.py --out benchmarks/results/groups.json
 
-One thread. Data: a random walk on the unit square in episodes of five steps, Gaussian bumps on a grid, as
-wide as 0.7 of its spacing (well conditioned), 1.0 (a condition number of 10^6 to 10^8), or 2.0 (singular to
-rounding: subsets are then solved by singular values, and combined by their median, which takes 175 of them).
-The plug-in is features, moments and one solve in NumPy; the fit is `LSTD.fit` with its defaults, then
-`confidence_interval` at 50 states. Times are the smallest of some rounds, measured in turns in one process;
-peak memory is what `tracemalloc` sees during one more fit.
+One thread, 10,000 transitions (20,000 for 500 features) in episodes of five steps. The states *are* the
+features, so that neither side computes any:
+
+- normal: an autoregression of q independent normal columns, with one lag coefficient .5;
+- normal, singular: the same, every tenth column the sum of two others up to 1e-9;
+- bumps: Gaussian bumps on a grid over a random walk on the unit square, as wide as .7 of its spacing;
+- bumps, singular: 2.0 of its spacing, where the matrix is singular to rounding.
+
+The plug-in is moments and one solve in NumPy; the fit is `LSTD.fit` with its defaults, then
+`confidence_interval` at 50 states. Times are the smallest processor times of some rounds, in turns in one
+process, after a first one that is not counted; peak memory is what `tracemalloc` sees during one more fit.
 """
 
 from __future__ import annotations
@@ -25,92 +30,110 @@ import numpy as np
 import replaystats as rs
 
 DISCOUNT = 0.9
+STEPS = 5
+SIZES = {10: 10_000, 30: 10_000, 60: 10_000, 120: 10_000, 240: 10_000, 500: 20_000}
 
 
-def log(n_transitions: int, seed: int = 0, n_steps: int = 5) -> rs.Trajectories:
-    """Return independent episodes of a random walk on the unit square whose sides are glued together."""
-    rng = np.random.default_rng(seed)
-    n = n_transitions // n_steps
-    steps = np.concatenate([rng.random(size=(n, 1, 2)), 0.1 * rng.normal(size=(n, n_steps, 2))], axis=1)
-    states = np.cumsum(steps, axis=1) % 1.0
-    rewards = np.sin(2 * np.pi * states[:, :-1, 0]) + 0.1 * rng.normal(size=(n, n_steps))
-    return rs.Trajectories(states, rewards, truncated=np.ones(n, dtype=bool))
+def identity(states: np.ndarray) -> np.ndarray:
+    """The features are given."""
+    return states
 
 
-def bumps(q: int, width: float = 0.7) -> rs.basis.Basis:
-    """Return q Gaussian bumps on a grid, as wide as `width` of its spacing."""
+def normal(q: int, n: int, singular: bool) -> np.ndarray:
+    """Return features (n, STEPS + 1, q) of n episodes: independent autoregressions."""
+    rng = np.random.default_rng(0)
+    x = np.empty((n, STEPS + 1, q))
+    x[:, 0] = rng.normal(size=(n, q))
+    for t in range(STEPS):
+        x[:, t + 1] = 0.5 * x[:, t] + np.sqrt(0.75) * rng.normal(size=(n, q))
+    if singular:
+        last = np.arange(9, q, 10)
+        x[:, :, last] = (
+            x[:, :, last - 1] + x[:, :, last - 2] + 1e-9 * rng.normal(size=(n, STEPS + 1, last.size))
+        )
+    return x
+
+
+def bumps(q: int, n: int, singular: bool) -> np.ndarray:
+    """Return features (n, STEPS + 1, q) of n episodes: bumps on the places of a walk on the unit square."""
+    rng = np.random.default_rng(0)
+    moves = np.concatenate([rng.random(size=(n, 1, 2)), 0.1 * rng.normal(size=(n, STEPS, 2))], axis=1)
+    places = np.cumsum(moves, axis=1) % 1.0
     across = max(m for m in range(1, int(np.sqrt(q)) + 1) if q % m == 0)
     x, y = ((np.arange(m) + 0.5) / m for m in (q // across, across))
     centers = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    return rs.basis.RBF(centers, bandwidth=width / np.sqrt(q))
+    bandwidth = (2.0 if singular else 0.7) / np.sqrt(q)
+    return rs.basis.RBF(centers, bandwidth=bandwidth)(places.reshape(-1, 2)).reshape(n, STEPS + 1, q)
 
 
-def plug_in(data: rs.Trajectories, basis: rs.basis.Basis) -> np.ndarray:
+KINDS = {"normal": normal, "bumps": bumps}
+
+
+def log(features: np.ndarray) -> rs.Trajectories:
+    """Return episodes with these features as states; rewards depend on the first ones."""
+    noise = np.random.default_rng(1).normal(size=features.shape[:2])[:, 1:]
+    rewards = np.sin(3.0 * features[:, :-1, 0]) + features[:, :-1, 1] + 0.1 * noise
+    return rs.Trajectories(features, rewards, truncated=np.ones(len(features), dtype=bool))
+
+
+def plug_in(features: np.ndarray, start: np.ndarray, rewards: np.ndarray) -> np.ndarray:
     """The plug-in as a user would write it."""
-    features = basis(data.states)
-    last = data.offsets[1:] - 1
-    start = np.setdiff1d(np.arange(len(features)), last)
     here, there = features[start], features[start + 1]
-    return np.linalg.solve(here.T @ (here - DISCOUNT * there), here.T @ data.rewards)
+    A, b = here.T @ (here - DISCOUNT * there), here.T @ rewards
+    try:
+        return np.linalg.solve(A, b)
+    except np.linalg.LinAlgError:  # exactly singular
+        return np.linalg.lstsq(A, b)[0]
 
 
-def bounds(model: rs.LSTD, points: np.ndarray) -> bool:
-    """Ask for the interval, and say whether every point has a bounded one."""
-    low, high = model.confidence_interval(points)
-    return bool(np.isfinite(high - low).all())
-
-
-def measure(q: int, n_transitions: int, rounds: int, width: float = 0.7) -> dict[str, float]:
+def measure(kind: str, singular: bool, q: int, rounds: int) -> dict[str, object]:
     """Return seconds, their ratio and peak memory at q features."""
-    data = log(n_transitions)
-    basis = bumps(q, width)
-    points = np.random.default_rng(1).random(size=(50, 2))
-    plain, fit, interval = [], [], []
-    model = rs.LSTD(basis, discount=DISCOUNT, random_state=0)
-    for _ in range(rounds):
-        for function, seconds in (
-            (lambda: plug_in(data, basis), plain),
-            (lambda: model.fit(data), fit),
-            (lambda: bounds(model, points), interval),
-        ):
+    data = log(KINDS[kind](q, SIZES[q] // STEPS, singular))
+    start = np.setdiff1d(np.arange(len(data.states)), data.offsets[1:] - 1)
+    points = data.states[:: len(data.states) // 50][:50]
+    model = rs.LSTD(rs.basis.FunctionBasis(identity, q), discount=DISCOUNT, random_state=0)
+    calls = {
+        "plug_in_s": lambda: plug_in(data.states, start, data.rewards),
+        "fit_s": lambda: model.fit(data),
+        "interval_s": lambda: model.confidence_interval(points),
+    }
+    seconds = {name: [] for name in calls}
+    for _ in range(rounds + 1):
+        for name, function in calls.items():
             begin = time.process_time()
             function()
-            seconds.append(time.process_time() - begin)
+            seconds[name].append(time.process_time() - begin)
+    found = {name: round(min(each[1:]), 6) for name, each in seconds.items()}
     tracemalloc.start()
     model.fit(data)
-    bounds(model, points)
+    interval = model.confidence_interval(points)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return {
+        "features": kind + (", singular" if singular else ""),
         "q": q,
-        "width": width,
         "condition": float(f"{np.linalg.cond(model.estimate_.moments.total()[0]):.2g}"),
-        "transitions": n_transitions,
+        "transitions": SIZES[q],
         "n_resamples": len(model.estimate_.replicates),
-        "groups": model.estimate_.moments.n_observations,
-        "plug_in_s": min(plain),
-        "fit_s": min(fit),
-        "interval_s": min(interval),
-        "ratio": (min(fit) + min(interval)) / min(plain),
-        "peak_MiB": peak / 2**20,
-        "interval_given": bounds(model, points),
+        "units": model.estimate_.moments.n_observations,
+        **found,
+        "ratio": round((found["fit_s"] + found["interval_s"]) / found["plug_in_s"], 2),
+        "peak_MiB": round(peak / 2**20, 1),
+        "bounded": int(np.isfinite(interval.high - interval.low).sum()),
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--widths", type=float, nargs="*", default=[0.7])
-    parser.add_argument("--largest", type=int, default=500, help="largest number of features")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     found = []
     warnings.simplefilter("ignore", rs.ReplayWarning)
-    sizes = ((60, 10_000), (120, 10_000), (240, 10_000), (500, 20_000))
-    for width, (q, n) in itertools.product(arguments.widths, sizes):
-        if q <= arguments.largest:
-            found.append(measure(q, n, arguments.rounds, width))
-            print({k: round(v, 4) for k, v in found[-1].items()}, flush=True)
+    for kind, singular, q in itertools.product(KINDS, (False, True), arguments.sizes):
+        found.append(measure(kind, singular, q, arguments.rounds))
+        print(found[-1], flush=True)
     if arguments.out is not None:
         arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -37,6 +37,18 @@ def test_settings_and_data_do_without_scikit_learn():
     assert not {"sklearn", "scipy", "pandas"} & set(found)
 
 
+def test_the_mean_return_of_a_log_does_without_scikit_learn():
+    """Half of a second of a first call, and half of it for scipy.stats."""
+    program = """
+import numpy as np
+import replaystats as rs
+states = np.random.default_rng(0).normal(size=(20, 4, 1))
+log = rs.Trajectories(states, states[:, 1:, 0], terminated=np.ones(20, dtype=bool))
+rs.evaluate(log, discount=0.9)
+"""
+    assert not loaded_after(program, ("sklearn", "scipy.stats", "pandas"))
+
+
 def test_using_an_estimator_loads_nothing_to_draw_or_to_talk_with():
     """scikit-learn itself loads pandas, PyArrow and rich where they are installed."""
     found = loaded_after("import replaystats as rs; rs.LSTD; rs.simulate; rs.readers")

@@ -139,6 +139,22 @@ def equilibrate(A: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.exp2(np.round(rows)), np.exp2(np.round(columns))
 
 
+def in_span(rows: FloatArray, *others: FloatArray) -> tuple[FloatArray, ...]:
+    """Return points in coordinates of the span of `rows` (N, d), columns in units of their scatter.
+
+    Linear functions of the rows, and distances between them, are what they were, in N columns for d.
+
+    Examples
+    --------
+    >>> in_span(np.array([[1.0, 2.0, 2.0]]), np.array([[2.0, 4.0, 4.0]]))[1].shape
+    (1, 1)
+    """
+    spread = rows.std(axis=0)
+    unit = np.where(spread > 0, spread, 1.0)
+    basis = np.linalg.qr((rows / unit).T).Q
+    return tuple(np.asarray((each / unit) @ basis) for each in (rows, *others))
+
+
 def _unit_scales(A: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return log2 of the scales of rows and columns, (..., q), that bring their largest entries to 1.
 

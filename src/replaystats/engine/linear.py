@@ -53,8 +53,9 @@ class Linearisation:
     condition_number : float
         Of what was inverted: a bound below 1e6, the ratio of singular values above; infinite where directions
         were left out.
-    plain : bool
-        Whether R is the inverse of the sum as it is: no penalty, nothing left out or set aside.
+    completed : ndarray of shape (q, q), or None
+        ``share * sum_i g_i``, with one along what is set aside, where R is its inverse on what the data
+        contain: without a penalty, and with nothing else left out.
     """
 
     theta: FloatArray
@@ -64,11 +65,14 @@ class Linearisation:
     truncated: int
     set_aside: int = 0
     condition_number: float = 1.0
-    plain: bool = False
+    completed: FloatArray | None = None
 
     def of_all(self) -> Linearisation | None:
         """Return the solution on all data; None where it is not this one in other units."""
-        return replace(self, inverse=self.share * self.inverse, share=1.0) if self.plain else None
+        if self.completed is None:
+            return None
+        completed = self.completed / self.share
+        return replace(self, inverse=self.share * self.inverse, share=1.0, completed=completed)
 
     def influence(self, moments: AnyMoments) -> FloatArray:
         """Return H_i = n share R (f_i - g_i theta), centred, shape (n, q) or (n, q, n_outputs)."""
@@ -219,5 +223,5 @@ def solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisat
         truncated=truncated,
         set_aside=set_aside,
         condition_number=condition if truncated == 0 else float("inf"),
-        plain=solver.plain and truncated == 0 and set_aside == 0,
+        completed=solution.structure.completed(share * A) if solver.plain and truncated == 0 else None,
     )

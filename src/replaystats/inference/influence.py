@@ -235,10 +235,9 @@ def _inverted_matrix(moments: AnyMoments, linear: Linearisation) -> FloatArray |
 
     Also where it is ill-conditioned: products with an R that has lost digits lose more of them.
     """
-    if moments.n_basis < _PLAIN_BASIS or is_foreign(moments.held) or not linear.plain:
+    if moments.n_basis < _PLAIN_BASIS or is_foreign(moments.held):
         return None
-    matrix: FloatArray = linear.share * linear.sums[0]
-    return matrix
+    return linear.completed
 
 
 def unit_blocks(moments: AnyMoments) -> Iterator[tuple[IntArray | slice, HeldMoments]]:

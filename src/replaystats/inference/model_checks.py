@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist, pdist
 
@@ -88,7 +88,7 @@ def overidentification_test(
     everything = np.hstack([exogenous_part, Z])
     explained = everything @ np.linalg.lstsq(everything, residuals, rcond=None)[0]
     statistic = float(len(target) * (explained @ explained) / (residuals @ residuals))
-    return ChiSquareTest(statistic, n_too_many, float(stats.chi2.sf(statistic, n_too_many)))
+    return ChiSquareTest(statistic, n_too_many, float(special.chdtrc(n_too_many, statistic)))
 
 
 # The mean of squared temporal-difference errors is a bad judge: it adds the noise of the next state, which a

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from .._core.arrays import to_numpy
 from .._core.errors import must_be
@@ -111,7 +111,7 @@ def simultaneous_level(shifts: FloatArray, confidence_level: float, *, random_st
     multipliers = as_generator(random_state).normal(size=(N_MULTIPLIERS, len(shifts)))  # type: ignore[arg-type]
     largest = np.abs(multipliers @ (centred[:, moving] / error[moving])).max(axis=1)
     critical = float(np.quantile(largest, confidence_level))
-    return max(confidence_level, float(2 * stats.norm.cdf(critical) - 1))
+    return max(confidence_level, float(2 * special.ndtr(critical) - 1))
 
 
 def difference(

@@ -192,7 +192,7 @@ class _Units:
         self.moments, self.step, self.n_groups = moments, step, n_groups
         # A penalty or a constant that enters once per solve stays what it is when units are left out.
         self.penalty = np.zeros_like(linear.sums[0])
-        if not linear.plain:
+        if linear.completed is None:
             self.penalty = np.linalg.inv(linear.inverse) / n - linear.share * linear.sums[0] / n
         self.outputs = moments.n_outputs or 1
         shape = (n_groups, moments.n_basis, moments.n_basis)

@@ -60,8 +60,10 @@ def sign_changed(replicates: MomentReplicates, linear: Linearisation) -> BoolArr
     crossing = np.zeros(len(A), dtype=bool)
     unclear = np.ones(len(A), dtype=bool)
     A_all, _ = linear.sums
-    if linear.truncated == 0 and not indefinite_stack(A_all[None])[0]:
-        unclear = indefinite_stack(A)
+    expected = linear.share * A_all if linear.completed is None else linear.completed
+    if linear.truncated == 0 and not indefinite_stack(expected[None])[0]:
+        # What is set aside is singular everywhere, and completed in the same way.
+        unclear = indefinite_stack(A if linear.set_aside == 0 else A + (expected - linear.share * A_all))
     if unclear.any():
         relative = _relative_matrices(replicates, linear, unclear)
         doubtful = indefinite_stack(relative)
@@ -159,9 +161,12 @@ def _relative_matrices(
     are, which makes the Cholesky test sharp.
     """
     A_all, _ = linear.sums
-    left, right = linear.inverse, np.eye(len(A_all))
+    left, right, expected = linear.inverse, np.eye(len(A_all)), linear.completed
     if linear.truncated == 0 and linear.set_aside == 0:
-        expected = np.linalg.inv(linear.inverse)
+        expected = np.asarray(np.linalg.inv(linear.inverse), dtype=np.float64)
+    elif expected is not None:
+        left = np.asarray(np.linalg.inv(expected), dtype=np.float64)
+    if expected is not None:
         lower, failed = cholesky_stack((expected + expected.T)[None])
         if not failed[0]:
             left, right = lower[0].T @ left, np.linalg.inv(lower[0]).T

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from .._core.thresholds import CHECK_LEVEL
 from ..data.views import action_rows
@@ -131,7 +131,7 @@ def _behavior(problem: Problem) -> AssumptionTest:
     if size == 0.0 or len(excess) < 8:
         return UNTESTED
     ratio = float(np.mean(problem.chance / behavior.probability))
-    p = float(2.0 * stats.t.sf(abs(excess.sum()) / size, len(excess) - 1))
+    p = float(2.0 * special.stdtr(len(excess) - 1, -abs(excess.sum()) / size))
     return AssumptionTest(p, excess.sum() / size, f"ratios of probabilities have the mean {ratio:.3g}, not 1")
 
 

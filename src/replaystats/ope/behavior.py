@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.isotonic import IsotonicRegression
 
 from .._core.errors import must_be
+from .._core.linalg import in_span
 from .._core.thresholds import BEHAVIOR_ROWS, BEHAVIOR_TREES, FOLDS
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_length
@@ -156,6 +156,8 @@ def estimate_behavior(
     if len(labels) == 1:
         table[:, labels[0]] = 1.0
         return table, {"shares": 1.0, "logistic": 0.0, "boosted": 0.0}
+    if states.shape[1] > len(states):
+        states = in_span(states)[0]
     candidates = _candidates(states, chosen, unit, len(labels), seed)
     rows = np.arange(len(chosen))
     step = -(-len(chosen) // BEHAVIOR_ROWS)
@@ -176,6 +178,8 @@ def calibrated(table: FloatArray, chosen: IntArray) -> FloatArray:
     .. [1] B. Zadrozny and C. Elkan (2002), Transforming classifier scores into accurate multiclass
        probability estimates, KDD.
     """
+    from sklearn.isotonic import IsotonicRegression
+
     found = np.empty_like(table)
     for a in range(table.shape[1]):
         found[:, a] = IsotonicRegression(y_min=0.0, y_max=1.0).fit_transform(table[:, a], chosen == a)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._core.thresholds import SCREENING_LEVEL, SCREENING_ROWS
+from .._core.linalg import in_span
+from .._core.thresholds import MIN_EFFECTIVE, SCREENING_LEVEL, SCREENING_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .counts import is_discrete
 from .markov import covariance_test, residuals
@@ -67,6 +68,8 @@ def relevant_columns(problem: Problem, *, level: float = SCREENING_LEVEL, seed: 
         return Screening(keep=keep, p_values=p_values)
     rng = np.random.default_rng(seed)
     rows = _some_rows(problem)
+    if len(rows) < MIN_EFFECTIVE * d:  # regressions on so many other columns leave nothing to test with
+        return Screening(keep=keep, p_values=p_values)
     states, moves = problem.states[rows], (problem.next_states - problem.states)[rows]
     moves = np.where(problem.terminal[rows, None], 0.0, moves)
     outcomes = np.column_stack([problem.rewards[rows], problem.terminal[rows].astype(np.float64)])
@@ -94,8 +97,15 @@ def screening_of(problem: Problem) -> Screening:
 def screened(problem: Problem) -> Problem:
     """Return the problem with the columns that matter, for models of values and of visits.
 
+    More columns than rows are replaced by coordinates in the span of the rows, which says the same of them.
+
     The policy's decisions are kept as they were: they are probabilities already.
     """
+    if problem.states.shape[1] > 2 * len(problem.states):
+        n = len(problem.states)
+        rows = np.concatenate([problem.states, problem.next_states])
+        rows, start = in_span(rows, problem.start_states)
+        return replace(problem, states=rows[:n], next_states=rows[n:], start_states=start, log_memory={})
     keep = screening_of(problem).keep
     if keep.all():
         return problem

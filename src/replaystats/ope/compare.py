@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from .._core.errors import must_be
 from .._core.shown import Shown
@@ -201,7 +201,7 @@ def _difference(first: str, second: str, a: Evaluation, b: Evaluation, level: fl
     degrees = float(paired.pivot.degrees[0])
     p_value = 1.0
     if degrees > 0.0 and error > 0.0:
-        p_value = float(stats.t.sf(nearest / error, degrees))
+        p_value = float(special.stdtr(degrees, -nearest / error))
     elif degrees > 0.0 and nearest > 0.0:
         p_value = 0.0
     smallest = 0.5 ** min(a.log.n_units, 1000)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from .._core.thresholds import MIN_EFFECTIVE
 from .._core.typing import FloatArray, IntArray
@@ -97,7 +97,7 @@ class GroupJackknife:
             return 1.0
         if self.standard_error == 0.0:
             return 1.0 if self.value == 0.0 else 0.0
-        return float(2.0 * stats.t.sf(abs(self.value) / self.standard_error, self.degrees_of_freedom))
+        return float(2.0 * special.stdtr(self.degrees_of_freedom, -abs(self.value) / self.standard_error))
 
 
 def relative_skewness(values: FloatArray) -> float:
@@ -270,8 +270,10 @@ def rare_outcomes(
         elif mean <= 1e-3 * standard_error:
             moved.append(0.0)
         else:
-            noise = stats.norm.ppf(q) * standard_error
-            moved.append(float(stats.exponnorm.ppf(q, mean / standard_error, scale=standard_error) - noise))
+            from scipy.stats import exponnorm  # half a second, for those who need it
+
+            noise = special.ndtri(q) * standard_error
+            moved.append(float(exponnorm.ppf(q, mean / standard_error, scale=standard_error) - noise))
     return moved[0], moved[1]
 
 

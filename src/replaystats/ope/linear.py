@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
@@ -287,7 +287,7 @@ def hotelling_p_value(rows: FloatArray, size: FloatArray | None = None) -> float
     if rank == 0:
         return 1.0
     statistic = n * np.sum(((mean / size) @ directions[:, real]) ** 2 / variances[real])
-    return float(stats.f.sf((n - rank) / (rank * (n - 1)) * statistic, rank, n - rank))
+    return float(special.fdtrc(rank, n - rank, (n - rank) / (rank * (n - 1)) * statistic))
 
 
 def td_errors(problem: Problem, rows: slice, here: FloatArray, ahead: FloatArray) -> FloatArray:

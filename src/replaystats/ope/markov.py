@@ -359,6 +359,9 @@ def residuals(targets: FloatArray, inputs: FloatArray, rng: np.random.Generator)
 
 def _ridges(fitted: FloatArray, y: FloatArray, asked: FloatArray) -> FloatArray:
     """Return ridge predictions (n_penalties, M, m) with an unpenalised mean; one factorisation for all."""
+    if fitted.shape[1] > len(fitted):  # the same in coordinates of the rows' span
+        basis = np.linalg.qr(fitted.T).Q
+        fitted, asked = fitted @ basis, asked @ basis
     eigen, vectors = np.linalg.eigh(fitted.T @ fitted / len(fitted))
     moment, mean = vectors.T @ (fitted.T @ (y - y.mean(axis=0)) / len(fitted)), y.mean(axis=0)
     turned, lowest = asked @ vectors, 1e-10 * max(float(eigen[-1]), 1e-300)

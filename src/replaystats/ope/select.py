@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from time import perf_counter
 
-from scipy import stats
+from scipy import special
 
 from .._core.errors import must_be
 from .._core.thresholds import CHECK_LEVEL, UNINFORMATIVE
@@ -100,7 +100,7 @@ def most_precise(left: list[Candidate]) -> Candidate:
         ratio = best.result.squared_error / max(other.result.squared_error, 1e-300)
         # Both see the same episodes: what makes one of the variances uncertain is in the other, too.
         degrees = max(1.0, min(float(c.result.pivot.degrees[0]) for c in (best, other)))
-        if ratio > stats.f.ppf(1.0 - CHECK_LEVEL, degrees, degrees):
+        if ratio > special.fdtri(degrees, degrees, 1.0 - CHECK_LEVEL):
             best = other
     return best
 

@@ -13,7 +13,16 @@ from .._core.errors import must_be
 from .._core.linalg import LARGE, ROUNDING, equilibrate, solve_stack
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice, check_real, check_text
-from .base import Solution, Solver, Structure, as_columns, common_null_space, finish, takes_part
+from .base import (
+    SINGULAR_CONDITION,
+    Solution,
+    Solver,
+    Structure,
+    as_columns,
+    common_null_space,
+    finish,
+    takes_part,
+)
 from .direct import LU, PseudoInverse, Ridge, robust_svd
 
 # Right-hand sides that measure the inverse. The chance that all of them miss its largest direction by a
@@ -32,8 +41,9 @@ class Auto(Solver):
     Rows and columns are first multiplied by powers of two that bring their largest entries to 1, so neither
     the answer nor the rank depends on the units of the features. What no system of the stack contains (a
     state that is never visited, a feature that others determine) is set aside and reported as `structure`.
-    All systems are then solved by LU, and their condition is estimated on the way. Those that rounding could
-    decide get an SVD, which leaves out singular values that are rounding noise, and counts them.
+    All systems are then solved by LU, and their condition is estimated on the way. Where rounding could
+    decide, singular values of the sum of all systems that are rounding noise are left out of each, and
+    counted. What is then still singular in one system gets an SVD of its own.
 
     Parameters
     ----------
@@ -73,25 +83,26 @@ class Auto(Solver):
         rows, scales = equilibrate(largest[np.ix_(seen, seen)])
         stack = _Stack(A, columns, seen, rows, scales, self.rcond or ROUNDING * len(seen))
         size = max(1, _BLOCK_NUMBERS // q**2)
-        ill = np.zeros(m, dtype=bool)
         some = np.flatnonzero(good)
+        ill = np.zeros(m, dtype=bool)
         for first in range(0, some.size, size):
             which = some[first : first + size]
             answers, condition[which], ill[which] = stack.solve_plainly(which)
             x[np.ix_(which, seen)] = answers
+            if ill[which].all():  # most likely the rest is, too
+                ill[some] = True
+                break
         truncated[good & ~ill] = 0
         structure, lost = Structure(empty, np.empty((0, q))), np.zeros(q, dtype=np.intp)
         if ill.any():
-            null, some = stack.null_space(good), np.flatnonzero(ill)
+            kept, some = stack.kept_directions(good), np.flatnonzero(ill)
             for first in range(0, some.size, size):
                 which = some[first : first + size]
-                careful = stack.solve_carefully(which, null)
+                careful = stack.solve_carefully(which, kept)
                 x[np.ix_(which, seen)] = careful.x
                 condition[which], truncated[which] = careful.condition, careful.truncated
                 lost[seen] += careful.lost
-            dependent = np.zeros((null[1].shape[1], q))
-            dependent[:, seen] = stack.in_feature_units(null[1])
-            structure = Structure(empty, dependent)
+            structure = stack.structure(empty, kept.right)
         x[np.ix_(good, empty)] = 0.0
         return finish(
             x, b, ~good | (truncated >= len(seen)), condition, truncated, structure=structure, lost=lost
@@ -110,6 +121,21 @@ class _Careful:
     condition: FloatArray  # (m,)
     truncated: IntArray  # (m,)
     lost: IntArray  # (q,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    """What all systems together determine, in scaled coordinates."""
+
+    left: FloatArray  # (q, d), with `right` what no system sees from either side
+    right: FloatArray
+    onto: (
+        FloatArray  # (q, r), with `basis` what the sum of all systems determines; unused if that is the rest
+    )
+    basis: FloatArray
+    truncated: int  # directions that are neither of the two
+    lost: IntArray  # (q,): 1 for features that take part in a direction left out
+    limit: float  # condition number from which on a system is looked at by itself
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,30 +163,48 @@ class _Stack:
         doubtful = condition * _PROBE_MARGIN >= 1 / self.rcond
         return x * self.columns[:, None], condition, doubtful
 
-    def solve_carefully(self, which: IntArray, null: tuple[FloatArray, FloatArray]) -> _Careful:
-        """Set the common null space aside, and truncate what is then still singular."""
+    def solve_carefully(self, which: IntArray, kept: _Kept) -> _Careful:
+        """Set the common null space aside, solve for what all data determine, and truncate what is left."""
         A, b = self.scaled(which)
-        left, right = null
-        b = b - left @ (left.T @ b)
-        A = A + left @ right.T
+        b = b - kept.left @ (kept.left.T @ b)
+        A += kept.left @ kept.right.T
+        lost, truncated = len(which) * kept.lost, np.full(len(which), kept.truncated)
+        if kept.truncated:
+            A, b = kept.onto.T @ A @ kept.basis, kept.onto.T @ b
         x, condition = refined_solve(A, b)
-        truncated, lost = np.zeros(len(which), dtype=np.intp), np.zeros(len(self.seen), dtype=np.intp)
-        ill = condition * _PROBE_MARGIN >= 1 / self.rcond
+        ill = condition >= kept.limit
         if ill.any():
-            x[ill], condition[ill], truncated[ill], lost[:] = _truncated(A[ill], b[ill], self.rcond)
-        x -= right @ (right.T @ x)
+            x[ill], condition[ill], gone, involved = _truncated(A[ill], b[ill], self.rcond)
+            truncated[ill] += gone
+            lost += 0 if kept.truncated else involved
+        x = kept.basis @ x if kept.truncated else x
+        x -= kept.right @ (kept.right.T @ x)
         return _Careful(x * self.columns[:, None], condition, truncated, lost)
 
-    def in_feature_units(self, directions: FloatArray) -> FloatArray:
-        """Return scaled directions (q, d) in units of the features, which rows and columns share, (d, q)."""
-        return (directions * np.sqrt(self.columns / self.rows)[:, None]).T
+    def structure(self, empty: IntArray, right: FloatArray) -> Structure:
+        """Return what was set aside, in units of the features."""
+        q = self.A.shape[-1]
+        dependent, size = np.zeros((right.shape[1], q)), np.ones(q)
+        dependent[:, self.seen] = (right * np.sqrt(self.columns / self.rows)[:, None]).T
+        size[self.seen] = 1.0 / np.sqrt(self.rows * self.columns)
+        return Structure(empty, dependent, size)
 
-    def null_space(self, good: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """Return what no system sees from either side, in scaled coordinates."""
+    def kept_directions(self, good: BoolArray) -> _Kept:
+        """Return what no system sees from either side, and what else is at rounding level in their sum."""
         total = self.A.sum(axis=0, where=good[:, None, None])[np.ix_(self.seen, self.seen)]
-        return common_null_space(
-            total * self.rows[:, None] * self.columns, self.rows, self.columns, self.rcond
-        )
+        total = total * self.rows[:, None] * self.columns
+        left, right = common_null_space(total, self.rows, self.columns, self.rcond)
+        total += left @ right.T
+        lost = np.zeros(len(total), dtype=np.intp)
+        if refined_solve(total[None], total[None, :, :1])[1][0] * _PROBE_MARGIN < 1 / self.rcond:
+            return _Kept(left, right, left, right, 0, lost, 1 / (_PROBE_MARGIN * self.rcond))
+        rows, columns = equilibrate(total)
+        U, s, Vt = (part[0] for part in robust_svd(total[None] * rows[:, None] * columns))
+        rank = int(np.count_nonzero(s > self.rcond * s[0]))
+        lost += takes_part(Vt[rank:]).any(axis=0)
+        onto, basis = U[:, :rank] * rows[:, None], columns[:, None] * Vt[:rank].T
+        # The border is not looked for again in every system: those of subsets are about as far from it.
+        return _Kept(left, right, onto, basis, len(total) - rank, lost, SINGULAR_CONDITION)
 
 
 def refined_solve(A: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:

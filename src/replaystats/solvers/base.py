@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, Self, TypeGuard
 
 import numpy as np
+import scipy.linalg
 
 from .._core.arrays import is_foreign
 from .._core.errors import ReplayWarning
@@ -45,10 +46,13 @@ class Structure:
         Features whose row and column are empty in every system.
     dependent : ndarray of shape (d, q)
         Combinations of features that vanish on all data, in units of the features.
+    size : ndarray of shape (q,)
+        Of the features: those units, in which entries of the systems are about one.
     """
 
     empty: IntArray
     dependent: FloatArray
+    size: FloatArray = field(default_factory=lambda: np.ones(1))
 
     @classmethod
     def none(cls) -> Self:
@@ -59,6 +63,19 @@ class Structure:
     def n_directions(self) -> int:
         """Number of directions set aside."""
         return len(self.empty) + len(self.dependent)
+
+    def completed(self, A: FloatArray) -> FloatArray:
+        """Return A (..., q, q) with one where it has nothing: the same answers, from a matrix of full rank.
+
+        In units of the features the directions set aside are orthogonal to what A maps from and to, so that
+        neither sees the other.
+        """
+        if self.n_directions == 0:
+            return A
+        aside = np.linalg.qr(self.dependent.T).Q * np.broadcast_to(self.size, A.shape[-1:])[:, None]
+        whole: FloatArray = A + aside @ aside.T
+        whole[..., self.empty, self.empty] += 1.0
+        return whole
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
         """Say what was set aside; empty where nothing was.
@@ -118,11 +135,10 @@ def common_null_space(
         Orthonormal bases in scaled coordinates, with A right = 0 and left^T A = 0; both are the same space in
         the features' own coordinates.
     """
-    U, s, Vt = np.linalg.svd(A)
-    nothing = np.count_nonzero(s <= rcond * s[0])
-    if nothing == 0:
+    Q, triangle, order, rank = pivoted(A, rcond)
+    if rank == len(A):
         return np.empty((len(A), 0)), np.empty((len(A), 0))
-    left, right = U[:, -nothing:], Vt[-nothing:].T
+    left, right = Q[:, rank:], null_of(triangle, order, rank)
     # Features' own coordinates, in units in which they have comparable size: rows and columns share them.
     unit = np.sqrt(rows / columns)
     from_left = np.linalg.qr(unit[:, None] * left).Q
@@ -132,6 +148,26 @@ def common_null_space(
     left = np.linalg.qr((from_left @ P[:, same]) / unit[:, None]).Q
     right = np.linalg.qr((from_right @ Qt.T[:, same]) * unit[:, None]).Q
     return left, right
+
+
+def pivoted(A: FloatArray, rcond: float) -> tuple[FloatArray, FloatArray, IntArray, int]:
+    """Return Q, R, the order of the columns and the rank of A[:, order] = Q R, pivots decreasing in size.
+
+    The rank counts diagonal entries of R above `rcond` times the largest, a tenth of the work of an SVD.
+    """
+    found: Any = scipy.linalg.qr(A, pivoting=True, check_finite=False)
+    Q, triangle, order = found
+    pivots = np.abs(np.diagonal(triangle))
+    return Q, triangle, order, int(np.count_nonzero(pivots > rcond * pivots[0]))
+
+
+def null_of(triangle: FloatArray, order: IntArray, rank: int) -> FloatArray:
+    """Return an orthonormal basis (q, q - rank) of what a decomposition of that rank maps to nothing."""
+    null = np.zeros((len(order), len(order) - rank))
+    kept, dropped = order[:rank], order[rank:]
+    null[kept] = -scipy.linalg.solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
+    null[dropped, np.arange(len(dropped))] = 1.0
+    return np.linalg.qr(null).Q
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -94,3 +94,22 @@ def test_states_that_are_labels_without_a_noise_column_still_have_a_linear_model
     )
     assert found.interval.low < 1.7 * (1.0 - 0.9**30) / 0.1 + 1.0
     assert "leave out the state's column(s) 1" in " ".join(found.notes)
+
+
+def test_more_columns_than_rows_keep_their_distances():
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(6, 5, 300))
+    data = rs.Trajectories(
+        states, rng.normal(size=(6, 4)), rng.integers(2, size=(6, 4)), terminated=np.ones(6, bool)
+    )
+    problem = make_problem(data, half, discount=0.9)
+    fewer = screened(problem)
+    assert fewer.states.shape == fewer.next_states.shape == (24, 48)
+    unit = np.concatenate([problem.states, problem.next_states]).std(axis=0)
+    for one, other in ((0, 5), (3, 20)):
+        expected = np.linalg.norm((problem.states[one] - problem.next_states[other]) / unit)
+        np.testing.assert_allclose(np.linalg.norm(fewer.states[one] - fewer.next_states[other]), expected)
+
+
+def test_columns_are_not_tested_with_fewer_than_ten_rows_for_each():
+    assert relevant_columns(make_problem(log(0, n=4, length=3), half, discount=0.9)).keep.all()

@@ -244,3 +244,26 @@ def test_large_systems_are_solved_as_well_as_small_ones(rng, scale):
     assert (np.abs(np.log(condition[:3] / exact)) < np.log(5)).all()
     assert np.isnan(x[3]).all()
     assert condition[3] == np.inf
+
+
+def test_directions_that_no_system_determines_are_left_out_of_all_at_once(rng):
+    left, right = (np.linalg.qr(rng.normal(size=(9, 6))).Q for _ in range(2))
+    A = np.stack([left @ (np.eye(6) + 0.1 * rng.normal(size=(6, 6))) @ right.T for _ in range(4)])
+    b = np.einsum("mij,j->mi", A, rng.normal(size=9))
+    solution = Auto().solve(A, b)
+    assert solution.truncated.tolist() == [3] * 4
+    assert not solution.failed.any()
+    np.testing.assert_allclose(np.einsum("mij,mj->mi", A, solution.theta), b, atol=1e-12)
+    # The same answers as one at a time: what is left out is the same.
+    for i in range(4):
+        alone = Auto().solve(A[i : i + 1], b[i : i + 1])
+        np.testing.assert_allclose(A[i] @ alone.theta[0], A[i] @ solution.theta[i], atol=1e-12)
+
+
+def test_systems_at_the_border_of_rounding_keep_all_directions(rng):
+    U, V = (np.linalg.qr(rng.normal(size=(8, 8))).Q for _ in range(2))
+    A = U @ np.diag(np.logspace(0, -13, 8)) @ V.T
+    theta = rng.normal(size=8)
+    solution = Auto().solve(A[None], (A @ theta)[None])
+    assert solution.truncated[0] == 0
+    np.testing.assert_allclose(A @ solution.theta[0], A @ theta, atol=1e-15)

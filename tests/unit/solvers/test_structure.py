@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import null_space, subspace_angles
 
+from replaystats.solvers import Auto
 from replaystats.solvers.base import Structure, common_null_space, name_features, takes_part
 
 
@@ -79,3 +80,20 @@ def test_sentences(structure, sentence, count):
     assert structure.sentence(["a", "b", "c", "d"]) == sentence
     assert structure.n_directions == count
     assert name_features(np.arange(12), most=2) == "features 0, 1 and 10 more"
+
+
+def test_a_completed_matrix_has_full_rank_and_the_same_answers(rng):
+    features = rng.normal(size=(40, 6)) * [1.0, 1e3, 1.0, 1e-3, 1.0, 1.0]
+    features[:, 4] = features[:, 0] - 2 * features[:, 1]
+    features[:, 5] = 0.0
+    A = features.T @ (features - 0.9 * np.roll(features, 1, axis=0))
+    b = features.T @ rng.normal(size=40)
+    solution = Auto().solve(A[None], b[None])
+    assert solution.structure.n_directions == 2
+    completed = solution.structure.completed(A)
+    np.testing.assert_allclose(
+        features @ np.linalg.solve(completed, b), features @ solution.theta[0], rtol=1e-9
+    )
+    assert np.linalg.matrix_rank(A) == 4
+    size = np.sqrt(np.abs(np.diagonal(completed)))
+    assert np.linalg.cond(completed / size / size[:, None]) < 1e3

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
-from sklearn.base import clone
-from sklearn.ensemble import ExtraTreesRegressor
+from scipy import special
 
 from ..._core.thresholds import (
     FITTED_Q_LEFT,
@@ -149,7 +147,7 @@ def _equation_test(states: FloatArray, errors: FloatArray, unit: IntArray) -> As
     sums = unit_sums(errors[:, None] * np.column_stack([np.ones(len(z)), z, z**2]), unit)
     size = np.sqrt((sums**2).sum(axis=0))
     t = np.abs(sums.sum(axis=0)) / np.where(size > 0.0, size, 1.0)
-    p = min(1.0, float(2.0 * stats.norm.sf(t.max())) * len(t))
+    p = min(1.0, float(2.0 * special.ndtr(-t.max())) * len(t))
     return AssumptionTest(p, float(t.max()), f"temporal-difference errors of {len(errors)} left-out steps")
 
 
@@ -199,6 +197,8 @@ def _chances(problem: Problem, chances: FloatArray, n_columns: int) -> FloatArra
 
 
 def _refitted(regressor: Any) -> Fit:
+    from sklearn.base import clone
+
     def fit(problem: Problem, rows: IntArray, rng: np.random.Generator) -> Predictor:
         inputs, ahead = logged_pairs(problem, rows), policy_pairs(problem, problem.next_states[rows])
         onward = _chances(problem, problem.following[rows], len(ahead))
@@ -221,6 +221,7 @@ def _sweeps(discount: float, most: int) -> int:
 
 def _forest(leaf_size: int) -> Fit:
     """Return a fit by trees whose leaves are iterated to the fixed point."""
+    from sklearn.ensemble import ExtraTreesRegressor
 
     def fit(problem: Problem, rows: IntArray, rng: np.random.Generator) -> Predictor:
         inputs, ahead = logged_pairs(problem, rows), policy_pairs(problem, problem.next_states[rows])
