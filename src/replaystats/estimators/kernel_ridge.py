@@ -285,9 +285,9 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         self._weight = sample_weight
 
     def _drop_copies(self, plan: ResamplingPlan | None) -> None:
-        """Keep one of every set of equal rows, target and all, weighted by their number.
+        """Keep one of every set of equal rows, target and all, weighted by their number, on average one.
 
-        The fit is the same as on all rows; left out, a row takes its copies along.
+        What a row weighs beside others is as on all rows; left out, it takes its copies along.
         """
         self._place = None
         if (
@@ -303,7 +303,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
             number = np.empty(len(kept), dtype=np.intp)
             number[place[kept]] = np.arange(len(kept))
             self._place = number[place]
-            self._weight = np.bincount(self._place).astype(np.float64)
+            self._weight = np.bincount(self._place) * (len(kept) / len(place))
             self.X_fit_, self.y_fit_ = self.X_fit_[kept], self.y_fit_[kept]
 
     def _check_points(self, X: Any) -> FloatArray:
