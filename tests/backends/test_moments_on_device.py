@@ -162,7 +162,7 @@ def test_policy_evaluation_on_their_device(device, name, monkeypatch):
     compare(model, other, points, device, monkeypatch, lambda one: one.fit(next(data), plan=plan))
 
 
-def test_moment_ratio_on_their_device(every, monkeypatch):
+def test_moment_ratio_on_their_device(device, monkeypatch):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(N, 4))
     rows[:, 3] = rows[:, :3] @ [1.0, 2.0, 3.0] + rng.normal(size=N)
@@ -172,9 +172,9 @@ def test_moment_ratio_on_their_device(every, monkeypatch):
             lambda Z: Z[:, :3, None] * Z[:, None, :3], lambda Z: Z[:, :3] * Z[:, 3:], random_state=0
         )
 
-    data = iter((every(rows), rows))
+    data = iter((device(rows), rows))
     points = rng.normal(size=(N, 3))
-    compare(make(), make(), points, every, monkeypatch, lambda one: one.fit(next(data), plan=subsets("U")))
+    compare(make(), make(), points, device, monkeypatch, lambda one: one.fit(next(data), plan=subsets("U")))
 
 
 def test_ragged_trajectories_and_drawn_subsets_on_their_device(device, monkeypatch):

@@ -56,6 +56,7 @@ def folder(tmp_path_factory):
         *("--discount", "0.9", "--basis", "polynomial:2", "-B", "100", "--json", "--out", "report.html"),
     ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
     (folder / "answer.json").write_text(done.stdout, encoding="utf-8")
     return folder
 

@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder
 import replaystats as rs
 from replaystats._core.entries import check_known
 from replaystats._core.validation import check_array, check_bool, check_integers
+from support.cases import slow_except
 
 REFUSED = {
     "masked": (np.ma.array([1.0, 2.0], mask=[False, True]), "1 masked entries"),
@@ -143,7 +144,7 @@ class TestOwnArrays:
             array[...] = -7
         return kept, spoilt
 
-    @pytest.mark.parametrize("method", ["subsets", "features", "local"])
+    @pytest.mark.parametrize("method", slow_except(["subsets", "local"], ["subsets", "features", "local"]))
     def test_kernel_ridge(self, rng, method):
         X, y, weight = rng.normal(size=(60, 2)), rng.normal(size=60), rng.uniform(0.5, 1.0, size=60)
 

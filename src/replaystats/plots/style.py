@@ -34,6 +34,8 @@ def save_figure(figure: Figure, stem: Path, *, dpi: int = 110) -> list[Path]:
     from matplotlib import rc_context
 
     stem.parent.mkdir(parents=True, exist_ok=True)
+    figure.draw_without_rendering()
+    figure.set_layout_engine(None)  # places are found once, not twice for each file
     paths = []
     for suffix in (".png", ".svg"):
         path = stem.with_name(stem.name + suffix)

@@ -36,7 +36,7 @@ def smooth_members(rng, plan, y, n_points, noise):
 @pytest.mark.parametrize("noise", slow_except([0.02], [0.0, 0.02, 3.0]))
 @pytest.mark.parametrize("statistic", ["U", "V", "balanced"])
 def test_equals_the_loop(rng, statistic, noise):
-    n, m = 40, 12
+    n, m = 40, 5
     plan = make_plan(n, statistic=statistic, subsample_size=15, n_resamples=60, random_state=0)
     y = rng.normal(size=(n, 2))
     train, new = smooth_members(rng, plan, y, m, noise)
