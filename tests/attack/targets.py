@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from sklearn.ensemble import BaggingRegressor
 from sklearn.linear_model import Ridge
 
@@ -293,20 +294,22 @@ TARGETS = {
             "autoreset": "next_step",
         },
     ),
-    "plots.plot_levels": Target(
-        rs.plots.plot_levels,
-        {"names": ["a", "b"], "value": [1.0, 2.0], "low": [0.0, 1.0], "high": [2.0, 3.0]},
-    ),
-    "plots.plot_returns": Target(rs.plots.plot_returns, {"returns": [1.0, 2.0, 3.0]}),
-    "plots.plot_band": Target(
-        rs.plots.plot_band,
-        {"x": [0.0, 1.0, 2.0], "value": [1.0, 2.0, 3.0], "low": [0.0] * 3, "high": [4.0] * 3},
-    ),
-    "plots.plot_convergence": Target(
-        rs.plots.plot_convergence, {"n_resamples": [1, 2, 3], "values": [1.0, 2.0, 3.0]}
-    ),
-    "plots.plot_fit": Target(rs.plots.plot_fit, {"predicted": [1.0, 2.0, 3.0], "target": [1.0, 2.0, 3.0]}),
-    "plots.plot_steps": Target(rs.plots.plot_steps, {"values": [1.0, 2.0, 3.0], "ylabel": "value"}),
+    **{
+        f"plots.{name}": Target(getattr(rs.plots, name), {**good, "ax": Figure().subplots()})
+        for name, good in {
+            "plot_levels": {"names": ["a", "b"], "value": [1.0, 2.0], "low": [0.0, 1.0], "high": [2.0] * 2},
+            "plot_returns": {"returns": [1.0, 2.0, 3.0]},
+            "plot_band": {
+                "x": [0.0, 1.0, 2.0],
+                "value": [1.0, 2.0, 3.0],
+                "low": [0.0] * 3,
+                "high": [4.0] * 3,
+            },
+            "plot_convergence": {"n_resamples": [1, 2, 3], "values": [1.0, 2.0, 3.0]},
+            "plot_fit": {"predicted": [1.0, 2.0, 3.0], "target": [1.0, 2.0, 3.0]},
+            "plot_steps": {"values": [1.0, 2.0, 3.0], "ylabel": "value"},
+        }.items()
+    },
 }
 
 # Records that the library makes and nobody builds by hand, bases of classes, and names without parameters.

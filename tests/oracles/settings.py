@@ -77,8 +77,8 @@ def trajectory_moments(pair, states):
 
 def ou_population(pair):
     """Solve E g theta = E f for a uniform start, by Gauss-Legendre (state 0) and Gauss-Hermite (noise)."""
-    s, w = np.polynomial.legendre.leggauss(120)
-    z, v = np.polynomial.hermite_e.hermegauss(60)
+    s, w = np.polynomial.legendre.leggauss(60)
+    z, v = np.polynomial.hermite_e.hermegauss(30)
     v = v / v.sum()
     sd = math.sqrt(STEP_VARIANCE)
     s0, w0 = math.pi * s, w / 2
@@ -87,7 +87,7 @@ def ou_population(pair):
     A, b = np.zeros((9, 9)), np.zeros(9)
     for now, weight in ((s0, w0), (s1, w1)):
         g, f = pair(now[:, None], ONE_STEP * now[:, None] + sd * z)
-        A += np.einsum("a,b,abij->ij", weight, v, g)
+        A += np.tensordot(np.outer(weight, v), g, 2)
         b += np.einsum("a,b,abi->i", weight, v, f)
     return np.linalg.solve(A, b)
 

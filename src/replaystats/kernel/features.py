@@ -12,10 +12,11 @@ from .._core.arrays import like, to_numpy
 from .._core.config import memory_budget
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
+from .._core.validation import check_rows_magnitude
 from ..basis import Basis, Nystroem
 from ..engine import MomentReplicates, make_executor, replicate
 from ..engine.linear import LinearPart
-from ..moments import Moments, random_blocks, ridge_block_moments
+from ..moments import Moments, random_blocks
 from ..plans import ResamplingPlan
 from ..solvers import Ridge
 from .device_leaves import on_device
@@ -175,32 +176,37 @@ def block_moments(
     blocks: list[IntArray] = []
     for block in random_blocks(n_groups, n_blocks, random_state=rng):
         blocks.append(used[block] if units is None else used[np.isin(labels, block)])
-    if features.device is not None:
-        return _device_block_moments(features, y, sample_weight, blocks)
-    at_once = max(1, min(_HELD_BYTES, budget // 4) // (8 * q * len(blocks[0])))
-    parts: list[Moments] = []
-    for first in range(0, n_blocks, at_once):
-        held = []
-        for rows in blocks[first : first + at_once]:
-            weight = () if sample_weight is None else (sample_weight[rows],)
-            held.append((features.basis(points[rows]), y[rows], *weight))
-        parts.append(ridge_block_moments(held))
-    return parts[0] if len(parts) == 1 else parts[0].wrap(np.concatenate([part.rows for part in parts]))
+    return _sums_of_blocks(features, points, y, sample_weight, blocks)
 
 
-def _device_block_moments(
-    features: FeatureUnits, y: FloatArray, sample_weight: FloatArray | None, blocks: list[IntArray]
+def _sums_of_blocks(
+    features: FeatureUnits,
+    points: FloatArray,
+    y: FloatArray,
+    sample_weight: FloatArray | None,
+    blocks: list[IntArray],
 ) -> Moments:
     """Sum the blocks where the rows live; only sums of the size of the answer come to the host."""
     q, targets, rows = features.basis.n_basis, y.reshape(len(y), -1), []
-    triangle = np.triu_indices(q)
-    for block in blocks:
-        phi = features.on_device(block)
-        xp = array_namespace(phi)
-        weighted = phi if sample_weight is None else phi * like(sample_weight[block, None], phi)
-        left = xp.matrix_transpose(weighted)
-        A, b = to_numpy(left @ phi), to_numpy(left @ like(targets[block], phi))
-        rows.append(np.concatenate([A[triangle], b.ravel()]).astype(np.float64))
+    held = max(1, min(_HELD_BYTES, memory_budget() // 4) // (8 * q * len(blocks[0])))
+    at_once, triangle = 1 if features.device is not None else held, np.triu_indices(q)
+    for first in range(0, len(blocks), at_once):
+        part = blocks[first : first + at_once]
+        there = np.concatenate(part)
+        if features.device is not None:
+            phi = features.on_device(there)
+        else:
+            phi = check_rows_magnitude(features.basis(points[there]), "X")
+        aim = like(targets[there], phi)
+        if sample_weight is not None:  # its root on each side of the products
+            root = like(np.sqrt(sample_weight[there, None]), phi)
+            phi, aim = phi * root, aim * root
+        xp, ends = array_namespace(phi), np.cumsum([len(block) for block in part]).tolist()
+        for start, end in zip([0, *ends], ends, strict=False):
+            own = phi[start:end, :]
+            left = xp.matrix_transpose(own)
+            A, b = to_numpy(left @ own), to_numpy(left @ aim[start:end, :])
+            rows.append(np.concatenate([A[triangle], b.ravel()]).astype(np.float64))
     return Moments.from_rows(np.stack(rows), q, None if y.ndim == 1 else y.shape[1], symmetric=True)
 
 
