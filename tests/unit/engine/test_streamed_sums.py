@@ -67,11 +67,11 @@ def memory_maps(data, tmp_path_factory):
 class TestSameBits:
     """In memory or not, whatever the blocks, the budget and the threads."""
 
-    @pytest.fixture(params=["U", "V"])
+    @pytest.fixture(scope="class", params=["U", "V"])
     def plan(self, request):
-        return rs.make_plan(N, statistic=request.param, subsample_size=0.2, n_resamples=300, random_state=4)
+        return rs.make_plan(N, statistic=request.param, subsample_size=0.2, n_resamples=100, random_state=4)
 
-    @pytest.fixture
+    @pytest.fixture(scope="class")
     def expected(self, in_memory, plan):
         return rs.replicate(in_memory, plan, exact=True)
 
