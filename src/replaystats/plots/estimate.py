@@ -14,7 +14,7 @@ import numpy as np
 
 from .._core.errors import must_be, require_extra, visible
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_length, check_names, check_real, check_text
+from .._core.validation import check_array, check_bool, check_length, check_names, check_real, check_text
 from .style import COLOURS, Axes, Figure, new_figure
 
 __all__ = ["plot_band", "plot_convergence", "plot_fit", "plot_levels", "plot_returns", "plot_steps"]
@@ -152,7 +152,8 @@ def plot_steps(values: ArrayLike, ylabel: str, *, low: float | None = None, ax: 
     'step'
     """
     ax = _axes(ax)
-    values = check_array(values, "values", ndim=1)
+    values, ylabel = check_array(values, "values", ndim=1), check_text(ylabel, "ylabel")
+    low = None if low is None else check_real(low, "low")
     steps = np.arange(1, len(values) + 1)
     ax.plot(
         steps, values, color=ESTIMATE, linewidth=1.6, marker="o" if len(values) <= 30 else "", markersize=4
@@ -198,6 +199,7 @@ def plot_fit(
     predicted, label = check_array(predicted, "predicted", ndim=1), check_text(label, "label")
     target = _curve(target, "target", predicted, "predicted")
     ends = [min(predicted.min(), target.min()), max(predicted.max(), target.max())]
+    diagonal = check_bool(diagonal, "diagonal")
     heights = ends if diagonal else [0.0, 0.0]
     ends = ends if diagonal else [predicted.min(), predicted.max()]
     ax.plot(ends, heights, color=PLUG_IN, linewidth=1.0, linestyle=(0, (4, 2)), label="agreement")

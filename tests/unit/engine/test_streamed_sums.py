@@ -64,16 +64,18 @@ def memory_maps(data, tmp_path_factory):
     return {name: folder / f"{name}.npy" for name in data}
 
 
+@pytest.fixture(scope="module", params=["U", "V"])
+def plan(request):
+    return rs.make_plan(N, statistic=request.param, subsample_size=0.2, n_resamples=100, random_state=4)
+
+
+@pytest.fixture(scope="module")
+def expected(in_memory, plan):
+    return rs.replicate(in_memory, plan, exact=True)
+
+
 class TestSameBits:
     """In memory or not, whatever the blocks, the budget and the threads."""
-
-    @pytest.fixture(scope="class", params=["U", "V"])
-    def plan(self, request):
-        return rs.make_plan(N, statistic=request.param, subsample_size=0.2, n_resamples=100, random_state=4)
-
-    @pytest.fixture(scope="class")
-    def expected(self, in_memory, plan):
-        return rs.replicate(in_memory, plan, exact=True)
 
     @pytest.mark.parametrize("block_rows", [999, 16384, 10**6])
     def test_blocks_of_any_length(self, data, plan, expected, block_rows):
