@@ -52,14 +52,13 @@ html_theme_options = {
     "show_prev_next": False,
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "collapse_navigation": True,
-    "footer_start": ["copyright"],
+    "footer_start": [],
     "footer_end": [],
 }
 html_static_path = ["_static", "figures"]
 html_css_files = ["site.css"]
 html_js_files = ["copy.js"]
 html_show_sourcelink = False
-copyright = "MIT licence"
 
 
 def skip_scikit_learn(app, what, name, member, skip, options):

@@ -1,4 +1,4 @@
-"""Draw the figures of README, of the first page and of the gallery's thumbnails: ``python docs/figures.py``."""
+"""Draw the figures of README and first page, and thumbnails of the gallery: ``python docs/figures.py``."""
 
 from __future__ import annotations
 

@@ -87,3 +87,17 @@ def test_a_diagnosis_is_a_table_in_a_notebook(policy_model):
     page = diagnosis._repr_html_()
     assert "<table" in page
     assert diagnosis.recommendation in page
+
+
+def test_intervals_and_comparisons_are_frames(policy_model):
+    interval = policy_model.confidence_interval(np.zeros((2, 1)))
+    frame = interval.to_frame()
+    assert list(frame.columns) == ["estimate", "low", "high"]
+    np.testing.assert_array_equal(frame["low"], interval.low)
+    assert "<table" in interval._repr_html_()
+    arms = RNG.integers(2, size=(100, 1))
+    log = rs.Trajectories(np.zeros((100, 2, 1)), rewards=arms + 0.0, actions=arms, terminated=True)
+    chosen = {name: (lambda s, a=a: np.full(len(s), a)) for a, name in enumerate(["left", "right"])}
+    found = rs.compare(log, chosen, discount=1.0, behavior=np.full(100, 0.5))
+    frame = found.to_frame()
+    assert frame.loc[("left", "right"), "value"] == pytest.approx(found.differences[0].value)

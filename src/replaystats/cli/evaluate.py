@@ -90,7 +90,7 @@ def evaluate(
     """
     given, both = locals(), {"policy": policy, "compare": compare}
     from ..readers._rows import FINAL_STATES
-    from ..readers.transitions import GAPS
+    from ..readers.flat import GAPS
     from . import _evaluation as work
     from ._logs import LogColumns, read_log, table_of
     from ._value_function import Settings

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import to_numpy
+from .._core.errors import require_extra
 from .._core.typing import ArrayLike, BoolArray, FloatArray
 from .._core.validation import check_real
 from .degrees import (
@@ -79,6 +80,16 @@ class Interval:
     def map(self, function: Callable[[Any], Any]) -> Interval:
         """Return the interval with a function applied to both ends, for example another kind of array."""
         return replace(self, low=function(self.low), high=function(self.high))
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame, one row per answer: estimate, where it is known, low and high."""
+        pandas = require_extra("pandas", extra="io", purpose="A data frame")
+        parts = {} if self.pivot is None else {"estimate": self.pivot.estimate}
+        parts |= {"low": self.low, "high": self.high}
+        return pandas.DataFrame({name: np.ravel(to_numpy(np.asarray(x))) for name, x in parts.items()})
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame()._repr_html_())
 
     @property
     def withheld(self) -> BoolArray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from .._core.errors import must_be
+from .._core.errors import must_be, require_extra
 from .._core.shown import Shown
 from ..data import Trajectories
 from ..inference.pivot import Pivot
@@ -105,6 +105,11 @@ class Comparison(Shown):
             ],
             "policies": {name: found.to_dict() for name, found in self.evaluations.items()},
         }
+
+    def to_frame(self) -> Any:
+        """Return the paired differences as a pandas DataFrame, one row each."""
+        pandas = require_extra("pandas", extra="io", purpose="A data frame")
+        return pandas.DataFrame(self.to_dict()["differences"]).set_index(["first", "second"])
 
     def __str__(self) -> str:
         rows = [["", "value", "low", "high", "method"]]

@@ -1,13 +1,11 @@
 """Logged data in: from environments, data sets, replay buffers, tables and files to `Trajectories`."""
 
-from .buffers import from_sb3, from_torchrl
 from .files import read_hdf5, read_npz
-from .flat import from_flat
+from .flat import from_flat, from_transitions, from_vector
 from .guess import guess_columns
-from .libraries import from_d3rlpy, from_minari
+from .libraries import from_d3rlpy, from_minari, from_sb3, from_torchrl
 from .rollouts import find_dt, policy_of, rollout
 from .tables import from_table
-from .transitions import from_transitions, from_vector
 
 __all__ = [
     "find_dt",

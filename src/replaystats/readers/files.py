@@ -17,8 +17,7 @@ from .._core.validation import check_choice, check_length, check_memory, check_p
 from ..data.trajectories import Trajectories
 from ._columns import no_such_name
 from ._rows import Rows, close_episodes
-from .flat import as_rows, from_flat, narrow, resolve_time_limit
-from .transitions import from_transitions
+from .flat import as_rows, from_flat, from_transitions, narrow, resolve_time_limit
 
 
 def read_npz(

@@ -1,4 +1,7 @@
-"""The one door to `Trajectories` from flat arrays: every reader ends here, whatever it started from."""
+"""Trajectories from arrays: flat ones, single steps (s, r, s'), and loops over vector environments.
+
+Every reader ends in `from_flat`, whatever it started from.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,16 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import as_array
-from .._core.errors import must_be
+from .._core.entries import check_known, number_labels
+from .._core.errors import must_be, renamed
 from .._core.typing import ArrayLike, BoolArray, IntArray
-from .._core.validation import check_int, check_text
+from .._core.validation import as_columns, check_array, check_choice, check_int, check_length, check_text
+from ..data._fields import check_flags
+from ..data._flat import are_names, check_states, offsets_of
 from ..data.trajectories import Trajectories
 from ._columns import no_such_name
+
+GAPS = ("raise", "cut")
 
 
 def from_flat(
@@ -185,3 +193,239 @@ def pick(observations: Any, key: str | None) -> Any:
     if key not in observations:
         raise no_such_name("observation", "an entry of the observations", key, observations)
     return observations[key]
+
+
+def from_transitions(
+    states: ArrayLike,
+    next_states: ArrayLike,
+    rewards: ArrayLike | None = None,
+    actions: ArrayLike | None = None,
+    terminated: ArrayLike | None = None,
+    truncated: ArrayLike | None = None,
+    *,
+    episode: ArrayLike | None = None,
+    dt: float | ArrayLike | None = None,
+    behavior_probability: ArrayLike | None = None,
+    gaps: str = "raise",
+    time_limit: int | str | None = "ask",
+) -> Trajectories:
+    """Return trajectories from rows (s, a, r, s') in order of time.
+
+    Row t + 1 continues row t when row t did not end an episode, both have the same `episode`, and the next
+    state of row t is the state of row t + 1.
+
+    Parameters
+    ----------
+    states, next_states : array of shape (N, d) or (N,)
+        The state before and after each step.
+    rewards : array of shape (N,), optional
+        What each step earned.
+    actions : array of shape (N,) or (N, a), optional
+        What was done; integers stay integers.
+    terminated, truncated : bool, or array of bool of shape (N,), optional
+        Whether the step ended its episode: in an absorbing state, or by being cut off. Where trajectories
+        with rewards come out in several lengths, `terminated` must be given; False says that none ended.
+    episode : array of shape (N,), optional
+        The episode of each row, or the environment it was logged in. Where it changes, a trajectory ends.
+    dt : float or array of shape (N,), optional
+        Time between a state and the next.
+    behavior_probability : array of shape (N,), optional
+        Probability, in (0, 1], with which each logged action was chosen.
+    gaps : {"raise", "cut"}, default="raise"
+        What to do where a row starts elsewhere than the row before it ended, and nothing says that an episode
+        ended there: stop, or begin a new trajectory and mark the one before as truncated. Rows that are
+        independent draws are all gaps, so that ``"cut"`` makes every one its own trajectory.
+    time_limit : int, None or "ask", default="ask"
+        Steps after which an episode was cut off, whatever `terminated` says of it; None: there was no limit.
+        "ask": stop and ask, if there is no `truncated` and many episodes ended after one and the same largest
+        number of steps.
+
+    Returns
+    -------
+    Trajectories
+
+    Examples
+    --------
+    >>> from_transitions([0.0, 1.0, 5.0], [1.0, 2.0, 6.0], [1.0, 1.0, 9.0], terminated=[False, True, False])
+    Trajectories(2 x 1-2 steps, d=1, rewards, 1 terminated)
+    """
+    check_choice(gaps, "gaps", GAPS)
+    here = as_columns(check_states(states, "states", (1, 2)))
+    there = as_columns(check_states(next_states, "next_states", (1, 2)))
+    if there.shape != here.shape:
+        raise ValueError(must_be("next_states", f"of the shape of `states` {here.shape}", there.shape))
+    n_rows = len(here)
+    ends = check_flags(terminated, "terminated", n_rows), check_flags(truncated, "truncated", n_rows)
+    breaks = ends[0] | ends[1] | _changes(episode, n_rows)
+    cut = _gaps(here, there, breaks)
+    if cut.any() and gaps == "raise":
+        _refuse_gap(here, there, cut)
+    last = np.flatnonzero(breaks | cut)  # last row of each trajectory
+    data = from_flat(
+        _interleave(here, there, last),
+        offsets_of(np.diff(last, prepend=-1) + 1),
+        rewards,
+        actions,
+        terminated=None if terminated is None else ends[0][last],
+        truncated=ends[1][last] | cut[last],
+        dt=dt,
+        behavior_probability=behavior_probability,
+    )
+    # Pieces up to the next real end come from one episode, and are therefore dependent.
+    data = with_fields(data, parent=np.concatenate([[0], np.cumsum(breaks[last])[:-1]]))
+    return resolve_time_limit(data, time_limit, flagged=truncated is not None)
+
+
+def from_vector(
+    observations: ArrayLike,
+    rewards: ArrayLike,
+    terminated: ArrayLike,
+    truncated: ArrayLike,
+    actions: ArrayLike | None = None,
+    *,
+    autoreset: str,
+    final_observations: ArrayLike | None = None,
+    dt: float | None = None,
+    behavior_probability: ArrayLike | None = None,
+) -> Trajectories:
+    """Return the episodes of a loop over a vector environment: arrays of T steps of N copies.
+
+    Parameters
+    ----------
+    observations : array of shape (T + 1, N, ...)
+        What ``reset`` returned, and then each ``step``.
+    rewards : array of shape (T, N)
+        What each ``step`` paid.
+    terminated, truncated : array of bool, shape (T, N)
+        Whether the step ended the task, or only the recording of it.
+    actions : array of shape (T, N) or (T, N, a), optional
+        What was given to each ``step``.
+    autoreset : {"next_step", "same_step", "disabled"}
+        What the environment does behind the end of an episode, ``env.metadata["autoreset_mode"]``.
+        "next_step": the step after the end only resets; it is no step of the task and is left out. The
+        others: the observation of the last step is the first of the next episode already.
+    final_observations : array of shape (T, N, ...), optional
+        For the other two modes: where an episode ended, the observation it ended in (``info["final_obs"]``).
+    dt : float, optional
+        Time of one step.
+    behavior_probability : array of shape (T, N), optional
+        Probability with which each action was chosen.
+
+    Returns
+    -------
+    Trajectories
+        One copy after the other. Episodes that the loop cut short are marked as truncated.
+
+    Examples
+    --------
+    >>> ends = np.array([[False], [True], [False], [False]])
+    >>> never = np.zeros_like(ends)
+    >>> walk = np.array([[0.0], [1.0], [2.0], [0.0], [1.0]])  # 2 is the end; the next step goes back to 0
+    >>> from_vector(walk, np.ones((4, 1)), ends, never, autoreset="next_step").n_steps
+    array([2, 1])
+    """
+    mode = check_choice(autoreset, "autoreset", ("next_step", "same_step", "disabled"))
+    seen = as_array(observations, "observations")
+    ended, cut = as_array(terminated, "terminated"), as_array(truncated, "truncated")
+    if rewards is None:
+        raise TypeError(must_be("rewards", "an array of shape (T, N)", None))
+    if ended.ndim != 2 or ended.dtype != np.bool_ or cut.dtype != np.bool_ or cut.shape != ended.shape:
+        got = f"{ended.dtype} of shape {ended.shape} and {cut.dtype} of shape {cut.shape}"
+        raise ValueError(must_be("terminated and truncated", "booleans of shape (T, N)", got))
+    if seen.shape[:2] != (len(ended) + 1, ended.shape[1]):
+        rule = f"of shape (T + 1, N, ...) = ({len(ended) + 1}, {ended.shape[1]}, ...)"
+        raise ValueError(must_be("observations", rule, f"shape {seen.shape}"))
+    if not are_names(seen):
+        check_array(seen, "observations", ndim=(2, 3, 4, 5))
+    done = ended | cut
+    following, real = _steps_of_the_task(seen, done, mode, final_observations)
+    real_by_copy = real.T.ravel()
+
+    def flat(values: ArrayLike | None, name: str) -> np.ndarray | None:
+        if values is None:
+            return None
+        array = as_array(values, name)
+        if array.shape[:2] != done.shape:
+            raise ValueError(must_be(name, f"of shape (T, N, ...) = {done.shape}", f"shape {array.shape}"))
+        by_copy = array.swapaxes(0, 1).reshape(done.size, -1)[real_by_copy]
+        return by_copy[:, 0] if array.ndim == 2 and name != "observations" else by_copy
+
+    here, there = flat(seen[:-1], "observations"), flat(following, "observations")
+    ends = flat(ended, "terminated")
+    assert here is not None
+    assert there is not None
+    with renamed("states", "observations"):
+        return from_transitions(
+            here,
+            there,
+            flat(rewards, "rewards"),
+            flat(actions, "actions"),
+            ends,
+            flat(cut, "truncated"),
+            episode=np.repeat(np.arange(done.shape[1]), len(done))[real_by_copy],
+            dt=dt,
+            behavior_probability=flat(behavior_probability, "behavior_probability"),
+            time_limit=None,
+        )
+
+
+def _steps_of_the_task(
+    seen: np.ndarray, done: BoolArray, mode: str, final_observations: ArrayLike | None
+) -> tuple[np.ndarray, BoolArray]:
+    """Return the observation that every step led to, and which steps are no mere resets, (T, N) both."""
+    following, real = seen[1:].copy(), np.ones(done.shape, dtype=np.bool_)
+    if mode == "next_step":
+        if final_observations is not None:
+            hint = "`observations` hold them."
+            rule = f'None with autoreset="{mode}"'
+            raise ValueError(must_be("final_observations", rule, type(final_observations).__name__, hint))
+        for t in range(1, len(done)):
+            real[t] = ~(done[t - 1] & real[t - 1])  # the reset, whose flags mean nothing
+    elif done.any():
+        if final_observations is None:
+            hint = 'They are in info["final_obs"] where info["_final_obs"] is set.'
+            raise ValueError(must_be("final_observations", f'given where autoreset="{mode}"', None, hint))
+        final = as_array(final_observations, "final_observations")
+        if final.shape != following.shape:
+            raise ValueError(must_be("final_observations", f"of shape {following.shape}", final.shape))
+        following[done] = final[done]
+    return following, real
+
+
+def _changes(episode: ArrayLike | None, n_rows: int) -> BoolArray:
+    """Tell of each row whether it is the last of its episode; the last row of all always is."""
+    changes = np.zeros(n_rows, dtype=np.bool_)
+    changes[-1] = True
+    if episode is not None:
+        ids = check_known(episode, "episode")
+        check_length(len(ids), n_rows, "episode", "states")
+        ids = number_labels(ids, "episode")[1] if ids.dtype.kind == "O" else ids
+        changes[:-1] = ids[1:] != ids[:-1]
+    return changes
+
+
+def _gaps(here: np.ndarray, there: np.ndarray, breaks: BoolArray) -> BoolArray:
+    gaps = np.zeros(len(here), dtype=np.bool_)
+    gaps[:-1] = (there[:-1] != here[1:]).any(axis=1)
+    return gaps & ~breaks
+
+
+def _refuse_gap(here: np.ndarray, there: np.ndarray, cut: BoolArray) -> None:
+    row = int(np.flatnonzero(cut)[0])
+    got = f"{there[row]} after row {row}, where row {row + 1} starts at {here[row + 1]}"
+    hint = (
+        f"{int(cut.sum())} of {len(cut)} rows end so without an end being flagged: sort the rows, pass "
+        '`episode`, or pass gaps="cut" to begin a new trajectory at each.'
+    )
+    raise ValueError(must_be("next_states", "the state of the following row", got, hint))
+
+
+def _interleave(here: np.ndarray, there: np.ndarray, last: IntArray) -> np.ndarray:
+    """Return the rows of `here` with the final state of each trajectory put after its last row."""
+    states = np.empty((len(here) + len(last), here.shape[1]), dtype=np.result_type(here, there))
+    final = last + 1 + np.arange(len(last))
+    is_final = np.zeros(len(states), dtype=np.bool_)
+    is_final[final] = True
+    states[is_final] = there[last]
+    states[~is_final] = here
+    return states

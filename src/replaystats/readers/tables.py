@@ -27,8 +27,7 @@ from ._columns import (
 )
 from ._list_columns import from_list_columns, holds_lists, spread_vectors
 from ._rows import FINAL_STATES, Order, Rows, as_labels, close_episodes, flags_of_episodes, order_rows
-from .flat import resolve_time_limit, with_fields
-from .transitions import GAPS, from_transitions
+from .flat import GAPS, from_transitions, resolve_time_limit, with_fields
 
 Names = str | Sequence[str]
 EPISODES = ("ends", "rows")
