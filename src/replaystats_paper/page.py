@@ -19,7 +19,7 @@ from .compare import LIMIT, Agreement, CellAgreement
 from .figures import caption_of, draw_experiment, draw_inverses
 from .journal import Journal
 from .kernel import N_SETS
-from .measures import FAILS, HOLDS, IN_PART, KNOWN_DIFFERENCES, NEEDS_FULL, UNDECIDED, Verdict
+from .measures import FAILS, HOLDS, IN_PART, NEEDS_FULL, UNDECIDED, Verdict
 from .tables import GROUPS, explorer_data
 
 # A comparison of one cell stands out when chance would bring one so large in a hundred such runs.
@@ -55,7 +55,6 @@ def write_page(
         "experiments": shown,
         "explorer": embed_json(records) if records["records"] else "",
         "really": sections,
-        "known": KNOWN_DIFFERENCES,
         "about": _about(settings, manifest),
     }
     return render("reproduction.html.j2", context, package=__package__)
@@ -82,6 +81,7 @@ def _experiment(experiment: Experiment, findings: Findings, folder: Path) -> dic
 def _claim(claim: Claim, verdict: Verdict) -> dict[str, Any]:
     return {
         **asdict(verdict),
+        "rule": claim.criterion,
         "name": claim.name,
         "paper": claim.paper,
         "words": claim.words,

@@ -125,6 +125,8 @@ STUDIES: dict[str, Study] = {
     "testsets": Study(kernel.run_test_sets_cell, lambda cell, m: 0.2 * m),
     "rates": Study(theory.run_rate_cell, lambda cell, m: 1e-8 * cell["n"] ** 2 * m),
     "features": Study(theory.run_feature_cell, lambda cell, m: 1e-7 * cell["q"] ** 3 * m),
+    "dependent": Study(theory.run_dependent_cell, lambda cell, m: 2e-6 * cell["n"] * m),
+    "federated": Study(theory.run_federated_cell, lambda cell, m: 2e-5 * cell["B"] * m),
     "importance": Study(theory.run_proposal_cell, lambda cell, m: 0.05 * cell["k"] ** 2),
     "timing": Study(timing.run_table_cell, _table_cost, timed=True),
     "reference": Study(timing.run_reference_cell, lambda cell, m: 0.5, timed=True),

@@ -20,7 +20,6 @@ from .measures import (
     FAILS,
     HOLDS,
     IN_PART,
-    IN_PART_RULE,
     METHODS,
     REPLAYED,
     UNDECIDED,
@@ -42,7 +41,6 @@ SUBSTANTIAL = 0.8
 
 def bands(evidence: Evidence) -> Verdict:
     """Judge a claim about the bands of a value function."""
-    rule = "The 95 % bands of U and of V are narrower than the plain one at every point." + IN_PART_RULE
     results = evidence.results(evidence.first)[0]
     width = {m: np.asarray(results["high"][m]) - np.asarray(results["low"][m]) for m in METHODS}
     ratio = {m: float(np.median(width[m] / width["plain"])) for m in REPLAYED}
@@ -56,7 +54,7 @@ def bands(evidence: Evidence) -> Verdict:
         f"They hold the truth at {percent(inside['plain'])} (plain), {percent(inside['U'])} (U), "
         f"{percent(inside['V'])} (V) of the grid. {_plain_inverse(evidence, 'iqr2')}"
     )
-    return Verdict(of_all(sum(wider.values()), 2 * len(GRID)), reason, rule, beside)
+    return Verdict(of_all(sum(wider.values()), 2 * len(GRID)), reason, beside)
 
 
 def _holding_truth(results: dict[str, Any], method: str) -> float:
@@ -68,7 +66,6 @@ def _holding_truth(results: dict[str, Any], method: str) -> float:
 
 def every_point(evidence: Evidence) -> Verdict:
     """Judge "above 0 at all test points, in all settings"."""
-    rule = "Every difference is above 0: at every test point of every cell, for U and for V." + IN_PART_RULE
     results = evidence.results(evidence.first)
     below = {m: [int((differences(r, "variance", m) <= 0).sum()) for r in results] for m in REPLAYED}
     n_points = sum(differences(r, "variance", "U").size for r in results)
@@ -80,21 +77,19 @@ def every_point(evidence: Evidence) -> Verdict:
         f"{_range(_ratios(results, 'variance').ravel())} times the plain one."
     )
     label = of_all(sum(map(sum, below.values())), 2 * n_points)
-    return Verdict(label, reason, rule, _plain_inverse(evidence, "iqr2"))
+    return Verdict(label, reason, _plain_inverse(evidence, "iqr2"))
 
 
 def every_setting(evidence: Evidence) -> Verdict:
     """Judge "the variance falls across all settings"."""
-    rule = "The median variance over test points falls in every cell, for U and for V." + IN_PART_RULE
     ratios, reason = _settings(evidence)
-    return Verdict(of_all(int((ratios >= 1).sum()), ratios.size), reason, rule)
+    return Verdict(of_all(int((ratios >= 1).sum()), ratios.size), reason)
 
 
 def most_settings(evidence: Evidence) -> Verdict:
     """Judge "the variance generally falls"."""
-    rule = "The median variance over test points falls in more than half of the cells, for U and for V."
     ratios, reason = _settings(evidence)
-    return Verdict(HOLDS if (ratios < 1).mean(axis=0).min() > 0.5 else FAILS, reason, rule)
+    return Verdict(HOLDS if (ratios < 1).mean(axis=0).min() > 0.5 else FAILS, reason)
 
 
 def _settings(evidence: Evidence) -> tuple[FloatArray, str]:
@@ -111,7 +106,6 @@ def _settings(evidence: Evidence) -> tuple[FloatArray, str]:
 
 def every_median(evidence: Evidence) -> Verdict:
     """Judge "consistently" or "in all settings" about errors."""
-    rule = "The median RMSE difference over repetitions is above 0 in every cell, for U and for V."
     results, records = evidence.results(evidence.first), evidence.records(evidence.first)
     medians = {m: np.array([np.median(differences(r, "rmse", m)) for r in results]) for m in REPLAYED}
     below = {m: int((medians[m] <= 0).sum()) for m in REPLAYED}
@@ -130,15 +124,11 @@ def every_median(evidence: Evidence) -> Verdict:
             "0."
         )
     label = of_all(sum(below.values()), 2 * len(results))
-    return Verdict(label, reason, rule + IN_PART_RULE, beside)
+    return Verdict(label, reason, beside)
 
 
 def tends_to(evidence: Evidence) -> Verdict:
     """Judge "tends to achieve smaller errors"."""
-    rule = (
-        "The error is smaller in more than half of the repetitions, by three standard errors over the cells, "
-        "for U and for V; clearly in fewer than half, for either, it does not hold."
-    )
     results, records = evidence.results(evidence.first), evidence.records(evidence.first)
     shares, errors = _shares(results, "rmse")
     below = {m: sum(float(np.median(differences(r, "rmse", m))) <= 0 for r in results) for m in REPLAYED}
@@ -151,15 +141,11 @@ def tends_to(evidence: Evidence) -> Verdict:
     clear = all(shares[m] - CLEAR * errors[m] > 0.5 for m in REPLAYED)
     against = any(shares[m] + CLEAR * errors[m] < 0.5 for m in REPLAYED)
     label = HOLDS if clear else FAILS if against else UNDECIDED
-    return Verdict(label, reason, rule, _plain_inverse(evidence, "rmse"))
+    return Verdict(label, reason, _plain_inverse(evidence, "rmse"))
 
 
 def shrinks(evidence: Evidence) -> Verdict:
     """Judge "the differences become small as n increases; the reduction remains substantial"."""
-    rule = (
-        "In every panel (algorithm, B, k/n, U or V) the median variance difference is smaller at the largest "
-        "n than at the smallest, and there the median variance is still below 0.8 of the plain one."
-    ) + IN_PART_RULE
     falls, last = [], []
     for name in evidence.cells:
         by_panel: dict[tuple[int, float], list[tuple[int, dict[str, Any]]]] = {}
@@ -177,16 +163,11 @@ def shrinks(evidence: Evidence) -> Verdict:
         f"panels; at the largest n the median variance is {_range(last)} times the plain one. Both in "
         f"{sum(good)} panels."
     )
-    return Verdict(of_all(len(good) - sum(good), len(good)), reason, rule)
+    return Verdict(of_all(len(good) - sum(good), len(good)), reason)
 
 
 def larger_reduction(evidence: Evidence) -> Verdict:
     """Judge "the second-order method achieves a greater percentage reduction"."""
-    rule = (
-        "The ratio replayed / plain of the median variance is smaller for order 2 than for LSTD and than for "
-        "order 1, in the mean of its logarithm over the cells by three standard errors, for U and for V. In "
-        "part: in some of the four comparisons, and the opposite in none."
-    )
     ratios = {name: np.log(_ratios(evidence.results(name), "variance")) for name in evidence.cells}
     second = ratios["variance-phibe2"]
     clear, against, parts = [], [], []
@@ -202,16 +183,12 @@ def larger_reduction(evidence: Evidence) -> Verdict:
             )
     reason = "Ratio of order 2 to the other's ratio: " + "; ".join(parts) + "."
     if any(against):
-        return Verdict(FAILS, reason, rule)
-    return Verdict(HOLDS if all(clear) else IN_PART if any(clear) else UNDECIDED, reason, rule)
+        return Verdict(FAILS, reason)
+    return Verdict(HOLDS if all(clear) else IN_PART if any(clear) else UNDECIDED, reason)
 
 
 def more_accurate(evidence: Evidence) -> Verdict:
     """Judge "without replay, PDE is more accurate, with narrower bands" on the cells of Figure 1."""
-    rule = (
-        "In the cells of Figure 1, to which the sentence points, the plain order-2 estimate has the smaller "
-        "median RMSE and the narrower band at more than half of the grid. In part: one of the two."
-    )
     pde, lstd = (evidence.results(name)[0] for name in ("value-phibe2", "value-lstd"))
     errors = [median_of(r, "rmse", "plain") for r in (pde, lstd)]
     widths = [np.asarray(r["high"]["plain"]) - np.asarray(r["low"]["plain"]) for r in (pde, lstd)]
@@ -227,15 +204,11 @@ def more_accurate(evidence: Evidence) -> Verdict:
         f"{', '.join(percent(_holding_truth(pde, m)) for m in METHODS)} of the grid."
     )
     both = (errors[0] < errors[1]) + (narrower > 0.5)
-    return Verdict((FAILS, IN_PART, HOLDS)[both], reason, rule, beside)
+    return Verdict((FAILS, IN_PART, HOLDS)[both], reason, beside)
 
 
 def generally_both(evidence: Evidence) -> Verdict:
     """Judge "generally both reduced variance and lower mean squared error"."""
-    rule = (
-        "In every group, the medians of variance and RMSE both fall in more than half of the cells (U and "
-        "V). In part: in more than half of the groups."
-    )
     parts, bad = [], 0
     for name in evidence.cells:
         results = evidence.results(name)
@@ -243,16 +216,11 @@ def generally_both(evidence: Evidence) -> Verdict:
         bad += bool(falls.mean() <= 0.5)
         parts.append(f"{name.partition('-')[2]} {int(falls.sum())} of {falls.size}")
     reason = "Both fall in: " + "; ".join(parts) + "."
-    return Verdict(of_all(bad, len(evidence.cells)), reason, rule)
+    return Verdict(of_all(bad, len(evidence.cells)), reason)
 
 
 def no_major_difference(evidence: Evidence) -> Verdict:
     """Judge "no major differences between U and V"."""
-    rule = (
-        f"In no group is the mean over cells of log(U / V) beyond a factor of {MAJOR:g}, for the median "
-        "variance or the median RMSE; it is beyond when it is by three standard errors, within when it is by "
-        "one. In part: beyond in fewer than half of the comparisons."
-    )
     parts, beyond, within = [], 0, 0
     for name in evidence.cells:
         results = evidence.results(name)
@@ -264,7 +232,7 @@ def no_major_difference(evidence: Evidence) -> Verdict:
             parts.append(f"{name.partition('-')[2]} {measure} × {math.exp(mean):.2f} (log ± {error:.2f})")
     total = 2 * len(evidence.cells)
     reason = f"U / V: {'; '.join(parts)}. Beyond in {beyond} of {total}, within in {within}."
-    return Verdict(of_all(beyond, total) if beyond or within == total else UNDECIDED, reason, rule)
+    return Verdict(of_all(beyond, total) if beyond or within == total else UNDECIDED, reason)
 
 
 def _ratios(results: Sequence[dict[str, Any]], measure: str) -> FloatArray:

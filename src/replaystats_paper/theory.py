@@ -16,30 +16,33 @@ product of its members' weights.
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from numpy.lib.stride_tricks import sliding_window_view
 
 from replaystats import (
     Moments,
     ReplayKernelRidge,
+    Trajectories,
     average,
     lstd_moments,
     make_plan,
+    phibe_moments,
     plug_in,
     replicate,
     ridge_moments,
 )
 from replaystats.basis import Fourier, RandomFourier
-from replaystats.inference import midzuno_sizes, theorem
-from replaystats.simulate import OrnsteinUhlenbeck, two_bumps
+from replaystats.inference import midzuno_sizes, sandwich_covariance, theorem
+from replaystats.simulate import FiniteChain, OrnsteinUhlenbeck, two_bumps
 from replaystats.solvers import LU, Ridge
-from replaystats.toolkit import FloatArray, significant
+from replaystats.toolkit import FloatArray
 
 from .cells import Cell, Settings, cell_stream
-from .measures import FAILS, HOLDS, IN_PART, REPLAYED, UNDECIDED, Evidence, Verdict, median_of, squared_iqr
+from .measures import squared_iqr
 
 BASIS = Fourier(1)
 POINTS = np.linspace(-2.5, 2.5, 11)
@@ -48,6 +51,8 @@ RATES = {"theorem 1": ("U", 0.5, 1.0), "theorem 2": ("V", 0.2, 1.0)}  # statisti
 GAMMA = 6.0
 # A ridge of this size per unit keeps h_k in the class H of Theorem 2; a plain inverse does not.
 PENALTY = 0.1
+# The penalty of eq. (41), which is not scaled with the number of points.
+FIXED_PENALTY = 1.0
 
 
 def sizes(rate: str, n: int) -> tuple[str, int, int]:
@@ -69,7 +74,7 @@ def run_rate_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str,
     n = cell["n"]
     statistic, k, n_resamples = sizes(cell["rate"], n)
     process, features = OrnsteinUhlenbeck(), BASIS(POINTS)
-    plain, replayed, plain_ridge, replayed_ridge = np.empty((4, repetitions, len(POINTS)))
+    plain, replayed, plain_ridge, replayed_ridge, plain_fixed, fixed = np.empty((6, repetitions, len(POINTS)))
     found = []
     for repetition in range(repetitions):
         rng = cell_stream(settings.seed, cell.key, repetition)
@@ -80,9 +85,9 @@ def run_rate_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str,
         plain[repetition] = plug_in(moments, LU()).predict(features)
         replayed[repetition] = estimate.predict(features)
         plain_ridge[repetition] = plug_in(moments, Ridge(PENALTY * n)).predict(features)
-        replayed_ridge[repetition] = average(
-            replicate(moments, plan, solver=Ridge(PENALTY * k)), "mean"
-        ).predict(features)
+        plain_fixed[repetition] = plug_in(moments, Ridge(FIXED_PENALTY)).predict(features)
+        for into, penalty in ((replayed_ridge, PENALTY * k), (fixed, FIXED_PENALTY)):
+            into[repetition] = average(replicate(moments, plan, solver=Ridge(penalty))).predict(features)
         if repetition < 5:
             found.append(theorem(estimate, features))
     return {
@@ -92,6 +97,10 @@ def run_rate_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str,
         "variance_ratio": _ratio(replayed.var(axis=0), plain.var(axis=0)),
         "iqr2_ratio": _ratio(squared_iqr(replayed), squared_iqr(plain)),
         "ridge_ratio": _ratio(replayed_ridge.var(axis=0), plain_ridge.var(axis=0)),
+        "fixed_ratio": _ratio(fixed.var(axis=0), plain_fixed.var(axis=0)),
+        "fixed_shift": _ratio(np.abs((fixed - plain_fixed).mean(axis=0)), plain_fixed.std(axis=0)),
+        "predicted_ratio": _ratio(np.diagonal(found[0].replay_covariance), replayed.var(axis=0)),
+        "first_order": float(np.median([k**2 * one.zeta_1k.sum() / np.trace(one.sigma) for one in found])),
         "linear_ratio": found[0].linear_ratio,
         "estimated_ratio": float(np.median([one.variance_ratio for one in found])),
         "zeta_ratio": float(np.median([one.zeta_ratio for one in found])),
@@ -118,6 +127,86 @@ def run_feature_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[s
         theta = replicate(ridge_moments(X, y, basis), plan, solver=Ridge(alpha)).theta.mean(axis=0)
         distances.append(float(np.sqrt(np.mean((basis(points) @ theta - exact) ** 2)) / exact.std()))
     return {"distance": float(np.mean(distances))}
+
+
+def run_dependent_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+    """Return what one long chain does to replay of its transitions: variances, and those of Lemma 1.
+
+    LSTD with three functions on a ring of 16 states, whose value is not in their span; k = n / 2, B = 100.
+    `window_gap`: by how much the plug-ins of whole trajectories and of their windows differ (LSTD, and PhiBE
+    of order 2 on windows of three states).
+    """
+    n = cell["n"]
+    ring = FiniteChain.ring(reward="out_of_span")
+    angle = 2 * np.pi * np.arange(ring.n_states)[:, None] / ring.n_states
+    features = BASIS(angle)
+    plain, replayed = np.empty((2, repetitions, len(features)))
+    lemma = []
+    for repetition in range(repetitions):
+        rng = cell_stream(settings.seed, cell.key, repetition)
+        chain = ring.sample(1, n, random_state=rng)
+        states, rewards = chain.states.ravel().astype(int), _rewards(chain).ravel()
+        left, right = features[states[:-1]], features[states[:-1]] - ring.discount * features[states[1:]]
+        moments = Moments(left[:, :, None] * right[:, None, :], left * rewards[:, None])
+        plan = make_plan(n, subsample_size=0.5, n_resamples=100, random_state=rng)
+        plain[repetition] = plug_in(moments).predict(features)
+        replayed[repetition] = average(replicate(moments, plan)).predict(features)
+        lemma.append(np.diagonal(features @ sandwich_covariance(moments) @ features.T))
+    data = OrnsteinUhlenbeck().sample(200, 5, start="uniform", random_state=settings.seed)
+    gaps = []
+    of_windows = {2: partial(lstd_moments, discount=0.9),
+                  3: partial(phibe_moments, discount_rate=1.0, order=2)}  # fmt: skip
+    for size, of in of_windows.items():
+        rows = sliding_window_view(data.states.reshape(200, -1), size, axis=1).reshape(-1, size)
+        paid = sliding_window_view(_rewards(data).reshape(200, -1), size - 1, axis=1).reshape(len(rows), -1)
+        windows = Trajectories(rows, rewards=paid, dt=data.dt, truncated=True)
+        whole, cut = (plug_in(of(d, BASIS)).theta for d in (data, windows))
+        gaps.append(float(np.abs(whole - cut).max() / np.abs(whole).max()))
+    return {
+        "variance_ratio": _ratio(replayed.var(axis=0), plain.var(axis=0)),
+        "lemma_ratio": _ratio(np.mean(lemma, axis=0), plain.var(axis=0)),
+        "window_gap": max(gaps),
+    }
+
+
+def _rewards(data: Trajectories) -> FloatArray:
+    assert data.rewards is not None  # simulated
+    return data.rewards
+
+
+CLIENTS, CLIENT_ROWS, CLIENT_COLUMNS, DIFFERENCE = 10, 40, 5, 0.2
+
+
+def run_federated_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+    """Return errors and bytes of federated least squares with personal models, by plug-in and by replay.
+
+    1. Ten clients with 40 rows each; their coefficients differ by 0.2 (standard deviation).
+    2. Each sends its sums over all its rows once, or its shares of the sums over B subsets of half the rows.
+    3. The server returns the common estimate; a client combines it with its own fit in proportion to the
+       variance between clients and that of its fit (method of moments).
+    """
+    n_resamples, q, n = cell["B"], CLIENT_COLUMNS, CLIENTS * CLIENT_ROWS
+    errors: dict[str, list[float]] = {}
+    for repetition in range(repetitions):
+        rng = cell_stream(settings.seed, "federated", repetition)  # the same data for every B
+        theta = rng.normal(size=q) + DIFFERENCE * rng.normal(size=(CLIENTS, q))
+        X = rng.normal(size=(CLIENTS, CLIENT_ROWS, q))
+        y = np.einsum("cnq,cq->cn", X, theta) + rng.normal(size=(CLIENTS, CLIENT_ROWS))
+        own = np.array([np.linalg.lstsq(x, t, rcond=None)[0] for x, t in zip(X, y, strict=True)])
+        moments = ridge_moments(X.reshape(n, q), y.ravel())
+        plan = make_plan(n, subsample_size=0.5, n_resamples=n_resamples, random_state=rng)
+        common = {"plug-in": plug_in(moments).theta, "replay": average(replicate(moments, plan)).theta}
+        noise = float(np.mean([np.linalg.inv(x.T @ x).trace() / q for x in X]))
+        for name, shared in common.items():
+            between = max(
+                0.0, float(np.mean((own - own.mean(axis=0)) ** 2)) * CLIENTS / (CLIENTS - 1) - noise
+            )
+            personal = shared + between / (between + noise) * (own - shared)
+            errors.setdefault(f"common, {name}", []).append(float(np.mean((shared - theta) ** 2)))
+            errors.setdefault(f"personal, {name}", []).append(float(np.mean((personal - theta) ** 2)))
+        errors.setdefault("own", []).append(float(np.mean((own - theta) ** 2)))
+    message = 8 * (q * q + q)
+    return {"squared_errors": errors, "bytes": {"plug-in": message, "replay": n_resamples * message}}
 
 
 def _ratio(one: FloatArray, other: FloatArray) -> float:
@@ -166,130 +255,3 @@ def _weighted_variance(h: FloatArray, probability: FloatArray) -> float:
     """Return Var(h / (N P)) when a subset is drawn with probability P."""
     weights = 1.0 / (len(h) * probability)
     return float(np.sum(probability * (weights * h) ** 2) - h.mean() ** 2)
-
-
-# Variance ratios over 100 data sets have standard errors of 10 to 15 %.
-EQUAL = 1.3
-# From this n on the limits are taken to show.
-SMALLEST_LIMIT = 800
-NORMAL_LEVEL = 0.01
-
-
-def _along(evidence: Evidence, rate: str) -> list[tuple[int, dict[str, Any]]]:
-    """Return n and the results of every cell at a rate, by n."""
-    cells = (cell for cell in evidence.cells["rates"] if cell["rate"] == rate)
-    return sorted(((cell["n"], evidence.journal.results(cell.key)) for cell in cells), key=lambda one: one[0])
-
-
-def _listed(rows: list[tuple[int, dict[str, Any]]], name: str) -> str:
-    return ", ".join(f"{significant(row[name], 2)} (n = {n})" for n, row in rows)
-
-
-def theorem_u(evidence: Evidence) -> Verdict:
-    """Judge Theorem 1: liminf of Var(plain) - Var(U) is at least 0."""
-    rule = (
-        "At k = n^1/2, B = n the ratio Var(U) / Var(plain) comes down to 1, within its noise, at the largest "
-        "n: then the lower limit of the difference is not below 0."
-    )
-    rows = _along(evidence, "theorem 1")
-    n, last = rows[-1]
-    reason = f"Var(U) / Var(plain), LSTD with three functions: {_listed(rows, 'variance_ratio')}."
-    beside = "Both variances go to 0, so the statement holds for any two variances that do."
-    if n < SMALLEST_LIMIT:
-        return Verdict(UNDECIDED, reason, rule, beside)
-    return Verdict(HOLDS if last["variance_ratio"] <= EQUAL else FAILS, reason, rule, beside)
-
-
-def theorem_v(evidence: Evidence) -> Verdict:
-    """Judge Theorem 2 with its assumption that h_k has bounded second moments."""
-    rule = (
-        "The same at k = n^1/5, B = n, with a small ridge, which keeps h_k in the class H of the theorem; "
-        "a plain inverse of a subset of three to five trajectories has no second moment."
-    )
-    rows = _along(evidence, "theorem 2")
-    n, last = rows[-1]
-    reason = f"Var(V) / Var(plain) with the ridge: {_listed(rows, 'ridge_ratio')}."
-    beside = f"With the plain inverse, which violates the assumption: {_listed(rows, 'variance_ratio')}."
-    if n < SMALLEST_LIMIT:
-        return Verdict(UNDECIDED, reason, rule, beside)
-    return Verdict(HOLDS if last["ridge_ratio"] <= EQUAL else FAILS, reason, rule, beside)
-
-
-def guarantee(evidence: Evidence) -> Verdict:
-    """Judge "rigorous variance reduction guarantees"."""
-    rule = "At the rates of the theorems replay has at most four fifths of the plug-in's variance."
-    one, two = (_along(evidence, rate)[-1][1] for rate in ("theorem 1", "theorem 2"))
-    ratios = (one["variance_ratio"], two["ridge_ratio"])
-    reason = (
-        f"Ratios at the largest n: {significant(ratios[0], 2)} (Theorem 1), {significant(ratios[1], 2)} "
-        "(Theorem 2 with a ridge). The theorems say that the variance is not larger in the limit."
-    )
-    beside = (
-        "To second order the ratio is 1 + 2c (1/k - 1/n) with c of either sign: below 1 where noise grows "
-        "with leverage, above 1 where it falls."
-    )
-    return Verdict(HOLDS if max(ratios) <= 0.8 else FAILS, reason, rule, beside)
-
-
-def normality(evidence: Evidence) -> Verdict:
-    """Judge asymptotic normality of the resampled U-statistic at Theorem 1's rate."""
-    rule = f"Shapiro and Wilk's test of estimates at s = 1.5, largest n, does not reject at {NORMAL_LEVEL}."
-    n, last = _along(evidence, "theorem 1")[-1]
-    p = float(stats.shapiro(np.asarray(last["estimates"]["U"])).pvalue)
-    reason = f"p = {significant(p, 2)} at n = {n}, {len(last['estimates']['U'])} data sets."
-    if n < SMALLEST_LIMIT:
-        return Verdict(UNDECIDED, reason, rule)
-    return Verdict(HOLDS if p >= NORMAL_LEVEL else FAILS, reason, rule)
-
-
-def sufficient_rate(evidence: Evidence) -> Verdict:
-    """Judge "k = o(n) is sufficient" for zeta_kk / (n zeta_1k) -> 0."""
-    rule = "At k = n^1/2 the ratio zeta_kk / (n zeta_1k) falls with n, to 0.1 or less at the largest n."
-    rows = _along(evidence, "theorem 1")
-    values = [row["zeta_ratio"] for _, row in rows]
-    reason = f"zeta_kk / (n zeta_1k): {_listed(rows, 'zeta_ratio')}."
-    beside = "It needs k zeta_1k and zeta_kk of one order: at a degenerate point the ratio is k^2 / n."
-    if rows[-1][0] < SMALLEST_LIMIT:
-        return Verdict(UNDECIDED, reason, rule, beside)
-    falls = values[-1] < values[0] and values[-1] <= 0.1
-    return Verdict(HOLDS if falls else FAILS, reason, rule, beside)
-
-
-def scarce_data(evidence: Evidence) -> Verdict:
-    """Judge "particularly in data-scarce scenarios" by relative reductions at the smallest and largest n."""
-    rule = (
-        "The median variance ratio, replayed over plain, is smaller at the smallest n than at the largest, "
-        "for U and V and every algorithm. In part: for some of them."
-    )
-    found, parts = [], []
-    for name in evidence.cells:
-        rows = list(zip(evidence.cells[name], evidence.results(name), strict=True))
-        sizes = sorted({cell["n"] for cell, _ in rows})
-        for method in REPLAYED:
-            low, high = (
-                float(np.median([
-                    median_of(r, "variance", method) / median_of(r, "variance", "plain")
-                    for cell, r in rows if cell["n"] == n
-                ]))
-                for n in (sizes[0], sizes[-1])
-            )  # fmt: skip
-            found.append(low < high)
-            parts.append(f"{name} {method}: {significant(low, 2)} (n = {sizes[0]}), {significant(high, 2)} "
-                         f"(n = {sizes[-1]})")  # fmt: skip
-    label = HOLDS if all(found) else IN_PART if any(found) else FAILS
-    return Verdict(label, "; ".join(parts) + ".", rule)
-
-
-def feature_exponent(evidence: Evidence) -> Verdict:
-    """Judge that replay in q features approaches replay of the exact kernel as q grows."""
-    rule = "The distance falls with q, with a fitted exponent below 0 by three standard errors."
-    rows = sorted(
-        (cell["q"], evidence.journal.results(cell.key)["distance"]) for cell in evidence.cells["features"]
-    )
-    if len(rows) < 3:
-        return Verdict(UNDECIDED, f"{len(rows)} sizes: too few for an exponent with its error.", rule)
-    q, distance = np.log(np.array(rows, dtype=float)).T
-    fit = stats.linregress(q, distance)
-    exponent = f"{significant(fit.slope, 2)} +- {significant(fit.stderr, 1)}"
-    reason = f"distance ~ q^({exponent}), q = {rows[0][0]} to {rows[-1][0]}."
-    return Verdict(HOLDS if fit.slope + 3 * fit.stderr < 0 else FAILS, reason, rule)

@@ -243,14 +243,16 @@ def _ridge(stability: Stability, weights: FloatArray) -> Candidate | None:
         total = [s.solve(A.sum(axis=0)[None], b.sum(axis=0)[None]).theta[0] for s in solvers]
         differences, spread = _covariance_criterion(weights, np.array(total), left_out)
     chosen = 1 + int(np.argmin(differences[1:]))
-    change, error = float(differences[chosen]) / plain_risk, float(spread[chosen]) / plain_risk
+    # No estimate gains more than all of the risk, whatever noise makes of the difference.
+    risk = max(LEAST_RISK, 1.0 + float(differences[chosen]) / plain_risk)
+    error = float(spread[chosen]) / plain_risk
     # The covariance criterion assumes an unbiased plug-in: with weak instruments half an error is not enough.
     needed = SMALL_GAIN if is_least_squares(moments) else 2 * SMALL_GAIN
     return Candidate(
         action=ACTIONS[1],
-        risk=max(LEAST_RISK, 1.0 + change),
+        risk=risk,
         standard_error=error,
-        significant=-change >= needed * error,
+        significant=1.0 - risk >= needed * error,
         penalty=RIDGE_PENALTIES[chosen - 1],
     )
 

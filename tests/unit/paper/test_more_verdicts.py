@@ -10,13 +10,14 @@ import pytest
 from tests.unit.paper.test_agreement import CATALOGUE, judged, put
 
 from replaystats_paper import Settings, theory
-from replaystats_paper.claims import ALL_GRIDS
+from replaystats_paper.claims import load_claims
 from replaystats_paper.cost_rules import median_interval
 from replaystats_paper.journal import Journal
 from replaystats_paper.measures import FAILS, HOLDS, IN_PART, UNDECIDED, squared_iqr
 from replaystats_paper.policy import GRID
 
 METHODS = ("plain", "U", "V")
+ALL_GRIDS = load_claims()["generally-both"].needs
 
 
 @pytest.fixture

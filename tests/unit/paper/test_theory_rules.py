@@ -10,13 +10,16 @@ import pytest
 from tests.unit.paper.test_agreement import CATALOGUE, judged, put
 
 from replaystats.simulate import OrnsteinUhlenbeck
-from replaystats_paper import Settings
-from replaystats_paper.claims import CLAIMS, as_in_full
+from replaystats_paper import Settings, cost_rules, theory, theory_rules
+from replaystats_paper.claims import as_in_full, load_claims
 from replaystats_paper.journal import Journal
-from replaystats_paper.measures import FAILS, HOLDS, IN_PART, NEEDS_FULL, Verdict
+from replaystats_paper.measures import FAILS, HOLDS, IN_PART, NEEDS_FULL, Evidence, Verdict
 from replaystats_paper.policy import draw_systems
 
-NAMES = ("theorem-1", "theorem-2", "guarantees", "normality", "sufficient-k")
+NAMES = (
+    "theorem-1", "theorem-2", "guarantees", "normality", "sufficient-k",
+    "lemma-1", "two-terms", "positive-limit", "lambda",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -25,11 +28,12 @@ def journal(tmp_path):
         yield journal
 
 
-def rates(journal, *, ratio=1.0, ridge=1.0, zeta=10.0, estimates=None):
+def rates(journal, *, ratio=1.0, ridge=1.0, zeta=10.0, shift=0.0, estimates=None):
     estimates = np.random.default_rng(0).normal(size=100) if estimates is None else estimates
     for cell in CATALOGUE["rates"].cells:
         put(journal, cell, {
             "variance_ratio": ratio, "ridge_ratio": ridge, "zeta_ratio": zeta / cell["n"],
+            "fixed_ratio": ratio, "fixed_shift": shift, "predicted_ratio": ridge, "first_order": 1 / ratio,
             "estimates": {"U": estimates.tolist(), "plain": estimates.tolist()},
         })  # fmt: skip
     found = judged(journal, "rates")
@@ -37,12 +41,14 @@ def rates(journal, *, ratio=1.0, ridge=1.0, zeta=10.0, estimates=None):
 
 
 def test_equal_variances_satisfy_the_theorems_and_are_no_reduction(journal):
-    expected = (HOLDS, HOLDS, FAILS, HOLDS, HOLDS)
+    expected = (HOLDS, HOLDS, FAILS, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS)
     assert rates(journal) == dict(zip(NAMES, expected, strict=True))
 
 
 def test_larger_variances_violate_the_theorems_and_smaller_ones_are_a_reduction(journal):
-    found = rates(journal, ratio=2.0, ridge=2.0, zeta=1e4, estimates=np.exp(np.linspace(0, 5, 100)))
+    found = rates(
+        journal, ratio=2.1, ridge=2.0, zeta=1e4, shift=3.0, estimates=np.exp(np.linspace(0, 5, 100))
+    )
     assert set(found.values()) == {FAILS}
     assert rates(journal, ratio=0.7, ridge=0.7)["guarantees"] == HOLDS
 
@@ -56,17 +62,17 @@ def test_the_exponent_of_features_has_an_error(journal):
 
 
 def test_a_quick_run_is_never_kinder_than_the_full_one():
-    verdict = Verdict(HOLDS, "numbers", "rule", "beside")
+    verdict = Verdict(HOLDS, "numbers", "beside")
     assert as_in_full("bands-lstd", verdict) is verdict
     changed = as_in_full("three-hours", verdict)
     assert changed.label == NEEDS_FULL
     assert changed.beside == f"The full run: {FAILS}. beside"
-    assert as_in_full("bands-lstd", Verdict(IN_PART, "", "")).label == NEEDS_FULL
+    assert as_in_full("bands-lstd", Verdict(IN_PART, "")).label == NEEDS_FULL
 
 
 def test_stored_verdicts_belong_to_claims():
     text = (resources.files("replaystats_paper") / "full_verdicts.json").read_text(encoding="utf-8")
-    assert set(json.loads(text)) <= {claim.name for claim in CLAIMS}
+    assert set(json.loads(text)) <= set(load_claims())
 
 
 def test_the_largest_policy_cell_has_written_out_moments():
@@ -75,3 +81,136 @@ def test_the_largest_policy_cell_has_written_out_moments():
     data = process.sample(5000, 2, start="uniform", random_state=0)
     systems = draw_systems(data, 2, 1500, process, np.random.default_rng(0))
     assert systems.A.shape == (3, 5, 9, 9)
+
+
+def test_a_larger_penalty_moves_the_mean_and_not_the_theorem(journal):
+    assert rates(journal, shift=3.0)["lambda"] == IN_PART
+
+
+def test_lemma_2_compares_one_observation_with_all(journal):
+    for factor, label in ((1.0, HOLDS), (0.5, FAILS)):
+        for cell in CATALOGUE["rates"].cells:
+            k = theory.sizes(cell["rate"], cell["n"])[1]
+            put(journal, cell, {"zeta_ratio": factor * k / cell["n"], "first_order": 1.0})
+        assert load_claims()["lemma-2"].judge(evidence(journal, "rates")).label == label
+
+
+def evidence(journal, *names):
+    return Evidence({name: CATALOGUE[name].cells for name in names}, {}, journal)
+
+
+@pytest.mark.parametrize(
+    ("variance", "lemma", "label"), [(1.0, 1.0, HOLDS), (1.0, 0.3, IN_PART), (2.0, 1.0, FAILS)]
+)
+def test_dependent_data_need_the_variance_and_the_lemma(journal, variance, lemma, label):
+    for cell in CATALOGUE["dependent"].cells:
+        put(
+            journal,
+            cell,
+            {"variance_ratio": variance, "lemma_ratio": lemma, "window_gap": 1e-3 * (lemma < 1)},
+        )
+    found = judged(journal, "dependent")
+    assert found["dependent"].label == label
+    assert found["windows"].label == (FAILS if lemma < 1 else HOLDS)
+
+
+def test_one_chain_has_a_larger_variance_than_lemma_1_and_windows_the_same_estimate():
+    cell = CATALOGUE["dependent"].quick_cells[0]
+    found = theory.run_dependent_cell(cell, Settings(), 40)
+    assert found["lemma_ratio"] < 0.7  # .29 in the limit
+    assert found["variance_ratio"] == pytest.approx(1.0, abs=0.2)
+    assert found["window_gap"] < 1e-10
+
+
+def federated(replayed, *, share=0.1):
+    plain = np.random.default_rng(0).uniform(1.0, 2.0, 50)
+    return {
+        "squared_errors": {
+            "own": [3.0], "common, plug-in": plain.tolist(), "common, replay": (replayed * plain).tolist(),
+            "personal, plug-in": plain.tolist(), "personal, replay": (replayed * plain).tolist(),
+        },
+        "bytes": {"plug-in": 10.0, "replay": 10.0 * share},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ratio", "share", "bytes_label", "label"),
+    [
+        (1.0, 10.0, FAILS, FAILS),
+        (1.0, 0.1, HOLDS, FAILS),
+        (0.8, 10.0, HOLDS, HOLDS),
+        (1.2, 0.1, FAILS, FAILS),
+    ],
+)
+def test_federated_replay_needs_smaller_errors_or_fewer_bytes(journal, ratio, share, bytes_label, label):
+    for cell in CATALOGUE["federated"].cells:
+        put(journal, cell, federated(ratio, share=share))
+    found = judged(journal, "federated")
+    assert found["communication"].label == bytes_label
+    assert found["personalization"].label == label
+
+
+def test_federated_replay_sends_more_for_the_same_model():
+    few, many = (
+        theory.run_federated_cell(cell, Settings(), 20) for cell in CATALOGUE["federated"].quick_cells
+    )
+    assert few["squared_errors"]["own"] == many["squared_errors"]["own"]
+    assert many["bytes"]["replay"] == 3 * few["bytes"]["replay"] == 30 * few["bytes"]["plug-in"]
+    means = {name: np.mean(values) for name, values in many["squared_errors"].items()}
+    assert means["personal, plug-in"] < min(means["own"], means["common, plug-in"])
+    assert means["personal, replay"] == pytest.approx(means["personal, plug-in"], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("error", "time", "variance", "labels"),
+    [
+        (-0.5, 1.9, 0.5, (HOLDS, HOLDS, HOLDS)),
+        (-0.1, 1.9, 2.0, (IN_PART, IN_PART, HOLDS)),
+        (-0.1, 3.5, 2.0, (FAILS, FAILS, FAILS)),
+    ],
+)
+def test_examples_of_cost_are_judged_by_exponents(journal, error, time, variance, labels):
+    noise = np.random.default_rng(0).normal(size=99)
+    for i, cell in enumerate(CATALOGUE["scaling"].cells):
+        n, own = cell["n"], 1.0 if cell["method"] == "full" else variance
+        rmse = n ** (error / 2) * np.exp(0.001 * noise[i])
+        results = {"seconds": n**time, "rmse": rmse, "variance": own, "variance_redrawn": own}
+        put(journal, cell, results)
+    found = judged(journal, "scaling")
+    assert tuple(found[name].label for name in ("example-1", "example-2", "operations")) == labels
+
+
+def test_an_alternative_has_to_win_at_every_large_size(journal):
+    for wins_at, label in (((1000, 2000, 4000), HOLDS), ((4000,), IN_PART), ((), FAILS)):
+        for cell in CATALOGUE["map"].cells:
+            n = cell["n"]
+            full = dict.fromkeys(("seconds", "variance", "rmse"), 2.0)
+            replay = dict.fromkeys(full, 1.0 if n in wins_at else 3.0)
+            rows = {"U, k = 20, B = 50": replay, "divide and conquer": full}
+            put(journal, cell, {"rows": rows if n > 4000 else {"full fit": full, **rows}})
+        found = judged(journal, "map")
+        assert found["practical"].label == label
+        assert found["v-on-a-gpu"].label == FAILS
+
+
+def test_v_is_preferable_on_a_device_where_it_is_faster(journal, monkeypatch):
+    monkeypatch.setattr(cost_rules, "DEVICE_SECONDS", {"U": 2.0, "V": 1.0})
+    assert cost_rules.on_device(evidence(journal, "map")).label == HOLDS
+
+
+def test_the_value_solves_its_equation(journal, monkeypatch):
+    assert theory_rules.true_value(evidence(journal, "value-phibe2")).label == HOLDS
+    monkeypatch.setattr(theory_rules, "DRIFT", 0.06)
+    assert theory_rules.true_value(evidence(journal, "value-phibe2")).label == FAILS
+
+
+def test_errors_fall_particularly_where_data_are_scarce(journal):
+    for rising, label in ((1, HOLDS), (-1, FAILS)):
+        for cell in CATALOGUE["rmse-kernel"].cells:
+            ratio = 0.5 + rising * cell["n"] / 1000
+            put(journal, cell, {"krr": {"rmse": {"plain": [1.0], "U": [ratio], "V": [ratio]}}})
+        claim = load_claims()["scarce-errors"]
+        found = claim.judge(
+            Evidence({"rmse-kernel": CATALOGUE["rmse-kernel"].cells}, {"rmse-kernel": "krr"}, journal)
+        )
+        assert found.label == label
