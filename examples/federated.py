@@ -16,11 +16,12 @@ is one more look at the same observations, so the noise grows with sqrt(B k / n)
 
 Accounting: which observation is in which subset is drawn without looking at the data and may be public.
 Adding or removing observation i moves the client's whole message, as one vector, by at most
-``clip_norm * sqrt(sum_b count_bi^2)``. Noise of `noise_multiplier` times the largest of these is a Gaussian
-mechanism with rho = 1 / (2 noise_multiplier^2) of zero-concentrated differential privacy, which implies
-(epsilon, delta) with epsilon = rho + 2 sqrt(rho log(1 / delta)) for one message. Further messages on the same
-data add their rho. This protects single observations (here: trajectories), assumes that the number of
-observations per client is public, and says nothing about clients that lie.
+``clip_norm * sqrt(sum_b count_bi^2)``; replacing it by another moves it by up to twice as much. Noise of
+`noise_multiplier` times the largest of these is a Gaussian mechanism with rho = 1 / (2 noise_multiplier^2) of
+zero-concentrated differential privacy, which implies (epsilon, delta) with epsilon = rho + 2 sqrt(rho
+log(1 / delta)) for one message. Further messages on the same data add their rho. This protects single
+observations (here: trajectories), assumes that the number of observations per client is public, and says
+nothing about clients that lie.
 """
 
 # sphinx_gallery_thumbnail_path = "figures/federated.svg"

@@ -12,10 +12,17 @@ from typing import Any
 
 from . import cost_rules, rules, theory_rules
 from .cells import Cell, Experiment
-from .compare import LIMIT, Agreement, CellAgreement, compare_algorithm, compare_each_cell
+from .compare import (
+    GROUPS,
+    LIMIT,
+    Agreement,
+    CellAgreement,
+    compare_algorithm,
+    compare_each_cell,
+    groups_of,
+)
 from .journal import Journal
 from .measures import NEEDS_FULL, Evidence, Verdict
-from .tables import GROUPS, groups_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from scipy.stats import t as student
 from .cells import Cell
 from .journal import Journal
 from .measures import METHODS, REPLAYED, differences, median_of, published_record
+from .policy import ALGORITHMS
 
 MEASURES = ("variance", "rmse")
 _PUBLISHED_MEDIANS = {"variance": "median_var", "rmse": "median_rmse"}
@@ -271,3 +272,19 @@ def _test_points_errors(algorithm: str, journal: Journal) -> dict[tuple[str, str
             values = np.array([line[measure][quantity] for line in lines])  # (n of the cells, test sets)
             errors[measure, quantity] = math.sqrt(2.0 * float(values.var(axis=1, ddof=1).mean()))
     return errors
+
+
+GROUPS = {
+    "lstd": "LSTD",
+    "phibe1": "PhiBE, order 1",
+    "phibe2": "PhiBE, order 2",
+    "kernel": "Kernel ridge, simulated",
+    "boston": "Kernel ridge, Boston",
+}
+
+
+def groups_of(cell: Cell) -> list[tuple[str, str]]:
+    """Return the (group, whose results) of a cell; none for cells without distributions."""
+    if cell.study == "policy":
+        return [(algorithm, algorithm) for algorithm in ALGORITHMS]
+    return [(cell.study, "krr")] if cell.study in ("kernel", "boston") else []

@@ -24,7 +24,7 @@ from .cells import Cell, Experiment
 from .cost import LABELS, PLAIN, data_sets, window
 from .journal import Journal
 from .measures import METHODS, REPLAYED, differences, published_record
-from .policy import GRID, zero_rmse
+from .policy import GRID
 
 Y_LABELS = {"variance": "variance, plain − replay", "rmse": "RMSE, plain − replay"}
 # The part of a value figure in which all curves can be distinguished.
@@ -267,34 +267,6 @@ def _scaling(experiment: Experiment, cells: Sequence[Cell], journal: Journal) ->
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return figure
-
-
-def draw_inverses(cell: Cell, journal: Journal, folder: Path) -> Path:
-    """Draw what the threshold of the pseudo-inverse does to error and spread, per algorithm."""
-    results = journal.results(cell.key)
-    titles = {"lstd": "LSTD", "phibe1": "PhiBE, order 1", "phibe2": "PhiBE, order 2"}
-    figure, axes = new_figure(2, 3, size=(11.0, 5.6), sharex=True, sharey="row")
-    labels = [label for label in results["lstd"] if label.startswith("rcond=")]
-    ticks = ["0\n(plain)" if label == "rcond=0" else label.removeprefix("rcond=") for label in labels]
-    for j, (algorithm, title) in enumerate(titles.items()):
-        rows = [results[algorithm][label] for label in labels]
-        for method in METHODS:
-            axes[0, j].semilogy([row["rmse"][method] for row in rows], color=COLOURS[method], marker=".",
-                                label=method)  # fmt: skip
-        for method in REPLAYED:
-            ratio = [row["iqr2"][method] / row["iqr2"]["plain"] for row in rows]
-            axes[1, j].semilogy(ratio, color=COLOURS[method], marker=".")
-        axes[0, j].axhline(zero_rmse(), color=COLOURS["zero"], linestyle=":", label="predicting 0")
-        axes[1, j].axhline(1.0, color=COLOURS["zero"], linewidth=0.8)
-        axes[0, j].set_title(title, fontsize=10)
-        axes[1, j].set_xticks(range(len(ticks)), ticks, fontsize=7, rotation=45)
-        axes[1, j].set_xlabel("rcond", fontsize=8)
-    axes[0, 0].set_ylabel("median RMSE", fontsize=8)
-    axes[1, 0].set_ylabel("squared IQR, replay / plain", fontsize=8)
-    axes[0, 0].legend(fontsize=8, frameon=False)
-    size = f"n = {cell['n']}, k = {cell['k']}, B = {cell['B']}"
-    figure.suptitle(f"What the pseudo-inverse's threshold does ({size})", fontsize=11)
-    return save_figure(figure, folder / f"inverses-n{cell['n']}")[0]
 
 
 _AXIS = (

@@ -1,10 +1,12 @@
 """Kernel ridge regression as the paper runs it (R's KRLS 1.0-0), on simulated data and on Boston housing.
 
-And what stands beside it: lambda chosen by leave-one-out, and how far the fixed test points move the numbers.
+And what stands beside it: lambda chosen by leave-one-out, how far the fixed test points move the numbers, and
+the tables of times, in processor seconds on one thread, so that other programs do not count.
 """
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
 from typing import Any
 
@@ -190,3 +192,38 @@ def _quantities(results: dict[str, Any]) -> dict[str, dict[str, float]]:
         }
         found[measure] = {**logs, **reductions, **shares}
     return found
+
+
+def run_table_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
+    """Time plain and replayed fits, without and with the prediction of 100 points, in seconds.
+
+    The three take turns on every data set, each going first equally often, so that whatever slows the machine
+    down slows all of them; `ratios` holds replayed / plain of every turn, prediction included.
+    """
+    source = simulated_source(cell_stream(settings.seed, "simulated test points"))
+    n, alpha = cell["n"], penalty(cell["n"])
+    turns = budgeted(repetitions, n)
+    seconds = np.zeros((2, turns, len(METHODS)))
+    for turn in range(turns):
+        rng = cell_stream(settings.seed, cell.key, turn)
+        X, y = source.draw(n, rng)
+        plans = draw_plans(n, cell["B"], cell["k"], rng)
+        for step in range(len(METHODS)):
+            method = (turn + step) % len(METHODS)
+            started = time.process_time()
+            model = fit_paper(X, y, plans[method], alpha)
+            fitted = time.process_time()
+            model.predict(source.points)
+            seconds[:, turn, method] = fitted - started, time.process_time() - started
+    fit, total = seconds
+    return {
+        "turns": turns,
+        "fit": dict(zip(METHODS, fit.mean(axis=0).tolist(), strict=True)),
+        "fit_and_predict": dict(zip(METHODS, total.mean(axis=0).tolist(), strict=True)),
+        "ratios": {m: (total[:, i] / total[:, 0]).tolist() for i, m in enumerate(METHODS) if i > 0},
+    }
+
+
+def budgeted(repetitions: int, n: int) -> int:
+    """Return how often to repeat what grows with n: all repetitions to n = 500, then fewer, at least 9."""
+    return min(repetitions, max(9, round(repetitions * (500 / n) ** 2)))

@@ -8,19 +8,35 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from scipy.stats import t as student
 
-from replaystats.toolkit import embed_json, embed_picture, render, significant
+from replaystats.toolkit import embed_picture, render
 
-from . import tables
 from .cells import Cell, Experiment, Settings
 from .claims import Claim, Findings
-from .compare import LIMIT, Agreement, CellAgreement
-from .figures import caption_of, draw_experiment, draw_inverses
+from .compare import GROUPS, LIMIT, Agreement, CellAgreement, groups_of
+from .cost import CLAIMED, LABELS, fitted_exponent, window
+from .cost_rules import median_interval
+from .figures import caption_of, draw_experiment
 from .journal import Journal
 from .kernel import N_SETS
-from .measures import FAILS, HOLDS, IN_PART, NEEDS_FULL, UNDECIDED, Verdict
-from .tables import GROUPS, explorer_data
+from .measures import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    METHODS,
+    NEEDS_FULL,
+    PRINTED_ROWS,
+    PRINTED_SAVINGS,
+    REPLAYED,
+    UNDECIDED,
+    Verdict,
+    differences,
+    median_of,
+    published_record,
+)
+from .policy import ALGORITHMS, BALANCED, zero_rmse
 
 # A comparison of one cell stands out when chance would bring one so large in a hundred such runs.
 STANDS_OUT = 0.01
@@ -37,14 +53,14 @@ def write_page(
     """Draw the figures into `folder` / figures and return the page."""
     cells, journal = findings.all_cells, findings.journal
     shown = [_experiment(experiment, findings, folder / "figures") for experiment in findings.experiments]
-    records = explorer_data(cells, journal)
-    sections = _really(cells, journal, folder / "figures", full=not quick)
+    sections = _really(cells, journal)
     context = {
         "title": _title(findings),
         "subtitle": _subtitle(findings, quick),
         "manifest": manifest,
-        "cards": _cards(findings, manifest, sections["speed"]),
-        "notes": _notes(settings, quick),
+        "counts": _counts(findings),
+        "settings": settings,
+        "quick": quick,
         "agreement": _agreement_rows(findings.agreement),
         "disagreements": [_disagreement(a) for a in findings.agreement if not a.agrees],
         "n_compared": len(findings.agreement),
@@ -53,9 +69,7 @@ def write_page(
         "each_cell": _each_cell(findings.each_cell),
         "claims": [_claim(*pair) for pair in findings.verdicts.values()],
         "experiments": shown,
-        "explorer": embed_json(records) if records["records"] else "",
         "really": sections,
-        "about": _about(settings, manifest),
     }
     return render("reproduction.html.j2", context, package=__package__)
 
@@ -72,9 +86,9 @@ def _experiment(experiment: Experiment, findings: Findings, folder: Path) -> dic
         "claims": [_claim(*pair) for pair in under],
         "figure": embed_picture(picture) if picture else "",
         "caption": caption_of(experiment),
-        "times": tables.time_table(experiment, cells, journal) if experiment.view == "time" else [],
-        "scaling": tables.scaling_table(cells, journal) if experiment.view == "scaling" else [],
-        "map": tables.map_table(cells, journal) if experiment.view == "map" else [],
+        "times": time_table(experiment, cells, journal) if experiment.view == "time" else [],
+        "scaling": scaling_table(cells, journal) if experiment.view == "scaling" else [],
+        "map": map_table(cells, journal) if experiment.view == "map" else [],
     }
 
 
@@ -119,22 +133,15 @@ def _beyond_limit(each_cell: Sequence[CellAgreement]) -> list[float]:
     return [float(2 * student.sf(LIMIT, len(sizes[one.algorithm]) - 2)) for one in each_cell]
 
 
-def _really(cells: Sequence[Cell], journal: Journal, folder: Path, *, full: bool) -> dict[str, Any]:
-    pictures = [
-        embed_picture(draw_inverses(cell, journal, folder))
-        for cell in cells
-        if cell.study == "ablation" and cell["setting"] == "paper"
-    ]
+def _really(cells: Sequence[Cell], journal: Journal) -> dict[str, Any]:
     parts: dict[str, Any] = {
-        "zero": tables.zero_predictor(cells, journal),
-        "conditions": tables.conditions(cells, journal),
-        "inverses": tables.inverses(cells, journal),
-        "in_short": tables.inverses_in_short(cells, journal),
-        "pictures": pictures,
-        "tuned": tables.tuned(cells, journal),
-        "boston": tables.boston_errors(cells, journal),
-        "exceptions": tables.exceptions(cells, journal),
-        "speed": tables.speed(cells, journal, full=full),
+        "zero": zero_predictor(cells, journal),
+        "conditions": conditions(cells, journal),
+        "inverses": inverses(cells, journal),
+        "in_short": inverses_in_short(cells, journal),
+        "tuned": tuned(cells, journal),
+        "boston": boston_errors(cells, journal),
+        "exceptions": exceptions(cells, journal),
     }
     return {**parts, "any": any(parts.values())}
 
@@ -185,66 +192,213 @@ def _subtitle(findings: Findings, quick: bool) -> str:
     return f"{number} experiments, {what}, every number computed anew from simulated or public data."
 
 
-def _cards(
-    findings: Findings, manifest: dict[str, Any], speed: Sequence[dict[str, Any]]
-) -> list[dict[str, str]]:
+def _counts(findings: Findings) -> list[tuple[str, str]]:
+    """Return how many comparisons agree and how many claims have each label."""
     kinds = [badge_of(verdict.label) for _, verdict in findings.verdicts.values()]
-    cards = [
-        {
-            "value": f"{sum(a.agrees for a in findings.agreement)} of {len(findings.agreement)}",
-            "text": "comparisons with published numbers within what chance leaves in 99.7 % of them",
-        },
-        *(
-            {"value": f"{kinds.count(kind)} of {len(kinds)}", "text": f"claims of the paper {text}"}
-            for kind, text in (
-                ("good", "hold as worded"),
-                ("part", "hold in part"),
-                ("bad", "do not hold"),
-                ("open", "are undecided"),
+    words = {"good": "hold as worded", "part": "hold in part", "bad": "do not hold", "open": "are undecided"}
+    found = [
+        (f"{kinds.count(k)} of {len(kinds)}", f"claims {text}") for k, text in words.items() if k in kinds
+    ]
+    if findings.agreement:
+        agree = f"{sum(a.agrees for a in findings.agreement)} of {len(findings.agreement)}"
+        text = "comparisons with published numbers within what chance leaves in 99.7 % of them"
+        found.insert(0, (agree, text))
+    return found
+
+
+# The printed savings are totals over so many repetitions.
+PRINTED_REPETITIONS = 100
+
+Rows = list[dict[str, Any]]
+
+
+def zero_predictor(cells: Sequence[Cell], journal: Journal) -> dict[str, Any] | None:
+    """Return how many median RMSEs of policy evaluation lie above that of predicting 0."""
+    ours, theirs = [], []
+    for cell in _of(cells, "policy"):
+        for algorithm in ALGORITHMS:
+            results = journal.results(cell.key)[algorithm]
+            ours += [median_of(results, "rmse", method) for method in METHODS]
+            record = published_record(cell, algorithm)
+            theirs += list(record["median_rmse"].values()) if record else []
+    if not ours:
+        return None
+    zero = zero_rmse()
+    return {
+        "zero": zero,
+        "share": float(np.mean(np.array(ours) > zero)),
+        "published_share": float(np.mean(np.array(theirs) > zero)) if theirs else None,
+        "smallest": float(np.nanmin(ours)),
+        "largest": float(np.nanmax(ours)),
+    }
+
+
+def conditions(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return median condition numbers and directions dropped, by algorithm and n."""
+    rows = []
+    for algorithm in ALGORITHMS:
+        for n in sorted({cell["n"] for cell in _of(cells, "policy")}):
+            found = [journal.results(c.key)[algorithm] for c in _of(cells, "policy") if c["n"] == n]
+            rows.append(
+                {
+                    "label": GROUPS[algorithm],
+                    "n": n,
+                    **{
+                        f"{name}_{method}": float(np.median([r[name][method] for r in found]))
+                        for name in ("condition", "truncated")
+                        for method in METHODS
+                    },
+                }
             )
-            if kind in kinds
-        ),
-        {"value": str(manifest["cells"]), "text": "cells computed"},
-    ]
-    if ours := sum(row["grid_seconds"] for row in speed):  # none where the grids were not run
-        ratio = sum(3600 * row["reference_hours"] for row in speed) / ours
-        text = "times faster than a reference implementation of the authors' code, over the grids run"
-        cards.append({"value": f"{significant(ratio, 2)}", "text": text})
-    return [card for card in cards if not card["value"].endswith("of 0")]
+    return rows
 
 
-def _notes(settings: Settings, quick: bool) -> list[str]:
-    notes = []
-    other = []
-    if settings.beta != 1.0:
-        other.append(f"beta = {settings.beta:g} (published: 1)")
-    if settings.solver != "pinv":
-        other.append(f"solver = {settings.solver} (published: pinv)")
-    if settings.repetitions is not None:
-        other.append(
-            f"M = {settings.repetitions} repetitions (sample variances of heavy-tailed estimates grow with M)"
+def inverses(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return one table per setting and n: every inverse, by algorithm, and the best penalty."""
+    tables = []
+    for cell in _of(cells, "ablation"):
+        results = journal.results(cell.key)
+        tables.append(
+            {
+                "setting": cell["setting"],
+                "n": cell["n"],
+                "k": cell["k"],
+                "B": cell["B"],
+                "algorithms": [
+                    {
+                        "label": GROUPS[algorithm],
+                        "rows": results[algorithm],
+                        "best_ridge": _best(results[algorithm], "alpha="),
+                        "best_rcond": _best(results[algorithm], "rcond="),
+                    }
+                    for algorithm in ALGORITHMS
+                ],
+            }
         )
-    if other:
-        notes.append("This run departs from the published settings, so agreement is not to be expected: "
-                     + "; ".join(other) + ".")  # fmt: skip
-    if quick:
-        notes.append(
-            "A quick run: all experiments, the published number of repetitions M, a part of the cells. "
-            "Figure 1 is drawn with B = 100 in place of 500 or 1000; each figure says its n, B, k and M."
+    return tables
+
+
+def inverses_in_short(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return the rows that tell the story at the smallest n: as published, then one thing changed."""
+    compared = {cell["setting"]: cell for cell in reversed(_of(cells, "ablation"))}
+    rows: Rows = []
+    for algorithm in ALGORITHMS if "paper" in compared else ():
+        tables = {setting: journal.results(cell.key)[algorithm] for setting, cell in compared.items()}
+        paper = tables["paper"]
+        story = {
+            "as published": paper["published"],
+            "plain inverse": paper["rcond=0"],
+            "ridge, penalty chosen from the data (Lepski)": paper[BALANCED],
+            f"ridge, best penalty in hindsight ({_best(paper, 'alpha=')})": paper[_best(paper, "alpha=")],
+        }
+        for setting, name in (("beta=0.1", "beta = 0.1"), ("uniform", "data that cover the grid")):
+            if setting in tables:
+                story[name] = tables[setting]["published"]
+        n = compared["paper"]["n"]
+        rows += [{"label": GROUPS[algorithm], "n": n, "what": what, **row} for what, row in story.items()]
+    return rows
+
+
+def _best(rows: dict[str, Any], prefix: str) -> str:
+    """Return the label with the smallest plain RMSE: chosen with the truth in hand, so optimistic."""
+    labels = [label for label in rows if label.startswith(prefix)]
+    return min(labels, key=lambda label: float(rows[label]["rmse"]["plain"]))
+
+
+def tuned(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return the comparison with leave-one-out, one row per data set and n."""
+    return [{**dict(cell.parameters), **journal.results(cell.key)} for cell in _of(cells, "tuned")]
+
+
+def boston_errors(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return the median RMSEs on Boston housing beside the published ones, and the redraws."""
+    rows = []
+    for cell in _of(cells, "boston"):
+        results = journal.results(cell.key)["krr"]
+        record = published_record(cell, "krr")
+        rows.append(
+            {
+                **dict(cell.parameters),
+                "ours": {m: median_of(results, "rmse", m) for m in METHODS},
+                "published": record["median_rmse"] if record else None,
+                "redrawn": results["redrawn"],
+            }
         )
-    return notes
+    return rows
 
 
-def _about(settings: Settings, manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    machine = manifest["machine"]
-    memory = f", {significant(machine['memory_gib'], 2)} GiB" if machine["memory_gib"] else ""
-    versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
-    return [
-        ("command", manifest["command"]),
-        ("seed, beta, solver", f"{settings.seed}, {settings.beta:g}, {settings.solver}"),
-        ("cells", str(manifest["cells"])),
-        # Clocks have no place on a page that is the same for the same seed.
-        ("when, how long, how busy", "in manifest.json beside this page"),
-        ("machine", f"{machine['processor']}, {machine['cores']} cores{memory}, {machine['system']}"),
-        ("versions", f"Python {machine['python']}, {versions}"),
-    ]
+def exceptions(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return, by group, how many differences are not above 0, here and in the published numbers."""
+    rows = []
+    for group, label in GROUPS.items():
+        mine = [(cell, whose) for cell in cells for name, whose in groups_of(cell) if name == group]
+        for measure, name in (("variance", "var_diff"), ("rmse", "rmse_diff")):
+            ours = [
+                (differences(journal.results(cell.key)[whose], measure, method) <= 0)
+                for cell, whose in mine
+                for method in REPLAYED
+            ]
+            records = [r for r in (published_record(cell, whose) for cell, whose in mine) if r is not None]
+            theirs = [1 - r[f"{name}_{method}"]["frac_pos"] for r in records for method in REPLAYED]
+            if ours:
+                rows.append(
+                    {
+                        "label": label,
+                        "measure": measure,
+                        "ours": float(np.concatenate(ours).mean()),
+                        "cells": sum(bool(one.any()) for one in ours),
+                        "n_cells": len(ours),
+                        "published": float(np.mean(theirs)) if theirs else None,
+                    }
+                )
+    return rows
+
+
+def time_table(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return the savings t - t_U and t - t_V: as printed, and with lean code without and with prediction."""
+    rows = []
+    for cell in cells:
+        times = journal.results(cell.key)
+        printed_n = PRINTED_ROWS.get(cell["n"])
+        rows.append(
+            {
+                "n": cell["n"],
+                "k": cell["k"],
+                "printed_n": printed_n,
+                "printed": PRINTED_SAVINGS.get((cell["B"], printed_n or 0, cell["k"])),
+                "fit": [PRINTED_REPETITIONS * (times["fit"]["plain"] - times["fit"][m]) for m in REPLAYED],
+                "total": [
+                    PRINTED_REPETITIONS * (times["fit_and_predict"]["plain"] - times["fit_and_predict"][m])
+                    for m in REPLAYED
+                ],
+                "turns": times["turns"],
+                "ratios": [median_interval(times["ratios"][m]) for m in REPLAYED],
+            }
+        )
+    return rows
+
+
+def scaling_table(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return time, error and fitted exponent for each method of the scaling study."""
+    rows = []
+    for method, label in LABELS.items():
+        mine = [cell for cell in _of(cells, "scaling") if cell["method"] == method]
+        if not mine:
+            continue
+        points = [{"n": cell["n"], **journal.results(cell.key)} for cell in mine]
+        exponent = fitted_exponent([p["n"] for p in points], [p["seconds"] for p in points])
+        rows.append({"label": label, "points": points, "exponent": exponent, "claimed": CLAIMED[method]})
+    return rows
+
+
+def map_table(cells: Sequence[Cell], journal: Journal) -> Rows:
+    """Return the map of kernel ridge: one row per n and method, and which methods improve in everything."""
+    rows = []
+    for cell in _of(cells, "map"):
+        found = journal.results(cell.key)
+        rows.append({"n": cell["n"], **found, "window": window(found["rows"])})
+    return rows
+
+
+def _of(cells: Sequence[Cell], study: str) -> list[Cell]:
+    return [cell for cell in cells if cell.study == study]

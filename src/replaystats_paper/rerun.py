@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from replaystats.toolkit import check_int, write_bytes
 
-from . import cost, kernel, policy, theory, timing
+from . import cost, kernel, policy, theory
 from .cells import Cell, Experiment, Settings
 from .claims import collect, summarise_findings
 from .definition import Definition, make_definition, read_config, shipped_studies
@@ -113,7 +113,7 @@ def _kernel_cost(cell: Cell, repetitions: int) -> float:
 
 
 def _table_cost(cell: Cell, repetitions: int) -> float:
-    return (4e-3 + 1e-11 * float(cell["n"]) ** 3) * timing.budgeted(repetitions, cell["n"])
+    return (4e-3 + 1e-11 * float(cell["n"]) ** 3) * kernel.budgeted(repetitions, cell["n"])
 
 
 STUDIES: dict[str, Study] = {
@@ -128,8 +128,7 @@ STUDIES: dict[str, Study] = {
     "dependent": Study(theory.run_dependent_cell, lambda cell, m: 2e-6 * cell["n"] * m),
     "federated": Study(theory.run_federated_cell, lambda cell, m: 2e-5 * cell["B"] * m),
     "importance": Study(theory.run_proposal_cell, lambda cell, m: 0.05 * cell["k"] ** 2),
-    "timing": Study(timing.run_table_cell, _table_cost, timed=True),
-    "reference": Study(timing.run_reference_cell, lambda cell, m: 0.5, timed=True),
+    "timing": Study(kernel.run_table_cell, _table_cost, timed=True),
     "map": Study(cost.run_map_cell, lambda cell, m: 4.0 + 1e-3 * cell["n"], timed=True),
     "scaling": Study(cost.run_scaling_cell, lambda cell, m: 1e-7 * cell["n"] ** 2 * m, timed=True),
 }

@@ -13,7 +13,6 @@ from replaystats.toolkit import significant
 from .measures import FAILS, HOLDS, IN_PART, REPLAYED, UNDECIDED, Evidence, Verdict, median_of
 from .policy import GRID
 from .theory import sizes
-from .timing import DIFFUSION, DRIFT
 
 
 def importance(evidence: Evidence) -> Verdict:
@@ -57,6 +56,7 @@ EQUAL = 1.3
 # From this n on the limits are taken to show.
 SMALLEST_LIMIT = 800
 NORMAL_LEVEL = 0.01
+DRIFT, DIFFUSION = 0.05, 1.0  # the printed lambda and sigma
 
 
 def _along(evidence: Evidence, rate: str) -> list[tuple[int, dict[str, Any]]]:

@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tests.oracles import authors
 
 import replaystats as rs
 from oracles import kernel_ridge, moment_ratio
 from replaystats import make_plan
 from replaystats.basis import RandomFourier
 from replaystats.simulate import two_bumps
-from replaystats_paper import Cell, Settings, cost, kernel, policy, theory, timing
+from replaystats_paper import Cell, Settings, cost, kernel, policy, theory
 from replaystats_paper.cells import cell_stream
 from replaystats_paper.measures import METHODS, differences, median_of, summarise
 from replaystats_paper.policy import PENALISED, TRUNCATED, Systems
@@ -98,20 +99,20 @@ def test_the_slow_reference_of_policy_evaluation_computes_the_same(algorithm, rn
     subset = np.array([0, 3, 3, 7, 11])
     g, f = oracle_moments(states, 1.0)[algorithm]
     expected = moment_ratio.ratio(g, f, subset, moment_ratio.ginv_solve)
-    assert_allclose(timing.policy_replicate(states, subset, algorithm, 1.0), expected, rtol=1e-6)
+    assert_allclose(authors.policy_replicate(states, subset, algorithm, 1.0), expected, rtol=1e-6)
 
 
 def test_the_slow_reference_of_krls_computes_the_same(rng):
     X, y, X_test = rng.normal(size=(30, 3)), rng.normal(size=30), rng.normal(size=(8, 3))
-    dual, derivatives = timing.krls(X, y, 0.1)
+    dual, derivatives = authors.krls(X, y, 0.1)
     expected = kernel_ridge.fit_predict(X, y, X_test, 0.1)
-    assert_allclose(timing.krls_predict(X, y, dual, X_test), expected, rtol=1e-9)
+    assert_allclose(authors.krls_predict(X, y, dual, X_test), expected, rtol=1e-9)
     # The average derivative at the data, in standardised units, by finite differences.
     step = 1e-5 * X.std(axis=0, ddof=1)
     for column in range(3):
         shift = np.zeros(3)
         shift[column] = step[column]
-        up, down = (timing.krls_predict(X, y, dual, X + sign * shift) for sign in (1, -1))
+        up, down = (authors.krls_predict(X, y, dual, X + sign * shift) for sign in (1, -1))
         assert_allclose(derivatives[column], (up - down).mean() / 2e-5 / y.std(ddof=1), rtol=1e-5)
 
 

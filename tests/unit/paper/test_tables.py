@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from tests.unit.paper.test_agreement import CATALOGUE, put
 
-from replaystats_paper import Settings, tables
+from replaystats_paper import Settings
+from replaystats_paper import page as tables
 from replaystats_paper.journal import Journal
 from replaystats_paper.measures import published_record
 
@@ -108,21 +109,6 @@ def test_exceptions_are_differences_that_are_not_above_zero(journal, policy):
             assert (row["cells"], row["n_cells"]) == (cells, 10)
 
 
-def test_the_explorer_has_every_cell_and_group_once(journal, policy):
-    data = tables.explorer_data(list(policy), journal)
-    assert len(data["grid"]) == 50
-    assert [(r["group"], r["n"], r["B"], r["k"]) for r in data["records"]] == [
-        (a, cell["n"], cell["B"], cell["k"]) for cell in policy for a in ALGORITHMS
-    ]
-    first, held = data["records"][0], policy[POLICY[0]]["lstd"]
-    assert first["median"]["rmse"]["U"] == pytest.approx(median(held["rmse"]["U"]))
-    assert len(first["rmse"]["U"]) == 8  # one of nine repetitions is infinite
-    assert first["band"]["low"] == held["low"]
-    published = published_record(POLICY[0], "lstd")
-    assert first["published"]["variance"]["median"] == published["median_var"]
-    assert first["published"]["rmse"]["V"] == published["rmse_diff_V"]
-
-
 @pytest.fixture
 def ablation(journal):
     """Errors of every inverse: the best penalty is 0.1, the best threshold 1e-4."""
@@ -184,20 +170,6 @@ def test_the_exponent_is_the_slope_of_logarithms(journal):
     assert [row["exponent"] for row in rows] == pytest.approx([2.5, 1.75])
     assert [row["claimed"] for row in rows] == [3.0, 2.0]
     assert [point["n"] for point in rows[0]["points"]] == [c["n"] for c in cells if c["method"] == "full"]
-
-
-def test_hours_of_the_slow_reference_are_its_ratio_times_what_the_grid_took(journal):
-    for cell, ratio in zip(CATALOGUE["speed"].cells, (50.0, 8.0, 20.0), strict=True):
-        put(journal, cell, {"ratio": ratio})
-    for i, cell in enumerate(POLICY[:4]):
-        journal.lines[cell.key] = {"key": cell.key, "repetitions": 50, "seconds": 10.0 * i, "results": {}}
-    rows = {row["kind"]: row for row in tables.speed(CATALOGUE["speed"].cells, journal, full=False)}
-    assert rows["policy"]["grid_seconds"] == 60.0
-    assert rows["policy"]["reference_hours"] == pytest.approx(60 * 50 / 3600)
-    assert rows["kernel"]["reference_hours"] == 0.0
-    assert all(row["authors_hours"] is None for row in rows.values())
-    full = tables.speed(CATALOGUE["speed"].cells, journal, full=True)
-    assert {row["kind"]: row["authors_hours"] for row in full} == tables.AUTHORS_HOURS
 
 
 def test_errors_on_boston_stand_beside_the_published_ones(journal, rng):

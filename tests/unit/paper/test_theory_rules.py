@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -214,3 +216,14 @@ def test_errors_fall_particularly_where_data_are_scarce(journal):
             Evidence({"rmse-kernel": CATALOGUE["rmse-kernel"].cells}, {"rmse-kernel": "krr"}, journal)
         )
         assert found.label == label
+
+
+def test_the_page_of_claims_has_a_row_with_the_stored_verdict_for_every_claim():
+    page = (Path(__file__).parents[3] / "docs" / "explanation" / "claims.md").read_text(encoding="utf-8")
+    table = [line for line in page.splitlines() if line.startswith("| `")]
+    rows = {name: line for line in table for name in re.findall(r"`([a-z0-9-]+)`", line.split("|")[1])}
+    text = (resources.files("replaystats_paper") / "full_verdicts.json").read_text(encoding="utf-8")
+    stored = json.loads(text)
+    assert set(rows) == set(load_claims())
+    for name, label in stored.items():
+        assert f"| {label} |" in rows[name], name
