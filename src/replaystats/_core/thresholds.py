@@ -18,10 +18,6 @@ ERROR_NOISE = 0.25
 # Where a search for enough subsets ends: with the control variate, without it, and for sparse systems, which
 # are solved one by one. Judged, by run time.
 MOST_RESAMPLES, MOST_UNCONTROLLED, MOST_SPARSE = 10_000, 1000, 200
-# Balanced solutions that are averaged by default. Judged.
-RECOMMENDED_RESAMPLES = 100
-# Visited states at which Monte-Carlo noise is measured. Judged.
-MOST_QUESTIONS = 64
 # From this many indicators on, systems are sparse: a dense solve of q unknowns costs q^3. Judged.
 SPARSE_FROM = 100
 # Policy iteration stops when no coefficient moves by more than this share of the largest: greedy actions of
@@ -43,17 +39,14 @@ HIGHEST_ORDER, MOST_FUNCTIONS, TRANSITIONS_EACH, MOST_TARGETS = 8, 64, 20, 200
 MIN_EFFECTIVE = 10
 # Replicates with a smaller tail index (Hill) have no variance. Derivation: the variance exists above 2.
 HEAVY_TAIL = 2.0
-# Up to these shares of subsets that cross singularity intervals cover: around means when tails are light as
-# well, and around medians. Source: instruments of strength 16 and 64, half-samples.
-RARE_CROSSING, ROBUST_CROSSING = 0.005, 0.05
+# Up to this share of subsets that cross singularity intervals around medians cover. Source: instruments of
+# strength 16 and 64, half-samples.
+ROBUST_CROSSING = 0.05
 # Standard errors between the moment matrix and a singular one below which normal intervals are rough: a first
 # stage with F = 16 (Staiger and Stock 1997 ask for 10).
 WEAK_SEPARATION = 4.0
 # A point whose neighbours are farther than those of this share of the data is outside. Convention.
 INNER_SHARE = 0.99
-# Level at which rules compare the lengths of two intervals, so that a choice does not depend on the level
-# that is asked for. Convention.
-NOMINAL_LEVEL = 0.95
 # Of the skewness at which the cube root of Hall's transformation has an infinite slope, the share that is
 # taken out: the longer side is then about 1.6 times Student's. Source: means of lognormal values, n = 20 to
 # 500.
@@ -83,9 +76,6 @@ LIKE_A_VALUE = 0.1
 
 # Estimated seconds of work of one call beyond which it is refused (a day), and is announced (a minute).
 LONGEST_WORK, ANNOUNCED_WORK = 86_400.0, 60.0
-# A functional is degenerate (its first-order variance is 0) where the estimate of that variance is at most
-# this many times its own jackknife bias: the .95 point of its law then, chi-square(1).
-DEGENERATE_RATIO = 3.84
 # Largest n q^3 of one evaluation of the second-order constant (under a second); units are thinned to keep it.
 SECOND_ORDER_WORK = 2e8
 # -- tests of assumptions (ope) ------------------------------------------------------------------------
@@ -157,14 +147,15 @@ WORTHWHILE = 0.97
 RIDGE_PENALTIES = tuple(10.0 ** (j / 2) for j in range(-14, 4))
 # Groups of units that are left out to judge a penalty: single units up to this many.
 RISK_GROUPS = 100
-# Most groups times penalties times q^3 for that: some seconds.
-MOST_RISK_WORK = 2e9
 # Subset sizes at which replay is judged, as shares of n.
 RISK_SHARES = (0.3, 0.5, 0.7)
 
 # -- evaluation of policies (ope) ------------------------------------------------------------------------
 # Level of all checks of one evaluation together, by Holm's correction: one false alarm in 20 logs.
 CHECK_LEVEL = 0.05
+# Level at which rules compare the lengths of two intervals, so that a choice does not depend on the level
+# that is asked for: the usual one.
+NOMINAL_LEVEL = 1.0 - CHECK_LEVEL
 # Share of the future after cuts beyond which a model's value there is an assumption of its own: 5 % of it,
 # wrong by two standard deviations of returns, is one standard error of 100 episodes.
 MUCH_COMPLETED = 0.05
@@ -177,9 +168,6 @@ ONE_EPISODE = 1.0 / 3.0
 SMALL_GAIN = 0.5
 
 # -- numbers of bounds, checks and pilots (inference, estimators) -----------------------------------
-# Multiplications beyond which bounds of a bias have the same weights for all questions (seconds). Judged, by
-# run time.
-SHARED_WEIGHTS_WORK = 2e10
 # Rounds of reweighted least squares for such bounds. Source: first- and second-order PhiBE and the paper's
 # cells: widths within 2 % of those with a linear programme.
 REWEIGHTINGS = 6
@@ -190,16 +178,15 @@ DESIGN_ROUNDS = 30
 MOST_BOUNDED = 400
 # Members from which on a tail index is estimated. Judged.
 LEAST_FOR_TAILS = 100
-# Rows of a fit of the noise at most: it is smooth, and a factorisation of so many takes .05 s. Judged, by run
-# time.
-NOISE_ROWS = 1000
+# Unknowns of a dense system that is solved many times (rows that decide about a penalty, subsets of kernel
+# ridge, landmarks: .01 s each), and of one that is solved a few times (a fit of the noise, landmarks of a
+# device: .05 s). Judged, by run time.
+DENSE_SYSTEM, LARGE_DENSE_SYSTEM = 500, 1000
 # No place is taken to be quieter than this share of the typical noise: a residual may be 0 by accident.
 # Judged.
 QUIETEST_SHARE = 0.1
 # A unit with a larger share of an answer has all of it. Judged.
 NEARLY_ALL = 1.0 - 1e-4
-# Standard errors below which a correlation counts as none. Source: Politis and White (2004).
-NO_CORRELATION = 2.0
 # Share of prediction points outside the data beyond which no estimator is advised. Judged.
 TOO_MANY_OUTSIDE = 0.2
 # Monte-Carlo share of a variance beyond which nothing is predicted from it. Judged.
@@ -208,14 +195,12 @@ TOO_NOISY = 0.5
 GOES_TO_ZERO = 0.1
 #  Largest share of a variance that Monte-Carlo noise may have: intervals are then at most .5 % too long.
 MONTE_CARLO_TARGET = 0.01
-# Steps of the kernel Bellman loss: its work is their square. Judged, by run time.
-LOSS_STEPS = 4000
-#  Points from which its width, the median distance, is taken. Judged.
-LOSS_PILOT = 500
-# Visited states, or rows of a table, that a fitted object remembers. Judged, by memory.
+# Visited states, or rows of a table, that a fitted object remembers, and steps of the kernel Bellman loss,
+# whose work is their square. Judged, by memory and run time.
 MOST_OBSERVED = 5000
-# Work above which a jackknife leaves groups out in place of single units. Judged, by run time.
-SINGLE_UNITS_WORK = 2e9
+# Multiplications (some seconds) beyond which a cheaper way is taken: groups in place of single units are left
+# out, fewer groups judge a penalty, and bounds of a bias have the same weights for all questions. Judged.
+MOST_WORK = 2e9
 #  Groups of a delete-a-group jackknife, and members where each is dear: Student's quantile with 19 degrees of
 # freedom is 1.07 times the normal one.
 JACKKNIFE_GROUPS = 20
@@ -227,15 +212,6 @@ FEWEST_DEGREES = 5.0
 POOLED_POINTS = 25
 #  Draws of the multiplier bootstrap: the .95 point then has a standard error of .005 in level.
 N_MULTIPLIERS = 2000
-# Estimates of a relative risk may fall below 0; no data show a smaller one than this. Judged.
-LEAST_RISK = 0.01
-# Unknowns from which on only the smallest eigenvalues are found (Arnoldi's method), and of so many subsets.
-# Judged, by run time.
-LARGE_BASIS, FEW_SUBSETS = 60, 8
-# Half-samples that stand for replicates of the plug-in: a share of .005 is one of them. Judged.
-PILOT_RESAMPLES = 256
-# Subsets whose eigenvalues give the separation from singularity, which needs one digit. Judged, by run time.
-SEPARATION_SUBSETS = 64
 # Copies of rows are worth a warning above this share of all rows, where rows with equal features mostly
 # (second number) have equal targets, and where values of the columns could make more than n to this power
 # (third) different rows. Judged.
@@ -249,3 +225,24 @@ AUTO_CAP, AUTO_ROWS, AUTO_POINTS = 2000, 10**7, 100
 CANDIDATE_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
 #  Members to compare them with. Judged.
 PILOT_MODELS = 16
+
+# -- the recommended method (tuning) -------------------------------------------------------------------
+# Lepski's factors and subset sizes for well-posed and ill-posed problems, and what they are: no more half-
+# samples than the second share cross singularity, and more than the third with a condition number above the
+# last. Source: the settings of docs/explanation/regularisation.md.
+WELL_POSED_KAPPA, ILL_POSED_KAPPA = 0.5, 1.5
+ILL_POSED_SHARE, SAFE_CROSSING, CROSSING_LIMIT, CONDITION_LIMIT = 0.3, 0.01, 0.1, 1e3
+
+# -- kernel ridge (tuning) -----------------------------------------------------------------------------
+# Rows at which candidates are compared: their errors are paired, which cancels most of the noise. Judged.
+COMPARED_ROWS = 2000
+# Members of a pilot, half decades of penalties that it tries, and the smallest subsets. Judged.
+PILOT_MEMBERS, PENALTY_STEPS, SMALLEST_SUBSET = 32, 8, 16
+# Landmarks are enough when what they miss weighs this share of the penalty. Judged.
+LANDMARK_SHARE = 0.1
+# Numbers in the systems of all replays, up to which there are `MOST_SPARSE`. Judged, by memory.
+REPLAYED_NUMBERS = 8_000_000
+# Leaves and trees to compare: many small fits, or fewer large ones, at three times the cost; and the
+# neighbourhoods of 1000 rows where this is done on the host. Judged.
+LEAVES = ((200, 8), (1000, 4))
+PILOT_NEIGHBOURHOODS = 3

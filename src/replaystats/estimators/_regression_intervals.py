@@ -21,7 +21,7 @@ from ..inference.cv_plus import Coverage, LocalNoise, RowsOfFolds, cv_plus, meas
 from ..inference.new_observation import (
     Changes,
     FewChanges,
-    OutOfBag,
+    LeftOutRows,
     jackknife_plus,
     jackknife_plus_of_changes,
     leave_out,
@@ -59,7 +59,7 @@ class Calibration:
     ----------
     predictions, residuals : ndarray of shape (n, n_outputs)
         Of every row by fits without it.
-    left_out : OutOfBag or None
+    left_out : LeftOutRows or None
         Where the fits are members: which of them left the row out.
     changes : callable or None
         Takes points, returns what leaving out single rows changes there.
@@ -73,7 +73,7 @@ class Calibration:
 
     predictions: FloatArray
     residuals: FloatArray
-    left_out: OutOfBag | None = None
+    left_out: LeftOutRows | None = None
     changes: Callable[[Any], Changes | FewChanges] | None = None
     folds: FoldCalibration | None = None
     spread: FloatArray | None = None

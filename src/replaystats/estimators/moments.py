@@ -28,7 +28,6 @@ from .._core.thresholds import (
     MOST_RESAMPLES,
     MOST_SPARSE,
     MOST_UNCONTROLLED,
-    RECOMMENDED_RESAMPLES,
 )
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_instance
@@ -200,7 +199,7 @@ class ReplayedMoments(Replayed):
             free = is_auto(drawn.n_resamples)
             found = recommended_estimate(
                 moments,
-                n_resamples=RECOMMENDED_RESAMPLES if free else drawn.n_resamples,
+                n_resamples=FIRST_RESAMPLES if free else drawn.n_resamples,
                 plan=plan,
                 random_state=rng,
                 executor=executor,

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.arrays import like, to_numpy
 from .._core.choice import is_auto
 from .._core.errors import must_be
-from .._core.thresholds import MOST_BOUNDED, MOST_OBSERVED, MOST_QUESTIONS, SPARSE_FROM
+from .._core.thresholds import AUTO_POINTS, MOST_BOUNDED, MOST_OBSERVED, SPARSE_FROM
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_weights, is_whole
 from ..basis import Basis, Centered, OneHot, Tabular
@@ -156,7 +156,7 @@ class PolicyEvaluation(ReplayedMoments):
 
     def _noise_points(self) -> FloatArray | None:
         """Return features of some visited states: coefficients of functions that overlap mean little."""
-        return to_numpy(self._features(self._visited[:: -(-len(self._visited) // MOST_QUESTIONS)]))
+        return to_numpy(self._features(self._visited[:: -(-len(self._visited) // AUTO_POINTS)]))
 
     def _in_units(self, steps: HeldMoments, data: Trajectories) -> HeldMoments:
         """Sum the moments of steps over the units that are resampled."""

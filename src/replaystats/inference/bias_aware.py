@@ -30,10 +30,10 @@ from .._core.thresholds import (
     DESIGN_ROUNDS,
     FOLDS,
     MOST_BOUNDED,
+    MOST_WORK,
     NOMINAL_LEVEL,
     OUTER_SHARE,
     REWEIGHTINGS,
-    SHARED_WEIGHTS_WORK,
 )
 from .._core.typing import BoolArray, FloatArray
 from ..moments import FactoredMoments, HeldMoments
@@ -85,7 +85,7 @@ def support_interval(
 
 def _few(d: FloatArray, points: FloatArray) -> bool:
     """Whether every question may have weights of its own."""
-    return bool(float(len(d)) * points.size * points.shape[1] * REWEIGHTINGS <= SHARED_WEIGHTS_WORK)
+    return bool(float(len(d)) * points.size * points.shape[1] * REWEIGHTINGS <= MOST_WORK)
 
 
 def _whitened(d: FloatArray, points: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:

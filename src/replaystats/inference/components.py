@@ -17,7 +17,7 @@ from scipy import special
 
 from .._core.arrays import like, to_numpy
 from .._core.config import in_blocks
-from .._core.thresholds import LEAST_FOR_TAILS
+from .._core.thresholds import GROWTH, LEAST_FOR_TAILS
 from .._core.typing import FloatArray
 from .._core.validation import check_real
 from ..plans import ResamplingPlan
@@ -222,7 +222,7 @@ class ReplayVariance:
         if noise == 0:
             return self.n_used
         if sampling == 0:
-            return 4 * self.n_used
+            return GROWTH * self.n_used
         return max(1, math.ceil(self.n_used * noise * (1 - share) / (share * sampling)))
 
     @classmethod

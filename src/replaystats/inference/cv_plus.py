@@ -20,7 +20,7 @@ import numpy as np
 
 from .._core.config import memory_budget
 from .._core.random import stream
-from .._core.thresholds import FOLDS, NOISE_ROWS, QUIETEST_SHARE
+from .._core.thresholds import FOLDS, LARGE_DENSE_SYSTEM, QUIETEST_SHARE
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_real
 from ..kernel.kernels import Kernel
@@ -212,7 +212,7 @@ class _LogFit:
     def of(cls, points: FloatArray, logs: FloatArray, rng: np.random.Generator) -> _LogFit:
         mean = logs.mean(axis=0)
         learnt = learn_bandwidths(points, logs - mean, random_state=rng)
-        rows = rng.permutation(len(points))[:NOISE_ROWS]
+        rows = rng.permutation(len(points))[:LARGE_DENSE_SYSTEM]
         kernel = Kernel("rbf", tuple(learnt.gamma.tolist()))
         C = kernel(points[rows], points[rows])
         C[np.diag_indices(len(rows))] += learnt.alpha

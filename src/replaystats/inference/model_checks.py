@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from .._core.arrays import as_array
 from .._core.errors import must_be
-from .._core.thresholds import INNER_SHARE, LOSS_PILOT, LOSS_STEPS, MOST_OBSERVED
+from .._core.thresholds import INNER_SHARE, MOST_BOUNDED, MOST_OBSERVED
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_array, check_rows
 from ..data._flat import are_names
@@ -129,13 +129,13 @@ def kernel_bellman_loss(errors: FloatArray, points: FloatArray, trajectory: IntA
     >>> small < kernel_bellman_loss(noise + x, x[:, None], np.arange(200))
     True
     """
-    step = -(-len(errors) // LOSS_STEPS)
+    step = -(-len(errors) // MOST_OBSERVED)
     errors, points, trajectory = errors[::step], points[::step], trajectory[::step]
     if np.unique(trajectory).size == 1:
         trajectory = np.arange(len(errors))
     spread = points.std(axis=0)
     units = points / np.where(spread > 0, spread, 1.0)
-    pilot = pdist(units[:: -(-len(units) // LOSS_PILOT)])
+    pilot = pdist(units[:: -(-len(units) // MOST_BOUNDED)])
     width = float(np.median(pilot[pilot > 0])) if (pilot > 0).any() else 1.0
     total, n_pairs = 0.0, 0
     for first in range(0, len(errors), _BLOCK_ROWS):

@@ -43,7 +43,7 @@ _ROWS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OutOfBag:
+class LeftOutRows:
     """Which members left a row out, and how far their average is from it.
 
     Attributes
@@ -68,7 +68,7 @@ class OutOfBag:
         """Rows that some member left out, shape (n,)."""
         return np.asarray(np.isfinite(self.residuals).all(axis=1))
 
-    def rows(self, index: IntArray) -> OutOfBag:
+    def rows(self, index: IntArray) -> LeftOutRows:
         """Return the same for some of the rows."""
         return replace(
             self,
@@ -91,7 +91,7 @@ def leave_out(
     *,
     failed: BoolArray | None = None,
     units: IntArray | None = None,
-) -> OutOfBag:
+) -> LeftOutRows:
     """Predict every training row by the members that did not see it.
 
     Parameters
@@ -118,11 +118,11 @@ def leave_out(
         total = np.einsum("bro,br->ro", to_numpy(predict_members(part)), used)
         with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: in every subset
             predictions[part] = total / used.sum(axis=0)[:, None]
-    return OutOfBag(bits=bits, weights=weights, predictions=predictions, residuals=y - predictions)
+    return LeftOutRows(bits=bits, weights=weights, predictions=predictions, residuals=y - predictions)
 
 
 def jackknife_plus(
-    left_out: OutOfBag,
+    left_out: LeftOutRows,
     predict_members: Callable[[slice], FloatArray],
     n_points: int,
     confidence_level: float,
@@ -135,7 +135,7 @@ def jackknife_plus(
 
     Parameters
     ----------
-    left_out : OutOfBag
+    left_out : LeftOutRows
         From `leave_out`. Rows that every member saw take no part.
     predict_members : callable
         Takes a slice of the points, returns the predictions of all members there, (B, t, n_outputs).
@@ -305,7 +305,7 @@ def rank_of(n: int, confidence_level: float) -> int:
 class _Search:
     """Rows in the order of their residuals, ready for the order statistics of one output."""
 
-    rows: OutOfBag
+    rows: LeftOutRows
     sizes: FloatArray  # (n,), increasing: |residual|, over the scale where there is one
     rank: int
     reach: float  # largest |a_i - 1/B| of the averaging weights a_i
@@ -380,7 +380,9 @@ def _ranked(sizes: FloatArray, means: FloatArray, place: int) -> tuple[FloatArra
     return found[0], found[1]
 
 
-def _search(left_out: OutOfBag, known: IntArray, rank: int, scale: FloatArray | None, output: int) -> _Search:
+def _search(
+    left_out: LeftOutRows, known: IntArray, rank: int, scale: FloatArray | None, output: int
+) -> _Search:
     sizes = np.abs(left_out.residuals[known, output])
     if scale is not None:
         sizes = sizes / scale[known, output]

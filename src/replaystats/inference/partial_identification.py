@@ -21,7 +21,7 @@ from array_api_compat import array_namespace
 
 from .._core.arrays import is_foreign, like, take_rows, to_numpy
 from .._core.errors import must_be
-from .._core.thresholds import JACKKNIFE_GROUPS, SINGLE_UNITS_WORK
+from .._core.thresholds import JACKKNIFE_GROUPS, MOST_WORK
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments
@@ -110,9 +110,7 @@ def unvisited_pivot(
     visited_by = visits(moments)
     n, q = visited_by.shape
     grouped = (
-        n > JACKKNIFE_GROUPS
-        and float(n) * q**3 > SINGLE_UNITS_WORK
-        and bool((visited_by.sum(axis=0) == 1).any())
+        n > JACKKNIFE_GROUPS and float(n) * q**3 > MOST_WORK and bool((visited_by.sum(axis=0) == 1).any())
     )
     A, b = moments.total()
     whole = _solve_ends(A, b, np.asarray(visited_by.any(axis=0)), X, value_range)

@@ -25,10 +25,8 @@ import numpy as np
 from .._core.arrays import is_foreign, to_numpy
 from .._core.thresholds import (
     HEAVY_TAIL,
-    LEAST_RISK,
     MIN_EFFECTIVE,
-    MOST_RISK_WORK,
-    PILOT_RESAMPLES,
+    MOST_WORK,
     RIDGE_PENALTIES,
     RISK_GROUPS,
     RISK_SHARES,
@@ -40,6 +38,7 @@ from .._core.typing import FloatArray, IntArray
 from ..engine import replicate
 from ..moments import AnyMoments, FactoredMoments, StreamedMoments
 from ..plans import make_plan
+from ..plans.tiles import TILE_SUBSETS
 from ..solvers.direct import ScaledRidge
 from .components import variance_at
 from .influence import jackknife_bias, jackknife_covariance, unit_blocks
@@ -214,7 +213,7 @@ def _ridge(stability: Stability, weights: FloatArray) -> Candidate | None:
     """Return the ridge with the penalty of least risk; None where too little is left to judge it."""
     moments = stability.replicates.moments
     n, q = moments.n_observations, moments.n_basis
-    n_groups = int(min(n, RISK_GROUPS, MOST_RISK_WORK // (len(RIDGE_PENALTIES) * q**3)))
+    n_groups = int(min(n, RISK_GROUPS, MOST_WORK // (len(RIDGE_PENALTIES) * q**3)))
     if n_groups < 5:
         return None
     A, b = np.zeros((n_groups, q, q)), np.zeros((n_groups, q, moments.n_outputs or 1))
@@ -244,7 +243,7 @@ def _ridge(stability: Stability, weights: FloatArray) -> Candidate | None:
         differences, spread = _covariance_criterion(weights, np.array(total), left_out)
     chosen = 1 + int(np.argmin(differences[1:]))
     # No estimate gains more than all of the risk, whatever noise makes of the difference.
-    risk = max(LEAST_RISK, 1.0 + float(differences[chosen]) / plain_risk)
+    risk = max(1.0 - WORTHWHILE, 1.0 + float(differences[chosen]) / plain_risk)
     error = float(spread[chosen]) / plain_risk
     # The covariance criterion assumes an unbiased plug-in: with weak instruments half an error is not enough.
     needed = SMALL_GAIN if is_least_squares(moments) else 2 * SMALL_GAIN
@@ -290,7 +289,7 @@ def _replay(stability: Stability, weights: FloatArray) -> Candidate | None:
     for share in RISK_SHARES:
         k = max(1, round(share * n))
         plan = make_plan(
-            n, statistic="U", subsample_size=k, n_resamples=PILOT_RESAMPLES, random_state=PILOT_SEED
+            n, statistic="U", subsample_size=k, n_resamples=TILE_SUBSETS, random_state=PILOT_SEED
         )
         pilot = Stability(replicates=replicate(moments, plan, solver=replicates.solver, on_failure="drop"))
         stable = pilot.controllable and pilot.tail_index >= HEAVY_TAIL
@@ -306,7 +305,7 @@ def _replay(stability: Stability, weights: FloatArray) -> Candidate | None:
         found.append(
             Candidate(
                 action=ACTIONS[2],
-                risk=max(LEAST_RISK, risk),
+                risk=max(1.0 - WORTHWHILE, risk),
                 standard_error=error,
                 significant=1.0 - risk >= SMALL_GAIN * error,
                 share=share,
@@ -387,7 +386,7 @@ def _as_without_replacement(stability: Stability) -> Stability:
         k = max(1, round(n * k / (n + k)))
     elif plan.design.kind in ("independent", "whole") and plan.observation_weights is None:
         return stability
-    size = min(PILOT_RESAMPLES, plan.n_resamples)
+    size = min(TILE_SUBSETS, plan.n_resamples)
     pilot = make_plan(n, statistic="U", subsample_size=k, n_resamples=max(2, size), random_state=PILOT_SEED)
     return Stability(
         replicates=replicate(replicates.moments, pilot, solver=replicates.solver, on_failure="drop")

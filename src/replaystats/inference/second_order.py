@@ -23,10 +23,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from .._core.arrays import to_numpy
 from .._core.linalg import scaled_singular_values
-from .._core.thresholds import DEGENERATE_RATIO, JACKKNIFE_GROUPS, SECOND_ORDER_WORK
+from .._core.thresholds import CHECK_LEVEL, JACKKNIFE_GROUPS, SECOND_ORDER_WORK
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments
@@ -164,7 +165,7 @@ def second_order(
     spread = (n_groups - 1) / n_groups * np.square(constants - constants.mean()).sum()
     variance, covariance, _, pair = corrected
     bias = everything[0] - variance
-    degenerate = everything[0] <= DEGENERATE_RATIO * bias
+    degenerate = everything[0] <= special.chdtri(1, CHECK_LEVEL) * bias
     first = np.where(degenerate, 0.0, variance + 2.0 * covariance / k)
     return SecondOrder(
         n=n,

@@ -12,21 +12,13 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
 from .._core.choice import Choice
 from .._core.linalg import cholesky_stack, indefinite_stack
-from .._core.thresholds import (
-    FEW_SUBSETS,
-    HEAVY_TAIL,
-    LARGE_BASIS,
-    PILOT_RESAMPLES,
-    RARE_CROSSING,
-    ROBUST_CROSSING,
-    SEPARATION_SUBSETS,
-    WEAK_SEPARATION,
-)
+from .._core.thresholds import FIRST_RESAMPLES, GROUPED_PILOT, HEAVY_TAIL, ROBUST_CROSSING, WEAK_SEPARATION
 from .._core.typing import BoolArray, FloatArray
 from ..engine import MomentReplicates, replicate
 from ..engine.linear import Linearisation, LinearPart
 from ..moments import AnyMoments
 from ..plans import ResamplingPlan, make_plan
+from ..plans.tiles import TILE_SUBSETS
 from ..solvers import Solver
 from ..solvers.direct import DEFAULT_RCOND
 from .components import ReplayVariance, tail_index
@@ -37,6 +29,8 @@ from .variance import replay_variance
 # eigenvalue with real part <= 0 means that between the data and subset b the matrix has been singular: the
 # replicates then lie on both sides of a pole.
 
+# Cost: unknowns from which on Arnoldi's method finds the smallest eigenvalue sooner than all of them.
+LARGE_BASIS = 60
 # Format: seed of the pilot, so that an answer is the same every time.
 PILOT_SEED = 0
 
@@ -78,7 +72,7 @@ def smallest_eigenvalues(
     """Return min Re eig(I + R (A_b - E A_b)) of the `first` subsets (default all): 1 is safe, 0 singular."""
     n_basis, count = len(linear.inverse), len(replicates) if first is None else min(first, len(replicates))
     if first is not None and n_basis >= LARGE_BASIS:
-        return _by_arnoldi(replicates, linear, min(count, FEW_SUBSETS))
+        return _by_arnoldi(replicates, linear, min(count, GROUPED_PILOT))
     return _smallest_real_parts(_relative_matrices(replicates, linear, slice(count)))
 
 
@@ -182,7 +176,7 @@ def pilot_replicates(moments: AnyMoments, solver: Solver) -> MomentReplicates:
     """Return the answers of 256 half-samples, always the same ones."""
     n = moments.n_observations
     plan = make_plan(
-        n, statistic="U", subsample_size=max(1, n // 2), n_resamples=PILOT_RESAMPLES, random_state=PILOT_SEED
+        n, statistic="U", subsample_size=max(1, n // 2), n_resamples=TILE_SUBSETS, random_state=PILOT_SEED
     )
     return replicate(moments, plan, solver=solver, on_failure="drop")
 
@@ -233,7 +227,7 @@ class Stability:
         """Standard errors between the moment matrix and a singular one, NaN without a linearisation."""
         if self.linear is None:
             return math.nan
-        eigenvalues = smallest_eigenvalues(self.replicates, self.linear, first=SEPARATION_SUBSETS)
+        eigenvalues = smallest_eigenvalues(self.replicates, self.linear, first=FIRST_RESAMPLES)
         return separation(eigenvalues, self.replicates.plan)
 
     @cached_property
@@ -313,7 +307,7 @@ class Stability:
     def _mean_doubts(self) -> list[str]:
         """Return what an unbounded average suffers from."""
         found = []
-        if self.crossing_share > RARE_CROSSING:
+        if self.sign_changed.any():
             found.append(
                 f"{self.crossing_share:.2%} of the subsets cross singularity, so their mean has no usable "
                 "variance"

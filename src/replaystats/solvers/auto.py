@@ -25,8 +25,8 @@ from .base import (
 )
 from .direct import LU, PseudoInverse, Ridge, robust_svd
 
-# Right-hand sides that measure the inverse. The chance that all of them miss its largest direction by a
-# factor of 100 is about 1e-8.
+# Cost: right-hand sides that measure the inverse, before all singular values are computed. The chance that
+# all of them miss its largest direction by a factor of 100 is about 1e-8.
 _N_PROBES, _PROBE_MARGIN = 4, 100.0
 # Rounding: better conditioned systems are exact to more digits than data have without refinement.
 _REFINE_FROM = 1e6

@@ -28,7 +28,8 @@ from ..plans import ResamplingPlan
 # Rounding: null vectors at rounding level agree to about eps times the condition of the rest; cosines to its
 # square.
 _SAME_DIRECTION = 1.0 - 1e-6
-# A feature takes part in a direction if its coefficient, in units of the features, is at least this share.
+# Layout: a feature is named as taking part in a direction if its coefficient, in units of the features, is at
+# least this share.
 _TAKES_PART = 0.05
 # Beyond this condition number the answer has no correct digit left.
 SINGULAR_CONDITION = 1 / float(np.finfo(np.float64).eps)

@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._core.choice import AUTO, Choice, is_auto
+from .._core.thresholds import COMPARED_ROWS, DENSE_SYSTEM, PENALTY_STEPS, PILOT_MEMBERS, SMALLEST_SUBSET
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import resolve_subsample_size
 from ..kernel.members import OnSubsets
@@ -25,13 +26,6 @@ from ..kernel.problem import KernelProblem
 from ..plans import SCHEMES, ResamplingPlan, first_resamples, make_plan
 from ..plans.plan import check_draws_rows
 from .kernel_full import FullFit, Resolved
-
-# Ensemble of a pilot and rows they are judged on: errors are compared on the same rows, which cancels most
-# of their noise.
-PILOT_MEMBERS = 32
-PILOT_ROWS = 2000
-# At most so many half decades above the start.
-MAX_STEPS = 8
 
 
 def out_of_bag_errors(
@@ -117,7 +111,7 @@ def penalty_path(alpha_all: float, plan: ResamplingPlan) -> FloatArray:
         The first is the start, ``alpha_all * k / n``.
     """
     share = plan.subsample_size / plan.n_observations
-    n_steps = min(MAX_STEPS, int(np.ceil(-2 * np.log10(share))))
+    n_steps = min(PENALTY_STEPS, int(np.ceil(-2 * np.log10(share))))
     return np.asarray(alpha_all * share * 10.0 ** (np.arange(n_steps + 1) / 2))
 
 
@@ -170,7 +164,7 @@ def best_candidate(errors: Sequence[FloatArray], *, default: int) -> int:
 
 def pilot_rows(n: int, rng: np.random.Generator) -> IntArray:
     """Return the rows that pilots are judged on, in order."""
-    return np.sort(rng.permutation(n)[:PILOT_ROWS])
+    return np.sort(rng.permutation(n)[:COMPARED_ROWS])
 
 
 def _mean(errors: FloatArray) -> float:
@@ -188,9 +182,6 @@ def _difference(worse: FloatArray, better: FloatArray) -> tuple[float, float]:
 
 
 # How large the random subsets of kernel ridge regression are, how they are drawn, and their penalty.
-
-
-SMALLEST_SUBSET, LARGEST_SUBSET = 16, 500
 
 
 def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> Resolved:
@@ -268,7 +259,7 @@ def _pilot_statistic(statistic: str, plan: ResamplingPlan | None) -> str:
 
 def candidate_sizes(n: int) -> list[int]:
     """Return subset sizes to compare: half of the data or 500 rows, and halves of that."""
-    sizes = [max(1, min(n // 2, LARGEST_SUBSET))]
+    sizes = [max(1, min(n // 2, DENSE_SYSTEM))]
     while len(sizes) < 5 and sizes[0] // 2 >= SMALLEST_SUBSET:
         sizes.insert(0, sizes[0] // 2)
     return sizes

@@ -26,7 +26,7 @@ from .ensembles import resolve_subsets
 from .kernel_folds import Fit, FoldFits, cross_fit, needs_folds
 from .kernel_full import LEARNT, MEAN_ONLY, FullFit, KernelParameters, resolve_whole_fit
 from .kernel_methods import (
-    SMALL_SAMPLE,
+    COMPARED_ROWS,
     DeviceChoice,
     Features,
     check_basis,
@@ -243,6 +243,6 @@ def choose_method(n: int, kernel: Kernel, landmarks: Landmarks | None, features:
     else:
         found = f"{len(landmarks.rows)} landmarks describe the kernel on all {n} rows"
         return Choice("features", f"{found}, so a fit on their features is one on all rows")
-    if n <= SMALL_SAMPLE:
+    if n <= COMPARED_ROWS:
         return Choice("local", f"{short}, and {n} rows are few enough for one exact fit")
     return Choice("local", f"{short}, and random subsets of {n} rows would lose resolution")

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._core.arrays import is_accelerator
 from .._core.choice import AUTO, Choice, is_auto
+from .._core.thresholds import DENSE_SYSTEM
 from .._core.typing import FloatArray, IntArray
 from ..kernel.kernels import KERNELS_WITH_GAMMA, LEARNT_KERNELS, Kernel, make_kernel
 from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
@@ -16,8 +17,6 @@ from ..kernel.problem import KernelProblem
 from ..kernel.widths import FEWEST_ROWS, Bandwidths, learn_bandwidths
 from .penalties import choose_kernel, kernel_penalties
 
-# Rows that decide about one width, or the penalty alone.
-PENALTY_ROWS = 500
 # What gamma="auto" may become, and the penalty at which a fit of unit kernels is the mean of y to 1e-6.
 LEARNT, ONE, CONSTANT = "learnt", "one", "constant"
 # Rounding: a penalty that leaves nothing but the mean.
@@ -142,7 +141,7 @@ def resolve_whole_fit(
     if not is_auto(parameters.gamma) or kernel.name not in KERNELS_WITH_GAMMA or own_width:
         return _with_penalty(whole) if free else whole
     if kernel.name not in LEARNT_KERNELS:
-        width, _ = choose_kernel(problem.points, problem.y, kernel, n_rows=PENALTY_ROWS, random_state=rng)
+        width, _ = choose_kernel(problem.points, problem.y, kernel, n_rows=DENSE_SYSTEM, random_state=rng)
         problem = replace(problem, kernel=replace(kernel, gamma=width.value))
         whole = replace(whole, problem=problem, choices={"gamma": width})
         return _with_penalty(whole) if free else whole
@@ -225,7 +224,7 @@ def _with_penalty(whole: FullFit) -> FullFit:
     It is not scaled up to n rows: the best penalty, noise over signal, hardly depends on their number.
     """
     points, kernel = whole.problem.points, whole.problem.kernel
-    rows = whole.rng.permutation(len(points))[:PENALTY_ROWS]
+    rows = whole.rng.permutation(len(points))[:DENSE_SYSTEM]
     sample = points[rows]
     K = sample[:, rows] if kernel.is_precomputed else kernel(sample, sample)
     found = kernel_penalties(K, whole.problem.y[rows]).choice

@@ -11,6 +11,17 @@ from .._core.choice import AUTO, Choice, is_auto
 from .._core.config import memory_budget
 from .._core.errors import must_be
 from .._core.random import draw_seed, stream
+from .._core.thresholds import (
+    COMPARED_ROWS,
+    DENSE_SYSTEM,
+    JACKKNIFE_GROUPS,
+    LANDMARK_SHARE,
+    LARGE_DENSE_SYSTEM,
+    LEAVES,
+    MOST_SPARSE,
+    PILOT_NEIGHBOURHOODS,
+    REPLAYED_NUMBERS,
+)
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import resolve_subsample_size
 from ..basis import Basis
@@ -27,13 +38,6 @@ from ..plans.plan import check_made_for
 from .ensembles import best_candidate
 from .kernel_full import FullFit, Resolved
 from .penalties import choose_moment_penalty
-
-# Landmarks are enough when what they miss weighs this share of the penalty.
-LANDMARK_SHARE = 0.1
-MAX_LANDMARKS = 500
-# Replays, and the q^2 B up to which there are so many: the control variate needs few where q is large.
-DEFAULT_RESAMPLES, FEWEST_RESAMPLES = 200, 20
-REPLAYED_NUMBERS = 8_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +79,7 @@ def find_landmarks(whole: FullFit) -> Landmarks:
         problem.points,
         problem.kernel,
         tolerance=tolerance,
-        max_landmarks=MAX_LANDMARKS,
+        max_landmarks=DENSE_SYSTEM,
         random_state=whole.rng,
     )
 
@@ -158,7 +162,7 @@ def _draw_blocks(whole: FullFit, moments: Moments) -> ResamplingPlan:
     )
     statistic = "U" if statistic == AUTO else statistic
     if number is None or is_auto(number):
-        affordable = max(FEWEST_RESAMPLES, min(DEFAULT_RESAMPLES, REPLAYED_NUMBERS // q**2))
+        affordable = max(JACKKNIFE_GROUPS, min(MOST_SPARSE, REPLAYED_NUMBERS // q**2))
         # systems, their shifted copy, inverse and factors live at the same time
         affordable = max(2, min(affordable, memory_budget() // (40 * q * q)))
         number = None if SCHEMES[statistic].exhaustive else affordable
@@ -174,16 +178,9 @@ def _draw_blocks(whole: FullFit, moments: Moments) -> ResamplingPlan:
 # What "auto" means on an accelerator, where dense systems are cheap: all are fitted, one is kept.
 
 
-# Rows at which candidates are compared: their errors are paired, which cancels most of the noise.
-SAMPLED_ROWS = 2000
 # Cost: the kernel matrix becomes its factor in place; right sides and the library's own workspace come on
 # top.
 EXACT_COPIES = 1.5
-# Leaves and trees to compare, here and on the host: many small fits, or fewer large ones, at three times the
-# cost.
-LEAVES = ((200, 8), (1000, 4))
-# Landmarks where the exact fit does not fit: their matrix is solved on the host.
-MAX_DEVICE_LANDMARKS = 1000
 
 
 class DeviceChoice(NamedTuple):
@@ -202,7 +199,7 @@ def exact_fits(device: DeviceData) -> bool:
 
 def sampled_rows(n: int, rng: np.random.Generator) -> IntArray:
     """Return rows to compare candidates at."""
-    return np.sort(rng.permutation(n)[:SAMPLED_ROWS])
+    return np.sort(rng.permutation(n)[:COMPARED_ROWS])
 
 
 def choose_on_device(device: DeviceData, rows: IntArray, *, seed: int) -> DeviceChoice:
@@ -268,7 +265,7 @@ def choose_on_accelerator(whole: FullFit) -> tuple[Choice, Features | None, Devi
     if exact_fits(device):
         return leaves, None, compared
     tolerance = LANDMARK_SHARE * problem.alpha / n
-    landmarks = random_landmarks(device, tolerance=tolerance, max_landmarks=MAX_DEVICE_LANDMARKS, rng=rng)
+    landmarks = random_landmarks(device, tolerance=tolerance, max_landmarks=LARGE_DENSE_SYSTEM, rng=rng)
     features = sum_features(whole, landmarks)
     penalty = problem.alpha if features.penalty is None else features.penalty.value
     rows = sampled_rows(n, rng)
@@ -310,12 +307,6 @@ def landmark_error(
 
 
 # How large the leaves of kernel ridge regression are, and how many trees they come from.
-
-
-# Up to so many rows one exact fit on all of them is a matter of half a second.
-SMALL_SAMPLE = 2000
-# Above that leaves are compared on so many neighbourhoods of 1000 rows.
-PILOT_NEIGHBOURHOODS = 3
 
 
 def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> Resolved:
@@ -380,7 +371,7 @@ def choose_leaves(problem: KernelProblem, *, seed: int, n_jobs: int | None = Non
     O(1000^3) operations, whatever n.
     """
     n = len(problem.y)
-    if n <= SMALL_SAMPLE:
+    if n <= COMPARED_ROWS:
         return Choice((n, 1), f"{n} rows are few enough for one exact fit on all of them")
     (small, _), (large, _) = LEAVES
     rng = stream(seed, 0)

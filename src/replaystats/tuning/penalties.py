@@ -18,6 +18,7 @@ from scipy.spatial.distance import pdist
 from .._core.choice import Choice
 from .._core.errors import must_be
 from .._core.random import as_generator
+from .._core.thresholds import LARGE_DENSE_SYSTEM
 from .._core.typing import ArrayLike, FloatArray, RandomLike
 from .._core.validation import check_array, check_int, check_length
 from ..kernel.kernels import KERNELS_WITH_GAMMA, Kernel
@@ -25,8 +26,6 @@ from ..kernel.kernels import KERNELS_WITH_GAMMA, Kernel
 # Quarter decades, relative to the largest eigenvalue.
 _RELATIVE_PENALTIES = 10.0 ** (np.arange(-40, 5) / 4)
 _GAMMA_FACTORS = 4.0 ** np.arange(-3, 4)
-# An eigendecomposition of this many rows takes a fifth of a second; a penalty needs no more.
-DEFAULT_ROWS = 1000
 # Third decades, relative to the largest eigenvalue.
 _MOMENT_PENALTIES = 10.0 ** (np.arange(-36, 4) / 3)
 
@@ -94,7 +93,7 @@ def choose_kernel(
     kernel: Kernel,
     *,
     gammas: ArrayLike | None = None,
-    n_rows: int = DEFAULT_ROWS,
+    n_rows: int = LARGE_DENSE_SYSTEM,
     random_state: RandomLike = None,
 ) -> tuple[Choice, Choice]:
     """Choose the width `gamma` of a kernel and the penalty of one fit on all rows, together.

@@ -21,7 +21,15 @@ import numpy as np
 
 from .._core.linalg import ROUNDING, scaled_singular_values
 from .._core.random import as_generator
-from .._core.thresholds import OBSERVATIONS_PER_UNKNOWN
+from .._core.thresholds import (
+    CONDITION_LIMIT,
+    CROSSING_LIMIT,
+    ILL_POSED_KAPPA,
+    ILL_POSED_SHARE,
+    OBSERVATIONS_PER_UNKNOWN,
+    SAFE_CROSSING,
+    WELL_POSED_KAPPA,
+)
 from .._core.typing import FloatArray, RandomLike
 from .._core.validation import check_instance, check_int
 from ..engine import Executor, replicate
@@ -34,13 +42,7 @@ from ..plans import ResamplingPlan, make_plan
 from ..solvers import Auto, Lepski
 from ..solvers.lepski import DEFAULT_PATH
 
-WELL_POSED_KAPPA, ILL_POSED_KAPPA = 0.5, 1.5
-ILL_POSED_SHARE = 0.3
-# Well-posed: no more half-samples than this share cross singularity.
-SAFE_CROSSING = 0.01
-# Ill-posed: more half-samples than this share cross singularity, and the condition number is above this,
-CROSSING_LIMIT, CONDITION_LIMIT = 0.1, 1e3
-# or above that, where half the digits are lost and crossing cannot be seen.
+# Rounding: condition number above which half the digits are lost and crossing cannot be seen.
 SINGULAR_LIMIT = 1 / math.sqrt(float(np.finfo(np.float64).eps))
 # Rounding: smallest eigenvalues of half-samples that lack a state are 0 up to rounding: that is no crossing.
 BEYOND_ZERO = 1e-8

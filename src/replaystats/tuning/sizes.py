@@ -15,6 +15,7 @@ from .._core.thresholds import (
     FIRST_RESAMPLES,
     GROWTH,
     HIGHEST_ORDER,
+    MONTE_CARLO_TARGET,
     MOST_FUNCTIONS,
     MOST_TARGETS,
     NESTED_KAPPA,
@@ -83,7 +84,7 @@ def choose_subsample_size(moments: AnyMoments, *, solver: Solver | None = None) 
 
 
 def grow_resamples(
-    estimate: Estimate, X: Any = None, *, share: float = 0.01, most: int = 10_000
+    estimate: Estimate, X: Any = None, *, share: float = MONTE_CARLO_TARGET, most: int = 10_000
 ) -> tuple[Estimate, Choice]:
     """Add replicates until their Monte-Carlo noise is a negligible share of the variance, and known.
 

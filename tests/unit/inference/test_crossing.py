@@ -72,14 +72,14 @@ def test_replicates_of_everything_are_infinitely_separated(rng):
     ("statistic", "strength", "data_set", "n_doubts"),
     [
         ("U", 3, 5, 3),
-        ("U", 16, 5, 3),  # 0.75 % cross: just above the limit for means
-        ("U", 20, 5, 2),  # 0.25 % cross: just below
-        ("U", 3, 6, 2),  # a tail index of 1.97
+        ("U", 16, 5, 3),
+        ("U", 20, 5, 3),  # one of 400 subsets crosses
+        ("U", 3, 6, 3),  # a tail index of 1.97
         ("U", 8, 6, 1),  # 3.8 standard errors apart
         ("U", 12, 6, 0),  # 4.3 of them
         ("U", 8, 5, 3),  # 4.3 % cross, which a median bears
         ("V", 12, 5, 3),  # 7.3 % cross, which it does not
-        ("V", 12, 6, 2),
+        ("V", 12, 6, 3),
         ("V", 16, 6, 0),  # a tail index of 2.4
     ],
 )
@@ -92,11 +92,11 @@ def test_every_threshold_is_compared_with_the_reference(statistic, strength, dat
     stability = Stability(replicates=rs.replicate(rs.Moments(g, f), plan, on_failure="drop"))
     smallest = oracle.smallest_real_parts(g, subsets)
     tails = oracle.hill(np.array([f[s].sum(axis=0) / g[s].sum() for s in subsets]))
-    apart = oracle.separation(smallest[:64], 120, 60, replacement=statistic == "V")
+    apart = oracle.separation(smallest[:100], 120, 60, replacement=statistic == "V")
     assert stability.crossing_share == pytest.approx(np.mean(smallest <= 0))
     assert stability.tail_index == pytest.approx(tails)
     assert stability.separation == pytest.approx(apart)
-    expected = [np.mean(smallest <= 0) > 0.005, tails < 2, apart < 4]
+    expected = [(smallest <= 0).any(), tails < 2, apart < 4]
     warnings = " ".join(stability.warnings("mean"))
     words = ["cross singularity", "heavy tails", "standard errors from a singular one"]
     assert [word in warnings for word in words] == expected

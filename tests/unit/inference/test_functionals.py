@@ -359,7 +359,7 @@ def test_many_questions_have_bounds_that_contain_those_of_few(monkeypatch):
     X = np.linspace(-3, 3, 13)[:, None]  # values asked for are bounded, too
     few = model.confidence_interval(X, value_range=(-1.5, 1.5))
     assert (few.pivot.how == "bias-aware").any()
-    monkeypatch.setattr(bias_aware, "SHARED_WEIGHTS_WORK", 0)
+    monkeypatch.setattr(bias_aware, "MOST_WORK", 0)
     many = model.confidence_interval(X, value_range=(-1.5, 1.5))
     both = (few.pivot.how == "bias-aware") & (many.pivot.how == "bias-aware")
     length = (many.high - many.low)[both] / (few.high - few.low)[both]
