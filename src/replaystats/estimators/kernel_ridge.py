@@ -303,7 +303,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
             number = np.empty(len(kept), dtype=np.intp)
             number[place[kept]] = np.arange(len(kept))
             self._place = number[place]
-            self._weight = np.bincount(self._place) * (len(kept) / len(place))
+            self._weight = np.asarray(np.bincount(self._place) * (len(kept) / len(place)), dtype=np.float64)
             self.X_fit_, self.y_fit_ = self.X_fit_[kept], self.y_fit_[kept]
 
     def _check_points(self, X: Any) -> FloatArray:

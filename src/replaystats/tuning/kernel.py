@@ -14,6 +14,7 @@ import numpy as np
 from .._core.choice import AUTO, Choice, is_auto
 from .._core.errors import must_be
 from .._core.random import draw_seed, stream
+from .._core.thresholds import COMPARED_ROWS
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_choice, check_real
 from ..basis import Basis
@@ -26,7 +27,6 @@ from .ensembles import resolve_subsets
 from .kernel_folds import Fit, FoldFits, cross_fit, needs_folds
 from .kernel_full import LEARNT, MEAN_ONLY, FullFit, KernelParameters, resolve_whole_fit
 from .kernel_methods import (
-    COMPARED_ROWS,
     DeviceChoice,
     Features,
     check_basis,
