@@ -21,7 +21,7 @@ from logged_environments import Environment, environments, log_episodes, true_va
 from scipy import stats
 
 import replaystats as rs
-from replaystats.ope.episodes import MAX_GROUPS
+from replaystats.ope.problem import MAX_GROUPS
 
 EPISODES = (20, 100, 500)
 RESULTS = Path(__file__).parent / "results" / "evaluate_logs.json"

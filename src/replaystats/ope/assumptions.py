@@ -25,7 +25,7 @@ from .assumption_tests import (
 )
 from .counts import MUCH_UNSEEN, CountModel, is_discrete, returns_to_go
 from .importance import never_logged
-from .markov import markov_tests
+from .markov import action_test, markov_tests
 from .method import Assumption, Check
 from .parts import behavior_of, difference_p_value, is_tabular, model_of, pooled_of, weights_of
 from .problem import Problem
@@ -112,17 +112,19 @@ def _outcomes(problem: Problem) -> AssumptionTest:
 
 
 def _behavior(problem: Problem) -> AssumptionTest:
-    """In every state ratios have mean one; estimated probabilities are calibrated."""
+    """In every state ratios have mean one; estimated probabilities are calibrated, and depend on it alone."""
     behavior = behavior_of(problem)
     if behavior is None or np.isnan(problem.chance).any():
         return UNTESTED
-    table = getattr(behavior, "table", None)
     if behavior.estimated:
-        if table is None:
-            return UNTESTED
+        before = np.where(problem.time > 0, np.append(-1, problem.actions[:-1]), -1)
+        if behavior.table is None:
+            rng = np.random.default_rng(problem.options.random_state)
+            found = action_test(problem.states, problem.actions, before, problem.time, rng)
+            return found._replace(detail="logged actions depend on the step or on the action before")
         unit = problem.unit[problem.episode]
-        states = None if is_discrete(problem.states) else np.asarray(problem.states, dtype=np.float64)
-        found = calibration_test(table, problem.actions, unit, states)
+        cells = np.column_stack([problem.states, before, problem.time]).astype(np.float64)
+        found = calibration_test(behavior.table, problem.actions, unit, cells)
         return found._replace(detail="estimated probabilities of the logged actions are not calibrated")
     if never_logged(problem) is not None:
         return UNTESTED  # then ratios have a smaller mean, and the interval allows for it

@@ -17,12 +17,11 @@ from ..basis import Basis
 from ..data import Trajectories
 from .columns import Screening
 from .counts import CountModel, returns_to_go
-from .episodes import find_horizon
 from .importance import measure_overlap
 from .methods import TIERS
 from .parts import ModelChoice, behavior_of, share_after_cuts, weights_of
 from .policies import PolicyLike
-from .problem import Options, Problem, check_data, make_problem
+from .problem import Options, Problem, check_data, find_horizon, make_problem
 from .record import Ends, Evaluation, LogSummary
 from .select import Selection, rows_of, select
 

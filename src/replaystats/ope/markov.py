@@ -9,10 +9,9 @@ from scipy.spatial import cKDTree
 
 from .._core.thresholds import MARKOV_NEGLIGIBLE, MARKOV_PERMUTATIONS, MARKOV_REAL_ROWS, MARKOV_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .assumption_tests import AssumptionTest, unit_sums
+from .assumption_tests import AssumptionTest, permutation_p_value, unit_sums
 from .counts import is_discrete
 
-_EXCEEDED = 10  # exceedances after which a p-value is known well enough to stop (Besag and Clifford)
 _PILOT = 39  # permutations that only standardise the statistics
 _BINS = 8
 _FOLDS = 5
@@ -141,7 +140,7 @@ def _discrete(
     earned, ended = rewards[:, None], terminal[:, None].astype(np.float64)
     if states.dtype.kind in "fiub":
         earned = np.column_stack([rewards, np.where(terminal[:, None], states, next_states)])
-    tried: dict[str, tuple[Sequence[IntArray], Sequence[IntArray], FloatArray, FloatArray]] = {
+    tried: dict[str, tuple[Sequence[IntArray], Sequence[IntArray], FloatArray, np.ndarray]] = {
         "history": (outcomes, histories, earned, rewards[before]),
         "step": (outcomes, (steps,), earned, step),
         "ends": ((terminal.astype(np.int64),), (steps, np.minimum(step, 2 * _BINS)), ended, step),
@@ -157,13 +156,24 @@ def _discrete(
     return found
 
 
+def action_test(
+    states: FloatArray, actions: IntArray, before: IntArray, step: IntArray, rng: np.random.Generator
+) -> AssumptionTest:
+    """Test whether logged actions depend on the action before or on the step, given discrete states."""
+    own = np.arange(len(actions))
+    if len(own) > MARKOV_ROWS:
+        own = np.sort(rng.choice(own, MARKOV_ROWS, replace=False))
+    labels = [before[own], _bins(step[own])]
+    return permutation_test([actions[own]], labels, _codes(states[own]), rng)
+
+
 def permutation_test(
     outcomes: Sequence[IntArray],
     labels: Sequence[IntArray],
     given: IntArray,
     rng: np.random.Generator,
     amounts: FloatArray | None = None,
-    order: FloatArray | None = None,
+    order: np.ndarray | None = None,
 ) -> AssumptionTest:
     """Test whether discrete outcomes are independent of labels, given a third label.
 
@@ -174,16 +184,14 @@ def permutation_test(
        labels are permuted within x.
     2. For every column of `amounts` (N, p) its sum of products with the ranks of `order`, both standardised
        within x: the size of the sum, and the sum over x of squares over n_x. These see trends, for which
-       mutual information has little power [2]_.
+       mutual information has little power [1]_.
     3. Labels and ranks are permuted jointly within x. The first permutations give mean and standard deviation
        of every statistic; the test statistic is the largest standardised one.
-    4. The p-value is the share of further permutations that reach it, at most `MARKOV_PERMUTATIONS`, fewer
-       once ten have reached it [1]_.
+    4. The p-value is the share of further permutations that reach it (`permutation_p_value`).
 
     References
     ----------
-    .. [1] J. Besag and P. Clifford (1991), Sequential Monte Carlo p-values, Biometrika 78.
-    .. [2] N. Mantel (1963), Chi-square tests with one degree of freedom: extensions of the Mantel-Haenszel
+    .. [1] N. Mantel (1963), Chi-square tests with one degree of freedom: extensions of the Mantel-Haenszel
        procedure, JASA 58.
     """
     from scipy.stats import rankdata  # half a second, for those who need it
@@ -215,11 +223,7 @@ def permutation_test(
         return float(((found - middle)[moves] / spread[moves]).max())
 
     seen = largest(statistics(slice(None)))
-    reached = drawn = 0
-    while drawn < MARKOV_PERMUTATIONS and reached < _EXCEEDED:
-        drawn += 1
-        reached += largest(shuffled()) >= seen - 1e-9
-    p = reached / drawn if reached == _EXCEEDED else (reached + 1) / (drawn + 1)
+    p, drawn = permutation_p_value(seen, lambda: largest(shuffled()))
     return AssumptionTest(p, seen, f"{len(given)} steps, {drawn} permutations")
 
 

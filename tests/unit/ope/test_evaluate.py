@@ -451,8 +451,8 @@ def test_start_states_outside_the_log_are_not_reliable():
 def test_a_method_can_be_asked_for():
     data, chances = chain(400, seed=2, cut=60)
     settings = {"discount": 0.9, "behavior": chances}
-    found = rs.evaluate(data, target, method="importance sampling, per decision", **settings)
-    assert found.method == "importance sampling, per decision"
+    found = rs.evaluate(data, target, method="importance sampling, weighted", **settings)
+    assert found.method == "importance sampling, weighted"
     with pytest.raises(ValueError, match="`method` must be None or one of"):
         rs.evaluate(data, target, method="magic", **settings)
     with pytest.raises(ValueError, match="It is for the policy that made the log"):

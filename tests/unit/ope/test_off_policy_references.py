@@ -14,7 +14,7 @@ from replaystats.basis import RBF, Polynomial, Squashed
 from replaystats.ope import linear, marginal, nonparametric
 from replaystats.ope.behavior import find_behavior
 from replaystats.ope.counts import fit_counts
-from replaystats.ope.episodes import value_range
+from replaystats.ope.problem import value_range
 from replaystats.ope.families import choose_basis, family, judge, richer_than
 from replaystats.ope.importance import bounded_by_rewards, make_weights, measure_overlap, never_logged
 from replaystats.ope.intervals import GroupJackknife, relative_skewness

@@ -23,6 +23,6 @@ TIERS: tuple[tuple[Method, ...], ...] = (
     (Bounds(on_policy=True), Bounds(on_policy=False)),
 )
 # Computed only where a user asks for them by name.
-ON_REQUEST: tuple[Method, ...] = (ImportanceSampling(weighted=False), FittedQEvaluation())
+ON_REQUEST: tuple[Method, ...] = (FittedQEvaluation(),)
 
 __all__ = ["ON_REQUEST", "TIERS"]

@@ -10,7 +10,7 @@ from ..._core.thresholds import FEWEST_UNITS, MIN_EFFECTIVE, MUCH_COMPLETED, UNI
 from ...inference.pivot import Pivot
 from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, RANGE, STATIONARY
 from ..counts import CountModel, plausible_range, returns_to_go
-from ..importance import Weights, bounded_by_rewards, never_logged, per_decision, self_normalised
+from ..importance import Weights, bounded_by_rewards, never_logged, self_normalised
 from ..intervals import GroupJackknife, may_be_skewed, rare_outcomes, tail_ends
 from ..method import Assumption, MethodResult
 from ..parts import behavior_of, model_of, robust_of, share_after_cuts, weights_of
@@ -21,22 +21,13 @@ from .returns import part
 
 @dataclass(frozen=True, slots=True)
 class ImportanceSampling:
-    """Rewards weighted by products of probability ratios.
+    """Rewards weighted by products of probability ratios, over the sum of these weights at every step.
 
-    Right for any dynamics where probabilities are; `weighted` divides by the sum of weights at every step.
+    Right for any dynamics where probabilities are.
     """
 
-    weighted: bool = True
-
-    @property
-    def name(self) -> str:
-        """As it is reported."""
-        return f"importance sampling, {'weighted' if self.weighted else 'per decision'}"
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What its interval needs."""
-        return (INDEPENDENT, OUTCOMES, BEHAVIOR)
+    name: str = "importance sampling, weighted"
+    assumptions: tuple[Assumption, ...] = (INDEPENDENT, OUTCOMES, BEHAVIOR)
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None where ratios leave enough effective episodes to the end."""
@@ -46,8 +37,7 @@ class ImportanceSampling:
         """Return the weighted sum of rewards; what lies after cuts has the range of possible values."""
         weights = weights_of(problem)
         assert weights is not None
-        earned = weights.sums(problem, problem.rewards)
-        found = self_normalised(weights, earned) if self.weighted else per_decision(weights, earned)
+        found = self_normalised(weights, weights.sums(problem, problem.rewards))
         pivot = found.pivot(problem)
         returns = returns_to_go(problem)[problem.data.step_offsets[:-1]]
         last = weights.product[problem.data.step_offsets[1:] - 1]
@@ -60,7 +50,7 @@ class ImportanceSampling:
         unlogged = never_logged(problem)
         notes: tuple[str, ...] = ()
         if unlogged is not None:
-            more = unlogged.missed(found.value if self.weighted else 0.0)
+            more = unlogged.missed(found.value)
             missed, notes = (missed[0] + more[0], missed[1] + more[1]), (unlogged.sentence,)
         return MethodResult(pivot=pivot, shifts=found.shifts, missed=missed, notes=notes)
 
