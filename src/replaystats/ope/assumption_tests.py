@@ -107,8 +107,7 @@ def order_test(values: FloatArray, unit: IntArray | None = None) -> AssumptionTe
     n = len(y)
     if n < 8 or np.ptp(y) == 0.0:
         return AssumptionTest(1.0, 0.0, f"{n} units: too few, or all alike")
-    _, place, counts = np.unique(y, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]  # ties share the mean of theirs
+    ranks = ranks_of(y)
     ranks = (ranks - ranks.mean()) / ranks.std()
     calendar = np.arange(n) - (n - 1) / 2.0
 
@@ -125,6 +124,12 @@ def order_test(values: FloatArray, unit: IntArray | None = None) -> AssumptionTe
     named = max(found, key=lambda name: found[name])
     p, _ = permutation_p_value(found[named], lambda: max(statistics(rng.permutation(ranks)).values()))
     return AssumptionTest(p, found[named], f"{named} of {n} units in log order")
+
+
+def ranks_of(values: np.ndarray) -> FloatArray:
+    """Return ranks from 1; ties share the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])
 
 
 def permutation_p_value(seen: float, draw: Callable[[], float]) -> tuple[float, int]:

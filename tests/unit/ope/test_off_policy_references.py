@@ -14,12 +14,11 @@ from replaystats.basis import RBF, Polynomial, Squashed
 from replaystats.ope import linear, marginal, nonparametric
 from replaystats.ope.behavior import find_behavior
 from replaystats.ope.counts import fit_counts
-from replaystats.ope.problem import value_range
 from replaystats.ope.families import choose_basis, family, judge, richer_than
 from replaystats.ope.importance import bounded_by_rewards, make_weights, measure_overlap, never_logged
 from replaystats.ope.intervals import GroupJackknife, relative_skewness
 from replaystats.ope.linear import N_INSTRUMENTS, fit_linear, hotelling_p_value, score_test
-from replaystats.ope.problem import make_problem
+from replaystats.ope.problem import make_problem, value_range
 from replaystats.ope.robust import completed_returns, doubly_robust, episode_influence
 
 DISCOUNT = 0.9
