@@ -90,7 +90,7 @@ class Experiment:
     name, title, paper : str
         What to type, what it is, and where the paper has it.
     view : str
-        How its cells are shown: value, variance, rmse, time, map, scaling, really or support.
+        How its cells are shown: a drawer of `figures`, time, really or support.
     algorithm : str
         Whose results of a cell are shown; "" for cells with one algorithm.
     repetitions : int
@@ -110,11 +110,8 @@ class Experiment:
 
     def chosen_repetitions(self, wanted: int | None) -> int:
         """Return M as published, or as wanted where repetitions are the data sets of a figure."""
-        return (
-            self.repetitions
-            if wanted is None or self.view in ("time", "scaling", "map", "rates", "features", "support")
-            else wanted
-        )
+        of_figure = self.view in ("value", "variance", "rmse", "really")
+        return wanted if of_figure and wanted is not None else self.repetitions
 
     def chosen_cells(self, quick: bool) -> tuple[Cell, ...]:
         """Return the cells of a quick or of a full run."""

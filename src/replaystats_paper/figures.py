@@ -141,6 +141,27 @@ def _normal_plot(ax: Any, estimates: dict[str, list[float]], colour: str, label:
     ax.plot(quantiles, quantiles, color=COLOURS["plain"], linewidth=0.8)
 
 
+def _federated(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
+    """Squared error of common and personal models against the bytes that every client sends."""
+    figure, axes = new_figure(1, 1, size=(6.0, 4.0))
+    ax = axes[0, 0]
+    found = [journal.results(cell.key) for cell in cells]
+    for kind, colour in (("common", "#D55E00"), ("personal", "#0072B2")):
+        replayed = [np.mean(one["squared_errors"][f"{kind}, replay"]) for one in found]
+        plain = np.mean(found[0]["squared_errors"][f"{kind}, plug-in"])
+        ax.plot(
+            [one["bytes"]["replay"] for one in found], replayed, "o-", color=colour, label=f"{kind}, replay"
+        )
+        ax.plot(found[0]["bytes"]["plug-in"], plain, "s", color=colour, label=f"{kind}, plug-in")
+    own = float(np.mean(found[0]["squared_errors"]["own"]))
+    ax.axhline(own, color=COLOURS["plain"], linestyle=":", label="own data alone")
+    ax.set(
+        xscale="log", xlabel="bytes per client", ylabel="mean squared error of coefficients", ylim=(0, None)
+    )
+    ax.legend(fontsize=8, frameon=False)
+    return figure
+
+
 def _features(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
     figure, axes = new_figure(1, 1, size=(6.0, 4.0))
     distances = [journal.results(cell.key)["distance"] for cell in cells]
@@ -292,6 +313,7 @@ _DRAWERS: dict[str, tuple[Callable[[Experiment, Sequence[Cell], Journal], Any], 
         _features,
         "n = 200, k = 20, B = 50, the same subsets; root mean square distance of the predictions.",
     ),
+    "federated": (_federated, "Ten clients with 40 rows each; 100 data sets."),
     "map": (
         _map,
         "Both axes are logarithmic; a squared bias below its own noise is not drawn. A ring: replay is below "
