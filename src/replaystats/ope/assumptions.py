@@ -23,8 +23,9 @@ from .assumption_tests import (
     outside_log,
     unit_sums,
 )
-from .counts import MUCH_UNSEEN, CountModel, is_discrete, returns_to_go
+from .counts import MUCH_UNSEEN, CountModel, episode_returns, has_labels
 from .importance import never_logged
+from .marginal import some_episodes
 from .markov import action_test, markov_tests
 from .method import Assumption, Check
 from .parts import behavior_of, difference_p_value, is_tabular, model_of, pooled_of, weights_of
@@ -94,14 +95,14 @@ NEEDED_BY_ALL = (INDEPENDENT, OUTCOMES)
 def _independent(problem: Problem) -> AssumptionTest:
     if problem.n_episodes == 1:
         return UNTESTED
-    returns = returns_to_go(problem)[problem.data.step_offsets[:-1]]
+    returns = episode_returns(problem)
     found = order_test(returns, problem.unit)
     return found._replace(detail="returns depend on the place of the episode in the log")
 
 
 def _outcomes(problem: Problem) -> AssumptionTest:
     """One outcome only: without a range of rewards nothing says what was missed."""
-    returns = returns_to_go(problem)[problem.data.step_offsets[:-1]]
+    returns = episode_returns(problem)
     alike = problem.n_episodes > 1 and float(np.ptp(returns)) == 0.0
     if problem.range_known or not (alike or (np.ptp(problem.rewards) == 0.0 and not problem.terminal.any())):
         return UNTESTED
@@ -147,24 +148,27 @@ def _of_markov(name: str, detail: str) -> Callable[[Problem], AssumptionTest]:
 
 def _markov(problem: Problem) -> dict[str, AssumptionTest]:
     data = problem.data
-    if problem.n_episodes == 1 and not is_discrete(problem.states):
+    if problem.n_episodes == 1 and not has_labels(problem):
         return {}  # regressions on other parts of one slow path say nothing of this one
-    actions = np.zeros(len(problem.states), dtype=np.intp) if data.actions is None else action_rows(data)
+    none = np.broadcast_to(np.intp(0), len(problem))
+    actions = none if data.actions is None else action_rows(data)
     terminal = problem.terminal
     if problem.horizon is not None:  # the last step ends by the horizon, not by itself
         terminal = terminal & (problem.time < problem.horizon - 1)
-    rows = np.ones(len(terminal), dtype=np.bool_)
-    if not is_discrete(problem.states) or problem.continuous:
+    few = some_episodes(problem)
+    rows = np.isin(problem.episode, few.episode) if len(few) < len(problem) else np.full(len(few), True)
+    if not has_labels(problem) or problem.continuous:
         # Whether a region of real states ends an episode is no smooth function, which regressions would need.
         # Given that an episode goes on, what follows still depends on state and action only.
-        rows = ~terminal
+        rows &= ~terminal
     if not rows.any():
         return {}
+    place = problem.places_of(rows)
     return markov_tests(
-        problem.states[rows],
+        problem.visited[place],
         actions[rows],
         problem.rewards[rows],
-        problem.next_states[rows],
+        problem.visited[place + 1],
         terminal[rows],
         problem.episode[rows],
         seed=problem.options.random_state,
@@ -173,9 +177,10 @@ def _markov(problem: Problem) -> dict[str, AssumptionTest]:
 
 def _ends(problem: Problem) -> AssumptionTest:
     """Compare ends of every step (counts), or those of the greatest length with their neighbours."""
-    if is_discrete(problem.states):
+    if has_labels(problem):
         return _of_markov("ends", "whether an episode ends depends on its step")(problem)
-    if problem.horizon is not None:
+    late = problem.time == problem.time.max()
+    if problem.horizon is not None or not (problem.terminal & late).any():
         return UNTESTED
     found = clock_test(problem.next_states, problem.terminal, problem.time, problem.episode)
     return found._replace(detail="episodes of the greatest length end where others go on, as if by a clock")
@@ -208,7 +213,7 @@ def _agreement(problem: Problem) -> AssumptionTest:
 def _start(problem: Problem) -> AssumptionTest:
     if problem.own_starts:
         return UNTESTED
-    if is_discrete(problem.states):
+    if has_labels(problem):
         logged = {row.tobytes() for row in np.ascontiguousarray(problem.states)}
         outside = np.array(
             [row.tobytes() not in logged for row in np.ascontiguousarray(problem.start_states)]

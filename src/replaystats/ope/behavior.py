@@ -14,7 +14,7 @@ from .._core.thresholds import BEHAVIOR_ROWS, BEHAVIOR_TREES, FOLDS
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_length
 from ..basis import Polynomial, Squashed
-from .counts import is_discrete
+from .counts import has_labels
 from .policies import ask, densities_of, probabilities_of
 from .problem import Problem
 
@@ -70,7 +70,7 @@ def find_behavior(problem: Problem, given: ArrayLike | Callable[..., Any] | None
         return Behavior(_checked(given, problem, "behavior"), "given")
     if problem.continuous:
         return None
-    if is_discrete(problem.states):
+    if has_labels(problem):
         return Behavior(_counted(problem), "counted")
     unit = problem.unit[problem.episode]
     table, weights = estimate_behavior(problem.states, problem.actions, unit, problem.n_actions)
@@ -83,7 +83,7 @@ def _picked(chances: FloatArray, problem: Problem) -> FloatArray:
 
 def _checked(values: ArrayLike, problem: Problem, name: str) -> FloatArray:
     probability = check_array(values, name, ndim=1)
-    check_length(len(probability), len(problem.states), name, "rewards")
+    check_length(len(probability), len(problem), name, "rewards")
     dense = problem.measure == "densities"
     bad = (probability <= 0.0) | ((probability > 1.0 + 1e-9) & (not dense))
     if bad.any():

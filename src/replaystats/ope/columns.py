@@ -9,7 +9,7 @@ import numpy as np
 from .._core.linalg import in_span
 from .._core.thresholds import MIN_EFFECTIVE, SCREENING_LEVEL, SCREENING_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .counts import is_discrete
+from .counts import has_labels
 from .markov import covariance_test, residuals
 from .policies import probabilities_of
 from .problem import Problem
@@ -61,10 +61,10 @@ def relevant_columns(problem: Problem, *, level: float = SCREENING_LEVEL, seed: 
     R. D. Shah and J. Peters (2020), The hardness of conditional independence testing and the generalised
     covariance measure, Annals of Statistics 48.
     """
-    d = problem.states.shape[1]
+    d = problem.visited.shape[1]
     keep, p_values = np.ones(d, dtype=np.bool_), np.zeros(d)
     asked = callable(problem.policy) and not problem.continuous
-    if d == 1 or not asked or is_discrete(problem.states):
+    if d == 1 or not asked or has_labels(problem):
         return Screening(keep=keep, p_values=p_values)
     rng = np.random.default_rng(seed)
     rows = _some_rows(problem)
@@ -101,18 +101,15 @@ def screened(problem: Problem) -> Problem:
 
     The policy's decisions are kept as they were: they are probabilities already.
     """
-    if problem.states.shape[1] > 2 * len(problem.states):
-        n = len(problem.states)
-        rows = np.concatenate([problem.states, problem.next_states])
-        rows, start = in_span(rows, problem.start_states)
-        return replace(problem, states=rows[:n], next_states=rows[n:], start_states=start, log_memory={})
+    if problem.visited.shape[1] > len(problem.visited):
+        rows, start = in_span(problem.visited, problem.start_states)
+        return replace(problem, visited=rows, start_states=start, log_memory={})
     keep = screening_of(problem).keep
     if keep.all():
         return problem
     return replace(
         problem,
-        states=problem.states[:, keep],
-        next_states=problem.next_states[:, keep],
+        visited=problem.visited[:, keep],
         start_states=problem.start_states[:, keep],
         log_memory={},
     )

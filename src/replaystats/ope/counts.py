@@ -14,7 +14,7 @@ from .._core.typing import BoolArray, FloatArray, IntArray
 from .intervals import GroupJackknife
 from .problem import Problem
 
-# Batch: rows of a table of counts at a time.
+# Batch: rows of a table of counts, or steps, at a time.
 _ROWS = 262_144
 # Actions were left out by chance where the logging policy takes them with this share of the policy's chance.
 CHANCE = 0.02
@@ -36,6 +36,18 @@ def is_discrete(states: FloatArray) -> bool:
         return False
     distinct = len(np.unique(states, axis=0))
     return distinct < len(states) if states.shape[1] == 1 else 4 * distinct <= len(states)
+
+
+def has_labels(problem: Problem) -> bool:
+    """Tell whether the states of a problem are labels; a few fractions tell that they are not."""
+
+    def found(problem: Problem) -> bool:
+        few = problem.visited[problem.places_of(slice(1000))]
+        if few.dtype.kind in "fiub" and not (few == np.floor(few)).all():
+            return False
+        return is_discrete(problem.states)
+
+    return problem.once("labels", found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +150,7 @@ def fit_counts(problem: Problem, logged: FloatArray | None = None, *, pooled: bo
     pooled : bool
         For a problem with a horizon: `action_values` are then those of every number of steps left.
     """
-    n_rows = len(problem.states)
+    n_rows = len(problem)
     stacked = np.concatenate([problem.states, problem.next_states, problem.start_states])
     _, ids = np.unique(stacked, axis=0, return_inverse=True)
     ids = ids.reshape(-1)
@@ -181,10 +193,31 @@ def returns_to_go(problem: Problem) -> FloatArray:
 
     G_t - discount G_(t+1) = r_t, with 0 behind the end of an episode, is one system with two diagonals.
     """
-    diagonals = np.zeros((2, len(problem.rewards)))
-    diagonals[0, 1:] = -problem.discount * (problem.episode[1:] == problem.episode[:-1])
+    return _to_go(problem, slice(None))
+
+
+def _to_go(problem: Problem, rows: slice) -> FloatArray:
+    episode, rewards = problem.episode[rows], problem.rewards[rows]
+    diagonals = np.zeros((2, len(rewards)))
+    diagonals[0, 1:] = -problem.discount * (episode[1:] == episode[:-1])
     diagonals[1] = 1.0
-    return np.asarray(solve_banded((0, 1), diagonals, problem.rewards))
+    return np.asarray(solve_banded((0, 1), diagonals, rewards))
+
+
+def episode_returns(problem: Problem) -> FloatArray:
+    """Return the discounted sum of the rewards of every episode, shape (n,)."""
+    return problem.once("returns", _episode_returns)
+
+
+def _episode_returns(problem: Problem) -> FloatArray:
+    offsets = problem.data.step_offsets
+    out, first = np.empty(problem.n_episodes), 0
+    while first < len(out):  # whole episodes, some `_ROWS` steps at a time
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + _ROWS, side="right")) - 1)
+        togo = _to_go(problem, slice(offsets[first], offsets[last]))
+        out[first:last] = togo[offsets[first:last] - offsets[first]]
+        first = last
+    return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)

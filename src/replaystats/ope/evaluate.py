@@ -16,7 +16,7 @@ from .._core.validation import check_int, check_real
 from ..basis import Basis
 from ..data import Trajectories
 from .columns import Screening
-from .counts import CountModel, returns_to_go
+from .counts import CountModel, episode_returns
 from .importance import measure_overlap
 from .methods import TIERS
 from .parts import ModelChoice, behavior_of, share_after_cuts, weights_of
@@ -235,7 +235,7 @@ def _summary(problem: Problem, model: ModelChoice | None) -> LogSummary:
     )
     return LogSummary(
         n_episodes=problem.n_episodes,
-        n_steps=len(problem.states),
+        n_steps=len(problem),
         n_units=problem.n_units,
         on_policy=problem.on_policy,
         ends=Ends(
@@ -246,8 +246,8 @@ def _summary(problem: Problem, model: ModelChoice | None) -> LogSummary:
             completed_share=share_after_cuts(problem) if problem.own_starts else 0.0,
         ),
         overlap=overlap,
-        returns=returns_to_go(problem)[data.step_offsets[:-1]],
-        by_step=np.bincount(problem.time, problem.discount**problem.time * problem.rewards) / len(data),
+        returns=episode_returns(problem),
+        by_step=_mean_by_step(problem),
         ratios=None if weights is None else weights.product[data.step_offsets[1:] - 1],
         effective_by_step=None if weights is None else weights.effective,
         action_counts=None if unasked else np.bincount(problem.actions, minlength=problem.n_actions),
@@ -255,6 +255,12 @@ def _summary(problem: Problem, model: ModelChoice | None) -> LogSummary:
         basis_tests=() if model is None else model.tests,
         choices={} if model is None or model.choice is None else {"basis": model.choice},
     )
+
+
+def _mean_by_step(problem: Problem) -> FloatArray:
+    """Return the mean discounted reward of every step over all episodes, shape (longest,)."""
+    sums = np.bincount(problem.time, weights=problem.rewards)
+    return np.asarray(sums * problem.discount ** np.arange(len(sums)) / problem.n_episodes)
 
 
 def _about_failed(problem: Problem, selection: Selection) -> list[str]:
@@ -300,9 +306,10 @@ def _about_ends(problem: Problem) -> list[str]:
 def _about_large_episodes(problem: Problem) -> list[str]:
     """Return a note where one episode carries much of the value."""
     weights, data = weights_of(problem), problem.data
-    discounts = problem.discount ** problem.time.astype(np.float64)
-    product = np.ones(len(problem.rewards)) if weights is None else weights.product
-    each = np.bincount(problem.episode, weights=product * discounts * problem.rewards, minlength=len(data))
+    each = episode_returns(problem)
+    if weights is not None:
+        rows = weights.product * weights.discounts[problem.time] * problem.rewards
+        each = np.asarray(np.bincount(problem.episode, weights=rows, minlength=len(data)), dtype=np.float64)
     total = float(np.abs(each).sum())
     largest = int(np.argmax(np.abs(each)))
     if len(data) < 2 or total == 0.0 or np.abs(each[largest]) <= ONE_EPISODE * total:
@@ -328,7 +335,7 @@ def _about_copies(problem: Problem) -> list[str]:
     Episodes with different returns are no copies: there is mostly nothing to look at.
     """
     data, first = problem.data, problem.data.step_offsets
-    returns = returns_to_go(problem)[first[:-1]]
+    returns = episode_returns(problem)
     _, same, often = np.unique(returns, return_inverse=True, return_counts=True)
     distinct: dict[tuple[bytes, bytes], int] = {}
     for i in np.flatnonzero(often[same] > 1).tolist():

@@ -73,7 +73,7 @@ def choose_basis(problem: Problem, rng: np.random.Generator) -> tuple[str, Basis
     """Return the first basis that the test is silent about, or the one with the smallest held-out error."""
     small = _few_steps(problem)
     places = small.places
-    most = min(MAX_COEFFICIENTS, len(small.states) // STEPS_PER_COEFFICIENT) // problem.n_actions
+    most = min(MAX_COEFFICIENTS, len(small) // STEPS_PER_COEFFICIENT) // problem.n_actions
     members = family(places.shape[1], max(most, 2), n_distinct(places))
     candidates = [(name, basis.fit(places, rng)) for name, basis in members]
     if not candidates:
@@ -113,7 +113,7 @@ def judge(model: LinearModel, name: str, richer: Basis, rng: np.random.Generator
         p_value=score_test(model, richer, rng),
         value=value,
         possible=bool(problem.low - slack <= value <= problem.high + slack),
-        squared_error=squares / len(problem.states),
+        squared_error=squares / len(problem),
     )
 
 
@@ -160,7 +160,7 @@ def _few_steps(problem: Problem) -> Problem:
         start_group=np.where(problem.start_group < 0, -1, problem.start_group % n_groups),
         n_groups=n_groups,
     )
-    if len(problem.states) <= CHOICE_STEPS or problem.n_episodes <= 2 * n_groups:
+    if len(problem) <= CHOICE_STEPS or problem.n_episodes <= 2 * n_groups:
         return few
     n = max(2 * n_groups, int(np.searchsorted(problem.data.step_offsets[1:], CHOICE_STEPS)))
     return few.of_episodes(np.arange(problem.n_episodes) < n)

@@ -51,11 +51,11 @@ class Features:
 
     def ahead(self, rows: slice) -> FloatArray:
         """Return the features of the next states, shape (m, q)."""
-        return self._once("ahead", rows, lambda r: self.following(self.problem.next_states[r]))
+        return self._once("ahead", rows, self._ahead)
 
     def _once(self, what: str, rows: slice, compute: Callable[[slice], FloatArray]) -> FloatArray:
         """Keep the features while they are small: every test asks for them again."""
-        if len(self.problem.states) * self.basis.n_basis > _KEEP:
+        if len(self.problem) * self.basis.n_basis > _KEEP:
             return compute(rows)
         key = (what, rows.start)
         if key not in self.kept:
@@ -63,7 +63,10 @@ class Features:
         return self.kept[key]
 
     def _here(self, rows: slice) -> FloatArray:
-        return self.basis(self.problem.places[rows])
+        return self.basis(self.problem.places_at(rows))
+
+    def _ahead(self, rows: slice) -> FloatArray:
+        return self.following(self.problem.visited[self.problem.places_of(rows) + 1])
 
     def start(self) -> FloatArray:
         """Return the features of the start states, shape (m, q)."""
@@ -81,7 +84,7 @@ class Features:
 
     def chunks(self) -> Iterator[slice]:
         """Return slices that cover all rows."""
-        n = len(self.problem.states)
+        n = len(self.problem)
         for first in range(0, n, _ROWS):
             yield slice(first, min(n, first + _ROWS))
 
@@ -137,7 +140,7 @@ class LinearModel:
     def after(self, rows: IntArray) -> Iterator[FloatArray]:
         """Yield the values (m, G) of each action behind some steps, fitted without each group."""
         problem = self.features.problem
-        features = self.features.following(problem.next_states[rows])
+        features = self.features.following(problem.visited[problem.places_of(rows) + 1])
         theta = self.left_out.reshape(len(self.left_out), -1, problem.n_actions)
         for action in range(problem.n_actions):
             yield features @ theta[:, :, action].T

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.typing import FloatArray
 from ..basis import RBF, Squashed
-from .counts import returns_to_go
+from .counts import episode_returns
 from .families import n_distinct
 from .importance import unlogged_actions
 from .intervals import GroupJackknife
@@ -78,7 +78,7 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
     nothing is discounted, or where actions of the policy were never logged.
     """
     small = some_episodes(problem)
-    most = len(small.states) / STEPS_PER_COEFFICIENT / small.n_actions
+    most = len(small) / STEPS_PER_COEFFICIENT / small.n_actions
     if most < SIZES[-1][0] + 1 or not problem.discount < 1.0 or len(unlogged_actions(problem)):
         return None
     distinct = n_distinct(small.places)
@@ -99,7 +99,7 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
         drawn=drawn,
         held_back=held_back,
         n_bumps=sizes[0],
-        n_steps=len(small.states),
+        n_steps=len(small),
     )
 
 
@@ -125,7 +125,7 @@ def completed_by_neighbors(problem: Problem) -> float | None:
     They are fitted on other episodes. None where the log is too short, where nothing is discounted, or where
     episodes are cut off at the edge of the log, so that all neighbours of what follows lie inside.
     """
-    if len(problem.states) < STEPS_PER_COEFFICIENT * (SIZES[-1][0] + 1) or not problem.discount < 1.0:
+    if len(problem) < STEPS_PER_COEFFICIENT * (SIZES[-1][0] + 1) or not problem.discount < 1.0:
         return None
     small = some_episodes(problem)
     last = np.flatnonzero(np.append(np.diff(small.episode) != 0, True))
@@ -141,15 +141,14 @@ def completed_by_neighbors(problem: Problem) -> float | None:
         return None
     weight = problem.discount ** (small.time[last] + 1.0)
     n = len(np.unique(small.episode))
-    starts = problem.data.step_offsets[:-1]
-    return float(returns_to_go(problem)[starts].mean() + weight @ values / n)
+    return float(episode_returns(problem).mean() + weight @ values / n)
 
 
 def _errors(problem: Problem) -> tuple[FloatArray, FloatArray, float]:
     """Return TD errors (N,) and values of the start states (m,), fitted on the other folds, and the pull."""
     spread = problem.places.std(axis=0)
     scale = np.where(spread > 0.0, spread, 1.0)
-    errors, start, pulls = np.empty(len(problem.states)), np.empty(len(problem.start_states)), []
+    errors, start, pulls = np.empty(len(problem)), np.empty(len(problem.start_states)), []
     for fold in range(N_FOLDS):
         fitted = np.flatnonzero(problem.group % N_FOLDS != fold)
         model = fit_neighbors(problem, fitted, scale)
@@ -167,7 +166,7 @@ def _errors(problem: Problem) -> tuple[FloatArray, FloatArray, float]:
 
 def some_episodes(problem: Problem) -> Problem:
     """Return episodes of about `MOST_STEPS` steps from all over the log, as many of every group, but two."""
-    share = MOST_STEPS / len(problem.states)
+    share = MOST_STEPS / len(problem)
     if share >= 1.0:
         return problem
     group = problem.group[problem.data.step_offsets[:-1]]

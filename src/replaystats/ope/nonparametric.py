@@ -129,7 +129,7 @@ def still_going(problem: Problem, n_steps: int) -> float:
 
     Paths lead from logged step to logged step, as for `NeighborModel`.
     """
-    spread, n = problem.places.std(axis=0), len(problem.states)
+    spread, n = problem.places.std(axis=0), len(problem)
     scale = np.where(spread > 0.0, spread, 1.0)
     trees = _plant(problem.places / scale, problem.actions, problem.n_actions)
     first, onward = (

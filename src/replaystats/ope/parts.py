@@ -13,7 +13,7 @@ from ..basis import Basis, Tabular
 from ..data._flat import holds_names
 from .behavior import Behavior, find_behavior
 from .columns import screened
-from .counts import CountModel, fit_counts, is_discrete
+from .counts import CountModel, fit_counts, has_labels
 from .families import BasisTest, choose_basis, judge, richer_than
 from .importance import Weights, beyond, make_weights, never_logged
 from .intervals import GroupJackknife
@@ -53,7 +53,7 @@ def is_tabular(problem: Problem) -> bool:
     """Return whether values are kept for every state."""
     basis = problem.options.basis
     table = isinstance(basis, Tabular)
-    return (table or (isinstance(basis, str) and is_discrete(problem.states))) and not problem.continuous
+    return (table or (isinstance(basis, str) and has_labels(problem))) and not problem.continuous
 
 
 def behavior_of(problem: Problem) -> Behavior | None:
@@ -110,14 +110,14 @@ def with_step(problem: Problem) -> Problem:
             return np.column_stack([states, step.astype(int).astype(str)])
         return np.column_stack([states, step])
 
-    time = problem.time.astype(np.float64)
+    data = problem.data
+    time = np.arange(len(data.states)) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
     policy: Any = problem.policy
     if callable(policy):
         policy = _without_step(policy)
     return replace(
         problem,
-        states=augmented(problem.states, time),
-        next_states=augmented(problem.next_states, time + 1.0),
+        visited=augmented(problem.visited, time.astype(np.float64)),
         start_states=augmented(problem.start_states, np.zeros(len(problem.start_states))),
         policy=policy,
         log_memory={},

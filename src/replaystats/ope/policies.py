@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_length, check_memory
 from ..data import Trajectories
 from ..data._fields import are_numbers
 from ..data._flat import are_names
-from ..data.views import Transitions, action_rows
+from ..data.views import action_rows
 from ..moments.lstd_q import check_labels, check_probabilities, decisions_of
 
 PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike] | FloatArray
@@ -95,7 +95,7 @@ def densities_of(policy: Asked, data: Trajectories, states: FloatArray) -> Float
 def what_the_policy_does(
     data: Trajectories,
     policy: Asked | FloatArray | None,
-    steps: Transitions,
+    terminal: BoolArray,
     starts: FloatArray,
     n_actions: int | None,
 ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray, bool]:
@@ -103,25 +103,26 @@ def what_the_policy_does(
 
     The last item says whether actions are numbers on a continuum.
     """
-    n_rows = len(steps.states)
-    ones = np.ones((n_rows, 1)), np.ones((len(starts), 1))
+    n_rows = data.n_transitions
+    none = np.broadcast_to(np.intp(0), n_rows)  # one number, whatever N
+    ones = np.broadcast_to(1.0, (n_rows, 1)), np.ones((len(starts), 1))
     if policy is None:
-        return np.zeros(n_rows, dtype=np.intp), ones[0], np.ones(n_rows), ones[1], False
+        return none, ones[0], ones[0][:, 0], ones[1], False
     if isinstance(policy, np.ndarray):
-        return np.zeros(n_rows, dtype=np.intp), ones[0], _chances_of_logged(policy, data), ones[1], False
-    actions = action_rows(data)
+        return none, ones[0], _chances_of_logged(policy, data), ones[1], False
+    actions, steps = action_rows(data), data.transitions()
     if not np.issubdtype(actions.dtype, np.integer):
         _check_like_logged(decisions_of(policy, steps.states[:2]), actions)
         dense = densities_of(policy, data, steps.states)
         chance = np.full(n_rows, np.nan) if dense is None else dense
-        return np.zeros(n_rows, dtype=np.intp), ones[0], chance, ones[1], True
+        return none, ones[0], chance, ones[1], True
     chosen = np.asarray(decisions_of(policy, steps.states))
     count = _count_actions(actions, chosen) if n_actions is None else n_actions
     check_memory(float(n_rows) * count, "n_actions", count)
     labels = check_labels(actions, "actions", count)
     chance = as_probabilities(chosen, n_rows, count)[np.arange(n_rows), labels]
     following = np.zeros((n_rows, count))
-    goes_on = ~steps.terminal  # a policy is not asked what it does after the end
+    goes_on = ~terminal  # a policy is not asked what it does after the end
     following[goes_on] = probabilities_of(policy, steps.next_states[goes_on], count)
     return labels, following, chance, probabilities_of(policy, starts, count), False
 

@@ -48,7 +48,11 @@ class Problem:
     ----------
     data : Trajectories
     discount : float
-    states, next_states : ndarray of shape (N, d)
+    visited : ndarray of shape (M, d)
+        All logged states, final ones too. `states` and `next_states` (N, d) are rows of it, gathered when
+        asked for: a mean of returns needs none.
+    place : ndarray of int, shape (N,), or None
+        Row of the state of every step, the next state being one below. None: steps are all those of the log.
     actions : ndarray of int, shape (N,)
         0 throughout on policy, and for continuous actions.
     numbers : ndarray of shape (N, a)
@@ -85,8 +89,8 @@ class Problem:
 
     data: Trajectories
     discount: float
-    states: FloatArray
-    next_states: FloatArray
+    visited: FloatArray
+    place: IntArray | None
     actions: IntArray
     numbers: FloatArray
     rewards: FloatArray
@@ -119,6 +123,26 @@ class Problem:
             memory[name] = compute(self)
         return memory[name]
 
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def places_of(self, rows: slice | IntArray | BoolArray) -> IntArray:
+        """Return the rows of `visited` where some steps begin."""
+        if self.place is not None:
+            return self.place[rows]
+        # Every episode before adds its final state.
+        return np.asarray(np.arange(len(self))[rows] + self.episode[rows])
+
+    @property
+    def states(self) -> FloatArray:
+        """State of every step, (N, d)."""
+        return self.once("states", lambda p: p.visited[p.places_of(slice(None))])
+
+    @property
+    def next_states(self) -> FloatArray:
+        """State that follows every step, (N, d)."""
+        return self.once("next states", lambda p: p.visited[p.places_of(slice(None)) + 1])
+
     @property
     def effective_groups(self) -> float:
         """Number of groups of equal size that would say as much: 1 / sum of squared shares of episodes.
@@ -144,7 +168,12 @@ class Problem:
     @property
     def places(self) -> FloatArray:
         """Where a basis is evaluated: states, beside continuous actions; shape (N, d + a)."""
-        return np.column_stack([self.states, self.numbers]) if self.continuous else self.states
+        return self.places_at(slice(None)) if self.continuous else self.states
+
+    def places_at(self, rows: slice) -> FloatArray:
+        """Return the places of some steps."""
+        states = self.visited[self.places_of(rows)]
+        return np.column_stack([states, self.numbers[rows]]) if self.continuous else states
 
     def draws(self, states: FloatArray) -> list[FloatArray]:
         """Return states beside every draw of the policy's continuous actions, (k, d + a) each."""
@@ -193,9 +222,9 @@ class Problem:
         """Return the problem with the rows of some episodes only, for choices that need not see all."""
         rows = keep[self.episode]
         starts = keep if self.own_starts else np.ones(len(self.start_states), dtype=np.bool_)
-        cut = ("states", "next_states", "actions", "numbers", "rewards", "terminal", "episode", "time")
-        more = ("following", "chance", "group")
-        changed: dict[str, Any] = {name: getattr(self, name)[rows] for name in (*cut, *more)}
+        cut = ("actions", "numbers", "rewards", "terminal", "episode", "time", "following", "chance", "group")
+        changed: dict[str, Any] = {name: getattr(self, name)[rows] for name in cut}
+        changed["place"] = self.places_of(rows)
         for name in ("start_states", "start_chances", "start_group"):
             changed[name] = getattr(self, name)[starts]
         return replace(self, **changed, log_memory={})
@@ -227,25 +256,27 @@ def make_problem(
         check_length(len(asked), data.n_transitions, "policy", "rewards")
         asked = asked[kept]
     data = data if horizon is None else first_steps(data, horizon)
-    steps = data.transitions()
+    terminal = np.zeros(data.n_transitions, dtype=np.bool_)
+    terminal[data.step_offsets[1:] - 1] = data.terminated
+    episode = np.repeat(np.arange(len(data)), data.n_steps)
     starts = data.states[data.offsets[:-1]] if start is None else _given_starts(start, data.dimension)
     labels, following, chance, start_chances, continuous = what_the_policy_does(
-        data, asked, steps, starts, n_actions
+        data, asked, terminal, starts, n_actions
     )
-    group, n_groups = make_groups(unit, steps.trajectory, data.n_transitions)
+    group, n_groups = make_groups(unit, episode, data.n_transitions)
     low, high = value_range(data.rewards, discount, data, reward_range, horizon)
     return Problem(
         data=data,
         discount=discount,
-        states=steps.states,
-        next_states=steps.next_states,
+        visited=data.states,
+        place=None,
         actions=labels,
         numbers=np.asarray(action_rows(data), dtype=np.float64) if continuous else np.empty((len(labels), 0)),
         rewards=data.rewards,
-        terminal=steps.terminal,
-        episode=steps.trajectory,
-        time=np.arange(data.n_transitions) - data.step_offsets[steps.trajectory],
-        following=following * (discount * ~steps.terminal)[:, None],
+        terminal=terminal,
+        episode=episode,
+        time=np.arange(data.n_transitions) - np.repeat(data.step_offsets[:-1], data.n_steps),
+        following=following * (discount * ~terminal)[:, None],
         chance=chance,
         start_states=starts,
         start_chances=start_chances,
@@ -318,10 +349,11 @@ def find_horizon(data: Trajectories, horizon: int | str | None) -> tuple[int | N
         return None, []
     last = np.zeros(len(data.states), dtype=np.bool_)
     last[data.offsets[1:] - 1] = True
-    final, others = np.unique(data.states[last], axis=0), np.unique(data.states[~last], axis=0)
-    again = len(np.unique(np.concatenate([final, others]), axis=0)) < len(final) + len(others)
-    if len(final) < len(data) and not again:  # labels that mark the end
-        return None, []
+    final = np.unique(data.states[last], axis=0)
+    if len(final) < len(data):
+        others = np.unique(data.states[~last], axis=0)
+        if len(np.unique(np.concatenate([final, others]), axis=0)) == len(final) + len(others):
+            return None, []  # labels that mark the end
     return steps, [
         f"All episodes end after {steps} steps, so the value is over {steps} steps: if they ended by "
         "themselves, pass horizon=None."
@@ -344,6 +376,8 @@ def first_steps(data: Trajectories, horizon: int) -> Trajectories:
     >>> first_steps(data, 2)
     Trajectories(2 x 1-2 steps, d=1, rewards, 1 terminated)
     """
+    if int(data.n_steps.max()) <= horizon and data.terminated[data.n_steps == horizon].all():
+        return data
     counts = -(-data.n_steps // horizon)
     pieces = data.split(horizon).select(np.cumsum(counts) - counts)
     whole = pieces.n_steps == horizon

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.thresholds import MUCH_COMPLETED
 from .._core.typing import FloatArray, IntArray
-from .counts import returns_to_go
+from .counts import episode_returns
 from .importance import Weights, of_others, per_decision, self_normalised
 from .intervals import GroupJackknife
 from .linear import td_errors
@@ -38,7 +38,7 @@ class ValueModel(Protocol):
 
 def errors_of(problem: Problem, model: ValueModel) -> FloatArray:
     """Return TD errors (N,), values kept within what is possible and fitted on other episodes."""
-    out = np.empty(len(problem.states))
+    out = np.empty(len(problem))
     for rows in model.chunks():
         here, ahead = (np.clip(v, problem.low, problem.high) for v in model.at_steps(rows))
         out[rows] = td_errors(problem, rows, here, ahead)
@@ -154,7 +154,7 @@ def completed_returns(problem: Problem, model: ValueModel) -> Completed:
     That is V(s_0) plus the sum of discounted TD errors: on policy, the doubly robust value.
     """
     data = problem.data
-    returns = returns_to_go(problem)[data.step_offsets[:-1]]
+    returns = episode_returns(problem)
     weight = np.where(data.terminated, 0.0, problem.discount ** (data.n_steps - 1))
     last = data.step_offsets[1:] - 1
     group, everyone = problem.group[last], np.arange(len(data))

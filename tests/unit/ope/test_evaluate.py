@@ -1,5 +1,7 @@
 """`rs.evaluate` as people use it: what is reported, what it assumes, and what it refuses."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from tests.unit.ope.test_estimates import chain, target
@@ -457,3 +459,34 @@ def test_a_method_can_be_asked_for():
         rs.evaluate(data, target, method="magic", **settings)
     with pytest.raises(ValueError, match="It is for the policy that made the log"):
         rs.evaluate(data, target, method="mean logged return", **settings)
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+def peak_of(n_episodes, *, cut):
+    """Return the bytes that an evaluation on policy takes beside its log of 100 steps an episode."""
+    rng = np.random.default_rng(0)
+    states = np.cumsum(rng.normal(size=(n_episodes, 101, 4)), axis=1)
+    rewards = states[:, :-1, 0] + rng.normal(size=(n_episodes, 100))
+    ended = np.full(n_episodes, not cut)
+    data = rs.Trajectories(states, rewards, terminated=ended, truncated=~ended)
+    tracemalloc.start()
+    found = rs.evaluate(data, discount=0.97)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.reliable
+    return peak
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_five_million_steps_would_fit_into_a_quarter_of_a_gibibyte(cut):
+    """Twice the steps take less than their share of the budget more; batches have one size."""
+    small, large = (peak_of(n, cut=cut) for n in (6000, 12_000))
+    assert large - small < 2**28 / 5e6 * 600_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cut", [False, True])
+def test_five_million_steps_fit_into_a_quarter_of_a_gibibyte(cut):
+    assert peak_of(50_000, cut=cut) < 2**28

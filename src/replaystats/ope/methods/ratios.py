@@ -9,7 +9,7 @@ import numpy as np
 from ..._core.thresholds import FEWEST_UNITS, MIN_EFFECTIVE, MUCH_COMPLETED, UNINFORMATIVE
 from ...inference.pivot import Pivot
 from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, RANGE, STATIONARY
-from ..counts import CountModel, plausible_range, returns_to_go
+from ..counts import CountModel, episode_returns, plausible_range
 from ..importance import Weights, bounded_by_rewards, never_logged, self_normalised
 from ..intervals import GroupJackknife, may_be_skewed, rare_outcomes, tail_ends
 from ..method import Assumption, MethodResult
@@ -39,7 +39,7 @@ class ImportanceSampling:
         assert weights is not None
         found = self_normalised(weights, weights.sums(problem, problem.rewards))
         pivot = found.pivot(problem)
-        returns = returns_to_go(problem)[problem.data.step_offsets[:-1]]
+        returns = episode_returns(problem)
         last = weights.product[problem.data.step_offsets[1:] - 1]
         missed = missed_outcomes(
             problem, weights, found.value, float(pivot.standard_error[0]), last * returns
@@ -79,7 +79,7 @@ def missed_outcomes(
     Outcomes are rare where the episodes' parts of the value (`each`) are skewed, or their returns: a model
     that explains the few outcomes which were seen takes them out of the parts, and not those to come.
     """
-    returns = returns_to_go(problem)[problem.data.step_offsets[:-1]]
+    returns = episode_returns(problem)
     if not (always or problem.range_known or may_be_skewed(each) or may_be_skewed(returns)):
         return 0.0, 0.0
     within = (problem.low, problem.high)
@@ -225,7 +225,7 @@ def _ends(problem: Problem) -> tuple[GroupJackknife, GroupJackknife, int]:
 def _of_returns(problem: Problem) -> tuple[GroupJackknife, GroupJackknife, int]:
     """Return the mean return with what follows cuts worth the least and the most that is possible."""
     data, group = problem.data, problem.group[problem.data.step_offsets[:-1]]
-    returns = returns_to_go(problem)[data.step_offsets[:-1]]
+    returns = episode_returns(problem)
     weight = np.where(data.terminated, 0.0, problem.discount**data.n_steps)
     counts = np.bincount(group, minlength=problem.n_groups)
     ends = []

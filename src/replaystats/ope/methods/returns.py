@@ -9,7 +9,7 @@ import numpy as np
 from ..._core.typing import FloatArray
 from ...inference.pivot import Pivot, interval
 from ..assumptions import DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, STATIONARY
-from ..counts import CountModel, returns_to_go
+from ..counts import CountModel, episode_returns
 from ..intervals import GroupJackknife, by_groups, may_be_skewed, skewed_mean_interval, unit_pivot
 from ..marginal import completed_by_neighbors
 from ..method import Assumption, MethodResult
@@ -54,7 +54,7 @@ class MeanReturn:
 
     def estimate(self, problem: Problem) -> MethodResult:
         """Return the mean."""
-        returns = returns_to_go(problem)[problem.data.step_offsets[:-1]]
+        returns = episode_returns(problem)
         found, pivot = by_groups(returns, problem), unit_pivot(returns, problem.unit, problem)
         values, notes = returns, []
         if share_after_cuts(problem) > 0.0:
@@ -89,7 +89,7 @@ def _cuts_matter(problem: Problem) -> bool:
     share = share_after_cuts(problem)
     if share == 0.0:
         return False
-    returns = returns_to_go(problem)[problem.data.step_offsets[:-1]]
+    returns = episode_returns(problem)
     ends = interval(unit_pivot(returns, problem.unit, problem), problem.options.confidence_level)
     return leans_on_model(problem, share, float(ends.high[0] - ends.low[0]))
 

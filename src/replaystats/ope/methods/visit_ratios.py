@@ -53,7 +53,7 @@ class VisitRatios:
             f"{found.correction.value:.4g}, half as many would move that by {found.moved.value:.3g}; "
             f"the interval allows for a bias of {found.bias_bound:.3g}."
         )
-        if found.n_steps < len(problem.states):
+        if found.n_steps < len(problem):
             note += f" It was fitted to {found.n_steps:,} steps of episodes from all over the log."
         pivot = replace(pivot, estimate=value, standard_error=error)
         return MethodResult(pivot=pivot, shifts=found.found.shifts, notes=(note,))
