@@ -218,7 +218,7 @@ def _candidates(states: FloatArray, chosen: IntArray, unit: IntArray, n_labels: 
         shares = (np.bincount(chosen[fit], minlength=n_labels) + 1.0) / (len(fit) + n_labels)
         found[:, out] = shares
         present = np.unique(chosen[fit])
-        if len(present) > 1:
+        if len(present) > 1 and len(fit) > states.shape[1]:  # else shares alone
             for number, model in enumerate(_fitted(states, chosen, fit, out, seed)):
                 found[number + 1][np.ix_(out, present)] = model
     return found
