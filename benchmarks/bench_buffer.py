@@ -1,13 +1,16 @@
 """The replay buffer beside those of Stable-Baselines3 and cpprb, in one process on one core.
 
-Run ``python benchmarks/bench_buffer.py``: it writes benchmarks/results/buffer.json. Every time is processor
-time, the median over rounds that take turns, so that a change of the machine's load affects all alike.
+Run ``python benchmarks/bench_buffer.py``, or with names of parts: it writes benchmarks/results/buffer.json.
+Every time is processor time, the median over rounds that take turns, so that a change of the machine's load
+affects all alike.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 import tempfile
 import time
 import tracemalloc
@@ -239,12 +242,36 @@ def last_layers(n_runs=100, length=10, discount=0.9):
     return {"runs": n_runs, "value": truth, **found}
 
 
-def main():
+def tutorial(n_seeds=4, n_steps=30_000):
+    """Final returns of the DQN in docs/tutorials/dqn.md: means of 20 episodes of its greedy policy."""
+    import gymnasium as gym
+    import torch
+
+    torch.set_num_threads(1)
+    page = (Path(__file__).parents[1] / "docs" / "tutorials" / "dqn.md").read_text(encoding="utf-8")
+    code, returns = re.search(r"```python needs torch\n(.*?)```", page, re.DOTALL)[1], []
+    for seed in range(n_seeds):
+        names = {}
+        here = re.sub(r"(seed|state=|rng\(|seed=)(\(?)0\)", rf"\g<1>\g<2>{seed})", code)
+        exec(here.replace("1_500, 0.99", f"{n_steps}, 0.99"), names)
+        env, total = gym.make("CartPole-v1"), 0.0
+        for episode in range(20):
+            state, over = env.reset(seed=1000 + episode)[0], False
+            while not over:
+                with torch.no_grad():
+                    action = int(names["network"](torch.as_tensor(state)).argmax())
+                state, reward, terminated, truncated, _ = env.step(action)
+                total, over = total + reward, terminated or truncated
+        returns.append(total / 20)
+        print("tutorial", seed, returns[-1], str(names["monitor"].look()), flush=True)
+    return {"steps": n_steps, "seeds": n_seeds, "returns": returns}
+
+
+def speed():
+    """Rows a second, memory, and times of samples beside Stable-Baselines3 and cpprb."""
     rng = np.random.default_rng(0)
     line = states(rng)
     result = {"capacity": CAPACITY, "batch": BATCH, "memory_over_arrays": memory(line)}
-    result |= {"looks": looks(), "changes": changes(), "learning": learning()}
-    result["last_layer"] = last_layers()
     result["rows_per_second_in_blocks"] = {
         "uniform, 10^7 rows": rows_per_second(10**7),
         "proportional, 10^6 rows": rows_per_second(10**6, sampling="proportional"),
@@ -275,7 +302,25 @@ def main():
     turns = {"proportional": lambda: turn(ours), "rank": lambda: turn(ranked), "cpprb": their_turn}
     medians(turns)  # priorities have spread
     result["prioritised_sample_and_update_seconds"] = medians(turns)
+    return result
+
+
+PARTS = {
+    "speed": speed,
+    "looks": looks,
+    "changes": changes,
+    "learning": learning,
+    "tutorial": tutorial,
+    "last_layer": last_layers,
+}
+
+
+def main():
     target = Path(__file__).parent / "results" / "buffer.json"
+    result = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
+    for name in sys.argv[1:] or PARTS:
+        found = PARTS[name]()
+        result |= found if name == "speed" else {name: found}
     target.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     print(target.read_text(encoding="utf-8"))
 

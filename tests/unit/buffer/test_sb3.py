@@ -78,6 +78,21 @@ def test_dqn_trains_and_evaluates(n_envs, tmp_path):
     assert model.replay_buffer.size() == 0
 
 
+def test_with_the_same_draws_dqn_learns_the_same_network(monkeypatch):
+    """Bit for bit: so with its own draws, of the same law, it learns as with their buffer."""
+
+    def their_draw(memory, size):
+        slots = np.random.randint(0, len(memory), size=size)  # noqa: NPY002
+        np.random.randint(0, high=1, size=(size,))  # noqa: NPY002 - they draw an environment as well
+        return slots, None
+
+    monkeypatch.setattr("replaystats.buffer.memory.ReplayBuffer._draw", their_draw)
+    ours, theirs = trained(SB3ReplayBuffer), trained(buffers.ReplayBuffer)
+    weights = [model.policy.state_dict() for model in (ours, theirs)]
+    for name, value in weights[1].items():
+        np.testing.assert_array_equal(weights[0][name], value)
+
+
 def test_the_discount_is_that_of_the_algorithm():
     """Single steps leave it to the algorithm; n-step returns are those of Stable-Baselines3's own buffer."""
     env = make_vec_env("CartPole-v1", env_kwargs={"max_episode_steps": 15})
