@@ -121,9 +121,6 @@ class Diagnosis:
     def __str__(self) -> str:
         return diagnosis_view.text(self)
 
-    def __rich__(self) -> Any:
-        return diagnosis_view.rich_table(self)
-
     def _repr_html_(self) -> str:
         return diagnosis_view.html(self)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html as html_module
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -200,18 +200,6 @@ def text(diagnosis: Diagnosis) -> str:
     return "\n".join(["Diagnosis", *(f"  {name:<{width}}  {value}" for name, value in facts)])
 
 
-def rich_table(diagnosis: Diagnosis) -> Any:
-    """Return the report as a table for rich, which calls this through ``__rich__``."""
-    table_module = require_extra("rich.table", extra="cli", purpose="A diagnosis in colour")
-    text_module = require_extra("rich.text", extra="cli", purpose="A diagnosis in colour")
-    table = table_module.Table(title="Diagnosis", show_header=False, title_justify="left")
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    for name, value in rows(diagnosis):
-        table.add_row(name, text_module.Text(value, style=_colour(diagnosis, name)))
-    return table
-
-
 def html(diagnosis: Diagnosis) -> str:
     """Return the report as an HTML table for notebooks."""
     cells = "".join(
@@ -275,9 +263,3 @@ def _gain(d: Diagnosis) -> str:
 def _number(value: float | None) -> str:
     value = math.nan if value is None else value
     return f"{value:.1f}" if math.isfinite(value) else ("unknown" if math.isnan(value) else "infinite")
-
-
-def _colour(d: Diagnosis, name: str) -> str:
-    if name == "interval":
-        return "green" if d.interval_valid else "red"
-    return "bold" if name == "recommendation" else ""

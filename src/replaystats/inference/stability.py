@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
+from scipy.sparse.linalg import ArpackError, eigs
 
 from .._core.choice import Choice
 from .._core.linalg import cholesky_stack, indefinite_stack
-from .._core.thresholds import FIRST_RESAMPLES, GROUPED_PILOT, HEAVY_TAIL, ROBUST_CROSSING, WEAK_SEPARATION
+from .._core.thresholds import FIRST_RESAMPLES, HEAVY_TAIL, MIN_EFFECTIVE, ROBUST_CROSSING, WEAK_SEPARATION
 from .._core.typing import BoolArray, FloatArray
 from ..engine import MomentReplicates, replicate
 from ..engine.linear import Linearisation, LinearPart
@@ -62,7 +62,7 @@ def sign_changed(replicates: MomentReplicates, linear: Linearisation) -> BoolArr
         relative = _relative_matrices(replicates, linear, unclear)
         doubtful = indefinite_stack(relative)
         left = np.flatnonzero(unclear)[doubtful]
-        crossing[left] = [_reaches_zero(each) for each in relative[doubtful]]
+        crossing[left] = [_smallest_real_part(each) <= 0 for each in relative[doubtful]]
     return crossing
 
 
@@ -70,10 +70,11 @@ def smallest_eigenvalues(
     replicates: MomentReplicates, linear: Linearisation, *, first: int | None = None
 ) -> FloatArray:
     """Return min Re eig(I + R (A_b - E A_b)) of the `first` subsets (default all): 1 is safe, 0 singular."""
-    n_basis, count = len(linear.inverse), len(replicates) if first is None else min(first, len(replicates))
-    if first is not None and n_basis >= LARGE_BASIS:
-        return _by_arnoldi(replicates, linear, min(count, GROUPED_PILOT))
-    return _smallest_real_parts(_relative_matrices(replicates, linear, slice(count)))
+    count = len(replicates) if first is None else min(first, len(replicates))
+    if first is None or len(linear.inverse) < LARGE_BASIS:
+        return _smallest_real_parts(_relative_matrices(replicates, linear, slice(count)))
+    few = _relative_matrices(replicates, linear, slice(min(count, MIN_EFFECTIVE)))
+    return np.array([_smallest_real_part(matrix) for matrix in few])
 
 
 def separation(eigenvalues: FloatArray, plan: ResamplingPlan) -> float:
@@ -105,45 +106,18 @@ def _smallest_real_parts(matrices: FloatArray) -> FloatArray:
     return smallest
 
 
-def _reaches_zero(matrix: FloatArray) -> bool:
-    """Whether an eigenvalue has a real part <= 0; for large matrices the smallest is found alone.
+def _smallest_real_part(matrix: FloatArray) -> float:
+    """Return the same for one matrix; of a large one the smallest is found alone.
 
     Arnoldi's method finds it to two per cent of its distance from 1, in q^2 operations a step instead of the
     25 q^3 of all eigenvalues.
     """
-    if len(matrix) < LARGE_BASIS or not np.isfinite(matrix).all():
-        return bool(_smallest_real_parts(matrix[None])[0] <= 0)
-    start = np.random.default_rng(0).normal(size=len(matrix))
-    try:
-        found = eigs(matrix, k=1, which="SR", ncv=24, tol=0.02, v0=start, return_eigenvectors=False)
-        return bool(found[0].real <= 0)
-    except ArpackError:
-        return bool(_smallest_real_parts(matrix[None])[0] <= 0)
-
-
-def _by_arnoldi(replicates: MomentReplicates, linear: Linearisation, count: int) -> FloatArray:
-    """Return the smallest real parts of I + R (A_b - E A_b) for the first subsets, to about two digits.
-
-    q^2 operations per step instead of 25 q^3 for all eigenvalues.
-    """
-    A_all, _ = linear.sums
-    q = len(A_all)
-    start = np.random.default_rng(0).normal(size=q)
-    smallest = np.empty(count)
-    for b in range(count):
-        deviation = replicates.sums.A[b] - linear.share * A_all
-
-        def step(v: Any, D: FloatArray = deviation) -> Any:
-            return v.ravel() + linear.inverse @ (D @ v.ravel())
-
-        operator: Any = LinearOperator((q, q), matvec=step, dtype=np.dtype(np.float64))
-        try:
-            found = eigs(operator, k=1, which="SR", ncv=24, tol=0.02, v0=start, return_eigenvectors=False)
-            smallest[b] = found[0].real
-        except ArpackError:
-            matrix = np.eye(q) + linear.inverse @ deviation
-            smallest[b] = _smallest_real_parts(matrix[None])[0]
-    return smallest
+    if len(matrix) >= LARGE_BASIS and np.isfinite(matrix).all():
+        start = np.random.default_rng(0).normal(size=len(matrix))
+        with contextlib.suppress(ArpackError):
+            found = eigs(matrix, k=1, which="SR", ncv=24, tol=0.02, v0=start, return_eigenvectors=False)
+            return float(found[0].real)
+    return float(_smallest_real_parts(matrix[None])[0])
 
 
 def _relative_matrices(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 
 import numpy as np
@@ -301,14 +300,6 @@ def test_one_open_row_is_named_and_the_others_keep_their_intervals():
     assert diagnosis.interval_valid == (not undecided.any())
     assert len(diagnosis.reasons) == undecided.sum()
     assert estimate.diagnose(np.eye(3)[:2]).interval_valid
-
-
-def test_rich(diagnosis):
-    console = pytest.importorskip("rich.console")
-    stream = io.StringIO()
-    console.Console(file=stream, width=200).print(diagnosis)
-    assert "Diagnosis" in stream.getvalue()
-    assert "recommendation" in stream.getvalue()
 
 
 def test_plot(diagnosis):
