@@ -13,8 +13,7 @@ from rich.table import Table
 from .._core.errors import must_be, visible
 from .._core.typing import FloatArray
 from ..data._flat import holds_names
-from ..ope import Comparison, Evaluation
-from ..ope import compare as compare_policies
+from ..ope import Evaluation
 from ..ope import evaluate as evaluate_policy
 from ..readers.tables import files_of
 from ..report.pages import percent, significant
@@ -44,8 +43,7 @@ def evaluate(
     settings: Settings,
     level: float,
     horizon: int | str | None,
-    compare: str | None,
-) -> tuple[Evaluation, Comparison | None]:
+) -> Evaluation:
     notes: list[str] = []
     with noting(notes), refusing(ExitCode.USAGE):
         given: dict[str, Any] = {
@@ -56,13 +54,8 @@ def evaluate(
             given["basis"] = basis_named(settings.basis, log.data.states)
             given["basis"].fit(log.data.states, settings.seed)  # a basis that cannot be is wrong usage
     with noting(notes), refusing(ExitCode.DATA, source):
-        if compare is not None:
-            policies = {"policy": log.policy, "compared": log.policies["compare"]}
-            comparison = compare_policies(log.data, policies, **given)
-            found = comparison.evaluations["policy"]
-        else:
-            comparison, found = None, evaluate_policy(log.data, log.policy, **given)
-    return replace(found, notes=(*found.notes, *notes)), comparison
+        found = evaluate_policy(log.data, log.policy, **given)
+    return replace(found, notes=(*found.notes, *notes))
 
 
 def value_function(log: Log, points: FloatArray, settings: Settings, level: float) -> ValueFunction:
@@ -84,16 +77,13 @@ def data_of(log: Log) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def page_of(
-    source: Path, found: Evaluation, comparison: Comparison | None, function: ValueFunction | None
-) -> str:
+def page_of(source: Path, found: Evaluation, function: ValueFunction | None) -> str:
     from ..report.evaluation_page import evaluation_page  # plots are needed by nothing else
 
+    rows = None if function is None else value_rows(function)
+    about: dict[str, Any] = {"source": source.name, "data": fingerprint(source), "command": own_command()}
     with working("Drawing the report"):
-        return evaluation_page(
-            found, source=source.name, data=fingerprint(source), command=own_command(), comparison=comparison,
-            value_rows=None if function is None else value_rows(function),
-        )  # fmt: skip
+        return evaluation_page(found, **about, value_rows=rows)
 
 
 def fingerprint(source: Path) -> str:
@@ -125,7 +115,6 @@ def value_rows(function: ValueFunction) -> tuple[list[str], list[list[str]]]:
 def show(
     source: str,
     found: Evaluation,
-    comparison: Comparison | None,
     function: ValueFunction | None,
     report: Path | None,
 ) -> None:
@@ -150,8 +139,6 @@ def show(
     for note in (*found.notes, *(() if function is None else function.notes)):
         out.print(f"[yellow]Note:[/] {escape(note)}")
     out.print(escape(found.sentence))
-    if comparison is not None:
-        out.print(escape(comparison.sentence))
     if report is not None:
         out.print(f"Report: {escape(str(report))}")
 
@@ -170,7 +157,6 @@ def answer(
     source: str,
     log: Log,
     found: Evaluation,
-    comparison: Comparison | None,
     function: ValueFunction | None,
 ) -> dict[str, Any]:
     """Return what --json prints."""
@@ -180,6 +166,5 @@ def answer(
         "state": list(log.names),
         "data": data_of(log),
         **found.to_dict(),
-        "comparison": None if comparison is None else comparison.to_dict(),
         "value_function": None if function is None else function.as_dict(),
     }

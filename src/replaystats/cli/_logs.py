@@ -120,7 +120,7 @@ def read_log(path: Path, columns: LogColumns) -> Log:
         units = np.asarray(found.states[found.offsets[:-1], 0])
     policies: dict[str, Any] = dict.fromkeys(columns.policies)
     for name, text in columns.others.items():
-        option = _option_of(name)
+        option = "--policy"
         if (column := logged_column(text)) is not None:
             policies[name] = _per_step(path, columns, column)
         elif own := policy_columns(text):
@@ -130,10 +130,6 @@ def read_log(path: Path, columns: LogColumns) -> Log:
                 of_names = holds_names(data.states)
                 policies[name] = read_policy(text, names, option, data.action_labels, of_names=of_names)
     return Log(data=data, names=names, units=units, policies=policies)
-
-
-def _option_of(policy: str) -> str:
-    return "--compare" if policy == "compare" else "--policy"
 
 
 def _per_step(path: Path, columns: LogColumns, name: str) -> FloatArray | None:
@@ -241,8 +237,8 @@ def _check_names(view: TableView, columns: LogColumns) -> list[str]:
     if given["episode"] in EPISODES and given["episode"] not in view.names:
         roles |= {"episode": None} | ({"terminated": None} if given["episode"] == "rows" else {})
     policies = [
-        partial(view.resolve, logged_column(text) or policy_columns(text), _option_of(name))
-        for name, text in columns.others.items()
+        partial(view.resolve, logged_column(text) or policy_columns(text), "--policy")
+        for text in columns.others.values()
     ]
     ratios = any(logged_column(text) for text in columns.others.values())
 

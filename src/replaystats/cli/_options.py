@@ -91,7 +91,6 @@ Policy = Annotated[
 Horizon = Annotated[
     str, _method("Value over so many steps; none: until episodes end; auto: where all have one length.")
 ]
-Compare = Annotated[str | None, _method("A second policy, or log: how much worse than --policy is it?")]
 ValueMethod = Annotated[
     str | None, _method("Value function too: lstd, or phibe for continuous time (needs dt).")
 ]

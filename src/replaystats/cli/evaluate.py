@@ -34,7 +34,7 @@ replaystats evaluate log.csv --state "obs_*" --reward r --episode run --step t -
 
 replaystats evaluate log.csv --state x,v --action a --probability p --policy agents:greedy --discount 0.99
 
-replaystats evaluate log.csv --state s --action a --policy greedy:q.csv --compare log --discount 0.99
+replaystats evaluate log.csv --state s --action a --policy greedy:q.csv --discount 0.99
 
 replaystats evaluate log.parquet --state x --dt 0.05 --method phibe --order 2 --discount-rate 0.5
 --basis fourier:4
@@ -64,7 +64,6 @@ def evaluate(
     discount_rate: opt.DiscountRate = None,
     horizon: opt.Horizon = "auto",
     policy: opt.Policy = None,
-    compare: opt.Compare = None,
     method: opt.ValueMethod = None,
     order: opt.Order = 1,
     basis: opt.BasisName = "auto",
@@ -84,11 +83,11 @@ def evaluate(
 ) -> None:
     """Say what a policy is worth where episodes start, with an interval and tests of its assumptions.
 
-    The policy is the one that made the episodes, or another one (--policy), or two are compared (--compare).
+    The policy is the one that made the episodes, or another one (--policy).
     DATA has one row per state: an episode of L steps has L + 1 rows, and the last one, with the final state,
     has no reward. With --at or --method, values of states are shown as well.
     """
-    given, both = locals(), {"policy": policy, "compare": compare}
+    given = locals()
     from ..readers._rows import FINAL_STATES
     from ..readers.flat import GAPS
     from . import _evaluation as work
@@ -104,27 +103,26 @@ def evaluate(
                 n_resamples=n_resamples, solver=solver, combine=combine, recommended=recommended, seed=seed,
                 jobs=jobs,
             ),
-            lambda: LogColumns(table=table_of(given), unit=unit, policies=both),
+            lambda: LogColumns(table=table_of(given), unit=unit, policies={"policy": policy}),
             lambda: check_choice(final_states, "final_states", FINAL_STATES),
             lambda: check_choice(gaps, "gaps", GAPS),
             lambda: check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
             lambda: check_report(report),
-            lambda: check_outputs({"--out": report}, [data, policy, compare]),
+            lambda: check_outputs({"--out": report}, [data, policy]),
         )  # fmt: skip
     with working("Reading the episodes"):
         log = read_log(data, columns)
         points = work.points_asked_about(log, at, policy, settings)
     with working("Estimating"):
-        found, comparison = work.evaluate(data, log, settings, confidence, parse_limit(horizon), compare)
+        found = work.evaluate(data, log, settings, confidence, parse_limit(horizon))
         function = None if points is None else work.value_function(log, points, settings, confidence)
     with refusing_at_the_end() as write:
         if report is not None:
-            page = work.page_of(data, found, comparison, function)
+            page = work.page_of(data, found, function)
             report = report if write(report, page) else None
         if json:
-            print(as_json(work.answer(data.name, log, found, comparison, function)))
+            print(as_json(work.answer(data.name, log, found, function)))
         else:
-            work.show(data.name, found, comparison, function, report)
-    holds = found.reliable if comparison is None else comparison.reliable
-    if strict and (not holds or (function is not None and function.withheld)):
+            work.show(data.name, found, function, report)
+    if strict and (not found.reliable or (function is not None and function.withheld)):
         raise typer.Exit(int(ExitCode.WITHHELD))

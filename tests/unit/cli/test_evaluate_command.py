@@ -336,18 +336,6 @@ def test_the_greedy_choice_of_a_table(ask, grid):
     assert answer["value"] > mixed["value"]
 
 
-def test_two_policies_are_compared(ask, run, grid):
-    greedy = f"greedy:{grid / 'q.csv'}"
-    answer = ask(grid / "grid.csv", *COMMON, "--policy", greedy, "--compare", "log")
-    comparison = answer["comparison"]
-    (difference,) = comparison["differences"]
-    assert difference["value"] > 0
-    assert difference["p_value"] < 0.05
-    assert difference["low"] < difference["value"] < difference["high"]
-    shown = run(grid / "grid.csv", *COMMON, "--policy", greedy, "--compare", grid / "policy.csv")
-    assert "policy minus compared" in " ".join(shown.stdout.split())
-
-
 def test_many_files_by_a_pattern(ask, run, grid, tmp_path):
     frame = pd.read_csv(grid / "grid.csv")
     for part in range(3):
@@ -533,25 +521,9 @@ def test_strict_is_content_where_the_interval_holds(run, log, tmp_path):
     assert "Do not rely on it" in result.stdout
 
 
-def test_strict_minds_what_is_said_against_either_policy(run, tmp_path):
-    """The first policy is reliable; of the second, probabilities are those of something else."""
-    rng = np.random.default_rng(0)
-    steps = pd.DataFrame({"episode": np.arange(40), "x": rng.normal(size=40), "p": 0.5, "new": 0.9})
-    steps["reward"], steps["a"] = rng.normal(size=40), rng.integers(2, size=40)
-    ends = pd.DataFrame({"episode": np.arange(40), "x": rng.normal(size=40)})
-    both = pd.concat([steps, ends]).sort_values("episode", kind="stable")
-    both.assign(terminated=True).to_parquet(tmp_path / "arms.parquet")
-    common = ("--state", "x", "--discount", 0.5, "--action", "a", "--probability", "p", "--strict")
-    alone = run(tmp_path / "arms.parquet", *common, "--policy", "column:p")
-    assert alone.exit_code == 0, alone.stderr
-    compared = run(tmp_path / "arms.parquet", *common, "--policy", "column:p", "--compare", "column:new")
-    assert compared.exit_code == 4
-    assert "ratios of probabilities have the mean 1.8" in " ".join(compared.stdout.split())
-
-
 def test_help_teaches(run):
     shown = run("--help").stdout
-    for text in ("Examples:", "--state x,v", "Exit codes: 0 done", "fourier:4", "--policy", "--compare"):
+    for text in ("Examples:", "--state x,v", "Exit codes: 0 done", "fourier:4", "--policy", "--unit"):
         assert text in shown
 
 
@@ -656,7 +628,7 @@ def test_points_need_the_columns_of_the_state(run, log, tmp_path):
 def test_a_true_process_keeps_json_clean_and_errors_apart(log):
     """One that succeeds is in tests/integration/test_newcomer.py."""
     command = [sys.executable, "-c", "from replaystats.cli import main; main()", "evaluate", str(log)]
-    common = ["--discount", "0.9", "--basis", "fourier:1", "-B", "20"]
+    common = ["--discount", "0.9", "--basis", "fourier:1", "-B", "20", "--json"]
     wrong = subprocess.run(
         [*command, "--state", "speed", *common], capture_output=True, text=True, check=False
     )
@@ -683,10 +655,10 @@ def test_the_page_is_for_a_decision(run, log, tmp_path, monkeypatch):
 
 def test_the_page_of_another_policy_tells_of_the_overlap(run, grid, tmp_path):
     out = tmp_path / "report.html"
-    result = run(grid / "grid.csv", *COMMON, "--policy", "p_left,p_right", "--compare", "log", "--out", out)
+    result = run(grid / "grid.csv", *COMMON, "--policy", "p_left,p_right", "--out", out)
     assert result.exit_code == 0, result.stderr
     page = out.read_text(encoding="utf-8")
-    for text in ("effective episodes", "estimated (counted)", "wanted", "policy minus compared", "unseen"):
+    for text in ("effective episodes", "estimated (counted)", "wanted", "Probability ratios", "unseen"):
         assert text in page
 
 
@@ -752,8 +724,6 @@ def test_a_column_of_the_targets_probabilities(ask, grid, with_column):
     assert listed[name]["value"] == pytest.approx(known[name]["value"])
     assert answer["reliable"]
     assert answer["low"] <= whole["value"] <= answer["high"]
-    against = ask(with_column, *asked, "column:p_new", "--compare", "column:p")
-    assert against["comparison"]["differences"][0]["value"] > 0
 
 
 @pytest.mark.parametrize(
