@@ -15,8 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import replaystats as rs
+from replaystats._core.arrays import as_array
 from replaystats._core.entries import check_known
-from replaystats._core.validation import check_array, check_bool, check_integers
+from replaystats._core.validation import check_array, check_bool, check_int, check_integers, check_real
 from support.cases import slow_except
 
 REFUSED = {
@@ -303,3 +304,23 @@ class TestStrangePolicies:
     def test_sums_without_end_are_refused(self):
         with pytest.raises(ValueError, match="`discount` must be below 1 where no episode"):
             rs.evaluate(self.LOG, discount=1.0)
+
+
+class Opaque:
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("no array of this")
+
+
+@pytest.mark.parametrize("value", [Opaque(), range(10**15)], ids=["an object", "a range beyond memory"])
+def test_what_cannot_be_converted_is_refused_by_name(value):
+    for check in (lambda: check_array(value, "x", ndim=1), lambda: as_array(value, "x")):
+        with pytest.raises(TypeError, match=r"`x` must be .*array; got"):
+            check()
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400)])
+def test_whole_numbers_beyond_all_floats_are_refused(number):
+    with pytest.raises(ValueError, match="`x` must be a finite number"):
+        check_real(number, "x")
+    with pytest.raises(ValueError, match=r"`x` must be numbers that float64 holds exactly; got .* 1329 bits"):
+        check_array([number, 1], "x", ndim=1)

@@ -61,6 +61,8 @@ def as_array(value: Any, name: str) -> np.ndarray:
         return to_numpy(value)
     except ValueError as error:
         raise ValueError(must_be(name, "a regular array", "lists of different lengths")) from error
+    except Exception as error:  # objects have conversions of their own, and ranges more entries than memory
+        raise TypeError(must_be(name, "an array", type(value).__name__)) from error
 
 
 def lent(array: Any) -> Any:

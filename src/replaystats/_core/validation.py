@@ -58,7 +58,10 @@ def check_real(
     rule = f"a finite number in {opening}{low:g}, {high:g}{closing}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(must_be(name, rule, repr(value), hint))
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond all floats
+        raise ValueError(must_be(name, rule, "a number beyond 1e308", hint)) from None
     above = number >= low if opening == "[" else number > low
     below = number <= high if closing == "]" else number < high
     if not (math.isfinite(number) and above and below):
@@ -248,7 +251,7 @@ def _as_floats(value: Any, name: str, rule: str, hint: str) -> FloatArray:
         value = np.ma.getdata(value)
     try:
         array = to_numpy(value)
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # objects have conversions of their own, and ranges more entries than memory
         raise TypeError(must_be(name, rule, type(value).__name__, hint)) from error
     if array.dtype.kind in KINDS:
         raise TypeError(must_be(name, rule, f"{KINDS[array.dtype.kind]} (dtype {array.dtype})", hint))
@@ -270,8 +273,11 @@ def _check_objects(array: np.ndarray, value: Any, name: str, rule: str, hint: st
             if array.ndim == 0:
                 got = type(value).__name__
             raise TypeError(must_be(name, rule, f"{got} among its entries" if array.ndim else got, hint))
-        if isinstance(entry, numbers.Integral) and int(float(entry)) != int(entry):
-            raise ValueError(must_be(name, "numbers that float64 holds exactly", entry))
+        if isinstance(entry, numbers.Integral):
+            whole = int(entry)
+            if whole.bit_length() > 1023 or int(float(whole)) != whole:
+                got = whole if whole.bit_length() < 100 else f"a whole number of {whole.bit_length()} bits"
+                raise ValueError(must_be(name, "numbers that float64 holds exactly", got))
 
 
 def check_exact(array: np.ndarray, name: str) -> None:
