@@ -324,3 +324,7 @@ def test_whole_numbers_beyond_all_floats_are_refused(number):
         check_real(number, "x")
     with pytest.raises(ValueError, match=r"`x` must be numbers that float64 holds exactly; got .* 1329 bits"):
         check_array([number, 1], "x", ndim=1)
+    with pytest.raises(
+        ValueError, match=r"`x` must be an int >= 0, below 2\^63; got a whole number of 1329 bits"
+    ):
+        check_int(number, "x", low=0)

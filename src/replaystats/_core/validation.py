@@ -33,6 +33,9 @@ def check_int(value: Any, name: str, *, low: int = 1, high: int | None = None, h
     if not is_whole(value):
         raise TypeError(must_be(name, rule, repr(value), hint))
     number = int(value)
+    if number.bit_length() > 63:  # NumPy's whole numbers end there
+        got = f"a whole number of {number.bit_length()} bits"
+        raise ValueError(must_be(name, f"{rule}, below 2^63", got, hint))
     if number < low or (high is not None and number > high):
         raise ValueError(must_be(name, rule, number, hint))
     return number
@@ -276,7 +279,9 @@ def _check_objects(array: np.ndarray, value: Any, name: str, rule: str, hint: st
         if isinstance(entry, numbers.Integral):
             whole = int(entry)
             if whole.bit_length() > 1023 or int(float(whole)) != whole:
-                got = whole if whole.bit_length() < 100 else f"a whole number of {whole.bit_length()} bits"
+                got = (
+                    str(whole) if whole.bit_length() < 100 else f"a whole number of {whole.bit_length()} bits"
+                )
                 raise ValueError(must_be(name, "numbers that float64 holds exactly", got))
 
 

@@ -22,28 +22,25 @@ from .._core.validation import (
     check_length,
     check_magnitude,
 )
-from ._fields import (
+from ._flat import (
     check_alike,
     check_ends,
-    clean_fields,
-    is_scalar,
-    join_actions,
-    join_present,
-)
-from ._flat import (
     check_offsets,
     check_states,
     check_steps,
+    clean_fields,
     device_of,
     flatten_states,
     flatten_steps,
     gather,
+    is_scalar,
+    join_actions,
+    join_present,
     offsets_of,
     own,
 )
-from .describe import describe
 from .storage import read_fields, write_parquet
-from .views import Transitions, Windows, dt_per_step, transitions_of, windows_of
+from .views import Transitions, Windows, describe, dt_per_step, transitions_of, windows_of
 
 # One value a step, or (dt) one for all of them.
 STEP_FIELDS = ("rewards", "actions", "dt", "behavior_probability")

@@ -1,4 +1,4 @@
-"""What the moments read from trajectories: single steps, windows of several steps, and actions."""
+"""What the moments read from trajectories: single steps, windows, and actions; a table of it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.arrays import in_double, is_foreign, take_rows
-from .._core.errors import must_be
+from .._core.errors import must_be, require_extra
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_int, check_rows
-from ._fields import are_numbers
-from ._flat import gather
+from ._flat import are_numbers, gather, holds_names
 
 if TYPE_CHECKING:
     from .trajectories import Trajectories
+
 
 # Rounding: time steps recovered from clock readings differ in their last digits; more than this is a real
 # change.
@@ -159,3 +159,39 @@ def action_rows(data: Trajectories) -> Any:
         return actions.reshape(-1)
     numbers = in_double(actions) if is_foreign(actions) else None
     return check_rows(actions, "actions") if numbers is None else as_columns(numbers)
+
+
+def describe(data: Trajectories) -> Any:
+    """Return one row per quantity: mean, standard deviation, minimum, median, maximum.
+
+    Parameters
+    ----------
+    data : Trajectories
+
+    Returns
+    -------
+    DataFrame
+        Rows "steps of an episode", "return" and "reward" where there are rewards, and one per state variable.
+
+    Examples
+    --------
+    >>> from replaystats import Trajectories
+    >>> frame = describe(Trajectories([[0.0, 1.0], [0.0, 3.0]], rewards=[[1.0], [2.0]], terminated=True))
+    >>> frame["mean"].to_dict()
+    {'steps of an episode': 1.0, 'return': 1.5, 'reward': 1.5, 'state 0': 1.0}
+    """
+    pandas = require_extra("pandas", extra="io", purpose="A data frame")
+    columns = {"steps of an episode": np.asarray(data.n_steps, dtype=float)}
+    if data.rewards is not None:
+        rewards = np.asarray(data.rewards, dtype=float)
+        starts = data.step_offsets[:-1]
+        columns["return"] = np.add.reduceat(rewards, starts) if len(rewards) else rewards
+        columns["reward"] = rewards
+    if not holds_names(data.states):
+        columns |= {f"state {j}": np.asarray(data.states)[:, j] for j in range(data.dimension)}
+    names = ["mean", "std", "min", "median", "max"]
+    rows = {
+        name: [values.mean(), values.std(), values.min(), np.median(values), values.max()]
+        for name, values in columns.items()
+    }
+    return pandas.DataFrame.from_dict(rows, orient="index", columns=names)

@@ -7,7 +7,7 @@ Four routes to the same numbers, chosen by cost:
 - *device*: the same product where the moments are, when they are arrays of PyTorch, CuPy or JAX;
 - *factors*: one ``left[idx].T @ right[idx]`` per subset, when the basis is large and g is never formed.
 
-Exact sums (`exact.py`) and sums of data that stay on disk (`streamed.py`) have modules of their own.
+Exact sums, of data in memory or on disk, have a module of their own (`streamed.py`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ from ..moments.factored import written_out_for
 from ..plans import ResamplingPlan
 from ..plans.plan import check_made_for
 from ..plans.tiles import TILE_SUBSETS
-from .exact import exact_sums, gather_is_cheaper
 from .executors import Executor, SerialExecutor, check_executor
-from .streamed import streamed_sums
+from .streamed import exact_sums, gather_is_cheaper, streamed_sums
 
 DEFAULT_MEMORY_BUDGET = 2**30  # Batch: 1 GiB
 # Batch: numbers of sums or indices at a time (1 MB).

@@ -40,9 +40,8 @@ from ..inference.functionals import InferenceContext
 from ..inference.pivot import Interval
 from ..moments import HeldMoments, Moments
 from ..moments.factored import FactoredMoments, choose_form
-from ..moments.groups import Grouping, choose_grouping, grouped_moments
 from ..moments.sparse import SparseMoments
-from ..moments.units import join_moments
+from ..moments.units import Grouping, choose_grouping, grouped_moments, join_moments
 from ..plans import SCHEMES, Resampling, ResamplingPlan, make_plan
 from ..solvers import Solver
 from ..tuning.recommended import Recommendation, recommended_estimate

@@ -31,10 +31,9 @@ from ..inference.model_checks import kernel_bellman_loss
 from ..inference.partial_identification import ValueRange
 from ..moments import FactoredMoments, HeldMoments
 from ..moments.factored import sums_follow
-from ..moments.groups import MOST_GROUPS, deal
 from ..moments.sparse import SparseMoments
 from ..moments.steps import check_log, horizon, step_discounts, step_rewards, value_limits
-from ..moments.units import sum_into_units
+from ..moments.units import MOST_GROUPS, deal, sum_into_units
 from ..plans import SCHEMES
 from .moments import ReplayedMoments
 

@@ -25,8 +25,7 @@ from .._core.validation import (
 )
 from ..basis import Basis
 from ..data import Trajectories
-from ..data._fields import are_numbers
-from ..data._flat import check_states
+from ..data._flat import are_numbers, check_states
 from ..data.views import action_rows, transitions_of
 from .factored import FactoredMoments, HeldMoments, choose_form
 from .steps import (

@@ -12,8 +12,7 @@ from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_length, check_memory
 from ..data import Trajectories
-from ..data._fields import are_numbers
-from ..data._flat import are_names
+from ..data._flat import are_names, are_numbers
 from ..data.views import action_rows
 from ..moments.lstd_q import check_labels, check_probabilities, decisions_of
 

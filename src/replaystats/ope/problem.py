@@ -14,7 +14,7 @@ from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_length, check_real, check_rows
 from ..basis import Basis
 from ..data import Trajectories
-from ..data._fields import are_numbers
+from ..data._flat import are_numbers
 from ..data.views import action_rows
 from ..moments.steps import horizon as discounted_steps
 from ..moments.steps import value_limits

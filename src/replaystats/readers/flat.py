@@ -15,8 +15,7 @@ from .._core.entries import check_known, number_labels
 from .._core.errors import must_be, renamed
 from .._core.typing import ArrayLike, BoolArray, IntArray
 from .._core.validation import as_columns, check_array, check_choice, check_int, check_length, check_text
-from ..data._fields import check_flags
-from ..data._flat import are_names, check_states, offsets_of
+from ..data._flat import are_names, check_flags, check_states, offsets_of
 from ..data.trajectories import Trajectories
 from ._columns import no_such_name
 

@@ -7,8 +7,10 @@ target) and ``discrete_value`` the truth of the sampled reward process (LSTD's t
 
 from .brownian import GeometricBrownian, TorusBrownian
 from .chains import FiniteChain
-from .linear import HermiteOU, LinearQuadratic, OrnsteinUhlenbeck
-from .short import (
+from .linear import (
+    HermiteOU,
+    LinearQuadratic,
+    OrnsteinUhlenbeck,
     ornstein_uhlenbeck,
     two_bumps,
     two_bumps_function,

@@ -5,7 +5,7 @@ import pytest
 
 import replaystats as rs
 from oracles.groups import summed_by_group
-from replaystats.moments.groups import Grouping, choose_grouping, deal, grouped_moments
+from replaystats.moments.units import Grouping, choose_grouping, deal, grouped_moments
 
 
 def factored(rng, n, q, steps, *, symmetric=False, n_outputs=None):

@@ -62,7 +62,7 @@ def test_only_public_names_are_imported(path):
         "from replaystats.kernel.fits import fit_subsets",
         "import replaystats.engine.sums",
         "from replaystats.solvers import _names",
-        "def f():\n    from replaystats.moments.groups import unit_moments",
+        "def f():\n    from replaystats.moments.units import unit_moments",
     ],
 )
 def test_the_rule_catches_a_private_import(line):
