@@ -1,4 +1,4 @@
-"""Linear diffusions: the Ornstein-Uhlenbeck process, a quadratic cost in any dimension, and the paper's data."""
+"""Linear diffusions: the Ornstein-Uhlenbeck process and a quadratic cost, and the data of the paper."""
 
 from __future__ import annotations
 
