@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._core.thresholds import CHECK_LEVEL
 from .._core.typing import FloatArray
 from ..basis import RBF, Basis, Fourier, Polynomial, Squashed
 from .linear import LinearModel, fit_linear, score_test, td_errors
@@ -16,8 +17,8 @@ from .problem import Problem
 # Coefficients at most, and steps for each at least.
 MAX_COEFFICIENTS, STEPS_PER_COEFFICIENT = 160, 8
 LARGEST_DEGREE = 5
-# The test objects below this p value; the choice sees at most so many steps.
-OBJECTION, CHOICE_STEPS, CHOICE_GROUPS = 0.05, 20_000, 10
+# Batch: the choice sees at most so many steps, in so many groups.
+CHOICE_STEPS, CHOICE_GROUPS = 20_000, 10
 # Larger bases in a row that may bring nothing before the search ends.
 PATIENCE = 2
 _BUMPS = (50, 100, 200)
@@ -52,7 +53,7 @@ class BasisTest:
     @property
     def silent(self) -> bool:
         """Whether no test contradicts the basis."""
-        return self.possible and not self.p_value < OBJECTION
+        return self.possible and not self.p_value < CHECK_LEVEL
 
 
 def family(dimension: int, most: int, n_places: int) -> Iterator[tuple[str, Basis]]:

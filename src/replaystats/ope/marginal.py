@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._core.thresholds import MIN_EFFECTIVE
 from .._core.typing import FloatArray
 from ..basis import RBF, Squashed
 from .counts import episode_returns
@@ -16,10 +17,10 @@ from .linear import fit_linear
 from .nonparametric import fit_neighbors, pull
 from .problem import Problem
 
-# Steps that are looked at: neighbours are searched for each. Parts of the log that fit values for the others.
-MOST_STEPS, N_FOLDS = 30_000, 2
-# Bumps of the ratio's two bases, the larger first; the log must have so many steps for each coefficient.
-SIZES, STEPS_PER_COEFFICIENT = ((100, 50), (50, 25), (24, 12), (12, 6), (6, 3)), 20
+# Steps that are looked at: neighbours are searched for each.
+MOST_STEPS = 30_000
+# Bumps of the ratio's basis, the second one having half of them; each coefficient needs so many steps.
+MOST_BUMPS, FEWEST_BUMPS, STEPS_PER_COEFFICIENT = 100, 6, 2 * MIN_EFFECTIVE
 # Times that the centres of the bumps are drawn: the mean over draws leans on none of them.
 N_DRAWS = 5
 # Held back by this share of a standard deviation at every step, the policy would leave the log.
@@ -78,27 +79,26 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
     nothing is discounted, or where actions of the policy were never logged.
     """
     small = some_episodes(problem)
-    most = len(small) / STEPS_PER_COEFFICIENT / small.n_actions
-    if most < SIZES[-1][0] + 1 or not problem.discount < 1.0 or len(unlogged_actions(problem)):
+    most = len(small) // STEPS_PER_COEFFICIENT // small.n_actions - 1  # beside a constant
+    if most < FEWEST_BUMPS or not problem.discount < 1.0 or len(unlogged_actions(problem)):
         return None
-    distinct = n_distinct(small.places)
-    sizes = next((pair for pair in SIZES if pair[0] + 1 <= most and pair[0] <= distinct), None)
-    if sizes is None:
+    n_bumps = min(MOST_BUMPS, most, n_distinct(small.places))
+    if n_bumps < FEWEST_BUMPS:
         return None
     errors, start, held_back = _errors(small)
     group = small.start_group
     sums = np.bincount(group, weights=start, minlength=small.n_groups)
     counts = np.bincount(group, minlength=small.n_groups)
     base = (sums.sum() - sums) / np.maximum(counts.sum() - counts, 1)
-    part, drawn = _corrections(small, errors, sizes[0], rng)
-    half, _ = _corrections(small, errors, sizes[1], rng)
+    part, drawn = _corrections(small, errors, n_bumps, rng)
+    half, _ = _corrections(small, errors, n_bumps // 2, rng)
     return MarginalRobust(
         found=GroupJackknife(float(start.mean()) + part.value, base + part.replicates),
         correction=part,
         moved=half.minus(part),
         drawn=drawn,
         held_back=held_back,
-        n_bumps=sizes[0],
+        n_bumps=n_bumps,
         n_steps=len(small),
     )
 
@@ -125,7 +125,7 @@ def completed_by_neighbors(problem: Problem) -> float | None:
     They are fitted on other episodes. None where the log is too short, where nothing is discounted, or where
     episodes are cut off at the edge of the log, so that all neighbours of what follows lie inside.
     """
-    if len(problem) < STEPS_PER_COEFFICIENT * (SIZES[-1][0] + 1) or not problem.discount < 1.0:
+    if len(problem) < STEPS_PER_COEFFICIENT * (FEWEST_BUMPS + 1) or not problem.discount < 1.0:
         return None
     small = some_episodes(problem)
     last = np.flatnonzero(np.append(np.diff(small.episode) != 0, True))
@@ -149,11 +149,11 @@ def _errors(problem: Problem) -> tuple[FloatArray, FloatArray, float]:
     spread = problem.places.std(axis=0)
     scale = np.where(spread > 0.0, spread, 1.0)
     errors, start, pulls = np.empty(len(problem)), np.empty(len(problem.start_states)), []
-    for fold in range(N_FOLDS):
-        fitted = np.flatnonzero(problem.group % N_FOLDS != fold)
+    for fold in range(2):
+        fitted = np.flatnonzero(problem.group % 2 != fold)
         model = fit_neighbors(problem, fitted, scale)
-        rows = np.flatnonzero(problem.group % N_FOLDS == fold)
-        starts = np.flatnonzero(problem.start_group % N_FOLDS == fold)
+        rows = np.flatnonzero(problem.group % 2 == fold)
+        starts = np.flatnonzero(problem.start_group % 2 == fold)
         errors[rows] = (
             problem.rewards[rows]
             + model.at(problem.next_states[rows], problem.following[rows])

@@ -105,3 +105,16 @@ def test_cut_episodes_need_the_policy_in_their_last_row(folder, tmp_path):
     said = " ".join(result.stderr.split())
     assert "for every state in which an episode goes on or is cut off" in said
     assert "fill in its columns there" in said
+
+
+def test_rows_of_steps_have_no_policy_beside_final_states(folder, tmp_path):
+    """One row a step: nothing says what the policy does in the last state."""
+    frame = pd.read_csv(folder / "log.csv")
+    frame[frame["reward"].notna()].assign(after=1).to_csv(tmp_path / "steps.csv", index=False)
+    asked = [*map(str, COMMON), "--next-state", "after", "--policy", "bold=p0,p1", "--policy", "old=log"]
+    result = CliRunner().invoke(app, ["compare", str(tmp_path / "steps.csv"), *asked])
+    assert result.exit_code == 2
+    assert "must be a table or module:function for this kind of log" in " ".join(result.stderr.split())
+    asked[-3] = f"bold={folder / 'shy.csv'}"
+    result = CliRunner().invoke(app, ["compare", str(tmp_path / "steps.csv"), *asked])
+    assert result.exit_code == 0, result.stderr

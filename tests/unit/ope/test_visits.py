@@ -7,7 +7,7 @@ from tests.oracles import policy_values as oracle
 import replaystats as rs
 from replaystats.ope import marginal
 from replaystats.ope.marginal import (
-    SIZES,
+    FEWEST_BUMPS,
     STEPS_PER_COEFFICIENT,
     marginal_robust,
 )
@@ -72,7 +72,7 @@ def test_it_needs_no_probabilities_but_actions_that_were_logged():
     problem = make_problem(data, lambda s: np.full(len(s), 2), discount=DISCOUNT, n_actions=3)
     assert marginal_robust(problem, np.random.default_rng(0)) is None
     short, _ = walk(3, 5)
-    assert STEPS_PER_COEFFICIENT * 2 * SIZES[-1][0] > 15
+    assert STEPS_PER_COEFFICIENT * 2 * FEWEST_BUMPS > 15
     problem = make_problem(short, homeward, discount=DISCOUNT)
     assert marginal_robust(problem, np.random.default_rng(0)) is None
 
