@@ -105,6 +105,8 @@ FOLDS, FOLDS_OF_FEW, FEW_ROWS = 5, 10, 1200
 # Conformal p-value below which a row is unlike the training rows: half of 1 % for each of two measures, so
 # that at most one in a hundred rows like them is flagged.
 OUTSIDE_LEVEL = 0.005
+# Difference of log likelihoods from which evidence for another kernel is positive (Kass and Raftery 1995).
+EVIDENCE = 1.0
 # Rows whose residuals make intervals and scores, at most. Derivation: the quantile of so many has a standard
 # error of .3 % in level at 90 %, and less beyond.
 CALIBRATION_ROWS = 10_000

@@ -48,7 +48,7 @@ def regress(
     unknown: opt.Unknown = "other",
     predict: opt.NewRows = None,
     method: opt.FitMethod = "auto",
-    kernel: opt.KernelName = "rbf",
+    kernel: opt.KernelName = "auto",
     alpha: opt.Alpha = "auto",
     gamma: opt.Gamma = None,
     subsample_size: opt.SubsampleSize = None,

@@ -49,10 +49,11 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         leave-one-out), and goes on from k / n of it by out-of-bag error ("subsets"), from it by
         generalised cross-validation ("features"), or takes it ("local").
     kernel : str or callable
-        "rbf" (default), "matern12", "matern32", "matern52"; "auto", of these four the most likely one, or
-        from 1200 rows on the one with the smallest leave-one-out error; "laplacian", "polynomial",
-        "linear" or another pairwise kernel of scikit-learn; a function of two rows; or "precomputed" (then X
-        is the Gram matrix, and K(test, train) in `predict`).
+        "auto" (default): of "rbf", "matern52", "matern32" and "matern12" the most likely one, or from 1200
+        rows on the one with the smallest leave-one-out error; "rbf" unless the evidence for another is
+        positive, where `gamma` is given, and for "features" and "subsets". Or one of these; "laplacian",
+        "polynomial", "linear" or another pairwise kernel of scikit-learn; a function of two rows; or
+        "precomputed" (then X is the Gram matrix, and K(test, train) in `predict`).
     gamma : float, array-like of shape (p,) or "auto", optional
         Parameter of the kernel; None means 1 / n_features, sensible for standardised columns. "rbf" and
         "laplacian" take one per feature. "auto" (default) learns one per feature for "rbf" and Matern, by
@@ -185,7 +186,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         self,
         alpha: float | str = "auto",
         *,
-        kernel: KernelLike = "rbf",
+        kernel: KernelLike = "auto",
         gamma: float | str | ArrayLike | None = "auto",
         kernel_params: Mapping[str, Any] | None = None,
         method: str | Basis = "auto",
@@ -303,7 +304,8 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
             number = np.empty(len(kept), dtype=np.intp)
             number[place[kept]] = np.arange(len(kept))
             self._place = number[place]
-            self._weight = np.asarray(np.bincount(self._place) * (len(kept) / len(place)), dtype=np.float64)
+            share = len(kept) / len(place)
+            self._weight = np.asarray(share * np.bincount(self._place), dtype=np.float64)
             self.X_fit_, self.y_fit_ = self.X_fit_[kept], self.y_fit_[kept]
 
     def _check_points(self, X: Any) -> FloatArray:

@@ -23,6 +23,7 @@ MATERN = ("matern12", "matern32", "matern52")
 KERNELS = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), *MATERN, PRECOMPUTED)
 # Kernels whose widths are learnt, one per column: functions of sum_j gamma_j (x_j - x'_j)^2.
 LEARNT_KERNELS = ("rbf", *MATERN)
+_SQUARED_REACH = {"matern12": 1.0, "matern32": 3.0, "matern52": 5.0}  # 2 nu
 # Kernels of differences, in which every column may have a width of its own.
 KERNELS_WITH_WIDTHS = (*LEARNT_KERNELS, "laplacian")
 KERNELS_WITH_GAMMA = (*sorted(name for name, own in KERNEL_PARAMS.items() if "gamma" in own), *MATERN)
@@ -99,12 +100,8 @@ class Kernel:
         >>> Kernel("rbf", gamma=0.5)(np.zeros((7, 2, 3)), np.ones((7, 4, 3))).shape
         (7, 2, 4)
         """
-        if self.name == "rbf":
-            return _rbf(left, right, np.sqrt(2.0 * np.asarray(self.gamma)), work)
-        if self.name in MATERN:
-            scale = np.sqrt(2.0 * np.asarray(self.gamma))
-            rows = _with_norms(left, scale, first=True).swapaxes(-1, -2)
-            return np.asarray(profile(self.name, -2.0 * (rows @ _with_norms(right, scale, first=False))))
+        if self.name in LEARNT_KERNELS:
+            return _of_distances(str(self.name), left, right, np.sqrt(2.0 * np.asarray(self.gamma)), work)
         if self.name == "linear":
             return left @ right.swapaxes(-1, -2)
         if self.name in ("poly", "polynomial"):
@@ -133,7 +130,7 @@ class Kernel:
             Below the diagonal it may be 0, or what was in `work`.
         """
         k = points.shape[-2]
-        if self.name != "rbf" or k <= _PANEL_ROWS:
+        if self.name not in LEARNT_KERNELS or k <= _PANEL_ROWS:
             return self(points, points, work=work)
         scale = np.sqrt(2.0 * np.asarray(self.gamma))
         left, right = (_with_norms(points, scale, first=first) for first in (True, False))
@@ -142,7 +139,7 @@ class Kernel:
         for start in range(0, k, _PANEL_ROWS):
             panel = values[..., start : start + _PANEL_ROWS, start:]
             rows, columns = left[..., start : start + _PANEL_ROWS], right[..., start:]
-            np.exp(np.matmul(rows.swapaxes(-1, -2), columns, out=panel), out=panel)
+            _in_place(str(self.name), np.matmul(rows.swapaxes(-1, -2), columns, out=panel))
         return values
 
     def cost(self, n_features: int) -> float:
@@ -270,7 +267,7 @@ def profile_slope(name: str, square: Any) -> Any:
 
 def _reach(name: str, square: Any) -> Any:
     xp = array_namespace(square)
-    return xp.sqrt({"matern12": 1.0, "matern32": 3.0, "matern52": 5.0}[name] * xp.clip(square, min=0.0))
+    return xp.sqrt(_SQUARED_REACH[name] * xp.clip(square, min=0.0))
 
 
 def _shaped(work: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -278,16 +275,35 @@ def _shaped(work: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     return work[: math.prod(shape)].reshape(shape)
 
 
-def _rbf(left: FloatArray, right: FloatArray, scale: FloatArray, work: FloatArray | None) -> FloatArray:
-    """exp(-|scale a - scale b|^2 / 2), the exponent as one product.
+def _of_distances(
+    name: str, left: FloatArray, right: FloatArray, scale: FloatArray, work: FloatArray | None
+) -> FloatArray:
+    """Return the profile at |scale a - scale b|^2, with -1/2 of these as one product.
 
     Two more rows carry the squared norms: the matrix is written once instead of four times. Rounding may
     leave 1 + 1e-15 for equal points; clipping that would cost as much as half of the exp.
     """
     rows = _with_norms(left, scale, first=True).swapaxes(-1, -2)
     out = None if work is None else _shaped(work, (*left.shape[:-1], right.shape[-2]))
-    exponent = np.matmul(rows, _with_norms(right, scale, first=False), out=out)
-    return np.exp(exponent, out=exponent)
+    return _in_place(name, np.matmul(rows, _with_norms(right, scale, first=False), out=out))
+
+
+def _in_place(name: str, halves: FloatArray) -> FloatArray:
+    """Return `profile` at r^2, given -r^2 / 2, in the same memory."""
+    if name == "rbf":
+        return np.exp(halves, out=halves)
+    np.multiply(halves, -2.0 * _SQUARED_REACH[name], out=halves)
+    np.sqrt(np.maximum(halves, 0.0, out=halves), out=halves)
+    decay = np.exp(-halves)
+    if name == "matern12":
+        halves[...] = decay
+        return halves
+    square = halves * halves if name == "matern52" else None
+    halves += 1.0
+    if square is not None:
+        square /= 3.0
+        halves += square
+    return np.multiply(halves, decay, out=halves)
 
 
 def _with_norms(points: FloatArray, scale: FloatArray, *, first: bool) -> FloatArray:

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from .._core.random import as_generator
+from .._core.thresholds import EVIDENCE
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
 from .._core.validation import check_array, check_length
 from .likelihood import Average, average_on_device, leave_one_out_error, negative_log_likelihood, of_varying
@@ -132,7 +133,7 @@ def learn_bandwidths(
         Whether all features share one width, found by marginal likelihood on up to 500 rows.
     kernel : {"rbf", "matern12", "matern32", "matern52"} or tuple of them
         Of several, the most likely one, or from 1200 rows on the one with the smallest leave-one-out errors
-        on random blocks and leaves.
+        on random blocks and leaves; the first unless the evidence for another is positive.
     random_state : None, int, Generator, RandomState or SeedSequence
     device : array, optional
         An array on an accelerator: blocks are factored where it lives, in its precision.
@@ -209,7 +210,7 @@ def _learn_from_few(
     X, targets = units[place][rows], y[rows]
     for other in where.each():
         found = _most_likely(best.x, X, targets, FIRST_ITERATIONS, other, one_width)
-        if found.fun < best.fun:
+        if found.fun < best.fun - EVIDENCE:
             best, where = found, other
     found = _most_likely(best.x, X, targets, ITERATIONS - FIRST_ITERATIONS, where, one_width)
     n_evaluations = found.nfev + sum(one.nfev for one, _ in tried)
@@ -246,7 +247,7 @@ def _learn_from_many(
         for other in where.each():
             found = _most_likely(better.x, X[first], y[first], steps, other)
             own = float(_errors(found.x, X, y, [*blocks, *leaves], other).sum())
-            if own < errors:
+            if own < errors - EVIDENCE:
                 errors, start, where = own, found.x, other
     learnt, n_seen = _descend(start, X, y, rng, where)
     n_evaluations = sum(one.nfev for _, one, _ in (*tried, again))

@@ -150,14 +150,12 @@ def resolve_whole_fit(
     at = whole.device if whole.accelerated else None
     learnt = Bandwidths.of(np.full(X.shape[1] + 1, np.log(0.5 / X.shape[1])), 0, 0)
     if widths != CONSTANT:
-        # landmarks, and units of subsets, are for Gaussian kernels
-        free = parameters.kernel == AUTO and parameters.method in (AUTO, "local") and standardize != "subset"
         learnt = learn_bandwidths(
             problem.points,
             problem.y,
             other_points=points,
             one_width=widths == ONE,
-            kernel=LEARNT_KERNELS if free else str(kernel.name),
+            kernel=LEARNT_KERNELS if _any_kernel(parameters) else str(kernel.name),
             random_state=rng,
             device=at,
         )
@@ -175,6 +173,11 @@ def _kernel(parameters: KernelParameters, n_features: int) -> Kernel:
         gamma=None if is_auto(parameters.gamma) else parameters.gamma,
         kernel_params=parameters.kernel_params,
     )
+
+
+def _any_kernel(parameters: KernelParameters) -> bool:
+    """Whether the kernel is to be chosen: features and subsets have a Gaussian one."""
+    return parameters.kernel == AUTO and parameters.method in (AUTO, "local")
 
 
 def _as_candidate(whole: FullFit, widths: str) -> FullFit:
@@ -201,7 +204,7 @@ def _with_widths(whole: FullFit, other: KernelProblem | None, learnt: Bandwidths
     how = "marginal likelihood" if len(whole.X) < FEWEST_ROWS else "leave-one-out error"
     reason = f"{how} on {learnt.n_rows} rows"
     choices["gamma"] = Choice(kernel.gamma, f"one width per feature, by {reason}")
-    if whole.parameters.kernel == AUTO:
+    if _any_kernel(whole.parameters):
         choices["kernel"] = Choice(kernel.name, reason)
     problem = replace(problem, kernel=kernel)
     if whole.free:

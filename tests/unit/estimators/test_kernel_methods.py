@@ -220,7 +220,7 @@ def test_auto_keeps_the_exact_kernel_for_a_rough_function(n):
     model = rs.ReplayKernelRidge(random_state=0).fit(X, y)
     assert model.method_ == "local"
     assert "landmarks" in model.choices_["method"].reason
-    assert set(model.choices_) == {"gamma", "alpha", "method", "subsample_size", "n_resamples"}
+    assert set(model.choices_) == {"kernel", "gamma", "alpha", "method", "subsample_size", "n_resamples"}
     leaf, trees = (model.choices_[name].value for name in ("subsample_size", "n_resamples"))
     assert (leaf, trees) == (1000, 1) if n == 1000 else (leaf, trees) in ((200, 8), (1000, 4))
     assert (model.replicates_.leaf_size, len(model.replicates_)) == (leaf, trees)
