@@ -11,14 +11,11 @@ from typing import Self
 
 import numpy as np
 
-from .._core.errors import must_be
 from .._core.random import stream
 from .._core.typing import FloatArray, IntArray
-from .plan import Design, ResamplingPlan
+from .._core.validation import check_memory, check_work
+from .plan import SUBSET_SECONDS, Design, ResamplingPlan
 from .tiles import TILE_SUBSETS, TileDraw
-
-# More subsets than this cannot be what a user wants to enumerate.
-MAX_COMPLETE = 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -160,15 +157,15 @@ class CompletePlan(GivenPlan):
 
 
 def _check_size(n_subsets: int, n: int, k: int) -> int:
-    if n_subsets > MAX_COMPLETE:
-        raise ValueError(
-            must_be(
-                "subsample_size",
-                f"small enough that at most {MAX_COMPLETE} subsets exist for a complete plan",
-                f"{n_subsets:.3g} subsets of k={k} of n={n}",
-                'Draw some of them with statistic="U" or "V".',
-            )
-        )
+    """Refuse more subsets than memory or a day allows, before they are listed."""
+    number = float(min(n_subsets, 10**18))  # the whole number may be no double
+    more = "more than " if n_subsets > number else ""
+    got, hint = (
+        f"{more}{number:.3g} subsets of k={k} of n={n}",
+        'Draw some of them with statistic="U" or "V".',
+    )
+    check_memory(number * k, "subsample_size", got, hint)
+    check_work(number * SUBSET_SECONDS, "subsample_size", got, hint)
     return n_subsets
 
 

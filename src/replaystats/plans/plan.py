@@ -137,7 +137,7 @@ def _over(numerator: float, denominator: float) -> float:
 # Format: tiles use spawn keys (tile, block); this key, far above any tile number, derives other plans.
 _ALTERNATIVE_KEY = 2**40
 # Cost: seconds to draw a subset and to fit something to it, at least, and for each of its observations.
-_SUBSET, _DRAWN = 1e-4, 1e-8
+SUBSET_SECONDS, _DRAWN = 1e-4, 1e-8
 # Format: from so many observations on a tile is drawn in quarters, as far as there are subsets.
 QUARTERED_FROM = 2**21
 
@@ -260,7 +260,7 @@ class ResamplingPlan(ABC):
             return np.empty((0, self.subsample_size), dtype=np.intp)
         count, hint = stop - start, "Use fewer subsets; `extend` adds some where needed."
         check_memory(2.0 * count * self.subsample_size, "n_resamples", count, hint)
-        check_work(count * (_SUBSET + _DRAWN * self.subsample_size), "n_resamples", count, hint)
+        check_work(count * (SUBSET_SECONDS + _DRAWN * self.subsample_size), "n_resamples", count, hint)
         tiles = range(start // TILE_SUBSETS, -(-stop // TILE_SUBSETS))
         drawn = np.concatenate([self._tile_indices(tile) for tile in tiles])
         first = tiles.start * TILE_SUBSETS
