@@ -26,6 +26,8 @@ FINE = {
     ("plots.plot_steps", "ylabel"): ANY_WORD,
     ("plots.plot_steps", "low"): ANY_SIGN,
     ("ReplayBuffer", "journal"): ANY_WORD,
+    # A table without rewards, which may be named as `rewards`.
+    ("readers.guess_columns", "table"): {"a mapping"},
     # A path of a file that is an array, and where products are computed.
     ("ArrayBlocks", "arrays"): {"an array"},
     ("inference.replay_variance", "reference"): {"an array"},

@@ -130,6 +130,8 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
     'rows'
     """
     view = open_table(table)
+    if not view.names:
+        raise ValueError(must_be("table", "a table with columns", "one without any"))
     if wrong := set(known) - set(_OPTIONS):
         raise TypeError(must_be("known", f"among {', '.join(_OPTIONS)}", ", ".join(sorted(wrong))))
     columns = {role: view.resolve(names, role) for role, names in known.items()}

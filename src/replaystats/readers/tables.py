@@ -137,7 +137,8 @@ def from_table(
     if dt is not None and time is not None:
         raise ValueError(must_be("dt", "None when `time` is given", dt, "The times give it."))
     view = open_table(files[0] if isinstance(table, (str, Path)) else table)
-    kind = None if episode in view.names or episode not in EPISODES else episode
+    known = isinstance(episode, str) and episode in EPISODES and episode not in view.names
+    kind = episode if known else None
     if kind is not None:
         episode = None
     if kind == "rows":
