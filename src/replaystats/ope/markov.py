@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 
 from .._core.thresholds import MARKOV_NEGLIGIBLE, MARKOV_PERMUTATIONS, MARKOV_REAL_ROWS, MARKOV_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .assumption_tests import AssumptionTest, permutation_p_value, unit_sums
+from .assumption_tests import AssumptionTest, permutation_p_value, ranks_of, unit_sums
 from .counts import is_discrete
 
 _PILOT = 39  # permutations that only standardise the statistics
@@ -194,14 +194,12 @@ def permutation_test(
     .. [1] N. Mantel (1963), Chi-square tests with one degree of freedom: extensions of the Mantel-Haenszel
        procedure, JASA 58.
     """
-    from scipy.stats import rankdata  # half a second, for those who need it
-
     sort = np.argsort(given, kind="stable")
     given = np.unique(given[sort], return_inverse=True)[1]
     tables = [(_codes(given, y[sort]), _codes(z[sort])) for y in outcomes for z in labels]
     cells = [(xy * (int(z.max()) + 1), z) for xy, z in tables]
     y = _standard_within(np.zeros((len(given), 0)) if amounts is None else amounts[sort], given)
-    z = _standard_within(rankdata(np.zeros(len(given)) if order is None else order[sort])[:, None], given)
+    z = _standard_within(ranks_of(np.zeros(len(given)) if order is None else order[sort])[:, None], given)
     sizes = np.bincount(given)
     first = np.cumsum(sizes) - sizes
 
