@@ -201,7 +201,7 @@ def calibration_test(
     cells += [] if states is None else [_tenths(column) for column in states.T]
     excess = np.eye(n_actions)[actions] - probabilities
     found: list[tuple[float, float, str]] = []
-    for number, cell in enumerate(cells):
+    for cell in cells:
         for label in np.unique(cell):
             rows = cell == label
             for a in range(1 if n_actions == 2 else 0, n_actions):
@@ -209,18 +209,11 @@ def calibration_test(
                 if min(expected, rows.sum() - expected) < CALIBRATION_CELLS:
                     continue
                 t, p = _cell_t(unit_sums(excess[rows, a], unit[rows]))
-                where = "overall" if number == 0 else f"tenth {label + 1} of {_cell_name(number, n_actions)}"
-                found.append((p, t, f"action {a}, {where}: {rows.sum()} steps"))
+                found.append((p, t, f"action {a} in a cell of {rows.sum()} steps"))
     if not found:
         return AssumptionTest(1.0, 0.0, "too few steps")
     p, t, detail = min(found)
     return AssumptionTest(min(1.0, p * len(found)), t, detail)
-
-
-def _cell_name(number: int, n_actions: int) -> str:
-    if number <= n_actions:
-        return f"the probability of action {number - 1}"
-    return f"column {number - 1 - n_actions}"
 
 
 def _tenths(column: FloatArray) -> IntArray:

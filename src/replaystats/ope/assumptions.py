@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import special
 
-from .._core.thresholds import CHECK_LEVEL
+from .._core.thresholds import CHECK_LEVEL, MUCH_COMPLETED
 from ..data.views import action_rows
 from .assumption_tests import (
     AssumptionTest,
@@ -23,7 +23,7 @@ from .assumption_tests import (
     outside_log,
     unit_sums,
 )
-from .counts import MUCH_UNSEEN, CountModel, episode_returns, has_labels
+from .counts import CountModel, episode_returns, has_labels
 from .importance import never_logged
 from .marginal import some_episodes
 from .markov import action_test, markov_tests
@@ -191,7 +191,7 @@ def _pooling(problem: Problem) -> AssumptionTest:
     if problem.horizon is None or problem.logged_only or not is_tabular(problem):
         return UNTESTED
     by_step = model_of(problem).model
-    if not isinstance(by_step, CountModel) or by_step.unseen > MUCH_UNSEEN:
+    if not isinstance(by_step, CountModel) or by_step.unseen > MUCH_COMPLETED:
         return UNTESTED
     p = by_step.at_start.minus(pooled_of(problem).at_start).p_value(1e-9 * problem.largest)
     return AssumptionTest(p, 0.0, "values with and without the step in the state differ by more than noise")

@@ -18,8 +18,10 @@ from .counts import has_labels
 from .policies import ask, densities_of, probabilities_of
 from .problem import Problem
 
-_STAGES = 6  # numbers of trees of which the likelihood chooses
-_EM_STEPS = 500  # leaves less of the likelihood than its sampling error
+# Cost: numbers of trees of which the likelihood chooses.
+_STAGES = 6
+# Rounding: so many steps leave less of the likelihood than its sampling error.
+_EM_STEPS = 500
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,8 +18,6 @@ from .problem import Problem
 _ROWS = 262_144
 # Actions were left out by chance where the logging policy takes them with this share of the policy's chance.
 CHANCE = 0.02
-# A share of the policy's future that leads to what was never tried, beyond which it is said.
-MUCH_UNSEEN = 0.02
 
 
 def is_discrete(states: FloatArray) -> bool:

@@ -15,7 +15,7 @@ from .problem import Problem
 
 # The error of a t interval's coverage is of the order of skewness / sqrt(n); beyond this it is not used.
 SKEWED = 0.25
-# Draws of the weights of all values, and how many weights are held at a time.
+# Cost: draws of the weights of all values, and how many weights are held at a time.
 _DRAWS, _AT_ONCE = 4000, 20_000_000
 
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .._core.thresholds import MARKOV_NEGLIGIBLE, MARKOV_PERMUTATIONS, MARKOV_REAL_ROWS, MARKOV_ROWS
+from .._core.thresholds import FOLDS, MARKOV_NEGLIGIBLE, MARKOV_PERMUTATIONS, MARKOV_REAL_ROWS, MARKOV_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .assumption_tests import AssumptionTest, permutation_p_value, ranks_of, unit_sums
 from .counts import is_discrete
 
-_PILOT = 39  # permutations that only standardise the statistics
+# Cost: permutations that only standardise the statistics.
+_PILOT = 39
 _BINS = 8
-_FOLDS = 5
 _NEIGHBORS = 8
 _CLIPPED = 3.0  # standard deviations at which residuals are clipped; independence survives clipping
 _PENALTIES = (1e-6, 1e-4, 1e-2, 1e-1, 1e1)
@@ -340,14 +340,14 @@ def residuals(targets: FloatArray, inputs: FloatArray, rng: np.random.Generator)
     )
     # Rows, not episodes: where episodes are short paths through different regions, regressions on the other
     # ones are wrong in the same way at neighbouring steps, which looks like dependence on history.
-    fold = rng.permutation(len(y)) % _FOLDS
+    fold = rng.permutation(len(y)) % FOLDS
     trees = ExtraTreesRegressor(
         30, min_samples_leaf=5, max_features=None, random_state=int(rng.integers(2**31))
     )
     features = _features(inputs, rng)
     left = np.empty((len(_PENALTIES) * len(features) + 2, *y.shape))
     places = _standard(inputs)
-    for k in range(_FOLDS):
+    for k in range(FOLDS):
         fit, out = fold != k, fold == k
         near = cKDTree(places[fit]).query(places[out], k=_NEIGHBORS)[1]
         left[-2][out] = y[out] - y[fit][near].mean(axis=1)
@@ -358,7 +358,7 @@ def residuals(targets: FloatArray, inputs: FloatArray, rng: np.random.Generator)
             left[at, out] = y[out] - _ridges(feature[fit] - middle, y[fit], feature[out] - middle)
     best = (left**2).sum(axis=1).argmin(axis=0)
     chosen = left[best, :, np.arange(y.shape[1])].T
-    for k in range(_FOLDS):
+    for k in range(FOLDS):
         chosen[fold == k] -= chosen[fold == k].mean(axis=0)
     return np.asarray(chosen)
 

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from .._core.thresholds import MUCH_COMPLETED
 from .._core.typing import FloatArray, IntArray
-from .counts import episode_returns
+from .counts import CountModel, episode_returns
 from .importance import Weights, of_others, per_decision, self_normalised
 from .intervals import GroupJackknife
-from .linear import td_errors
+from .linear import LinearModel, td_errors
 from .problem import Problem
 
 # How wrong a doubted model is taken to be, as a share of the range; and what part of an interval counts.
 MODEL_ERROR, NOTICED = 0.05, 0.125
 
 
-class ValueModel(Protocol):
-    """What fills in values: linear in features, or counted."""
-
-    def chunks(self) -> Iterator[slice]:
-        """Return slices that cover all rows."""
-
-    def at_steps(self, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """Return values (m, A) in states and next states, fitted without the row's group."""
-
-    def start_values(self) -> FloatArray:
-        """Return values (m, A) in the start states, fitted without their group."""
-
-    def after(self, rows: IntArray) -> Iterator[FloatArray]:
-        """Yield the values (m, G) of each action behind some steps, fitted without each group."""
+ValueModel = CountModel | LinearModel  # what fills in values
 
 
 def errors_of(problem: Problem, model: ValueModel) -> FloatArray:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..._core.thresholds import MUCH_COMPLETED
 from ..assumptions import AGREEMENT, DRIFT, INDEPENDENT, MARKOV, OUTCOMES, START, STATIONARY
-from ..counts import MUCH_UNSEEN, CountModel
+from ..counts import CountModel
 from ..intervals import rare_outcomes
 from ..method import Assumption, MethodResult
 from ..parts import is_tabular, model_of, pooled_of, weights_of
@@ -74,7 +75,7 @@ def _rare(problem: Problem, value: float, error: float) -> tuple[float, float]:
 
 def _notes(model: CountModel) -> tuple[str, ...]:
     untried = model.untried
-    if model.unseen <= MUCH_UNSEEN:
+    if model.unseen <= MUCH_COMPLETED:
         return ()
     if untried.by_chance:
         return (

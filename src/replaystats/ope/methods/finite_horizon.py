@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ..._core.thresholds import FOLDS, HORIZON_BUMPS
+from ..._core.thresholds import FOLDS, HORIZON_BUMPS, MUCH_COMPLETED
 from ..._core.typing import BoolArray, FloatArray, IntArray
 from ...data._flat import holds_names
 from ...inference.pivot import Pivot, mean_pivot
 from ..assumption_tests import unit_sums
 from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, OUTCOMES, STATIONARY
 from ..columns import screened
-from ..counts import MUCH_UNSEEN
 from ..importance import never_logged
 from ..intervals import by_groups
 from ..method import Assumption, MethodResult
@@ -328,7 +327,7 @@ class FiniteHorizon:
             return "episodes were cut before the horizon"
         if holds_names(problem.states):
             return "states are names"
-        if is_tabular(problem) and pooled_of(problem).unseen <= MUCH_UNSEEN:
+        if is_tabular(problem) and pooled_of(problem).unseen <= MUCH_COMPLETED:
             return "all that the policy does was counted"
         return None
 
