@@ -141,8 +141,9 @@ def _hero(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
 def _cards(found: Evaluation) -> list[dict[str, str]]:
     low, high = (float(x) for x in found.interval)
     digits = decimals(high - low)
+    value = found.value if found.informative <= UNINFORMATIVE else float("nan")  # as in the plot
     return [
-        {"value": fixed(found.value, digits), "text": f"value ({found.method})"},
+        {"value": fixed(value, digits), "text": f"value ({found.method})"},
         {"value": f"{fixed(low, digits)} to {fixed(high, digits)}",
          "text": f"{percent(found.confidence_level)} interval"},
         {"value": f"{found.log.n_episodes:,}", "text": f"episodes, {found.log.n_steps:,} steps"},
