@@ -26,9 +26,9 @@ HEAD = """# Policy values: coverage in many worlds
 Logs were drawn from {n} worlds with a known policy value (`benchmarks/worlds.py` and `odd_worlds.py`), and
 `rs.evaluate` was asked for a 95 % interval with its defaults; worlds that take long have fewer logs, and
 are drawn again where a rule that they depend on changed. *Covers* counts the logs whose answer is
-reliable; the standard error of a share from 60 logs is .03. *False alarms* are unreliable answers where every assumption is true.
-*Width* is the median width of the interval over that of the normal interval from as many episodes
-of the policy in question itself.
+reliable; the standard error of a share from 60 logs is .03. *False alarms* are unreliable answers where
+every assumption is true. *Width* is the median width of the interval over that of the normal interval
+from as many episodes of the policy in question itself.
 
 ![Coverage where the answer is reliable, and share of reliable answers](../figures/ope_worlds.svg)
 
