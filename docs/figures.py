@@ -1,4 +1,4 @@
-"""Draw the figures of README and first page, and thumbnails of the gallery: ``python docs/figures.py``."""
+"""Draw the figures of README and first page, and a thumbnail of the gallery: ``python docs/figures.py``."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def draw_forest() -> None:
         save(plot_evaluation(namespace["found"], narrow=narrow).figure, name)
 
 
-def draw_thumbnails() -> None:
-    """Draw what the examples that print no picture compute."""
+def draw_thumbnail() -> None:
+    """Draw what an example that shows no picture computes."""
     active = runpy.run_path(str(EXAMPLES / "active_selection.py"))
     figure = Figure(figsize=(4, 3), layout="constrained")
     ax = figure.subplots()
@@ -43,16 +43,8 @@ def draw_thumbnails() -> None:
     ax.set(xlabel="round", ylabel="median error")
     ax.legend(frameon=False)
     save(figure, "active")
-    federated = runpy.run_path(str(EXAMPLES / "federated.py"))
-    sizes = [400, 250, 150, 100, 100]
-    counts = federated["split_over_clients"](sizes, 100, 200, rng=0)
-    figure = Figure(figsize=(4, 3), layout="constrained")
-    ax = figure.subplots()
-    ax.boxplot(counts)
-    ax.set(xlabel="client", ylabel="observations of a subset")
-    save(figure, "federated")
 
 
 if __name__ == "__main__":
     draw_forest()
-    draw_thumbnails()
+    draw_thumbnail()

@@ -24,7 +24,7 @@ observations (here: trajectories), assumes that the number of observations per c
 nothing about clients that lie.
 """
 
-# sphinx_gallery_thumbnail_path = "figures/federated.svg"
+# sphinx_gallery_thumbnail_path = "figures/federated.png"
 
 from __future__ import annotations
 
