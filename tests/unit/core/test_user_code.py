@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -83,9 +84,10 @@ def test_a_policy_that_ends_the_program_is_no_success(tmp_path, monkeypatch, bod
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["evaluate", "log.csv", *OPTIONS, "--policy", f"{name}:f"])
     assert done.exit_code in (2, 3), done.stderr
-    assert done.stdout == ""
-    assert "must be" in done.stderr
-    assert "Traceback" not in done.stderr
+    said = json.loads(done.stdout)  # an error and no result
+    assert said.keys() == {"schema_version", "error"}
+    assert "must be" in said["error"]["messages"][0]
+    assert "Traceback" not in done.output
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
