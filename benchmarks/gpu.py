@@ -303,7 +303,8 @@ def one_split(X, y, points, wanted, split):
         "predict_s": predicted - fitted,
         "intervals_s": time.perf_counter() - predicted,
         "kernel": str(model.choices_["kernel"].value) if "kernel" in model.choices_ else str(model.kernel),
-        "leaf_size": model.choices_["subsample_size"].value,
+        "method": model.method_,
+        "leaf_size": getattr(model.estimate_.members, "leaf_size", None),
         "rmse": rmse(mean, wanted),
         "coverage_95": float(((low <= wanted) & (wanted <= high)).double().mean()),
     }
