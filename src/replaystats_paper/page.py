@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from replaystats.toolkit import embed_picture, render
+from replaystats.toolkit import embed_json, embed_picture, render
 
 from .cells import Cell, Experiment, Settings
 from .claims import Claim, Findings
 from .compare import GROUPS, LIMIT, Agreement, CellAgreement, groups_of
 from .cost import CLAIMED, LABELS, fitted_exponent, window
 from .cost_rules import median_interval
+from .explorer import explorer_data
 from .figures import caption_of, draw_experiment
 from .journal import Journal
 from .kernel import N_SETS
@@ -53,6 +54,7 @@ def write_page(
     """Draw the figures into `folder` / figures and return the page."""
     cells, journal = findings.all_cells, findings.journal
     shown = [_experiment(experiment, findings, folder / "figures") for experiment in findings.experiments]
+    records = explorer_data(cells, journal)
     sections = _really(cells, journal)
     context = {
         "title": _title(findings),
@@ -69,6 +71,7 @@ def write_page(
         "each_cell": _each_cell(findings.each_cell),
         "claims": [_claim(*pair) for pair in findings.verdicts.values()],
         "experiments": shown,
+        "explorer": embed_json(records) if records["records"] else "",
         "really": sections,
     }
     return render("reproduction.html.j2", context, package=__package__)

@@ -14,11 +14,30 @@ from support.browser import look_at, needs_browser
 
 NAMES = ["value-lstd", "variance-lstd", "variance-kernel-b25", "scaling", "really-policy"]
 
-# Appended to the page: says to the page around it how wide it is.
+# Appended to the page: uses the explorer as a reader would, and tells the page around it what happened.
 PROBE = """
 <script>
-const seen = { overflow: document.documentElement.scrollWidth - window.innerWidth, width: window.innerWidth };
-window.parent.postMessage(JSON.stringify(seen), "*");
+(function () {
+  const seen = { ...document.documentElement.dataset };
+  const pick = (id, value) => {
+    const control = document.getElementById(id);
+    control.value = value;
+    control.dispatchEvent(new Event("change"));
+    return control.value;
+  };
+  const count = (selector) => document.querySelectorAll(selector).length;
+  seen.first = count("#x-plots svg");
+  seen.group = pick("x-group", "kernel");
+  seen.measure = pick("x-measure", "rmse");
+  pick("x-scale", "linear");
+  seen.second = count("#x-plots svg");
+  seen.points = count("#x-plots circle");
+  seen.rows = count("#x-table tbody tr");
+  seen.overflow = document.documentElement.scrollWidth - window.innerWidth;
+  seen.width = window.innerWidth;
+  seen.scriptError = document.documentElement.dataset.scriptError ?? null;
+  window.parent.postMessage(JSON.stringify(seen), "*");
+})();
 </script>
 """
 
@@ -61,6 +80,7 @@ def test_the_page_needs_no_network_and_keeps_its_numbers(folder):
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"""(src|href)=["'](?!data:|#)""", page)
     assert "url(" not in page
+    assert "NaN" not in page.split('id="explorer-data">')[1].split("</script>")[0]
     for verdict in json.loads((folder / "summary.json").read_text(encoding="utf-8"))["verdicts"].values():
         assert html.escape(verdict["reason"], quote=False) in page.replace("&#39;", "'").replace("&#34;", '"')
     assert "departs from the published settings" in page  # M = 3 is not the published M
@@ -71,8 +91,14 @@ def test_the_page_needs_no_network_and_keeps_its_numbers(folder):
 @pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
 def test_the_page_works_in_a_browser(folder, tmp_path, width):
     seen = look_at((folder / "report.html").read_text(encoding="utf-8"), PROBE, width, tmp_path)
+    assert seen["scriptError"] is None
+    assert seen["explorer"] == "ready"
     assert seen["width"] == width
     assert seen["overflow"] <= 0  # nothing makes the page wider than the screen
+    assert (seen["first"], seen["second"]) == (2, 1)  # the band belongs to policy evaluation
+    assert (seen["group"], seen["measure"]) == ("kernel", "rmse")
+    assert seen["points"] == 2 * 3  # U and V, three repetitions
+    assert seen["rows"] == 2
 
 
 def test_a_seed_gives_one_page_whatever_the_clock_says(tmp_path):

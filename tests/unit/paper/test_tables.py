@@ -10,6 +10,7 @@ from tests.unit.paper.test_agreement import CATALOGUE, put
 
 from replaystats_paper import Settings
 from replaystats_paper import page as tables
+from replaystats_paper.explorer import explorer_data
 from replaystats_paper.journal import Journal
 from replaystats_paper.measures import published_record
 
@@ -107,6 +108,21 @@ def test_exceptions_are_differences_that_are_not_above_zero(journal, policy):
             row = rows[tables.GROUPS[algorithm], measure]
             assert row["ours"] == pytest.approx(wrong / total)
             assert (row["cells"], row["n_cells"]) == (cells, 10)
+
+
+def test_the_explorer_has_every_cell_and_group_once(journal, policy):
+    data = explorer_data(list(policy), journal)
+    assert len(data["grid"]) == 50
+    assert [(r["group"], r["n"], r["B"], r["k"]) for r in data["records"]] == [
+        (a, cell["n"], cell["B"], cell["k"]) for cell in policy for a in ALGORITHMS
+    ]
+    first, held = data["records"][0], policy[POLICY[0]]["lstd"]
+    assert first["median"]["rmse"]["U"] == pytest.approx(median(held["rmse"]["U"]))
+    assert len(first["rmse"]["U"]) == 8  # one of nine repetitions is infinite
+    assert first["band"]["low"] == held["low"]
+    published = published_record(POLICY[0], "lstd")
+    assert first["published"]["variance"]["median"] == published["median_var"]
+    assert first["published"]["rmse"]["V"] == published["rmse_diff_V"]
 
 
 @pytest.fixture
