@@ -9,7 +9,7 @@ from replaystats.ope.assumption_tests import (
     order_test,
     outside_log,
 )
-from replaystats.ope.markov import _n_log_n, markov_tests, permutation_test, residuals
+from replaystats.ope.markov import _n_log_n, action_test, markov_tests, permutation_test, residuals
 from support import policy_worlds
 from support.cases import slow_except
 
@@ -171,3 +171,38 @@ def test_few_users_one_after_another_are_seen() -> None:
         rng = np.random.default_rng(seed)
         seen.append(order_test(rng.normal(size=8)[user] + rng.normal(size=318)).p_value < 0.05)
     assert np.mean(seen) > 0.95 - 2.0 * np.sqrt(0.95 * 0.05 / 400)  # .97 of 3000
+
+
+def test_a_log_that_repeats_its_actions_is_seen_and_a_coin_is_not() -> None:
+    rng = np.random.default_rng(0)
+    states, step = rng.integers(3, size=(400, 1)).astype(float), np.tile(np.arange(8), 50)
+    before = rng.integers(2, size=400)
+    coin = rng.integers(2, size=400)
+    repeated = np.where(rng.random(400) < 0.75, before, coin)
+    assert action_test(states, repeated, before, step, rng).p_value < 0.01
+    assert action_test(states, coin, before, step, rng).p_value > 0.05
+
+
+def test_a_trend_in_one_of_several_states_is_seen() -> None:
+    """Rewards of state 3 alone grow with the step; the noise is the same in all states."""
+    rng = np.random.default_rng(1)
+    step = np.tile(np.arange(8), 150)
+    states = rng.integers(4, size=(1200, 1)).astype(float)
+    noise = 0.5 * rng.normal(size=1200)
+    actions, ends, episode = rng.integers(2, size=1200), step == 7, np.repeat(np.arange(150), 8)
+    follows = rng.integers(4, size=(1200, 1)).astype(float)
+    for slope, seen in ((0.3, True), (0.0, False)):
+        rewards = (states[:, 0] == 3) * slope * step + noise
+        found = markov_tests(states, actions, rewards, follows, ends & (step < 7), episode)
+        assert (found["step"].p_value < 0.01) == seen
+
+
+def test_units_with_many_episodes_come_early_without_any_trend() -> None:
+    """Users with a higher mean come more often, in random order: 400 logs at the level .05."""
+    seen = []
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        level = rng.normal(size=30)
+        user = rng.permutation(np.repeat(np.arange(30), 1 + rng.poisson(np.exp(1.0 + level))))
+        seen.append(order_test(level[user] + rng.normal(size=len(user)), user).p_value < 0.05)
+    assert np.mean(seen) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / 400)
