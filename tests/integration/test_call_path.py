@@ -130,7 +130,7 @@ def test_kernel_ridge_is_tuned_then_fitted_then_combined(setting):
 @pytest.mark.parametrize("n", [400, 3000])  # with more rows, widths are searched in steps on new blocks
 def test_kernel_ridge_goes_little_back_and_forth(n):
     model = rs.ReplayKernelRidge(random_state=0)
-    assert 20 < folder_changes(lambda: model.fit(*rows_of(n))) < 45
+    assert 20 < folder_changes(lambda: model.fit(*rows_of(n))) <= 45  # two kernels are compared
 
 
 # -- the lists of calls in ARCHITECTURE.md ----------------------------------------------------------------
