@@ -134,6 +134,7 @@ def plot_steps(values: ArrayLike, ylabel: str, *, low: float | None = None, ax: 
     Parameters
     ----------
     values : array-like of shape (H,)
+        In the order of steps.
     ylabel : str
         What the values are.
     low : float, optional
