@@ -82,8 +82,7 @@ def test_a_policy_that_ends_the_program_is_no_success(tmp_path, monkeypatch, bod
     name = f"ends_in_{len(body)}"  # a module is imported once
     (tmp_path / f"{name}.py").write_text(body + "\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    options = [option for option in OPTIONS if option != "--json"]  # with it, errors are in the output
-    done = CliRunner().invoke(app, ["evaluate", "log.csv", *options, "--policy", f"{name}:f"])
+    done = CliRunner().invoke(app, ["evaluate", "log.csv", *OPTIONS, "--policy", f"{name}:f"])
     assert done.exit_code in (2, 3), done.stderr
     said = json.loads(done.stdout)  # an error and no result
     assert said.keys() == {"schema_version", "error"}
