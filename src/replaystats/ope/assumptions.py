@@ -68,6 +68,11 @@ MODEL = Assumption(
     sentence="the basis holds the value function",
     remedy="pass a richer basis=",
 )
+OVERLAP = Assumption(
+    code="overlap",
+    sentence="enough effective episodes are left to compare the model's value with logged returns",
+    remedy="log episodes of a policy nearer to this one",
+)
 AGREEMENT = Assumption(
     code="agreement",
     sentence="model and doubly robust value agree",
@@ -202,6 +207,14 @@ def _model(problem: Problem) -> AssumptionTest:
     return AssumptionTest(p, 0.0, "functions outside the basis explain temporal-difference errors")
 
 
+def _overlap(problem: Problem) -> AssumptionTest:
+    """Off policy, the test of the basis misses what few episodes cannot show, and nothing else sees it."""
+    weights = weights_of(problem)
+    if problem.on_policy or weights is None or weights.enough:
+        return UNTESTED
+    return AssumptionTest(0.0, 0.0, "too few effective episodes are left to compare the model with returns")
+
+
 def _agreement(problem: Problem) -> AssumptionTest:
     weights = weights_of(problem)
     if problem.logged_only or weights is None or not weights.enough:
@@ -235,6 +248,7 @@ TESTS: dict[str, Callable[[Problem], AssumptionTest]] = {
     "pooling": _pooling,
     DRIFT.code: _of_markov("calendar", "reward or next state depend on the place in the log"),
     MODEL.code: _model,
+    OVERLAP.code: _overlap,
     AGREEMENT.code: _agreement,
     START.code: _start,
     RANGE.code: lambda problem: UNTESTED if problem.range_known else _start(problem),

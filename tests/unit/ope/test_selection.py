@@ -50,6 +50,19 @@ def test_a_start_state_outside_the_log_is_unreliable() -> None:
     assert "outside the log" in found.sentence
 
 
+def test_a_model_that_nothing_can_contradict_is_not_reported() -> None:
+    """Forty steps of the other action: the test of the basis sees little, and ratios leave no episode."""
+    rng = np.random.default_rng(0)
+    states = np.cumsum(rng.normal(size=(30, 41)), axis=1)
+    actions = rng.integers(2, size=(30, 40))
+    data = rs.Trajectories(states, states[:, :-1] + actions, actions=actions)
+    settings = {"discount": 0.9, "behavior": np.full(actions.size, 0.5)}
+    named = rs.evaluate(data, lambda s: np.ones(len(s), int), method="LSTDQ", **settings)
+    assert not named.reliable
+    assert "too few effective episodes" in " ".join(named.failed_checks)
+    assert rs.evaluate(data, lambda s: np.ones(len(s), int), **settings).method != "LSTDQ"
+
+
 def test_bounds_hold_outside_the_log_where_the_range_of_rewards_is_given() -> None:
     found = outside_start(reward_range=(-1.0, 2.0))
     assert found.reliable

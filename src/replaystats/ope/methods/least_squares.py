@@ -6,7 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..assumptions import AGREEMENT, DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, START, STATIONARY
+from ..assumptions import (
+    AGREEMENT,
+    DRIFT,
+    INDEPENDENT,
+    MARKOV,
+    MODEL,
+    OUTCOMES,
+    OVERLAP,
+    START,
+    STATIONARY,
+)
 from ..columns import screened
 from ..importance import never_logged
 from ..linear import LinearModel
@@ -37,7 +47,7 @@ class LeastSquares:
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What its interval needs."""
-        return (INDEPENDENT, OUTCOMES, MARKOV, STATIONARY, DRIFT, MODEL, AGREEMENT, START)
+        return (INDEPENDENT, OUTCOMES, MARKOV, STATIONARY, DRIFT, MODEL, OVERLAP, AGREEMENT, START)
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None for states that are numbers and a policy that can be asked."""
