@@ -141,7 +141,7 @@ def test_names_and_sentences_use_plain_words():
 # -- how much there is -----------------------------------------------------------------------------------
 
 # What is true now, with little to spare; lower them as the source shrinks. Targets: 26,000, 190 and 0.
-BUDGETS = {"code_lines": 35_500, "files": 280, "numbers_elsewhere": 137}
+BUDGETS = {"code_lines": 35_100, "files": 246, "numbers_elsewhere": 96}
 # Modules whose judged numbers stand in `_core/thresholds.py`.
 CONVERTED = ("tuning/sizes.py", "estimators/moments.py", "estimators/policy.py", "estimators/lspi.py")
 
