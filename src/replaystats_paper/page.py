@@ -198,7 +198,8 @@ def _subtitle(findings: Findings, quick: bool) -> str:
 def _counts(findings: Findings) -> list[tuple[str, str]]:
     """Return how many comparisons agree and how many claims have each label."""
     kinds = [badge_of(verdict.label) for _, verdict in findings.verdicts.values()]
-    words = {"good": "hold as worded", "part": "hold in part", "bad": "do not hold", "open": "are undecided"}
+    words = {"good": "hold as worded", "part": "hold in part", "bad": "do not hold"}
+    words["open"] = "are undecided or need the full run"
     found = [
         (f"{kinds.count(k)} of {len(kinds)}", f"claims {text}") for k, text in words.items() if k in kinds
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,8 @@ from sklearn.linear_model import LinearRegression
 
 import replaystats as rs
 from replaystats.inference.pivot import interval, mean_pivot, p_value
-from replaystats.inference.producers import band, difference, group_jackknife_pivot
+from replaystats.inference.producers import band, difference
+from replaystats.ope.intervals import GroupJackknife
 
 N = 24
 
@@ -38,7 +41,8 @@ def of_moments_of_mean(x, y):
 def of_groups(x, y):
     groups = y.reshape(8, -1)
     left_out = (groups.sum() - groups.sum(axis=1)) / (y.size - groups.shape[1])
-    return group_jackknife_pivot(np.array([y.mean()]), left_out[:, None])
+    problem = SimpleNamespace(effective_groups=8.0, n_units=y.size, low=-np.inf, high=np.inf)
+    return GroupJackknife(float(y.mean()), left_out).pivot(problem)
 
 
 def of_plug_in(x, y):

@@ -33,7 +33,7 @@ _FORMS = (
     "Columns of the log, one per action (p_left,p_right); a table of states and probabilities "
     "(policy.csv); greedy:q_table.csv; module:function; or column:NAME, its probability of the logged action."
 )
-# What the options are where nobody says anything.
+# Values of options that are not given.
 _USUAL = {
     "rewards": "reward", "episode": "episode", "terminated": "terminated", "time_limit": "ask",
     "final_states": "recorded", "gaps": "raise",
@@ -149,7 +149,7 @@ def _policy_beside(
         empty = [name for name in resolved if any(_has_empty(as_numpy(t[name])) for t in tables)]
     with refusing(ExitCode.USAGE, path, "DATA"):
         order = by_action(resolved, data.action_labels, option)
-    if empty:  # nobody asks what is done where an episode ended; no other row may be empty
+    if empty:  # the policy is not asked where an episode ended; no other row may be empty
         filled = [name for name in resolved if name not in empty]
         states = data.states[data.departed]
         parts: dict[str, Any] = {}

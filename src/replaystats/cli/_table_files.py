@@ -144,7 +144,7 @@ def target_of(frame: Frame, name: str) -> FloatArray:
 
 
 class SpoiltLine(NamedTuple):
-    """A line with more fields than the header: nobody knows which of them is the one too many."""
+    """A line with more fields than the header: which of them is too many cannot be known."""
 
     row: int  # where it stands among the rows
     line: int  # where it begins in the file, the header being line 1

@@ -397,7 +397,7 @@ def check_ends(
     """Return how each trajectory ended, and refuse to guess it.
 
     Trajectories of one length were cut off there by whoever made them. Trajectories of several lengths ended
-    for a reason of their own: if that is an absorbing state and nobody says so, every value is wrong.
+    for a reason of their own: if that is an absorbing state that no flag names, every value is wrong.
     """
     ends = (
         check_flags(terminated, "terminated", len(n_steps)),

@@ -75,7 +75,7 @@ class LSTD(PolicyEvaluation):
     choices_ : dict of str to Choice
         What "auto" stood for, how many groups there are, and why.
     recommendation_ : Recommendation
-        Only with ``method="recommended"``: what was chosen, and why.
+        Only with ``solver="recommended"``: what was chosen, and why.
     basis_ : Basis
         The basis, with what it took from the data.
 

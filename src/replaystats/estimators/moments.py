@@ -384,7 +384,7 @@ class MomentRatio(ReplayedMoments):
     choices_ : dict of str to Choice
         What "auto" stood for, how many groups there are, and why.
     recommendation_ : Recommendation
-        Only with ``method="recommended"``: what was chosen, and why.
+        Only with ``solver="recommended"``: what was chosen, and why.
 
     Raises
     ------

@@ -22,20 +22,6 @@ from .pivot import NO_NOISE, Interval, Pivot, interval
 from .variance import replay_variance
 
 
-def group_jackknife_pivot(estimate: FloatArray, left_out: FloatArray) -> Pivot:
-    """Return the record of estimates (m,) from those without each of G equal groups, (G, m).
-
-    Examples
-    --------
-    >>> values = np.array([1.0, 2.0, 4.0, 9.0])
-    >>> without = (values.sum() - values) / 3
-    >>> group_jackknife_pivot(np.array([4.0]), without[:, None]).standard_error.round(3)  # of a mean
-    array([1.78])
-    """
-    noise = noise_of(estimate - left_out).symmetric()
-    return noise.pivot(estimate, np.abs(estimate))
-
-
 def ensemble_pivot(centre: Any, parts: ReplayVariance, *, controlled: bool = False) -> Pivot:
     """Return the record of an average without known influence: as many degrees as members have.
 

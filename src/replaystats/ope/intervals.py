@@ -92,7 +92,7 @@ class GroupJackknife:
         return float(np.sqrt(max(0.0, self.value**2 - self.standard_error**2)))
 
     def p_value(self, negligible: float = 0.0) -> float:
-        """Of the hypothesis that the number is 0; up to `negligible` nobody minds that it is not."""
+        """p-value of the hypothesis that the number is 0. Differences up to `negligible` count as zero."""
         if abs(self.value) <= negligible:
             return 1.0
         if self.standard_error == 0.0:
