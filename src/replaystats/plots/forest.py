@@ -14,8 +14,8 @@ from .estimate import ESTIMATE, PLUG_IN, _axes
 from .style import Axes, new_figure
 
 _MUTED = "#999999"
-# Layout: characters in a line of a title, and of the words beside a row.
-_TITLE, _NARROW_TITLE, _WORDS = 62, 46, 44
+# Layout: characters in a line of a title, and of the words beside a row or, on a phone, above it.
+_TITLE, _NARROW_TITLE, _WORDS, _NARROW_WORDS = 62, 46, 44, 58
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +94,13 @@ def plot_forest(
         words, at = _words(row, digits), (1.02, float(place))
         if narrow:
             words, at = f"{visible(row.name)}   {words}", (0.0, place - 0.36)
+            if len(words) > _NARROW_WORDS:
+                words = f"{words[:_NARROW_WORDS].rpartition(' ')[0]} …"
         ax.annotate(
             words, at, xycoords=("axes fraction", "data"), va="center", fontsize=8 if narrow else 9,
-            fontweight="bold" if row.role == "reported" else "normal",
             color="#111111" if row.role != "other" else "#666666", annotation_clip=False,
+            # Above a line, words take no width from the axis.
+            fontweight="bold" if row.role == "reported" else "normal", in_layout=not narrow,
         )  # fmt: skip
     n_references = sum(row.role == "reference" for row in rows)
     if 0 < n_references < len(rows):
