@@ -128,7 +128,7 @@ def list_experiments() -> None:
     from rich.table import Table
 
     from .cells import load_catalogue
-    from .qlearning_study import count_cells
+    from .qlearning import all_cells
 
     table = Table(box=None, pad_edge=False)
     for heading in ("name", "in the paper", "what"):
@@ -136,7 +136,8 @@ def list_experiments() -> None:
     table.add_column("cells", justify="right")
     for experiment in load_catalogue().values():
         table.add_row(experiment.name, experiment.paper, experiment.title, str(len(experiment.cells)))
-    table.add_row("qlearning", "Appendix D", "Replay in Q-learning; runs by name only", str(count_cells()))
+    count = str(len(all_cells(quick=False)))
+    table.add_row("qlearning", "Appendix D", "Replay in Q-learning; runs by name only", count)
     out.print(table)
 
 

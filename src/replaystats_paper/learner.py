@@ -1,16 +1,15 @@
-"""The algorithm: Q-learning with experience replay, many independent runs advanced in lockstep.
+"""Q-learning with experience replay on a maze: many independent runs advanced in lockstep.
 
 A step is a hundred-odd numbers per run, far too few for NumPy, so runs are laid side by side and a step of
-all of them is a few dozen array operations. Every run owns its random stream: what it does depends neither
-on the runs beside it nor on how many there are.
+all of them is a few dozen array operations, on the rings and sum trees of `replaystats.ReplayBuffer`. Every
+run owns its random stream: what it does depends neither on the runs beside it nor on how many there are.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,10 +26,133 @@ from replaystats.toolkit import (
     must_be,
 )
 
-from .gridworld import N_ACTIONS, ActionValues, GridWorld, active_features
-
-FEATURES = ("table", "tiles")
+STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))  # up, right, down, left
+N_ACTIONS = len(STEPS)
+WALL, START, GOAL = "#", "S", "G"
 TIMEOUTS = ("bootstrap", "end")
+SAMPLERS = ("uniform", "combined", "prioritised")
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class GridWorld:
+    """A maze read from a picture: every step costs 1, a bump into a wall or the edge stays put.
+
+    States are cells counted row by row; the pair of state s and action a has the code 4 s + a.
+
+    Parameters
+    ----------
+    picture : sequence of str
+        One string per row: ``#`` wall, ``S`` start, ``G`` goal, anything else free.
+
+    Attributes
+    ----------
+    moves : ndarray of int, shape (4 n_states,)
+        The next state of every pair.
+    free : ndarray of bool, shape (n_states,)
+        Cells that are not walls.
+
+    Examples
+    --------
+    >>> world = GridWorld(["S.#", "..G"])
+    >>> shortest_path(world), world
+    (3, GridWorld(2 x 3, 1 walls))
+    """
+
+    picture: Sequence[str]
+    shape: tuple[int, int] = field(init=False)
+    start: int = field(init=False)
+    goal: int = field(init=False)
+    moves: IntArray = field(init=False)
+    free: BoolArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        cells = "".join(self.picture)
+        shape = (len(self.picture), len(self.picture[0]) if self.picture else 0)
+        if any(len(row) != shape[1] for row in self.picture):
+            raise ValueError(must_be("picture", "rows of one length", [len(row) for row in self.picture]))
+        for mark in (START, GOAL):
+            if cells.count(mark) != 1:
+                raise ValueError(must_be("picture", f"a maze with one {mark}", cells.count(mark)))
+        free = np.array([cell != WALL for cell in cells])
+        known = {"shape": shape, "start": cells.index(START), "goal": cells.index(GOAL), "free": free}
+        known["moves"] = _moves(shape, free)
+        for name, value in known.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_states(self) -> int:
+        """Number of cells, walls included."""
+        return self.free.size
+
+    @property
+    def learnable(self) -> BoolArray:
+        """States whose action values are defined: free, and not the goal."""
+        return np.asarray(self.free & (np.arange(self.n_states) != self.goal))
+
+    def __repr__(self) -> str:
+        return f"GridWorld({self.shape[0]} x {self.shape[1]}, {int((~self.free).sum())} walls)"
+
+
+def _moves(shape: tuple[int, int], free: BoolArray) -> IntArray:
+    """Return the next state of every pair, of shape (4 n_states,)."""
+    here = np.arange(free.size)
+    rows, columns = np.unravel_index(here, shape)
+    moves = np.empty((free.size, N_ACTIONS), dtype=np.intp)
+    for action, (down, right) in enumerate(STEPS):
+        row = np.clip(rows + down, 0, shape[0] - 1)
+        there = row * shape[1] + np.clip(columns + right, 0, shape[1] - 1)
+        moves[:, action] = np.where(free & free[there], there, here)
+    return moves.ravel()
+
+
+def ring_maze(size: int = 20) -> GridWorld:
+    """Return the maze of Zhang and Sutton (2017): a ring of walls one cell inside the edge of a square.
+
+    The start lies in the middle, the goal in the corner outside the ring, and the only two gaps lie next to
+    the opposite corner. Their maze has `size` 20, where the shortest way takes 54 steps.
+
+    Examples
+    --------
+    >>> shortest_path(ring_maze())
+    54
+    """
+    check_int(size, "size", low=6, hint="A smaller ring has no inside.")
+    picture = np.full((size, size), ".")
+    picture[1:-1, 1:-1] = WALL
+    picture[2:-2, 2:-2] = "."
+    picture[1, 2] = picture[2, 1] = "."
+    picture[size // 2, size // 2], picture[-1, -1] = START, GOAL
+    return GridWorld(["".join(row) for row in picture])
+
+
+def _distances(world: GridWorld) -> FloatArray:
+    """Return the number of steps from every state to the goal, infinite where no way leads there."""
+    moves, distance = world.moves.reshape(-1, N_ACTIONS), np.full(world.n_states, np.inf)
+    distance[world.goal] = 0.0
+    for _ in range(world.n_states):  # one more ring of cells around the goal is exact after every sweep
+        distance = np.minimum(distance, 1.0 + distance[moves].min(axis=1))
+    if not np.isfinite(distance[world.start]):
+        raise ValueError(must_be("picture", "a maze whose goal can be reached from the start", repr(world)))
+    return distance
+
+
+def shortest_path(world: GridWorld) -> int:
+    """Return the number of steps from the start to the goal.
+
+    Raises
+    ------
+    ValueError
+        When no way leads to the goal.
+    """
+    return int(_distances(world)[world.start])
+
+
+def optimal_values(world: GridWorld) -> FloatArray:
+    """Return Q* by value iteration, of shape (n_states, 4); NaN for walls, 0 at the goal."""
+    q: FloatArray = -1.0 - _distances(world)[world.moves.reshape(-1, N_ACTIONS)]
+    q[world.goal] = 0.0
+    q[~world.free] = np.nan
+    return q
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,20 +162,17 @@ class Rule:
     Attributes
     ----------
     sampler : {"uniform", "combined", "prioritised"}
+        "combined" replaces the last transition of a minibatch by the latest one; "prioritised" draws in
+        proportion to (abs(error) + 0.01)^0.6, with importance weights of exponent 0.4.
     minibatch : int
         Transitions per minibatch, k.
     ratio : float
         Minibatches per environment step, B: a whole number, or one over a whole number.
-    n_step : int
-        Rewards taken before the bootstrap, without off-policy correction.
-    features : {"table", "tiles"}
-        A table of action values, or linear in tiles of the row and column.
     timeouts : {"bootstrap", "end"}
         Whether the last transition of an episode that was cut off bootstraps like any other (right: the
         world goes on), or is mistaken for an end of value 0.
-    step_size, discount, explore : float
-        Step size per transition (shared out over the active features), discount, and the share of
-        random actions.
+    step_size, explore : float
+        Step size per transition, and the share of random actions.
 
     Examples
     --------
@@ -64,24 +183,18 @@ class Rule:
     sampler: str = "uniform"
     minibatch: int = 10
     ratio: float = 1.0
-    n_step: int = 1
-    features: str = "table"
     timeouts: str = "bootstrap"
     step_size: float = 0.1
-    discount: float = 1.0
     explore: float = 0.1
 
     def __post_init__(self) -> None:
         check_choice(self.sampler, "sampler", SAMPLERS)
-        check_choice(self.features, "features", FEATURES)
         check_choice(self.timeouts, "timeouts", TIMEOUTS)
         check_int(self.minibatch, "minibatch")
-        check_int(self.n_step, "n_step")
         ratio = check_real(self.ratio, "ratio", low=0.0, closed="neither")
         if not (ratio.is_integer() or (1 / ratio).is_integer()):
             raise ValueError(must_be("ratio", "a whole number, or one over a whole number", ratio))
         check_real(self.step_size, "step_size", low=0.0, high=1.0, closed="right")
-        check_real(self.discount, "discount", low=0.0, high=1.0, closed="right")
         check_real(self.explore, "explore", low=0.0, high=1.0)
 
     @property
@@ -97,32 +210,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """For how long a run goes on, and when its action values are looked at.
-
-    Attributes
-    ----------
-    n_episodes : int
-    timeout : int
-        Steps after which an episode is cut off.
-    checkpoints : tuple of int
-        Numbers of finished episodes after which Q is kept.
-    """
+    """For how long a run goes on: its episodes, and the steps after which one is cut off."""
 
     n_episodes: int = 150
     timeout: int = 5000
-    checkpoints: tuple[int, ...] = (30, 60, 150)
 
     def __post_init__(self) -> None:
         check_int(self.n_episodes, "n_episodes")
         check_int(self.timeout, "timeout")
-        for checkpoint in self.checkpoints:
-            check_int(checkpoint, "checkpoints", high=self.n_episodes)
-
-
-# Looking at the actions in a random order makes the first best one a fair choice among equals.
-ORDERS = np.array(list(itertools.permutations(range(N_ACTIONS))))
-DIVERGED = 1e6  # no return of an episode comes near; weights above it only ever grow
-NOISE_BLOCK = 2**18  # uniforms drawn ahead for all runs together: 2 MB stay in the cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,10 +227,9 @@ class Histories:
     Attributes
     ----------
     returns : ndarray of shape (n_runs, n_episodes)
-        Sum of the rewards of every episode, as it was lived. A run whose values diverge is stopped at the
-        end of that episode, and counts as cut off in all that would follow.
-    q : ndarray of shape (n_checkpoints, n_runs, n_states, 4)
-        Action values after the episodes of `Schedule.checkpoints`; NaN for a run that had diverged.
+        Sum of the rewards of every episode.
+    q : ndarray of shape (n_runs, n_states, 4)
+        Action values after the last episode.
     n_steps : int
         Environment steps of all runs.
     """
@@ -146,6 +240,12 @@ class Histories:
 
     def __repr__(self) -> str:
         return f"Histories({self.returns.shape[0]} runs x {self.returns.shape[1]} episodes)"
+
+
+# Looking at the actions in a random order makes the first best one a fair choice among equals.
+ORDERS = np.array(list(itertools.permutations(range(N_ACTIONS))))
+# Batch: uniforms drawn ahead for all runs together: 2 MB stay in the cache.
+NOISE_BLOCK = 2**18
 
 
 class Noise:
@@ -178,7 +278,7 @@ class Lockstep:
     A step of every run: (1) choose an action, greedy up to exploration; (2) move, and store the transition;
     (3) if the rule says so, replay minibatches: draw k transitions, compute their errors against the
     values before the minibatch, add them all, but carry no pair that came often past its target;
-    (4) begin the next episode where one has ended.
+    (4) begin the next episode where one has ended. Action values start at 0.
 
     Parameters
     ----------
@@ -191,7 +291,7 @@ class Lockstep:
     Examples
     --------
     >>> world = GridWorld(["S..G"])
-    >>> runs = Lockstep(world, Rule(), Schedule(n_episodes=20, checkpoints=(20,)), np.array([50, 50]),
+    >>> runs = Lockstep(world, Rule(), Schedule(n_episodes=20), np.array([50, 50]),
     ...                 [np.random.default_rng(seed) for seed in (1, 2)]).run()
     >>> runs, float(runs.returns[:, -5:].max())
     (Histories(2 runs x 20 episodes), -3.0)
@@ -208,10 +308,10 @@ class Lockstep:
         n_runs = len(capacities)
         check_length(len(generators), n_runs, "generators", "capacities")
         self.world, self.rule, self.schedule = world, rule, schedule
-        self.values = ActionValues(n_runs, active_features(world, rule.features))
+        self.q: FloatArray = np.zeros((n_runs, world.n_states, N_ACTIONS))
         # No run stores more than this, so no larger ring is needed to hold everything.
-        self.memory = ReplayMemory(np.minimum(capacities, schedule.n_episodes * schedule.timeout))
-        self.sampler = make_sampler(rule.sampler, self.memory)
+        most = schedule.n_episodes * schedule.timeout
+        self.memory = ReplayMemory(np.minimum(capacities, most), rule.sampler)
         self._noise = Noise(generators, 2 + rule.minibatches * rule.minibatch)
         self.run_ids = np.arange(n_runs)
         self.n_lockstep = self._n_steps = 0
@@ -219,20 +319,14 @@ class Lockstep:
         self._age = np.zeros(n_runs, dtype=np.intp)  # steps in the present episode
         self._episode = np.zeros(n_runs, dtype=np.intp)
         self._returns = np.full((n_runs, schedule.n_episodes), np.nan)
-        self._q = np.full((len(schedule.checkpoints), n_runs, world.n_states, N_ACTIONS), np.nan)
-        lengths = np.arange(rule.n_step + 1)
-        self._bootstrap = rule.discount**lengths
-        self._rewards = -np.concatenate([[0.0], np.cumsum(self._bootstrap[:-1])])
+        self._final = np.full(self.q.shape, np.nan)
         self._alive = (np.arange(world.n_states) != world.goal).astype(float)
 
     def run(self) -> Histories:
         """Go on until every run has had its episodes."""
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # a diverging run may overflow before it is stopped
-            while self.run_ids.size:
-                self.step()
-        return Histories(self._returns, self._q, self._n_steps)
+        while self.run_ids.size:
+            self.step()
+        return Histories(self._returns, self._final, self._n_steps)
 
     def step(self) -> None:
         """Advance every run by one environment step."""
@@ -241,7 +335,7 @@ class Lockstep:
         self._state = self.world.moves.take(pairs)
         self._age += 1
         ended = (self._state == self.world.goal) | (self._age == self.schedule.timeout)
-        self.sampler.stored(self.memory.append({"pair": pairs, "end": ended}))
+        self.memory.store(pairs, ended)
         self.n_lockstep += 1
         self._n_steps += pairs.size
         if self.n_lockstep % self.rule.period == 0:
@@ -251,10 +345,15 @@ class Lockstep:
         if ended.any():
             self._close_episodes(ended)
 
+    def _of_states(self, states: IntArray) -> FloatArray:
+        """Return the values of all actions, of shape (n_runs, m, 4), in `states` (n_runs, m)."""
+        first = np.arange(len(states))[:, None] * self.world.n_states
+        return self.q.reshape(-1, N_ACTIONS).take(states + first, axis=0)
+
     def _choose(self, uniforms: FloatArray) -> IntArray:
         """Return an action per run: the first best in a random order, or simply the first to explore."""
         order = ORDERS.take((uniforms[:, 1] * len(ORDERS)).astype(np.intp), axis=0)
-        values = np.take_along_axis(self.values.of_states(self._state[:, None])[:, 0], order, axis=1)
+        values = np.take_along_axis(self._of_states(self._state[:, None])[:, 0], order, axis=1)
         place = values.argmax(axis=1)
         place[uniforms[:, 0] < self.rule.explore] = 0
         action: IntArray = order[np.arange(place.size), place]
@@ -262,12 +361,16 @@ class Lockstep:
 
     def _replay(self, uniforms: FloatArray) -> None:
         """Replay one minibatch in every run."""
-        slots, weights = self.sampler.draw(uniforms)
+        slots, weights = self.memory.draw(uniforms)
         pairs = self.memory.pairs(slots)
-        errors = self._targets(slots, pairs) - self.values.of_pairs(pairs)
-        steps = errors * (self._step_sizes(pairs) / self.values.n_active)
-        self.values.add(pairs, steps if weights is None else steps * weights)
-        self.sampler.learnt(slots, errors)
+        flat = self.q.reshape(-1)
+        places = pairs + np.arange(len(pairs))[:, None] * (N_ACTIONS * self.world.n_states)
+        errors = self._targets(slots, pairs) - flat.take(places)
+        steps = errors * self._step_sizes(pairs)
+        if weights is not None:
+            steps *= weights
+        np.add.at(flat, places.ravel(), steps.ravel())  # pairs that come twice are added twice
+        self.memory.learn(slots, errors)
 
     def _step_sizes(self, pairs: IntArray) -> float | FloatArray:
         """Return the step size, smaller for a pair that came so often that the sum would overshoot."""
@@ -279,21 +382,15 @@ class Lockstep:
         return step_sizes
 
     def _targets(self, slots: IntArray, pairs: IntArray) -> FloatArray:
-        """Return up to n rewards plus the discounted best value of the state they lead to."""
-        rewards, factors = self._rewards[1], self._bootstrap[1]
-        if self.rule.n_step > 1:
-            runs = np.arange(len(slots))[:, None]
-            slots, length = self.memory.follow(slots, self.rule.n_step, runs)
-            pairs = self.memory.pairs(slots)
-            rewards, factors = self._rewards.take(length), self._bootstrap.take(length)
+        """Return the reward, -1, plus the best value of the state that it led to."""
         after = self.world.moves.take(pairs)
-        factors = factors * self._alive.take(after)
+        factors = self._alive.take(after)
         if self.rule.timeouts == "end":
             factors = factors * ~self.memory.ended(slots)
-        q = self.values.of_states(after)
+        q = self._of_states(after)
         # Two by two: a reduction over an axis of four costs several times more.
         best = np.maximum(np.maximum(q[..., 0], q[..., 1]), np.maximum(q[..., 2], q[..., 3]))
-        targets: FloatArray = rewards + factors * best
+        targets: FloatArray = -1.0 + factors * best
         return targets
 
     def _close_episodes(self, ended: BoolArray) -> None:
@@ -301,47 +398,59 @@ class Lockstep:
         now = np.flatnonzero(ended)
         self._returns[self.run_ids[now], self._episode[now]] = -self._age[now]
         self._episode[now] += 1
-        for place, checkpoint in enumerate(self.schedule.checkpoints):
-            there = now[self._episode[now] == checkpoint]
-            if there.size:
-                self._q[place, self.run_ids[there]] = self.values.table(there)
-        self._stop_diverged(now)
         self._state[now] = self.world.start
         self._age[now] = 0
         going = self._episode < self.schedule.n_episodes
         if not going.all():
+            self._final[self.run_ids[~going]] = self.q[~going]
             self._keep(going)
 
-    def _stop_diverged(self, now: IntArray) -> None:
-        """Give the runs among `now` whose weights are out of all bounds the worst return from here on."""
-        bounded = np.abs(self.values.weights[now]).max(axis=(1, 2)) < DIVERGED  # False for NaN, too
-        for place in now[~bounded]:
-            run = self.run_ids[place]
-            self._returns[run, self._episode[place] :] = -self.schedule.timeout
-            checkpoints = np.array(self.schedule.checkpoints)
-            self._q[checkpoints >= self._episode[place], run] = np.nan
-            self._episode[place] = self.schedule.n_episodes
-
     def _keep(self, runs: BoolArray) -> None:
-        for part in (self.values, self.memory, self.sampler, self._noise):
-            part.keep(runs)
-        self.run_ids, self._state = self.run_ids[runs], self._state[runs]
+        self.memory.keep(runs)
+        self._noise.keep(runs)
+        self.q, self.run_ids, self._state = self.q[runs], self.run_ids[runs], self._state[runs]
         self._age, self._episode = self._age[runs], self._episode[runs]
 
 
 class ReplayMemory(Rings):
-    """One ring of transitions per run: pairs (state, action), and whether each ended an episode.
+    """One ring of transitions per run, and how minibatches are drawn from it.
 
-    The world is deterministic, so the pair's two bytes are all a transition needs: 30 runs of 10^6 take
-    90 MB, and what has not been visited takes nothing.
+    The world is deterministic, so the two bytes of a pair (state, action) are all a transition needs: 30 runs
+    of 10^6 take 90 MB, and what has not been visited takes nothing.
+
+    1. "uniform": every stored transition is equally likely, with replacement.
+    2. "combined": the same, but the last of the k transitions is always the latest one.
+    3. "prioritised": P(i) = p_i / sum p with p = (abs(error) + floor)^exponent. A new transition enters with
+       the largest priority seen so far in its run. The k draws are stratified: one from each k-th of the
+       total. Weights are (size P(i))^-correction, divided by the largest of the minibatch so that they only
+       ever shrink a step. The exponents are the usual 0.6 and 0.4, not annealed.
 
     Parameters
     ----------
     capacities : ndarray of int, shape (n_runs,)
+    sampler : str
+
+    Examples
+    --------
+    >>> memory = ReplayMemory(np.array([4]), "uniform")
+    >>> memory.store(np.array([7]), np.array([False]))
+    >>> memory.draw(np.array([[0.2, 0.9]]))
+    (array([[0, 0]]), None)
     """
 
-    def __init__(self, capacities: IntArray) -> None:
+    EXPONENT, CORRECTION, FLOOR = 0.6, 0.4, 1e-2
+
+    def __init__(self, capacities: IntArray, sampler: str) -> None:
         super().__init__(capacities, {"pair": ((), np.int16), "end": ((), bool)})
+        self.sampler = sampler
+        self.trees = SumTrees(self.capacity) if sampler == "prioritised" else None
+        self._largest = np.ones(self.capacity.size)
+
+    def store(self, pairs: IntArray, ended: BoolArray) -> None:
+        """Store one transition per run."""
+        slots = self.append({"pair": pairs, "end": ended})
+        if self.trees is not None:
+            self.trees.assign((slots - self.first)[:, None], self._largest[:, None])
 
     def pairs(self, slots: IntArray) -> IntArray:
         """Return the pairs in `slots`, as integers wide enough to index with."""
@@ -351,114 +460,34 @@ class ReplayMemory(Rings):
         """Say which transitions in `slots` were the last of their episode."""
         return self.arrays["end"].take(slots)
 
-
-SAMPLERS = ("uniform", "combined", "prioritised")
-
-
-class Sampler(Protocol):
-    """Chooses the slots of a memory that a minibatch replays."""
-
-    def stored(self, slots: IntArray) -> None:
-        """Take note of the transitions just stored, one slot per run."""
-
     def draw(self, uniforms: FloatArray) -> tuple[IntArray, FloatArray | None]:
         """Turn uniforms (n_runs, k) into slots (n_runs, k) and importance weights (None: all 1)."""
-
-    def learnt(self, slots: IntArray, errors: FloatArray) -> None:
-        """Take note of the temporal-difference errors of the transitions just replayed."""
-
-    def keep(self, runs: BoolArray) -> None:
-        """Forget the runs that are not marked."""
-
-
-class Uniform:
-    """Every stored transition is equally likely, with replacement."""
-
-    def __init__(self, memory: ReplayMemory) -> None:
-        self._memory = memory
-
-    def stored(self, slots: IntArray) -> None:
-        """Nothing to note."""
-
-    def draw(self, uniforms: FloatArray) -> tuple[IntArray, FloatArray | None]:
-        """Return slots without weights."""
-        memory = self._memory
-        slots = (uniforms * memory.size[:, None]).astype(np.intp)
-        slots += memory.first[:, None]
+        if self.trees is not None:
+            return self._draw_prioritised(self.trees, uniforms)
+        slots = (uniforms * self.size[:, None]).astype(np.intp)
+        slots += self.first[:, None]
+        if self.sampler == "combined":
+            slots[:, -1] = self.newest
         return slots, None
 
-    def learnt(self, slots: IntArray, errors: FloatArray) -> None:
-        """Nothing to note."""
-
-    def keep(self, runs: BoolArray) -> None:
-        """Nothing of its own to forget."""
-
-
-class Combined(Uniform):
-    """Combined experience replay: the last of the k transitions is always the latest one."""
-
-    def draw(self, uniforms: FloatArray) -> tuple[IntArray, FloatArray | None]:
-        """Return slots without weights."""
-        slots, _ = super().draw(uniforms)
-        slots[:, -1] = self._memory.newest
-        return slots, None
-
-
-class Prioritised:
-    """Proportional prioritisation: P(i) = p_i / sum p with p = (|error| + floor)^exponent.
-
-    A new transition enters with the largest priority seen so far in its run. The k draws are stratified:
-    one from each k-th of the total. Weights are (size P(i))^-correction, divided by the largest of the
-    minibatch so that they only ever shrink a step. The exponents are the usual 0.6 and 0.4, not annealed.
-    """
-
-    EXPONENT, CORRECTION, FLOOR = 0.6, 0.4, 1e-2
-
-    def __init__(self, memory: ReplayMemory) -> None:
-        self._memory = memory
-        self._trees = SumTrees(memory.capacity)
-        self._largest = np.ones(memory.capacity.size)
-
-    def stored(self, slots: IntArray) -> None:
-        """Give the new transitions the largest priority."""
-        self._trees.assign((slots - self._memory.first)[:, None], self._largest[:, None])
-
-    def draw(self, uniforms: FloatArray) -> tuple[IntArray, FloatArray | None]:
-        """Return slots and importance weights."""
-        k = uniforms.shape[1]
-        total = self._trees.total[:, None]
-        leaf = self._trees.find((np.arange(k) + uniforms) / k * total)
-        chance = self._trees.leaves(leaf) / total * self._memory.size[:, None]
+    def _draw_prioritised(self, trees: SumTrees, uniforms: FloatArray) -> tuple[IntArray, FloatArray]:
+        k, total = uniforms.shape[1], trees.total[:, None]
+        leaf = trees.find((np.arange(k) + uniforms) / k * total)
+        chance = trees.leaves(leaf) / total * self.size[:, None]
         weights = chance**-self.CORRECTION
         weights /= weights.max(axis=1, keepdims=True)
-        return leaf + self._memory.first[:, None], weights
+        return leaf + self.first[:, None], weights
 
-    def learnt(self, slots: IntArray, errors: FloatArray) -> None:
-        """Renew the priorities of what was replayed."""
-        priority = (np.abs(errors) + self.FLOOR) ** self.EXPONENT
-        self._trees.assign(slots - self._memory.first[:, None], priority)
-        self._largest = np.maximum(self._largest, priority.max(axis=1))
+    def learn(self, slots: IntArray, errors: FloatArray) -> None:
+        """Take note of the temporal-difference errors of the transitions just replayed."""
+        if self.trees is not None:
+            priority = (np.abs(errors) + self.FLOOR) ** self.EXPONENT
+            self.trees.assign(slots - self.first[:, None], priority)
+            self._largest = np.maximum(self._largest, priority.max(axis=1))
 
-    def keep(self, runs: BoolArray) -> None:
+    def keep(self, rings: BoolArray) -> None:
         """Forget the runs that are not marked."""
-        self._trees.keep(runs)
-        self._largest = self._largest[runs]
-
-
-def make_sampler(kind: str, memory: ReplayMemory) -> Sampler:
-    """Return the sampler called `kind` over `memory`.
-
-    Examples
-    --------
-    >>> memory = ReplayMemory(np.array([4]))
-    >>> slots = memory.append({"pair": [7], "end": [False]})
-    >>> make_sampler("uniform", memory).draw(np.array([[0.2, 0.9]]))
-    (array([[0, 0]]), None)
-    """
-    check_choice(kind, "sampler", SAMPLERS)
-    makers: dict[str, Callable[[ReplayMemory], Sampler]] = {
-        "uniform": Uniform,
-        "combined": Combined,
-        "prioritised": Prioritised,
-    }
-    return makers[kind](memory)
+        super().keep(rings)
+        self._largest = self._largest[rings]
+        if self.trees is not None:
+            self.trees.keep(rings)

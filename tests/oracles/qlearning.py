@@ -46,16 +46,10 @@ class Maze:
 class Reference:
     """Q-learning with replay, written down as the textbook says it."""
 
-    def __init__(
-        self, maze, active, *, capacity, sampler, minibatch, ratio, n_step, timeout, timeouts, **constants
-    ):
-        self.maze, self.active, self.sampler = maze, active, sampler
-        self.k, self.ratio, self.n_step, self.timeout = minibatch, ratio, n_step, timeout
-        self.timeouts = timeouts
-        self.alpha, self.gamma, self.epsilon = (
-            constants[name] for name in ("step_size", "discount", "explore")
-        )
-        self.weights = [[0.0] * 4 for _ in range(1 + max(max(features) for features in active))]
+    def __init__(self, maze, *, capacity, sampler, minibatch, ratio, timeout, timeouts, step_size, explore):
+        self.maze, self.sampler, self.k, self.ratio = maze, sampler, minibatch, ratio
+        self.timeout, self.timeouts, self.alpha, self.epsilon = timeout, timeouts, step_size, explore
+        self.values = [[0.0] * 4 for _ in range(maze.n_states)]
         # Each memory entry: [state, action, reward, next state, episode ended here, priority]
         self.memory, self.capacity, self.oldest = [], capacity, 0
         self.largest_priority = 1.0
@@ -64,7 +58,7 @@ class Reference:
     def q(self, state, action):
         if state == self.maze.goal:
             return 0.0
-        return sum(self.weights[feature][action] for feature in self.active[state])
+        return self.values[state][action]
 
     def step(self, uniforms):
         order = ORDERS[int(uniforms[1] * 24)]
@@ -113,18 +107,11 @@ class Reference:
         return places, [weight / max(weights) for weight in weights]
 
     def target(self, place):
-        """Up to n rewards along the stored episode, then the best value of the state they lead to."""
-        value, factor = 0.0, 1.0
-        for walked in range(self.n_step):
-            _, _, reward, after, ended, _ = self.memory[place]
-            value += factor * reward
-            factor *= self.gamma
-            if ended or place == self.newest or walked == self.n_step - 1:
-                break
-            place = (place + 1) % len(self.memory)
+        """The reward, then the best value of the state that it led to."""
+        _, _, reward, after, ended, _ = self.memory[place]
         if ended and self.timeouts == "end":
-            return value
-        return value + factor * max(self.q(after, action) for action in range(4))
+            return reward
+        return reward + max(self.q(after, action) for action in range(4))
 
     def replay(self, uniforms):
         places, weights = self.draw(uniforms)
@@ -132,8 +119,7 @@ class Reference:
         pairs = [self.memory[place][:2] for place in places]
         for (state, action), weight, error in zip(pairs, weights, errors, strict=True):
             step_size = min(self.alpha, 1 / pairs.count([state, action]))  # all copies: just to the target
-            for feature in self.active[state]:
-                self.weights[feature][action] += step_size / len(self.active[state]) * weight * error
+            self.values[state][action] += step_size * weight * error
         for place, error in zip(places, errors, strict=True):
             self.memory[place][5] = (abs(error) + 0.01) ** 0.6
             self.largest_priority = max(self.largest_priority, self.memory[place][5])

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from replaystats.toolkit import SumTrees
-from replaystats_paper.learner import Prioritised, ReplayMemory, make_sampler
+from replaystats_paper.learner import ReplayMemory
 
 
 def fill(memory, n, rng, chance_of_end=0.2):
@@ -18,7 +18,7 @@ def fill(memory, n, rng, chance_of_end=0.2):
     for _ in range(n):
         pairs = rng.integers(0, 1600, size=len(kept))
         ended = rng.random(len(kept)) < chance_of_end
-        memory.append({"pair": pairs, "end": ended})
+        memory.store(pairs, ended)
         for run, ring in enumerate(kept):
             ring.append((int(pairs[run]), bool(ended[run])))
     return kept
@@ -26,7 +26,7 @@ def fill(memory, n, rng, chance_of_end=0.2):
 
 @pytest.mark.parametrize("n", [3, 17, 64])
 def test_a_ring_holds_the_latest(n, rng):
-    memory = ReplayMemory(np.array([5, 16, 100]))
+    memory = ReplayMemory(np.array([5, 16, 100]), "uniform")
     kept = fill(memory, n, rng)
     assert memory.size.tolist() == [len(ring) for ring in kept]
     for run, ring in enumerate(kept):
@@ -38,7 +38,7 @@ def test_a_ring_holds_the_latest(n, rng):
 @pytest.mark.parametrize("n_steps", [1, 2, 5])
 @pytest.mark.parametrize("n", [4, 23])
 def test_follow_goes_to_the_end_of_the_episode_or_of_the_memory(n_steps, n, rng):
-    memory = ReplayMemory(np.array([6, 30]))
+    memory = ReplayMemory(np.array([6, 30]), "uniform")
     kept = fill(memory, n, rng, chance_of_end=0.3)
     for run, ring in enumerate(kept):
         capacity, size = int(memory.capacity[run]), len(ring)
@@ -92,9 +92,9 @@ def test_trees_forget_runs():
 
 
 def test_uniform_draws_are_uniform_over_what_is_stored(rng):
-    memory = ReplayMemory(np.array([8, 1000]))
+    memory = ReplayMemory(np.array([8, 1000]), "uniform")
     fill(memory, 20, rng)
-    slots, weights = make_sampler("uniform", memory).draw(rng.random((2, 20_000)))
+    slots, weights = memory.draw(rng.random((2, 20_000)))
     assert weights is None
     for run, size in enumerate((8, 20)):
         counts = np.bincount(slots[run] - memory.first[run], minlength=size)
@@ -103,25 +103,25 @@ def test_uniform_draws_are_uniform_over_what_is_stored(rng):
 
 
 def test_combined_draws_end_with_the_latest(rng):
-    memory = ReplayMemory(np.array([8, 1000]))
+    memory = ReplayMemory(np.array([8, 1000]), "combined")
     fill(memory, 20, rng)
     uniforms = rng.random((2, 10))
-    slots, weights = make_sampler("combined", memory).draw(uniforms)
-    plain, _ = make_sampler("uniform", memory).draw(uniforms)
+    slots, weights = memory.draw(uniforms)
+    memory.sampler = "uniform"
+    plain, _ = memory.draw(uniforms)
     assert weights is None
     np.testing.assert_array_equal(slots[:, :-1], plain[:, :-1])
     np.testing.assert_array_equal(slots[:, -1], memory.newest)
 
 
 def test_prioritised_draws_follow_the_priorities(rng):
-    memory = ReplayMemory(np.array([6]))
-    sampler = make_sampler("prioritised", memory)
+    memory = ReplayMemory(np.array([6]), "prioritised")
     for pair in range(6):
-        sampler.stored(memory.append({"pair": [pair], "end": [False]}))
+        memory.store(np.array([pair]), np.array([False]))
     errors = np.array([[0.0, 1.0, -2.0, 4.0, 8.0, 16.0]])
-    sampler.learnt(np.arange(6)[None], errors)
-    slots, weights = sampler.draw(rng.random((1, 30_000)))
-    expected = (np.abs(errors[0]) + Prioritised.FLOOR) ** 0.6
+    memory.learn(np.arange(6)[None], errors)
+    slots, weights = memory.draw(rng.random((1, 30_000)))
+    expected = (np.abs(errors[0]) + 0.01) ** 0.6
     expected /= expected.sum()
     shares = np.bincount(slots[0], minlength=6) / 30_000
     np.testing.assert_allclose(shares, expected, atol=1e-3)  # stratified: far closer than independent draws
@@ -130,19 +130,13 @@ def test_prioritised_draws_follow_the_priorities(rng):
 
 
 def test_a_new_transition_enters_with_the_largest_priority_seen():
-    memory = ReplayMemory(np.array([3]))
-    sampler = make_sampler("prioritised", memory)
+    memory = ReplayMemory(np.array([3]), "prioritised")
     for pair in range(4):  # the fourth takes the place of the first
-        sampler.stored(memory.append({"pair": [pair], "end": [False]}))
-        sampler.learnt(memory.newest[:, None], np.array([[(7.0, 0.5, 0.5, 0.5)[pair]]]))
-    sampler.stored(memory.append({"pair": [9], "end": [False]}))
+        memory.store(np.array([pair]), np.array([False]))
+        memory.learn(memory.newest[:, None], np.array([[(7.0, 0.5, 0.5, 0.5)[pair]]]))
+    memory.store(np.array([9]), np.array([False]))
     high = 7.01**0.6
-    slots, _ = sampler.draw(np.array([[0.5]]))
+    slots, _ = memory.draw(np.array([[0.5]]))
     assert memory.pairs(slots).tolist() == [[9]]
     # The two others hold 0.51**0.6 each, so the new one holds the rest of the total.
-    np.testing.assert_allclose(sampler._trees.total, [high + 2 * 0.51**0.6], rtol=1e-12)
-
-
-def test_an_unknown_sampler_is_refused():
-    with pytest.raises(ValueError, match='`sampler` must be one of "uniform", "combined", "prioritised"'):
-        make_sampler("rank", ReplayMemory(np.array([3])))
+    np.testing.assert_allclose(memory.trees.total, [high + 2 * 0.51**0.6], rtol=1e-12)

@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 from oracles.qlearning import Maze
-from replaystats_paper.gridworld import (
-    ActionValues,
-    GridWorld,
-    active_features,
-    optimal_values,
-    ring_maze,
-    shortest_path,
-)
+from replaystats_paper.learner import GridWorld, optimal_values, ring_maze, shortest_path
 
 
 def test_the_maze_of_zhang_and_sutton():
@@ -43,11 +36,6 @@ def test_moves_and_optimal_values_agree_with_the_picture(size):
     assert np.isnan(q[~world.free]).all()
 
 
-def test_discounted_optimal_values_are_geometric_sums():
-    q = optimal_values(GridWorld(["S..G"]), discount=0.5)
-    np.testing.assert_allclose(q[:3, 1], [-1.75, -1.5, -1.0], rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("picture", "message"),
     [
@@ -69,36 +57,3 @@ def test_a_goal_behind_walls_is_refused():
 def test_a_ring_needs_room():
     with pytest.raises(ValueError, match="`size` must be an int >= 6; got 5"):
         ring_maze(5)
-
-
-def test_tiles_can_tell_most_of_the_maze_apart():
-    world = ring_maze()
-    active = active_features(world, "tiles")
-    features = np.zeros((world.n_states, active.max() + 1))
-    np.put_along_axis(features, active, 1.0, axis=1)
-    assert active.shape == (400, 4)
-    assert (features.sum(axis=1) == 4).all()
-    assert 300 < np.linalg.matrix_rank(features) < 400  # rich, but no table
-
-
-def test_action_values_add_and_read_like_a_design_matrix(rng):
-    world = ring_maze(8)
-    active = active_features(world, "tiles")
-    features = np.zeros((world.n_states, active.max() + 1))
-    np.put_along_axis(features, active, 1.0, axis=1)
-    values = ActionValues(3, active)
-    weights = np.zeros(values.weights.shape)
-    pairs = rng.integers(0, 4 * world.n_states, size=(3, 50))  # with repeats
-    amounts = rng.normal(size=pairs.shape)
-    values.add(pairs, amounts)
-    for run in range(3):
-        for pair, amount in zip(pairs[run], amounts[run], strict=True):
-            weights[run, :, pair % 4] += amount * features[pair // 4]
-    table = np.einsum("sf,rfa->rsa", features, weights)
-    np.testing.assert_allclose(values.table(np.arange(3)), table, atol=1e-12)
-    runs = np.arange(3)[:, None]
-    of_pairs = table.reshape(3, -1)[runs, pairs]
-    np.testing.assert_allclose(values.of_pairs(pairs), of_pairs, atol=1e-12)
-    np.testing.assert_allclose(values.of_states(pairs // 4), table[runs, pairs // 4], atol=1e-12)
-    values.keep(np.array([True, False, True]))
-    np.testing.assert_allclose(values.of_pairs(pairs[[0, 2]]), of_pairs[[0, 2]], atol=1e-12)
