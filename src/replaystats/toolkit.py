@@ -21,7 +21,7 @@ from ._core.validation import (
     physical_memory,
 )
 from .buffer.priorities import SumTrees
-from .buffer.rings import Rings
+from .buffer.rows import Rings
 from .data import load_boston
 from .engine.checkpoint import describe
 from .report.pages import duration, embed_json, embed_picture, markdown_table, percent, render, significant

@@ -72,6 +72,23 @@ def check_real(
     return number
 
 
+def check_range(value: Any, name: str, *, strict: bool = False) -> tuple[float, float]:
+    """Return the two ends of a range of numbers, the lower one first; equal ends only if not `strict`.
+
+    Examples
+    --------
+    >>> check_range([0, 1], "bounds")
+    (0.0, 1.0)
+    """
+    rule = "a pair (low, high) of numbers, low below high"
+    if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, (str, bytes)) or len(value) != 2:
+        raise TypeError(must_be(name, rule, repr(value)))
+    low, high = check_array(value, name, ndim=1, hint=f"It is {rule}.").tolist()
+    if low > high or (strict and low == high):
+        raise ValueError(must_be(name, rule, repr(value)))
+    return low, high
+
+
 def check_bool(value: Any, name: str, hint: str = "") -> bool:
     """Return `value` if it is True or False; 0, 1 and "no" are neither.
 

@@ -20,18 +20,24 @@ from .._core.validation import (
     check_integers,
     check_length,
     check_memory,
-    check_path,
     check_real,
 )
 from ..data import Trajectories
 from ..moments import HeldMoments
 from ..ope import Evaluation, evaluate
-from .batch import Batch, as_tensors
-from .journal import DRAW, END, PRIORITIES, ROWS, Journal
 from .priorities import Proportional, RankBased
-from .rings import Rings
-from .rows import RUNNING, TERMINATED, TRUNCATED, as_rows, check_continues, gather_episodes
-from .saving import SavedBuffer
+from .rows import (
+    RUNNING,
+    TERMINATED,
+    TRUNCATED,
+    Batch,
+    Rings,
+    as_rows,
+    as_tensors,
+    check_continues,
+    gather_episodes,
+)
+from .saving import DRAW, END, PRIORITIES, ROWS, SavedBuffer, begin_journal, log
 from .values import LastLayer, MomentView, ValueMonitor
 
 SAMPLINGS = ("uniform", "proportional", "rank")
@@ -117,8 +123,6 @@ class ReplayBuffer(SavedBuffer):
         self.exponent = check_real(exponent, "exponent", low=0.0, high=1.0)
         self.correction = check_real(correction, "correction", low=0.0, high=1.0)
         self.gaps = check_choice(gaps, "gaps", GAPS)
-        if journal is not None:
-            journal = check_path(journal, "journal")
         self._rng = np.random.default_rng(draw_seed(as_generator(random_state, "random_state")))
         kinds = {"proportional": Proportional, "rank": RankBased}
         kind = kinds.get(self.sampling)
@@ -127,7 +131,7 @@ class ReplayBuffer(SavedBuffer):
         self._lock = threading.RLock()
         self._resetting: BoolArray = np.zeros(self.n_envs, dtype=bool)  # what `record` is to leave out next
         self._calls: list[tuple[int, Callable[[int, Any], Any], Callable[[], Any]]] = []
-        self._journal = None if journal is None else Journal.create(journal, [self._record()])
+        self._journal = None if journal is None else begin_journal(self, journal)
 
     @property
     def n_seen(self) -> int:
@@ -247,7 +251,7 @@ class ReplayBuffer(SavedBuffer):
             check_continues(self._rings, rows, rings, cut=self.gaps == "cut")
         before = self.n_seen
         self._store(rows, rings)
-        self._log(ROWS, {}, **rows, **({} if rings is None else {"rings": rings}))
+        log(self, ROWS, **rows, **({} if rings is None else {"rings": rings}))
         for every, callback, evaluation in self._calls:
             if self.n_seen // every > before // every:
                 callback(self.n_seen, evaluation())
@@ -274,7 +278,7 @@ class ReplayBuffer(SavedBuffer):
         with self._lock:
             self._end()
             self._resetting[:] = False  # `record` has no reset to leave out any more
-            self._log(END, {})
+            log(self, END)
 
     def _end(self) -> None:
         if self._rings is not None:
@@ -310,8 +314,7 @@ class ReplayBuffer(SavedBuffer):
         with self._lock:
             rings = self._filled()
             slots, probability = self._draw(size)
-            if self._journal is not None:
-                self._log(DRAW, {"size": size})
+            log(self, DRAW, {"size": size})
             fields = rings.arrays
             rewards, discounts, last = self._returns(rings, slots)
             end = fields["end"].take(last)
@@ -392,8 +395,7 @@ class ReplayBuffer(SavedBuffer):
                 got = f"values from {where.min()} to {where.max()}"
                 raise ValueError(must_be("indices", "those of rows in the buffer", got))
             self._priorities.update(where, values)
-            if self._journal is not None:
-                self._log(PRIORITIES, {}, indices=where, values=values)
+            log(self, PRIORITIES, indices=where, values=values)
 
     # ------------------------------------------------------------------ values
 

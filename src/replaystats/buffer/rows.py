@@ -1,20 +1,125 @@
-"""Rows of a replay buffer: checked before they are stored, and read back as episodes."""
+"""Rows of a replay buffer: checked, held in rings, handed out as batches, read back as episodes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._core.arrays import as_array
-from .._core.errors import must_be
-from .._core.typing import FloatArray, IntArray
+from .._core.errors import must_be, require_extra
+from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_bool
 from ..data import Trajectories
-from .rings import Rings
 
 RUNNING, TERMINATED, TRUNCATED = range(3)  # how a step left its episode: the field "end"
+
+
+class Rings:
+    """One ring of rows per environment, all in the same preallocated arrays.
+
+    Parameters
+    ----------
+    capacities : array of int, shape (n_rings,)
+        Rows that each ring holds; a full ring overwrites its oldest row.
+    fields : mapping of str to (shape, dtype)
+        What a row consists of. The field "end" is 0 while an episode goes on, and other than 0 in its last
+        row.
+
+    Attributes
+    ----------
+    arrays : dict of str to ndarray of shape (sum of capacities, ...)
+    first, capacity, stored : ndarray of int, shape (n_rings,)
+        Where each ring begins, its length, and how many rows it has ever taken.
+
+    Examples
+    --------
+    >>> rings = Rings([2, 3], {"x": ((), float), "end": ((), bool)})
+    >>> for t in range(3):
+    ...     slots = rings.append({"x": [t, 10.0 + t], "end": [False, t == 1]})
+    >>> slots, rings.size, rings.arrays["x"]
+    (array([0, 4]), array([2, 3]), array([ 2.,  1., 10., 11., 12.]))
+    """
+
+    def __init__(self, capacities: Any, fields: Mapping[str, tuple[tuple[int, ...], Any]]) -> None:
+        self.capacity: IntArray = np.asarray(capacities, dtype=np.intp)
+        self.first: IntArray = np.concatenate([[0], np.cumsum(self.capacity)[:-1]])
+        self.stored: IntArray = np.zeros(self.capacity.size, dtype=np.intp)
+        total = int(self.capacity.sum())
+        self.arrays = {name: np.zeros((total, *shape), dtype) for name, (shape, dtype) in fields.items()}
+
+    @property
+    def size(self) -> IntArray:
+        """Number of rows in each ring, of shape (n_rings,)."""
+        return np.minimum(self.stored, self.capacity)
+
+    @property
+    def newest(self) -> IntArray:
+        """Slot of the latest row of each ring, of shape (n_rings,)."""
+        newest: IntArray = self.first + (self.stored - 1) % self.capacity
+        return newest
+
+    def append(self, rows: Mapping[str, Any], rings: Any = slice(None)) -> IntArray:
+        """Store one row in each of `rings`; return the slots."""
+        slots: IntArray = self.first[rings] + self.stored[rings] % self.capacity[rings]
+        for name, value in rows.items():
+            self.arrays[name][slots] = value
+        self.stored[rings] += 1
+        return slots
+
+    def extend(self, rows: Mapping[str, np.ndarray]) -> IntArray:
+        """Store arrays (T, n_rings, ...) in order of time in rings of one length; return the slots filled."""
+        n_rows = len(rows["end"])
+        kept = np.arange(max(0, n_rows - int(self.capacity[0])), n_rows)
+        slots: IntArray = self.first + (self.stored + kept[:, None]) % self.capacity
+        for name, value in rows.items():
+            self.arrays[name][slots] = value[kept[0] :]
+        self.stored += n_rows
+        return slots
+
+    def used(self) -> IntArray:
+        """Return the slots that hold a row, one ring after the other."""
+        return np.concatenate([first + np.arange(n) for first, n in zip(self.first, self.size, strict=True)])
+
+    def in_time(self, ring: int) -> IntArray:
+        """Return the slots of one ring, the oldest row first."""
+        size, stored = int(self.size[ring]), int(self.stored[ring])
+        slots: IntArray = self.first[ring] + (stored - size + np.arange(size)) % self.capacity[ring]
+        return slots
+
+    def follow(self, slots: IntArray, n_steps: int, ring: IntArray) -> tuple[IntArray, IntArray]:
+        """Go up to `n_steps` rows along the episode, beginning with those in `slots`.
+
+        Parameters
+        ----------
+        slots : ndarray of int
+        n_steps : int
+        ring : ndarray of int
+            The ring of each slot; its shape broadcasts to that of `slots`.
+
+        Returns
+        -------
+        last : ndarray of int, of the shape of `slots`
+            Slot of the last row: the n-th, or an earlier one where the episode or the ring ends.
+        length : ndarray of int, of the shape of `slots`
+            Number of rows from the first to the last, 1 to `n_steps`.
+        """
+        last, length = slots, np.ones(slots.shape, dtype=np.intp)
+        first, end = self.first[ring], (self.first + self.capacity)[ring]
+        newest = self.newest[ring]
+        ended = self.arrays["end"]
+        for _ in range(n_steps - 1):
+            onward = (last != newest) & (ended.take(last) == 0)
+            after = last + 1
+            after = np.where(after == end, first, after)
+            last = np.where(onward, after, last)
+            length += onward
+        return last, length
+
+    def keep(self, rings: BoolArray) -> None:
+        """Forget the rings that are not marked."""
+        self.capacity, self.first, self.stored = self.capacity[rings], self.first[rings], self.stored[rings]
 
 
 def as_rows(
@@ -154,12 +259,15 @@ def gather_episodes(rings: Rings, *, running: bool) -> Trajectories:
     )
 
 
-def finished_returns(rings: Rings, taken: IntArray, discount: float) -> tuple[FloatArray, bool]:
-    """Return the returns of episodes that ended behind the first `taken` rows of each ring, in order of time.
+def finished_returns(
+    rings: Rings, taken: IntArray, discount: float
+) -> tuple[FloatArray, IntArray, IntArray, bool]:
+    """Return the episodes that ended behind the first `taken` rows of each ring, in order of time.
 
-    `taken` is moved behind them. Also say whether rows were overwritten before they were read.
+    Their returns, the slots of their first rows, their rings, and whether rows were overwritten before they
+    were read. `taken` is moved behind them.
     """
-    found: list[tuple[int, float]] = []
+    found: list[tuple[int, int, int, float]] = []
     lost = False
     for ring in range(rings.capacity.size):
         slots = rings.in_time(ring)
@@ -173,7 +281,61 @@ def finished_returns(rings: Rings, taken: IntArray, discount: float) -> tuple[Fl
             begin = int(ends[0]) if ends.size else begin  # what is left of the first episode does not count
         for end in ends[ends > begin].tolist():
             rewards = rings.arrays["reward"][slots[begin - oldest : end - oldest]]
-            found.append((end, float(rewards @ discount ** np.arange(len(rewards)))))
+            total = float(rewards @ discount ** np.arange(len(rewards)))
+            found.append((end, ring, int(slots[begin - oldest]), total))
             begin = end
         taken[ring] = max(begin, taken[ring])
-    return np.array([value for _, value in sorted(found)]), lost
+    _, ring_of, first, returns = zip(*sorted(found), strict=True) if found else ((), (), (), ())
+    return np.array(returns, dtype=float), np.array(first, dtype=int), np.array(ring_of, dtype=int), lost
+
+
+class Batch(NamedTuple):
+    """Transitions drawn from a buffer: arrays of m rows, of NumPy or of PyTorch.
+
+    Attributes
+    ----------
+    states, actions, next_states
+        With n-step returns, `next_states` lie up to n steps ahead.
+    rewards : shape (m,)
+        The discounted sum of up to n rewards.
+    discounts : shape (m,)
+        Factor of the value of `next_states`: discount ** (number of rewards), and 0 after a terminal state.
+        The target of a value is ``rewards + discounts * value(next_states)``.
+    terminated, truncated : shape (m,), bool
+    log_probabilities : shape (m,), or None
+        Of the actions under the policy that took them, where they were added.
+    weights : shape (m,)
+        Importance weights (n p_i) ** -correction over their largest; 1 for uniform draws.
+    indices : shape (m,), int
+        Where the rows are in the buffer, for `ReplayBuffer.update_priorities`.
+    """
+
+    states: Any
+    actions: Any
+    rewards: Any
+    next_states: Any
+    discounts: Any
+    terminated: Any
+    truncated: Any
+    log_probabilities: Any
+    weights: Any
+    indices: Any
+
+
+def as_tensors(batch: Batch, device: Any) -> Batch:
+    """Return the arrays as tensors on a device; double precision becomes single, as networks use it."""
+    torch = require_extra("torch", extra="backends", purpose="A batch of tensors")
+    try:
+        place = torch.device(device)
+        on_host = place.type == "cpu" or torch.empty(0, device=place).is_cpu
+        if isinstance(device, (bool, float, complex)):
+            raise TypeError
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(must_be("device", 'a device of PyTorch, such as "cpu"', repr(device))) from error
+    tensors = []
+    for array in batch:
+        if array is not None:
+            array = torch.from_numpy(array.astype(np.float32) if array.dtype == np.float64 else array)
+            array = array if on_host else array.to(place)
+        tensors.append(array)
+    return Batch(*tensors)

@@ -9,8 +9,8 @@ from stable_baselines3.common import buffers
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
 from .._core.errors import must_be
-from .batch import Batch
 from .memory import ReplayBuffer
+from .rows import Batch
 
 
 class SB3ReplayBuffer(buffers.ReplayBuffer):
@@ -98,7 +98,9 @@ class SB3ReplayBuffer(buffers.ReplayBuffer):
         if self.memory.n_step == 1:
             return ReplayBufferSamples(*tensors)
         after = np.where(batch.terminated, 1.0, batch.discounts)  # `dones` says where the value is 0
-        return ReplayBufferSamples(*tensors, self.to_torch(after.astype(np.float32)[:, None], copy=False))
+        return ReplayBufferSamples(*tensors)._replace(
+            discounts=self.to_torch(after.astype(np.float32)[:, None], copy=False)
+        )
 
     def reset(self) -> None:
         """Forget everything; a journal ends here."""

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._core.entries import check_known
 from .._core.errors import ReplayWarning, must_be
 from .._core.thresholds import CHECK_LEVEL, JACKKNIFE_GROUPS
-from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_array, check_int, check_length, check_real
+from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from .._core.validation import check_array, check_choice, check_int, check_length, check_range, check_real
 from ..basis import FunctionBasis
 from ..data import Trajectories
 from ..inference import Interval, Monitor, MonitoredMean
 from ..inference.pivot import Pivot, interval, mean_pivot
 from ..moments import HeldMoments, lstd_moments, lstd_q_moments
 from ..moments.lstd_q import ActionFeatures
+from ..moments.steps import value_limits
 from ..ope.linear import N_INSTRUMENTS, hotelling_p_value
 from .rows import TERMINATED, finished_returns
 
@@ -348,6 +350,14 @@ class ValueMonitor(Monitor):
     buffer : ReplayBuffer
     discount : float
         Of the returns; default 1, the plain sum of rewards.
+    units : "environment" or callable, optional
+        What is independent, where episodes are not: the environments of the buffer, or the labels (m,) that a
+        function gives to the first states (m, ...) of m episodes, for example users.
+    reward_range : (float, float), optional
+        Smallest and largest possible reward: with `max_steps`, or a discount below 1, it gives the `bounds`
+        of returns, so that the interval holds for any law, with rare outcomes and long tails.
+    max_steps : int, optional
+        Largest possible number of steps of an episode.
     **options
         Of `inference.Monitor`: `confidence_level`, `bounds`, `tightest_at`, `false_alarm`.
 
@@ -369,10 +379,35 @@ class ValueMonitor(Monitor):
     (60, -0.22, True)
     """
 
-    def __init__(self, buffer: ReplayBuffer, *, discount: float = 1.0, **options: Any) -> None:
-        super().__init__(**options)
-        self._buffer = buffer
+    def __init__(
+        self,
+        buffer: ReplayBuffer,
+        *,
+        discount: float = 1.0,
+        units: str | Callable[[np.ndarray], ArrayLike] | None = None,
+        reward_range: tuple[float, float] | None = None,
+        max_steps: int | None = None,
+        **options: Any,
+    ) -> None:
         self._discount = check_real(discount, "discount", low=0.0, high=1.0)
+        if units is not None and not callable(units):
+            check_choice(units, "units", ("environment",))
+        if max_steps is not None:
+            check_int(max_steps, "max_steps")
+        if reward_range is not None:
+            if options.get("bounds") is not None:
+                raise ValueError(must_be("reward_range", "None where `bounds` are given", repr(reward_range)))
+            ends = check_range(reward_range, "reward_range")
+            steps = np.inf if max_steps is None else float(max_steps)
+            longest = steps if discount == 1.0 else (1.0 - discount**steps) / (1.0 - discount)
+            if not np.isfinite(longest):
+                raise ValueError(must_be("max_steps", "given with a reward_range and discount 1", None))
+            options["bounds"] = value_limits(*ends, 1.0, longest)
+        super().__init__(**options)
+        if units is not None and self.sequence.bounds is not None:
+            hint = "Bets are on independent values; without bounds the sequence is one of means of units."
+            raise ValueError(must_be("units", "None where the range of returns is given", repr(units), hint))
+        self._buffer, self._unit_of = buffer, units
         self._taken = np.zeros(
             buffer.n_envs, dtype=np.intp
         )  # rows of each ring in episodes that were counted
@@ -381,9 +416,13 @@ class ValueMonitor(Monitor):
         """Take the episodes that have ended since the last look, and return what is known now."""
         with self._buffer._lock:
             if len(self._buffer):
-                returns, lost = finished_returns(self._buffer._filled(), self._taken, self._discount)
+                rings = self._buffer._filled()
+                returns, first, ring, lost = finished_returns(rings, self._taken, self._discount)
                 if lost:
                     text = "Episodes left the buffer before `look` was called: they are not counted."
                     warnings.warn(text, ReplayWarning, stacklevel=2)
-                self.update(returns)
+                labels: Any = ring if self._unit_of is not None else None
+                if callable(self._unit_of) and len(first):
+                    labels = check_known(self._unit_of(rings.arrays["state"][first]), "units")
+                self.update(returns, labels)
         return super().look()

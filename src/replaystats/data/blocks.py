@@ -7,7 +7,6 @@ ordered list of files, never a directory.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,9 +82,9 @@ class ArrayBlocks(RowBlocks):
 
     Parameters
     ----------
-    arrays : array-like, path or address of a .npy file, or mapping of names to either
+    arrays : array-like, path of a .npy file, or mapping of names to either
         Rows along the first axis. A path is mapped into memory where it is used, so it may travel to worker
-        processes; an array would travel whole. Of an address ("s3://...") fsspec reads the rows of a block.
+        processes; an array would travel whole.
     block_rows : int
         Rows per block.
 
@@ -144,45 +143,9 @@ class ArrayBlocks(RowBlocks):
         }
 
 
-class _RemoteRows:
-    """The rows of a .npy file at an address: its header is read, then only the bytes that are asked for."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        with _opened(address) as file:
-            headers = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }
-            version = np.lib.format.read_magic(file)
-            if version not in headers:
-                raise ValueError(f"version {version} of the format")
-            self.shape, by_columns, self.dtype = headers[version](file)
-            self.first_byte = file.tell()
-        if by_columns or self.dtype.hasobject:
-            raise ValueError("an array that is not written row by row, or holds objects")
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        start, stop, _ = rows.indices(len(self))
-        width = self.dtype.itemsize * math.prod(self.shape[1:])
-        with _opened(self.address) as file:
-            file.seek(self.first_byte + start * width)
-            read = file.read((stop - start) * width)
-        return np.frombuffer(read, dtype=self.dtype).reshape(stop - start, *self.shape[1:])
-
-
 def _rows_of(path: str | os.PathLike[str]) -> Any:
     """Return the array in a .npy file, left where it is; what holds objects is not opened."""
     try:
-        if is_address(path):
-            return _RemoteRows(os.fspath(path))
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError) as error:
         rule = "arrays, or names of .npy files of numbers"

@@ -25,7 +25,7 @@ from ._flat import holds_names, offsets_of
 if TYPE_CHECKING:
     from .trajectories import Trajectories
 
-FORMAT = 2  # Format: 1 had no checksums, probabilities or names
+FORMAT = 2  # Format: a file of another one is refused.
 METADATA_KEY = b"replaystats"
 STEP_COLUMNS = ("rewards", "actions", "dt", "behavior_probability")
 FLAG_COLUMNS = ("terminated", "truncated", "parent")
@@ -77,11 +77,11 @@ def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
                 rule = "one shorter than the states of its trajectory"
                 raise ValueError(must_be(name, rule, f"other lengths in {Path(path).name}", DAMAGED))
     fields |= {name: np.asarray(table.column(name).combine_chunks()) for name in FLAG_COLUMNS}
-    for name, checksum in about.get("checksums", {}).items():
+    for name, checksum in about["checksums"].items():
         if _checksum(fields.get(name)) != checksum:
             rule = f"a file whose {name} are those that were written"
             raise ValueError(must_be("path", rule, f'others in "{Path(path).name}"', DAMAGED))
-    labels = about.get("action_labels")
+    labels = about["action_labels"]
     return fields | ({} if labels is None else {"action_labels": tuple(labels)})
 
 
@@ -116,26 +116,20 @@ def _damaged_group(path: str | os.PathLike[str]) -> str:
 
 
 def _metadata(schema: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
-    found = (schema.metadata or {}).get(METADATA_KEY)
+    found, rule = (schema.metadata or {}).get(METADATA_KEY), "a file that Trajectories.to_parquet wrote"
     if found is None:
         hint = "Read a table of your own with readers.from_table(path, states=...)."
-        raise ValueError(
-            must_be("path", "a file that Trajectories.to_parquet wrote", f'"{Path(path).name}"', hint)
-        )
+        raise ValueError(must_be("path", rule, f'"{Path(path).name}"', hint))
     try:
         about: dict[str, Any] = json.loads(found)
-        written = int(about["format"])
-    except (ValueError, KeyError, TypeError) as error:
-        got = f'metadata in "{Path(path).name}" that cannot be read'
-        raise ValueError(
-            must_be("path", "a file that Trajectories.to_parquet wrote", got, DAMAGED)
-        ) from error
-    if "check" in about and about.pop("check") != _checksum_of_text(about):  # older files have none
-        got = f'changed metadata in "{Path(path).name}"'
-        raise ValueError(must_be("path", "a file that Trajectories.to_parquet wrote", got, DAMAGED))
-    if written > FORMAT:
-        hint = f"It was written by version {about['version']}: update replaystats."
-        raise ValueError(must_be("path", f"a file of format {FORMAT} or older", written, hint))
+        written, whole = int(about["format"]), about.pop("check") == _checksum_of_text(about)
+    except (ValueError, KeyError, TypeError):
+        whole = False
+    if not whole:
+        raise ValueError(must_be("path", rule, f'changed metadata in "{Path(path).name}"', DAMAGED))
+    if written != FORMAT:
+        hint = f"It was written by version {about['version']}."
+        raise ValueError(must_be("path", f"a file of format {FORMAT}", written, hint))
     return about
 
 

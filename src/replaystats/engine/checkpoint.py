@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.files import replacing
+from .._core.records import Record, read_records, write_records
 from .._core.typing import BoolArray, FloatArray
 from ..moments import StreamedMoments
 from ..plans import ResamplingPlan
@@ -46,22 +45,17 @@ class Checkpoint:
     @property
     def path(self) -> Path | None:
         """The file, if there is to be one."""
-        return None if self.directory is None else self.directory / f"{self.name}.npz"
+        return None if self.directory is None else self.directory / f"{self.name}.sums"
 
     def load(self, done: BoolArray, values: FloatArray) -> None:
         """Fill `done` (blocks taken in) and `values` (their reduction) from the file, if there is one."""
         if self.path is None or not self.path.exists():
             return
         hint = "Remove it, or choose another directory."
-        try:
-            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                found = json.loads(str(stored["identity"]))
-                if found == self.identity:
-                    done[:], values[:] = stored["done"], stored["values"]
-                    return
-        except Exception as error:  # NumPy takes damaged heads at their word: anything may happen
-            rule = "a directory whose files are whole"
-            raise ValueError(must_be("checkpoint", rule, f"{self.path}: {error}", hint)) from error
+        (found, arrays) = next(read_records(self.path, "a directory whose files are whole", "checkpoint"))[1:]
+        if found == self.identity:
+            done[:], values[:] = arrays["done"], arrays["values"]
+            return
         names = sorted(self.identity.keys() | found.keys())
         changed = [name for name in names if found.get(name) != self.identity.get(name)]
         rule = "a directory without sums of another run"
@@ -74,8 +68,7 @@ class Checkpoint:
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(self.path) as file:
-                np.savez(file, identity=np.array(json.dumps(self.identity)), done=done, values=values)
+            write_records(self.path, [Record(0, self.identity, {"done": done, "values": values})])
         except OSError as error:
             reason = error.strerror or str(error)
             raise CheckpointError(

@@ -5,13 +5,15 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from .._core.entries import check_known
 from .._core.thresholds import CHANGE_SHARE, MIN_EFFECTIVE, TIGHTEST_AT
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_real
+from .._core.validation import check_array, check_length, check_real
 from .pivot import Interval
 from .sequences import ConfidenceSequence
 
@@ -155,6 +157,10 @@ class MonitoredMean:
         change or a restart.
     changes : tuple of int
         Numbers of the values behind which changes were found.
+    reliable : bool
+        Whether as many values as are needed decide the standard error (`ConfidenceSequence.reliable`).
+    rarest : float
+        Outcomes with a smaller probability need not have occurred: the interval says nothing about them.
     """
 
     value: float
@@ -163,12 +169,17 @@ class MonitoredMean:
     n_values: int
     since: int
     changes: tuple[int, ...]
+    reliable: bool
+    rarest: float
 
     def __str__(self) -> str:
         low, high = float(self.interval.low[0]), float(self.interval.high[0])
         text = f"{self.value:.4g} in [{low:.4g}, {high:.4g}] at all looks, from {self.n_values} values"
         text += f" since number {self.since}" if self.since else ""
-        return text + (f"; changes behind {', '.join(map(str, self.changes))}" if self.changes else "")
+        text += f"; changes behind {', '.join(map(str, self.changes))}" if self.changes else ""
+        text += f"; outcomes rarer than {self.rarest:.1%} need not have occurred" if self.rarest else ""
+        few = "; not reliable: a few values decide the standard error. More values, or `bounds`, mend it"
+        return text + ("" if self.reliable else few)
 
 
 class Monitor:
@@ -189,8 +200,9 @@ class Monitor:
     >>> rng = np.random.default_rng(0)
     >>> monitor = Monitor()
     >>> monitor.update(np.concatenate([rng.normal(size=100), rng.normal(2.0, 1.0, size=100)]))
-    >>> print(monitor.look())
-    1.948 in [1.614, 2.258] at all looks, from 92 values since number 108; changes behind 100
+    >>> print(monitor.look())  # doctest: +NORMALIZE_WHITESPACE
+    1.948 in [1.614, 2.258] at all looks, from 92 values since number 108; changes behind 100; outcomes rarer
+    than 3.3% need not have occurred
     """
 
     def __init__(
@@ -216,19 +228,38 @@ class Monitor:
         self.sequence = ConfidenceSequence(**self._options)  # type: ignore[arg-type]
         self.detector = ChangeDetector(false_alarm=self._false_alarm)
         self.since = self.n_seen
+        self._units: set[Any] = set()  # labels so far
+        self._firsts: list[int] = []  # numbers of the values that the detector has
 
-    def update(self, values: ArrayLike) -> None:
-        """Add values in order."""
+    def update(self, values: ArrayLike, units: ArrayLike | None = None) -> None:
+        """Add values in order.
+
+        With `units`, labels of what is independent, changes are looked for in the first value of every unit:
+        the detector needs values that are exchangeable as long as nothing changes.
+        """
         new = np.atleast_1d(check_array(values, "values", ndim=(0, 1), allow_empty=True))
+        labels = None if units is None else check_known(units, "units")
+        if labels is not None:
+            check_length(len(labels), len(new), "units", "values")
         while new.size:
+            judged = np.arange(len(new))  # places of the values that the detector gets
+            if labels is not None:
+                known = [label not in self._units for label in labels.tolist()]
+                first = np.sort(np.unique(labels, return_index=True)[1])
+                judged = first[np.array(known)[first]]
             before = self.detector.n_values
-            self.detector.update(new)
-            n_used = self.detector.n_values - before  # all of them, or those up to a report
-            self.sequence.update(new[:n_used])
+            changed = self.detector.update(new[judged])
+            taken = self.detector.n_values - before
+            n_used = int(judged[taken - 1]) + 1 if changed else len(new)  # those up to a report, or all
+            self.sequence.update(new[:n_used], None if labels is None else labels[:n_used])
+            self._firsts.extend((self.n_seen + judged[:taken]).tolist())
             self.n_seen += n_used
             new = new[n_used:]
+            if labels is not None:
+                self._units.update(labels[:n_used].tolist())
+                labels = labels[n_used:]
             if self.detector.changed_at is not None:
-                self.changes = (*self.changes, self.since + self.detector.changed_at)
+                self.changes = (*self.changes, self._firsts[self.detector.changed_at - 1] + 1)
                 self.restart()
 
     def look(self) -> MonitoredMean:
@@ -240,4 +271,6 @@ class Monitor:
             n_values=len(self.sequence),
             since=self.since,
             changes=self.changes,
+            reliable=self.sequence.reliable,
+            rarest=self.sequence.rarest,
         )

@@ -7,7 +7,6 @@ as a bias. No row decides for another, and no test selects data sets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +22,7 @@ from .._core.thresholds import (
     SHORT,
 )
 from .._core.typing import BoolArray, FloatArray
-from .._core.validation import check_real
+from .._core.validation import check_range
 from ..engine.linear import Linearisation, linearise
 from ..engine.sparse import SparseReplicates
 from ..moments import AnyMoments, HeldMoments, StreamedMoments
@@ -64,15 +63,7 @@ class InferenceContext:
         """Return the setting with the bounds that a user gave."""
         if value_range is None:
             return self
-        rule = "a pair (low, high) of numbers, low below high"
-        ordered = isinstance(value_range, (Sequence, np.ndarray)) and not isinstance(
-            value_range, (str, bytes)
-        )
-        if not ordered or len(value_range) != 2:
-            raise TypeError(must_be("value_range", rule, repr(value_range)))
-        low, high = (check_real(bound, "value_range") for bound in value_range)
-        if not low <= high:
-            raise ValueError(must_be("value_range", rule, repr(value_range)))
+        low, high = check_range(value_range, "value_range")
         if self.value_range is None:
             hint = "Bounds of values need features whose values they bound: use LSTD, LSTDQ or PhiBE."
             raise ValueError(must_be("value_range", "None here", repr(value_range), hint))

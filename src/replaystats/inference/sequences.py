@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.special import lambertw
 
+from .._core.entries import check_known
 from .._core.errors import must_be
-from .._core.thresholds import BETTING_CAP, BETTING_GRID, TIGHTEST_AT
+from .._core.thresholds import BETTING_CAP, BETTING_GRID, MIN_EFFECTIVE, TIGHTEST_AT
 from .._core.typing import ArrayLike, FloatArray
-from .._core.validation import check_array, check_instance, check_real
-from .degrees import skewed
+from .._core.validation import check_array, check_instance, check_length, check_range, check_real
+from .degrees import effective_sample, skewed
 from .pivot import Interval, Pivot, interval, mean_pivot
 
 
@@ -179,17 +180,17 @@ class ConfidenceSequence:
     confidence_level : float in (0, 1)
         The probability that the interval covers at every look.
     bounds : (float, float), optional
-        Range of possible values. With it the sequence holds for any number of values of any law (`Betting`);
-        without it is asymptotic (`anytime_interval`) and needs independent units, some tens of them, and a
-        law whose rare values have occurred: without `bounds`, a value that comes once in 50 units and makes
-        up two thirds of the mean is not known before it comes.
+        Range of possible values. With it the sequence holds for any number of values of any law (`Betting`).
+        Without it is asymptotic (`anytime_interval`): `reliable` says whether enough values decide the
+        standard error, and `rarest` how rare an outcome may be that no value needs to have shown.
     tightest_at : float
         Number of units at which the asymptotic sequence is best.
 
     Notes
     -----
-    Units are what is independent: returns of episodes, means of users, or paired differences of the returns
-    of two policies. Where the mean changes with time, the interval is for the average of the means so far.
+    Units are what is independent: returns of episodes, users with their episodes, or paired differences of
+    the returns of two policies. Where the mean changes with time, the interval is for the average of the
+    means so far.
 
     Examples
     --------
@@ -214,42 +215,89 @@ class ConfidenceSequence:
             confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither"
         )
         self.tightest_at = check_real(tightest_at, "tightest_at", low=1.0, high=1e12)
-        self.bounds: tuple[float, float] | None = None
-        if bounds is not None:
-            ends = check_array(bounds, "bounds", ndim=(0, 1)).ravel().tolist()
-            if len(ends) != 2 or not ends[0] < ends[1]:
-                raise ValueError(must_be("bounds", "a smallest and a largest value", repr(bounds)))
-            self.bounds = (ends[0], ends[1])
-        self._values: list[float] = []
+        self.bounds = None if bounds is None else check_range(bounds, "bounds", strict=True)
+        self._sums: list[float] = []  # of the values of each unit
+        self._counts: list[int] = []
+        self._place: dict[Any, int] = {}  # of labelled units
         self._betting = Betting(1.0 - self.confidence_level) if self.bounds else None
 
     def __len__(self) -> int:
-        return len(self._values)
+        return sum(self._counts)
 
     @property
     def mean(self) -> float:
         """Mean of the values so far."""
-        return float(np.mean(self._values)) if self._values else float("nan")
+        return float(np.sum(self._sums) / len(self)) if self._sums else float("nan")
 
-    def update(self, values: ArrayLike) -> None:
-        """Add values of new units, in order."""
+    @property
+    def rarest(self) -> float:
+        """The probability below which an outcome need not have occurred: log(1 / error) / number of units.
+
+        Of the rarer ones nothing is known, and no value can tell; with `bounds` all are allowed for.
+        """
+        if self.bounds is not None:
+            return 0.0
+        return float(min(1.0, -math.log1p(-self.confidence_level) / max(len(self._sums), 1)))
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the interval is rigorous, or as many as 20 values decide its standard error.
+
+        (sum d^2)^2 / sum d^4 is n over the kurtosis of deviations d: few large values, or a tail without a
+        variance, keep it small. A standard error that 20 values decide is known to about 10 %.
+        """
+        if self.bounds is not None or not self._sums:
+            return self.bounds is not None
+        deviation = np.array(self._sums) - self.mean * np.array(self._counts)
+        squares = (deviation / max(float(np.abs(deviation).max()), 1e-300)) ** 2
+        return bool(
+            effective_sample(squares.sum(keepdims=True), np.sum(squares**2, keepdims=True))[0]
+            >= 2 * MIN_EFFECTIVE
+        )
+
+    def update(self, values: ArrayLike, units: ArrayLike | None = None) -> None:
+        """Add values in order.
+
+        Parameters
+        ----------
+        values : array-like of shape (m,)
+        units : array-like of shape (m,), optional
+            Labels of what is independent, for example users; a label may come again later. By default
+            every value is a unit.
+        """
         new = np.atleast_1d(check_array(values, "values", ndim=(0, 1), allow_empty=True))
+        labels = None if units is None else check_known(units, "units")
+        if labels is not None:
+            check_length(len(labels), len(new), "units", "values")
         if self.bounds is not None and self._betting is not None:
             low, high = self.bounds
+            if labels is not None:
+                raise ValueError(must_be("units", "None with `bounds`", "labels", "Bet on means of units."))
             if new.size and not (low <= new.min() and new.max() <= high):
                 got = f"values from {new.min():g} to {new.max():g}"
                 raise ValueError(must_be("values", f"within the bounds [{low:g}, {high:g}]", got))
             self._betting.update((new - low) / (high - low))
-        self._values.extend(new.tolist())
+        if labels is None:
+            self._sums.extend(new.tolist())
+            self._counts.extend([1] * len(new))
+            return
+        for value, label in zip(new.tolist(), labels.tolist(), strict=True):
+            place = self._place.setdefault(label, len(self._sums))
+            if place == len(self._sums):
+                self._sums.append(0.0)
+                self._counts.append(0)
+            self._sums[place] += value
+            self._counts[place] += 1
 
     def pivot(self) -> Pivot:
         """Return the record of the mean, from which intervals are made."""
         low, high = self.bounds or (-np.inf, np.inf)
-        if len(self) < 2:
+        if len(self._sums) < 2:
             nothing = np.zeros(1)
             known = Pivot(estimate=np.array([self.mean]), standard_error=nothing, degrees=nothing)
         else:
-            known = mean_pivot(self._values)
+            counts = np.array(self._counts)
+            known = mean_pivot(np.array(self._sums) / counts, weights=counts)
         return replace(known, low=np.array([low]), high=np.array([high]))
 
     def interval(self) -> Interval:
@@ -293,7 +341,8 @@ class ConfidenceSequence:
     def stop_when(self, *, width: float | None = None, better: float | None = None) -> bool:
         """Say whether to stop: the interval is narrow enough, or lies above (or below) a value.
 
-        Stopping so is what the sequence is valid for; the interval for one look is not.
+        Stopping so is what the sequence is valid for; the interval for one look is not. While the interval
+        is not `reliable`, the answer is no.
 
         Parameters
         ----------
@@ -304,9 +353,8 @@ class ConfidenceSequence:
         """
         if (width is None) == (better is None):
             raise ValueError(must_be("width", "given, or `better`, and not both", repr(width)))
-        now: Any = self.interval()
-        low, high = float(now.low[0]), float(now.high[0])
-        if width is not None:
-            return high - low <= check_real(width, "width", low=0.0, closed="neither")
-        value = check_real(better, "better")
-        return low > value or high < value
+        limit = 0.0 if width is None else check_real(width, "width", low=0.0, closed="neither")
+        value = 0.0 if better is None else check_real(better, "better")
+        low, high = (float(end[0]) for end in self.interval())
+        enough = high - low <= limit if better is None else low > value or high < value
+        return bool(self.reliable and enough)

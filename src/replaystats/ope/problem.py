@@ -11,7 +11,7 @@ import numpy as np
 from .._core.entries import number_labels
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_array, check_int, check_length, check_real, check_rows
+from .._core.validation import check_array, check_int, check_length, check_range, check_real, check_rows
 from ..basis import Basis
 from ..data import Trajectories
 from ..data._flat import are_numbers
@@ -418,14 +418,11 @@ def value_range(
     (1.0, 10.000000000000002)
     """
     if given is not None:
-        pair = check_array(given, "reward_range", ndim=1, hint="Give (smallest, largest).")
-        if len(pair) != 2 or pair[0] > pair[1]:
-            raise ValueError(must_be("reward_range", "(smallest, largest)", given))
-        outside = (rewards < pair[0]) | (rewards > pair[1])
+        low, high = check_range(given, "reward_range")
+        outside = (rewards < low) | (rewards > high)
         if outside.any():
-            got = f"({pair[0]:g}, {pair[1]:g}), with a reward of {rewards[outside][0]:g} in the log"
+            got = f"({low:g}, {high:g}), with a reward of {rewards[outside][0]:g} in the log"
             raise ValueError(must_be("reward_range", "a range that holds all logged rewards", got))
-        low, high = float(pair[0]), float(pair[1])
     else:
         low, high = float(rewards.min()), float(rewards.max())
     longest = discounted_steps(discount)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import errno
-import json
 import os
 import pickle
 import signal
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 
 from replaystats import ReplayBuffer, ReplayWarning
-from replaystats.buffer.journal import read_journal
+from replaystats._core.records import Record, read_records, write_records
 
 SAMPLINGS = ("uniform", "proportional", "rank")
 
@@ -90,10 +89,9 @@ def test_a_damaged_file_is_named(tmp_path, content):
 
 
 def test_a_changed_file_is_named(tmp_path):
-    filled("rank").save(tmp_path / "good.npz")
-    with np.load(tmp_path / "good.npz") as file:
-        arrays = dict(file)
-    settings = json.loads(str(arrays.pop("settings")))
+    filled("rank").save(tmp_path / "good")
+    (good,) = read_records(tmp_path / "good", "a buffer")
+    settings, arrays = good.about, good.arrays
     changed = [({n: v for n, v in settings.items() if n != name}, {}) for name in sorted(settings)]
     changed += [({**settings, name: "x"}, {}) for name in sorted(settings)]
     changed += [
@@ -106,7 +104,7 @@ def test_a_changed_file_is_named(tmp_path):
         ([], {}),
     ]
     for described, other in changed:
-        np.savez(tmp_path / "b.npz", settings=np.array(json.dumps(described)), **arrays | other)
+        write_records(tmp_path / "b.npz", [Record(0, described, arrays | other)])
         with pytest.raises(ValueError, match=r"a file that ReplayBuffer\.save wrote; got .*b\.npz"):
             ReplayBuffer.load(tmp_path / "b.npz")
 
@@ -199,14 +197,14 @@ class TestJournal:
         content = bytearray(path.read_bytes())
         content[start + 40] ^= 1
         path.write_bytes(bytes(content))
-        with pytest.raises(ValueError, match=rf"a journal without damage; got .*damaged at byte {start} of"):
+        with pytest.raises(ValueError, match=rf"without damage; got .*damaged at byte {start} of"):
             ReplayBuffer.recover(path)
 
     @pytest.mark.parametrize("closes_first", [False, True])
     def test_it_does_not_grow_for_ever(self, tmp_path, monkeypatch, closes_first):
         """Also where an open file cannot be replaced, as on Windows."""
         monkeypatch.setattr("replaystats.buffer.saving.SMALLEST_COMPACTED", 20_000)
-        monkeypatch.setattr("replaystats.buffer.journal.CLOSES_FIRST", closes_first)
+        monkeypatch.setattr("replaystats._core.records.CLOSES_FIRST", closes_first)
         buffer = ReplayBuffer(20, random_state=0, journal=tmp_path / "journal")
         replace, replaced = os.replace, []
 
@@ -348,4 +346,4 @@ class TestJournal:
         buffer = ReplayBuffer(5, journal=tmp_path / "journal")
         add(buffer, 1)
         buffer.close()
-        assert [kind for kind, _ in read_journal(tmp_path / "journal")] == [0, 1]
+        assert [record.kind for record in read_records(tmp_path / "journal", "a journal")] == [0, 1]

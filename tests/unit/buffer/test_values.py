@@ -189,6 +189,32 @@ def test_episodes_that_left_unseen_are_reported():
     assert monitor.look().n_values == 2
 
 
+@pytest.mark.parametrize("units", ["environment", lambda states: states[:, 0]])
+def test_episodes_of_one_unit_count_together(units, rng):
+    """Each of 30 environments earns the same in all of its episodes."""
+    buffer = rs.ReplayBuffer(30 * 40, n_envs=30, gaps="cut")
+    earned = rng.normal(size=30)
+    states = np.tile(np.arange(30.0)[:, None], (2, 1, 1))
+    for _ in range(8):
+        ends = np.array([[False] * 30, [True] * 30])
+        buffer.add(states, np.zeros((2, 30), int), np.tile(earned / 2, (2, 1)), states, ends)
+    now, plain = buffer.monitor(units=units).look(), buffer.monitor().look()
+    assert now.n_values == 240
+    assert now.value == pytest.approx(earned.mean())
+    width = float((now.one_look.high - now.one_look.low)[0])
+    assert width == pytest.approx(2 * 2.045 * earned.std(ddof=1) / np.sqrt(30), rel=0.1)
+    assert not plain.changes or plain.n_values < 240
+    assert not now.changes
+
+
+def test_a_range_of_rewards_bounds_returns():
+    buffer = rs.ReplayBuffer(10)
+    assert buffer.monitor(reward_range=(-1, 2), max_steps=5).sequence.bounds == (-5.0, 10.0)
+    assert buffer.monitor(reward_range=(1, 1.5), discount=0.5).sequence.bounds == (1.0, 3.0)
+    bounds = buffer.monitor(reward_range=(0, 1), discount=0.5, max_steps=2).sequence.bounds
+    assert bounds == (0.0, 1.5)
+
+
 def test_a_callback_gets_the_monitored_value(rng):
     buffer, calls = rs.ReplayBuffer(1000), []
     buffer.call_every(100, lambda step, now: calls.append((step, now.n_values)), buffer.monitor().look)
@@ -206,6 +232,11 @@ def test_a_callback_gets_the_monitored_value(rng):
         (lambda b: b.last_layer(np.tanh, policy=len), "`n_actions` must be"),
         (lambda b: b.last_layer(np.tanh, ridge=-1.0), "`ridge` must be"),
         (lambda b: b.monitor(discount=2.0), "`discount` must be"),
+        (lambda b: b.monitor(units="users"), "`units` must be one of"),
+        (lambda b: b.monitor(reward_range=(0, 1)), "`max_steps` must be given"),
+        (lambda b: b.monitor(reward_range=(0, 1), max_steps=2.5), "`max_steps` must be an int"),
+        (lambda b: b.monitor(reward_range=(0, 1), max_steps=9, bounds=(0, 9)), "`reward_range` must be None"),
+        (lambda b: b.monitor(reward_range=(0, 1), max_steps=9, units="environment"), "`units` must be None"),
     ],
 )
 def test_bad_input_has_its_sentence(call, message):

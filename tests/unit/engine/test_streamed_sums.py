@@ -92,7 +92,7 @@ class TestSameBits:
         np.testing.assert_array_equal(found.theta, expected.theta)
 
     @pytest.mark.parametrize("scheme", ["file", "memory"])
-    def test_addresses(self, parquet_files, memory_maps, plan, expected, scheme):
+    def test_addresses(self, parquet_files, plan, expected, scheme):
         """What fsspec opens is read like a path; "s3://" and "gs://" differ in the package it asks for."""
         fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 
@@ -107,24 +107,18 @@ class TestSameBits:
             streamed(ParquetBlocks([address(path) for path in parquet_files], columns=COLUMNS)), plan
         )
         np.testing.assert_array_equal(found.theta, expected.theta)
-        arrays = {name: address(path) for name, path in memory_maps.items()}
-        found = rs.replicate(streamed(ArrayBlocks(arrays, block_rows=5000)), plan)
-        np.testing.assert_array_equal(found.sums.A, expected.sums.A)
 
     def test_npy_files_are_mapped(self, memory_maps, plan, expected):
         found = rs.replicate(streamed(ArrayBlocks(memory_maps, block_rows=5000)), plan)
         np.testing.assert_array_equal(found.theta, expected.theta)
 
 
-def test_addresses_that_hold_nothing_usable_are_named(tmp_path):
+def test_addresses_that_hold_nothing_usable_are_named():
     pytest.importorskip("fsspec", reason="fsspec is not installed")
     with pytest.raises(PartitionError, match=r"memory://nowhere\.parquet cannot be opened"):
         ParquetBlocks(["memory://nowhere.parquet"], columns=COLUMNS)
     with pytest.raises(ValueError, match="`arrays` must be arrays, or names of"):
         ArrayBlocks({"states": "memory://nowhere.npy"})
-    np.save(tmp_path / "columns.npy", np.asfortranarray(np.ones((3, 2))))
-    with pytest.raises(ValueError, match="`arrays` must be"):
-        ArrayBlocks(f"file://{tmp_path / 'columns.npy'}")
 
 
 def test_small_subsets_are_gathered(data, in_memory):
@@ -315,7 +309,7 @@ class TestResume:
 
     def test_a_damaged_checkpoint_is_refused(self, data, plan, tmp_path):
         rs.replicate(streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path), plan)
-        (tmp_path / "sums-0-1.npz").write_bytes(b"PK nothing of use")
+        (tmp_path / "sums-0-1.sums").write_bytes(b"PK nothing of use")
         with pytest.raises(ValueError, match="`checkpoint` must be a directory whose files are whole"):
             rs.replicate(streamed(ArrayBlocks(data, block_rows=4000), checkpoint=tmp_path), plan)
 
