@@ -122,14 +122,15 @@ def _metadata(schema: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ValueError(must_be("path", rule, f'"{Path(path).name}"', hint))
     try:
         about: dict[str, Any] = json.loads(found)
-        written, whole = int(about["format"]), about.pop("check") == _checksum_of_text(about)
-    except (ValueError, KeyError, TypeError):
-        whole = False
-    if not whole:
-        raise ValueError(must_be("path", rule, f'changed metadata in "{Path(path).name}"', DAMAGED))
-    if written != FORMAT:
-        hint = f"It was written by version {about['version']}."
+        written, check = int(about["format"]), about.pop("check", None)
+    except (ValueError, KeyError, TypeError) as error:
+        got = f'metadata in "{Path(path).name}" that cannot be read'
+        raise ValueError(must_be("path", rule, got, DAMAGED)) from error
+    if written != FORMAT:  # before the checksum: another format may have another one
+        hint = f"It was written by version {about.get('version', 'unknown')} of replaystats."
         raise ValueError(must_be("path", f"a file of format {FORMAT}", written, hint))
+    if check != _checksum_of_text(about):
+        raise ValueError(must_be("path", rule, f'changed metadata in "{Path(path).name}"', DAMAGED))
     return about
 
 

@@ -108,7 +108,7 @@ def test_other_files_are_refused(path):
     newer = json.dumps({"format": 3, "version": "9.0", "dt": None})
     parquet.write_table(table.replace_schema_metadata({"replaystats": newer}), path)
     with pytest.raises(
-        ValueError, match=r"of format 2 or older; got 3. It was written by version 9.0: update"
+        ValueError, match=r"of format 2; got 3. It was written by version 9.0 of replaystats"
     ):
         Trajectories.from_parquet(path)
 
