@@ -13,6 +13,7 @@ import os
 import struct
 import threading
 import warnings
+import weakref
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,8 +61,10 @@ def write_records(path: str | os.PathLike[str], records: list[Record]) -> None:
             file.writelines(record.parts())
 
 
-def read_records(path: str | os.PathLike[str], what: str, name: str = "path") -> Iterator[Record]:
-    """Return the records of a file, after cutting off one that was not finished.
+def read_records(
+    path: str | os.PathLike[str], what: str, name: str = "path", *, mend: bool = False
+) -> Iterator[Record]:
+    """Return the records of a file but a last one that was not finished.
 
     Parameters
     ----------
@@ -71,6 +74,8 @@ def read_records(path: str | os.PathLike[str], what: str, name: str = "path") ->
         What the file is to be, for messages.
     name : str
         What the user calls it.
+    mend : bool
+        Cut the last one off in the file; for whoever has locked it: another process may be writing it.
     """
     data = Path(path).read_bytes()
     if _content_at(data, 0) is None:
@@ -90,9 +95,10 @@ def read_records(path: str | os.PathLike[str], what: str, name: str = "path") ->
             hint = "What follows cannot be trusted: restore the file, or load the last `save`."
             got = f'"{path}", damaged at byte {position} of {len(data)}'
             raise ValueError(must_be(name, f"{what} without damage", got, hint))
-        msg = f"The last record of {path} was not finished: {len(data) - position} bytes of it are cut off."
+        msg = f"The last record of {path} was not finished: {len(data) - position} bytes of it are left out."
+        if mend:
+            os.truncate(path, position)
         warnings.warn(msg, ReplayWarning, stacklevel=3)
-        os.truncate(path, position)
         return
 
 
@@ -129,12 +135,26 @@ def _unpacked(kind: int, content: bytes) -> Record:
     )
 
 
+_OPEN: weakref.WeakSet[Journal] = weakref.WeakSet()
+
+
+def _let_go_in_child() -> None:
+    """Close the journals of the parent in a forked child, so that it does not keep them locked."""
+    for journal in list(_OPEN):
+        journal._let_go()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_in_child)
+
+
 class Journal:
     """A file of records that one object of one process makes longer; a forked child does not write to it.
 
     A record is handed to the system before `append` returns, so that a killed process loses none; once a
     second records are brought to the disk, so that a loss of power takes at most a second with it. One that
-    could not be written (a full disk) is taken back, and the journal is `behind` until it is rewritten.
+    could not be written (a full disk) is taken back. Where a change began whose record was not written (a
+    full disk, an interrupt from the keyboard), the journal is `behind` until it is rewritten.
 
     Parameters
     ----------
@@ -149,16 +169,22 @@ class Journal:
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._not_on_disk: OSError | None = None
-        self.behind = False
+        self.behind = self._changing = False
+        self._file, self._owner = -1, os.getpid()
         self._open()
+        _OPEN.add(self)
+
+    def __del__(self) -> None:
+        self.close()
 
     def _open(self) -> None:
-        self._file = open_own(self.path, os.O_WRONLY | os.O_APPEND)
-        self._owner = os.getpid()
-        if not lock_file(self._file):
-            os.close(self._file)
+        file = open_own(self.path, os.O_WRONLY | os.O_APPEND)
+        # A writer that has just rewritten the journal holds another file of this name.
+        if not (lock_file(file) and os.path.samestat(os.fstat(file), os.stat(self.path))):
+            os.close(file)
             hint = "Two writers in one journal would mix."
             raise ValueError(must_be(self._name, "free", f'"{self.path}", in use', hint))
+        self._file, self._owner = file, os.getpid()
 
     @property
     def inherited(self) -> bool:
@@ -169,6 +195,11 @@ class Journal:
     def size(self) -> int:
         """Bytes of the file."""
         return os.fstat(self._file).st_size
+
+    def begin(self) -> None:
+        """Say that a change begins, whose record is appended when it is made."""
+        self.behind |= self._changing
+        self._changing = True
 
     def append(self, record: Record) -> None:
         """Hand a record to the system, whole or not at all.
@@ -186,12 +217,15 @@ class Journal:
                     raise error
                 while data:
                     data = data[os.write(self._file, data) :]
-            except OSError as error:
-                self.behind = True
+                self._changing = False
+            except BaseException as error:
                 os.ftruncate(self._file, size)
-                raise self._refusal(error) from error
+                if isinstance(error, OSError):
+                    raise self._refusal(error) from error
+                raise
             if self._timer is None:
-                self._timer = threading.Timer(SYNC_SECONDS, self.sync)
+                later = weakref.WeakMethod(self.sync)  # a journal that nobody has any more is closed at once
+                self._timer = threading.Timer(SYNC_SECONDS, lambda: (sync := later()) and sync())
                 self._timer.daemon = True
                 self._timer.start()
 
@@ -217,7 +251,7 @@ class Journal:
             finally:
                 self._let_go()
                 self._open()
-            self.behind = False
+            self.behind = self._changing = False
 
     def close(self) -> None:
         """Bring everything to the disk and close the file; a forked child only forgets it."""
@@ -227,14 +261,16 @@ class Journal:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            if self._file >= 0:
-                os.fsync(self._file)
-            self._let_go()
+            try:
+                if self._file >= 0:
+                    os.fsync(self._file)
+            finally:
+                self._let_go()
 
     def _let_go(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
 
     def _refusal(self, error: OSError) -> OSError:
         reason = error.strerror or str(error)

@@ -37,7 +37,7 @@ from .rows import (
     check_continues,
     gather_episodes,
 )
-from .saving import DRAW, END, PRIORITIES, ROWS, SavedBuffer, begin_journal, log
+from .saving import DRAW, END, PRIORITIES, ROWS, SavedBuffer, begin, begin_journal, log
 from .values import LastLayer, MomentView, ValueMonitor
 
 SAMPLINGS = ("uniform", "proportional", "rank")
@@ -247,14 +247,18 @@ class ReplayBuffer(SavedBuffer):
 
     def _add(self, rows: dict[str, np.ndarray], rings: IntArray | None) -> None:
         """Check rows against those before, store them, and call what is to be called."""
-        if self._rings is not None:
-            check_continues(self._rings, rows, rings, cut=self.gaps == "cut")
+        self._check(rows, rings)
         before = self.n_seen
+        begin(self)
         self._store(rows, rings)
         log(self, ROWS, **rows, **({} if rings is None else {"rings": rings}))
         for every, callback, evaluation in self._calls:
             if self.n_seen // every > before // every:
                 callback(self.n_seen, evaluation())
+
+    def _check(self, rows: dict[str, np.ndarray], rings: IntArray | None) -> None:
+        if self._rings is not None:
+            check_continues(self._rings, rows, rings, cut=self.gaps == "cut")
 
     def _store(self, rows: Mapping[str, np.ndarray], rings: IntArray | None) -> None:
         if self._rings is None:
@@ -276,6 +280,7 @@ class ReplayBuffer(SavedBuffer):
     def end_episode(self) -> None:
         """Count the episodes that go on as truncated here, for example before a reset of your own."""
         with self._lock:
+            begin(self)
             self._end()
             self._resetting[:] = False  # `record` has no reset to leave out any more
             log(self, END)
@@ -313,6 +318,7 @@ class ReplayBuffer(SavedBuffer):
         )
         with self._lock:
             rings = self._filled()
+            begin(self)
             slots, probability = self._draw(size)
             log(self, DRAW, {"size": size})
             fields = rings.arrays
@@ -394,6 +400,7 @@ class ReplayBuffer(SavedBuffer):
             ):
                 got = f"values from {where.min()} to {where.max()}"
                 raise ValueError(must_be("indices", "those of rows in the buffer", got))
+            begin(self)
             self._priorities.update(where, values)
             log(self, PRIORITIES, indices=where, values=values)
 

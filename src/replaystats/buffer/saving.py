@@ -55,7 +55,7 @@ class SavedBuffer:
         """
         journal = Journal(check_path(path, "path", exists=True), "path")
         try:
-            self: Self = _read(cls, path, "the journal of a ReplayBuffer")
+            self: Self = _read(cls, path, "the journal of a ReplayBuffer", mend=True)
         except BaseException:
             journal.close()
             raise
@@ -103,6 +103,12 @@ def begin_journal(buffer: ReplayBuffer, path: Any) -> Journal:
     return Journal(path)
 
 
+def begin(buffer: ReplayBuffer) -> None:
+    """Say that a change is about to be made, for `log` to record."""
+    if buffer._journal is not None:
+        buffer._journal.begin()
+
+
 def log(buffer: ReplayBuffer, kind: int, about: Any = None, **arrays: np.ndarray) -> None:
     """Record a change that was made already: the whole state may be recorded in its place."""
     journal = buffer._journal
@@ -121,10 +127,10 @@ def log(buffer: ReplayBuffer, kind: int, about: Any = None, **arrays: np.ndarray
         journal.rewrite([state_of(buffer)])
 
 
-def _read(cls: Any, path: Any, what: str) -> Any:
+def _read(cls: Any, path: Any, what: str, *, mend: bool = False) -> Any:
     """Return the buffer that the records of a file describe."""
     buffer: Any = None
-    for number, record in enumerate(read_records(check_path(path, "path", exists=True), what)):
+    for number, record in enumerate(read_records(check_path(path, "path", exists=True), what, mend=mend)):
         try:
             buffer = _restored(cls, record) if record.kind == STATE else _changed(buffer, record)
         except Exception as error:  # whole, but not what this version writes
@@ -158,6 +164,7 @@ def _changed(buffer: Any, record: Record) -> Any:
     arrays = record.arrays
     if record.kind == ROWS:
         rings = arrays.pop("rings", None)
+        buffer._check(arrays, rings)
         buffer._store(arrays, rings)
     elif record.kind == PRIORITIES:
         buffer._priorities.update(arrays["indices"], arrays["values"])

@@ -359,7 +359,7 @@ class ValueMonitor(Monitor):
     max_steps : int, optional
         Largest possible number of steps of an episode.
     **options
-        Of `inference.Monitor`: `confidence_level`, `bounds`, `tightest_at`, `false_alarm`.
+        Of `inference.Monitor`: `confidence_level`, `bounds`, `tightest_at`, `ignore_rarer`, `false_alarm`.
 
     Notes
     -----

@@ -157,10 +157,8 @@ class MonitoredMean:
         change or a restart.
     changes : tuple of int
         Numbers of the values behind which changes were found.
-    reliable : bool
-        Whether as many values as are needed decide the standard error (`ConfidenceSequence.reliable`).
-    rarest : float
-        Outcomes with a smaller probability need not have occurred: the interval says nothing about them.
+    caveat : str
+        Why the interval may be wrong, and what to do (`ConfidenceSequence.caveat`); empty if it is reliable.
     """
 
     value: float
@@ -169,17 +167,19 @@ class MonitoredMean:
     n_values: int
     since: int
     changes: tuple[int, ...]
-    reliable: bool
-    rarest: float
+    caveat: str
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the interval has no caveat."""
+        return not self.caveat
 
     def __str__(self) -> str:
         low, high = float(self.interval.low[0]), float(self.interval.high[0])
         text = f"{self.value:.4g} in [{low:.4g}, {high:.4g}] at all looks, from {self.n_values} values"
         text += f" since number {self.since}" if self.since else ""
         text += f"; changes behind {', '.join(map(str, self.changes))}" if self.changes else ""
-        text += f"; outcomes rarer than {self.rarest:.1%} need not have occurred" if self.rarest else ""
-        few = "; not reliable: a few values decide the standard error. More values, or `bounds`, mend it"
-        return text + ("" if self.reliable else few)
+        return text + (f"; not reliable: {self.caveat}" if self.caveat else "")
 
 
 class Monitor:
@@ -190,7 +190,7 @@ class Monitor:
 
     Parameters
     ----------
-    confidence_level, bounds, tightest_at
+    confidence_level, bounds, tightest_at, ignore_rarer
         Of `ConfidenceSequence`.
     false_alarm : float in (0, 1)
         Of `ChangeDetector`, for every stretch without a change.
@@ -198,11 +198,10 @@ class Monitor:
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> monitor = Monitor()
+    >>> monitor = Monitor(ignore_rarer=0.05)
     >>> monitor.update(np.concatenate([rng.normal(size=100), rng.normal(2.0, 1.0, size=100)]))
-    >>> print(monitor.look())  # doctest: +NORMALIZE_WHITESPACE
-    1.948 in [1.614, 2.258] at all looks, from 92 values since number 108; changes behind 100; outcomes rarer
-    than 3.3% need not have occurred
+    >>> print(monitor.look())
+    1.948 in [1.614, 2.258] at all looks, from 92 values since number 108; changes behind 100
     """
 
     def __init__(
@@ -211,12 +210,14 @@ class Monitor:
         confidence_level: float = 0.95,
         bounds: tuple[float, float] | None = None,
         tightest_at: float = TIGHTEST_AT,
+        ignore_rarer: float | None = None,
         false_alarm: float = 0.05,
     ) -> None:
         self._options = {
             "confidence_level": confidence_level,
             "bounds": bounds,
             "tightest_at": tightest_at,
+            "ignore_rarer": ignore_rarer,
         }
         self._false_alarm = false_alarm
         self.n_seen = 0
@@ -271,6 +272,5 @@ class Monitor:
             n_values=len(self.sequence),
             since=self.since,
             changes=self.changes,
-            reliable=self.sequence.reliable,
-            rarest=self.sequence.rarest,
+            caveat=self.sequence.caveat,
         )

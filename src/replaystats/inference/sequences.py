@@ -181,10 +181,12 @@ class ConfidenceSequence:
         The probability that the interval covers at every look.
     bounds : (float, float), optional
         Range of possible values. With it the sequence holds for any number of values of any law (`Betting`).
-        Without it is asymptotic (`anytime_interval`): `reliable` says whether enough values decide the
-        standard error, and `rarest` how rare an outcome may be that no value needs to have shown.
+        Without it is asymptotic (`anytime_interval`).
     tightest_at : float
         Number of units at which the asymptotic sequence is best.
+    ignore_rarer : float in (0, 1), optional
+        Outcomes with a smaller probability do not matter for the mean. No values can show that they do not:
+        without bounds and without this statement the sequence is never `reliable`.
 
     Notes
     -----
@@ -195,7 +197,7 @@ class ConfidenceSequence:
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> sequence = ConfidenceSequence()
+    >>> sequence = ConfidenceSequence(ignore_rarer=0.05)
     >>> while not sequence.stop_when(width=0.5):
     ...     sequence.update(rng.normal(1.0, 1.0, size=10))
     >>> len(sequence), sequence.stop_when(better=0.0)
@@ -210,12 +212,16 @@ class ConfidenceSequence:
         confidence_level: float = 0.95,
         bounds: tuple[float, float] | None = None,
         tightest_at: float = TIGHTEST_AT,
+        ignore_rarer: float | None = None,
     ) -> None:
         self.confidence_level = check_real(
             confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither"
         )
         self.tightest_at = check_real(tightest_at, "tightest_at", low=1.0, high=1e12)
         self.bounds = None if bounds is None else check_range(bounds, "bounds", strict=True)
+        self.ignore_rarer = ignore_rarer
+        if ignore_rarer is not None:
+            check_real(ignore_rarer, "ignore_rarer", low=0.0, high=1.0, closed="neither")
         self._sums: list[float] = []  # of the values of each unit
         self._counts: list[int] = []
         self._place: dict[Any, int] = {}  # of labelled units
@@ -233,7 +239,7 @@ class ConfidenceSequence:
     def rarest(self) -> float:
         """The probability below which an outcome need not have occurred: log(1 / error) / number of units.
 
-        Of the rarer ones nothing is known, and no value can tell; with `bounds` all are allowed for.
+        Of the rarer ones nothing is known; with `bounds` all are allowed for.
         """
         if self.bounds is not None:
             return 0.0
@@ -241,19 +247,29 @@ class ConfidenceSequence:
 
     @property
     def reliable(self) -> bool:
-        """Whether the interval is rigorous, or as many as 20 values decide its standard error.
+        """Whether `caveat` is empty."""
+        return not self.caveat
 
-        (sum d^2)^2 / sum d^4 is n over the kurtosis of deviations d: few large values, or a tail without a
-        variance, keep it small. A standard error that 20 values decide is known to about 10 %.
+    @property
+    def caveat(self) -> str:
+        """Why the interval may be wrong, with what to do; empty with bounds, and where it is reliable.
+
+        1. Outcomes that need not have occurred yet (`rarest`) are more probable than `ignore_rarer`.
+        2. Fewer than 20 values decide the standard error. (sum d^2)^2 / sum d^4 is n over the kurtosis of
+           deviations d: few large values, or a tail without a variance, keep it small. A standard error
+           that 20 values decide is known to about 10 %.
         """
-        if self.bounds is not None or not self._sums:
-            return self.bounds is not None
+        if self.bounds is not None:
+            return ""
+        if self.ignore_rarer is None or self.rarest > self.ignore_rarer:
+            text = f"outcomes with a probability below {self.rarest:.2g} need not have occurred yet"
+            remedy = "Give `bounds`, or wait" if self.ignore_rarer else "Give `bounds` or `ignore_rarer`"
+            return f"{text}. {remedy}"
         deviation = np.array(self._sums) - self.mean * np.array(self._counts)
         squares = (deviation / max(float(np.abs(deviation).max()), 1e-300)) ** 2
-        return bool(
-            effective_sample(squares.sum(keepdims=True), np.sum(squares**2, keepdims=True))[0]
-            >= 2 * MIN_EFFECTIVE
-        )
+        deciding = effective_sample(squares.sum(keepdims=True), np.sum(squares**2, keepdims=True))[0]
+        few = f"some {deciding:.0f} values decide the standard error. Give `bounds`, or wait"
+        return few if deciding < 2 * MIN_EFFECTIVE else ""
 
     def update(self, values: ArrayLike, units: ArrayLike | None = None) -> None:
         """Add values in order.
@@ -317,7 +333,7 @@ class ConfidenceSequence:
 
         Paired units have a shorter one: that of a sequence of their differences. With bounds each of the two
         sequences should have half the error, ``ConfidenceSequence(confidence_level=0.975, bounds=...)``; the
-        difference then holds with 0.95.
+        difference then holds with 0.95. It is `reliable` where both sequences are.
         """
         check_instance(other, "other", ConfidenceSequence)
         if self.bounds is not None or other.bounds is not None:
@@ -342,7 +358,7 @@ class ConfidenceSequence:
         """Say whether to stop: the interval is narrow enough, or lies above (or below) a value.
 
         Stopping so is what the sequence is valid for; the interval for one look is not. While the interval
-        is not `reliable`, the answer is no.
+        is not `reliable`, the answer is no: the sequence needs `bounds` or `ignore_rarer`.
 
         Parameters
         ----------
@@ -353,6 +369,11 @@ class ConfidenceSequence:
         """
         if (width is None) == (better is None):
             raise ValueError(must_be("width", "given, or `better`, and not both", repr(width)))
+        if self.bounds is None and self.ignore_rarer is None:
+            hint = "How rare may outcomes be that change the mean? No values can show it."
+            raise ValueError(
+                must_be("bounds", "given, or `ignore_rarer`, for a rule of stopping", None, hint)
+            )
         limit = 0.0 if width is None else check_real(width, "width", low=0.0, closed="neither")
         value = 0.0 if better is None else check_real(better, "better")
         low, high = (float(end[0]) for end in self.interval())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import errno
+import gc
 import os
 import pickle
 import signal
@@ -109,6 +110,10 @@ def test_a_changed_file_is_named(tmp_path):
             ReplayBuffer.load(tmp_path / "b.npz")
 
 
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+
 class TestJournal:
     def work(self, buffer, rng, n):
         number = 0
@@ -187,6 +192,64 @@ class TestJournal:
             assert longer.n_seen == complete + 1
             longer.close()
 
+    def test_an_episode_that_a_gap_cuts_comes_back_cut(self, tmp_path):
+        buffer = ReplayBuffer(20, gaps="cut", random_state=0, journal=tmp_path / "journal")
+        for place in (0.0, 1.0, 7.0, 8.0, 3.0):
+            buffer.add([place], 0, 1.0, [place + 1.0])
+        expected = pickle.loads(pickle.dumps(buffer))
+        assert len(expected.trajectories()) == 2
+        buffer.close()
+        again = ReplayBuffer.recover(tmp_path / "journal")
+        same(expected, again)
+        again.close()
+
+    def test_reading_a_journal_in_use_leaves_it_alone(self, tmp_path):
+        """`load` may meet a record of which the writer has written a part: only `recover` cuts it off."""
+        path = tmp_path / "journal"
+        buffer = ReplayBuffer(50, random_state=0, journal=path)
+        for i in range(4):
+            add(buffer, i)
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-10])
+        with pytest.warns(ReplayWarning, match="was not finished"):
+            seen = ReplayBuffer.load(path)
+        assert rewards(seen) == [0.0, 1.0, 2.0]
+        assert path.read_bytes() == whole[:-10]
+        buffer.close()
+
+    def test_an_interrupted_change_is_written_with_the_next(self, tmp_path, monkeypatch):
+        """Ctrl-C between a change and its record, and in the middle of writing it."""
+        path = tmp_path / "journal"
+        buffer = ReplayBuffer(50, random_state=0, journal=path)
+        add(buffer, 0)
+        write = os.write
+
+        def half(file, data):
+            write(file, data[: len(data) // 2])
+            raise KeyboardInterrupt
+
+        for name, function in (("os.write", half), ("replaystats.buffer.memory.log", interrupted)):
+            with monkeypatch.context() as patch:
+                patch.setattr(name, function)
+                with pytest.raises(KeyboardInterrupt):
+                    add(buffer, int(buffer.n_seen))
+            add(buffer, int(buffer.n_seen))
+        expected = pickle.loads(pickle.dumps(buffer))
+        assert expected.n_seen == 5
+        buffer.close()
+        again = ReplayBuffer.recover(path)
+        same(expected, again)
+        again.close()
+
+    def test_a_journal_that_nobody_has_any_more_is_free(self, tmp_path):
+        buffer = ReplayBuffer(50, journal=tmp_path / "journal")
+        add(buffer, 0)
+        del buffer
+        gc.collect()
+        again = ReplayBuffer.recover(tmp_path / "journal")
+        assert again.n_seen == 1
+        again.close()
+
     def test_damage_in_the_middle_is_refused(self, tmp_path):
         path = tmp_path / "journal"
         buffer = ReplayBuffer(50, journal=path)
@@ -254,13 +317,37 @@ class TestJournal:
                 buffer.close()
                 os._exit(0 if len(buffer) == 9 and buffer._journal is None else 1)
         assert os.waitpid(child, 0)[1] == 0
-        add(buffer, 5)
-        with pytest.raises(ValueError, match="in use"):  # the child did not give the lock back
+        add(buffer, 5)  # the child, which has closed the file, did not give the lock back
+        with pytest.raises(ValueError, match="in use"):
             ReplayBuffer.recover(path)
         buffer.close()
         again = ReplayBuffer.recover(path)
         assert rewards(again) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
         again.close()
+
+    @pytest.mark.skipif(os.name != "posix", reason="forks")
+    def test_a_child_that_lives_on_does_not_keep_the_journal(self, tmp_path):
+        """Workers that a killed process had forked may outlive it."""
+        path = tmp_path / "journal"
+        buffer = ReplayBuffer(100, random_state=0, journal=path)
+        add(buffer, 0)
+        ready, done = os.pipe(), os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            child = os.fork()
+        if child == 0:
+            os.write(ready[1], b"1")
+            os.read(done[0], 1)
+            os._exit(0)
+        os.read(ready[0], 1)
+        buffer.close()  # as the end of the process does
+        again = ReplayBuffer.recover(path)
+        assert again.n_seen == 1
+        again.close()
+        os.write(done[1], b"1")
+        assert os.waitpid(child, 0)[1] == 0
+        for end in (*ready, *done):
+            os.close(end)
 
     @pytest.mark.skipif(os.name != "posix", reason="kill -9")
     @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])

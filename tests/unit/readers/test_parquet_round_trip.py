@@ -107,9 +107,7 @@ def test_other_files_are_refused(path):
     table = parquet.read_table(path)
     newer = json.dumps({"format": 3, "version": "9.0", "dt": None})
     parquet.write_table(table.replace_schema_metadata({"replaystats": newer}), path)
-    with pytest.raises(
-        ValueError, match=r"of format 2; got 3. It was written by version 9.0 of replaystats"
-    ):
+    with pytest.raises(ValueError, match=r"of format 2; got 3. It was written by version 9.0 of replaystats"):
         Trajectories.from_parquet(path)
 
 
