@@ -6,6 +6,7 @@ pandas does with its plotting backend, so that no stage imports one after it.
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,33 @@ from typing import Any
 from .errors import must_be
 from .files import replacing
 from .validation import check_path
+
+# Layout: digits of a number that is written without an exponent.
+_LONGEST = 7
+
+
+def rounded(value: float, width: float = math.nan) -> str:
+    """Return a number with as many digits as its interval can carry, the same in words, plots and pages.
+
+    Examples
+    --------
+    >>> rounded(92.3456, 3.2), rounded(0.0078123, 0.004), rounded(-71.4), rounded(math.inf)
+    ('92.3', '0.0078', '-71.4', '-')
+    >>> rounded(0.9, 1e-16)
+    '0.9'
+    >>> rounded(1.66e-9, 4e-9), rounded(-1163326874.0, 3e9)
+    ('1.7e-09', '-1.2e+09')
+    """
+    if not math.isfinite(value):
+        return "-"
+    if not (math.isfinite(width) and width > 1e-9 * abs(value)):  # none, or rounding
+        return f"{value:.4g}"
+    digits = 1 - math.floor(math.log10(width))
+    if digits <= _LONGEST and abs(value) < 10.0**_LONGEST:
+        return f"{value:.{max(0, digits)}f}"
+    if round(value, digits) == 0.0:
+        return "0"
+    return f"{value:.{max(0, digits + math.floor(math.log10(abs(value))))}e}"
 
 
 class Drawn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -36,13 +37,17 @@ class LateCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Load the command and hand over to it."""
-        from .console import answer_programs, report_error
+        from .console import ExitCode, answer_programs, refusing, report_error, together
 
         answer_programs("--json" in args)
+        command = self.load()
+        known = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+        with refusing(ExitCode.USAGE):
+            together(*(partial(_check_option, word.partition("=")[0], known) for word in _options_in(args)))
         try:
-            return self.load().make_context(info_name, args, parent=parent, **extra)
+            return command.make_context(info_name, args, parent=parent, **extra)
         except UsageError as error:
-            report_error([{"message": error.format_message()}], error.exit_code)
+            report_error([{"message": error.format_message(), "option": None, "hint": None}], error.exit_code)
             raise
 
     def load(self) -> Any:
@@ -71,6 +76,26 @@ class Commands(TyperGroup):
         except SystemExit as error:
             typer.echo(f"Error: Some code that the command ran called sys.exit({error.code!r}).", err=True)
             raise typer.Exit(2) from error
+
+
+def _options_in(args: list[str]) -> list[str]:
+    """Return the words that can only be options; behind ``--`` there are none."""
+    before = args[: args.index("--")] if "--" in args else args
+    return [word for word in before if word.startswith("--")]
+
+
+def _check_option(word: str, known: set[str]) -> None:
+    """Refuse an option that does not exist, with the one that is meant, also by its name in Python."""
+    if word in known:
+        return
+    from .._core.errors import must_be
+    from ..readers._columns import no_such_name
+    from .console import option_of
+
+    meant = option_of(word.removeprefix("--").replace("-", "_"))
+    if meant in known:
+        raise ValueError(must_be("option", "one of the command", f'"{word}"', f'Did you mean "{meant}"?'))
+    raise no_such_name("option", "one of the command", word, sorted(known), "See --help.")
 
 
 def _docstring(target: str) -> str | None:

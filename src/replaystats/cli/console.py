@@ -44,35 +44,19 @@ EXIT_CODES = (
 _OPTIONS = {
     "states": "--state", "rewards": "--reward", "next_states": "--next-state", "actions": "--action",
     "behavior_probability": "--probability", "behavior": "--probability", "subsample_size": "-k",
-    "n_resamples": "-B", "confidence_level": "--confidence", "rng": "--seed",
+    "n_resamples": "-B", "confidence_level": "--confidence", "random_state": "--seed", "units": "--unit",
 }  # fmt: skip
-_OPTIONS |= {
-    name: "--" + name.replace("_", "-")
-    for name in [
-        "policy",
-        "unit",
-        "episode",
-        "step",
-        "time",
-        "terminated",
-        "truncated",
-        "final_states",
-        "gaps",
-        "time_limit",
-        "dt",
-        "order",
-        "discount",
-        "discount_rate",
-        "basis",
-        "solver",
-        "statistic",
-        "combine",
-        "method",
-        "alpha",
-        "gamma",
-        "seed",
-    ]
-}
+_SAME = (
+    "policy unit episode step time terminated truncated final_states gaps time_limit dt order discount "
+    "discount_rate basis solver statistic combine method alpha gamma seed"
+)
+_OPTIONS |= {name: "--" + name.replace("_", "-") for name in _SAME.split()}
+# What other libraries call them; British spelling is looked up as American.
+_ELSEWHERE = {
+    "gamma": "discount", "observations": "states", "observation": "states", "obs": "states",
+    "done": "terminated", "target_policy": "policy", "propensity": "behavior", "episodes": "episode",
+    "level": "confidence_level", "output": "out", "report": "out", "n_jobs": "jobs", "groups": "group",
+}  # fmt: skip
 # Format: raised when a name in the JSON output changes its meaning or goes.
 SCHEMA_VERSION = 1
 _REFUSED = (
@@ -125,6 +109,19 @@ def as_options(message: str) -> str:
 
     message = _ASSIGNED.sub(assigned, message)
     return _QUOTED.sub(lambda match: f"`{_OPTIONS.get(match[1], match[1])}{match[2] or ''}`", message)
+
+
+def option_of(name: str) -> str:
+    """Return the option that is called so in Python, here or in other libraries.
+
+    Examples
+    --------
+    >>> option_of("behaviour_probability"), option_of("confidence_level"), option_of("done")
+    ('--probability', '--confidence', '--terminated')
+    """
+    name = name.replace("our", "or")
+    name = _ELSEWHERE.get(name, name)
+    return _OPTIONS.get(name, "--" + name)
 
 
 def answer_programs(wanted: bool) -> None:

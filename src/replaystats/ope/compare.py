@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from .._core.errors import must_be, require_extra
-from .._core.shown import Shown
+from .._core.shown import Shown, rounded
 from ..data import Trajectories
 from ..inference.pivot import Pivot
 from .evaluate import evaluate_one
@@ -76,8 +76,9 @@ class Comparison(Shown):
         said += f" (at {100 * self.confidence_level:g} %)."
         for d in self.differences if len(self.differences) <= 3 else ():
             low, high = d.interval
+            value, *ends = (rounded(x, high - low) for x in (d.value, low, high))
             said += (
-                f" {d.first} minus {d.second}: {d.value:.4g}, from {low:.4g} to {high:.4g} "
+                f" {d.first} minus {d.second}: {value}, from {ends[0]} to {ends[1]} "
                 f"(p = {d.p_value:.2g} that it is not better)."
             )
         failed = dict.fromkeys(

@@ -252,6 +252,7 @@ def _summary(problem: Problem, model: ModelChoice | None) -> LogSummary:
         effective_by_step=None if weights is None else weights.effective,
         action_counts=None if unasked else np.bincount(problem.actions, minlength=problem.n_actions),
         target_actions=None if unasked else _wanted(problem),
+        action_labels=data.action_labels,
         basis_tests=() if model is None else model.tests,
         choices={} if model is None or model.choice is None else {"basis": model.choice},
     )

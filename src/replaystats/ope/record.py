@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core.choice import Choice
 from .._core.errors import require_extra
-from .._core.shown import Shown
+from .._core.shown import Shown, rounded
 from .._core.thresholds import UNINFORMATIVE
 from .._core.typing import FloatArray, IntArray
 from ..basis import Basis
@@ -80,6 +80,8 @@ class LogSummary:
         Off policy: how many episodes count effectively after each step.
     action_counts, target_actions : ndarray of shape (n_actions,) or None
         Off policy: how often every action was logged, and the policy's mean probabilities of them.
+    action_labels : tuple of str or None
+        What the log calls its actions, where they have names.
     basis_tests : tuple of BasisTest
         Bases that were tried for a model of values, in order.
     choices : dict of Choice
@@ -98,6 +100,7 @@ class LogSummary:
     effective_by_step: FloatArray | None = field(repr=False)
     action_counts: IntArray | None = field(repr=False)
     target_actions: FloatArray | None = field(repr=False)
+    action_labels: tuple[str, ...] | None = field(repr=False)
     basis_tests: tuple[BasisTest, ...]
     choices: dict[str, Choice] = field(repr=False)
 
@@ -186,14 +189,14 @@ class Evaluation(Shown):
             said = f"{unknown}: there is no interval."
         elif self.informative > UNINFORMATIVE:
             said = (
-                f"{unknown}: the {level} interval from {_number(low, high - low)} to "
-                f"{_number(high, high - low)} leaves {self.informative:.0%} of what is possible "
+                f"{unknown}: the {level} interval from {rounded(low, high - low)} to "
+                f"{rounded(high, high - low)} leaves {self.informative:.0%} of what is possible "
                 f"({self.method})."
             )
         else:
             said = (
-                f"{whose} is worth {_number(self.value, high - low)}{over}, with a {level} interval from "
-                f"{_number(low, high - low)} to {_number(high, high - low)} ({self.method})."
+                f"{whose} is worth {rounded(self.value, high - low)}{over}, with a {level} interval from "
+                f"{rounded(low, high - low)} to {rounded(high, high - low)} ({self.method})."
             )
         if self.failed_checks:
             return f"{said} Do not rely on it: {'; '.join(self.failed_checks)}."
@@ -248,7 +251,7 @@ class Evaluation(Shown):
         rows = [["", "value", "low", "high", ""]]
         width = float(self.interval.high) - float(self.interval.low)
         for w in self.estimates:
-            shown = (_number(x, width) for x in (w.value, float(w.interval.low), float(w.interval.high)))
+            shown = (rounded(x, width) for x in (w.value, float(w.interval.low), float(w.interval.high)))
             rows.append([w.name, *shown, w.failed_check])
         sizes = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = [
@@ -282,27 +285,3 @@ def _plain(record: Any) -> dict[str, Any]:
 
 def _simple(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def _number(value: float, width: float = float("nan")) -> str:
-    """Return a number with as many digits as its interval can carry.
-
-    Examples
-    --------
-    >>> _number(92.3456, 3.2), _number(0.0078123, 0.004), _number(-71.4)
-    ('92.3', '0.0078', '-71.4')
-    >>> _number(0.9, 1e-16)
-    '0.9'
-    >>> _number(1.66e-9, 4e-9), _number(-1163326874.0, 3e9)
-    ('1.7e-09', '-1.2e+09')
-    """
-    if not np.isfinite(value):
-        return "-"
-    if not (np.isfinite(width) and width > 1e-9 * abs(value)):  # none, or rounding
-        return f"{value:.4g}"
-    digits = 1 - int(np.floor(np.log10(width)))
-    if digits <= LONGEST and abs(value) < 10.0**LONGEST:
-        return f"{value:.{max(0, digits)}f}"
-    if round(value, digits) == 0.0:
-        return "0"
-    return f"{value:.{max(0, digits + int(np.floor(np.log10(abs(value)))))}e}"

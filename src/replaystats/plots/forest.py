@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import visible
+from .._core.shown import rounded
 from .estimate import ESTIMATE, PLUG_IN, _axes
 from .style import Axes, new_figure
 
@@ -88,10 +89,10 @@ def plot_forest(
         ax = new_figure(size=size)[1][0, 0]
     ax = _axes(ax)
     low, high = _limits(rows, whole=whole)
-    digits = _digits(rows)
+    width = _width(rows)
     for place, row in enumerate(rows):
         _draw_row(ax, place, row, low, high)
-        words, at = _words(row, digits), (1.02, float(place))
+        words, at = _words(row, width), (1.02, float(place))
         if narrow:
             words, at = f"{visible(row.name)}   {words}", (0.0, place - 0.36)
             if len(words) > _NARROW_WORDS:
@@ -152,19 +153,17 @@ def _draw_row(ax: Any, place: int, row: ForestRow, low: float, high: float) -> N
         ax.plot([row.value], [place], marker="o", color=color, markersize=9 if row.role == "reported" else 6)
 
 
-def _digits(rows: Sequence[ForestRow]) -> int:
-    """Return how many decimals the narrowest important interval can carry."""
+def _width(rows: Sequence[ForestRow]) -> float:
+    """Return the width of the narrowest important interval: numbers beside each other have its digits."""
     widths = [row.high - row.low for row in rows if row.role != "other" and np.isfinite(row.high - row.low)]
-    width = min((w for w in widths if w > 0), default=1.0)
-    return int(np.clip(1 - np.floor(np.log10(width)), 0, 6))
+    return min((width for width in widths if width > 0), default=1.0)
 
 
-def _words(row: ForestRow, digits: int) -> str:
-    def number(x: float) -> str:
-        if not np.isfinite(x):
-            return ("∞" if x > 0 else "-∞") if np.isinf(x) else "none"
-        return f"{x:.{digits}f}" if abs(x) < 1e7 else f"{x:.3g}"
-
-    words = f"{number(row.value)}  [{number(row.low)}, {number(row.high)}]"
+def _words(row: ForestRow, width: float) -> str:
+    value, low, high = (
+        ("∞" if x > 0 else "-∞") if np.isinf(x) else "none" if np.isnan(x) else rounded(x, width)
+        for x in (row.value, row.low, row.high)
+    )
     remark = "reported" if row.role == "reported" and not row.remark else row.remark
-    return f"{words}  {textwrap.shorten(visible(remark), _WORDS, placeholder=' …')}" if remark else words
+    said = f"{value}  [{low}, {high}]"
+    return f"{said}  {textwrap.shorten(visible(remark), _WORDS, placeholder=' …')}" if remark else said

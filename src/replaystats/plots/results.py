@@ -9,6 +9,7 @@ import numpy as np
 
 from .._core.arrays import to_numpy
 from .._core.errors import must_be
+from .._core.shown import rounded
 from .._core.thresholds import UNINFORMATIVE
 from .._core.validation import check_array
 from ..data import Trajectories
@@ -128,15 +129,15 @@ def finding(found: Evaluation) -> str:
     policy = "The logged policy" if found.log.on_policy else "The policy"
     if not np.isfinite(high - low):
         return f"{policy}: the log does not bound the value"
-    digits = decimals(high - low if high > low else max(abs(high), 1.0))
-    ends = f"{100 * found.confidence_level:g} % CI {low:.{digits}f} to {high:.{digits}f}"
-    said = f"{policy} earns {found.value:.{digits}f} per episode ({ends})"
+    width = high - low
+    ends = f"{100 * found.confidence_level:g} % CI {rounded(low, width)} to {rounded(high, width)}"
+    said = f"{policy} earns {rounded(found.value, width)} per episode ({ends})"
     if found.informative > UNINFORMATIVE:
         said = f"The log does not tell what {policy[0].lower()}{policy[1:]} earns per episode ({ends})"
     if not found.reliable:
         return f"Not reliable: {said[0].lower()}{said[1:]}"
     if not found.log.on_policy and len(found.log.returns):
-        return f"{said}; the logged one earned {found.log.returns.mean():.{digits}f}"
+        return f"{said}; the logged one earned {rounded(float(found.log.returns.mean()), width)}"
     return said
 
 
@@ -150,22 +151,10 @@ def finding_of_comparison(found: Comparison) -> str:
     other, d = min(against.items(), key=lambda item: abs(item[1].value))
     sign = 1.0 if d.first == best[0] else -1.0
     ends = sorted(sign * float(x) for x in d.interval)
-    digits = decimals(ends[1] - ends[0])
-    level = f"{100 * found.confidence_level:g} % CI {ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
-    said = f"{best[0]} earns {sign * d.value:.{digits}f} more than {other} ({level})"
+    more, low, high = (rounded(x, ends[1] - ends[0]) for x in (sign * d.value, *ends))
+    level = f"{100 * found.confidence_level:g} % CI {low} to {high}"
+    said = f"{best[0]} earns {more} more than {other} ({level})"
     return said if found.reliable else f"Not reliable: {said}"
-
-
-def decimals(width: float) -> int:
-    """Return how many decimals an interval of this width can carry.
-
-    Examples
-    --------
-    >>> decimals(18.0), decimals(0.0034)
-    (0, 4)
-    """
-    known = np.isfinite(width) and width > 0
-    return int(np.clip(1 - np.floor(np.log10(width)), 0, 6)) if known else 2
 
 
 def _row(name: str, value: float, ends: Any, **options: str) -> ForestRow:

@@ -13,11 +13,13 @@ from .._core.errors import must_be
 from ._columns import TableView, as_numpy, open_table
 from ._list_columns import holds_lists
 
-# Names as people write them, without case, digits at the end and punctuation; the first that fits wins.
+# Names as people write them, without case, digits at the end and punctuation; the first that fits wins, for
+# roles in this order: a column `visit` counts the steps of a user, or names an episode where `t` counts them.
 _NAMES = {
-    "episode": "episode episodeid ep run runid traj trajectory trajectoryid rollout session sessionid",
     "step": "step t timestep stepid i visit turn",
     "time": "time timestamp seconds date datetime",
+    "episode": "episode episodeid ep run runid traj trajectory trajectoryid rollout session sessionid visit "
+    "visitid",
     "rewards": "reward rewards r rew outcome payoff clicked click clicks conversion converted bought revenue",
     "terminated": "terminated terminal terminals done dones isterminal",
     "truncated": "truncated truncation timeout timeouts cut cutoff istruncated",
@@ -34,9 +36,10 @@ _NO_STATE = (
 _STATE = re.compile(r"^(obs|observation|observations|state|states|s|x)([_.\[ ]?\d+\]?)?$", re.IGNORECASE)
 _NEXT = re.compile(r"^next[_ ]?|['′]$|[_ ]next$", re.IGNORECASE)
 _OPTIONS = {
-    "states": "--state", "next_states": "--next-state", "rewards": "--reward", "episode": "--episode",
-    "step": "--step", "time": "--time", "terminated": "--terminated", "truncated": "--truncated",
-    "actions": "--action", "behavior_probability": "--probability", "unit": "--unit",
+    "episode": "--episode", "step": "--step", "time": "--time", "rewards": "--reward",
+    "terminated": "--terminated", "truncated": "--truncated", "actions": "--action",
+    "behavior_probability": "--probability", "unit": "--unit", "next_states": "--next-state",
+    "states": "--state",
 }  # fmt: skip
 _SEVERAL = ("states", "next_states", "actions")
 _USUAL = {"rewards": ["reward"], "episode": ["episode"], "terminated": ["terminated"]}
@@ -137,7 +140,9 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
     columns = {role: view.resolve(names, role) for role, names in known.items()}
     left = [str(name) for name in view.names if name not in chain(*columns.values())]
     for role, usual in _NAMES.items():
-        fits = [name for name in left if _bare(name) in usual.split()]
+        fits = [name for word in usual.split() for name in left if _bare(name) == word]
+        if role == "step":
+            fits = [name for name in fits if _kind(view.load([name])[name]) in "iuf"]
         if fits and role not in columns:
             columns[role] = fits if role == "actions" else fits[:1]
             left = [name for name in left if name not in columns[role]]
@@ -158,7 +163,7 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
     episodes = _episodes(columns, loaded)
     recorded = episodes != "rows" and ("next_states" in columns or _no_last_reward(loaded, columns))
     return LogGuess(
-        columns=columns,
+        columns={role: columns[role] for role in _OPTIONS if role in columns},
         unused=[name for name in left if name not in columns["states"]],
         episodes=episodes,
         final_states="recorded" if recorded else "repeat",

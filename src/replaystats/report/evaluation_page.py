@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import MissingExtraError, must_be
+from .._core.shown import rounded
 from .._core.thresholds import UNINFORMATIVE
 from ..ope import Comparison, Evaluation
 from ..plots import plot_returns
 from ..plots.estimate import embed_figure, plot_steps
 from ..plots.results import (
-    decimals,
     finding,
     finding_of_comparison,
     plot_comparison,
     plot_evaluation,
     plot_result,
 )
-from .pages import checksum, fixed, percent, render, significant
+from .pages import checksum, percent, render, significant
 
 # Layout: rows of the table of influential groups.
 _INFLUENTIAL = 5
@@ -52,7 +52,7 @@ def evaluation_page(
     value_rows : (header, rows), optional
         A table of values of states.
     """
-    sentence = found.sentence if comparison is None else f"{found.sentence} {comparison.sentence}"
+    sentence = found.sentence if comparison is None else comparison.sentence
     more = [] if value_rows is None else [
         {"heading": "Values of states", "intro": "Low and high hold for what the basis can express.",
          "header": value_rows[0], "rows": value_rows[1]}
@@ -140,14 +140,14 @@ def _hero(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
 
 def _cards(found: Evaluation) -> list[dict[str, str]]:
     low, high = (float(x) for x in found.interval)
-    digits = decimals(high - low)
+    width = high - low
     value = found.value if found.informative <= UNINFORMATIVE else float("nan")  # as in the plot
     return [
-        {"value": fixed(value, digits), "text": f"value ({found.method})"},
-        {"value": f"{fixed(low, digits)} to {fixed(high, digits)}",
+        {"value": rounded(value, width), "text": f"value ({found.method})"},
+        {"value": f"{rounded(low, width)} to {rounded(high, width)}",
          "text": f"{percent(found.confidence_level)} interval"},
         {"value": f"{found.log.n_episodes:,}", "text": f"episodes, {found.log.n_steps:,} steps"},
-        {"value": fixed(float(found.log.returns.mean()), digits), "text": "mean return as logged"},
+        {"value": rounded(float(found.log.returns.mean()), width), "text": "mean return as logged"},
     ]  # fmt: skip
 
 
@@ -156,9 +156,9 @@ def _difference_cards(comparison: Comparison) -> list[dict[str, str]]:
     cards = []
     for name, one in [*named, *comparison.evaluations.items()]:
         low, high = (float(x) for x in one.interval)
-        digits = decimals(high - low)
-        ends = f"{fixed(low, digits)} to {fixed(high, digits)}"
-        cards.append({"value": fixed(one.value, digits), "text": f"{name}, {ends}"})
+        width = high - low
+        ends = f"{rounded(low, width)} to {rounded(high, width)}"
+        cards.append({"value": rounded(one.value, width), "text": f"{name}, {ends}"})
     return cards
 
 
@@ -238,7 +238,7 @@ def log_facts(found: Evaluation) -> list[tuple[str, str]]:
         if found.log.action_counts is not None and found.log.target_actions is not None:
             shares = found.log.action_counts / max(1, found.log.action_counts.sum())
             shown = [
-                f"{a}: {percent(float(x))} logged, {percent(float(y))} wanted"
+                f"{_action(found, a)}: {percent(float(x))} logged, {percent(float(y))} wanted"
                 for a, (x, y) in enumerate(zip(shares, found.log.target_actions, strict=True))
             ]
             facts.append(("actions", "; ".join(shown[:12])))
@@ -246,12 +246,19 @@ def log_facts(found: Evaluation) -> list[tuple[str, str]]:
     return facts
 
 
+def _action(found: Evaluation, number: int) -> str:
+    """Return what the log calls an action; those that it never took have only their number."""
+    labels = found.log.action_labels or ()
+    return labels[number] if number < len(labels) else str(number)
+
+
 def what_to_collect(found: Evaluation) -> str:
     """Return what would make the interval shorter."""
     low, high = found.interval
     o = found.log.overlap
     if o is not None and o.never_logged:
-        return f"episodes with the actions {', '.join(map(str, o.never_logged))}, which were never logged"
+        named = ", ".join(_action(found, a) for a in o.never_logged)
+        return f"episodes with the actions {named}, which were never logged"
     if o is not None and o.unseen is not None and o.unseen > 0.02:
         return "the actions that the policy takes and the log does not have, in the states it visits"
     if (

@@ -96,17 +96,6 @@ def significant(value: float | None, digits: int = 3) -> str:
     return f"{value:,.{max(0, digits - 1 - size)}f}"
 
 
-def fixed(value: float, digits: int) -> str:
-    """Return a number with that many decimals; without any that is too large to be read so.
-
-    Examples
-    --------
-    >>> fixed(12345.678, 1), fixed(1.5e9, 0), fixed(float("inf"), 2)
-    ('12,345.7', '1.5e9', '–')
-    """
-    return f"{value:,.{digits}f}" if math.isfinite(value) and abs(value) < 1e7 else significant(value, 4)
-
-
 def checksum(content: bytes) -> str:
     """Return the start of a SHA-256 digest, enough to tell data apart."""
     return hashlib.sha256(content).hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib.metadata import EntryPoint
 
@@ -35,6 +36,15 @@ def test_a_misspelt_command_gets_the_nearest_one():
     result = run("evalute")
     assert result.exit_code == 2
     assert "Did you mean 'evaluate'?" in result.stderr
+
+
+def test_all_misspelt_options_are_reported_at_once_with_the_nearest_ones():
+    """British spelling and the names of other libraries are known, too."""
+    result = run("evaluate", __file__, "--terminatd", "done", "--behaviour=p", "--json", "--", "--no-option")
+    assert result.exit_code == 2
+    hints = [problem["hint"] for problem in json.loads(result.stdout)["error"]["problems"]]
+    assert hints == ['Did you mean "--terminated"? See --help.', 'Did you mean "--probability"?']
+    assert result.stderr.count("Error:") == 2
 
 
 @pytest.fixture

@@ -89,7 +89,16 @@ def test_values_of_states_and_a_comparison_are_shown(counted):
     assert [["state", "value"], ["1", "0.25"], ["2", "0.5"]] in tables_of(page)
     text = text_of(page)
     assert lazy.sentence in text
-    assert counted.sentence in text
+
+
+def test_actions_have_the_names_of_the_log():
+    rng = np.random.default_rng(0)
+    shown = rng.choice(["book", "pen"], size=(60, 1))
+    log = rs.Trajectories(np.zeros((60, 2)), rewards=rng.random((60, 1)), actions=shown, terminated=True)
+    found = rs.evaluate(log, lambda s: np.tile([0.2, 0.8], (len(s), 1)), discount=1.0)
+    facts = dict(log_facts(found))
+    assert facts["actions"].startswith("book: ")
+    assert "pen: " in facts["actions"]
 
 
 def test_facts_of_the_log_are_counted(counted):
