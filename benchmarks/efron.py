@@ -91,10 +91,10 @@ def by_least_squares(table, n_replicates, seed, clip=np.inf):
 
 
 def smoothed(table, n_replicates, seed, clip=np.inf):
-    """Return the mean, the standard error and what exploded, a block of replicates at a time."""
+    """Return the mean, the standard error and how many grew beyond 40, a block of replicates at a time."""
     rng, n = np.random.default_rng(seed), len(table.y)
     total, square, products, counted = 0.0, 0.0, np.zeros(n), np.zeros(n)
-    exploded = np.zeros(DEGREE + 1, dtype=int)
+    beyond = np.zeros(DEGREE + 1, dtype=int)
     largest = 0.0
     shift = table.chosen(np.ones((1, n)))[0][0]
     for first in range(0, n_replicates, BLOCK):
@@ -102,7 +102,7 @@ def smoothed(table, n_replicates, seed, clip=np.inf):
         counts = draw(rng, size, n)
         values, degree = table.chosen(counts)
         largest = max(largest, np.abs(values).max())
-        exploded += np.bincount(degree[np.abs(values) > 40], minlength=DEGREE + 1)
+        beyond += np.bincount(degree[np.abs(values) > 40], minlength=DEGREE + 1)
         t = np.clip(values, -clip, clip) - shift
         total, square = total + t.sum(), square + np.square(t).sum()
         products, counted = products + t @ counts, counted + counts.sum(axis=0)
@@ -113,7 +113,7 @@ def smoothed(table, n_replicates, seed, clip=np.inf):
         "mean": mean + shift,
         "sd": float(np.sqrt(max(variance, 0.0))),
         "largest": float(largest),
-        "beyond 40 by degree": exploded.tolist()[1:],
+        "beyond 40 by degree": beyond.tolist()[1:],
     }
 
 

@@ -64,13 +64,13 @@ def judge(values: np.ndarray, truth: float) -> tuple[bool, bool, float]:
 
 def measure(name: str, population: np.ndarray, n: int, rng: np.random.Generator) -> dict:
     """Return one cell, and print it."""
-    told = []
+    judged = []
     for _ in range(DATA_SETS):
         values = rng.choice(population, n)
         if np.ptp(values) > 0.0:  # else that is said
-            told.append(judge(values, float(population.mean())))
-    covers, skewed, width = np.array(told, dtype=float).T
-    held = len(told) / DATA_SETS
+            judged.append(judge(values, float(population.mean())))
+    covers, skewed, width = np.array(judged, dtype=float).T
+    held = len(judged) / DATA_SETS
     print(
         f"{name:17} {n:4} holds {held:.3f} covers {covers.mean():.3f} "
         f"shape matters {skewed.mean():.2f} width of t x {np.median(width):.2f}",

@@ -10,7 +10,7 @@ their lists, and the studies' tables; of a study that is not named the table sta
     python benchmarks/reproduction.py compare results/one results/another --name quick
 
 adds to benchmarks/results/reproduction_twice.json, under that name, the verdicts of two runs of the same
-experiments side by side, how busy the machine was in each, and the times that they rest on.
+experiments side by side, how busy the machine was in each, and the times behind them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every public name and its module: type checkers and `_core.names` read it here, and only here."""
+"""Every public name and its module: type checkers and `_core.version` read it here, and only here."""
 
 from . import (
     basis as basis,

@@ -22,7 +22,6 @@ from ._core.validation import (
 )
 from .buffer.priorities import SumTrees
 from .buffer.rows import Rings
-from .data import load_boston
 from .engine.checkpoint import describe
 from .report.pages import duration, embed_json, embed_picture, markdown_table, percent, render, significant
 
@@ -47,7 +46,6 @@ __all__ = [
     "embed_json",
     "embed_picture",
     "find_object",
-    "load_boston",
     "lock_file",
     "markdown_table",
     "must_be",

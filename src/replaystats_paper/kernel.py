@@ -16,12 +16,12 @@ from scipy.spatial.distance import cdist
 from replaystats import ReplayKernelRidge
 from replaystats.plans import ResamplingPlan, make_plan, plan_from_indices
 from replaystats.simulate import two_bumps, two_bumps_function
-from replaystats.toolkit import FloatArray, load_boston
+from replaystats.toolkit import FloatArray
 from replaystats.tuning import kernel_penalties
 
 from .cells import Cell, Settings, cell_stream
 from .measures import METHODS, REPLAYED, differences, median_of, rmse, summarise
-from .sources import Source
+from .sources import Source, load_boston
 
 N_TEST = 100
 

@@ -20,12 +20,16 @@ from replaystats.toolkit import (
     check_int,
     contained,
     find_object,
-    load_boston,
     must_be,
+    require_extra,
 )
 
 from .cells import Cell
 
+# Format: of the file that is read.
+BOSTON_SHAPE = (506, 13)
+# Format: of the file that is read.
+BOSTON_MEAN_TARGET = 22.532806
 Draw = Callable[[int, np.random.Generator], tuple[Any, ...]]
 
 
@@ -103,6 +107,41 @@ def find(path: str) -> Any:
 def _two_bumps(rng: np.random.Generator, n_test: int = 100) -> Source:
     points = rng.random((check_int(n_test, "n_test"), 2))
     return Source(lambda n, rng: two_bumps(n, random_state=rng), points, two_bumps_function(points))
+
+
+def load_boston() -> tuple[FloatArray, FloatArray]:
+    """Return the Boston housing data (Harrison and Rubinfeld, 1978) of the paper's regression experiment.
+
+    Returns
+    -------
+    X : ndarray of shape (506, 13)
+        crim, zn, indus, chas, nox, rm, age, dis, rad, tax, ptratio, black, lstat.
+    y : ndarray of shape (506,)
+        medv, the median value of homes in thousands of dollars.
+
+    Notes
+    -----
+    It is here only so that the published experiment can be run again. One column was built on the assumption
+    that racial segregation affects house prices, and cannot be turned back into the figures it came from;
+    scikit-learn withdrew the data for that reason. For any other purpose take another set, such as
+    `sklearn.datasets.fetch_california_housing`.
+
+    The extra "experiments" installs mlxtend, which carries the data; nothing is downloaded.
+
+    Examples
+    --------
+    >>> X, y = load_boston()
+    >>> X.shape, float(y.mean().round(6))
+    ((506, 13), 22.532806)
+    """
+    mlxtend_data = require_extra("mlxtend.data", extra="experiments", purpose="The Boston data")
+    X, y = mlxtend_data.boston_housing_data()
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if X.shape != BOSTON_SHAPE or abs(y.mean() - BOSTON_MEAN_TARGET) > 1e-6:
+        got = f"shape {X.shape} and a mean target of {y.mean():.6f}"
+        msg = f"mlxtend's Boston data must be {BOSTON_SHAPE} with mean {BOSTON_MEAN_TARGET}; got {got}."
+        raise RuntimeError(msg)
+    return X, y
 
 
 def _boston(rng: np.random.Generator, n_test: int = 100) -> Source:

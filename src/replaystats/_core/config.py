@@ -20,7 +20,7 @@ from .validation import check_int, is_whole
 
 Result = TypeVar("Result")
 
-# More workers than any machine has.
+# Format: limit of a parameter, more workers than any machine has.
 MOST_JOBS = 10_000
 _DEFAULTS: dict[str, Any] = {
     "memory_budget": 2**30,

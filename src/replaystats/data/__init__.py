@@ -1,7 +1,6 @@
-"""Stage 1, data: logged trajectories, blocks of rows on disk, and the paper's real data."""
+"""Stage 1, data: logged trajectories, and blocks of rows on disk."""
 
 from .blocks import ArrayBlocks, ParquetBlocks, PartitionError, RowBlocks
-from .datasets import load_boston
 from .trajectories import Trajectories
 from .views import Transitions, Windows
 
@@ -13,5 +12,4 @@ __all__ = [
     "Trajectories",
     "Transitions",
     "Windows",
-    "load_boston",
 ]

@@ -5,9 +5,9 @@ target) and ``discrete_value`` the truth of the sampled reward process (LSTD's t
 `ornstein_uhlenbeck` and `two_bumps` draw the paper's data in one call.
 """
 
-from .brownian import GeometricBrownian, TorusBrownian
 from .chains import FiniteChain
-from .linear import (
+from .diffusion import GeometricBrownian, TorusBrownian
+from .ornstein_uhlenbeck import (
     HermiteOU,
     LinearQuadratic,
     OrnsteinUhlenbeck,

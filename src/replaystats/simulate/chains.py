@@ -13,7 +13,7 @@ from .._core.random import as_generator
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray, RandomLike
 from .._core.validation import check_array, check_choice, check_int, check_memory, check_real
 from ..data.trajectories import Trajectories
-from ._diffusion import check_size
+from .diffusion import check_size
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from replaystats._core.errors import MissingExtraError
-from replaystats.data import load_boston
 from replaystats.simulate import two_bumps, two_bumps_function
+from replaystats_paper.sources import load_boston
 
 
 def test_two_bumps_function_at_points_worked_by_hand():

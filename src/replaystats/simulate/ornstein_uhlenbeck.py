@@ -18,14 +18,12 @@ from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray, RandomLike
 from .._core.validation import check_array, check_int, check_memory, check_real
 from ..data.trajectories import Trajectories
-from ._diffusion import Diffusion, Start, StartRule
+from .diffusion import Diffusion, Start, StartRule
 
 # Rounding: terms of a discounted sum below this share of the first cannot change a double.
 NEGLIGIBLE = 1e-17
 # Rounding: exp(-variance / 2) underflows to 0 beyond this variance.
 VANISHING_VARIANCE = 1500.0
-DEFAULT_DRIFT = ((-0.5, 0.4), (-0.3, -0.2))
-DEFAULT_DIFFUSION = ((0.6, 0.0), (0.2, 0.5))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -236,8 +234,8 @@ class LinearQuadratic(Diffusion):
     (array([-0.8872]), array([-0.9383]))
     """
 
-    drift: ArrayLike = DEFAULT_DRIFT
-    diffusion: ArrayLike = DEFAULT_DIFFUSION
+    drift: ArrayLike = ((-0.5, 0.4), (-0.3, -0.2))
+    diffusion: ArrayLike = ((0.6, 0.0), (0.2, 0.5))
     cost: ArrayLike | None = None
 
     def __post_init__(self) -> None:
