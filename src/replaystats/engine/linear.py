@@ -197,7 +197,15 @@ def linearise(moments: AnyMoments, solver: Solver | None = None, *, share: float
 
 
 def solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisation:
-    """Do what `linearise` says, for arguments that are known to be right."""
+    """Do what `linearise` says, for arguments that are known to be right; each system is solved once."""
+    asked = id(solver), share
+    if asked not in moments.solved:  # the solver is kept with the answer, so that its id stays its own
+        moments.solved[asked] = solver, _solve_share(moments, solver, share)
+    found: Linearisation = moments.solved[asked][1]
+    return found
+
+
+def _solve_share(moments: AnyMoments, solver: Solver, share: float) -> Linearisation:
     if not solver.is_linear:
         rule = "a solver whose penalty does not depend on the data"
         raise ValueError(must_be("solver", rule, repr(solver), "Use the replicates' own variance."))

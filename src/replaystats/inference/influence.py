@@ -16,7 +16,7 @@ from scipy.linalg import lapack
 
 from .._core.arrays import is_foreign, like, to_numpy
 from .._core.errors import must_be
-from .._core.linalg import solve_stack
+from .._core.linalg import LARGE, solve_stack
 from .._core.typing import FloatArray, IntArray
 from ..engine.linear import Linearisation, linearise
 from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments
@@ -26,8 +26,6 @@ from .components import gram
 
 # Batch: rows of small systems solved at a time: 8192 matrices of 9 x 9 are 5 MB.
 _BLOCK_NUMBERS = 2**20
-# Cost: from this many functions on the product R g_i is worth saving: A - g_i is solved as it stands.
-_PLAIN_BASIS = 32
 # Batch: on a device a block is a few calls whatever its size: 800,000 matrices of 9 x 9 are 530 MB.
 _DEVICE_NUMBERS = 2**26
 
@@ -235,9 +233,7 @@ def _inverted_matrix(moments: AnyMoments, linear: Linearisation) -> FloatArray |
 
     Also where it is ill-conditioned: products with an R that has lost digits lose more of them.
     """
-    if moments.n_basis < _PLAIN_BASIS or is_foreign(moments.held):
-        return None
-    return linear.completed
+    return None if is_foreign(moments.held) else linear.completed
 
 
 def unit_blocks(moments: AnyMoments) -> Iterator[tuple[IntArray | slice, HeldMoments]]:
@@ -282,7 +278,9 @@ def _dense_shifts(moments: Moments, linear: Linearisation, matrix: FloatArray | 
 
 
 def _solved_without(matrix: FloatArray, g: FloatArray, right: FloatArray) -> FloatArray:
-    """Return (A - g_i)^-1 right_i, NaN where there is none: one unit after the other, in one place."""
+    """Return (A - g_i)^-1 right_i, NaN where there is none; large ones one after the other, in one place."""
+    if len(matrix) < LARGE:
+        return np.asarray(solve_stack(matrix - g, right)[0])
     found, rest = np.full(right.shape, np.nan), np.empty(matrix.shape)
     for i, unit in enumerate(g):
         np.subtract(matrix, unit, out=rest)

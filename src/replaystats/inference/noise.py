@@ -328,6 +328,14 @@ def _matrix_shares(part: HeldMoments, dual: FloatArray, direction: FloatArray) -
     if isinstance(part, FactoredMoments):
         steps = (part.left @ like(dual.T, part.left)) * (part.right @ like(direction.T, part.left))
         return sum_units(steps, part.offsets)
+    q = part.n_basis
+    if len(part) > q:  # one product with the outer products w v', which are then fewer numbers
+        both = (dual[:, :, None] * direction[:, None, :]).reshape(-1, q * q)
+        if part.symmetric:  # rows hold the upper triangle, every entry off the diagonal for two
+            upper, lower = np.triu_indices(q)
+            place, mirrored = upper * q + lower, lower * q + upper
+            both = np.where(upper == lower, both[:, place], both[:, place] + both[:, mirrored])
+        return part.rows[:, : part.n_matrix_columns] @ like(both.T, part.rows)
     g = part.g
     moved = g @ like(direction.T, g)  # (units, q, m)
     return array_namespace(g).sum(moved * like(dual.T, g), axis=1)

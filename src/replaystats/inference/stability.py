@@ -226,10 +226,10 @@ class Stability:
     def controllable(self) -> bool:
         """Whether the control variate may be used: nothing singular, no failure, no crossing."""
         return (
-            self.linear is not None
-            and not self.singular
-            and not self.replicates.failed.any()
+            not self.replicates.failed.any()
             and not self.replicates.truncated.any()
+            and self.linear is not None
+            and not self.singular
             and not self.sign_changed.any()
         )
 

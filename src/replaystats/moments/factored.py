@@ -75,6 +75,7 @@ class FactoredMoments:
     n_columns: int = field(init=False)
     one_step_each: bool = field(init=False)
     _total: tuple[FloatArray, FloatArray] | None = field(init=False, repr=False)
+    solved: dict[Any, Any] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         n, q = self.offsets.size - 1, int(self.left.shape[1])
@@ -89,6 +90,7 @@ class FactoredMoments:
             "n_columns": (q * (q + 1) // 2 if symmetric else q * q) + q * (n_outputs or 1),
             "one_step_each": len(self.left) == n,
             "_total": None,
+            "solved": {},
         }
         for name, value in sizes.items():
             object.__setattr__(self, name, value)

@@ -46,6 +46,7 @@ class Moments:
 
     __slots__ = (
         "_total",
+        "solved",
         "held",
         "n_basis",
         "n_columns",
@@ -87,6 +88,7 @@ class Moments:
         self.n_observations, self.n_columns = int(rows.shape[0]), int(rows.shape[1])
         self.n_matrix_columns = n_basis * (n_basis + 1) // 2 if symmetric else n_basis * n_basis
         self._total: tuple[FloatArray, FloatArray] | None = None
+        self.solved: dict[Any, Any] = {}  # what `engine.linear` has found about them
 
     @classmethod
     def from_rows(cls, rows: FloatArray, n_basis: int, n_outputs: int | None, *, symmetric: bool) -> Self:

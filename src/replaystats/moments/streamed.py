@@ -102,6 +102,7 @@ class StreamedMoments:
         self.weights: FloatArray | None = None
         self._maxima: FloatArray | None = None
         self._total: FloatArray | None = None
+        self.solved: dict[Any, Any] = {}
         if self.n_blocks == 0 or self._lengths.min() < 1:
             raise ValueError(must_be("source", "blocks of at least one row", repr(source)))
 
