@@ -219,4 +219,9 @@ def _check_memory(moments: AnyMoments, n_subsets: int) -> None:
         rule = f"such that {n_subsets} systems of {q} unknowns fit into {available} bytes of memory"
         hint = "Use fewer subsets (add some with `extend` where needed), or fewer basis functions."
         raise ValueError(must_be("n_resamples", rule, f"{n_subsets}, which need {needed} bytes", hint))
-    check_work(n_subsets * (_SYSTEM + _SYSTEM_CUBE * q**3), "n_resamples", n_subsets)
+    check_work(solve_seconds(n_subsets, q), "n_resamples", n_subsets)
+
+
+def solve_seconds(n_subsets: int, q: int) -> float:
+    """Return about how long it takes to sum and solve so many systems of q unknowns on one core."""
+    return n_subsets * (_SYSTEM + _SYSTEM_CUBE * q**3)

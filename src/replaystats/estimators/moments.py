@@ -23,6 +23,7 @@ from .._core.choice import Choice, is_auto
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.thresholds import (
+    ANNOUNCED_WORK,
     FIRST_RESAMPLES,
     GROUPED_PILOT,
     MOST_RESAMPLES,
@@ -34,6 +35,7 @@ from .._core.validation import check_array, check_instance
 from ..engine import make_executor, replicate
 from ..engine.replicate import solve_whole
 from ..engine.sparse import sparse_replicate, sparse_whole
+from ..engine.sums import solve_seconds
 from ..estimate import Estimate, average
 from ..estimate.combined import estimate_of_whole
 from ..inference.functionals import InferenceContext
@@ -157,6 +159,8 @@ class ReplayedMoments(Replayed):
         self.choices_: dict[str, Choice] = self._first_choices()
         sparse = isinstance(moments, SparseMoments)
         self.grouping_ = None
+        if isinstance(moments, FactoredMoments):
+            _check_determined(moments)
         if plan is None and not isinstance(moments, SparseMoments):
             self.grouping_ = self._grouping(moments, rng)
         if self.grouping_ is None and isinstance(moments, FactoredMoments):
@@ -340,6 +344,16 @@ class ReplayedMoments(Replayed):
     def _plug_in_at(self, asked: Any) -> FloatArray:
         values: FloatArray = self.plug_in_.predict(asked)
         return values
+
+
+def _check_determined(moments: FactoredMoments) -> None:
+    """Refuse more functions than there are steps where so many unknowns take more than a minute."""
+    steps, q = len(moments.left), moments.n_basis
+    minutes = solve_seconds(FIRST_RESAMPLES, q) / 60.0
+    if q > steps and minutes > ANNOUNCED_WORK / 60.0:
+        rule = f"of at most one function a step where systems are large ({steps} steps)"
+        got = f"{q} functions, whose subsets take about {minutes:.0f} minutes"
+        raise ValueError(must_be("basis", rule, got, "Use fewer columns, or their principal components."))
 
 
 # Any ratio of moments: the user says g and f.

@@ -46,7 +46,6 @@ class Moments:
 
     __slots__ = (
         "_total",
-        "solved",
         "held",
         "n_basis",
         "n_columns",
@@ -54,6 +53,7 @@ class Moments:
         "n_observations",
         "n_outputs",
         "rows",
+        "solved",
         "symmetric",
     )
 

@@ -91,7 +91,7 @@ def _by_labels(moments: HeldMoments, labels: IntArray) -> HeldMoments:
 
 
 def _warn_about_pieces(parent: IntArray | None) -> None:
-    if parent is not None and np.unique(parent).size < len(parent):
+    if parent is not None and (np.diff(np.sort(parent)) == 0).any():
         _warn("Pieces of one trajectory", " Pass unit=data.parent to keep them together.")
 
 
@@ -189,9 +189,9 @@ def _joined(first: Any, second: Any) -> Any:
 _STEPS_PER_GROUP, LEAST_GROUPS, MOST_GROUPS = 200, 100, 200
 # Groups must hold at least this many observations to be worth their coarseness.
 _LEAST_PER_GROUP = 2
-# Multiply-adds of all subset sums and of an interval below which grouping saves too little (about 30 ms), and
+# Multiply-adds of all subset sums and of an interval below which grouping saves too little (about 5 ms), and
 # how many times the plug-in's own sums the subsets must cost.
-_TOLERATED_WORK, _TOLERATED_RATIO = 5e8, 4.0
+_TOLERATED_WORK, _TOLERATED_RATIO = 1e8, 4.0
 # Cost: what an interval does when it leaves out one observation, in multiply-adds of a large product: for
 # each entry of its matrix, or each feature of a step (the measured costs in `factored`, over that of a
 # product).

@@ -140,3 +140,10 @@ def test_the_median_of_predictions_is_not_that_of_coefficients():
     assert_allclose(estimate.theta, [1.0, 1.0])
     assert_allclose(estimate.predict([[1.0, 1.0]]), [1.0])
     assert_allclose(estimate.predict(np.eye(2)), estimate.theta)
+
+
+def test_more_functions_than_steps_are_refused_where_they_take_minutes():
+    rng = np.random.default_rng(0)
+    wide = rs.Trajectories(rng.normal(size=(12, 6, 2000)), rng.normal(size=(12, 5)))
+    with pytest.raises(ValueError, match="`basis` must be of at most one function a step"):
+        rs.LSTD(BASIS, discount=0.9).fit(wide)
