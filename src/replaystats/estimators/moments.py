@@ -349,10 +349,9 @@ class ReplayedMoments(Replayed):
 def _check_determined(moments: FactoredMoments) -> None:
     """Refuse more functions than there are steps where so many unknowns take more than a minute."""
     steps, q = len(moments.left), moments.n_basis
-    minutes = solve_seconds(FIRST_RESAMPLES, q) / 60.0
-    if q > steps and minutes > ANNOUNCED_WORK / 60.0:
+    if q > steps and (seconds := solve_seconds(FIRST_RESAMPLES, q)) > ANNOUNCED_WORK:
         rule = f"of at most one function a step where systems are large ({steps} steps)"
-        got = f"{q} functions, whose subsets take about {minutes:.0f} minutes"
+        got = f"{q} functions, whose subsets take about {seconds / 60:.0f} minutes"
         raise ValueError(must_be("basis", rule, got, "Use fewer columns, or their principal components."))
 
 
