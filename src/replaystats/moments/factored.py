@@ -60,6 +60,8 @@ class FactoredMoments:
         Whether every g_i is symmetric, and whether every observation is one step.
     n_columns : int
         Of [vec g_i | f_i], written down.
+    solved : dict
+        What `engine.linear` has found about them, which it need not find again.
     """
 
     left: FloatArray
