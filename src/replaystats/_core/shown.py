@@ -65,7 +65,7 @@ class Drawn:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the plot with the words below it, or the words alone."""
-        show = import_module("replaystats.report.evaluation_page").notebook_view
+        show = import_module("replaystats.report").notebook_view
         return str(show(self))
 
 
@@ -89,7 +89,7 @@ class Shown(Drawn):
         path = check_path(path, "path")
         if path.suffix.lower() != ".html":
             raise ValueError(must_be("path", "a file that ends in .html", f'"{path.name}"'))
-        page = import_module("replaystats.report.evaluation_page").result_page(self)
+        page = import_module("replaystats.report").result_page(self)
         with replacing(path) as file:
             file.write(page.encode())
         return path

@@ -121,10 +121,7 @@ Group = Annotated[
     str | None, _column("Column of groups (patients, sites) that scores and intervals keep together.")
 ]
 Scale = Annotated[str | None, _method("local: intervals follow noise that depends on the columns.")]
-Missing = Annotated[
-    str, _column("impute, indicator (impute and flag), drop or raise, where values are missing.")
-]
-Unknown = Annotated[str, _column("other, drop or raise, for categories that TRAIN does not have.")]
+Missing = Annotated[str, _column("impute or drop, where values are missing.")]
 NewRows = Annotated[Path | None, _file("Table of rows to predict.", _DATA)]
 FitMethod = Annotated[str, _method("auto, subsets, features or local.")]
 KernelName = Annotated[

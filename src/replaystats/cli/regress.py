@@ -1,13 +1,19 @@
 """``replaystats regress``: a table in, predictions with intervals and an honest score out.
 
-What the command takes, and in which order it asks. What does the work is imported when there is some: those
-who ask for --help do not wait for SciPy and scikit-learn.
+What does the work is imported when there is some: those who ask for --help do not wait for SciPy and
+scikit-learn.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+
 from .._core.errors import must_be
-from .._core.validation import check_choice, check_real
+from .._core.validation import check_choice, check_int, check_real
 from . import _options as opt
 from .console import (
     EXIT_CODES,
@@ -17,12 +23,22 @@ from .console import (
     check_report,
     check_target,
     noting,
+    out,
+    own_command,
+    parse_size,
     refusing,
     refusing_at_the_end,
+    show_notes,
     split_names,
     together,
     working,
 )
+
+if TYPE_CHECKING:
+    from .._core.typing import BoolArray, FloatArray
+    from ..estimators import ReplayKernelRidge
+    from ..report.regression import Regression
+    from ._table import Encoding, Frame, Matrix
 
 EPILOG = f"""
 Examples:
@@ -37,6 +53,11 @@ replaystats regress train.csv --target y --method subsets -k 200 -B 1000 --alpha
 """
 
 
+METHODS = ("auto", "subsets", "features", "local")
+# What is noted of a row that the training rows say little about.
+OUTSIDE = "unlike the rows of TRAIN: the interval depends on the model"
+
+
 def regress(
     train: opt.Train,
     target: opt.Target,
@@ -45,7 +66,6 @@ def regress(
     ids: opt.Ids = None,
     group: opt.Group = None,
     missing: opt.Missing = "impute",
-    unknown: opt.Unknown = "other",
     predict: opt.NewRows = None,
     method: opt.FitMethod = "auto",
     kernel: opt.KernelName = "auto",
@@ -68,16 +88,13 @@ def regress(
     encoded by skrub; constants, row numbers and ids are left out and named. Rows unlike those of TRAIN are
     noted.
     """
-    from ..report.regression import regression_page
-    from . import _regression as work
-    from ._encoding import MISSING, UNKNOWN
+    from ._table import MISSING
 
     with refusing(ExitCode.USAGE):
         model, *_ = together(
-            lambda: work.model_of(method, kernel, alpha, gamma, subsample_size, n_resamples, seed, jobs),
+            lambda: _model_of(method, kernel, alpha, gamma, subsample_size, n_resamples, seed, jobs),
             lambda: check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
             lambda: check_choice(missing, "--missing", MISSING),
-            lambda: check_choice(unknown, "--unknown", UNKNOWN),
             lambda: scale is None or check_choice(scale, "--scale", ("local",)),
             lambda: check_report(report),
             lambda: check_target(predictions, "--predictions", ".csv"),
@@ -86,18 +103,242 @@ def regress(
         if predictions is not None and predict is None:
             raise ValueError(must_be("--predictions", "given with --predict", "no rows to predict"))
     columns = split_names(features), split_names(exclude), split_names(ids)
-    rules = missing, unknown
-    regression = work.regress(
-        train, target, columns, predict, model, confidence, rules, group=group, scale=scale
+    regression = _regress(
+        train, target, columns, predict, model, confidence, missing=missing, group=group, scale=scale
     )
     with refusing_at_the_end() as write:
-        if predictions is not None and regression.predictions is not None:
-            predictions = predictions if write(predictions, work.as_csv(regression.predictions)) else None
+        if predictions is not None:
+            text = regression.predictions.to_csv(index=False, lineterminator="\n")
+            predictions = predictions if write(predictions, text) else None
         if report is not None:
+            from ..report.regression_page import regression_page
+
             with working("Drawing the report"), noting([]):  # what it warns of is among the notes already
                 page = regression_page(regression)
             report = report if write(report, page) else None
         if json:
             print(as_json(regression.as_dict()))
         else:
-            work.show(regression, report, predictions)
+            _show(regression, {"Predictions": predictions, "Report": report})
+
+
+def _model_of(
+    method: str,
+    kernel: str,
+    alpha: str,
+    gamma: str | None,
+    subsample_size: str | None,
+    n_resamples: int | None,
+    seed: int,
+    jobs: int,
+) -> ReplayKernelRidge:
+    """Return the model that the options describe; wrong ones are refused here, before any data are read."""
+    from ..estimators import ReplayKernelRidge
+    from ..kernel.kernels import MATERN
+    from ..plans import Resampling
+
+    check_choice(method, "method", METHODS)
+    check_choice(kernel, "--kernel", ("rbf", "auto", *MATERN, "laplacian", "polynomial", "linear"))
+    if gamma is None and kernel != "linear":
+        gamma = "auto"
+    if n_resamples is not None:
+        check_int(n_resamples, "n_resamples", low=2)
+    size = "auto" if subsample_size in (None, "auto") else parse_size(subsample_size or "")
+    return ReplayKernelRidge(
+        alpha=_positive(alpha, "alpha"),
+        kernel=kernel,
+        gamma=None if gamma is None else _positive(gamma, "gamma"),
+        method=method,
+        resampling=Resampling(
+            size=size,
+            n_resamples="auto" if n_resamples is None else n_resamples,
+            n_jobs=check_int(jobs, "--jobs"),
+        ),
+        random_state=check_int(seed, "seed", low=0),
+    )
+
+
+def _positive(text: str, name: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(must_be(name, '"auto" or a number', repr(text))) from None
+    return check_real(number, name, low=0.0, closed="neither")
+
+
+def _regress(
+    train: Path,
+    target: str,
+    columns: tuple[list[str], list[str], list[str]],
+    test: Path | None,
+    model: ReplayKernelRidge,
+    confidence: float,
+    *,
+    missing: str,
+    group: str | None,
+    scale: str | None,
+) -> Regression:
+    """Read, fit, score and predict."""
+    from ..report.regression import Regression
+    from ._table import Encoding, check_columns, check_has, read_frame, target_of
+
+    notes: list[str] = []
+    with working("Reading the table"), noting(notes):
+        with refusing(ExitCode.DATA, train, "TRAIN"):
+            frame = read_frame(train)
+        with refusing(ExitCode.DATA, test, "--predict"):
+            asked = None if test is None else read_frame(test)
+        with refusing(ExitCode.USAGE, train):
+            check_columns(frame, [] if group is None else [group], "--group")
+            used = [name for name in _used_columns(frame, target, *columns) if name != group]
+        with refusing(ExitCode.DATA, train):
+            design = Encoding.of(frame, used, missing=missing, named=bool(columns[0]))
+            notes += design.notes
+            X, y, usable = _training(frame, target, design, notes)
+            groups = None if group is None else frame[group].astype(str).to_numpy()[usable]
+        with refusing(ExitCode.DATA, test):
+            if asked is not None:
+                check_has(asked, [*design.columns, *columns[2]], "--predict")
+            new = None if asked is None else design.matrix(asked)
+            truth = None if asked is None or target not in asked.columns else target_of(asked, target)
+    with working("Fitting"), noting(notes), refusing(ExitCode.DATA, train):
+        model.fit(X, y, groups=groups)
+        found = None
+        if new is not None and asked is not None:
+            found = _predictions(model, new, asked[columns[2]], confidence, scale)
+            notes += _cautions(found)
+        return Regression.of(
+            model, names=design.names, effects=design.effects, source=train.name, command=own_command(),
+            target=target, predictions=found, truth=truth, confidence_level=confidence, notes=notes,
+            scale=scale,
+        )  # fmt: skip
+
+
+def _used_columns(
+    frame: Frame, target: str, features: list[str], exclude: list[str], ids: list[str]
+) -> list[str]:
+    from ._table import check_columns
+
+    check_columns(frame, [target], "--target")
+    check_columns(frame, features, "--features")
+    check_columns(frame, exclude, "--exclude")
+    check_columns(frame, ids, "--id")
+    used = [name for name in features or frame.columns if name not in {target, *exclude, *ids}]
+    if not used:
+        raise ValueError(must_be("--features", "at least one column beside the target", "none"))
+    return used
+
+
+def _training(
+    frame: Frame, target: str, design: Encoding, notes: list[str]
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return the rows that can be learnt from, and which they are; say how many cannot."""
+    import numpy as np
+    from sklearn.model_selection import KFold
+
+    from ._table import target_of
+
+    y = target_of(frame, target)
+    X, usable, _ = design.matrix(frame)
+    usable &= np.isfinite(y)
+    if not usable.all():
+        without = int(np.count_nonzero(~np.isfinite(y)))
+        why = f"{without} without a {target}" if without else "something missing in them"
+        notes.append(f"{int(np.count_nonzero(~usable))} of {len(y)} rows are not learnt from: {why}.")
+    fewest = KFold().n_splits  # scores are cross-validated
+    if np.count_nonzero(usable) < fewest:
+        got = f"{int(np.count_nonzero(usable))} of {len(y)}"
+        hint = "Fill in what is missing, for example with --missing impute."
+        raise ValueError(must_be("TRAIN", f"at least {fewest} rows that can be used", got, hint))
+    X, y = X[usable], y[usable]
+    values = len(np.unique(y))
+    if values == 1:
+        notes.append(
+            f"{target} is {y[0]:.6g} in every row: so is every prediction, and intervals have no width "
+            "because nothing else was ever seen."
+        )
+    elif values == 2:
+        notes.append(
+            f"{target} has 2 different values: predictions are shares, not bounded by them, and an interval "
+            "for a new value says little. A classifier answers that question."
+        )
+    return X, y, usable
+
+
+def _predictions(
+    model: ReplayKernelRidge, rows: Matrix, keys: Frame, confidence: float, scale: str | None
+) -> Frame:
+    """Return the predictions under the columns that name the rows; one that cannot be used says why."""
+    import numpy as np
+
+    remarks, places = list(rows.remarks), np.flatnonzero(rows.usable)
+    X = rows.X[places]
+    for row in places[model.outside(X)]:
+        remarks[row] = f"{remarks[row]}; {OUTSIDE}" if remarks[row] else OUTSIDE
+    found = model.to_frame(X, confidence, scale=scale)
+    found.index = places
+    found = found.reindex(range(len(remarks)))
+    for place, name in enumerate(keys.columns):
+        found.insert(place, name, keys[name].to_numpy())
+    if not len(keys.columns):
+        found.insert(0, "row", range(len(found)))
+    return found.assign(note=remarks)
+
+
+def _cautions(found: Frame) -> list[str]:
+    """Say what is surprising about the two intervals side by side.
+
+    Nothing is narrowed, or widened, to hide it: where the interval of the mean is the wider one, that of
+    a new case holds too few (docs/how-to/kernel_ridge.md), and wider ones would hold too many on average.
+    """
+    wider = int((found["mean_high"] - found["mean_low"] > found["new_high"] - found["new_low"]).sum())
+    if not wider:
+        return []
+    return [
+        f"In {wider} of {len(found)} rows the interval of the mean is wider than that of a new "
+        "case. The level of the latter holds on average over rows like those of the fit, not for every "
+        "kind of row: where rows are sparse, or the function is hard to follow, it holds fewer. Trust "
+        "the wider one there."
+    ]
+
+
+def _show(regression: Regression, files: dict[str, Path | None]) -> None:
+    """Print what was fitted, the first predictions, the notes and the sentence."""
+    facts = Table(
+        box=None, pad_edge=False, show_header=False, title=regression.source, title_justify="left",
+        title_style="bold",
+    )  # fmt: skip
+    facts.add_column(style="bold", no_wrap=True)
+    facts.add_column()
+    for name, value in regression.facts():
+        facts.add_row(name, escape(value))
+    out.print(facts)
+    if regression.predictions is not None:
+        out.print()
+        out.print(_prediction_table(regression))
+    show_notes(regression.notes)
+    out.print(f"\n{escape(regression.sentence)}")
+    for what, path in files.items():
+        if path is not None:
+            out.print(f"{what}: {escape(str(path))}")
+
+
+def _prediction_table(regression: Regression) -> Table:
+    from ..report.pages import percent
+    from ..report.regression_page import SHOWN_ROWS, cell_text
+
+    found, level = regression.predictions, percent(regression.confidence_level)
+    headings = {
+        "new_low": f"new: {level} low", "new_high": "high", "mean_low": f"mean: {level} low",
+        "mean_high": "high", "standard_error": "standard error",
+    }  # fmt: skip
+    table = Table(box=None, pad_edge=False)
+    for name in found.columns:
+        table.add_column(headings.get(name, str(name)), justify="right")
+    for row in found.head(SHOWN_ROWS).itertuples(index=False):
+        table.add_row(*(escape(cell_text(value)) for value in row))
+    if len(found) > SHOWN_ROWS:
+        table.add_row("...", f"{len(found) - SHOWN_ROWS} more")
+    return table

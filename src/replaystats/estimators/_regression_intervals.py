@@ -239,6 +239,12 @@ class PredictsNewObservations(ABC):
     def _outside(self, points: Any) -> BoolArray:
         return beyond_columns(self.X_fit_, points, OUTSIDE_LEVEL)
 
+    @property
+    def held_out_predictions_(self) -> FloatArray:
+        """Predictions of the training rows by fits without them, NaN where there are none."""
+        check_is_fitted(self)
+        return self._shaped(self._calibration().predictions)
+
     def interval_coverage(self, confidence_level: float = 0.95, *, scale: str | None = None) -> Coverage:
         """Measure what `predict_interval` covers on training rows that do not enter its width.
 

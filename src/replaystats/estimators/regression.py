@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import take_rows, to_numpy
 from .._core.choice import is_auto
 from .._core.entries import check_unconverted, number_labels
-from .._core.errors import ReplayWarning, must_be
+from .._core.errors import ReplayWarning, must_be, require_extra
+from .._core.shown import Shown
 from .._core.thresholds import AUTO_CAP, AUTO_POINTS, AUTO_ROWS, MOST_OBSERVED
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_array, check_bool, check_real, resolve_subsample_size
@@ -45,7 +48,7 @@ class OutOfBagCurve(NamedTuple):
     share_predicted: FloatArray
 
 
-class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # type: ignore[misc]
+class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed, Shown):  # type: ignore[misc]
     """A regressor that combines members fitted on subsets.
 
     Subclasses fit members, hand them to `_combine`, and write `_check_points` and `_plug_in_at`.
@@ -132,6 +135,69 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed):  # 
         check_is_fitted(self)
         found = self._out_of_bag()
         return OutOfBagCurve(found.n_resamples, found.scores(self._targets), found.share_predicted)
+
+    def to_frame(self, X: Any = None, confidence_level: float = 0.95, *, scale: str | None = None) -> Any:
+        """Return predictions with both intervals as a pandas data frame, one row for each row of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, p), optional
+            Rows to predict. Default: those of the fit, with their targets and the predictions of fits
+            without them.
+        confidence_level : float in (0, 1)
+            Of the intervals.
+        scale : {"local"}, optional
+            As in `predict_interval`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``prediction``, ``new_low`` and ``new_high`` (a new observation), ``mean_low`` and
+            ``mean_high`` (the mean of such observations), ``standard_error``; ``target`` and ``held_out``
+            for rows of the fit.
+        """
+        pandas = require_extra("pandas", extra="io", purpose="A table of predictions")
+        check_is_fitted(self)
+        if self.y_fit_.ndim > 1:
+            rule, got = "one target", f"{self.y_fit_.shape[1]} targets"
+            raise ValueError(must_be("y", rule, got, "Fit one model for each target."))
+        rows = self.X_fit_ if X is None else X
+        value, error = self.predict(rows, return_std=True)
+        new = self.predict_interval(rows, confidence_level, scale=scale)
+        mean = self.confidence_interval(rows, confidence_level)
+        columns = {
+            "prediction": value, "new_low": new.low, "new_high": new.high, "mean_low": mean.low,
+            "mean_high": mean.high, "standard_error": error,
+        }  # fmt: skip
+        if X is None:
+            columns |= {"target": self.y_fit_, "held_out": self.held_out_predictions_}
+        index = getattr(rows, "index", None)
+        return pandas.DataFrame({name: to_numpy(column) for name, column in columns.items()}, index=index)
+
+    def report(self, path: str | Path) -> Path:
+        """Write a self-contained HTML page about the fit, the same as the command line makes.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which ends in ``.html``; it appears under its name when it is whole.
+
+        Returns
+        -------
+        Path
+        """
+        check_is_fitted(self)
+        return super().report(path)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the plot once there is a fit, before it scikit-learn's diagram."""
+        if not hasattr(self, "estimate_") or self.y_fit_.ndim > 1:
+            return str(estimator_html_repr(self))
+        return Shown._repr_html_(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Return both, text and picture: notebooks ask for this first."""
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def _asked(self, X: Any) -> Any:
         return self._on_device(self._check_points(X))

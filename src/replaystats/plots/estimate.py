@@ -121,6 +121,7 @@ def plot_convergence(
         )
     ax.plot(counts, values, color=ESTIMATE, linewidth=1.6)
     ax.set_xscale("log")
+    ax.xaxis.set_major_formatter("{x:g}")  # pages show text as it is, and the usual powers are TeX
     ax.set_xlabel("subsets used")
     ax.set_ylabel(label)
     if noise is not None:
@@ -255,7 +256,7 @@ def plot_levels(
     ends = np.maximum([value - low, high - value], 0.0)
     ax.errorbar(value, rows, xerr=ends, fmt="o", color=COLOURS["U"], markersize=4, linewidth=1.2)
     ax.set_yticks(rows, [visible(name)[:30] for name in names])
-    ax.invert_yaxis()
+    ax.set_ylim(len(names) - 0.5, -0.5)
     return _tidy(ax, grid="x")
 
 

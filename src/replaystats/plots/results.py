@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import to_numpy
+from .._core.arrays import take_rows, to_numpy
 from .._core.errors import must_be
 from .._core.shown import rounded
 from .._core.thresholds import UNINFORMATIVE
@@ -226,7 +226,7 @@ def _plot_predictions(model: ReplayedRegression, X: Any, y: Any, ax: Axes | None
     if X is None:
         n = len(model.y_fit_)
         some = np.unique(np.linspace(0, n - 1, min(n, _DRAWN_ROWS)).astype(int))
-        X, y = to_numpy(model.X_fit_)[some], to_numpy(model.y_fit_)[some]
+        X, y = take_rows(model.X_fit_, some), to_numpy(model.y_fit_)[some]
     ax = _axes(ax)
     target = check_array(y, "y", ndim=1)
     mean, low, high = (to_numpy(part) for part in model.predict(X, return_interval=True))

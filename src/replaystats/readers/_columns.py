@@ -161,7 +161,7 @@ def _load_csv(csv: Any, path: Path, parse: Any, wanted: list[str]) -> dict[str, 
     if parse.delimiter != ",":
         with open_text(path) as lines, naming(path):
             point = "," if _DECIMAL_COMMA.search("".join(itertools.islice(lines, 1, 100))) else "."
-    options = csv.ConvertOptions(include_columns=wanted, decimal_point=point)
+    options = csv.ConvertOptions(include_columns=wanted, decimal_point=point, strings_can_be_null=True)
     with naming(path):
         return _load_arrow(csv.read_csv(path, parse_options=parse, convert_options=options), wanted)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from .._core.errors import MissingExtraError, must_be
 from .._core.shown import rounded
 from .._core.thresholds import UNINFORMATIVE
 from ..ope import Comparison, Evaluation
@@ -19,7 +17,6 @@ from ..plots.results import (
     finding_of_comparison,
     plot_comparison,
     plot_evaluation,
-    plot_result,
 )
 from .pages import checksum, percent, render, significant
 
@@ -329,33 +326,3 @@ def _figure(heading: str, alt: str, caption: str, ax: Any) -> dict[str, str]:
 
 def _picture(ax: Any) -> str:
     return embed_figure(ax.figure)
-
-
-def result_page(result: Any, *, source: str = "", command: str = "") -> str:
-    """Return a self-contained HTML page about an evaluation or a comparison.
-
-    Parameters
-    ----------
-    result : Evaluation or Comparison
-    source, command : str
-        Where the data came from, and what was called.
-    """
-    source = source or "logged episodes"
-    if isinstance(result, Evaluation):
-        return evaluation_page(result, source=source, command=command or "rs.evaluate")
-    if isinstance(result, Comparison):
-        command = command or "rs.compare"
-        return evaluation_page(
-            next(iter(result.evaluations.values())), comparison=result, source=source, command=command
-        )
-    raise TypeError(must_be("result", "an Evaluation or a Comparison", type(result).__name__))
-
-
-def notebook_view(result: Any) -> str:
-    """Return the plot of a result with its text below; the text alone where matplotlib is missing."""
-    text = f"<pre>{escape(str(result))}</pre>"
-    try:
-        picture = embed_figure(plot_result(result).figure)
-    except MissingExtraError:
-        return text
-    return f'<img src="{picture}" alt="{escape(str(result).splitlines()[0])}">{text}'

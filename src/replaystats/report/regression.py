@@ -1,91 +1,34 @@
-"""A fitted regression as people and machines read it: its score, predictions with intervals, and a page."""
+"""A fitted regression as people and machines read it: scores, predictions with intervals, rivals."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.dummy import DummyRegressor
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import KFold, cross_val_predict, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from .._core.arrays import to_numpy
 from .._core.choice import Choice
+from .._core.errors import must_be
 from .._core.typing import FloatArray, IntArray
-from .._core.version import __version__
-from ..estimators import ReplayKernelRidge
-from ..estimators.regression import OutOfBagCurve
-from ..inference import Interval
+from ..estimators.regression import ReplayedRegression
 from ..inference.cv_plus import Coverage
-from ..plots import plot_band, plot_convergence, plot_fit, plot_levels
-from ..plots.estimate import embed_figure
-from ..plots.style import new_figure
-from .pages import checksum, percent, render, significant
-from .regression_checks import Rival, permutation_importance, rivals
+from .pages import percent, significant
 
-# Layout: panels of a figure.
-MAX_EFFECTS = 8
-# Layout: levels on an axis.
-MAX_LEVELS = 20
-# Layout: points of a drawn curve.
-_CURVE_POINTS = 101
-# Levels whose intervals are counted on the page.
-CALIBRATED = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-# Layout: rows of a table of predictions.
-SHOWN_ROWS = 10
 # Layout: columns in the table of widths.
 MAX_WIDTHS = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Predictions:
-    """Predictions at m rows.
-
-    Attributes
-    ----------
-    keys : dict of str to list
-        The id columns, or the number of the row: what joins the answers to the table.
-    value, standard_error : ndarray of shape (m,)
-        NaN where the row could not be used.
-    mean, new : Interval
-        For the mean of such rows, and for a new observation.
-    notes : list of str
-        What is wrong with a row; empty where nothing is.
-    """
-
-    keys: dict[str, list[Any]]
-    value: FloatArray
-    standard_error: FloatArray
-    mean: Interval
-    new: Interval
-    notes: list[str]
-
-    @property
-    def cautions(self) -> list[str]:
-        """What is surprising about the two intervals side by side, in sentences.
-
-        Nothing is narrowed, or widened, to hide it: where the interval of the mean is the wider one, that of
-        a new case holds too few (docs/how-to/kernel_ridge.md), and wider ones would hold too many on average.
-        """
-        wider = int(np.count_nonzero(self.mean.high - self.mean.low > self.new.high - self.new.low))
-        if not wider:
-            return []
-        return [
-            f"In {wider} of {len(self.value)} rows the interval of the mean is wider than that of a new "
-            "case. The level of the latter holds on average over rows like those of the fit, not for every "
-            "kind of row: where rows are sparse, or the function is hard to follow, it holds fewer. Trust "
-            "the wider one there."
-        ]
-
-    def row(self, i: int) -> dict[str, Any]:
-        """Return one row as plain numbers."""
-        return {
-            **{name: values[i] for name, values in self.keys.items()},
-            "prediction": float(self.value[i]),
-            "new_low": float(self.new.low[i]),
-            "new_high": float(self.new.high[i]),
-            "mean_low": float(self.mean.low[i]),
-            "mean_high": float(self.mean.high[i]),
-            "standard_error": float(self.standard_error[i]),
-            "note": self.notes[i],
-        }
+# Batch: rows that are compared with simple methods, shuffled, and whose intervals are averaged.
+COMPARED_ROWS = 5000
 
 
 class Effect(NamedTuple):
@@ -93,7 +36,7 @@ class Effect(NamedTuple):
 
     name: str
     positions: IntArray
-    levels: tuple[str, ...]
+    levels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,47 +72,104 @@ class Regression:
 
     Attributes
     ----------
-    source, command, target : str
+    model : ReplayKernelRidge or ReplayRegressor
+    names : tuple of str
+        Columns of the fit.
     effects : tuple of Effect
-        The columns of the table that are used.
-    typical : ndarray of shape (p,)
-        A row that could exist, to vary one column of.
-    model : ReplayKernelRidge
+        The columns of the table that are used; empty where columns are no numbers.
     score : Score
-        Of rows the fit did not see.
+        Of rows by fits that did not see them.
     test_score : Score or None
         On the rows asked about, where their targets are known.
     coverage, test_coverage : Coverage or float
         What the interval for a new target held, of rows that were not used for it; of the test rows, or None.
     width : float
         Of that interval, the mean over the rows of the fit.
-    curve : OutOfBagCurve or None
-        Out-of-bag score for growing numbers of subsets.
-    predictions : Predictions or None
-        At the rows asked about.
+    source, command, target : str
+    predictions : data frame or None
+        At the rows asked about, as `to_frame` of the model has them, with columns that name the rows.
     confidence_level : float
     notes : tuple of str
     scale : str or None
         Whether intervals follow noise that depends on the columns.
     """
 
-    source: str
-    command: str
-    target: str
+    model: ReplayedRegression
     names: tuple[str, ...]
     effects: tuple[Effect, ...]
-    typical: FloatArray
-    model: ReplayKernelRidge
     score: Score
     test_score: Score | None
     coverage: Coverage
     test_coverage: float | None
     width: float
-    curve: OutOfBagCurve | None
-    predictions: Predictions | None
+    source: str
+    command: str
+    target: str
+    predictions: Any
     confidence_level: float
     notes: tuple[str, ...]
-    scale: str | None = None
+    scale: str | None
+
+    @classmethod
+    def of(
+        cls,
+        model: ReplayedRegression,
+        *,
+        names: Sequence[str] | None = None,
+        effects: Sequence[Effect] | None = None,
+        source: str = "rows of the fit",
+        command: str = "",
+        target: str = "y",
+        predictions: Any = None,
+        truth: FloatArray | None = None,
+        confidence_level: float = 0.95,
+        notes: Sequence[str] = (),
+        scale: str | None = None,
+    ) -> Self:
+        """Judge a fitted model on rows that its fits did not see, and on rows whose targets are known.
+
+        Parameters
+        ----------
+        model : ReplayKernelRidge or ReplayRegressor
+            After `fit`, with one target.
+        names, effects : optional
+            Columns of the fit, and which of them are one column; default each by itself.
+        predictions : data frame, optional
+            What `model.to_frame` returned for new rows.
+        truth : ndarray of shape (m,), optional
+            Their targets, NaN where unknown.
+        source, command, target, confidence_level, notes, scale
+            As the attributes.
+        """
+        if model.y_fit_.ndim > 1:
+            rule, hint = "a model of one target", "Fit one model for each target."
+            raise ValueError(must_be("model", rule, f"{model.y_fit_.shape[1]} targets", hint))
+        held_out = model.held_out_predictions_
+        known = np.isfinite(held_out)
+        kind = getattr(model, "residuals_of_", "out-of-bag")
+        if names is None:
+            n_columns = model.X_fit_.shape[1]
+            names = [str(n) for n in getattr(model, "feature_names_in_", [f"x{i}" for i in range(n_columns)])]
+        if effects is None:
+            effects = [Effect(name, np.array([i])) for i, name in enumerate(names)]
+        low, high = model.predict_interval(model.X_fit_[:COMPARED_ROWS], confidence_level, scale=scale)
+        test_score, test_coverage = None, None
+        if truth is not None and predictions is not None:
+            value = predictions["prediction"].to_numpy()
+            seen = np.isfinite(truth) & np.isfinite(value)
+            inside = (predictions["new_low"] <= truth) & (truth <= predictions["new_high"])
+            if seen.any():
+                test_score = Score(kind="test", predicted=value[seen], target=truth[seen])
+                test_coverage = float(inside[seen].mean())
+        return cls(
+            model=model, names=tuple(names), source=source, command=command, target=target,
+            effects=() if matrix_of(model) is None else tuple(effects),
+            score=Score(kind=kind, predicted=held_out[known], target=model.y_fit_[known]),
+            coverage=model.interval_coverage(confidence_level, scale=scale),
+            width=float(np.mean(to_numpy(high) - to_numpy(low))),
+            test_score=test_score, test_coverage=test_coverage, predictions=predictions,
+            confidence_level=confidence_level, notes=tuple(dict.fromkeys(notes)), scale=scale,
+        )  # fmt: skip
 
     @property
     def sentence(self) -> str:
@@ -182,65 +182,64 @@ class Regression:
         )
         wide = f"{significant(self.width)} wide on average and held {percent(held)} of {where}."
         if not np.isfinite(self.width):
-            wide = f"infinite: {len(self.model.X_fit_):,} rows are too few for this level."
+            wide = f"infinite: {len(self.model.y_fit_):,} rows are too few for this level."
+        explained = percent(seen.r2) if seen.r2 > 0 else "none"
         return (
             f"A new {self.target} is predicted with a root mean squared error of {significant(seen.rmse)}, "
-            f"which explains {_explained(seen.r2)} of its variance ({seen.kind}). Its "
+            f"which explains {explained} of its variance ({seen.kind}). Its "
             f"{percent(self.confidence_level)} interval is {wide}"
         )
 
     @property
-    def choices(self) -> dict[str, Choice]:
-        """What "auto" stood for."""
-        return self.model.choices_
+    def method(self) -> dict[str, Any]:
+        """What was fitted: the method, and what it was told or chose."""
+        model = self.model
+        plan = model.estimate_.members.plan if hasattr(model, "estimate_") else None
+        return {
+            "method": getattr(model, "method_", type(model).__name__),
+            "alpha": getattr(model, "alpha_", None),
+            "gamma": getattr(model, "gamma_", None),
+            "n_resamples": None if plan is None else plan.n_resamples,
+            "subsample_size": None if plan is None else plan.subsample_size,
+            "choices": {
+                name: {"value": choice.value, "reason": choice.reason}
+                for name, choice in getattr(model, "choices_", {}).items()
+            },
+        }
 
     def facts(self) -> list[tuple[str, str]]:
         """Return what was fitted as (name, sentence) pairs."""
-        plan = self.model.plan_
+        plan = self.model.estimate_.members.plan
         drawn = "none drawn" if plan is None else (
             f"{plan.n_resamples} of {plan.subsample_size} of {plan.n_observations}, {plan.statistic}"
         )  # fmt: skip
         low, middle, high = (percent(share) for share in self.coverage.by_prediction)
+        scores = [score for score in (self.score, self.test_score) if score is not None]
         facts = [
-            ("rows and columns", f"{len(self.model.X_fit_):,} rows, {len(self.names)} columns"),
-            ("method", self.model.method_),
+            ("rows and columns", f"{len(self.model.y_fit_):,} rows, {len(self.names)} columns"),
+            ("method", self.method["method"]),
             ("subsets", drawn),
-            ("penalty", f"{self.model.alpha_:.3g}"),
-            (f"{self.score.kind} score", f"R² {self.score.r2:.3f}, RMSE {significant(self.score.rmse)}"),
-        ]
-        if self.test_score is not None:
-            test = self.test_score
-            facts.append(("test score", f"R² {test.r2:.3f}, RMSE {significant(test.rmse)}"))
-        facts.append(
+            *([] if self.method["alpha"] is None else [("penalty", f"{self.method['alpha']:.3g}")]),
+            *((f"{s.kind} score", f"R² {s.r2:.3f}, RMSE {significant(s.rmse)}") for s in scores),
             (
                 "interval for a new target",
                 f"held {percent(self.coverage.share)} of rows; of low, middle and high predictions {low}, "
                 f"{middle} and {high}",
-            )
-        )
-        return [*facts, *((f"{name}: auto", _shortened(choice)) for name, choice in self.choices.items())]
+            ),
+        ]
+        choices = getattr(self.model, "choices_", {}).items()
+        return [*facts, *((f"{name}: auto", _shortened(choice)) for name, choice in choices)]
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and words, for JSON."""
-        plan, given = self.model.plan_, self.predictions
         scores = [score for score in (self.score, self.test_score) if score is not None]
         return {
             "command": "regress",
             "source": self.source,
             "target": self.target,
             "columns": list(self.names),
-            "rows": len(self.model.X_fit_),
-            "method": {
-                "method": self.model.method_,
-                "alpha": self.model.alpha_,
-                "gamma": self.model.gamma_,
-                "n_resamples": None if plan is None else plan.n_resamples,
-                "subsample_size": None if plan is None else plan.subsample_size,
-                "choices": {
-                    name: {"value": choice.value, "reason": choice.reason}
-                    for name, choice in self.choices.items()
-                },
-            },
+            "rows": len(self.model.y_fit_),
+            "method": self.method,
             "scores": {score.kind: {"r2": score.r2, "rmse": score.rmse} for score in scores},
             "interval": {
                 "level": self.confidence_level,
@@ -249,99 +248,10 @@ class Regression:
                 "covered_by_prediction": list(self.coverage.by_prediction),
                 "covered_test": self.test_coverage,
             },
-            "predictions": None if given is None else [given.row(i) for i in range(len(given.value))],
+            "predictions": None if self.predictions is None else self.predictions.to_dict("records"),
             "notes": list(self.notes),
             "sentence": self.sentence,
         }
-
-
-def regression_page(regression: Regression) -> str:
-    """Return a self-contained HTML page about a regression."""
-    score = regression.test_score or regression.score
-    held = regression.coverage.share if regression.test_coverage is None else regression.test_coverage
-    level = regression.confidence_level
-    cards = [
-        {"value": percent(held), "text": f"of targets inside their {percent(level)} interval"},
-        {"value": significant(regression.width), "text": "mean width of that interval"},
-        {"value": f"{score.r2:.3f}", "text": f"R² ({score.kind})"},
-        {"value": significant(score.rmse), "text": f"root mean squared error of {regression.target}"},
-    ]
-    # Two standard errors of a share of so many rows, and one per cent for what is not exchangeable.
-    slack = 0.01 + 2 * float(np.sqrt(level * (1 - level) / max(1, regression.coverage.n_rows)))
-    good = abs(held - level) <= slack
-    text = f"the interval for a new {regression.target} holds {percent(held)}, asked for {percent(level)}"
-    hero, *figures = fit_figures(regression)
-    rows = np.column_stack([regression.model.X_fit_, regression.model.y_fit_])
-    return render(
-        "estimate.html.j2",
-        {
-            "title": f"{regression.target}: error {significant(score.rmse)} (R² {score.r2:.3f})",
-            "subtitle": f"{regression.source}: replayed kernel ridge regression",
-            "version": __version__,
-            "badge": {
-                "kind": "good" if good else "bad",
-                "text": "reliable" if good else "not reliable",
-                "reason": f"{text[0].upper()}{text[1:]}.",
-            },
-            "sentence": regression.sentence,
-            "notes": dict.fromkeys(regression.notes),
-            "cards": cards,
-            "tables": [*_prediction_table(regression), _rival_table(regression)],
-            "more_tables": [],
-            "facts_heading": "What was fitted",
-            "facts": regression.facts(),
-            "hero": hero,
-            "figures": [*figures, *effect_figures(regression)],
-            "about": [
-                ("command", regression.command),
-                ("columns", ", ".join(regression.names)),
-                ("data", f"{len(rows):,} rows; SHA-256 of those used {checksum(rows.tobytes())}"),
-            ],
-        },
-    )
-
-
-def _prediction_table(regression: Regression) -> list[dict[str, Any]]:
-    given = regression.predictions
-    if given is None:
-        return []
-    shown = [given.row(i) for i in range(min(SHOWN_ROWS, len(given.value)))]
-    level = percent(regression.confidence_level)
-    intro = (
-        f"The first {len(shown)} of {len(given.value)} rows. 'new' is the {level} interval for the "
-        f"{regression.target} of one new case, 'mean' that of the average over many such cases."
-    )
-    return [
-        {
-            "heading": "Predictions",
-            "intro": intro,
-            "header": [name.replace("_", " ") for name in shown[0]],
-            "rows": [[_cell(value) for value in row.values()] for row in shown],
-        }
-    ]
-
-
-def _rival_table(regression: Regression) -> dict[str, Any]:
-    own = Rival(f"this model ({regression.score.kind})", regression.score.rmse)
-    found = [own, *rivals(regression.model.X_fit_, regression.model.y_fit_)]
-    return {
-        "heading": "Beside simple methods",
-        "intro": "Root mean squared error on rows that a method did not see; the others by 5-fold "
-        "cross-validation. A smaller number is better.",
-        "header": ["method", "error", "of the mean's"],
-        "rows": [
-            [rival.name, significant(rival.rmse), percent(rival.rmse / max(found[1].rmse, 1e-300))]
-            for rival in sorted(found, key=lambda rival: rival.rmse)
-        ],
-    }
-
-
-def _cell(value: Any) -> str:
-    return significant(value) if isinstance(value, float) else str(value)
-
-
-def _explained(r2: float) -> str:
-    return percent(r2) if r2 > 0 else "none"
 
 
 def _shortened(choice: Choice) -> str:
@@ -353,129 +263,91 @@ def _shortened(choice: Choice) -> str:
     return str(choice)
 
 
-def fit_figures(regression: Regression) -> list[dict[str, str]]:
-    """Return observed against predicted, for screens and phones, calibration, residuals and convergence."""
-    score = regression.test_score or regression.score
-    hero: dict[str, str] = {}
-    for name, size in (("narrow", (3.8, 3.2)), ("picture", (8.6, 4.0))):
-        ax = new_figure(size=size)[1][0, 0]
-        plot_fit(score.predicted, score.target, label=f"{score.kind} prediction", ax=ax)
-        ax.set_ylabel(regression.target)
-        caption = "every dot is a row that its prediction did not see; on the line both agree."
-        drawn = _figure("Predicted and observed", caption, ax)
-        hero = {**drawn, **hero, name: drawn["picture"]}
-    levels = np.array(CALIBRATED)
-    held = [regression.model.interval_coverage(level, scale=regression.scale).share for level in CALIBRATED]
-    ax = plot_fit(100 * levels, 100 * np.array(held), label="level of the interval, %")
-    ax.set_ylabel("held, %")
-    figures = [
-        _figure(
-            "Calibration by level",
-            "share of rows inside intervals of each level.",
-            ax,
-        )
-    ]
-    ax = plot_fit(
-        score.predicted, score.target - score.predicted, label=f"{score.kind} prediction", diagonal=False
-    )
-    ax.set_ylabel("residual")
-    caption = "a bend means that something is missing in the model; a funnel asks for --scale local."
-    figures.append(_figure("Residuals", caption, ax))
-    if regression.curve is not None:
-        counts, scores, _ = regression.curve
-        known = np.isfinite(scores)
-        ax = plot_convergence(counts[known], scores[known], label="out-of-bag R²")
-        figures.append(
-            _figure("Are there enough subsets?", "flat to the right: more subsets would not help.", ax)
-        )
-    return [hero, *figures]
-
-
-def effect_figures(regression: Regression) -> list[dict[str, str]]:
-    """Return the importance of the columns, then the effects of the most important ones on shared axes."""
-    model = regression.model
-    found = permutation_importance(
-        model, model.X_fit_, model.y_fit_, [(e.name, e.positions) for e in regression.effects]
-    )
-    ranked = {importance.name: rank for rank, importance in enumerate(found)}
-    effects = sorted(regression.effects, key=lambda effect: ranked.get(effect.name, 0))[:MAX_EFFECTS]
-    figures = []
-    if len(found) > 1:
-        top = found[:MAX_LEVELS]
-        ax = plot_levels(
-            [importance.name for importance in top],
-            [importance.increase for importance in top],
-            [importance.increase - importance.error for importance in top],
-            [importance.increase + importance.error for importance in top],
-        )
-        ax.set_xlabel("increase of the error when the column is shuffled")
-        caption = (
-            "how much worse held-out rows are predicted when a column is shuffled among them, mean and "
-            "standard deviation of 5 shuffles. Columns that say the same thing share their importance."
-        )
-        figures.append(_figure("Which columns matter", caption, ax))
-    drawn = [(effect, _draw_effect(regression, effect)) for effect in effects]
-    return [*figures, *_on_shared_axes([(effect, ax) for effect, ax in drawn if ax is not None])]
-
-
-def _draw_effect(regression: Regression, effect: Effect) -> Any:
-    """Draw the prediction along one column, the others as in the typical row; None if it does not vary."""
-    X, level = regression.model.X_fit_, regression.confidence_level
-    if effect.levels:
-        count = X[:, effect.positions[: len(effect.levels)]].sum(axis=0)
-        kept = np.sort(np.argsort(-count)[:MAX_LEVELS])
-        rows = np.tile(regression.typical, (len(kept), 1))
-        rows[:, effect.positions[: len(effect.levels)]] = np.eye(len(effect.levels))[kept]
-        value, low, high = _mean(regression, rows, level)
-        ax = plot_levels([effect.levels[i] for i in kept], value, low, high)
-        ax.set_xlabel(regression.target)
-        ax.set_ylabel(effect.name)
-        return ax
-    if len(effect.positions) != 1:  # parts of a date or a text do not vary alone
+def matrix_of(model: ReplayedRegression) -> FloatArray | None:
+    """Return the rows of the fit as numbers; None where they are sparse or are none."""
+    if isinstance(getattr(model, "kernel", None), str) and model.kernel == "precomputed":
         return None
-    column = effect.positions[0]
-    low_end, high_end = np.quantile(X[:, column], [0.01, 0.99])
-    if not high_end > low_end:
+    try:
+        rows = np.asarray(to_numpy(model.X_fit_), dtype=np.float64)
+    except (TypeError, ValueError):
         return None
-    rows = np.tile(regression.typical, (_CURVE_POINTS, 1))
-    rows[:, column] = np.linspace(low_end, high_end, _CURVE_POINTS)
-    value, low, high = _mean(regression, rows, level)
-    ax = plot_band(rows[:, column], value, low, high, observed=X[:, column])
-    ax.set_xlabel(effect.name)
-    ax.set_ylabel(regression.target)
-    return ax
+    return rows if rows.ndim == 2 and np.isfinite(rows).all() else None
 
 
-def _mean(
-    regression: Regression, rows: FloatArray, level: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    low, high = regression.model.confidence_interval(rows, level)
-    return regression.model.predict(rows), low, high
+class _ByColumn:
+    """Predictions from the numbers of rows, one column for each effect.
+
+    Shuffling these shuffles all columns of the matrix that belong together, as those of a category.
+    """
+
+    def __init__(self, fit: Any, X: FloatArray, effects: Sequence[Effect]) -> None:
+        self.fit, self.X, self.effects = fit, X, effects
+
+    def error(self, _: Any, rows: IntArray, y: FloatArray) -> float:
+        """Return minus the root mean squared error: a score."""
+        mixed = self.X[rows[:, 0]].copy()
+        for column, effect in enumerate(self.effects):
+            mixed[:, effect.positions] = self.X[np.ix_(rows[:, column], effect.positions)]
+        return -Score(kind="test", predicted=self.fit.predict(mixed), target=y).rmse
 
 
-def _on_shared_axes(drawn: list[tuple[Effect, Any]]) -> list[dict[str, str]]:
-    """Give all effects the same range of the target, so that a flat line is a small effect."""
-    if not drawn:
+def _like(model: Any) -> Any:
+    """Return the model unfitted, with subsets that are the same share of however many rows."""
+    second, plan = clone(model), getattr(getattr(model, "replicates_", None), "plan", None)
+    if plan is not None and isinstance(model.resampling_.size, int):
+        share = plan.subsample_size / plan.n_observations
+        statistic = "V" if plan.with_replacement else model.resampling_.statistic
+        second.resampling = replace(model.resampling_, size=share, statistic=statistic)
+    return second
+
+
+class Importance(NamedTuple):
+    """How much the error grows when a column is shuffled: mean and standard deviation over shuffles."""
+
+    name: str
+    increase: float
+    error: float
+
+
+def importances(
+    model: Any, X: FloatArray, y: FloatArray, effects: Sequence[Effect], *, seed: int = 0, shuffles: int = 5
+) -> list[Importance]:
+    """Shuffle columns among a quarter of the rows, which a second fit did not see; most important first."""
+    rows = np.random.default_rng(seed).permutation(len(y))[:COMPARED_ROWS]
+    rest, held = train_test_split(rows, random_state=seed)
+    if len(held) < 2:
         return []
-    ends = [ax.get_xlim() if effect.levels else ax.get_ylim() for effect, ax in drawn]
-    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
-    figures = []
-    for effect, ax in drawn:
-        (ax.set_xlim if effect.levels else ax.set_ylim)(low, high)
-        place = f"for each {effect.name}" if effect.levels else f"along {effect.name}"
-        if len(effect.levels) > MAX_LEVELS:
-            place = f"for the {MAX_LEVELS} most frequent of {len(effect.levels)} values of {effect.name}"
-        caption = f"mean prediction {place}, with its interval; other columns as in a typical row."
-        figures.append(_figure(f"Along {effect.name}", caption, ax))
-    return figures
+    columns = _ByColumn(_like(model).fit(X[rest], y[rest]), X[held], effects)
+    numbers = np.tile(np.arange(len(held))[:, None], len(effects))
+    found: Any = permutation_importance(
+        columns.fit, numbers, y[held], scoring=columns.error, n_repeats=shuffles, random_state=seed
+    )
+    every = zip(effects, found.importances_mean, found.importances_std, strict=True)
+    known = [Importance(effect.name, float(mean), float(deviation)) for effect, mean, deviation in every]
+    return sorted(known, key=lambda one: -one.increase)
 
 
-def _figure(heading: str, caption: str, ax: Any) -> dict[str, str]:
-    for axis in (ax.xaxis, ax.yaxis):
-        if axis.get_scale() == "linear" and max(map(abs, axis.get_view_interval())) >= 1e4:
-            axis.set_major_formatter("{x:,.0f}")
-    if ax.get_xscale() == "linear":
-        ax.locator_params(axis="x", nbins=5)  # prices in the hundred thousands fit side by side
-    alt = f"{heading}: {ax.get_ylabel() or 'values'} against {ax.get_xlabel()}."
-    picture = embed_figure(ax.figure)
-    return {"heading": heading, "alt": alt, "caption": f"How to read this: {caption}", "picture": picture}
+def rivals(X: FloatArray, y: FloatArray, *, seed: int = 0) -> dict[str, float]:
+    """Return cross-validated errors of the mean, ridge regression and, where installed, LightGBM.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> found = rivals(X, X[:, 0] + 0.1 * rng.normal(size=200))
+    >>> found["mean"] > 5 * found["linear (ridge)"]
+    True
+    """
+    rows = np.random.default_rng(seed).permutation(len(y))[:COMPARED_ROWS]
+    X, y = X[rows], y[rows]
+    methods: dict[str, Any] = {
+        "mean": DummyRegressor(),
+        "linear (ridge)": make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 13))),
+    }
+    if find_spec("lightgbm") is not None:
+        methods["LightGBM"] = import_module("lightgbm").LGBMRegressor(n_jobs=1, verbose=-1, random_state=seed)
+    folds = KFold(shuffle=True, random_state=seed)
+    return {
+        name: Score(kind="cv", predicted=cross_val_predict(method, X, y, cv=folds), target=y).rmse
+        for name, method in methods.items()
+    }

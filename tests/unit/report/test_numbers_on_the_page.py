@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.metrics import r2_score, root_mean_squared_error
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, train_test_split
 from tests.unit.ope.test_estimates import chain, target
 
 import replaystats as rs
-from replaystats.inference import Interval
 from replaystats.plots.results import finding
-from replaystats.report import regression_checks
 from replaystats.report.evaluation_page import evaluation_page, log_facts, what_to_collect
 from replaystats.report.pages import markdown_table, percent, significant
-from replaystats.report.regression import Predictions, Score
+from replaystats.report.regression import Effect, Score, importances, rivals
 from support.pages import number, tables_of, text_of
 
 FOUR_DIGITS = {"rel": 6e-4, "abs": 1e-12}
@@ -152,7 +150,7 @@ def test_what_to_collect(counted):
 def test_rivals_fold_by_fold(rng):
     X = rng.normal(size=(53, 3)) * [1.0, 10.0, 0.1]
     y = X @ [1.0, 0.2, 5.0] + rng.normal(size=53)
-    found = {rival.name: rival.rmse for rival in regression_checks.rivals(X, y, seed=4)}
+    found = rivals(X, y, seed=4)
     rows = np.random.default_rng(4).permutation(53)
     errors = {"mean": [], "linear (ridge)": []}
     for fit, held in KFold(5, shuffle=True, random_state=4).split(rows):
@@ -165,15 +163,15 @@ def test_rivals_fold_by_fold(rng):
         assert found[name] == pytest.approx(np.sqrt(np.mean(np.square(each))))
 
 
-def test_importance_is_the_mean_over_all_permutations(rng, monkeypatch):
+def test_importance_is_the_mean_over_all_permutations(rng):
     """5 held-out rows have 120 orders; 800 shuffles know their mean within a few standard errors."""
-    monkeypatch.setattr(regression_checks, "SHUFFLES", 800)
     X = rng.normal(size=(20, 4))
     y = X @ [2.0, 0.5, 0.0, 1.0] + 0.1 * rng.normal(size=20)
     columns = [("first", np.array([0])), ("two", np.array([1, 3])), ("none", np.array([2]))]
-    found = regression_checks.permutation_importance(LinearRegression(), X, y, columns, seed=7)
-    order = np.random.default_rng(7).permutation(20)
-    held, rest = order[:5], order[5:]
+    effects = [Effect(*column) for column in columns]
+    found = importances(LinearRegression(), X, y, effects, seed=7, shuffles=800)
+    rest, held = train_test_split(np.random.default_rng(7).permutation(20), random_state=7)
+    assert len(held) == 5
     fit = LinearRegression().fit(X[rest], y[rest])
     plain = root_mean_squared_error(y[held], fit.predict(X[held]))
     for name, positions in columns:
@@ -188,7 +186,7 @@ def test_importance_is_the_mean_over_all_permutations(rng, monkeypatch):
         assert importance.increase == pytest.approx(np.mean(changes), abs=4 * error + 1e-9)
         assert importance.error == pytest.approx(np.std(changes), rel=0.1, abs=1e-9)
     assert found[0].name == "first"
-    assert regression_checks.permutation_importance(LinearRegression(), X[:5], y[:5], columns) == []
+    assert importances(LinearRegression(), X[:4], y[:4], effects) == []
 
 
 def test_scores_are_scikit_learns(rng):
@@ -197,25 +195,6 @@ def test_scores_are_scikit_learns(rng):
     assert score.r2 == pytest.approx(r2_score(target_, predicted))
     assert score.rmse == pytest.approx(root_mean_squared_error(target_, predicted))
     assert np.isnan(Score(kind="test", predicted=predicted, target=np.ones(30)).r2)
-
-
-def test_a_row_of_predictions_is_the_rows_own(rng):
-    value, error = rng.normal(size=3), rng.uniform(size=3)
-    given = Predictions(
-        keys={"id": ["a", "b", "c"]}, value=value, standard_error=error,
-        mean=Interval(value - 1, value + 1), new=Interval(value - 2, value + np.array([2.0, 0.5, -1.5])),
-        notes=["", "odd", ""],
-    )  # fmt: skip
-    row = given.row(1)
-    assert row["id"] == "b"
-    assert row["note"] == "odd"
-    names = ("prediction", "new_low", "new_high", "mean_low", "mean_high", "standard_error")
-    assert [row[name] for name in names] == pytest.approx(
-        [value[1], value[1] - 2, value[1] + 0.5, value[1] - 1, value[1] + 1, error[1]]
-    )
-    # The mean's is 2 wide throughout, that of a new case 4, 2.5 and .5: one row of three is odd.
-    assert len(given.cautions) == 1
-    assert given.cautions[0].startswith("In 1 of 3 rows")
 
 
 @pytest.mark.parametrize("value", [*10.0 ** np.arange(-8, 12), 2.0 / 3, -123.456, 99_999.4])

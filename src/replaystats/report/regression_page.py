@@ -1,0 +1,247 @@
+"""The page of a regression: its finding, plots of fit and effects, predictions, and simple methods beside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._core.errors import visible
+from .._core.typing import FloatArray
+from .._core.version import __version__
+from ..plots import plot_band, plot_convergence, plot_fit, plot_levels
+from ..plots.estimate import embed_figure
+from ..plots.style import new_figure
+from .pages import checksum, percent, render, significant
+from .regression import Effect, Regression, importances, matrix_of, rivals
+
+# Layout: panels of a figure.
+MAX_EFFECTS = 8
+# Layout: levels on an axis.
+MAX_LEVELS = 20
+# Layout: points of a drawn curve.
+_CURVE_POINTS = 101
+# Layout: levels whose intervals are counted on the page.
+CALIBRATED = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+# Layout: rows of a table of predictions.
+SHOWN_ROWS = 10
+
+
+def regression_page(regression: Regression) -> str:
+    """Return a self-contained HTML page about a regression."""
+    score = regression.test_score or regression.score
+    held = regression.coverage.share if regression.test_coverage is None else regression.test_coverage
+    level = regression.confidence_level
+    cards = [
+        {"value": percent(held), "text": f"of targets inside their {percent(level)} interval"},
+        {"value": significant(regression.width), "text": "mean width of that interval"},
+        {"value": f"{score.r2:.3f}", "text": f"R² ({score.kind})"},
+        {"value": significant(score.rmse), "text": f"root mean squared error of {regression.target}"},
+    ]
+    text = f"the interval for a new {regression.target} holds {percent(held)}, asked for {percent(level)}"
+    hero, *figures = _fit_figures(regression)
+    rows = matrix_of(regression.model)
+    n, y = len(regression.model.y_fit_), np.ascontiguousarray(regression.model.y_fit_)
+    content = y.tobytes() if rows is None else np.column_stack([rows, y]).tobytes()
+    effects = [] if rows is None else _effect_figures(regression, rows)
+    compared = [] if rows is None else [_rivals(regression, rows)]
+    return render(
+        "estimate.html.j2",
+        {
+            "title": f"{regression.target}: error {significant(score.rmse)} (R² {score.r2:.3f})",
+            "subtitle": f"{regression.source}: {type(regression.model).__name__}",
+            "version": __version__,
+            "badge": {**_status(regression, held), "reason": f"{text[0].upper()}{text[1:]}."},
+            "sentence": regression.sentence,
+            "notes": regression.notes,
+            "cards": cards,
+            "tables": [*_prediction_table(regression), *compared],
+            "more_tables": [],
+            "facts_heading": "What was fitted",
+            "facts": regression.facts(),
+            "hero": hero,
+            "figures": [*figures, *effects],
+            "about": [
+                *([("command", regression.command)] if regression.command else []),
+                ("columns", ", ".join(map(visible, regression.names))),
+                ("data", f"{n:,} rows; SHA-256 of those used {checksum(content)}"),
+            ],
+        },
+    )
+
+
+def _status(regression: Regression, held: float) -> dict[str, str]:
+    """Return whether the interval holds what was asked for, up to two standard errors of such a share."""
+    level = regression.confidence_level
+    score = regression.test_score if regression.test_coverage is not None else None
+    n = regression.coverage.n_rows if score is None else len(score.target)
+    # One per cent for what is not exchangeable.
+    slack = 0.01 + 2 * float(np.sqrt(level * (1 - level) / max(1, n)))
+    if held < level - slack:
+        return {"kind": "bad", "text": "not reliable"}
+    spread = np.quantile(regression.score.target, [(1 - level) / 2, (1 + level) / 2])
+    if not regression.width < spread[1] - spread[0]:
+        return {"kind": "part", "text": "reliable but not informative"}
+    return {"kind": "good", "text": "reliable"}
+
+
+def _prediction_table(regression: Regression) -> list[dict[str, Any]]:
+    given = regression.predictions
+    if given is None:
+        return []
+    shown = given.head(SHOWN_ROWS)
+    level = percent(regression.confidence_level)
+    intro = (
+        f"The first {len(shown)} of {len(given)} rows. 'new' is the {level} interval for the "
+        f"{regression.target} of one new case, 'mean' that of the average over many such cases."
+    )
+    return [
+        {
+            "heading": "Predictions",
+            "intro": intro,
+            "header": [str(name).replace("_", " ") for name in shown.columns],
+            "rows": [[cell_text(value) for value in row] for row in shown.itertuples(index=False)],
+        }
+    ]
+
+
+def cell_text(value: Any) -> str:
+    """Return an entry of a table of predictions."""
+    return significant(value, 4) if isinstance(value, float) else str(value)
+
+
+def _rivals(regression: Regression, rows: FloatArray) -> dict[str, Any]:
+    found = rivals(rows, regression.model.y_fit_)
+    mean = max(found["mean"], 1e-300)
+    every = {f"this model ({regression.score.kind})": regression.score.rmse, **found}
+    return {
+        "heading": "Beside simple methods",
+        "intro": "Root mean squared error on rows that a method did not see; the others by 5-fold "
+        "cross-validation. A smaller number is better.",
+        "header": ["method", "error", "of the mean's"],
+        "rows": [
+            [name, significant(error), percent(error / mean)]
+            for name, error in sorted(every.items(), key=lambda item: item[1])
+        ],
+    }
+
+
+def _fit_figures(regression: Regression) -> list[dict[str, str]]:
+    """Return observed against predicted, for screens and phones, calibration, residuals and convergence."""
+    model, score = regression.model, regression.test_score or regression.score
+    hero: dict[str, str] = {}
+    for name, size in (("narrow", (3.8, 3.2)), ("picture", (8.6, 4.0))):
+        ax = new_figure(size=size)[1][0, 0]
+        plot_fit(score.predicted, score.target, label=f"{score.kind} prediction", ax=ax)
+        ax.set_ylabel(regression.target)
+        caption = "every dot is a row that its prediction did not see; on the line both agree."
+        drawn = _figure("Predicted and observed", caption, ax)
+        hero = {**drawn, **hero, name: drawn["picture"]}
+    held = [model.interval_coverage(level, scale=regression.scale).share for level in CALIBRATED]
+    ax = plot_fit(100 * np.array(CALIBRATED), 100 * np.array(held), label="level of the interval, %")
+    ax.set_ylabel("held, %")
+    figures = [_figure("Calibration by level", "share of rows inside intervals of each level.", ax)]
+    residuals = score.target - score.predicted
+    ax = plot_fit(score.predicted, residuals, label=f"{score.kind} prediction", diagonal=False)
+    ax.set_ylabel("residual")
+    caption = "a bend means that something is missing in the model; a funnel asks for scale local."
+    figures.append(_figure("Residuals", caption, ax))
+    plan = model.estimate_.members.plan
+    if plan is not None and regression.score.kind == "out-of-bag":
+        counts, scores, _ = model.oob_curve()
+        known = np.isfinite(scores)
+        ax = plot_convergence(counts[known], scores[known], label="out-of-bag R²")
+        caption = "flat to the right: more subsets would not help."
+        figures.append(_figure("Are there enough subsets?", caption, ax))
+    return [hero, *figures]
+
+
+def _effect_figures(regression: Regression, X: FloatArray) -> list[dict[str, str]]:
+    """Return the importance of the columns, then the effects of the most important ones on shared axes."""
+    found = importances(regression.model, X, regression.model.y_fit_, regression.effects)
+    ranked = {importance.name: rank for rank, importance in enumerate(found)}
+    effects = sorted(regression.effects, key=lambda effect: ranked.get(effect.name, 0))[:MAX_EFFECTS]
+    figures = []
+    if len(found) > 1:
+        names, mean, error = zip(*found[:MAX_LEVELS], strict=True)
+        ax = plot_levels(names, mean, np.subtract(mean, error), np.add(mean, error))
+        ax.set_xlabel("increase of the error when the column is shuffled")
+        caption = (
+            "how much worse held-out rows are predicted when a column is shuffled among them, mean and "
+            "standard deviation of 5 shuffles. Columns that say the same thing share their importance."
+        )
+        figures.append(_figure("Which columns matter", caption, ax))
+    drawn = [(effect, _draw_effect(regression, effect, X)) for effect in effects]
+    return [*figures, *_on_shared_axes([(effect, ax) for effect, ax in drawn if ax is not None])]
+
+
+def _draw_effect(regression: Regression, effect: Effect, X: FloatArray) -> Any:
+    """Draw the prediction along one column, the others as in the typical row; None if it does not vary."""
+    typical = typical_row(X, regression.effects)
+    if effect.levels:
+        count = X[:, effect.positions].sum(axis=0)
+        kept = np.sort(np.argsort(-count)[:MAX_LEVELS])
+        rows = np.tile(typical, (len(kept), 1))
+        rows[:, effect.positions] = np.eye(len(effect.levels))[kept]
+        ax = plot_levels([effect.levels[i] for i in kept], *_mean(regression, rows))
+        ax.set_xlabel(regression.target)
+        ax.set_ylabel(effect.name)
+        return ax
+    if len(effect.positions) != 1:  # parts of a date or a text do not vary alone
+        return None
+    column = effect.positions[0]
+    low_end, high_end = np.quantile(X[:, column], [0.01, 0.99])
+    if not high_end > low_end:
+        return None
+    rows = np.tile(typical, (_CURVE_POINTS, 1))
+    rows[:, column] = np.linspace(low_end, high_end, _CURVE_POINTS)
+    ax = plot_band(rows[:, column], *_mean(regression, rows), observed=X[:, column])
+    ax.set_xlabel(effect.name)
+    ax.set_ylabel(regression.target)
+    return ax
+
+
+def typical_row(X: FloatArray, effects: tuple[Effect, ...]) -> FloatArray:
+    """Return a row that could exist: medians of numbers, the most frequent category of each column."""
+    row = np.asarray(np.median(X, axis=0))
+    for effect in effects:
+        if effect.levels:
+            own = effect.positions
+            row[own] = np.eye(len(own))[int(np.argmax(X[:, own].sum(axis=0)))]
+    return row
+
+
+def _mean(regression: Regression, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return predictions at rows, in the kind of table that the model was fitted on, and their intervals."""
+    fitted = regression.model.X_fit_
+    asked = type(fitted)(rows, columns=fitted.columns) if hasattr(fitted, "iloc") else rows
+    low, high = regression.model.confidence_interval(asked, regression.confidence_level)
+    return regression.model.predict(asked), low, high
+
+
+def _on_shared_axes(drawn: list[tuple[Effect, Any]]) -> list[dict[str, str]]:
+    """Give all effects the same range of the target, so that a flat line is a small effect."""
+    if not drawn:
+        return []
+    ends = [ax.get_xlim() if effect.levels else ax.get_ylim() for effect, ax in drawn]
+    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    figures = []
+    for effect, ax in drawn:
+        (ax.set_xlim if effect.levels else ax.set_ylim)(low, high)
+        place = f"for each {effect.name}" if effect.levels else f"along {effect.name}"
+        if len(effect.levels) > MAX_LEVELS:
+            place = f"for the {MAX_LEVELS} most frequent of {len(effect.levels)} values of {effect.name}"
+        caption = f"mean prediction {place}, with its interval; other columns as in a typical row."
+        figures.append(_figure(f"Along {effect.name}", caption, ax))
+    return figures
+
+
+def _figure(heading: str, caption: str, ax: Any) -> dict[str, str]:
+    for axis in (ax.xaxis, ax.yaxis):
+        if axis.get_scale() == "linear" and max(map(abs, axis.get_view_interval())) >= 1e4:
+            axis.set_major_formatter("{x:,.0f}")
+    if ax.get_xscale() == "linear":
+        ax.locator_params(axis="x", nbins=5)  # prices in the hundred thousands fit side by side
+    alt = f"{heading}: {ax.get_ylabel() or 'values'} against {ax.get_xlabel()}."
+    picture = embed_figure(ax.figure)
+    return {"heading": heading, "alt": alt, "caption": f"How to read this: {caption}", "picture": picture}
