@@ -1,4 +1,4 @@
-"""Tables as people have them: read, columns told apart, and turned into numbers by skrub."""
+"""Tables as people have them: read, columns recognised, and turned into numbers by skrub."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class Regression:
 
     @property
     def method(self) -> dict[str, Any]:
-        """What was fitted: the method, and what it was told or chose."""
+        """What was fitted: the method, its parameters, and what was chosen."""
         model = self.model
         plan = model.estimate_.members.plan if hasattr(model, "estimate_") else None
         return {
