@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +23,9 @@ Result = TypeVar("Result")
 
 # Format: limit of a parameter, more workers than any machine has.
 MOST_JOBS = 10_000
+# Layout: seconds of work before anything is shown.
+_QUIET_SECONDS = 1.0
+_shown: ContextVar[Any] = ContextVar("shown", default=None)
 _DEFAULTS: dict[str, Any] = {
     "memory_budget": 2**30,
     "device_memory_budget": 2**32,
@@ -206,20 +210,65 @@ def _check_n_jobs(n_jobs: Any) -> int:
     return number
 
 
-def track(items: Iterable[Item], *, total: int, description: str) -> Iterator[Item]:
-    """Yield from `items`, drawing a bar with the remaining time when standard error is a terminal."""
-    if total < 2 or not get_config()["progress"] or not sys.stderr.isatty():
-        yield from items
+@contextmanager
+def _display() -> Iterator[Any]:
+    """Yield the display of what goes on, which calls inside each other share; None where nobody looks.
+
+    It appears on a terminal when the work has taken a second, and goes when it is done.
+    """
+    shown, alone = _shown.get(), threading.current_thread() is threading.main_thread()
+    if shown is not None or not alone or not get_config()["progress"] or not sys.stderr.isatty():
+        yield shown
         return
     try:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    except ImportError:  # a bar is a courtesy: without rich the work goes on unseen
-        yield from items
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    except ImportError:  # a display is a courtesy: without rich the work goes on unseen
+        yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield from progress.track(items, total=total, description=description)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    display = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+    timer = threading.Timer(_QUIET_SECONDS, display.start)
+    timer.daemon = True
+    timer.start()
+    _shown.set(display)
+    try:
+        yield display
+    finally:
+        _shown.set(None)
+        timer.cancel()
+        timer.join()
+        if display.live.is_started:
+            display.stop()
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    """Name a step of a long call on a terminal, with its time so far."""
+    with _display() as display:
+        if display is None:
+            yield
+            return
+        task = display.add_task(what, total=None)
+        try:
+            yield
+        finally:
+            display.remove_task(task)
+
+
+def track(items: Iterable[Item], *, total: int, description: str) -> Iterator[Item]:
+    """Yield from `items`, drawing a bar with the remaining time when standard error is a terminal."""
+    with _display() as display:
+        if display is None or total < 2:
+            yield from items
+            return
+        task = display.add_task(description, total=total)
+        try:
+            for item in items:
+                yield item
+                display.advance(task)
+        finally:
+            display.remove_task(task)
 
 
 def in_blocks(points: Any, numbers_per_point: int, function: Callable[[Any], Any]) -> Any:

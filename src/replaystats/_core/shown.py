@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from .config import step
 from .errors import must_be
 from .files import replacing
 from .validation import check_path
@@ -89,7 +90,8 @@ class Shown(Drawn):
         path = check_path(path, "path")
         if path.suffix.lower() != ".html":
             raise ValueError(must_be("path", "a file that ends in .html", f'"{path.name}"'))
-        page = import_module("replaystats.report").result_page(self)
+        with step("Drawing the report"):
+            page = import_module("replaystats.report").result_page(self)
         with replacing(path) as file:
             file.write(page.encode())
         return path

@@ -13,7 +13,7 @@ import time
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from enum import IntEnum
 from pathlib import Path
@@ -23,6 +23,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from .._core.config import step
 from .._core.errors import (
     IntervalWithheldError,
     ReplayWarning,
@@ -245,7 +246,7 @@ def noting(notes: list[str]) -> Iterator[None]:
 def working(what: str) -> Iterator[None]:
     """Show what goes on and how long it took, when standard error is a terminal."""
     start = time.perf_counter()
-    with redirect_stdout(sys.stderr), err.status(what) if watched() else nullcontext():
+    with redirect_stdout(sys.stderr), step(what):
         yield  # what other code prints meanwhile is no result
     if watched():
         err.print(f"[dim]{what}: {time.perf_counter() - start:.1f} s[/]")

@@ -17,6 +17,7 @@ from .._core.arrays import (
     takes_arrays_of,
 )
 from .._core.choice import AUTO
+from .._core.config import step
 from .._core.entries import check_unconverted
 from .._core.random import as_generator
 from .._core.typing import ArrayLike, FloatArray
@@ -238,17 +239,19 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         self._units = check_groups(groups, len(self.X_fit_))
         self._drop_copies(plan)
         rng = as_generator(self.random_state, "random_state")
-        resolved = resolve_kernel_ridge(
-            self,
-            self.X_fit_,
-            self.y_fit_,
-            self._weight,
-            plan=plan,
-            rng=rng,
-            device=device,
-            groups=self._units,
-        )
-        members = resolved.members.fit()
+        with step("Choosing kernel and penalty"):
+            resolved = resolve_kernel_ridge(
+                self,
+                self.X_fit_,
+                self.y_fit_,
+                self._weight,
+                plan=plan,
+                rng=rng,
+                device=device,
+                groups=self._units,
+            )
+        with step("Fitting"):
+            members = resolved.members.fit()
         self.method_, self.choices_ = resolved.method, resolved.choices
         self.alpha_, self.gamma_, self.n_redrawn_ = resolved.alpha, resolved.kernel.gamma, 0
         self._kernel, self._standardize = resolved.kernel, resolved.standardize

@@ -20,6 +20,7 @@ from .._core.arrays import (
     takes_arrays_of,
 )
 from .._core.choice import Choice, is_auto
+from .._core.config import step
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.thresholds import (
@@ -173,7 +174,8 @@ class ReplayedMoments(Replayed):
         grow = plan is None and is_auto(self.resampling_.n_resamples)
         if plan is None and not self._recommended:
             plan = self._plan(moments, rng)
-        whole, members = self._members(moments, plan, rng)
+        with step("Solving every subset"):
+            whole, members = self._members(moments, plan, rng)
         setting = self._setting()
         self.plug_in_ = estimate_of_whole(whole, setting)
         if isinstance(members, Recommendation):
@@ -183,9 +185,10 @@ class ReplayedMoments(Replayed):
         if grow:
             # Without the control variate noise may never become small: then as many as were once usual.
             most = MOST_RESAMPLES if estimate.method == "controlled" else MOST_UNCONTROLLED
-            estimate, self.choices_["n_resamples"] = grow_resamples(
-                estimate, self._questions, most=MOST_SPARSE if sparse else most
-            )
+            with step("Adding subsets"):
+                estimate, self.choices_["n_resamples"] = grow_resamples(
+                    estimate, self._questions, most=MOST_SPARSE if sparse else most
+                )
         return self._finish(estimate)
 
     def _members(

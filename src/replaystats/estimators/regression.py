@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import take_rows, to_numpy
 from .._core.choice import is_auto
+from .._core.config import step
 from .._core.entries import check_unconverted, number_labels
 from .._core.errors import ReplayWarning, must_be, require_extra
 from .._core.shown import Shown
@@ -287,9 +288,10 @@ class ReplayedRegression(PredictsNewObservations, RegressorMixin, Replayed, Show
             assert members.plan is not None
             affordable = min(AUTO_CAP, AUTO_ROWS // members.plan.subsample_size)
             cap = max(affordable, members.plan.n_resamples)
-            estimate, self.choices_["n_resamples"] = grow_resamples(
-                estimate, self._default_question(), most=cap
-            )
+            with step("Adding subsets"):
+                estimate, self.choices_["n_resamples"] = grow_resamples(
+                    estimate, self._default_question(), most=cap
+                )
         return self._finish(estimate)
 
     def _finish(self, estimate: Estimate) -> Self:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._core.arrays import LIBRARIES, on_host, take_rows, takes_arrays_of
 from .._core.choice import Choice, is_auto
+from .._core.config import step
 from .._core.entries import check_unconverted, date_columns
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator, draw_seed
@@ -177,7 +178,8 @@ class ReplayRegressor(ReplayedRegression):
         if plan is None:
             n = self._n_units
             plan = make_plan(n, statistic=statistic, subsample_size=size, n_resamples=start, random_state=rng)
-        members = self._replicate(plan, draw_seed(rng), self.resampling_.on_failure)
+        with step(f"Fitting {plan.n_resamples} models"):
+            members = self._replicate(plan, draw_seed(rng), self.resampling_.on_failure)
         if members.passes_through():
             message = (
                 f"Subsets of k={plan.subsample_size} rows are too few for this regressor: every fit "

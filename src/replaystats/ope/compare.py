@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from .._core.config import step
 from .._core.errors import must_be, require_extra
 from .._core.shown import Shown, rounded
 from ..data import Trajectories
@@ -180,7 +181,8 @@ def compare(data: Trajectories, policies: Mapping[str, PolicyLike | None], **set
         check_policy(policy, f'policies["{name}"]')
     for name, policy in policies.items():
         try:
-            found[name] = evaluate_one(data, policy, log_memory=memory, **settings)
+            with step(f"Policy {name}"):
+                found[name] = evaluate_one(data, policy, log_memory=memory, **settings)
         except (TypeError, ValueError) as error:
             if not str(error).startswith("`policy`"):
                 raise

@@ -7,6 +7,7 @@ from time import perf_counter
 
 from scipy import special
 
+from .._core.config import step
 from .._core.errors import must_be
 from .._core.thresholds import CHECK_LEVEL, UNINFORMATIVE
 from .assumptions import NEEDED_BY_ALL, check
@@ -112,7 +113,8 @@ def _only_common(candidate: Candidate, checks: tuple[Check, ...]) -> bool:
 
 def _estimate(method: Method, problem: Problem) -> Candidate:
     began = perf_counter()
-    result = method.estimate(problem)
+    with step(method.name):
+        result = method.estimate(problem)
     return Candidate(method=method, result=result, seconds=perf_counter() - began)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.config import track
 from .._core.errors import must_be
 from .._core.typing import FloatArray
 from .._core.validation import check_bool, check_int, check_memory, check_real, check_rows
@@ -184,7 +185,7 @@ def rollout(
         return _as_trajectories(_vector_episodes(env, policy, n_episodes, seed), dt)
     limit = None if max_steps is None else check_int(max_steps, "max_steps")
     episodes = _single_episodes(env, policy, n_episodes, seed, limit, behavior_probability)
-    return _as_trajectories(episodes, dt)
+    return _as_trajectories(track(episodes, total=n_episodes, description="Episodes"), dt)
 
 
 def find_dt(env: Any) -> float | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.config import track
 from .._core.entries import as_flags
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
@@ -127,7 +128,8 @@ def from_table(
     """
     if isinstance(table, (str, Path)) and len(files := files_of(table)) > 1:
         options = {name: value for name, value in locals().items() if name not in ("table", "files")}
-        data = Trajectories.concatenate([from_table(file, **options) for file in files])
+        read = track(files, total=len(files), description="Reading files")
+        data = Trajectories.concatenate([from_table(file, **options) for file in read])
         # One file alone may not tell labels from quantities: there, an action may be always the same.
         return data if data.actions is None else with_fields(data, actions=as_labels(data.actions))
     check_choice(final_states, "final_states", FINAL_STATES)

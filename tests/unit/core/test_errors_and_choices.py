@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 
+import numpy as np
 import pytest
+import rich.progress
 
-from replaystats._core import arrays
+import replaystats as rs
+from replaystats._core import arrays, config
 from replaystats._core.arrays import takes_arrays_of
 from replaystats._core.choice import Choice
-from replaystats._core.config import track
+from replaystats._core.config import step, track
 from replaystats._core.errors import (
     IntervalWithheldError,
     MissingExtraError,
@@ -86,10 +90,44 @@ def test_progress_is_silent_without_a_terminal(monkeypatch):
     assert sys.stderr.getvalue() == ""
 
 
+def slowly(items):
+    for item in items:
+        time.sleep(0.05)
+        yield item
+
+
 def test_progress_is_drawn_on_a_terminal_and_yields_everything(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
-    assert list(track(iter("abc"), total=3, description="cells")) == ["a", "b", "c"]
-    assert "cells" in sys.stderr.getvalue()
+    monkeypatch.setattr(config, "_QUIET_SECONDS", 0.0)
+    terminal = sys.stderr
+    with step("outside"):
+        assert list(track(slowly("abc"), total=3, description="cells")) == ["a", "b", "c"]
+    assert "cells" in terminal.getvalue()
+    assert "outside" in terminal.getvalue()
+    assert sys.stderr is terminal
+
+
+def test_short_work_shows_nothing(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with step("short"):
+        assert list(track(range(3), total=3, description="x")) == [0, 1, 2]
+    assert sys.stderr.getvalue() == ""
+
+
+def test_an_evaluation_names_its_policies_and_methods(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(config, "_QUIET_SECONDS", 0.0)
+    shown, rng = [], np.random.default_rng(0)
+    monkeypatch.setattr(rich.progress.Progress, "add_task", lambda _, what, **__: shown.append(what) or 0)
+    monkeypatch.setattr(rich.progress.Progress, "remove_task", lambda *_: None)
+    need, offer = rng.integers(2, size=(2, 60))
+    log = rs.Trajectories(
+        np.stack([need, need], axis=1), rewards=1.0 * (need == offer)[:, None], actions=offer[:, None],
+        terminated=True,
+    )  # fmt: skip
+    policies = {"fit": lambda s: s[:, 0].astype(int), "none": lambda s: np.zeros(len(s), int)}
+    found = rs.compare(log, policies, discount=1.0, behavior=np.full(60, 0.5))
+    assert {"Policy fit", "Policy none", *(e.name for e in found.evaluations["fit"].estimates)} <= set(shown)
 
 
 @pytest.mark.parametrize("total", [0, 1])
