@@ -76,10 +76,9 @@ class Comparison(Shown):
         said = f"{best[0]} is best" if len(best) == 1 else f"The best may be any of {', '.join(best)}"
         said += f" (at {100 * self.confidence_level:g} %)."
         for d in self.differences if len(self.differences) <= 3 else ():
-            low, high = d.interval
-            value, *ends = (rounded(x, high - low) for x in (d.value, low, high))
+            value, low, high = _numbers(d.value, d.interval)
             said += (
-                f" {d.first} minus {d.second}: {value}, from {ends[0]} to {ends[1]} "
+                f" {d.first} minus {d.second}: {value}, from {low} to {high} "
                 f"(p = {d.p_value:.2g} that it is not better)."
             )
         failed = dict.fromkeys(
@@ -116,11 +115,9 @@ class Comparison(Shown):
     def __str__(self) -> str:
         rows = [["", "value", "low", "high", "method"]]
         for name, found in self.evaluations.items():
-            numbers = (found.value, *found.interval)
-            rows.append([name, *(f"{x:.4g}" for x in numbers), found.method])
+            rows.append([name, *_numbers(found.shown_value, found.interval), found.method])
         for d in self.differences:
-            rows.append([f"{d.first} - {d.second}", *(f"{x:.4g}" for x in (d.value, *d.interval))])
-            rows[-1].append(f"p = {d.p_value:.2g}")
+            rows.append([f"{d.first} - {d.second}", *_numbers(d.value, d.interval), f"p = {d.p_value:.2g}"])
         sizes = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = [
             "  ".join([row[0].ljust(sizes[0]), *(row[i].rjust(sizes[i]) for i in (1, 2, 3)), row[4]]).rstrip()
@@ -129,6 +126,12 @@ class Comparison(Shown):
         return "\n".join([self.sentence, "", *lines])
 
     __repr__ = __str__
+
+
+def _numbers(value: float, ends: Any) -> list[str]:
+    """Return a value and the ends of its interval in words."""
+    low, high = ends
+    return [rounded(x, high - low) for x in (value, low, high)]
 
 
 def compare(data: Trajectories, policies: Mapping[str, PolicyLike | None], **settings: Any) -> Comparison:

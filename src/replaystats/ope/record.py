@@ -178,6 +178,11 @@ class Evaluation(Shown):
         return share_left(self.interval, self.bounds)
 
     @property
+    def shown_value(self) -> float:
+        """The value, NaN where the interval leaves most of what is possible: then no value is shown."""
+        return self.value if self.informative <= UNINFORMATIVE else float("nan")
+
+    @property
     def sentence(self) -> str:
         """The answer in words."""
         low, high = self.interval

@@ -89,10 +89,9 @@ def plot_forest(
         ax = new_figure(size=size)[1][0, 0]
     ax = _axes(ax)
     low, high = _limits(rows, whole=whole)
-    width = _width(rows)
     for place, row in enumerate(rows):
         _draw_row(ax, place, row, low, high)
-        words, at = _words(row, width), (1.02, float(place))
+        words, at = _words(row), (1.02, float(place))
         if narrow:
             words, at = f"{visible(row.name)}   {words}", (0.0, place - 0.36)
             if len(words) > _NARROW_WORDS:
@@ -102,6 +101,7 @@ def plot_forest(
             color="#111111" if row.role != "other" else "#666666", annotation_clip=False,
             # Above a line, words take no width from the axis.
             fontweight="bold" if row.role == "reported" else "normal", in_layout=not narrow,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5} if narrow else None, zorder=5,
         )  # fmt: skip
     n_references = sum(row.role == "reference" for row in rows)
     if 0 < n_references < len(rows):
@@ -153,13 +153,8 @@ def _draw_row(ax: Any, place: int, row: ForestRow, low: float, high: float) -> N
         ax.plot([row.value], [place], marker="o", color=color, markersize=9 if row.role == "reported" else 6)
 
 
-def _width(rows: Sequence[ForestRow]) -> float:
-    """Return the width of the narrowest important interval: numbers beside each other have its digits."""
-    widths = [row.high - row.low for row in rows if row.role != "other" and np.isfinite(row.high - row.low)]
-    return min((width for width in widths if width > 0), default=1.0)
-
-
-def _words(row: ForestRow, width: float) -> str:
+def _words(row: ForestRow) -> str:
+    width = row.high - row.low
     value, low, high = (
         ("∞" if x > 0 else "-∞") if np.isinf(x) else "none" if np.isnan(x) else rounded(x, width)
         for x in (row.value, row.low, row.high)

@@ -60,8 +60,7 @@ def plot_evaluation(
     if not found.log.on_policy and len(found.log.returns) > 1:
         rows.append(_logged_policy(found))
     remark = "" if found.reliable else "not reliable"
-    value = found.value if found.informative <= UNINFORMATIVE else float("nan")
-    rows.append(_row(found.method, value, found.interval, role="reported", remark=remark))
+    rows.append(_row(found.method, found.shown_value, found.interval, role="reported", remark=remark))
     rows += [
         _row(other.name, other.value, other.interval, remark=other.failed_check)
         for other in found.estimates
@@ -82,7 +81,7 @@ def plot_comparison(
     title = finding_of_comparison(found) if title is None else title
     best = found.may_be_best
     values = [
-        _row(name, one.value, one.interval, role="reported" if name in best else "other",
+        _row(name, one.shown_value, one.interval, role="reported" if name in best else "other",
              remark=("best" if len(best) == 1 else "may be best") if name in best else " ")
         for name, one in found.evaluations.items()
     ]  # fmt: skip

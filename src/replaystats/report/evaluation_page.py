@@ -49,6 +49,12 @@ def evaluation_page(
     value_rows : (header, rows), optional
         A table of values of states.
     """
+    every = {"": found} if comparison is None else comparison.evaluations
+    more_tables = [
+        {**table, "heading": f"{table['heading']}{': ' if name else ''}{name}"}
+        for name, one in every.items()
+        for table in (_estimates(one), _checks(one), *_tests(one), *_influential(one))
+    ]
     sentence = found.sentence if comparison is None else comparison.sentence
     more = [] if value_rows is None else [
         {"heading": "Values of states", "intro": "Low and high hold for what the basis can express.",
@@ -66,7 +72,7 @@ def evaluation_page(
             "cards": _cards(found) if comparison is None else _difference_cards(comparison),
             "hero": _hero(found, comparison),
             "tables": more,
-            "more_tables": [_estimates(found), _checks(found), *_tests(found), *_influential(found)],
+            "more_tables": more_tables,
             "facts_heading": "The log",
             "facts": log_facts(found),
             "figures": _figures(found),
@@ -92,10 +98,11 @@ def _status(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
     failed = [f"{name}: {r}" if name else r for name, one in every.items() for r in one.failed_checks]
     if failed:
         return {"kind": "bad", "text": "not reliable", "reason": f"{'; '.join(failed)}."}
-    wide = [one for one in every.values() if one.informative > UNINFORMATIVE]
+    wide = [name for name, one in every.items() if one.informative > UNINFORMATIVE]
     if wide:
-        left = percent(max(one.informative for one in wide))
-        reason = f"No test contradicts the assumptions, but the interval leaves {left} of what is possible."
+        left = percent(max(every[name].informative for name in wide))
+        whose = "the interval" if comparison is None else f"the interval of {', '.join(wide)}"
+        reason = f"No test contradicts the assumptions, but {whose} leaves {left} of what is possible."
         return {"kind": "part", "text": "reliable but not informative", "reason": reason}
     methods = ", ".join(dict.fromkeys(one.method for one in every.values()))
     return {
@@ -138,9 +145,8 @@ def _hero(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
 def _cards(found: Evaluation) -> list[dict[str, str]]:
     low, high = (float(x) for x in found.interval)
     width = high - low
-    value = found.value if found.informative <= UNINFORMATIVE else float("nan")  # as in the plot
     return [
-        {"value": rounded(value, width), "text": f"value ({found.method})"},
+        {"value": rounded(found.shown_value, width), "text": f"value ({found.method})"},
         {"value": f"{rounded(low, width)} to {rounded(high, width)}",
          "text": f"{percent(found.confidence_level)} interval"},
         {"value": f"{found.log.n_episodes:,}", "text": f"episodes, {found.log.n_steps:,} steps"},
@@ -149,14 +155,17 @@ def _cards(found: Evaluation) -> list[dict[str, str]]:
 
 
 def _difference_cards(comparison: Comparison) -> list[dict[str, str]]:
-    named: list[tuple[str, Any]] = [(f"{d.first} minus {d.second}", d) for d in comparison.differences]
-    cards = []
-    for name, one in [*named, *comparison.evaluations.items()]:
-        low, high = (float(x) for x in one.interval)
-        width = high - low
-        ends = f"{rounded(low, width)} to {rounded(high, width)}"
-        cards.append({"value": rounded(one.value, width), "text": f"{name}, {ends}"})
-    return cards
+    named: list[tuple[str, float, Any]] = [
+        (f"{d.first} minus {d.second}", d.value, d.interval) for d in comparison.differences
+    ]
+    named += [(name, one.shown_value, one.interval) for name, one in comparison.evaluations.items()]
+    return [
+        {
+            "value": rounded(value, high - low),
+            "text": f"{name}, {rounded(low, high - low)} to {rounded(high, high - low)}",
+        }
+        for name, value, (low, high) in named
+    ]
 
 
 def _estimates(found: Evaluation) -> dict[str, Any]:
