@@ -332,7 +332,7 @@ def check_magnitude(array: FloatArray, name: str, *, hint: str = "Change its uni
     Traceback (most recent call last):
     ValueError: `y` must be of a magnitude between 1e-75 and 1e+75, or zero; got 1e+99. Change its unit.
     """
-    largest = float(np.abs(array).max(initial=0.0))
+    largest = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
     if not has_usual_magnitude(largest):
         rule = f"of a magnitude between {_SMALLEST:g} and {_LARGEST:g}, or zero"
         raise ValueError(must_be(name, rule, f"{largest:.3g}", hint))

@@ -41,9 +41,14 @@ def offsets_of(lengths: IntArray) -> IntArray:
 
 def gather(starts: IntArray, lengths: IntArray, step: int = 1) -> IntArray:
     """Return the indices ``starts[i] + step * (0 .. lengths[i]-1)``, piece after piece."""
-    offsets = offsets_of(lengths)
-    position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    return np.asarray(np.repeat(starts, lengths) + step * position, dtype=np.int64)
+    some = lengths > 0
+    starts, lengths = starts[some], lengths[some]
+    if not len(lengths):
+        return np.zeros(0, dtype=np.int64)
+    ahead = np.full(int(lengths.sum()), step, dtype=np.int64)  # summed in place: logs have millions of steps
+    ahead[0] = starts[0]
+    ahead[np.cumsum(lengths)[:-1]] = starts[1:] - starts[:-1] - step * (lengths[:-1] - 1)
+    return np.cumsum(ahead, out=ahead)
 
 
 def is_ragged(value: Any) -> bool:
@@ -172,8 +177,8 @@ def flatten_steps(value: Any, name: str, n_steps: IntArray, *, ndim: tuple[int, 
 
 
 def check_steps(value: Any, name: str, n_steps: int, ndim: tuple[int, ...] = (1,)) -> np.ndarray:
-    """Return per-step values that are flat already, (N, ...), checked in the same way."""
-    array = own(_check_values(value, name, ndim), value)
+    """Return per-step values that are flat already, (N, ...), checked in the same way; not copied."""
+    array = _check_values(value, name, ndim)
     if len(array) != n_steps:
         raise ValueError(must_be(name, f"one per step, {n_steps} in all", len(array)))
     return array

@@ -207,16 +207,21 @@ class Trajectories(Drawn):
         truncated: ArrayLike | None = None,
         dt: Any = None,
         parent: IntArray | None = None,
+        fresh: bool = False,
         **steps: Any,
     ) -> Self:
-        """Build from flat arrays, checked as the constructor checks: the one door of all readers."""
-        flat = as_columns(own(check_states(states, "states", (1, 2)), states))
+        """Build from flat arrays, checked as the constructor checks: the one door of all readers.
+
+        Arrays that are `fresh` belong to nobody else, and are not copied.
+        """
+        kept = (lambda array, given: array) if fresh else own
+        flat = as_columns(kept(check_states(states, "states", (1, 2)), states))
         bounds = check_offsets(offsets, len(flat))
         n_steps = len(flat) - len(bounds) + 1
         if not is_scalar(dt):
             steps["dt"] = dt
         checked = {
-            name: check_steps(value, name, n_steps, (1, 2) if name == "actions" else (1,))
+            name: kept(check_steps(value, name, n_steps, (1, 2) if name == "actions" else (1,)), value)
             for name, value in steps.items()
             if value is not None
         }

@@ -83,7 +83,7 @@ class FactoredMoments:
         n, q = self.offsets.size - 1, int(self.left.shape[1])
         n_outputs = self.response.shape[1] if self.response.ndim == 2 else None
         symmetric = self.right is self.left
-        sizes = {
+        sizes: dict[str, Any] = {
             "held": self.left,
             "n_observations": n,
             "n_basis": q,

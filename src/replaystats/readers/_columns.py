@@ -123,7 +123,7 @@ def _open_file(path: Path) -> TableView:
         names = read_parquet(parquet.ParquetDataset, path).schema.names
         return TableView(
             names,
-            lambda wanted: _load_arrow(read_parquet(parquet.read_table, path, columns=wanted), wanted),
+            lambda wanted: _load_parquet(parquet, path, wanted),
         )
     if ".csv" in endings or ".tsv" in endings:
         csv = require_extra("pyarrow.csv", extra="io", purpose="Reading CSV")
@@ -162,8 +162,62 @@ def _load_csv(csv: Any, path: Path, parse: Any, wanted: list[str]) -> dict[str, 
         with open_text(path) as lines, naming(path):
             point = "," if _DECIMAL_COMMA.search("".join(itertools.islice(lines, 1, 100))) else "."
     options = csv.ConvertOptions(include_columns=wanted, decimal_point=point, strings_can_be_null=True)
+    given = {"parse_options": parse, "convert_options": options}
     with naming(path):
-        return _load_arrow(csv.read_csv(path, parse_options=parse, convert_options=options), wanted)
+        try:
+            with csv.open_csv(path, **given) as reader:
+                found = _streamed(reader.schema, reader, wanted)
+        except ValueError:  # a later row is of another type than the first, or there is a mistake to name
+            found = None
+        return found or _load_arrow(csv.read_csv(path, **given), wanted)
+
+
+def _load_parquet(parquet: Any, path: Path, wanted: list[str]) -> dict[str, Column]:
+    """Load columns of a file, or of a folder of files."""
+
+    def in_batches(file: Path) -> dict[str, Column] | None:
+        with parquet.ParquetFile(file) as opened:
+            return _streamed(
+                opened.schema_arrow, opened.iter_batches(columns=wanted, use_threads=False), wanted
+            )
+
+    found = None if path.is_dir() else read_parquet(in_batches, path)
+    return found or _load_arrow(read_parquet(parquet.read_table, path, columns=wanted), wanted)
+
+
+def _streamed(schema: Any, batches: Iterable[Any], wanted: list[str]) -> dict[str, Column] | None:
+    """Return columns from batches of rows: numbers in arrays that grow in place, others as Arrow holds them.
+
+    None where a whole number is missing: then its column is for Arrow, which knows that the others are whole.
+    """
+    pyarrow = require_extra("pyarrow", extra="io", purpose="Reading a file")
+    kinds = {each.name: each.type for each in schema if each.name in wanted}
+    grown = {name: np.empty(0, kind.to_pandas_dtype()) for name, kind in kinds.items() if _is_numeric(kind)}
+    others: dict[str, list[Any]] = {name: [] for name in wanted if name not in grown}
+    n = 0
+    for batch in batches:
+        end = n + batch.num_rows
+        for name, array in grown.items():
+            column = batch.column(name)
+            if column.null_count and array.dtype.kind != "f":
+                return None
+            if end > len(array):
+                array.resize(max(end, 3 * len(array) // 2), refcheck=False)  # moves pages, copies nothing
+            array[n:end] = column
+        for name, parts in others.items():
+            parts.append(batch.column(name))
+        n = end
+    for array in grown.values():
+        array.resize(n, refcheck=False)
+    pyarrow.default_memory_pool().release_unused()
+    return {
+        name: grown[name] if name in grown else pyarrow.chunked_array(others[name], kinds[name])
+        for name in wanted
+    }
+
+
+def _is_numeric(kind: Any) -> bool:
+    return str(kind).startswith(("int", "uint", "float", "double"))
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from ..data._flat import gather, offsets_of
 from ..data.trajectories import Trajectories
 from ..data.views import DT_TOLERANCE
 from ._columns import Column, as_floats, as_numpy
-from .flat import from_flat, with_fields
 
 FINAL_STATES = ("recorded", "repeat", "drop")
 MOST_LABELS = 1000  # whole numbers above this are quantities
@@ -26,8 +25,8 @@ class Order:
 
     Attributes
     ----------
-    rows : ndarray of int, shape (R,)
-        Where each sorted row stands in the table.
+    rows : ndarray of int, shape (R,), or None
+        Where each sorted row stands in the table; None where that is in order already.
     lengths : ndarray of int, shape (n,)
         Rows of each episode.
     ids : ndarray of shape (n,)
@@ -38,11 +37,15 @@ class Order:
         Time to the next row of the episode; on its last row, a number without meaning.
     """
 
-    rows: IntArray
+    rows: IntArray | None
     lengths: IntArray
     ids: np.ndarray
     gap_after: BoolArray
     dt: float | FloatArray | None
+
+    def sorted(self, values: np.ndarray) -> np.ndarray:
+        """Return the values of the table's rows (R, ...) in this order."""
+        return values if self.rows is None else values[self.rows]
 
     @property
     def episode(self) -> IntArray:
@@ -52,7 +55,7 @@ class Order:
     @property
     def last(self) -> BoolArray:
         """Whether a sorted row is the last of its episode, shape (R,)."""
-        last = np.zeros(len(self.rows), dtype=np.bool_)
+        last = np.zeros(len(self.gap_after), dtype=np.bool_)
         last[offsets_of(self.lengths)[1:] - 1] = True
         return last
 
@@ -61,6 +64,7 @@ def order_rows(episode: Column | None, step: Column | None, time: Column | None,
     """Sort rows by episode, then by `step` if there is one, else by `time`, else as they stand."""
     steps = None if step is None else _finite(as_floats(step, "step"), "step")
     times = None if time is None else _finite(as_times(time), "time")
+    del step, time
     key = times if steps is None else steps
     codes, ids = _factorise(episode, n_rows, contiguous=key is None)
     rows = _sort(codes, key)
@@ -70,7 +74,7 @@ def order_rows(episode: Column | None, step: Column | None, time: Column | None,
     gap_after = np.zeros(n_rows, dtype=np.bool_)
     if steps is not None:
         apart = _advance(steps, "step", rows, inside, codes, ids)
-        gap_after = inside & (apart > apart[inside].min(initial=np.inf))
+        gap_after = inside & (apart > apart.min(initial=np.inf, where=inside))
     dt = None
     if times is not None:
         scale = float(np.abs(times).max())
@@ -134,25 +138,31 @@ def _factorise(episode: Column | None, n_rows: int, *, contiguous: bool) -> tupl
     return np.repeat(codes, np.diff(starts, append=n_rows)), ids
 
 
-def _sort(codes: IntArray, key: FloatArray | None) -> IntArray:
+def _sort(codes: IntArray, key: FloatArray | None) -> IntArray | None:
     in_order = codes[1:] > codes[:-1]
     same = codes[1:] == codes[:-1]
     if np.all(in_order | (same if key is None else same & (key[1:] > key[:-1]))):
-        return np.arange(len(codes))
+        return None
     return np.argsort(codes, kind="stable") if key is None else np.lexsort((key, codes))
 
 
 def _advance(
-    values: FloatArray, name: str, rows: IntArray, inside: BoolArray, codes: IntArray, ids: np.ndarray
+    values: FloatArray,
+    name: str,
+    rows: IntArray | None,
+    inside: BoolArray,
+    codes: IntArray,
+    ids: np.ndarray,
 ) -> FloatArray:
     """Return how far each sorted row is from the next (R,), which must be ahead of it in its episode."""
-    ordered = values[rows]
-    apart = np.diff(ordered, append=ordered[-1])
+    ordered, apart = values if rows is None else values[rows], np.zeros(len(values))
+    np.subtract(ordered[1:], ordered[:-1], out=apart[:-1])
     wrong = np.flatnonzero(inside & (apart <= 0))
     if len(wrong):
         first = int(wrong[0])
         here, there = ordered[first], ordered[first + 1]
-        where = f"in episode {ids[codes[rows[first]]]} (table rows {rows[first]} and {rows[first + 1]})"
+        here_row, next_row = (first, first + 1) if rows is None else rows[first : first + 2]
+        where = f"in episode {ids[codes[here_row]]} (table rows {here_row} and {next_row})"
         got = f"{here:g} twice {where}" if here == there else f"{there:g} after {here:g} {where}"
         hint = "Remove the repeated rows, or tell apart episodes that share an id."
         raise ValueError(must_be(name, "increasing in each episode", got, hint))
@@ -267,18 +277,21 @@ def _build(rows: Rows, appended: BoolArray, given: FloatArray | None) -> Traject
     states = rows.states[row]
     if given is not None:
         states[final] = given[keep & appended]
-    step = gather(starts[keep], n_states[keep] - 1)
-    data = from_flat(
+    del row
+    step = np.repeat(keep, rows.lengths)  # whether a row is that of a step
+    step[offsets_of(rows.lengths)[1:][~appended] - 1] = False
+    return Trajectories._from_flat(
         states,
         offsets,
-        None if rows.rewards is None else rows.rewards[step],
-        None if rows.actions is None else as_labels(rows.actions[step], integer=rows.integer_actions),
+        rewards=None if rows.rewards is None else rows.rewards[step],
+        actions=None if rows.actions is None else as_labels(rows.actions[step], integer=rows.integer_actions),
         terminated=rows.terminated[keep],
         truncated=rows.truncated[keep],
         dt=rows.dt[step] if isinstance(rows.dt, np.ndarray) else rows.dt,
         behavior_probability=None if rows.behavior_probability is None else rows.behavior_probability[step],
+        parent=rows.parent[keep],
+        fresh=True,
     )
-    return with_fields(data, parent=rows.parent[keep])
 
 
 def as_labels(actions: np.ndarray, *, integer: bool = False) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 from .._core.config import track
 from .._core.entries import as_flags
 from .._core.errors import must_be
-from .._core.typing import BoolArray, FloatArray, IntArray
+from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_choice, check_exact, check_real
 from ..data.trajectories import Trajectories
 from ._columns import (
@@ -156,6 +156,7 @@ def from_table(
             raise ValueError(must_be(role, "names of columns, or None", "no name"))
     loaded = view.load(list(dict.fromkeys(name for names in wanted.values() for name in names)))
     columns = _Columns({role: {name: loaded[name] for name in names} for role, names in wanted.items()})
+    del loaded
     if columns.n_rows == 0:
         raise ValueError(must_be("table", "a table with rows and at least one state column", "an empty one"))
     columns = _Columns(spread_vectors(columns.by_role))
@@ -189,12 +190,16 @@ def files_of(table: str | Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns of the table by what they mean."""
+    """The columns of the table by what they mean; each is let go of once it is converted."""
 
     by_role: dict[str, dict[str, Column]]
 
     def first(self, role: str) -> Column | None:
         return next(iter(self.by_role[role].values()), None)
+
+    def taken(self, role: str) -> dict[str, Column]:
+        """Return the columns of a role for the last time."""
+        return self.by_role.pop(role)
 
     def with_episodes(self, kind: str, final_states: str) -> _Columns:
         """Return the columns with labels of episodes, and with ends where every row is one."""
@@ -218,15 +223,10 @@ class _Columns:
             return as_floats(column, f'{role}: "{name}"')
         return None
 
-    def matrix(self, role: str, rows: IntArray) -> np.ndarray:
+    def matrix(self, role: str, order: Order) -> np.ndarray:
         """Return the columns side by side (R, d); a value that is missing is named by column and row."""
-        columns = self.by_role[role]
-        return check_states(as_states(columns, role)[rows], list(columns), role, rows)
-
-    def values(self, role: str, rows: IntArray) -> list[np.ndarray]:
-        """Return each column of a role as labels, numbers or names."""
-        items = self.by_role[role].items()
-        return [as_labels_or_numbers(column, f'{role}: "{name}"')[rows] for name, column in items]
+        columns = self.taken(role)
+        return check_states(order.sorted(as_states(columns, role)), list(columns), role, order.rows)
 
     @property
     def n_rows(self) -> int:
@@ -234,21 +234,25 @@ class _Columns:
 
     def order(self) -> Order:
         """Return the rows in order of episode and time."""
-        return order_rows(self.first("episode"), self.first("step"), self.first("time"), self.n_rows)
+        n_rows = self.n_rows
+        keys = [next(iter(self.taken(role).values()), None) for role in ("time", "step", "episode")]
+        return order_rows(keys.pop(), keys.pop(), keys.pop(), n_rows)
 
     def sorted_floats(self, role: str, order: Order) -> FloatArray | None:
         values = self.floats(role)
-        return None if values is None else values[order.rows]
+        del self.by_role[role]
+        return None if values is None else order.sorted(values)
 
     def sorted_actions(self, order: Order) -> np.ndarray | None:
-        parts = self.values("actions", order.rows)
-        if not parts:
-            return None
-        if len(parts) == 1:
-            return parts[0]
-        for name, part in zip(self.by_role["actions"], parts, strict=True):
+        parts = {
+            name: order.sorted(as_labels_or_numbers(column, f'actions: "{name}"'))
+            for name, column in self.taken("actions").items()
+        }
+        if len(parts) <= 1:
+            return next(iter(parts.values()), None)
+        for name, part in parts.items():
             check_exact(part, f'actions: "{name}"')
-        return np.stack(parts, axis=1)
+        return np.stack(list(parts.values()), axis=1)
 
     @property
     def integer_actions(self) -> bool:
@@ -257,10 +261,11 @@ class _Columns:
 
 def _from_state_rows(columns: _Columns, dt: float | None, final_states: str, gaps: str) -> Trajectories:
     """One row per state: rows become runs of consecutive states, one per episode unless steps are missing."""
-    order = columns.order()
+    order, integer_actions = columns.order(), columns.integer_actions
     if gaps == "raise" and order.gap_after.any():
-        row = int(np.flatnonzero(order.gap_after)[0])
-        got = f"none behind table row {order.rows[row]} in episode {order.ids[order.episode[row]]}"
+        at = int(np.flatnonzero(order.gap_after)[0])
+        row = at if order.rows is None else order.rows[at]
+        got = f"none behind table row {row} in episode {order.ids[order.episode[at]]}"
         hint = (
             f"{int(order.gap_after.sum())} such: add the missing rows, or pass "
             'gaps="cut" to begin a new trajectory behind each gap.'
@@ -280,11 +285,11 @@ def _from_state_rows(columns: _Columns, dt: float | None, final_states: str, gap
     whole = order.last[last]
     parent = order.episode[last]
     rows = Rows(
-        states=columns.matrix("states", order.rows),
+        states=columns.matrix("states", order),
         lengths=np.diff(last, prepend=-1),
         rewards=columns.sorted_floats("rewards", order),
         actions=columns.sorted_actions(order),
-        integer_actions=columns.integer_actions,
+        integer_actions=integer_actions,
         dt=order.dt if dt is None else dt,
         terminated=ends["terminated"][parent] & whole,
         truncated=ends["truncated"][parent] | ~whole,
@@ -298,6 +303,7 @@ def _from_state_rows(columns: _Columns, dt: float | None, final_states: str, gap
 
 def _from_step_rows(columns: _Columns, dt: float | None, gaps: str) -> Trajectories:
     """One row per step: the next state says where a trajectory goes on."""
+    named, integer_actions = columns.first("episode") is not None, columns.integer_actions
     order = columns.order()
     if isinstance(order.dt, np.ndarray):
         hint = "The time of an episode's last step is not in the table; pass `dt`, or one row per state."
@@ -306,11 +312,11 @@ def _from_step_rows(columns: _Columns, dt: float | None, gaps: str) -> Trajector
         )
     actions = columns.sorted_actions(order)
     return from_transitions(
-        columns.matrix("states", order.rows),
-        columns.matrix("next_states", order.rows),
+        columns.matrix("states", order),
+        columns.matrix("next_states", order),
         columns.sorted_floats("rewards", order),
-        None if actions is None else as_labels(actions, integer=columns.integer_actions),
-        *(_flags_of_steps(columns, role, order) for role in ("terminated", "truncated")),
+        None if actions is None else as_labels(actions, integer=integer_actions),
+        *(_flags_of_steps(columns, role, order, named) for role in ("terminated", "truncated")),
         episode=order.episode,
         dt=order.dt if dt is None else dt,
         behavior_probability=columns.sorted_floats("behavior_probability", order),
@@ -319,10 +325,10 @@ def _from_step_rows(columns: _Columns, dt: float | None, gaps: str) -> Trajector
     )
 
 
-def _flags_of_steps(columns: _Columns, role: str, order: Order) -> BoolArray:
-    """Return one flag per row; where the table names its episodes, only their last row may carry one."""
+def _flags_of_steps(columns: _Columns, role: str, order: Order, named: bool) -> BoolArray:
+    """Return one flag per row; where episodes are `named`, only their last row may carry one."""
     flags = columns.sorted_floats(role, order)
-    if columns.first("episode") is None and flags is not None:
+    if not named and flags is not None:
         return as_flags(flags, role)
     ended = flags_of_episodes(flags, order.lengths, order.ids, role, has_final_row=False)
     return order.last & np.repeat(ended, order.lengths)
