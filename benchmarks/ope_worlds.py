@@ -1,4 +1,4 @@
-"""Coverage, reliability, false alarms and width of `rs.evaluate` in `worlds.py` and `odd_worlds.py`.
+"""Coverage, reliability, false alarms and width of `rs.evaluate` in `worlds.py`, `odd_worlds.py`, `fresh_worlds.py`.
 
 One process. Logs and the table of rows are in `results/ope_worlds.json`, written after every world, so that a
 run that was stopped goes on where it was. Run:
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fresh_worlds import fresh_worlds
 from odd_worlds import odd_worlds
 from worlds import World, worlds
 
@@ -85,7 +86,7 @@ def main() -> None:
     kept: dict[str, Any] = json.loads(asked.out.read_text("utf-8")) if asked.out.exists() else {}
     if kept.get("seed") != asked.seed or kept.get("version") != 2:
         kept = {"version": 2, "seed": asked.seed, "rows": [], "logs": {}}
-    for name, world in {**worlds(), **odd_worlds()}.items():
+    for name, world in {**worlds(), **odd_worlds(), **fresh_worlds()}.items():
         if asked.only not in name:
             continue
         logs, began = kept["logs"].setdefault(name, []), time.perf_counter()

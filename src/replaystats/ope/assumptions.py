@@ -30,6 +30,7 @@ from .markov import action_test, markov_tests
 from .method import Assumption, Check
 from .parts import behavior_of, difference_p_value, is_tabular, model_of, pooled_of, weights_of
 from .problem import Problem
+from .robust import errors_of, start_value
 
 UNTESTED = AssumptionTest(float("nan"), 0.0, "")
 
@@ -94,13 +95,20 @@ RATIOS = Assumption(
     remedy="log episodes of a policy nearer to this one",
     testable=False,
 )
-NEEDED_BY_ALL = (INDEPENDENT, OUTCOMES)
+NEEDED_BY_ALL = (INDEPENDENT, OUTCOMES, DRIFT)
 
 
 def _independent(problem: Problem) -> AssumptionTest:
+    """Off policy of returns less the advantages of the logged actions: the logging policy may change."""
     if problem.n_episodes == 1:
         return UNTESTED
     returns = episode_returns(problem)
+    if not (problem.on_policy or problem.logged_only):
+        model = model_of(problem).model
+        errors = errors_of(problem, model) * problem.discount**problem.time
+        returns = unit_sums(errors, problem.episode)
+        if problem.own_starts:
+            returns += start_value(problem, model)[0]
     found = order_test(returns, problem.unit)
     return found._replace(detail="returns depend on the place of the episode in the log")
 
@@ -176,6 +184,7 @@ def _markov(problem: Problem) -> dict[str, AssumptionTest]:
         problem.visited[place + 1],
         terminal[rows],
         problem.episode[rows],
+        (problem.group if problem.n_units == 1 else problem.unit[problem.episode])[rows],
         seed=problem.options.random_state,
     )
 

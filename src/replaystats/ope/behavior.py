@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,10 @@ from .._core.linalg import in_span
 from .._core.thresholds import BEHAVIOR_ROWS, BEHAVIOR_TREES, FOLDS
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_length
-from ..basis import Polynomial, Squashed
 from .counts import has_labels
 from .policies import ask, densities_of, probabilities_of
 from .problem import Problem
 
-# Cost: numbers of trees of which the likelihood chooses.
-_STAGES = 6
 # Rounding: so many steps leave less of the likelihood than its sampling error.
 _EM_STEPS = 500
 
@@ -116,8 +115,8 @@ def estimate_behavior(
 
     1. Units are dealt into `FOLDS` folds; every probability is predicted by models that were fitted
        without its unit, so that a model does not see the action whose probability it predicts.
-    2. Candidates: the share of every action; multinomial logistic regression on squashed squares and
-       products of the columns; gradient-boosted trees after several numbers of trees.
+    2. Candidates: the share of every action; multinomial logistic regression on squashed columns, their
+       squares and products; gradient-boosted trees, few and many.
     3. The candidates are averaged with the weights that maximise the likelihood of the logged actions, by the
        EM algorithm for a mixture with known components (stacking [1]_).
     4. The average is calibrated by isotonic regression, see `calibrated`.
@@ -161,11 +160,11 @@ def estimate_behavior(
     if states.shape[1] > len(states):
         states = in_span(states)[0]
     candidates = _candidates(states, chosen, unit, len(labels), seed)
-    rows = np.arange(len(chosen))
     step = -(-len(chosen) // BEHAVIOR_ROWS)
+    rows = np.arange(len(chosen))
     weights = mixture_weights(candidates[:, rows, chosen].T[::step])
     table[:, labels] = calibrated(np.tensordot(weights, candidates, axes=1), chosen)
-    named = {"shares": weights[0], "logistic": weights[1], "boosted": weights[2:].sum()}
+    named = {"shares": weights[0], "logistic": weights[1:2].sum(), "boosted": weights[2:].sum()}
     return table, {name: float(weight) for name, weight in named.items()}
 
 
@@ -207,43 +206,41 @@ def mixture_weights(likelihood: FloatArray) -> FloatArray:
 
 def _candidates(states: FloatArray, chosen: IntArray, unit: IntArray, n_labels: int, seed: int) -> FloatArray:
     """Return out-of-fold probabilities (n_candidates, N, n_labels)."""
+    from sklearn.model_selection import cross_val_predict
+
     rng = np.random.default_rng(seed)
     _, place = np.unique(unit, return_inverse=True)
     n = int(place.max()) + 1
     fold = rng.permutation(n)[place] % FOLDS
     if n < FOLDS:  # a few long series: blocks of rows
         fold = np.arange(len(place)) * FOLDS // len(place)
-    found = np.zeros((2 + _STAGES, len(chosen), n_labels))
-    for k in range(FOLDS):
+    splits, shares = [], np.empty((len(chosen), n_labels))
+    for k in np.unique(fold):
         fit, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         fit = np.sort(rng.choice(fit, min(len(fit), BEHAVIOR_ROWS), replace=False))
-        shares = (np.bincount(chosen[fit], minlength=n_labels) + 1.0) / (len(fit) + n_labels)
-        found[:, out] = shares
-        present = np.unique(chosen[fit])
-        if len(present) > 1 and len(fit) > states.shape[1]:  # else shares alone
-            for number, model in enumerate(_fitted(states, chosen, fit, out, seed)):
-                found[number + 1][np.ix_(out, present)] = model
-    return found
+        splits.append((fit, out))
+        shares[out] = (np.bincount(chosen[fit], minlength=n_labels) + 1.0) / (len(fit) + n_labels)
+    if any(len(fit) <= states.shape[1] or np.ptp(chosen[fit]) == 0 for fit, _ in splits):
+        return shares[None]
+    with warnings.catch_warnings():  # a label that is rare may be missing in a fold: shares know it
+        warnings.simplefilter("ignore")
+        predict = partial(cross_val_predict, X=states, y=chosen, cv=splits, method="predict_proba")
+        return np.stack(
+            [shares, *(predict(model) for model in _classifiers(states.shape[1], n_labels, seed))]
+        )
 
 
-def _fitted(
-    states: FloatArray, chosen: IntArray, fit: IntArray, out: IntArray, seed: int
-) -> list[FloatArray]:
-    """Return predictions at `out` of logistic regression and of boosting after several numbers of trees."""
+def _classifiers(d: int, n_labels: int, seed: int) -> list[Any]:
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 
-    degree = 2 if states.shape[1] <= 30 else 1
-    basis = Squashed(Polynomial(degree, dimension=states.shape[1])).fit(states[fit])
-    linear: Any = LogisticRegression(max_iter=500, C=10.0)
-    linear.fit(basis(states[fit])[:, 1:], chosen[fit])
-    predictions = [linear.predict_proba(basis(states[out])[:, 1:])]
-    n_labels = len(np.unique(chosen[fit]))
-    n_rounds = max(_STAGES, BEHAVIOR_TREES // (n_labels if n_labels > 2 else 1))
-    trees: Any = HistGradientBoostingClassifier(
-        max_iter=n_rounds, max_leaf_nodes=8, min_samples_leaf=20, early_stopping=False, random_state=seed
-    )
-    trees.fit(states[fit], chosen[fit])
-    stages = np.unique(np.geomspace(max(1, n_rounds // 10), n_rounds, _STAGES).astype(int)).tolist()
-    staged = [p for i, p in enumerate(trees.staged_predict_proba(states[out]), start=1) if i in stages]
-    return predictions + staged + staged[-1:] * (_STAGES - len(staged))
+    squares = PolynomialFeatures(2 if d <= 30 else 1, include_bias=False)
+    logistic = LogisticRegression(max_iter=500, C=10.0)
+    most = max(10, BEHAVIOR_TREES // (n_labels if n_labels > 2 else 1))
+    trees = {"max_leaf_nodes": 8, "min_samples_leaf": 20, "early_stopping": False, "random_state": seed}
+    return [
+        make_pipeline(StandardScaler(), FunctionTransformer(np.tanh), squares, logistic),
+        *(HistGradientBoostingClassifier(max_iter=rounds, **trees) for rounds in (most // 5, most)),
+    ]

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy import special
 
-from .._core.thresholds import FOLDS, MARKOV_NEGLIGIBLE, MARKOV_PERMUTATIONS, MARKOV_REAL_ROWS, MARKOV_ROWS
+from .._core.thresholds import (
+    CHECK_LEVEL,
+    FOLDS,
+    MARKOV_NEGLIGIBLE,
+    MARKOV_PERMUTATIONS,
+    MARKOV_REAL_ROWS,
+    MARKOV_ROWS,
+    MIN_EFFECTIVE,
+)
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .assumption_tests import AssumptionTest, permutation_p_value, ranks_of, unit_sums
 from .counts import is_discrete
@@ -16,6 +26,7 @@ from .counts import is_discrete
 _PILOT = 39
 _BINS = 8
 _NEIGHBORS = 8
+_COLUMNS = 30  # labels of the step before that are compared
 _CLIPPED = 3.0  # standard deviations at which residuals are clipped; independence survives clipping
 _PENALTIES = (1e-6, 1e-4, 1e-2, 1e-1, 1e1)
 
@@ -27,25 +38,28 @@ def markov_tests(
     next_states: FloatArray,
     terminal: BoolArray,
     episode: IntArray,
+    unit: IntArray | None = None,
     *,
     seed: int = 0,
 ) -> dict[str, AssumptionTest]:
-    """Test whether the logged columns are the state of a stationary Markov decision process.
+    """Test whether the logged columns are a state in which the value of a policy can be computed.
 
-    Under the assumption the law of (reward, next state, end) given (state, action) is the same whatever
-    happened before, at every step, in every part of the log. Tests:
+    What that needs is the g-formula [1]_: given state and action, neither the law of (next state, end) nor
+    the mean reward depends on earlier states and actions, and the logging policy does not act by what the
+    state hides. Rewards may depend on earlier rewards: a user's level, which no action moves, biases
+    nothing, and units carry it into the interval. Tests:
 
-    - "history": reward and next state do not depend on the previous state, action and reward;
-    - "step": they do not depend on the step of the episode;
-    - "ends": whether the episode ends does not depend on the step;
-    - "calendar": they do not depend on the place of the episode in the log.
+    - "history": next states depend on the state, action or reward before; or mean rewards on earlier states
+      and actions; or both rewards and logged actions on the reward before;
+    - "step": next states or mean rewards depend on the step of the episode;
+    - "ends": whether the episode ends depends on the step;
+    - "calendar": next states or mean rewards depend on the place of the episode in the log.
 
-    Discrete states (`counts.is_discrete`) with labelled actions: permutation tests of conditional mutual
-    information, see `permutation_test`. Other states: covariance of residuals, see `covariance_test`.
-    A test that the log cannot make (no second step, all episodes of one step) is left out.
-
-    Rows need not be independent: under the assumption, residuals are martingale differences along episodes.
-    Units with dynamics of their own violate the assumption and are found.
+    Next states of discrete states (`counts.is_discrete`) with labelled actions: permutation tests of
+    conditional mutual information, see `permutation_test`. Of other states: covariance of residuals, see
+    `covariance_test`; both need martingale differences only [2]_. Rewards, which may be alike all through a
+    unit: `mean_test`, over units. A test that the log cannot make (no second step, all episodes of one step)
+    is left out.
 
     Parameters
     ----------
@@ -54,6 +68,8 @@ def markov_tests(
     actions : ndarray of shape (N,) or (N, k)
         Labels, or numbers.
     rewards, terminal, episode : ndarray of shape (N,)
+    unit : ndarray of int, shape (N,), optional
+        What is independent; default episodes.
     seed : int
         Of permutations and multipliers.
 
@@ -63,7 +79,9 @@ def markov_tests(
 
     References
     ----------
-    .. [1] C. Shi, R. Wan, R. Song, W. Lu, L. Leng (2020), Does the Markov decision process fit the data,
+    .. [1] J. Robins (1986), A new approach to causal inference in mortality studies with a sustained exposure
+       period, Mathematical Modelling 7.
+    .. [2] C. Shi, R. Wan, R. Song, W. Lu, L. Leng (2020), Does the Markov decision process fit the data,
        ICML.
 
     Examples
@@ -76,20 +94,88 @@ def markov_tests(
     >>> zero, ends = np.zeros((300, 1)), np.tile(np.arange(6) == 5, 50)
     >>> found = markov_tests(zero, a.ravel(), r, zero, ends, np.repeat(np.arange(50), 6))
     >>> {name: round(test.p_value, 3) for name, test in found.items() if test.p_value < 0.01}
-    {'history': 0.001, 'step': 0.001, 'ends': 0.001}
+    {'history': 0.0, 'step': 0.0, 'ends': 0.001}
     """
+    log = _Log.of(states, actions, rewards, next_states, terminal, episode, episode if unit is None else unit)
     rng = np.random.default_rng(seed)
-    first = np.append(True, episode[1:] != episode[:-1])
-    start = np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
-    step, before = np.arange(len(first)) - start, np.arange(len(first)) - 1
-    acts = actions.reshape(len(actions), -1)
-    labelled = np.issubdtype(acts.dtype, np.integer)
-    rows: dict[str, np.ndarray] = {"all": np.arange(len(first)), "history": np.flatnonzero(~first)}
-    if len(rows["all"]) > MARKOV_ROWS:
-        rows = {k: np.sort(rng.choice(v, min(len(v), MARKOV_ROWS), replace=False)) for k, v in rows.items()}
-    if labelled and is_discrete(states):
-        return _discrete(states, acts[:, 0], rewards, next_states, terminal, step, start, before, rows, rng)
-    return _real(states, acts, rewards, next_states, terminal, episode, step, start, rows, rng)
+    tests = _discrete(log, rng) if log.labelled and is_discrete(states) else _real(log, rng)
+    found: dict[str, list[AssumptionTest]] = {}
+    for name, test in tests:
+        if test is not None:
+            found.setdefault(name, []).append(test)
+    return {name: _strongest(each) for name, each in found.items()}
+
+
+def _strongest(tests: list[AssumptionTest]) -> AssumptionTest:
+    """Return the test with the smallest p-value, times their number."""
+    first = min(tests, key=lambda test: test.p_value)
+    return first._replace(p_value=min(1.0, len(tests) * first.p_value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Log:
+    """Logged steps with the numbers that tests compare; `past` is the mean of earlier actions."""
+
+    states: FloatArray
+    acts: np.ndarray
+    rewards: FloatArray
+    next_states: FloatArray
+    terminal: BoolArray
+    unit: IntArray
+    labelled: bool
+    first: BoolArray
+    start: IntArray
+    step: IntArray
+    past: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        states: FloatArray,
+        actions: np.ndarray,
+        rewards: FloatArray,
+        next_states: FloatArray,
+        terminal: BoolArray,
+        episode: IntArray,
+        unit: IntArray,
+    ) -> _Log:
+        first = np.append(True, episode[1:] != episode[:-1])
+        start = np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
+        step, acts = np.arange(len(first)) - start, actions.reshape(len(actions), -1)
+        total = np.cumsum(acts, axis=0) - acts
+        past = (total - total[start]) / np.maximum(step, 1)[:, None]
+        labelled = bool(np.issubdtype(acts.dtype, np.integer))
+        return cls(
+            states=states,
+            acts=acts,
+            rewards=rewards,
+            next_states=next_states,
+            terminal=terminal,
+            unit=unit,
+            labelled=labelled,
+            first=first,
+            start=start,
+            step=step,
+            past=past,
+        )
+
+    def rows(self, later: bool, most: int) -> IntArray:
+        """Return all steps, or those with one before; at most so many, from all over the log."""
+        own = np.flatnonzero(~self.first) if later else np.arange(len(self.first))
+        return own[:: max(1, -(-len(own) // most))]
+
+    def innovations(self, left: FloatArray, hidden: FloatArray) -> FloatArray:
+        """Return residuals `left` (N,) less their best prediction from `hidden` (N,) before in the episode.
+
+        Where rewards follow a hidden course of their own, that course is noise; this takes most of it off.
+        `hidden` are residuals given the next state, too: no earlier state or action predicts them if none
+        matters, so that the test stays right.
+        """
+        total = np.cumsum(hidden) - hidden
+        mean = (total - total[self.start]) / np.maximum(self.step, 1)
+        before = np.column_stack([np.append(0.0, hidden[:-1]), mean])
+        before[self.first] = 0.0
+        return np.asarray(left - before @ np.linalg.lstsq(before, left, rcond=None)[0])
 
 
 def _one_hot(labels: IntArray) -> FloatArray:
@@ -116,44 +202,110 @@ def _bins(values: np.ndarray, n: int = _BINS) -> IntArray:
     return np.searchsorted(np.unique(np.quantile(values, np.arange(1, n) / n)), values)
 
 
-def _discrete(
-    states: FloatArray,
-    actions: IntArray,
-    rewards: FloatArray,
-    next_states: FloatArray,
-    terminal: BoolArray,
-    step: IntArray,
-    start: IntArray,
-    before: IntArray,
-    rows: dict[str, np.ndarray],
-    rng: np.random.Generator,
-) -> dict[str, AssumptionTest]:
-    state, pair = _codes(states), _codes(states, actions)
-    paid = (
-        _bins(rewards)
-        if len(np.unique(rewards)) <= _BINS
-        else _bins(_standard_within(rewards[:, None], pair)[:, 0])
-    )
-    follows = np.where(terminal, -1, _codes(next_states))
-    outcomes, steps = (follows, paid), _bins(step)
+Tests = Iterator[tuple[str, AssumptionTest | None]]
+
+
+def _discrete(log: _Log, rng: np.random.Generator) -> Tests:
+    """Yield the tests for labels as states: what follows by permutations, mean rewards over units."""
+    actions = log.acts[:, 0]
+    state, pair = _codes(log.states), _codes(log.states, actions)
+    paid, before = _bins(_standard_within(log.rewards[:, None], pair)[:, 0]), np.arange(len(pair)) - 1
+    follows = np.where(log.terminal, -1, _codes(log.next_states))
+    steps, clock = _bins(log.step), np.minimum(log.step, 2 * _BINS)
+    moved, ended = np.zeros((len(pair), 0)), log.terminal[:, None].astype(np.float64)
+    if log.states.dtype.kind in "fiub":
+        moved = np.where(log.terminal[:, None], log.states, log.next_states)
     histories = (state[before], actions[before], paid[before], pair[before])
-    earned, ended = rewards[:, None], terminal[:, None].astype(np.float64)
-    if states.dtype.kind in "fiub":
-        earned = np.column_stack([rewards, np.where(terminal[:, None], states, next_states)])
-    tried: dict[str, tuple[Sequence[IntArray], Sequence[IntArray], FloatArray, np.ndarray]] = {
-        "history": (outcomes, histories, earned, rewards[before]),
-        "step": (outcomes, (steps,), earned, step),
-        "ends": ((terminal.astype(np.int64),), (steps, np.minimum(step, 2 * _BINS)), ended, step),
-        "calendar": (outcomes, (_bins(start, 5),), earned, start),
+    tried: dict[str, tuple[IntArray, Sequence[IntArray], FloatArray, np.ndarray]] = {
+        "history": (follows, histories, moved, log.rewards[before]),
+        "step": (follows, (steps,), moved, log.step),
+        "ends": (log.terminal.astype(np.int64), (steps, clock), ended, log.step),
     }
-    found = {}
     for name, (outcome, labels, amounts, order) in tried.items():
-        own = rows["history" if name == "history" else "all"]
-        if len(own) < 20 or all(np.ptp(label[own]) == 0 for label in labels):
+        own = log.rows(name == "history", MARKOV_ROWS)
+        if len(own) >= 20 and any(np.ptp(label[own]) for label in labels):
+            each = [label[own] for label in labels]
+            yield name, permutation_test([outcome[own]], each, pair[own], rng, amounts[own], order[own])
+    some = {"step": _one_hot(steps), "calendar": _powers(log.start)}
+    some["history"] = np.column_stack([log.past, *(_common(x[before]) for x in (actions, state, pair))])
+    own = log.rows(False, MARKOV_ROWS)
+    place, after = (_standard_within(x[own], pair[own]) for x in (_powers(log.start), _common(follows + 1)))
+    yield from _calendar(place, after, actions[own], log.unit[own])
+    earned = _standard_within(log.rewards[:, None], pair)[:, 0]
+    hidden = _standard_within(log.rewards[:, None], _codes(pair, follows))[:, 0]
+    for name, columns in some.items():
+        own = log.rows(name == "history", MARKOV_ROWS)
+        if len(own) < 20:
             continue
-        parts = [label[own] for label in outcome], [label[own] for label in labels]
-        found[name] = permutation_test(*parts, pair[own], rng, amounts[own], order[own])
-    return found
+        y = log.innovations(earned, hidden)[own] if name == "history" else earned[own]
+        z = _standard_within(columns[own], pair[own])
+        yield name, mean_test(y, _by_action(z, actions[own]), log.unit[own])
+    own = log.rows(True, MARKOV_ROWS)
+    if len(own) < 20:
+        return
+    z, acted = _standard_within(earned[before][own, None], pair[own]), _one_hot(actions)[own]
+    yield "history", _confounded(earned[own], z, _standard_within(acted, state[own]), log.unit[own])
+
+
+def _common(label: IntArray) -> FloatArray:
+    """Return a column for every label but the first, at most `_COLUMNS` of the most common ones."""
+    often = np.argsort(-np.bincount(label))[:_COLUMNS]
+    return np.asarray(label[:, None] == often[often > 0], dtype=np.float64)
+
+
+def _powers(numbers: np.ndarray) -> FloatArray:
+    share = numbers / max(float(numbers.max()), 1.0)
+    return np.column_stack([share, share**2])
+
+
+def _by_action(columns: FloatArray, actions: IntArray) -> FloatArray:
+    """Return the columns, and those of the steps of every action but the first, if there are few."""
+    each = _one_hot(actions)
+    parts = [columns * one[:, None] for one in each.T if columns.shape[1] * each.shape[1] <= 4 * _COLUMNS]
+    return np.column_stack([columns, *parts])
+
+
+def _calendar(place: FloatArray, outcomes: FloatArray, actions: IntArray, unit: IntArray) -> Tests:
+    """Yield tests of outcomes of steps against the place in the log, over units, which have it in common."""
+    for power in place.T:
+        yield "calendar", mean_test(power, _by_action(outcomes, actions), unit)
+
+
+def _confounded(
+    rewards: FloatArray, before: FloatArray, acted: FloatArray, unit: IntArray
+) -> AssumptionTest | None:
+    """Test whether rewards and actions both depend on the reward before: one alone biases nothing.
+
+    The hypothesis is that one of them does not, so the larger p-value counts (intersection-union test).
+    """
+    paid, done = mean_test(rewards, before, unit), mean_test(before[:, 0], acted, unit)
+    return max((paid, done), key=lambda test: test.p_value) if paid and done else None
+
+
+def mean_test(y: FloatArray, columns: FloatArray, unit: IntArray) -> AssumptionTest | None:
+    """Test whether residuals y (N,) are uncorrelated with columns (N, k), units being independent.
+
+    Of every column, t of the sums of its products with y over units; the smallest p-value times k
+    (Bonferroni). None where y or all columns are constant, or for fewer than `MIN_EFFECTIVE` units.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> level = np.repeat(rng.normal(size=50), 20)  # alike all through a unit
+    >>> place, unit = np.repeat(np.arange(50) - 24.5, 20)[:, None], np.repeat(np.arange(50), 20)
+    >>> mean_test(level, place, unit).p_value > 0.05, mean_test(level, level[:, None], unit).p_value < 1e-4
+    (True, True)
+    """
+    columns = columns[:, columns.std(axis=0) > 0.0]
+    if not columns.shape[1] or np.ptp(y) == 0.0:
+        return None
+    sums = unit_sums(y[:, None] * columns, unit)
+    size, n = np.sqrt((sums**2).sum(axis=0)), len(sums)
+    if n < MIN_EFFECTIVE:
+        return None
+    t = float(np.max(np.abs(sums.sum(axis=0)) / np.where(size > 0.0, size, 1.0)))
+    p = min(1.0, 2.0 * float(special.stdtr(n - 1, -t)) * columns.shape[1])
+    return AssumptionTest(p, t, f"rewards of {n} units, {columns.shape[1]} columns")
 
 
 def action_test(
@@ -227,6 +379,7 @@ def permutation_test(
 
 def _standard_within(columns: FloatArray, given: IntArray) -> FloatArray:
     """Return columns (N, p) with mean 0 and spread 1 among rows of the same label; 0 where all are equal."""
+    given = np.unique(given, return_inverse=True)[1]
     sizes = np.bincount(given)[:, None]
     centred = columns - (unit_sums(columns, given) / sizes)[given]
     spread = np.sqrt(unit_sums(centred**2, given) / sizes)
@@ -241,44 +394,56 @@ def _n_log_n(cell: IntArray) -> float:
     return float(many @ np.log(many))
 
 
-def _real(
-    states: FloatArray,
-    acts: np.ndarray,
-    rewards: FloatArray,
-    next_states: FloatArray,
-    terminal: BoolArray,
-    episode: IntArray,
-    step: IntArray,
-    start: IntArray,
-    rows: dict[str, np.ndarray],
-    rng: np.random.Generator,
-) -> dict[str, AssumptionTest]:
-    labelled = np.issubdtype(acts.dtype, np.integer)
-    given = np.column_stack([states, _one_hot(acts[:, 0]) if labelled else acts])
-    later = len(rows["history"]) >= len(rows["all"]) // 4
-    own = rows["history" if later else "all"]
-    own = own[:: -(-len(own) // MARKOV_REAL_ROWS)] if len(own) else own
+def _real(log: _Log, rng: np.random.Generator) -> Tests:
+    """Yield the tests for numbers as states: products of residuals given state and action."""
+    given = np.column_stack([log.states, _one_hot(log.acts[:, 0]) if log.labelled else log.acts])
+    later = bool(np.count_nonzero(~log.first) >= len(log.first) // 4)
+    own = log.rows(later, MARKOV_REAL_ROWS)
     if len(own) < max(50, given.shape[1]):  # no regression could take state and action out
-        return {}
-    steps, place = step / max(step.max(), 1), start / len(start)
+        return
+    none = np.zeros((len(own), 0))
     columns = {
-        "outcome": np.column_stack([rewards, np.where(terminal[:, None], 0.0, next_states - states)])[own],
-        "end": terminal[own, None].astype(np.float64),
-        "history": np.column_stack([given, rewards])[own - 1] if later else np.zeros((len(own), 0)),
-        "step": np.column_stack([steps, steps**2])[own],
-        "calendar": np.column_stack([place, place**2])[own],
+        "moved": np.where(log.terminal[:, None], 0.0, log.next_states - log.states)[own],
+        "paid": log.rewards[own, None],
+        "end": log.terminal[own, None].astype(np.float64),
+        "before": given[own - 1] if later else none,
+        "earned": log.rewards[own - 1, None] if later else none,
+        "past": log.past[own] if later else none,
+        "step": _powers(log.step)[own],
+        "calendar": _powers(log.start)[own],
     }
     left = residuals(np.column_stack(list(columns.values())), given[own], rng)
     edges = np.cumsum([part.shape[1] for part in columns.values()])[:-1]
     part = dict(zip(columns, np.split(left, edges, axis=1), strict=True))
-    pairs = {
-        "history": ("outcome", "history"),
-        "step": ("outcome", "step"),
-        "ends": ("end", "step"),
-        "calendar": ("outcome", "calendar"),
-    }
-    tests = {name: covariance_test(part[y], part[z], rng) for name, (y, z) in pairs.items()}
-    return {name: test for name, test in tests.items() if test is not None}
+    actions = log.acts[own, 0] if log.labelled else np.zeros(len(own), dtype=np.int64)
+    history = _by_action(np.column_stack([part["before"], part["earned"]]), actions)
+    yield "history", covariance_test(part["moved"], history, rng)
+    yield "step", covariance_test(part["moved"], _by_action(part["step"], actions), rng)
+    yield "ends", covariance_test(part["end"], part["step"], rng)
+    paid, unit = part["paid"][:, 0], log.unit[own]
+    yield from _calendar(part["calendar"], _noticed(part["moved"]), actions, unit)
+    if paid.std() <= MARKOV_NEGLIGIBLE:
+        return
+    paid = np.clip(paid, -_CLIPPED * paid.std(), _CLIPPED * paid.std())
+    paid = paid + MARKOV_NEGLIGIBLE * rng.normal(size=len(paid))
+    left, hidden = np.zeros(len(log.first)), np.zeros(len(log.first))
+    left[own] = paid
+    hidden[own] = paid - part["moved"] @ np.linalg.lstsq(part["moved"], paid, rcond=None)[0]
+    before = _noticed(np.column_stack([part["before"], part["past"]]))
+    yield "history", mean_test(log.innovations(left, hidden)[own], _by_action(before, actions), unit)
+    for name in ("step", "calendar"):
+        yield name, mean_test(paid, _by_action(part[name], actions), unit)
+    earned = _noticed(part["earned"])
+    seen, acts = mean_test(paid, earned, unit), given[own, log.states.shape[1] :]
+    if acts.shape[1] and seen is not None and seen.p_value < CHECK_LEVEL:  # else one of both is missing
+        acted = residuals(acts, log.states[own], rng)
+        yield "history", _confounded(paid, earned, acted, unit)
+
+
+def _noticed(columns: FloatArray) -> FloatArray:
+    """Return the columns that are no functions of state and action, clipped."""
+    kept = columns[:, columns.std(axis=0) > MARKOV_NEGLIGIBLE]
+    return np.clip(kept, -_CLIPPED * kept.std(axis=0), _CLIPPED * kept.std(axis=0))
 
 
 def covariance_test(
@@ -328,66 +493,41 @@ def residuals(targets: FloatArray, inputs: FloatArray, rng: np.random.Generator)
     """Return targets (N, m) minus predictions from inputs (N, d) that are fitted on other steps.
 
     Targets are in standard deviations. Candidates are ridge regressions on the columns, on their squares and
-    products, and on random waves, with five penalties each, means of nearest neighbours, and extremely
-    randomised trees; every target takes the one with the smallest held-out error. Constant targets have
-    residuals zero.
+    products, and on random waves, means of nearest neighbours, and extremely randomised trees; every target
+    takes the one with the smallest held-out error. Constant targets have residuals zero.
     """
-    from sklearn.ensemble import ExtraTreesRegressor  # a second, for those who need it
+    from sklearn.model_selection import KFold, cross_val_predict  # a second, for those who need it
 
-    spread = targets.std(axis=0)
-    y = (targets - targets.mean(axis=0)) / np.where(
-        spread > 1e-12 * np.abs(targets).max(axis=0), spread, np.inf
-    )
+    y = _standard(targets)
     # Rows, not episodes: where episodes are short paths through different regions, regressions on the other
     # ones are wrong in the same way at neighbouring steps, which looks like dependence on history.
-    fold = rng.permutation(len(y)) % FOLDS
-    trees = ExtraTreesRegressor(
-        30, min_samples_leaf=5, max_features=None, random_state=int(rng.integers(2**31))
-    )
-    features = _features(inputs, rng)
-    left = np.empty((len(_PENALTIES) * len(features) + 2, *y.shape))
-    places = _standard(inputs)
-    for k in range(FOLDS):
-        fit, out = fold != k, fold == k
-        near = cKDTree(places[fit]).query(places[out], k=_NEIGHBORS)[1]
-        left[-2][out] = y[out] - y[fit][near].mean(axis=1)
-        left[-1][out] = y[out] - trees.fit(inputs[fit], y[fit]).predict(inputs[out]).reshape(-1, y.shape[1])
-        for number, feature in enumerate(features):
-            middle = feature[fit].mean(axis=0)
-            at = slice(number * len(_PENALTIES), (number + 1) * len(_PENALTIES))
-            left[at, out] = y[out] - _ridges(feature[fit] - middle, y[fit], feature[out] - middle)
-    best = (left**2).sum(axis=1).argmin(axis=0)
-    chosen = left[best, :, np.arange(y.shape[1])].T
-    for k in range(FOLDS):
-        chosen[fold == k] -= chosen[fold == k].mean(axis=0)
-    return np.asarray(chosen)
-
-
-def _ridges(fitted: FloatArray, y: FloatArray, asked: FloatArray) -> FloatArray:
-    """Return ridge predictions (n_penalties, M, m) with an unpenalised mean; one factorisation for all."""
-    if fitted.shape[1] > len(fitted):  # the same in coordinates of the rows' span
-        basis = np.linalg.qr(fitted.T).Q
-        fitted, asked = fitted @ basis, asked @ basis
-    eigen, vectors = np.linalg.eigh(fitted.T @ fitted / len(fitted))
-    moment, mean = vectors.T @ (fitted.T @ (y - y.mean(axis=0)) / len(fitted)), y.mean(axis=0)
-    turned, lowest = asked @ vectors, 1e-10 * max(float(eigen[-1]), 1e-300)
-    shrunk = [np.maximum(eigen, lowest) + penalty for penalty in _PENALTIES]
-    return np.stack([mean + turned @ (moment / each[:, None]) for each in shrunk])
-
-
-def _features(inputs: FloatArray, rng: np.random.Generator) -> list[FloatArray]:
-    """Return standardised columns, their squares and products if the log is long enough, and random waves."""
-    n, d = inputs.shape
+    folds = KFold(FOLDS, shuffle=True, random_state=int(rng.integers(2**31)))
     x = _standard(inputs)
-    n_waves = int(np.clip(n // 20, 20, 200))
-    waves = np.cos(x @ (rng.normal(size=(d, n_waves)) / np.sqrt(d)) + rng.uniform(0.0, 2.0 * np.pi, n_waves))
-    found = [x, np.column_stack([x, _standard(waves)])]
+    models = _regressions(len(x), x.shape[1], int(rng.integers(2**31)))
+    left = np.stack([y - cross_val_predict(model, x, y, cv=folds).reshape(y.shape) for model in models])
+    best = (left**2).sum(axis=1).argmin(axis=0)
+    return np.asarray(left[best, :, np.arange(y.shape[1])].T)
+
+
+def _regressions(n: int, d: int, seed: int) -> list[Any]:
+    """Return the candidates; squares and products only if the log is long enough for them."""
+    from sklearn.ensemble import ExtraTreesRegressor
+    from sklearn.kernel_approximation import RBFSampler
+    from sklearn.linear_model import RidgeCV
+    from sklearn.neighbors import KNeighborsRegressor
+    from sklearn.pipeline import make_pipeline, make_union
+    from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
+
+    ridge = make_pipeline(StandardScaler(), RidgeCV([n * p for p in _PENALTIES], alpha_per_target=True))
+    waves = RBFSampler(gamma=0.5 / d, n_components=int(np.clip(n // 20, 20, 200)), random_state=seed)
+    found = [ridge, make_pipeline(make_union(FunctionTransformer(), waves), ridge)]
     if (d + 1) * (d + 2) // 2 <= n // 4:
-        i, j = np.triu_indices(d)
-        found.append(np.column_stack([x, _standard(x[:, i] * x[:, j])]))
-    return found
+        found.append(make_pipeline(PolynomialFeatures(2, include_bias=False), ridge))
+    trees = ExtraTreesRegressor(30, min_samples_leaf=5, random_state=seed)
+    return [*found, KNeighborsRegressor(_NEIGHBORS), trees]
 
 
 def _standard(x: FloatArray) -> FloatArray:
     spread = x.std(axis=0)
-    return np.asarray((x - x.mean(axis=0)) / np.where(spread > 1e-12 * np.abs(x).max(axis=0), spread, 1.0))
+    enough = spread > 1e-12 * np.abs(x).max(axis=0, initial=0.0)
+    return np.asarray((x - x.mean(axis=0)) / np.where(enough, spread, np.inf))

@@ -9,7 +9,7 @@ import numpy as np
 from .._core.thresholds import MUCH_COMPLETED
 from .._core.typing import FloatArray, IntArray
 from .counts import CountModel, episode_returns
-from .importance import Weights, of_others, per_decision, self_normalised
+from .importance import Weights, per_decision, self_normalised
 from .intervals import GroupJackknife
 from .linear import LinearModel, td_errors
 from .problem import Problem
@@ -64,29 +64,7 @@ def doubly_robust(
     _, base = start_value(problem, model)
     sums = weights.sums(problem, errors_of(problem, model))
     found = self_normalised(weights, sums) if all_logged else per_decision(weights, sums)
-    refitted = _refitted_after_cuts(problem, weights, model, all_logged=all_logged)
-    return GroupJackknife(base.value + found.value, base.replicates + found.replicates + refitted)
-
-
-def _refitted_after_cuts(
-    problem: Problem, weights: Weights, model: ValueModel, *, all_logged: bool
-) -> FloatArray:
-    """Return how far the value moves where what follows cuts is fitted without each of the groups (G,).
-
-    Along an episode the model's error cancels to first order; after a cut it does not, and is the value's.
-    """
-    cut = problem.data.step_offsets[1:][~problem.data.terminated] - 1
-    if not len(cut):
-        return np.zeros(problem.n_groups)
-    ahead, group, time = value_after(problem, model, cut), problem.group[cut], problem.time[cut]
-    moved = ahead - ahead[np.arange(len(cut)), group][:, None]  # 0 in the own group, which is left out
-    size = of_others(weights.size)[:, time].T
-    if not all_logged:
-        size = np.broadcast_to(problem.n_episodes - weights.count, moved.shape)
-    factor = (weights.product[cut] * weights.discounts[time])[:, None]
-    return np.asarray(
-        np.divide(factor * moved, size, out=np.zeros(moved.shape), where=size > 0.0).sum(axis=0)
-    )
+    return GroupJackknife(base.value + found.value, base.replicates + found.replicates)
 
 
 def episode_influence(problem: Problem, weights: Weights, model: ValueModel) -> FloatArray:

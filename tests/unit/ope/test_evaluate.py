@@ -45,10 +45,6 @@ def test_off_policy_of_discrete_states_is_counted():
     data, chances = chain(300, seed=2)
     found = rs.evaluate(data, target, discount=0.9, behavior=chances, method=None)
     assert found.method == "count model"
-    other = rs.evaluate(
-        data, target, discount=0.9, behavior=chances, method="doubly robust, model after cuts"
-    )
-    assert other.value == pytest.approx(found.value, abs=0.2)
     assert found.log.overlap.behavior == "given"
     assert all(w.seconds >= 0 for w in found.estimates)
 

@@ -7,7 +7,6 @@ from replaystats.inference.pivot import interval
 from replaystats.ope.counts import fit_counts, plausible_range
 from replaystats.ope.methods.finite_horizon import (
     _RATIO_PENALTIES,
-    Steps,
     _backward,
     _shrunk_to_one,
     _Sums,
@@ -17,23 +16,6 @@ from replaystats.ope.problem import make_problem
 from support import policy_worlds
 
 TARGET = np.array([0.2, 0.8])
-
-
-def line_steps(seed, n=100, horizon=10, discount=0.95):
-    """Five states on a line, logged with 1/2 each, evaluated for a policy that goes right with .8."""
-    data = policy_worlds.line(np.random.default_rng([3, seed]), n=n, length=horizon)
-    onward = np.where(data["terminal"][:, None], 0.0, TARGET)
-    return Steps(
-        **data,
-        time=np.tile(np.arange(horizon), n),
-        onward=onward,
-        ratio=TARGET[data["actions"]] / 0.5,
-        start_states=np.zeros((n, 1)),
-        start_chances=np.tile(TARGET, (n, 1)),
-        unit=np.arange(n),
-        discount=discount,
-        horizon=horizon,
-    )
 
 
 def line_truth(horizon, discount):
@@ -97,12 +79,12 @@ def test_pooled_counts_bound_what_was_never_tried():
 
 def test_backward_recursion_is_that_of_fresh_regressions():
     rng = np.random.default_rng(0)
-    steps = line_steps(0, n=30)
+    problem = line_problem(policy_worlds.line(rng, n=30), n=30)
     here, there = rng.normal(size=(2, 300, 4))
-    fitted = np.ones(300, bool)
-    found = _backward(_Sums.of(steps, here, there, fitted), 0.95, 10, 0.01)
+    found = _backward(_Sums.of(problem, here, there, np.ones(300, bool)), 10, 0.01)
+    onward, moves = problem.following / 0.95, problem.time < 9
     slow = reference.backward_coefficients(
-        here, there, steps.actions, steps.rewards, steps.onward, 0.95, 10, 0.01, ~steps.clocked
+        here, there, problem.actions, problem.rewards, onward, 0.95, 10, 0.01, moves
     )
     assert found == pytest.approx(slow, rel=1e-6, abs=1e-9)
 
@@ -117,24 +99,20 @@ def test_ratios_are_ridge_regressions_shrunk_to_one():
 
 def test_units_are_what_counts():
     """Every episode twice, as one unit: the same interval as of single episodes, up to the models."""
-    from dataclasses import replace
-
-    once = line_steps(5, n=60)
-    both = {
-        name: np.concatenate([getattr(once, name)] * 2)
-        for name in ("states", "next_states", "actions", "rewards", "terminal", "time", "onward", "ratio",
-                     "start_states", "start_chances", "unit")
-    }  # fmt: skip
-    twice = replace(once, **both, episode=np.concatenate([once.episode, once.episode + 60]))
-    first, second = (finite_horizon_value(steps).pivot for steps in (once, twice))
-    assert second.standard_error == pytest.approx(first.standard_error, rel=0.1)
+    log = policy_worlds.line(np.random.default_rng([3, 5]), n=60)
+    once = line_problem(log, n=60)
+    data = once.data[np.tile(np.arange(60), 2)]
+    twice = make_problem(
+        data, once.policy, discount=0.95, horizon=10, units=np.tile(np.arange(60), 2)
+    )  # fmt: skip
+    first, second = (
+        finite_horizon_value(p, TARGET[p.actions] / 0.5).pivot.standard_error for p in (once, twice)
+    )
+    assert second == pytest.approx(first, rel=0.1)
 
 
 def test_a_horizon_shorter_than_the_log():
-    steps = line_steps(0, n=400)
-    from dataclasses import replace
-
-    short = replace(steps, horizon=6)
-    found = finite_horizon_value(short).pivot
+    problem = line_problem(policy_worlds.line(np.random.default_rng(0), n=400), n=400, horizon=6)
+    found = finite_horizon_value(problem, TARGET[problem.actions] / 0.5).pivot
     ends = interval(found, 0.999)
     assert ends.low[0] <= line_truth(6, 0.95) <= ends.high[0]

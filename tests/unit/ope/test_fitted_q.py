@@ -5,7 +5,7 @@ from sklearn.linear_model import LinearRegression
 
 import replaystats as rs
 from replaystats.inference.pivot import interval
-from replaystats.ope.methods.fitted_q import Leaves, fitted_q_value, logged_pairs, start_value, td_errors
+from replaystats.ope.methods.fitted_q import Leaves, fitted_q_value, logged_pairs, start_value
 from replaystats.ope.problem import make_problem
 
 
@@ -57,40 +57,27 @@ def test_a_linear_regressor_on_a_linear_problem():
     assert found.coarse is None
 
 
-def test_errors_and_start_values_of_the_true_function():
-    """With the true Q the errors are the noise, and the start value is the truth."""
+def test_start_values_of_the_true_function():
     problem = make_problem(drift(n=400), often, discount=0.5)
     ahead = drift_truth(0.5)
 
     def true_q(pair):
         return pair[:, 0] + 0.5 * ((0.5 * pair[:, 0] + pair[:, 2]) / 0.75 + ahead)
 
-    errors = td_errors(problem, true_q, np.arange(len(problem.states)))
-    assert abs(errors.mean()) < 4 * errors.std() / np.sqrt(len(errors))
-    moved = problem.next_states[:, 0] - 0.5 * problem.states[:, 0] - problem.actions
-    assert errors == pytest.approx(0.5 * moved / 0.75)
     value = start_value(problem, true_q, np.arange(400))
     assert value == pytest.approx(drift_truth(0.5, start=problem.start_states.mean()))
     assert logged_pairs(problem, np.arange(3)).shape == (3, 3)
 
 
 @pytest.mark.slow
-def test_trees_cover_and_the_equation_is_tested():
+def test_trees_cover():
     """95 % intervals of 10 logs: fewer than 7 have probability 1e-4 at coverage .93."""
     hits = 0
     for seed in range(10):
         found = fitted_q_value(make_problem(drift(seed), often, discount=0.8))
         ends = interval(found.pivot)
         hits += bool(ends.low[0] <= drift_truth(0.8) <= ends.high[0])
-        assert 0.0 <= found.test.p_value <= 1.0
     assert hits >= 7
-
-
-def test_a_wrong_function_fails_the_test():
-    problem = make_problem(drift(n=100), often, discount=0.8)
-    from sklearn.dummy import DummyRegressor
-
-    assert fitted_q_value(problem, DummyRegressor()).test.p_value < 1e-6
 
 
 def test_continuous_actions():

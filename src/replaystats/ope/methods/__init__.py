@@ -17,7 +17,7 @@ from .visit_ratios import VisitRatios
 TIERS: tuple[tuple[Method, ...], ...] = (
     (MeanReturn(), MeanReturn(completed=True)),
     (ImportanceSampling(), DoublyRobust(), FiniteHorizon(), Counts(by_step=True), Counts()),
-    (DoublyRobust(completed=True), VisitRatios()),
+    (VisitRatios(),),
     (LeastSquares(on_policy=True), LeastSquares(on_policy=False)),
     (DoublyRobust(few=True),),
     (Bounds(on_policy=True), Bounds(on_policy=False)),

@@ -27,48 +27,6 @@ _RATIO_PENALTIES = (1e-2, 1e-1, 1e0, 1e1, 1e2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Steps:
-    """Logged steps and what the target policy does, for a value over `horizon` steps.
-
-    Attributes
-    ----------
-    states, next_states : ndarray of shape (N, d)
-    actions : ndarray of int, shape (N,)
-    rewards, terminal, episode, time : ndarray of shape (N,)
-    onward : ndarray of shape (N, A)
-        Probabilities of the target's actions in the next state, undiscounted; rows of zeros are steps after
-        which the policy was not asked (the end of the episode).
-    ratio : ndarray of shape (N,)
-        Target over logging probability of the logged action.
-    start_states, start_chances : ndarray of shapes (n, d), (n, A)
-        Of every episode, in their order.
-    unit : ndarray of int, shape (n,)
-    discount : float in [0, 1]
-    horizon : int
-    """
-
-    states: FloatArray
-    next_states: FloatArray
-    actions: IntArray
-    rewards: FloatArray
-    terminal: BoolArray
-    episode: IntArray
-    time: IntArray
-    onward: FloatArray
-    ratio: FloatArray
-    start_states: FloatArray
-    start_chances: FloatArray
-    unit: IntArray
-    discount: float
-    horizon: int
-
-    @property
-    def clocked(self) -> BoolArray:
-        """Which steps end by the clock, not by the dynamics: their next state has no value model."""
-        return np.asarray(self.terminal & (self.time == self.horizon - 1))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HorizonValue:
     """The value over a horizon.
 
@@ -93,11 +51,12 @@ class HorizonValue:
     losses: dict[str, float]
 
 
-def finite_horizon_value(steps: Steps, *, seed: int = 0) -> HorizonValue:
+def finite_horizon_value(problem: Problem, ratio: FloatArray, *, seed: int = 0) -> HorizonValue:
     """Estimate the value of a policy over a fixed number of steps.
 
     Assumed: episodes of different units are independent; given state and action, reward and next state
-    depend neither on the step nor on history; `ratio` is right; every action of the target is logged. The
+    depend neither on the step nor on history; `ratio` (N,), of the probabilities of the logged actions under
+    both policies, is right; every action of the target is logged. The
     episode may end before the horizon by its dynamics. Ends at the horizon itself are the clock's.
 
     The procedure:
@@ -121,13 +80,13 @@ def finite_horizon_value(steps: Steps, *, seed: int = 0) -> HorizonValue:
     .. [2] N. Kallus and M. Uehara (2020), Double reinforcement learning for efficient off-policy
        evaluation in Markov decision processes, JMLR 21.
     """
-    rng = np.random.default_rng(seed)
-    classes = feature_classes(steps.states, len(steps.rewards) / steps.onward.shape[1], rng)
-    fold = _folds(steps.unit, rng)
-    psi, ahead, now = _cross_fitted(steps, classes, fold)
-    target = steps.rewards + steps.discount * np.mean(list(ahead.values()), axis=0)
-    used = steps.time < steps.horizon
-    losses = {name: float(np.mean((target - now[name])[used] ** 2)) for name in now}
+    rng, horizon = np.random.default_rng(seed), problem.horizon
+    assert horizon is not None
+    classes = feature_classes(problem.states, len(problem) / problem.n_actions, rng)
+    fold = _folds(problem.unit, rng)
+    psi, ahead, now = _cross_fitted(problem, ratio, classes, fold)
+    target = problem.rewards + np.mean(list(ahead.values()), axis=0)
+    losses = {name: float(np.mean((target - now[name]) ** 2)) for name in now}
     selected = min(losses, key=lambda name: losses[name])
     values = {name: float(value.mean()) for name, value in psi.items()}
     # A penalty is tuned within its class; badly tuned models say nothing about the selected one.
@@ -135,8 +94,8 @@ def finite_horizon_value(steps: Steps, *, seed: int = 0) -> HorizonValue:
     for name in sorted(losses, key=lambda name: losses[name]):
         tuned.setdefault(name.split(", penalty")[0], name)
     spread = max(abs(values[name] - values[selected]) for name in tuned.values())
-    sizes = np.bincount(steps.unit)
-    pivot = mean_pivot(unit_sums(psi[selected], steps.unit) / sizes, weights=sizes)
+    sizes = np.bincount(problem.unit)
+    pivot = mean_pivot(unit_sums(psi[selected], problem.unit) / sizes, weights=sizes)
     return HorizonValue(
         pivot=pivot.with_bias([spread], "spread of model classes"),
         psi=psi[selected],
@@ -184,32 +143,34 @@ def _bumps(middle: FloatArray, scale: FloatArray, centres: FloatArray, width: fl
 
 
 def _cross_fitted(
-    steps: Steps, classes: dict[str, Features], fold: IntArray
+    problem: Problem, ratio: FloatArray, classes: dict[str, Features], fold: IntArray
 ) -> tuple[dict[str, FloatArray], dict[str, FloatArray], dict[str, FloatArray]]:
-    """Return psi (n,), V_{t+1}(s') and Q_t(s, a) (N,) of every class and penalty, fitted on other folds."""
-    n, rows = len(steps.unit), fold[steps.episode]
-    weight = np.empty(len(steps.rewards))
+    """Return psi (n,), discounted V_{t+1}(s') and Q_t(s, a) (N,), fitted on other folds.
+
+    Of every class and penalty.
+    """
+    n, rows, horizon = problem.n_episodes, fold[problem.episode], int(problem.horizon or 0)
+    weight = np.empty(len(problem))
     ratios = next(iter(classes.values()))
     for k in np.unique(fold):
-        weight[rows == k] = _marginal_ratios(steps, ratios, rows != k)[rows == k]
-    weight *= steps.ratio * steps.discount**steps.time
+        weight[rows == k] = _marginal_ratios(problem, ratio, ratios, rows != k)[rows == k]
+    weight *= ratio * problem.discount**problem.time
     psi: dict[str, FloatArray] = {}
     ahead: dict[str, FloatArray] = {}
     now: dict[str, FloatArray] = {}
     for name, features in classes.items():
-        here, there, first = (features(s) for s in (steps.states, steps.next_states, steps.start_states))
-        sums = {k: _Sums.of(steps, here, there, rows != k) for k in np.unique(fold)}
+        here, there, first = map(features, (problem.states, problem.next_states, problem.start_states))
+        sums = {k: _Sums.of(problem, here, there, rows != k) for k in np.unique(fold)}
         for penalty in _PENALTIES:
             label = f"{name}, penalty {penalty:g}"
             psi[label], ahead[label], now[label] = np.empty(n), np.zeros(len(rows)), np.zeros(len(rows))
             for k, part in sums.items():
                 own, out = fold == k, rows == k
-                q = _backward(part, steps.discount, steps.horizon, penalty)
-                ahead[label][out], now[label][out] = _at_steps(steps, q, here, there, out)
-                psi[label][own] = np.einsum("ia,ia->i", steps.start_chances[own], first[own] @ q[0].T)
-            used = steps.time < steps.horizon
-            error = steps.rewards + steps.discount * ahead[label] - now[label]
-            psi[label] += np.bincount(steps.episode[used], weights=(weight * error)[used], minlength=n)
+                q = _backward(part, horizon, penalty)
+                ahead[label][out], now[label][out] = _at_steps(problem, q, here, there, out)
+                psi[label][own] = np.einsum("ia,ia->i", problem.start_chances[own], first[own] @ q[0].T)
+            error = problem.rewards + ahead[label] - now[label]
+            psi[label] += np.bincount(problem.episode, weights=weight * error, minlength=n)
     return psi, ahead, now
 
 
@@ -224,7 +185,7 @@ class _Sums:
     moved : list of ndarray
         Features' features, (q, q), of steps with a next state.
     onward : list of ndarray
-        Features' [probability of b times features of the next state, for all b], (q, A q).
+        Features' [discounted probability of b times features of the next state, for all b], (q, A q).
     """
 
     paid: list[FloatArray]
@@ -232,26 +193,28 @@ class _Sums:
     onward: list[FloatArray]
 
     @classmethod
-    def of(cls, steps: Steps, here: FloatArray, there: FloatArray, fitted: BoolArray) -> _Sums:
+    def of(cls, problem: Problem, here: FloatArray, there: FloatArray, fitted: BoolArray) -> _Sums:
         paid, moved, onward = [], [], []
-        for a in range(steps.onward.shape[1]):
-            rows = np.flatnonzero(fitted & (steps.actions == a))
-            paid.append(here[rows].T @ np.column_stack([here[rows], steps.rewards[rows]]))
-            rows = rows[~steps.clocked[rows]]
+        # Steps that end by the clock, not by the dynamics, say nothing of what follows.
+        clocked = problem.terminal & (problem.time == (problem.horizon or 0) - 1)
+        for a in range(problem.n_actions):
+            rows = np.flatnonzero(fitted & (problem.actions == a))
+            paid.append(here[rows].T @ np.column_stack([here[rows], problem.rewards[rows]]))
+            rows = rows[~clocked[rows]]
             x, follows = here[rows], there[rows]
             moved.append(x.T @ x)
-            onward.append(np.hstack([(x * p[:, None]).T @ follows for p in steps.onward[rows].T]))
+            onward.append(np.hstack([(x * p[:, None]).T @ follows for p in problem.following[rows].T]))
         return cls(paid, moved, onward)
 
 
-def _backward(sums: _Sums, discount: float, horizon: int, penalty: float) -> FloatArray:
+def _backward(sums: _Sums, horizon: int, penalty: float) -> FloatArray:
     """Return coefficients (H + 1, A, q) of Q_t; those of step H are zero."""
     n_actions, q = len(sums.paid), len(sums.paid[0])
     theta = np.zeros((horizon + 1, n_actions, q))
     ahead = []
     for a in range(n_actions):
         theta[:-1, a] = cho_solve(_factor(sums.paid[a][:, :q], penalty), sums.paid[a][:, q])
-        ahead.append(discount * cho_solve(_factor(sums.moved[a], penalty), sums.onward[a]))
+        ahead.append(cho_solve(_factor(sums.moved[a], penalty), sums.onward[a]))
     for t in range(horizon - 2, -1, -1):
         theta[t] += np.stack([matrix @ theta[t + 1].ravel() for matrix in ahead])
     return theta
@@ -266,48 +229,40 @@ def _factor(gram: FloatArray, penalty: float) -> tuple[FloatArray, bool]:
 
 
 def _at_steps(
-    steps: Steps, theta: FloatArray, here: FloatArray, there: FloatArray, rows: BoolArray
+    problem: Problem, theta: FloatArray, here: FloatArray, there: FloatArray, rows: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return V_{t+1}(s') and Q_t(s, a) at logged steps of their own time; zero from the horizon on."""
-    time, own = np.minimum(steps.time[rows], steps.horizon), np.flatnonzero(rows)
+    """Return discounted V_{t+1}(s') and Q_t(s, a) at logged steps of their own time."""
+    time, own = problem.time[rows], np.flatnonzero(rows)
     ahead, now = np.zeros(len(own)), np.zeros(len(own))
-    for t in range(steps.horizon):
+    for t in range(len(theta) - 1):
         at = own[time == t]
-        ahead[time == t] = np.einsum("na,na->n", there[at] @ theta[t + 1].T, steps.onward[at])
-        now[time == t] = np.einsum("nq,nq->n", here[at], theta[t][steps.actions[at]])
+        ahead[time == t] = np.einsum("na,na->n", there[at] @ theta[t + 1].T, problem.following[at])
+        now[time == t] = np.einsum("nq,nq->n", here[at], theta[t][problem.actions[at]])
     return ahead, now
 
 
-def _marginal_ratios(steps: Steps, features: Features, fitted: BoolArray) -> FloatArray:
+def _marginal_ratios(
+    problem: Problem, ratio: FloatArray, features: Features, fitted: BoolArray
+) -> FloatArray:
     """Return w_t(s_t) at all logged steps, from regressions on the fitted ones."""
-    weight = np.ones(len(steps.rewards))
-    following = np.append(steps.episode[1:] == steps.episode[:-1], False)
-    for t in range(min(steps.horizon, int(steps.time.max()) + 1) - 1):
-        from_rows = np.flatnonzero((steps.time == t) & following)
-        if not len(from_rows):
-            break
+    weight = np.ones(len(problem))
+    following = np.append(problem.episode[1:] == problem.episode[:-1], False)
+    for t in range(int(problem.time.max())):
+        from_rows = np.flatnonzero((problem.time == t) & following)
         own = from_rows[fitted[from_rows]]
-        if not len(own):
-            continue
-        fit, asked = features(steps.next_states[own]), features(steps.next_states[from_rows])
-        found = _shrunk_to_one(fit, (weight * steps.ratio)[own], asked)
-        weight[from_rows + 1] = np.maximum(found, 0.0)
+        if len(own):
+            fit, asked = (features(problem.next_states[rows]) for rows in (own, from_rows))
+            weight[from_rows + 1] = np.maximum(_shrunk_to_one(fit, (weight * ratio)[own], asked), 0.0)
     return weight
 
 
 def _shrunk_to_one(features: FloatArray, y: FloatArray, asked: FloatArray) -> FloatArray:
     """Return ridge predictions of y - 1, plus 1; the penalty by leave-one-out error."""
-    left, size, right = np.linalg.svd(features, full_matrices=False)
-    turned, scale = left.T @ (y - 1.0), float(np.mean(size**2))
-    best, found = np.inf, np.zeros(features.shape[1])
-    for penalty in _RATIO_PENALTIES:
-        shrink = size**2 / (size**2 + penalty * scale)
-        hat = np.minimum((left**2) @ shrink, 0.999)
-        loss = float(np.mean(((y - 1.0 - left @ (shrink * turned)) / (1.0 - hat)) ** 2))
-        if loss < best:
-            keep = np.where(size > 0.0, size / (size**2 + penalty * scale + 1e-300), 0.0)
-            best, found = loss, right.T @ (keep * turned)
-    return np.asarray(1.0 + asked @ found)
+    from sklearn.linear_model import RidgeCV  # half a second, for those who need it
+
+    scale = float(np.sum(features**2)) / min(features.shape)
+    model = RidgeCV([scale * penalty for penalty in _RATIO_PENALTIES], fit_intercept=False)
+    return np.asarray(1.0 + model.fit(features, y - 1.0).predict(asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,25 +290,8 @@ class FiniteHorizon:
         """Return the mean over units, with the spread of model classes as bias bound."""
         behavior = behavior_of(problem)
         assert behavior is not None
-        assert problem.horizon is not None
-        narrow = screened(problem)
-        steps = Steps(
-            states=narrow.states,
-            next_states=narrow.next_states,
-            actions=problem.actions,
-            rewards=problem.rewards,
-            terminal=problem.terminal,
-            episode=problem.episode,
-            time=problem.time,
-            onward=problem.following / max(problem.discount, 1e-300),
-            ratio=problem.chance / behavior.probability,
-            start_states=narrow.start_states,
-            start_chances=problem.start_chances,
-            unit=problem.unit,
-            discount=problem.discount,
-            horizon=problem.horizon,
-        )
-        found = finite_horizon_value(steps, seed=problem.options.random_state)
+        ratio = problem.chance / behavior.probability
+        found = finite_horizon_value(screened(problem), ratio, seed=problem.options.random_state)
         low, high = np.array([problem.low]), np.array([problem.high])
         note = f"Values over {problem.horizon} steps: {found.selected}, of {len(found.values)} model classes."
         return MethodResult(

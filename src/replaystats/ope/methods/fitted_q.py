@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from ..._core.thresholds import (
     FITTED_Q_LEFT,
@@ -20,7 +19,6 @@ from ..._core.typing import FloatArray, IntArray
 from ...inference.pivot import Pivot
 from ...inference.variance import replay_variance
 from ...plans import ResamplingPlan, make_plan
-from ..assumption_tests import AssumptionTest, unit_sums
 from ..assumptions import DRIFT, INDEPENDENT, MARKOV, OUTCOMES, START, STATIONARY
 from ..counts import returns_to_go
 from ..importance import never_logged
@@ -49,17 +47,12 @@ class FittedQ:
         Value of one fit on all units.
     coarse : float or None
         Mean of members with leaves of twice the size; None with a regressor of the user.
-    test : AssumptionTest
-        Of the assumption that Q solves its equation: temporal-difference errors of units that a member did
-        not use have mean zero, also times columns of the state and their squares. It knows nothing of the
-        bias bound: a failed test says that Q is not exact, not that the interval is too short.
     """
 
     pivot: Pivot
     members: FloatArray
     full: float
     coarse: float | None
-    test: AssumptionTest
 
 
 def fitted_q_value(
@@ -69,7 +62,6 @@ def fitted_q_value(
 
     Assumed: units are independent; the logged columns are a state; the policy stays where the log has
     steps; the regressor can follow Q, up to smoothing that lessens with more data and finer leaves.
-    `FittedQ.test` tests the last.
 
     The procedure:
 
@@ -103,27 +95,20 @@ def fitted_q_value(
     plan = make_plan(n, n_resamples=n_members, subsample_size=max(1, n // 2), random_state=seed)
     fits = (_forest(1), _forest(2)) if regressor is None else (_refitted(regressor),)
     everything, values = np.arange(len(problem.start_states)), np.empty((len(fits), n_members))
-    errors, tested = np.zeros(len(unit)), np.zeros(len(unit))
     for b, drawn in enumerate(plan.indices()):
-        inside = np.isin(unit, drawn)
-        rows = _thinned(np.flatnonzero(inside), FITTED_Q_ROWS, rng)
+        rows = _thinned(np.flatnonzero(np.isin(unit, drawn)), FITTED_Q_ROWS, rng)
         starts = np.flatnonzero(np.isin(problem.unit, drawn)) if problem.own_starts else everything
         models = [fit(problem, rows, rng) for fit in fits]
         values[:, b] = [start_value(problem, model, starts) for model in models]
-        out = _thinned(np.flatnonzero(~inside), FITTED_Q_ROWS // 2, rng)
-        errors[out] += td_errors(problem, models[0], out)
-        tested[out] += 1.0
     whole = _thinned(np.arange(len(unit)), 2 * FITTED_Q_ROWS, rng)
     full = start_value(problem, fits[0](problem, whole, rng), everything)
     members, mean = values[0], float(values[0].mean())
     bound = abs(full - mean) + abs(float(values[-1].mean()) - mean)
-    used = tested > 0.0
     return FittedQ(
         pivot=_pivot(problem, members, plan).with_bias([bound], "smoothing"),
         members=members,
         full=full,
         coarse=float(values[1].mean()) if regressor is None else None,
-        test=_equation_test(problem.states[used], errors[used] / tested[used], unit[used]),
     )
 
 
@@ -136,27 +121,6 @@ def _pivot(problem: Problem, members: FloatArray, plan: ResamplingPlan) -> Pivot
         low=np.full(1, problem.low),
         high=np.full(1, problem.high),
     )
-
-
-def _equation_test(states: FloatArray, errors: FloatArray, unit: IntArray) -> AssumptionTest:
-    """Test whether errors have mean zero, also times columns and their squares; by unit, Bonferroni."""
-    spread = states.std(axis=0)
-    z = np.clip(
-        ((states - states.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0))[:, spread > 0.0], -3, 3
-    )
-    sums = unit_sums(errors[:, None] * np.column_stack([np.ones(len(z)), z, z**2]), unit)
-    size = np.sqrt((sums**2).sum(axis=0))
-    t = np.abs(sums.sum(axis=0)) / np.where(size > 0.0, size, 1.0)
-    p = min(1.0, float(2.0 * special.ndtr(-t.max())) * len(t))
-    return AssumptionTest(p, float(t.max()), f"temporal-difference errors of {len(errors)} left-out steps")
-
-
-def td_errors(problem: Problem, model: Predictor, rows: IntArray) -> FloatArray:
-    """Return r + discount E_policy Q(s', .) - Q(s, a) at logged steps."""
-    ahead = policy_pairs(problem, problem.next_states[rows])
-    q = np.column_stack([model(pair) for pair in ahead])
-    onward = np.sum(_chances(problem, problem.following[rows], len(ahead)) * q, axis=1)
-    return np.asarray(problem.rewards[rows] + onward - model(logged_pairs(problem, rows)))
 
 
 def start_value(problem: Problem, model: Predictor, starts: IntArray) -> float:

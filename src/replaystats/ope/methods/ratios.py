@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._core.thresholds import FEWEST_UNITS, MIN_EFFECTIVE, MUCH_COMPLETED, UNINFORMATIVE
 from ...inference.pivot import Pivot
-from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, RANGE, STATIONARY
+from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, OUTCOMES, RANGE
 from ..counts import CountModel, episode_returns, plausible_range
 from ..importance import Weights, bounded_by_rewards, never_logged, self_normalised
 from ..intervals import GroupJackknife, may_be_skewed, rare_outcomes, tail_ends
@@ -27,7 +27,7 @@ class ImportanceSampling:
     """
 
     name: str = "importance sampling, weighted"
-    assumptions: tuple[Assumption, ...] = (INDEPENDENT, OUTCOMES, BEHAVIOR)
+    assumptions: tuple[Assumption, ...] = (INDEPENDENT, OUTCOMES, BEHAVIOR, DRIFT)
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None where ratios leave enough effective episodes to the end."""
@@ -93,27 +93,22 @@ def missed_outcomes(
 class DoublyRobust:
     """Jiang and Li (2016); Thomas and Brunskill (2016), with self-normalised weights.
 
-    Right where the probabilities are, whatever the model. After cuts nothing corrects the model, which is
-    then an assumption (`completed`) unless little of the future lies there. With fewer than `MIN_EFFECTIVE`
-    effective episodes (`few`) what they can have missed always moves the ends, and below `FEWEST_UNITS`
-    there is no estimate.
+    Right where the probabilities are, whatever the model. After cuts nothing corrects the model, so that
+    little of the future may lie there. With fewer than `MIN_EFFECTIVE` effective episodes (`few`) what they
+    can have missed always moves the ends, and below `FEWEST_UNITS` there is no estimate.
     """
 
-    completed: bool = False
     few: bool = False
 
     @property
     def name(self) -> str:
         """As it is reported."""
-        if self.few:
-            return "doubly robust, few effective episodes"
-        return "doubly robust, model after cuts" if self.completed else "doubly robust"
+        return "doubly robust, few effective episodes" if self.few else "doubly robust"
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What its interval needs."""
-        more = (MARKOV, STATIONARY, DRIFT, MODEL) if self.completed else ()
-        return (INDEPENDENT, OUTCOMES, BEHAVIOR, *more)
+        return (INDEPENDENT, OUTCOMES, BEHAVIOR, DRIFT)
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None where ratios leave enough effective episodes to the end."""
@@ -123,11 +118,6 @@ class DoublyRobust:
             if weights is None or not FEWEST_UNITS <= weights.final < MIN_EFFECTIVE:
                 return f"it needs {FEWEST_UNITS:g} to {MIN_EFFECTIVE} effective episodes"
             return short or self._says_little(problem)
-        if self.completed:
-            no_model = problem.logged_only or not short
-            return no_products(problem) or (
-                "no cut matters, or no model completes them" if no_model else None
-            )
         return no_products(problem) or short
 
     def _says_little(self, problem: Problem) -> str | None:
@@ -176,7 +166,7 @@ class Bounds:
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What its interval needs."""
-        return (INDEPENDENT, OUTCOMES, RANGE, *(() if self.on_policy else (BEHAVIOR,)))
+        return (INDEPENDENT, OUTCOMES, RANGE, *(() if self.on_policy else (BEHAVIOR, DRIFT)))
 
     def applicable(self, problem: Problem) -> str | None:
         """Return None always: the possible range is known without any data."""
