@@ -1,5 +1,6 @@
-"""Coverage, reliability, false alarms and width of `rs.evaluate` in `worlds.py`, `odd_worlds.py`, `fresh_worlds.py`.
+"""Coverage, reliability, false alarms and width of `rs.evaluate` in three modules of worlds.
 
+`worlds.py`, `odd_worlds.py` and `fresh_worlds.py` were made one after another, each after rules had been fixed.
 One process. Logs and the table of rows are in `results/ope_worlds.json`, written after every world, so that a
 run that was stopped goes on where it was. Run:
 
@@ -89,13 +90,13 @@ def main() -> None:
     for name, world in {**worlds(), **odd_worlds(), **fresh_worlds()}.items():
         if asked.only not in name:
             continue
-        logs, began = kept["logs"].setdefault(name, []), time.perf_counter()
-        while len(logs) < asked.logs and (time.perf_counter() - began < asked.seconds or len(logs) < 3):
+        logs, began = kept["logs"].setdefault(name, []), time.process_time()
+        while len(logs) < asked.logs and (time.process_time() - began < asked.seconds or len(logs) < 3):
             logs.append(one_log(world, asked.seed, name, len(logs)))
         row = row_of(name, world, logs)
         kept["rows"] = [*(r for r in kept["rows"] if r["world"] != name), row]
         print(
-            f"{time.perf_counter() - began:6.1f} s", {k: v for k, v in row.items() if k != "logs"}, flush=True
+            f"{time.process_time() - began:6.1f} s", {k: v for k, v in row.items() if k != "logs"}, flush=True
         )
         asked.out.write_text(_as_json(kept), encoding="utf-8")
 
