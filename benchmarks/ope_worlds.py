@@ -1,6 +1,6 @@
 """Coverage, reliability, false alarms and width of `rs.evaluate` in three modules of worlds.
 
-`worlds.py`, `odd_worlds.py` and `fresh_worlds.py` were made one after another, each after rules had been fixed.
+They were made one after another, `worlds`, `odd_worlds`, `fresh_worlds`, each after rules had been fixed.
 One process. Logs and the table of rows are in `results/ope_worlds.json`, written after every world, so that a
 run that was stopped goes on where it was. Run:
 

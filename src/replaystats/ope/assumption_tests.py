@@ -13,11 +13,18 @@ import numpy as np
 from scipy import special
 from scipy.spatial import cKDTree
 
-from .._core.thresholds import CALIBRATION_CELLS, MARKOV_PERMUTATIONS, MARKOV_ROWS, MIN_EFFECTIVE
+from .._core.thresholds import (
+    CALIBRATION_CELLS,
+    MARKOV_NEGLIGIBLE,
+    MARKOV_PERMUTATIONS,
+    MARKOV_ROWS,
+    MIN_EFFECTIVE,
+)
 from .._core.typing import ArrayLike, FloatArray, IntArray
 
 # Batch: ends and steps among which neighbours are looked for, at most.
 _MOST_ENDS, _MOST_STEPS = 500, 20_000
+CLIPPED = 3.0  # standard deviations at which residuals are clipped; independence survives clipping
 
 
 class AssumptionTest(NamedTuple):
@@ -157,6 +164,75 @@ def _serial(ranks: FloatArray, lags: int) -> float:
     pairs = n * lags - lags * (lags + 1) / 2.0
     # The product of two exchangeable ranks of mean 0 and variance 1 has the mean -1 / (n - 1).
     return float((ranks @ before + pairs / (n - 1.0)) / np.sqrt(pairs))
+
+
+def mean_test(y: FloatArray, columns: FloatArray, unit: IntArray) -> AssumptionTest | None:
+    """Test whether residuals y (N,) are uncorrelated with columns (N, k), units being independent.
+
+    Of every column, t of the sums of its products with y over units; the smallest p-value times k
+    (Bonferroni). None where y or all columns are constant, or for fewer than `MIN_EFFECTIVE` units.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> level = np.repeat(rng.normal(size=50), 20)  # alike all through a unit
+    >>> place, unit = np.repeat(np.arange(50) - 24.5, 20)[:, None], np.repeat(np.arange(50), 20)
+    >>> mean_test(level, place, unit).p_value > 0.05, mean_test(level, level[:, None], unit).p_value < 1e-4
+    (True, True)
+    """
+    columns = columns[:, columns.std(axis=0) > 0.0]
+    if not columns.shape[1] or np.ptp(y) == 0.0:
+        return None
+    sums = unit_sums(y[:, None] * columns, unit)
+    size, n = np.sqrt((sums**2).sum(axis=0)), len(sums)
+    if n < MIN_EFFECTIVE:
+        return None
+    t = float(np.max(np.abs(sums.sum(axis=0)) / np.where(size > 0.0, size, 1.0)))
+    p = min(1.0, 2.0 * float(special.stdtr(n - 1, -t)) * columns.shape[1])
+    return AssumptionTest(p, t, f"rewards of {n} units, {columns.shape[1]} columns")
+
+
+def covariance_test(
+    outcomes: FloatArray, history: FloatArray, rng: np.random.Generator
+) -> AssumptionTest | None:
+    """Test whether outcomes are uncorrelated with history, given state and action.
+
+    The generalised covariance measure [1]_ of residuals from `markov.residuals`:
+
+    1. Columns with residuals below `MARKOV_NEGLIGIBLE` standard deviations are functions of state and
+       action, and are left out; None if none is left. Residuals are clipped at three standard deviations.
+       Noise of `MARKOV_NEGLIGIBLE` is added to the residuals of outcomes, so that errors of the
+       regressions are not found where outcomes are nearly certain.
+    2. For every pair of columns the sum of products over its standard deviation; the statistic is the
+       largest absolute value, its law by Gaussian multipliers of the rows. Under the assumption products
+       are martingale differences, so rows of one episode need no clustering.
+
+    The level holds if the product of the two regressions' root mean squared errors is small beside
+    1 / sqrt(N).
+
+    References
+    ----------
+    .. [1] R. D. Shah and J. Peters (2020), The hardness of conditional independence testing and the
+       generalised covariance measure, Annals of Statistics 48.
+    """
+    y, past = (x[:, x.std(axis=0) > MARKOV_NEGLIGIBLE] for x in (outcomes, history))
+    if not past.shape[1] or not y.shape[1]:
+        return None
+    y, past = (np.clip(x, -CLIPPED * x.std(axis=0), CLIPPED * x.std(axis=0)) for x in (y, past))
+    y = y + MARKOV_NEGLIGIBLE * rng.normal(size=y.shape)
+    seen, multipliers = 0.0, rng.normal(size=(MARKOV_PERMUTATIONS, len(y)))
+    draws = np.zeros(MARKOV_PERMUTATIONS)
+    for outcome in y.T:
+        products = outcome[:, None] * past
+        size = np.sqrt((products**2).sum(axis=0))
+        products /= np.where(size > 0.0, size, 1.0)
+        seen = max(seen, float(np.abs(products.sum(axis=0)).max()))
+        products -= products.mean(axis=0)
+        draws = np.maximum(draws, np.abs(multipliers @ products).max(axis=1))
+    p = (1 + np.count_nonzero(draws >= seen)) / (MARKOV_PERMUTATIONS + 1)
+    return AssumptionTest(
+        float(p), seen, f"{len(y)} steps, {y.shape[1] * past.shape[1]} products of residuals"
+    )
 
 
 def calibration_test(

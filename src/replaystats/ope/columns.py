@@ -9,8 +9,9 @@ import numpy as np
 from .._core.linalg import in_span
 from .._core.thresholds import MIN_EFFECTIVE, SCREENING_LEVEL, SCREENING_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
+from .assumption_tests import covariance_test
 from .counts import has_labels
-from .markov import covariance_test, residuals
+from .markov import residuals
 from .policies import probabilities_of
 from .problem import Problem
 
@@ -43,7 +44,7 @@ def relevant_columns(problem: Problem, *, level: float = SCREENING_LEVEL, seed: 
     2. Reward, end, next values of the other columns kept so far, the column and its square are predicted
        from these columns and the action by regressions fitted on other steps (`markov.residuals`).
     3. If the residuals of outcomes are uncorrelated with those of the column and its square at the level
-       (`markov.covariance_test`), the column is dropped, and later ones are tested without it. So of two
+       (`assumption_tests.covariance_test`), the column is dropped, and later ones are tested without it. So of two
        copies one stays.
 
     A column that matters for nothing stays with probability `level`. All columns stay for discrete states,
