@@ -231,6 +231,59 @@ class ParquetBlocks(RowBlocks):
         return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
 
+class DaskBlocks(RowBlocks):
+    """Partitions of a Dask data frame, in their order; each is computed where it is used.
+
+    Parameters
+    ----------
+    frame : dask.dataframe.DataFrame
+    columns : mapping of str to str or sequence of str
+        Name of an array to the column it is made of, or to several that become its columns.
+
+    Notes
+    -----
+    The lengths of all partitions are computed at once, on the cluster where there is one. A partition is
+    computed by one thread of the worker that asks for it: persist what is dear.
+
+    Examples
+    --------
+    >>> import dask.dataframe, pandas
+    >>> frame = pandas.DataFrame({"size": [1.0, 2.0, 3.0], "price": [3.0, 5.0, 8.0]})
+    >>> frame = dask.dataframe.from_pandas(frame, npartitions=2)
+    >>> source = DaskBlocks(frame, columns={"X": ["size"], "y": "price"})
+    >>> source, source.load(1)["y"]
+    (DaskBlocks(3 rows in 2 blocks), array([8.]))
+    """
+
+    def __init__(self, frame: Any, *, columns: Mapping[str, Any]) -> None:
+        if not (hasattr(frame, "map_partitions") and hasattr(frame, "columns")):
+            raise TypeError(must_be("frame", "a data frame of Dask", type(frame).__name__))
+        check_instance(columns, "columns", Mapping, 'For example {"X": ["size", "age"], "y": "price"}.')
+        wanted = [
+            name for chosen in columns.values() for name in ([chosen] if isinstance(chosen, str) else chosen)
+        ]
+        if missing := sorted(set(wanted) - set(frame.columns)):
+            known = ", ".join(map(str, frame.columns))
+            raise ValueError(must_be("columns", f"among those of the frame: {known}", ", ".join(missing)))
+        self.frame, self.columns = frame[list(dict.fromkeys(wanted))], dict(columns)
+        lengths = [int(length) for length in frame.map_partitions(len).compute()]
+        self._parts = [(number, length) for number, length in enumerate(lengths) if length]
+
+    @cached_property
+    def lengths(self) -> Sequence[int]:
+        """See the base class."""
+        return [length for _, length in self._parts]
+
+    def load(self, block: int) -> Block:
+        """See the base class."""
+        part = self.frame.partitions[self._parts[block][0]].compute(scheduler="synchronous")
+        return {name: part[chosen].to_numpy() for name, chosen in self.columns.items()}
+
+    def label(self, block: int) -> str:
+        """See the base class."""
+        return f"partition {self._parts[block][0]}"
+
+
 def is_address(file: Any) -> bool:
     """Whether a name is an address that fsspec opens, like "s3://bucket/key".
 

@@ -59,6 +59,11 @@ class AnswersOfKernelRidge(ReplayedRegression):
     _rough: Roughness | None
     _folds: FoldFits | None
     _place: IntArray | None  # distinct row of every given one, where rows were copied
+    _all_rows: int | None  # their number, where `X_fit_` holds some of them only
+
+    @property
+    def _n_rows(self) -> int:
+        return self._all_rows or len(self.X_fit_)
 
     def _finish(self, estimate: Estimate) -> Self:
         if isinstance(estimate.members, KernelRidgeReplicates):
@@ -126,7 +131,8 @@ class AnswersOfKernelRidge(ReplayedRegression):
         bias = self._shaped(smoothing_bias(self.estimate_.members, problem, on_host(asked), self._rough))
         # A fit with an intercept is a weighted mean of the targets, whose noise is that of the plain mean or
         # more; subsets that share the intercept do not show all of it.
-        least = self._shaped(np.square(self._rough.mean_error)[None])[0] * (self._standardize is not None)
+        centred = (self._standardize is not None) * len(self.X_fit_) / self._n_rows
+        least = self._shaped(centred * np.square(self._rough.mean_error)[None])[0]
         noise = np.maximum(np.square(expected.standard_error), least)
         total = noise + bias
         positive = total > 0
@@ -181,7 +187,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
             return self._calibrate_by_folds(self._folds)
         spread, n = self._spread(), len(self.X_fit_)
         known: dict[str, Any] = {}
-        optimism = np.sqrt(1 + 2 * n_learnt(self, self.X_fit_.shape[1]) / n)
+        optimism = np.sqrt(1 + 2 * n_learnt(self, self.X_fit_.shape[1]) / self._n_rows)
         sampled = fitted.sampled if isinstance(fitted, LocalKernelRidge) else None
         if spread is not None:
             rows = np.arange(n) if sampled is None else np.flatnonzero(np.isfinite(sampled[:, 0]))
@@ -189,10 +195,15 @@ class AnswersOfKernelRidge(ReplayedRegression):
             own[rows, 0] = spread.of_rows(rows)
             known = {"spread": own, "spread_at": spread}
         if isinstance(fitted, FeatureRidge):
-            total = fitted.coefficients.moments.total()[0]
-            centred = self._targets - fitted.offset
+            A, b = fitted.coefficients.moments.total()
             without = ridge_leave_one_out(
-                fitted.features, self.X_fit_, centred, total, self.alpha_, sample_weight=self._weight
+                fitted.features,
+                self.X_fit_,
+                self._targets - fitted.offset,
+                A,
+                self.alpha_,
+                sample_weight=self._weight,
+                b=b.reshape(len(A), -1),
             )
             residuals = optimism * without.residuals
             return Calibration(self._targets - residuals, residuals, changes=without.at, **known)

@@ -182,6 +182,7 @@ def ridge_leave_one_out(
     alpha: float,
     *,
     sample_weight: FloatArray | None = None,
+    b: FloatArray | None = None,
 ) -> RidgeWithoutRows:
     """Leave every row out of a ridge regression.
 
@@ -196,6 +197,8 @@ def ridge_leave_one_out(
         The (weighted) sum of phi phi^T.
     alpha : float
     sample_weight : ndarray of shape (n,), optional
+    b : ndarray of shape (q, n_outputs), optional
+        The sum of phi y where X and y are only some of the rows; those of X by default.
 
     Notes
     -----
@@ -216,7 +219,9 @@ def ridge_leave_one_out(
     step = max(1, memory_budget() // (64 * q))
     parts = [slice(first, min(first + step, n)) for first in range(0, n, step)]
     # In whitened features u the fit is u^T L^-1 b.
-    b = np.sum([_whitened(lower, features(X[rows])).T @ (weight[rows] * y[rows]) for rows in parts], axis=0)
+    if b is None:
+        b = np.sum([features(X[rows]).T @ (weight[rows] * y[rows]) for rows in parts], axis=0)
+    b = _whitened(lower, np.transpose(b)).T
     residuals, length = np.empty_like(y), np.empty((n, 1))
     for rows in parts:
         u = _whitened(lower, features(X[rows]))

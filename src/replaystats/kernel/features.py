@@ -11,6 +11,7 @@ from array_api_compat import array_namespace
 from .._core.arrays import like, to_numpy
 from .._core.config import memory_budget
 from .._core.errors import must_be
+from .._core.thresholds import JACKKNIFE_GROUPS, MAX_BLOCKS
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_rows_magnitude
 from ..basis import Basis, Nystroem
@@ -25,9 +26,6 @@ from .local import column_widths
 from .problem import DeviceData, KernelProblem, device_kernel
 from .scaling import Scaling
 
-# Units of replay: with fewer the variance is rough (a chi-square of so many degrees), more only cost.
-MAX_BLOCKS = 200
-MIN_BLOCKS = 20
 # Batch: features of so many blocks are computed before they are summed: enough that calls cost nothing.
 _HELD_BYTES = 2**26
 
@@ -98,6 +96,8 @@ class FeatureRidge:
         The fits on subsets of the blocks.
     alpha : float
         Penalty of a fit on all blocks.
+    n_rows : int or None
+        Number of rows behind the blocks, where only some of them are in memory.
     plan, failed
         Of the coefficients: subsets of blocks, and fits that take no part in averages.
     """
@@ -106,6 +106,7 @@ class FeatureRidge:
     offset: FloatArray
     coefficients: MomentReplicates
     alpha: float
+    n_rows: int | None = None
     plan: ResamplingPlan = field(init=False)
     failed: BoolArray = field(init=False)
 
@@ -126,16 +127,21 @@ class FeatureRidge:
         return self.coefficients.linear(self.features(X))
 
     def smooth(self, problem: KernelProblem, y: FloatArray, X: FloatArray) -> FloatArray:
-        """Fit other targets y (n, n_outputs) on all rows of the problem, and predict them at X (m, p)."""
+        """Fit other targets y (n, n_outputs) on all rows of the problem, and predict them at X (m, p).
+
+        Of rows that are some of many, with their share of the penalty.
+        """
         other = problem.with_targets(y)
         weight = np.ones((len(y), 1)) if other.root_weight is None else other.root_weight[:, None] ** 2
         step = max(1, memory_budget() // (32 * self.features.basis.n_basis))
-        A = self.coefficients.moments.total()[0]
+        A = np.diag(np.full(self.features.basis.n_basis, self.alpha * len(y) / (self.n_rows or len(y))))
         b = np.zeros((len(A), y.shape[1]))
         for first in range(0, len(y), step):
             part = slice(first, first + step)
-            b += self.features.of_points(other.points[part]).T @ (weight[part] * other.y[part])
-        theta = np.linalg.solve(A + self.alpha * np.eye(len(A)), b)
+            phi = self.features.of_points(other.points[part])
+            A += phi.T @ (weight[part] * phi)
+            b += phi.T @ (weight[part] * other.y[part])
+        theta = np.linalg.solve(A, b)
         return np.asarray(self.features(X) @ theta + other.shared_intercept)
 
     def extend(self, n_more: int) -> FeatureRidge:
@@ -163,20 +169,24 @@ def block_moments(
     Rows of weight zero are in none: they add nothing, and a block of them would be no observation. Rows of
     one group, numbered in `units` (n,), are in one block.
     """
-    points, q = features.points(X), features.basis.n_basis
+    points = features.points(X)
     used = np.arange(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
-    bytes_each = 4 * q * (q + 1)
-    budget = memory_budget()
     labels = np.arange(len(used)) if units is None else np.unique(units[used], return_inverse=True)[1]
     n_groups = int(labels.max()) + 1
-    n_blocks = min(n_groups, MAX_BLOCKS, budget // (4 * bytes_each))
-    if n_blocks < min(n_groups, MIN_BLOCKS):
-        needed = MIN_BLOCKS * 4 * bytes_each
-        raise ValueError(must_be("memory_budget", f"at least {needed} bytes for {q} features", budget))
     blocks: list[IntArray] = []
-    for block in random_blocks(n_groups, n_blocks, random_state=rng):
+    for block in random_blocks(n_groups, n_parts(n_groups, features.basis.n_basis), random_state=rng):
         blocks.append(used[block] if units is None else used[np.isin(labels, block)])
     return _sums_of_blocks(features, points, y, sample_weight, blocks)
+
+
+def n_parts(n: int, q: int) -> int:
+    """Return into how many blocks n rows or groups are dealt: 200, or as many as the memory budget allows."""
+    bytes_each, budget = 4 * q * (q + 1), memory_budget()
+    n_blocks = min(n, MAX_BLOCKS, budget // (4 * bytes_each))
+    if n_blocks < min(n, JACKKNIFE_GROUPS):
+        needed = JACKKNIFE_GROUPS * 4 * bytes_each
+        raise ValueError(must_be("memory_budget", f"at least {needed} bytes for {q} features", budget))
+    return n_blocks
 
 
 def _sums_of_blocks(
@@ -219,6 +229,7 @@ def replay_blocks(
     *,
     on_failure: str,
     n_jobs: int | None = None,
+    n_rows: int | None = None,
 ) -> FeatureRidge:
     """Fit ridge regression on subsets of the blocks.
 
@@ -231,4 +242,4 @@ def replay_blocks(
         executor=make_executor(n_jobs),
         on_failure=on_failure,
     )
-    return FeatureRidge(features=features, offset=offset, coefficients=replicates, alpha=alpha)
+    return FeatureRidge(features=features, offset=offset, coefficients=replicates, alpha=alpha, n_rows=n_rows)

@@ -68,6 +68,8 @@ class OnFeatures:
         Subsets of the blocks.
     on_failure : {"warn", "raise", "drop"}
     n_jobs : int or None
+    n_rows : int or None
+        Number of rows, where only some of them are in memory.
     """
 
     features: FeatureUnits
@@ -77,6 +79,7 @@ class OnFeatures:
     plan: ResamplingPlan
     on_failure: str
     n_jobs: int | None
+    n_rows: int | None = None
 
     def fit(self) -> FeatureRidge:
         """Fit every subset of the blocks."""
@@ -88,6 +91,7 @@ class OnFeatures:
             self.plan,
             on_failure=self.on_failure,
             n_jobs=self.n_jobs,
+            n_rows=self.n_rows,
         )
 
 

@@ -22,32 +22,28 @@ import numpy as np
 from scipy.optimize import minimize
 
 from .._core.random import as_generator
-from .._core.thresholds import EVIDENCE
+from .._core.thresholds import (
+    DENSE_SYSTEM,
+    EVIDENCE,
+    FEW_ROWS,
+    LEAVES,
+    NO_GAIN,
+    PILOT_NEIGHBOURHOODS,
+    RANDOM_ROWS,
+    SEARCH_STEPS,
+    START_BLOCKS,
+    STEP_SIZE,
+    STEPS,
+)
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
 from .._core.validation import check_array, check_length
 from .likelihood import Average, average_on_device, leave_one_out_error, negative_log_likelihood, of_varying
 from .local import PartitionTree
 
-# Rows of the likelihood: half a second at most.
-LIKELIHOOD_ROWS = 500
-# Steps of the likelihood where it stands alone, and where errors follow.
-ITERATIONS, FIRST_ITERATIONS = 40, 12
-# More widths than this fit noise on so few rows unless the likelihood stops early, after half its steps; and
-# as every step costs in proportion to them, errors are taken on a leaf less.
-MANY_WIDTHS = 50
-# With fewer rows than this, blocks would repeat what the likelihood has seen.
-FEWEST_ROWS = 1200
-# Blocks of the leave-one-out error: rows of a random one and of a leaf, and leaves at every step.
-RANDOM_ROWS, LEAF_ROWS, LEAVES = 300, 200, 3
-# Random blocks that decide between two starts.
-START_BLOCKS = 4
-# Steps of the replayed choice; their size in log units, down to a tenth of it; from where they are averaged.
-STEPS, STEP_SIZE, AVERAGED_FROM = 60, 0.1, 0.6
-# How fast the means of slopes and of squared slopes forget (Kingma and Ba 2015).
+# Adam with the means of slopes and of squared slopes that Kingma and Ba (2015) recommend for noisy slopes.
 _SLOPE_MEMORY, _SQUARE_MEMORY = 0.9, 0.98
 # Columns have unit scale, so a width beyond these makes a column irrelevant, or every point a stranger.
-_LOG_GAMMA_BOUNDS = (-14.0, 7.0)
-_LOG_ALPHA_BOUNDS = (-16.0, 7.0)
+_LOG_GAMMA_BOUNDS, _LOG_ALPHA_BOUNDS = (-14.0, 7.0), (-16.0, 7.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,8 +59,6 @@ class Bandwidths:
         depend on the number of rows.
     n_rows : int
         Number of rows it was learnt on.
-    n_evaluations : int
-        Of the likelihood.
     other_units : bool
         Whether they are for the points in the other units that were tried.
     kernel : str
@@ -74,17 +68,14 @@ class Bandwidths:
     gamma: FloatArray
     alpha: float
     n_rows: int
-    n_evaluations: int
     other_units: bool = False
     kernel: str = "rbf"
 
     @classmethod
-    def of(
-        cls, log_parameters: FloatArray, n_rows: int, n_evaluations: int, kernel: str = "rbf"
-    ) -> Bandwidths:
+    def of(cls, log_parameters: FloatArray, n_rows: int, kernel: str = "rbf") -> Bandwidths:
         """Return log gamma_1, ..., log gamma_p, log alpha as widths and penalty."""
         gamma, alpha = np.exp(log_parameters[:-1]), float(np.exp(log_parameters[-1]))
-        return cls(gamma=gamma, alpha=alpha, n_rows=n_rows, n_evaluations=n_evaluations, kernel=kernel)
+        return cls(gamma=gamma, alpha=alpha, n_rows=n_rows, kernel=kernel)
 
     def __repr__(self) -> str:
         widths = ", ".join(f"{value:.2g}" for value in self.gamma)
@@ -157,7 +148,7 @@ def learn_bandwidths(
     (n, p), targets, random_state = X.shape, targets.reshape(len(targets), -1), as_generator(random_state)
     targets = targets[:, np.square(targets).sum(axis=0) > 0]  # a zero output says nothing about widths
     if targets.shape[1] == 0:
-        return Bandwidths(gamma=np.full(p, 1.0 / p), alpha=1.0, n_rows=0, n_evaluations=0)
+        return Bandwidths(gamma=np.full(p, 1.0 / p), alpha=1.0, n_rows=0)
     targets = targets / np.sqrt(np.square(targets).mean(axis=0))
     units = [X] if other_points is None else [X, other_points]
     names = (kernel,) if isinstance(kernel, str) else kernel
@@ -166,7 +157,7 @@ def learn_bandwidths(
         learnt, place = _learn_from_few(units, targets, random_state, where, one_width=True)
         return replace(learnt, other_units=place == 1)
     kept = _screened(X, targets, random_state) if p > _most_columns(n) else np.arange(p)
-    learn = _learn_from_few if n < FEWEST_ROWS else _learn_from_many
+    learn = _learn_from_few if n < FEW_ROWS else _learn_from_many
     learnt, place = learn([points[:, kept] for points in units], targets, random_state, where)
     gamma = np.zeros(p)
     gamma[kept] = learnt.gamma
@@ -176,7 +167,7 @@ def learn_bandwidths(
 def _screened(X: FloatArray, y: FloatArray, rng: np.random.Generator) -> IntArray:
     """Return the n / log n columns with the steepest slope of the marginal likelihood at equal widths."""
     n, p = X.shape
-    rows = rng.permutation(n)[:LIKELIHOOD_ROWS]
+    rows = rng.permutation(n)[:DENSE_SYSTEM]
     _, slope = of_varying(negative_log_likelihood, X[rows], y[rows])(_start(p, 1.0))
     return np.sort(np.argsort(slope[:-1], kind="stable")[: _most_columns(n)])
 
@@ -199,22 +190,20 @@ def _learn_from_few(
 ) -> tuple[Bandwidths, int]:
     """Return the most likely widths, and which of the units they are for."""
     n, p = units[0].shape
-    rows = rng.permutation(n)[:LIKELIHOOD_ROWS]
+    rows = rng.permutation(n)[:DENSE_SYSTEM]
     # Where noise is most of y, a search that begins with little of it may end on a spurious ridge.
     tried = [
-        (_most_likely(_start(p, alpha), X[rows], y[rows], FIRST_ITERATIONS, where, one_width), place)
+        (_most_likely(_start(p, alpha), X[rows], y[rows], where, one_width), place)
         for place, X in enumerate(units)
         for alpha in (0.1, 10.0)
     ]
-    best, place = min(tried, key=lambda one: float(one[0].fun))
-    X, targets = units[place][rows], y[rows]
-    for other in where.each():
-        found = _most_likely(best.x, X, targets, FIRST_ITERATIONS, other, one_width)
+    first, place = min(tried, key=lambda one: float(one[0].fun))
+    best, X, targets = first, units[place][rows], y[rows]
+    for other in () if one_width else where.each():
+        found = _most_likely(first.x, X, targets, other)
         if found.fun < best.fun - EVIDENCE:
             best, where = found, other
-    found = _most_likely(best.x, X, targets, ITERATIONS - FIRST_ITERATIONS, where, one_width)
-    n_evaluations = found.nfev + sum(one.nfev for one, _ in tried)
-    return Bandwidths.of(found.x, len(rows), n_evaluations, where.kernel), place
+    return Bandwidths.of(best.x, len(rows), where.kernel), place
 
 
 def _learn_from_many(
@@ -223,15 +212,14 @@ def _learn_from_many(
     """Return widths of small leave-one-out error, and which of the units they are for."""
     n, p = units[0].shape
     order = rng.permutation(n)
-    first, second = order[: 2 * LIKELIHOOD_ROWS].reshape(2, LIKELIHOOD_ROWS)
+    first, second = order[: 2 * DENSE_SYSTEM].reshape(2, DENSE_SYSTEM)
     blocks: list[IntArray] = [
         rows.copy() for rows in order[: START_BLOCKS * RANDOM_ROWS].reshape(START_BLOCKS, -1)
     ]
-    steps = FIRST_ITERATIONS if p <= MANY_WIDTHS else FIRST_ITERATIONS // 2
 
     def search(rows: IntArray, place: int) -> tuple[FloatArray, Any, int]:
         X = units[place]
-        found = _most_likely(_start(p, 0.1), X[rows], y[rows], steps, where)
+        found = _most_likely(_start(p, 0.1), X[rows], y[rows], where)
         return _errors(found.x, X, y, blocks, where), found, place
 
     tried = [search(first, place) for place in range(len(units))]
@@ -245,13 +233,12 @@ def _learn_from_many(
         leaves = _Blocks(X, rng).draw(start)[1:]
         errors = float(_errors(start, X, y, [*blocks, *leaves], where).sum())
         for other in where.each():
-            found = _most_likely(better.x, X[first], y[first], steps, other)
+            found = _most_likely(better.x, X[first], y[first], other)
             own = float(_errors(found.x, X, y, [*blocks, *leaves], other).sum())
             if own < errors - EVIDENCE:
                 errors, start, where = own, found.x, other
     learnt, n_seen = _descend(start, X, y, rng, where)
-    n_evaluations = sum(one.nfev for _, one, _ in (*tried, again))
-    return Bandwidths.of(learnt, n_seen, n_evaluations, where.kernel), place
+    return Bandwidths.of(learnt, n_seen, where.kernel), place
 
 
 def _errors(
@@ -282,7 +269,7 @@ def _descend(
     low, high = np.transpose(_bounds(len(start)))
     here, slope, square, total = start, np.zeros_like(start), np.zeros_like(start), np.zeros_like(start)
     seen, blocks = np.zeros(len(X), dtype=bool), _Blocks(X, rng)
-    first = round(AVERAGED_FROM * STEPS)
+    first = STEPS // 2
     for step in range(STEPS):
         rows_of = blocks.draw(here)
         gradient = _mean_slope(here, X, y, rows_of, where)
@@ -310,11 +297,10 @@ class _Blocks:
         if len(self._order) < RANDOM_ROWS:
             self._order = self.rng.permutation(len(self.X))
         block, self._order = self._order[:RANDOM_ROWS], self._order[RANDOM_ROWS:]
-        n_leaves = LEAVES if len(log_parameters) - 1 <= MANY_WIDTHS else LEAVES - 1
-        if len(self._leaves) < n_leaves:  # neighbours in the widths as they are by now
-            tree = PartitionTree.grow(self.X * np.exp(log_parameters[:-1] / 2), LEAF_ROWS, self.rng)
+        if len(self._leaves) < PILOT_NEIGHBOURHOODS:  # neighbours in the widths as they are by now
+            tree = PartitionTree.grow(self.X * np.exp(log_parameters[:-1] / 2), LEAVES[0][0], self.rng)
             self._leaves = [tree.leaves[number] for number in self.rng.permutation(len(tree.leaves))]
-        return [block, *(self._leaves.pop() for _ in range(n_leaves))]
+        return [block, *(self._leaves.pop() for _ in range(PILOT_NEIGHBOURHOODS))]
 
 
 def _mean_slope(
@@ -337,14 +323,22 @@ def _bounds(n_parameters: int) -> list[tuple[float, float]]:
 
 
 def _most_likely(
-    start: FloatArray, X: FloatArray, y: FloatArray, steps: int, where: _Where, one_width: bool = False
+    start: FloatArray, X: FloatArray, y: FloatArray, where: _Where, one_width: bool = False
 ) -> Any:
-    """Minimise the negative log likelihood, on the device if there is one; `x` has all widths."""
+    """Minimise the negative log likelihood until a step gains next to nothing; `x` has all widths."""
     if where.device is None:
         value = of_varying(partial(negative_log_likelihood, kernel=where.kernel), X, y)
     else:
         value = where.average(X, y, [np.arange(len(X))], likelihood=True)
-    search = partial(minimize, jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    reached = np.inf
+
+    def stop(intermediate_result: Any) -> None:
+        nonlocal reached
+        if reached - intermediate_result.fun < NO_GAIN:
+            raise StopIteration
+        reached = intermediate_result.fun
+
+    search = partial(minimize, jac=True, method="L-BFGS-B", options={"maxiter": SEARCH_STEPS}, callback=stop)
     if not one_width:
         return search(value, start, bounds=_bounds(len(start)))
     p = len(start) - 1

@@ -9,12 +9,12 @@ import numpy as np
 
 from .._core.arrays import is_accelerator
 from .._core.choice import AUTO, Choice, is_auto
-from .._core.thresholds import DENSE_SYSTEM
+from .._core.thresholds import DENSE_SYSTEM, FEW_ROWS
 from .._core.typing import FloatArray, IntArray
 from ..kernel.kernels import KERNELS_WITH_GAMMA, LEARNT_KERNELS, Kernel, make_kernel
 from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
 from ..kernel.problem import KernelProblem
-from ..kernel.widths import FEWEST_ROWS, Bandwidths, learn_bandwidths
+from ..kernel.widths import Bandwidths, learn_bandwidths
 from .penalties import choose_kernel, kernel_penalties
 
 # What gamma="auto" may become, and the penalty at which a fit of unit kernels is the mean of y to 1e-6.
@@ -148,7 +148,7 @@ def resolve_whole_fit(
     other = problem.with_tails_compressed(X) if parameters.standardize == AUTO else None
     points = None if other is None else other.points
     at = whole.device if whole.accelerated else None
-    learnt = Bandwidths.of(np.full(X.shape[1] + 1, np.log(0.5 / X.shape[1])), 0, 0)
+    learnt = Bandwidths.of(np.full(X.shape[1] + 1, np.log(0.5 / X.shape[1])), 0)
     if widths != CONSTANT:
         learnt = learn_bandwidths(
             problem.points,
@@ -201,7 +201,7 @@ def _with_widths(whole: FullFit, other: KernelProblem | None, learnt: Bandwidths
     if other is not None:
         choices["standardize"] = _units(other, learnt.other_units)
         problem, standardize = (other, "arcsinh") if learnt.other_units else (problem, standardize)
-    how = "marginal likelihood" if len(whole.X) < FEWEST_ROWS else "leave-one-out error"
+    how = "marginal likelihood" if len(whole.X) < FEW_ROWS else "leave-one-out error"
     reason = f"{how} on {learnt.n_rows} rows"
     choices["gamma"] = Choice(kernel.gamma, f"one width per feature, by {reason}")
     if _any_kernel(whole.parameters):

@@ -71,10 +71,10 @@ def check_basis(basis: Any, gamma: Any) -> None:
         raise ValueError(must_be("gamma", "None when the basis has one", gamma, hint))
 
 
-def find_landmarks(whole: FullFit) -> Landmarks:
-    """Return landmarks that make a fit on all rows, if 500 are enough for its penalty."""
+def find_landmarks(whole: FullFit, n: int | None = None) -> Landmarks:
+    """Return landmarks that make a fit on all n rows, if 500 are enough for its penalty."""
     problem = whole.problem
-    tolerance = min(0.5, LANDMARK_SHARE * problem.alpha / len(problem.y))
+    tolerance = min(0.5, LANDMARK_SHARE * problem.alpha / (n or len(problem.y)))
     return choose_landmarks(
         problem.points,
         problem.kernel,
@@ -96,14 +96,16 @@ def sum_features(whole: FullFit, landmarks: Landmarks | None) -> Features:
         units = FeatureUnits.of_landmarks(problem, landmarks, whole.device)
     y = problem.y.reshape(whole.y.shape)
     moments = block_moments(units, whole.X, y, whole.sample_weight, units=whole.units, rng=whole.rng)
-    penalty = _penalty(whole, *moments.total()) if whole.free else None
+    weight = 1.0 if whole.sample_weight is None else whole.sample_weight[:, None]
+    y_square = (weight * problem.y**2).sum(axis=0)
+    penalty = choose_penalty(moments, y_square, len(y)) if whole.free else None
     return Features(units, moments, penalty, landmarks)
 
 
-def _penalty(whole: FullFit, A: FloatArray, b: FloatArray) -> Choice:
-    weight = 1.0 if whole.sample_weight is None else whole.sample_weight[:, None]
-    y_square = (weight * whole.problem.y**2).sum(axis=0)
-    return choose_moment_penalty(A, b.reshape(len(A), -1), y_square, len(whole.X))
+def choose_penalty(moments: Moments, y_square: FloatArray, n: int) -> Choice:
+    """Choose the penalty of n rows from sums over them, and those of squared targets (n_outputs,)."""
+    A, b = moments.total()
+    return choose_moment_penalty(A, b.reshape(len(A), -1), y_square, n)
 
 
 def resolve_features(whole: FullFit, features: Features | None, plan: ResamplingPlan | None) -> Resolved:
