@@ -9,7 +9,6 @@ import replaystats as rs
 from replaystats._core.arrays import is_accelerator, to_numpy
 from replaystats._core.linalg import cholesky, inverse_diagonal, kth_smallest
 from replaystats.kernel.kernels import Kernel
-from replaystats.kernel.landmarks import random_landmarks
 from replaystats.kernel.likelihood import average_on_device, leave_one_out_error, negative_log_likelihood
 from replaystats.kernel.local import fit_local
 from replaystats.kernel.local_influence import leave_one_out, sampled_errors
@@ -268,39 +267,3 @@ def test_other_kernels_are_evaluated_on_the_host(there, rows):
     np.testing.assert_allclose(to_numpy(found), expected, **ROUNDING)
     with pytest.raises(ValueError, match='`kernel` must be "rbf" or Matern on a device'):
         DeviceData.of(KernelProblem.checked(X, y, 0.1, Kernel("linear"), None, None), there(X))
-
-
-@pytest.mark.parametrize("wiggly", [False, True])
-def test_beyond_memory_landmarks_are_compared_with_leaves(there, rng, monkeypatch, wiggly):
-    """With room for no exact fit, a smooth function has landmarks, a rough one leaves."""
-    monkeypatch.setattr("replaystats.tuning.kernel_full.is_accelerator", lambda array: True)
-    monkeypatch.setattr("replaystats.tuning.kernel_methods.exact_fits", lambda device: False)
-    X = rng.uniform(-2, 2, size=(1500, 2))
-    y = np.sin(60 * X[:, 0] * X[:, 1]) if wiggly else np.sin(X[:, 0]) + X[:, 1]
-    y = y + 0.05 * rng.normal(size=1500)
-    gamma = 100.0 if wiggly else 0.1
-    model = rs.ReplayKernelRidge(gamma=gamma, alpha=0.05, random_state=0).fit(there(X), there(y))
-    assert model.method_ == ("local" if wiggly else "features")
-    if not wiggly:
-        assert "landmarks" in model.choices_["method"].reason
-        exact = rs.ReplayKernelRidge(
-            0.05, gamma=gamma, method="local", resampling=rs.Resampling(size=1500, n_resamples=1)
-        )
-        found, wanted = model.predict(there(X[:50])), exact.fit(X, y).predict(X[:50])
-        np.testing.assert_allclose(to_numpy(found), wanted, atol=0.01)
-
-
-def test_random_landmarks_describe_all_rows(there, rng):
-    X = rng.normal(size=(800, 2))
-    problem = problem_of((X, X[:, 0]))
-    found = random_landmarks(DeviceData.of(problem, there(X)), tolerance=1e-3, max_landmarks=300, rng=rng)
-    assert found.complete
-    assert len(np.unique(found.rows)) == len(found.rows) < 300
-    K = problem.kernel(problem.points, problem.points)
-    described = (
-        K[:, found.rows] @ np.linalg.lstsq(K[np.ix_(found.rows, found.rows)], K[found.rows], rcond=None)[0]
-    )
-    assert np.diag(K - described).max() < 1e-3
-    few = random_landmarks(DeviceData.of(problem, there(X)), tolerance=1e-9, max_landmarks=20, rng=rng)
-    assert not few.complete
-    assert len(few.rows) == 20

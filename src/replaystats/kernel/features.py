@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from .._core.arrays import like, to_numpy
 from .._core.config import memory_budget
 from .._core.errors import must_be
 from .._core.thresholds import JACKKNIFE_GROUPS, MAX_BLOCKS
@@ -20,10 +17,9 @@ from ..engine.linear import LinearPart
 from ..moments import Moments, random_blocks
 from ..plans import ResamplingPlan
 from ..solvers import Ridge
-from .device_leaves import on_device
 from .landmarks import Landmarks
 from .local import column_widths
-from .problem import DeviceData, KernelProblem, device_kernel
+from .problem import KernelProblem
 from .scaling import Scaling
 
 # Batch: features of so many blocks are computed before they are summed: enough that calls cost nothing.
@@ -37,26 +33,14 @@ class FeatureUnits:
     scaling: Scaling | None
     widths: FloatArray  # (p,)
     basis: Basis
-    device: DeviceData | None = None  # where sums over all rows are made, for Nystroem features of the kernel
-
-    def on_device(self, rows: IntArray) -> Any:
-        """Return the features of some training rows where they live, shape (r, q)."""
-        assert self.device is not None
-        assert isinstance(self.basis, Nystroem)
-        points, xp = self.device.points, array_namespace(self.device.points)
-        # The basis has landmarks in units of exp(-|a - b|^2).
-        landmarks = like(np.sqrt(2.0) * np.asarray(self.basis.landmarks), points)
-        some = xp.take(points, on_device(points, rows), axis=0)
-        return device_kernel("rbf", some, landmarks) @ like(np.array(self.basis.projection), points)
 
     @classmethod
-    def of_landmarks(cls, problem: KernelProblem, landmarks: Landmarks, reference: Any) -> FeatureUnits:
-        """Return Nystroem features of the kernel; `reference` is an array of the device of sums, or None."""
+    def of_landmarks(cls, problem: KernelProblem, landmarks: Landmarks) -> FeatureUnits:
+        """Return Nystroem features of the kernel."""
         widths = column_widths(problem)
         places = problem.points[landmarks.rows] * widths
-        device = None if reference is None else DeviceData.of(problem, reference)
         basis = Nystroem(len(places), gamma=1.0, landmarks=places)
-        return cls(scaling=problem.shared_scaling, widths=widths, basis=basis, device=device)
+        return cls(scaling=problem.shared_scaling, widths=widths, basis=basis)
 
     @classmethod
     def of_basis(cls, problem: KernelProblem, basis: Basis, rng: np.random.Generator) -> FeatureUnits:
@@ -196,27 +180,21 @@ def _sums_of_blocks(
     sample_weight: FloatArray | None,
     blocks: list[IntArray],
 ) -> Moments:
-    """Sum the blocks where the rows live; only sums of the size of the answer come to the host."""
+    """Sum the blocks, as many at a time as are held."""
     q, targets, rows = features.basis.n_basis, y.reshape(len(y), -1), []
     held = max(1, min(_HELD_BYTES, memory_budget() // 4) // (8 * q * len(blocks[0])))
-    at_once, triangle = 1 if features.device is not None else held, np.triu_indices(q)
-    for first in range(0, len(blocks), at_once):
-        part = blocks[first : first + at_once]
+    triangle = np.triu_indices(q)
+    for first in range(0, len(blocks), held):
+        part = blocks[first : first + held]
         there = np.concatenate(part)
-        if features.device is not None:
-            phi = features.on_device(there)
-        else:
-            phi = check_rows_magnitude(features.basis(points[there]), "X")
-        aim = like(targets[there], phi)
+        phi, aim = check_rows_magnitude(features.basis(points[there]), "X"), targets[there]
         if sample_weight is not None:  # its root on each side of the products
-            root = like(np.sqrt(sample_weight[there, None]), phi)
+            root = np.sqrt(sample_weight[there, None])
             phi, aim = phi * root, aim * root
-        xp, ends = array_namespace(phi), np.cumsum([len(block) for block in part]).tolist()
+        ends = np.cumsum([len(block) for block in part]).tolist()
         for start, end in zip([0, *ends], ends, strict=False):
-            own = phi[start:end, :]
-            left = xp.matrix_transpose(own)
-            A, b = to_numpy(left @ own), to_numpy(left @ aim[start:end, :])
-            rows.append(np.concatenate([A[triangle], b.ravel()]).astype(np.float64))
+            own = phi[start:end]
+            rows.append(np.concatenate([(own.T @ own)[triangle], (own.T @ aim[start:end]).ravel()]))
     return Moments.from_rows(np.stack(rows), q, None if y.ndim == 1 else y.shape[1], symmetric=True)
 
 

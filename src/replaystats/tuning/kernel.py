@@ -30,7 +30,7 @@ from .kernel_methods import (
     DeviceChoice,
     Features,
     check_basis,
-    choose_on_accelerator,
+    compare_on_device,
     find_landmarks,
     resolve_features,
     resolve_leaves,
@@ -200,7 +200,8 @@ def _resolve_method(
     if kernel.name != "rbf":
         return choose_method(n, kernel, None, None), None, None
     if whole.accelerated:
-        return choose_on_accelerator(whole)
+        compared = compare_on_device(whole)
+        return Choice("local", f"on an accelerator, {compared.choice.reason}"), None, compared
     landmarks = find_landmarks(whole)
     features = sum_features(whole, landmarks) if landmarks.suffice(n) else None
     return choose_method(n, kernel, landmarks, features), features, None

@@ -125,7 +125,7 @@ def resolve_blocks(
     if landmarks is None:
         units = FeatureUnits.of_basis(whole.problem, whole.parameters.method, rng)
     else:
-        units = FeatureUnits.of_landmarks(whole.problem, landmarks, None)
+        units = FeatureUnits.of_landmarks(whole.problem, landmarks)
     moments, y_square = sum_blocks(units, source, whole.problem.shared_intercept, rng, whole)
     penalty = choose_penalty(moments, y_square, n) if whole.free else None
     resolved = resolve_features(whole, Features(units, moments, penalty, landmarks), None)

@@ -16,7 +16,6 @@ from .._core.thresholds import (
     DENSE_SYSTEM,
     JACKKNIFE_GROUPS,
     LANDMARK_SHARE,
-    LARGE_DENSE_SYSTEM,
     LEAVES,
     MOST_SPARSE,
     PILOT_NEIGHBOURHOODS,
@@ -27,7 +26,7 @@ from .._core.validation import resolve_subsample_size
 from ..basis import Basis
 from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
 from ..kernel.features import FeatureUnits, block_moments
-from ..kernel.landmarks import Landmarks, choose_landmarks, random_landmarks
+from ..kernel.landmarks import Landmarks, choose_landmarks
 from ..kernel.local import DEFAULT_TREES, PartitionTree, column_widths, grow_trees
 from ..kernel.local_influence import leave_one_out_residuals, sampled_errors
 from ..kernel.members import Kept, OnFeatures, OnLeaves
@@ -93,7 +92,7 @@ def sum_features(whole: FullFit, landmarks: Landmarks | None) -> Features:
     if landmarks is None:
         units = FeatureUnits.of_basis(problem, whole.parameters.method, whole.rng)
     else:
-        units = FeatureUnits.of_landmarks(problem, landmarks, whole.device)
+        units = FeatureUnits.of_landmarks(problem, landmarks)
     y = problem.y.reshape(whole.y.shape)
     moments = block_moments(units, whole.X, y, whole.sample_weight, units=whole.units, rng=whole.rng)
     weight = 1.0 if whole.sample_weight is None else whole.sample_weight[:, None]
@@ -248,64 +247,6 @@ def compare_on_device(whole: FullFit) -> DeviceChoice:
     """Return the best of the candidates at sampled rows."""
     device, rows = DeviceData.of(whole.problem, whole.device), sampled_rows(len(whole.X), whole.rng)
     return choose_on_device(device, rows, seed=draw_seed(whole.rng))
-
-
-def choose_on_accelerator(whole: FullFit) -> tuple[Choice, Features | None, DeviceChoice | None]:
-    """Choose the exact fit or leaves; landmarks, too, where the matrix of all rows does not fit.
-
-    Returns
-    -------
-    method : Choice
-    features : Features or None
-        Those of the landmarks, where they are better.
-    compared : DeviceChoice or None
-        Else: the best of the others.
-    """
-    problem, n, rng = whole.problem, len(whole.X), whole.rng
-    compared = compare_on_device(whole)
-    leaves, device = Choice("local", f"on an accelerator, {compared.choice.reason}"), compared.model.device
-    if exact_fits(device):
-        return leaves, None, compared
-    tolerance = LANDMARK_SHARE * problem.alpha / n
-    landmarks = random_landmarks(device, tolerance=tolerance, max_landmarks=LARGE_DENSE_SYSTEM, rng=rng)
-    features = sum_features(whole, landmarks)
-    penalty = problem.alpha if features.penalty is None else features.penalty.value
-    rows = sampled_rows(n, rng)
-    weight = None if whole.sample_weight is None else whole.sample_weight[rows]
-    phi, sums = features.units(whole.X[rows]), features.moments.total()
-    error = landmark_error(phi, problem.y[rows], weight, sums, float(penalty))
-    if error >= compared.error:
-        return leaves, None, compared
-    reason = f"mean squared leave-one-out error {error:.3g} with {len(landmarks.rows)} landmarks"
-    reason = f"{n} rows are too many for one exact fit there; {reason}, {compared.error:.3g} with leaves"
-    return Choice("features", reason), features, None
-
-
-def landmark_error(
-    phi: FloatArray,
-    y: FloatArray,
-    weight: FloatArray | None,
-    sums: tuple[FloatArray, FloatArray],
-    alpha: float,
-) -> float:
-    """Return the mean squared leave-one-out error of a ridge regression on features at some rows.
-
-    Parameters
-    ----------
-    phi : ndarray of shape (r, q)
-        Features of the rows.
-    y : ndarray of shape (r, n_outputs)
-        In the units of the fit.
-    weight : ndarray of shape (r,) or None
-    sums : A (q, q) and b (q, n_outputs)
-        Over all rows.
-    alpha : float
-    """
-    A, b = sums
-    inverse = np.linalg.inv(A + alpha * np.eye(len(A)))
-    leverage = np.einsum("rq,rq->r", phi @ inverse, phi) * (1.0 if weight is None else weight)
-    left = (y - phi @ (inverse @ b.reshape(len(A), -1))) / (1 - leverage)[:, None]
-    return float(np.mean(left**2))
 
 
 # How large the leaves of kernel ridge regression are, and how many trees they come from.

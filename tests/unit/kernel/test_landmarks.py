@@ -9,8 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from oracles import landmarks as oracle
 from replaystats.kernel.kernels import Kernel
-from replaystats.kernel.landmarks import choose_landmarks, random_landmarks
-from replaystats.kernel.problem import DeviceData, KernelProblem
+from replaystats.kernel.landmarks import choose_landmarks
 
 
 @pytest.fixture
@@ -33,23 +32,6 @@ def test_the_next_landmark_is_the_row_described_worst(points, tolerance, most):
     )
     expected = oracle.greedy(rbf_kernel(points, gamma=0.3), found.rows[0], tolerance, most)
     assert_array_equal(found.rows, expected)
-
-
-@pytest.mark.parametrize(("tolerance", "most"), [(1e-3, 150), (1e-6, 20)])
-def test_random_landmarks_know_what_they_leave(points, tolerance, most):
-    """Rows that stand twice: a landmark describes its copy, which is never chosen as well."""
-    X = np.concatenate([points, points[:30]])
-    problem = KernelProblem.checked(X, X[:, 0], 1.0, Kernel("rbf", 0.3), None, None)
-    device = DeviceData.of(problem, X)
-    found = random_landmarks(device, tolerance=tolerance, max_landmarks=most, rng=np.random.default_rng(0))
-    K = rbf_kernel(device.points, gamma=0.5)
-    left = oracle.undescribed(K, found.rows)
-    assert found.complete == (left.max() <= tolerance * (1 + 1e-6))
-    assert len(found.rows) <= most
-    assert len(np.unique(X[found.rows], axis=0)) == len(found.rows)
-    # near the best of as many rows, which the greedy choice is too
-    best = oracle.greedy(K, found.rows[0], 0.0, len(found.rows))
-    assert left.sum() <= max(10 * oracle.undescribed(K, best).sum(), len(X) * tolerance)
 
 
 def test_too_few_landmarks_say_so(points):
