@@ -41,8 +41,11 @@ def read_frame(path: Path) -> Frame:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(must_be("table", "a table whose columns have different names", f'"{twice}" twice'))
-    loaded = view.load(names)
-    frame = pandas.DataFrame({n: column.to_pandas(date_as_object=False) for n, column in loaded.items()})
+    columns = view.load(names)  # numbers as arrays, others as Arrow holds them
+    for name, column in columns.items():
+        if not isinstance(column, np.ndarray):
+            columns[name] = column.to_pandas(date_as_object=False)
+    frame = pandas.DataFrame(columns)
     if not len(frame):
         raise ValueError(must_be("table", "a table with rows", f'"{path.name}" without any'))
     return frame
