@@ -91,6 +91,8 @@ def _regression_methods(name: str) -> Iterator[tuple[str, Target]]:
         "score": {"X": X, "y": Y},
         "extend": {"n_more": 4},
         "interval_coverage": {},
+        "to_frame": {"X": X[:3]},
+        "report": {"path": "regression.html"},
         **{
             each: {"X": X[:3]}
             for each in (
@@ -130,6 +132,11 @@ METHODS: dict[str, Target] = {
     **dict(_value_methods("MomentRatio", X)),  # type: ignore[arg-type]
     **dict(_regression_methods("ReplayKernelRidge")),
     **dict(_regression_methods("ReplayRegressor")),
+    "ReplayKernelRidge.fit_blocks": method(
+        lambda: TARGETS["ReplayKernelRidge"].call(alpha=1.0, gamma=0.5, method="features", random_state=0),
+        "fit_blocks",
+        source=rs.ArrayBlocks({"X": X, "y": Y}, block_rows=10),
+    ),
     **{
         f"Estimate.{name}": method(lambda: ESTIMATE, name, **good)
         for name, good in {

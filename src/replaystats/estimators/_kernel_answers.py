@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Self
 
@@ -32,6 +32,7 @@ from ..kernel.predictive import Spread, exceeded
 from ..kernel.problem import KernelProblem
 from ..solvers import Ridge
 from ..tuning.kernel_folds import FoldFits, n_learnt
+from ..tuning.kernel_full import KernelParameters
 from ._regression_intervals import Calibration, FoldCalibration
 from .regression import ReplayedRegression
 
@@ -60,6 +61,12 @@ class AnswersOfKernelRidge(ReplayedRegression):
     _folds: FoldFits | None
     _place: IntArray | None  # distinct row of every given one, where rows were copied
     _all_rows: int | None  # their number, where `X_fit_` holds some of them only
+
+    @property
+    def _parameters(self) -> KernelParameters:
+        """What decides about a fit, as it was given."""
+        names = (field.name for field in fields(KernelParameters) if field.name != "resampling")
+        return KernelParameters(**{name: getattr(self, name) for name in names}, resampling=self.resampling_)
 
     @property
     def _n_rows(self) -> int:
@@ -187,7 +194,7 @@ class AnswersOfKernelRidge(ReplayedRegression):
             return self._calibrate_by_folds(self._folds)
         spread, n = self._spread(), len(self.X_fit_)
         known: dict[str, Any] = {}
-        optimism = np.sqrt(1 + 2 * n_learnt(self, self.X_fit_.shape[1]) / self._n_rows)
+        optimism = np.sqrt(1 + 2 * n_learnt(self._parameters, self.X_fit_.shape[1]) / self._n_rows)
         sampled = fitted.sampled if isinstance(fitted, LocalKernelRidge) else None
         if spread is not None:
             rows = np.arange(n) if sampled is None else np.flatnonzero(np.isfinite(sampled[:, 0]))

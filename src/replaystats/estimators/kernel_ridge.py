@@ -243,7 +243,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         rng = as_generator(self.random_state, "random_state")
         with step("Choosing kernel and penalty"):
             resolved = resolve_kernel_ridge(
-                self,
+                self._parameters,
                 self.X_fit_,
                 self.y_fit_,
                 self._weight,
@@ -302,7 +302,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
             return self.fit(sample.X, sample.y)
         self._check_training(sample.X, sample.y, None, None)
         self._units = self._place = None
-        return self._fit_resolved(resolve_blocks(self, source, sample, rng), sample.n_rows)
+        return self._fit_resolved(resolve_blocks(self._parameters, source, sample, rng), sample.n_rows)
 
     def _fit_resolved(self, resolved: KernelSettings, n_rows: int | None = None) -> Self:
         """Fit the members of a record that leaves nothing open."""

@@ -197,9 +197,9 @@ def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> Resolved:
     if plan is not None:
         check_draws_rows(plan, n)
     statistic, sizes, n_resamples = (
-        parameters.resampling_.statistic,
+        parameters.resampling.statistic,
         _sizes(whole, plan),
-        parameters.resampling_.n_resamples,
+        parameters.resampling.n_resamples,
     )
     if statistic == AUTO:
         statistic = "balanced" if parameters.method == AUTO else "U"
@@ -234,15 +234,15 @@ def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> Resolved:
         problem=problem,
         plan=plan,
         device=whole.device if problem.kernel.name == "rbf" else None,
-        on_failure=parameters.resampling_.on_failure,
-        n_jobs=parameters.resampling_.n_jobs,
+        on_failure=parameters.resampling.on_failure,
+        n_jobs=parameters.resampling.n_jobs,
     )
     return Resolved(members, alpha, choices)
 
 
 def _sizes(whole: FullFit, plan: ResamplingPlan | None) -> list[int]:
     """Return the subset sizes to choose from, a single one where it is given."""
-    size, n = whole.parameters.resampling_.size, len(whole.X)
+    size, n = whole.parameters.resampling.size, len(whole.X)
     if plan is not None:
         return [plan.subsample_size]
     return candidate_sizes(n) if is_auto(size) else [resolve_subsample_size(size, n)]

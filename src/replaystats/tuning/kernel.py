@@ -167,7 +167,7 @@ def _resolve(
         standardize=whole.standardize,
         alpha=resolved.alpha,
         members=resolved.members,
-        grow=method == "subsets" and is_auto(parameters.resampling_.n_resamples) and plan is None,
+        grow=method == "subsets" and is_auto(parameters.resampling.n_resamples) and plan is None,
         choices={**choices, **resolved.choices},
     )
 
@@ -214,7 +214,7 @@ def _asks_for_subsets(whole: FullFit, plan: ResamplingPlan | None) -> str | None
     if whole.standardize == "subset":
         return "units of each subset's own need subsets"
     for name in ("statistic", "size", "n_resamples"):
-        if not is_auto(getattr(whole.parameters.resampling_, name)):
+        if not is_auto(getattr(whole.parameters.resampling, name)):
             return f"`{name}` was given"
     return None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -113,9 +112,7 @@ def resolve_blocks(
     if needs_folds(parameters, n, p):
         hint = "Give `gamma` and `alpha`, or fewer columns."
         raise ValueError(must_be("source", f"more rows for {p} columns", f"{n} rows", hint))
-    fields = {name: getattr(parameters, name) for name in KernelParameters.__annotations__}
-    fields["method"] = parameters.method if by_basis else "features"
-    own = SimpleNamespace(**fields, resampling_=parameters.resampling_)
+    own = replace(parameters, method=parameters.method if by_basis else "features")
     whole = resolve_whole_fit(own, sample.X, sample.y, None, rng=rng)
     if whole.problem.centred:
         problem = whole.problem
@@ -163,7 +160,7 @@ def sum_blocks(
     y_square : ndarray of shape (n_outputs,)
     """
     q, n = features.basis.n_basis, int(sum(source.lengths))
-    executor = make_executor(whole.parameters.resampling_.n_jobs)
+    executor = make_executor(whole.parameters.resampling.n_jobs)
     task = _SumOfBlocks(features, source, offset, n_parts(n, q), draw_seed(rng))
     groups = np.array_split(
         np.arange(len(source.lengths)), min(len(source.lengths), TASKS_PER_WORKER * executor.n_workers)

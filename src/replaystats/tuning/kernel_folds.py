@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -150,7 +149,7 @@ def deal_folds(n: int, groups: IntArray | None, rng: np.random.Generator) -> Int
 
 
 def cross_fit(
-    fit: Callable[[Any, IntArray, str], Fit],
+    fit: Callable[[KernelParameters, IntArray, str], Fit],
     parameters: KernelParameters,
     X: FloatArray,
     y: FloatArray,
@@ -223,19 +222,18 @@ def _choice(errors: FloatArray, groups: IntArray | None, constant: bool) -> int:
     return len(errors) - 1 if best_candidate([errors[best], errors[-1]], default=1) else best
 
 
-def _of_part(parameters: KernelParameters, method: str, rows: IntArray, widths: str) -> SimpleNamespace:
+def _of_part(parameters: KernelParameters, method: str, rows: IntArray, widths: str) -> KernelParameters:
     """Return the parameters of a fit on some rows: with the method of all, and sizes that exist."""
     if widths == CONSTANT and method == "features" and is_auto(parameters.method):
         method = "local"  # the mean of y takes no landmarks
-    fields = {name: getattr(parameters, name) for name in KernelParameters.__annotations__}
-    drawn = replace(parameters.resampling_, on_failure="drop")
+    drawn = replace(parameters.resampling, on_failure="drop")
     if method == "features":
         drawn = replace(drawn, statistic="U", size="auto", n_resamples=20)
     elif isinstance(drawn.size, (int, np.integer)):
         drawn = replace(drawn, size=min(int(drawn.size), len(rows)))
-    if isinstance(parameters.method, str):
-        fields["method"] = method
-    return SimpleNamespace(**fields, resampling_=drawn)
+    if isinstance(parameters.method, Basis):
+        method = parameters.method
+    return replace(parameters, method=method, resampling=drawn)
 
 
 def _predicted(estimate: Estimate, X: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ..kernel.kernels import KERNELS_WITH_GAMMA, LEARNT_KERNELS, Kernel, make_ke
 from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
 from ..kernel.problem import KernelProblem
 from ..kernel.widths import Bandwidths, learn_bandwidths
+from ..plans import Resampling
 from .penalties import choose_kernel, kernel_penalties
 
 # What gamma="auto" may become, and the penalty at which a fit of unit kernels is the mean of y to 1e-6.
@@ -23,7 +24,8 @@ LEARNT, ONE, CONSTANT = "learnt", "one", "constant"
 MEAN_ONLY = 1e12
 
 
-class KernelParameters(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KernelParameters:
     """The parameters of ReplayKernelRidge that decide about a fit."""
 
     alpha: Any
@@ -33,10 +35,7 @@ class KernelParameters(Protocol):
     method: Any
     standardize: str | None
     combine: str
-
-    @property
-    def resampling_(self) -> Any:
-        """How subsets are drawn."""
+    resampling: Resampling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

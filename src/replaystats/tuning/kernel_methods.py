@@ -137,8 +137,8 @@ def resolve_features(whole: FullFit, features: Features | None, plan: Resampling
         offset=whole.problem.shared_intercept,
         alpha=alpha,
         plan=plan,
-        on_failure=parameters.resampling_.on_failure,
-        n_jobs=parameters.resampling_.n_jobs,
+        on_failure=parameters.resampling.on_failure,
+        n_jobs=parameters.resampling.n_jobs,
     )
     return Resolved(members, alpha, choices)
 
@@ -157,9 +157,9 @@ def _draw_blocks(whole: FullFit, moments: Moments) -> ResamplingPlan:
     """Draw subsets of the blocks: half of them, as often as q and the budget allow, unless given."""
     parameters, q = whole.parameters, moments.n_basis
     statistic, size, number = (
-        parameters.resampling_.statistic,
-        parameters.resampling_.size,
-        parameters.resampling_.n_resamples,
+        parameters.resampling.statistic,
+        parameters.resampling.size,
+        parameters.resampling.n_resamples,
     )
     statistic = "U" if statistic == AUTO else statistic
     if number is None or is_auto(number):
@@ -262,13 +262,13 @@ def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> Resolved:
         Where candidates have been fitted on an accelerator to choose the method.
     """
     parameters, problem, n = whole.parameters, whole.problem, len(whole.X)
-    size, trees = parameters.resampling_.size, parameters.resampling_.n_resamples
+    size, trees = parameters.resampling.size, parameters.resampling.n_resamples
     if whole.accelerated and is_auto(size) and is_auto(trees):
         kept = compared or compare_on_device(whole)
         return Resolved(Kept(kept.model), problem.alpha, _sizes(kept.choice))
     seed, choices = draw_seed(whole.rng), {}
     if is_auto(size):
-        choice = choose_leaves(problem, seed=seed, n_jobs=parameters.resampling_.n_jobs)
+        choice = choose_leaves(problem, seed=seed, n_jobs=parameters.resampling.n_jobs)
         choices, (size, number) = _sizes(choice), choice.value
         if is_auto(trees):
             trees = number
@@ -280,7 +280,7 @@ def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> Resolved:
         n_trees=DEFAULT_TREES if is_auto(trees) else trees,
         seed=seed,
         device=whole.device,
-        n_jobs=parameters.resampling_.n_jobs,
+        n_jobs=parameters.resampling.n_jobs,
         units=whole.units,
     )
     return Resolved(members, problem.alpha, choices)
