@@ -44,8 +44,8 @@ def relevant_columns(problem: Problem, *, level: float = SCREENING_LEVEL, seed: 
     2. Reward, end, next values of the other columns kept so far, the column and its square are predicted
        from these columns and the action by regressions fitted on other steps (`markov.residuals`).
     3. If the residuals of outcomes are uncorrelated with those of the column and its square at the level
-       (`assumption_tests.covariance_test`), the column is dropped, and later ones are tested without it. So of two
-       copies one stays.
+       (`assumption_tests.covariance_test`), the column is dropped, and later ones are tested without it. So
+       of two copies one stays.
 
     A column that matters for nothing stays with probability `level`. All columns stay for discrete states,
     continuous actions (which a policy is asked for with all columns), and on policy.
