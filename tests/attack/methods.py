@@ -187,7 +187,9 @@ METHODS: dict[str, Target] = {
     "inference.ConfidenceSequence.minus": method(
         rs.inference.ConfidenceSequence, "minus", other=rs.inference.ConfidenceSequence()
     ),
-    "inference.ConfidenceSequence.stop_when": method(rs.inference.ConfidenceSequence, "stop_when", width=1.0),
+    "inference.ConfidenceSequence.stop_when": method(
+        lambda: rs.inference.ConfidenceSequence(ignore_rarer=0.1), "stop_when", width=1.0
+    ),
     "inference.ReplayVariance.n_resamples_for": method(
         lambda: ESTIMATE.variance(X[:3]), "n_resamples_for", share=0.1
     ),

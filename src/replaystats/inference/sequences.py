@@ -367,6 +367,8 @@ class ConfidenceSequence:
         better : float, optional
             Stop when the interval does not contain this value: the mean is larger, or it is smaller.
         """
+        limit = 0.0 if width is None else check_real(width, "width", low=0.0, closed="neither")
+        value = 0.0 if better is None else check_real(better, "better")
         if (width is None) == (better is None):
             raise ValueError(must_be("width", "given, or `better`, and not both", repr(width)))
         if self.bounds is None and self.ignore_rarer is None:
@@ -374,8 +376,6 @@ class ConfidenceSequence:
             raise ValueError(
                 must_be("bounds", "given, or `ignore_rarer`, for a rule of stopping", None, hint)
             )
-        limit = 0.0 if width is None else check_real(width, "width", low=0.0, closed="neither")
-        value = 0.0 if better is None else check_real(better, "better")
         low, high = (float(end[0]) for end in self.interval())
         enough = high - low <= limit if better is None else low > value or high < value
         return bool(self.reliable and enough)
