@@ -23,7 +23,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from .._core.config import step
 from .._core.errors import (
     IntervalWithheldError,
     ReplayWarning,
@@ -245,6 +244,8 @@ def noting(notes: list[str]) -> Iterator[None]:
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Show what goes on and how long it took, when standard error is a terminal."""
+    from .._core.config import step  # needs NumPy, which asking for help should not load
+
     start = time.perf_counter()
     with redirect_stdout(sys.stderr), step(what):
         yield  # what other code prints meanwhile is no result

@@ -264,7 +264,7 @@ def choose_grouping(
     >>> moments = FactoredMoments(X, X, X[:, 0], np.arange(20_001))
     >>> choose_grouping(moments, 500, rng=0)
     Grouping(20000 observations in 100 groups: 500 subsets of single observations cost 500 times the plug-in)
-    >>> choose_grouping(FactoredMoments(X[:200], X[:200], X[:200, 0], np.arange(201)), 500) is None
+    >>> choose_grouping(FactoredMoments(X[:199], X[:199], X[:199, 0], np.arange(200)), 500) is None
     True
     """
     n, written = moments.n_observations, is_written_out(moments)
