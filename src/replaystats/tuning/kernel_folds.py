@@ -231,9 +231,8 @@ def _of_part(parameters: KernelParameters, method: str, rows: IntArray, widths: 
         drawn = replace(drawn, statistic="U", size="auto", n_resamples=20)
     elif isinstance(drawn.size, (int, np.integer)):
         drawn = replace(drawn, size=min(int(drawn.size), len(rows)))
-    if isinstance(parameters.method, Basis):
-        method = parameters.method
-    return replace(parameters, method=method, resampling=drawn)
+    chosen = parameters.method if isinstance(parameters.method, Basis) else method
+    return replace(parameters, method=chosen, resampling=drawn)
 
 
 def _predicted(estimate: Estimate, X: FloatArray) -> FloatArray:

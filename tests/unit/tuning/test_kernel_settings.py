@@ -22,7 +22,7 @@ def data(rng):
 
 def set_fitted(data, **parameters):
     rng = np.random.default_rng(0)
-    return resolve_kernel_ridge(rs.ReplayKernelRidge(**parameters), *data, rng=rng)
+    return resolve_kernel_ridge(rs.ReplayKernelRidge(**parameters)._parameters, *data, rng=rng)
 
 
 FOUR = rs.Resampling(n_resamples=4)
@@ -58,7 +58,8 @@ def test_growth_is_for_subsets_whose_number_is_free(data):
     assert set_fitted(data, method="subsets", resampling=rs.Resampling(size=30)).grow
     assert not set_fitted(data).grow
     plan = rs.make_plan(120, subsample_size=30, n_resamples=5, random_state=0)
-    fixed = resolve_kernel_ridge(rs.ReplayKernelRidge(), *data, plan=plan, rng=np.random.default_rng(0))
+    given = rs.ReplayKernelRidge()._parameters
+    fixed = resolve_kernel_ridge(given, *data, plan=plan, rng=np.random.default_rng(0))
     assert not fixed.grow
     assert fixed.members.plan is plan
 
@@ -111,7 +112,7 @@ def test_a_plan_for_leaves_or_other_rows_is_refused_before_any_work(data, monkey
     plan = rs.make_plan(100, subsample_size=30, n_resamples=5, random_state=0)
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match='`plan` must be None when method="local"'):
-        resolve_kernel_ridge(rs.ReplayKernelRidge(method="local"), *data, plan=plan, rng=rng)
+        resolve_kernel_ridge(rs.ReplayKernelRidge(method="local")._parameters, *data, plan=plan, rng=rng)
     monkeypatch.setattr("replaystats.tuning.ensembles.choose_subsets", work)
     with pytest.raises(ValueError, match="`plan` must be made for the 120 rows"):
-        resolve_kernel_ridge(rs.ReplayKernelRidge(method="subsets"), *data, plan=plan, rng=rng)
+        resolve_kernel_ridge(rs.ReplayKernelRidge(method="subsets")._parameters, *data, plan=plan, rng=rng)
