@@ -39,24 +39,18 @@ def held_out_values(log, feature, policy, discount):
     return fits
 
 
-def td_error(step, value, policy, discount, low=-np.inf, high=np.inf, later=None):
-    """Reward + discounted value of what follows - value of what was done, values kept within bounds.
-
-    What follows may have a value function of its own, `later`.
-    """
+def td_error(step, value, policy, discount, low=-np.inf, high=np.inf):
+    """Reward + discounted value of what follows - value of what was done, values kept within bounds."""
     state, action, reward, after, ended = step
     error = reward - min(max(value(state, action), low), high)
     if not ended:
         for a, chance in enumerate(policy(after)):
-            error += discount * chance * min(max((later or value)(after, a), low), high)
+            error += discount * chance * min(max(value(after, a), low), high)
     return error
 
 
-def doubly_robust(log, ratios, feature, policy, discount, low, high, weights=None, left=None):
-    """V(s_0) plus weighted means of TD errors, time by time; episode i counts `weights[i]` times.
-
-    Where episodes were cut off, nothing corrects what follows: it is fitted without the episode `left`, too.
-    """
+def doubly_robust(log, ratios, feature, policy, discount, low, high, weights=None):
+    """V(s_0) plus weighted means of TD errors, time by time; episode i counts `weights[i]` times."""
     weights = np.ones(len(log)) if weights is None else weights
     values = held_out_values(log, feature, policy, discount)
     start = sum(
@@ -70,8 +64,7 @@ def doubly_robust(log, ratios, feature, policy, discount, low, high, weights=Non
             product = w * np.prod(ratio[: t + 1])
             denominator += product
             if t < len(episode):
-                later = values[left] if left is not None and t == len(episode) - 1 else None
-                numerator += product * td_error(episode[t], q, policy, discount, low, high, later)
+                numerator += product * td_error(episode[t], q, policy, discount, low, high)
         if denominator > 0.0:
             total += discount**t * numerator / denominator
     return start + total
@@ -114,13 +107,18 @@ def effective_episodes(ratios, t):
     return sum(products) ** 2 / sum(p**2 for p in products)
 
 
-def first_unlogged(first, later, discount, n_terms=5000):
-    """Expected discount of the first action that was never logged, taken with these chances per step."""
-    total, still = first, 1.0 - first
-    for t in range(1, n_terms):
-        total += discount**t * still * later
-        still *= 1.0 - later
-    return total
+def bounds_of_unlogged(first, later, discount, n_steps, low, high):
+    """Rewards of 1 until an action is taken that was never logged, with these chances per step."""
+    ends = []
+    for worth in (low, high):
+        total, still = first * worth, 1.0 - first
+        for t in range(n_steps):
+            total += discount**t * still
+            if t < n_steps - 1:
+                total += discount ** (t + 1) * still * later * worth
+                still *= 1.0 - later
+        ends.append(total + discount**n_steps * still * worth)
+    return ends
 
 
 def fitted_q(log, policy, discount, left, low, high):

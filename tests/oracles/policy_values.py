@@ -10,18 +10,6 @@ def discounted_return(rewards, discount):
     return total
 
 
-def per_decision(episodes, discount):
-    """`episodes`: lists of (ratio, number) per step; the mean of sum_t discount^t product number."""
-    values = []
-    for steps in episodes:
-        product, total = 1.0, 0.0
-        for t, (ratio, number) in enumerate(steps):
-            product *= ratio
-            total += discount**t * product * number
-        values.append(total)
-    return float(np.mean(values))
-
-
 def self_normalised(episodes, discount):
     """Weighted mean at every time, an ended episode keeping its weight and earning nothing."""
     total = 0.0

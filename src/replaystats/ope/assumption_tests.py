@@ -174,7 +174,7 @@ def mean_test(y: FloatArray, columns: FloatArray, unit: IntArray) -> AssumptionT
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng(4)
     >>> level = np.repeat(rng.normal(size=50), 20)  # alike all through a unit
     >>> place, unit = np.repeat(np.arange(50) - 24.5, 20)[:, None], np.repeat(np.arange(50), 20)
     >>> mean_test(level, place, unit).p_value > 0.05, mean_test(level, level[:, None], unit).p_value < 1e-4

@@ -24,13 +24,13 @@ from .assumption_tests import (
     unit_sums,
 )
 from .counts import CountModel, episode_returns, has_labels
-from .importance import never_logged
 from .marginal import some_episodes
 from .markov import action_test, markov_tests
 from .method import Assumption, Check
 from .parts import behavior_of, difference_p_value, is_tabular, model_of, pooled_of, weights_of
 from .problem import Problem
 from .robust import errors_of, start_value
+from .unlogged import share_of_logged, unlogged_actions
 
 UNTESTED = AssumptionTest(float("nan"), 0.0, "")
 
@@ -140,9 +140,10 @@ def _behavior(problem: Problem) -> AssumptionTest:
         cells = np.column_stack([problem.states, before, problem.time]).astype(np.float64)
         found = calibration_test(behavior.table, problem.actions, unit, cells)
         return found._replace(detail="estimated probabilities of the logged actions are not calibrated")
-    if never_logged(problem) is not None:
-        return UNTESTED  # then ratios have a smaller mean, and the interval allows for it
-    excess = unit_sums(problem.chance / behavior.probability - 1.0, problem.unit[problem.episode])
+    if is_tabular(problem) and len(unlogged_actions(problem)):
+        return UNTESTED  # then ratios have a smaller mean
+    excess = problem.chance / behavior.probability - share_of_logged(problem)
+    excess = unit_sums(excess, problem.unit[problem.episode])
     size = float(np.sqrt(np.sum(excess**2)))
     if size == 0.0 or len(excess) < 8:
         return UNTESTED
@@ -180,7 +181,7 @@ def _markov(problem: Problem) -> dict[str, AssumptionTest]:
     return markov_tests(
         problem.visited[place],
         actions[rows],
-        problem.rewards[rows],
+        np.asarray(data.rewards)[rows],
         problem.visited[place + 1],
         terminal[rows],
         problem.episode[rows],
@@ -228,6 +229,8 @@ def _agreement(problem: Problem) -> AssumptionTest:
     weights = weights_of(problem)
     if problem.logged_only or weights is None or not weights.enough:
         return UNTESTED
+    if is_tabular(problem) and len(unlogged_actions(problem)):
+        return UNTESTED  # counts have bounds of their own for actions that were never tried
     p = difference_p_value(problem)
     return AssumptionTest(p, 0.0, "the model's value and the doubly robust one differ by more than noise")
 

@@ -19,11 +19,12 @@ from .columns import Screening
 from .counts import CountModel, episode_returns
 from .importance import measure_overlap
 from .methods import TIERS
-from .parts import ModelChoice, behavior_of, share_after_cuts, weights_of
+from .parts import ModelChoice, behavior_of, is_tabular, share_after_cuts, weights_of
 from .policies import PolicyLike
 from .problem import Options, Problem, check_data, find_horizon, make_problem
 from .record import Ends, Evaluation, LogSummary
 from .select import Selection, rows_of, select
+from .unlogged import taken_as, unlogged_actions
 
 
 def evaluate(
@@ -161,6 +162,9 @@ def evaluate_one(
         raise ValueError(
             must_be("policy", "a function beside `regressor`, `start` or one episode", "an array", hint)
         )
+    if len(unlogged_actions(problem)) and not is_tabular(problem):  # counts have bounds of their own
+        middle = 0.5 * (problem.low + problem.high)
+        problem = taken_as(problem, middle if np.isfinite(middle) else 0.0)
     return _conclude(problem, select(problem, method), notes, began)
 
 

@@ -1,4 +1,4 @@
-"""Products of ratios along episodes, bounds where they give out, and what was never logged."""
+"""Products of ratios along episodes, and bounds where they give out."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from .._core.typing import FloatArray, IntArray
 from .behavior import Behavior
 from .intervals import GroupJackknife
 from .problem import Problem
+from .unlogged import kept_at_start, share_of_logged, unlogged_actions
 
 # Rounding: products of ratios run over hundreds of steps; their logarithm is kept within what a float can
 # hold.
@@ -24,7 +25,10 @@ class Weights:
     Attributes
     ----------
     product : ndarray of shape (N,)
-        Ratio of all actions of the episode up to and including the step's.
+        Ratio of all actions of the episode up to and including the step's. Where the policy takes actions
+        that were never logged, of the policy given that it takes none of them, so that the mean is 1.
+    kept : ndarray of shape (N,)
+        Chance that it took none of them so far.
     size : ndarray of shape (G, H)
         Sum of the products by group and time; an episode that ended keeps its last one.
     count : ndarray of int, shape (G,)
@@ -39,6 +43,7 @@ class Weights:
     """
 
     product: FloatArray
+    kept: FloatArray
     size: FloatArray
     count: IntArray
     effective: FloatArray
@@ -57,21 +62,16 @@ class Weights:
         return self.final >= MIN_EFFECTIVE
 
     def sums(self, problem: Problem, rows: FloatArray) -> FloatArray:
-        """Return the sums of product x rows by group and time, shape (G, H)."""
-        return _by_group_and_time(problem, self.product * rows, self.size.shape)
+        """Return the sums of product x kept x rows by group and time, shape (G, H)."""
+        return _by_group_and_time(problem, self.product * self.kept * rows, self.size.shape)
 
 
 def make_weights(problem: Problem, ratio: FloatArray) -> Weights:
     """Return the products of per-step ratios (N,) along every episode."""
     data, horizon = problem.data, int(problem.data.n_steps.max())
-    with np.errstate(divide="ignore"):
-        logs = np.maximum(np.log(ratio), -_LARGEST_LOG)
-    running = np.cumsum(logs)
-    before = np.concatenate([[0.0], running])[data.step_offsets[:-1]]
-    product = np.exp(np.minimum(running - before[problem.episode], _LARGEST_LOG))
-    dead = np.cumsum(ratio == 0.0)
-    gone = dead - np.concatenate([[0], dead])[data.step_offsets[:-1]][problem.episode] > 0
-    product[gone] = 0.0
+    logged = share_of_logged(problem)
+    ratio = np.where(logged > 0.0, ratio / np.where(logged > 0.0, logged, 1.0), 1.0)
+    product, kept = _along(problem, ratio), _along(problem, logged)
     growth, steps = _growth(problem, ratio)
     shape = (problem.n_groups, horizon)
     last = data.step_offsets[1:] - 1
@@ -88,6 +88,7 @@ def make_weights(problem: Problem, ratio: FloatArray) -> Weights:
         effective = np.where(squares > 0, size.sum(axis=0) ** 2 / squares, 0.0)
     return Weights(
         product=product,
+        kept=kept,
         size=size,
         count=np.bincount(group, minlength=shape[0]),
         effective=effective,
@@ -95,6 +96,18 @@ def make_weights(problem: Problem, ratio: FloatArray) -> Weights:
         growth=growth,
         expected=float(problem.n_episodes * np.exp(-min(steps * growth, 700.0))),
     )
+
+
+def _along(problem: Problem, factors: FloatArray) -> FloatArray:
+    """Return the products (N,) of factors along every episode."""
+    first = problem.data.step_offsets[:-1]
+    with np.errstate(divide="ignore"):
+        running = np.cumsum(np.maximum(np.log(factors), -_LARGEST_LOG))
+    before = np.concatenate([[0.0], running])[first]
+    product = np.exp(np.minimum(running - before[problem.episode], _LARGEST_LOG))
+    dead = np.cumsum(factors == 0.0)
+    product[dead - np.concatenate([[0], dead])[first][problem.episode] > 0] = 0.0
+    return np.asarray(product)
 
 
 def _growth(problem: Problem, ratio: FloatArray) -> tuple[float, float]:
@@ -110,13 +123,6 @@ def _by_group_and_time(problem: Problem, rows: FloatArray, shape: tuple[int, ...
     flat = problem.group * shape[1] + problem.time
     sums: FloatArray = np.bincount(flat, weights=rows, minlength=shape[0] * shape[1]).astype(np.float64)
     return sums.reshape(shape)
-
-
-def per_decision(weights: Weights, sums: FloatArray) -> GroupJackknife:
-    """Return the mean over episodes of sum_t discount^t x product x reward, and it without every group."""
-    totals = sums @ weights.discounts
-    n = weights.count.sum()
-    return GroupJackknife(float(totals.sum() / n), (totals.sum() - totals) / (n - weights.count))
 
 
 def self_normalised(weights: Weights, sums: FloatArray, base: GroupJackknife | None = None) -> GroupJackknife:
@@ -177,12 +183,11 @@ def bounded_by_rewards(
 def beyond(problem: Problem, weights: Weights, n_steps: int) -> GroupJackknife:
     """Return the discounted share of the policy's future after `n_steps` steps, or after a cut before."""
     if n_steps == 0:
-        return GroupJackknife(1.0, np.ones(problem.n_groups))
+        return GroupJackknife(kept_at_start(problem), np.full(problem.n_groups, kept_at_start(problem)))
     stops = problem.time == n_steps - 1
     stops[problem.data.step_offsets[1:] - 1] = True
     at_cut = (problem.time < n_steps) & stops & ~problem.terminal
-    share = self_normalised(weights, weights.sums(problem, at_cut.astype(np.float64)))
-    return GroupJackknife(problem.discount * share.value, problem.discount * share.replicates)
+    return self_normalised(weights, weights.sums(problem, at_cut * problem.following.sum(axis=1)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,68 +234,4 @@ def measure_overlap(
         never_logged=tuple(unlogged_actions(problem).tolist()),
         agreement=float("nan") if problem.measure == "densities" else float(problem.chance.mean()),
         unseen=unseen,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeverLogged:
-    """What a log cannot tell because the policy takes actions that are not in it.
-
-    Models that are linear in features count what follows such an action as 0, with no error; where values are
-    kept within what is possible, as what is nearest to 0 there.
-
-    Attributes
-    ----------
-    actions : tuple of int
-    share : float
-        Bound of the expected discount of the first time that one is taken.
-    low, high : float
-        What may follow is worth between these.
-    """
-
-    actions: tuple[int, ...]
-    share: float
-    low: float
-    high: float
-
-    @property
-    def sentence(self) -> str:
-        """What was done about it."""
-        named = ", ".join(map(str, self.actions))
-        return (
-            f"The policy takes the action(s) {named}, which the log never does. They decide up to "
-            f"{self.share:.0%} of its future; the interval takes what follows them to be worth between "
-            f"{self.low:.4g} and {self.high:.4g}."
-        )
-
-    def missed(self, taken_as: float) -> tuple[float, float]:
-        """Return how far the ends of an interval move outwards, what follows being counted as `taken_as`."""
-        ends = self.share * np.array([max(taken_as - self.low, 0.0), max(self.high - taken_as, 0.0)])
-        return float(ends[0]), float(ends[1])
-
-
-def unlogged_actions(problem: Problem) -> IntArray:
-    """Return the actions that the policy may take and the log never does."""
-    wanted = problem.following.sum(axis=0) + problem.start_chances.sum(axis=0)
-    logged = np.bincount(problem.actions, minlength=problem.n_actions)
-    return np.flatnonzero((wanted > 0.0) & (logged == 0))
-
-
-def never_logged(problem: Problem) -> NeverLogged | None:
-    """Return what the log cannot tell; None where the policy takes logged actions only."""
-    if problem.on_policy or problem.continuous:
-        return None
-    unlogged = unlogged_actions(problem)
-    if not len(unlogged):
-        return None
-    first = float(problem.start_chances[:, unlogged].sum() / max(problem.start_chances.sum(), 1e-300))
-    later = problem.following.sum(axis=1)
-    shares = problem.following[:, unlogged].sum(axis=1)[later > 0.0] / later[later > 0.0]
-    most = float(shares.max(initial=0.0))  # of any step of the log that goes on
-    after = most / (1.0 - problem.discount * (1.0 - most)) if most > 0.0 else 0.0
-    return NeverLogged(
-        actions=tuple(unlogged.tolist()),
-        share=first + (1.0 - first) * problem.discount * after,
-        low=problem.low,
-        high=problem.high,
     )

@@ -11,11 +11,11 @@ from .._core.typing import FloatArray
 from ..basis import RBF, Squashed
 from .counts import episode_returns
 from .families import n_distinct
-from .importance import unlogged_actions
 from .intervals import GroupJackknife
 from .linear import fit_linear
 from .nonparametric import fit_neighbors, pull
 from .problem import Problem
+from .unlogged import unlogged_actions
 
 # Steps that are looked at: neighbours are searched for each.
 MOST_STEPS = 30_000

@@ -15,7 +15,7 @@ from .behavior import Behavior, find_behavior
 from .columns import screened
 from .counts import CountModel, fit_counts, has_labels
 from .families import BasisTest, choose_basis, judge, richer_than
-from .importance import Weights, beyond, make_weights, never_logged
+from .importance import Weights, beyond, make_weights
 from .intervals import GroupJackknife
 from .linear import LinearModel, fit_linear
 from .problem import Problem
@@ -174,9 +174,7 @@ def robust_of(problem: Problem) -> GroupJackknife:
 def _robust(problem: Problem) -> GroupJackknife:
     weights, model = weights_of(problem), model_of(problem).model
     assert weights is not None
-    # Counts have bounds of their own for actions that were never tried.
-    all_logged = isinstance(model, CountModel) or never_logged(problem) is None
-    return doubly_robust(problem, weights, model, all_logged=all_logged)
+    return doubly_robust(problem, weights, model)
 
 
 def difference_p_value(problem: Problem) -> float:

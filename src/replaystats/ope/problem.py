@@ -41,6 +41,27 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Unlogged:
+    """Actions of the policy that were never logged, in a problem in which they end the episode.
+
+    Attributes
+    ----------
+    actions : ndarray of int
+    after : ndarray of shape (N,)
+        Discounted probability that the policy takes one of them after a step.
+    first : ndarray of shape (m,)
+        Probability that it takes one of them in a start state.
+    worth : float
+        What follows them.
+    """
+
+    actions: IntArray
+    after: FloatArray
+    first: FloatArray
+    worth: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
     """Logged steps as rows, with what the target policy would do in their states.
 
@@ -81,6 +102,8 @@ class Problem:
     continuous : bool
         Whether actions are numbers, not labels: then `basis` takes states and actions side by side.
     options : Options
+    unlogged : Unlogged or None
+        Set where actions that were never logged end the episode; see `unlogged.taken_as`.
     memory : dict
         Shared parts (behavior, weights, models), each computed at its first use; see `once`.
     log_memory : dict
@@ -113,6 +136,7 @@ class Problem:
     policy: PolicyLike | None
     continuous: bool
     options: Options
+    unlogged: Unlogged | None = None
     log_memory: dict[str, Any] = field(default_factory=dict, repr=False)
     memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 

@@ -9,7 +9,7 @@ import numpy as np
 from .._core.thresholds import MUCH_COMPLETED
 from .._core.typing import FloatArray, IntArray
 from .counts import CountModel, episode_returns
-from .importance import Weights, per_decision, self_normalised
+from .importance import Weights, self_normalised
 from .intervals import GroupJackknife
 from .linear import LinearModel, td_errors
 from .problem import Problem
@@ -52,18 +52,13 @@ def start_value(problem: Problem, model: ValueModel) -> tuple[FloatArray, GroupJ
     return each, GroupJackknife(float(each.mean()), left)
 
 
-def doubly_robust(
-    problem: Problem, weights: Weights, model: ValueModel, *, all_logged: bool = True
-) -> GroupJackknife:
+def doubly_robust(problem: Problem, weights: Weights, model: ValueModel) -> GroupJackknife:
     """Return mean V(s_0) + sum_t discount^t (weighted mean of TD errors at time t).
 
     Right on average where the ratios are, whatever the model; and close where the model is, whatever they do.
-    Ratios have mean 1 where all actions of the policy are logged, and weighted means make use of it;
-    otherwise their mean is the chance that logged actions only were taken, and the means are plain.
     """
     _, base = start_value(problem, model)
-    sums = weights.sums(problem, errors_of(problem, model))
-    found = self_normalised(weights, sums) if all_logged else per_decision(weights, sums)
+    found = self_normalised(weights, weights.sums(problem, errors_of(problem, model)))
     return GroupJackknife(base.value + found.value, base.replicates + found.replicates)
 
 
@@ -75,7 +70,7 @@ def episode_influence(problem: Problem, weights: Weights, model: ValueModel) -> 
     sums = weights.sums(problem, errors).sum(axis=0)
     mean = np.divide(sums, size, out=np.zeros_like(sums), where=size > 0.0)
     share = np.divide(weights.discounts, size, out=np.zeros_like(size), where=size > 0.0)
-    rows = weights.product * (errors - mean[problem.time]) * share[problem.time]
+    rows = weights.product * (weights.kept * errors - mean[problem.time]) * share[problem.time]
     out = np.bincount(problem.episode, weights=rows, minlength=problem.n_episodes)
     # An episode that ended keeps its weight, with an error of 0, in the means of later times.
     tail = np.concatenate([np.cumsum((mean * share)[::-1])[::-1], [0.0]])

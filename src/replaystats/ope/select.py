@@ -13,8 +13,10 @@ from .._core.thresholds import CHECK_LEVEL, UNINFORMATIVE
 from .assumptions import NEEDED_BY_ALL, check
 from .method import Assumption, Check, Method, MethodResult
 from .methods import ON_REQUEST, TIERS
+from .methods.count_model import Counts
 from .problem import Problem
 from .record import MethodEstimate, share_left
+from .unlogged import between, unlogged_actions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -114,7 +116,10 @@ def _only_common(candidate: Candidate, checks: tuple[Check, ...]) -> bool:
 def _estimate(method: Method, problem: Problem) -> Candidate:
     began = perf_counter()
     with step(method.name):
-        result = method.estimate(problem)
+        if isinstance(method, Counts) or not len(unlogged_actions(problem)):
+            result = method.estimate(problem)
+        else:
+            result = between(problem, method.estimate)
     return Candidate(method=method, result=result, seconds=perf_counter() - began)
 
 

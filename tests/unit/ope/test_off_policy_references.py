@@ -15,7 +15,7 @@ from replaystats.ope import linear, marginal, nonparametric
 from replaystats.ope.behavior import find_behavior
 from replaystats.ope.counts import fit_counts
 from replaystats.ope.families import choose_basis, family, judge, richer_than
-from replaystats.ope.importance import bounded_by_rewards, make_weights, measure_overlap, never_logged
+from replaystats.ope.importance import bounded_by_rewards, make_weights, measure_overlap
 from replaystats.ope.intervals import GroupJackknife, relative_skewness
 from replaystats.ope.linear import N_INSTRUMENTS, fit_linear, hotelling_p_value, score_test
 from replaystats.ope.problem import make_problem, value_range
@@ -88,7 +88,7 @@ def test_doubly_robust_with_refits(robust):
     for left in (0, 5, 9):
         without = np.ones(len(log))
         without[left] = 0.0
-        expected = oracle.doubly_robust(log, ratios, *settings, weights=without, left=left)
+        expected = oracle.doubly_robust(log, ratios, *settings, weights=without)
         assert found.replicates[left] == pytest.approx(expected, rel=1e-6)
 
 
@@ -199,19 +199,19 @@ def test_bounds_of_a_log_that_was_cut_early_hold_the_truth(chance, error):
 
 
 @pytest.mark.parametrize(("first", "later"), [(0.0, 0.2), (0.3, 0.3), (1.0, 1.0), (0.5, 0.05)])
-def test_share_of_what_was_never_logged(first, later):
-    """One state to begin in and another ever after; the third action is nowhere in the log."""
-    states = np.concatenate([np.zeros((9, 1)), np.ones((9, 4))], axis=1)
-    data = rs.Trajectories(states, np.ones((9, 4)), actions=np.tile([0, 1, 0, 1], (9, 1)))
+def test_bounds_of_what_was_never_logged(first, later):
+    """One state to begin in and others ever after; the third action is nowhere in the log."""
+    states = np.concatenate([np.zeros((99, 1)), np.linspace(1, 2, 396).reshape(99, 4)], axis=1)
+    data = rs.Trajectories(states, np.ones((99, 4)), actions=np.tile([0, 1, 0, 1], (99, 1)))
 
     def policy(s):
         unknown = np.where(s[:, 0] == 0, first, later)
         return np.column_stack([0.5 * (1 - unknown), 0.5 * (1 - unknown), unknown])
 
-    found = never_logged(make_problem(data, policy, discount=DISCOUNT, reward_range=(-1, 1)))
-    assert found.actions == (2,)
-    assert found.share == pytest.approx(oracle.first_unlogged(first, later, DISCOUNT))
-    assert found.missed(2.0) == pytest.approx((12 * found.share, 8 * found.share))
+    asked = {"discount": DISCOUNT, "reward_range": (-1, 1), "behavior": np.full(396, 0.5)}
+    pivot = rs.evaluate(data, policy, method="bounds", **asked).result.pivot
+    ends = [float((pivot.estimate + sign * pivot.bias_bound)[0]) for sign in (-1, 1)]
+    assert ends == pytest.approx(oracle.bounds_of_unlogged(first, later, DISCOUNT, 4, -10.0, 10.0))
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.5, 0.9])

@@ -15,11 +15,11 @@ from ...inference.pivot import Pivot, mean_pivot
 from ..assumption_tests import unit_sums
 from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, OUTCOMES, STATIONARY
 from ..columns import screened
-from ..importance import never_logged
 from ..intervals import by_groups
 from ..method import Assumption, MethodResult
 from ..parts import behavior_of, is_tabular, pooled_of, weights_of
 from ..problem import Problem
+from ..unlogged import unlogged_actions
 
 Features = Callable[[FloatArray], FloatArray]
 _PENALTIES = (1e-4, 1e-2, 1e0)  # of value models, times the mean squared feature
@@ -276,7 +276,7 @@ class FiniteHorizon:
         """Return None off policy with a horizon, probabilities of both policies, and all actions logged."""
         if problem.on_policy or problem.continuous or problem.logged_only or problem.horizon is None:
             return "it needs a horizon, labelled actions and another policy that can be asked"
-        if weights_of(problem) is None or never_logged(problem) is not None:
+        if weights_of(problem) is None or len(unlogged_actions(problem)):
             return "it needs probabilities of the logged actions, and all actions of the policy in the log"
         if not problem.data.terminated.all():
             return "episodes were cut before the horizon"

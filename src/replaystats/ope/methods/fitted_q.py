@@ -21,9 +21,9 @@ from ...inference.variance import replay_variance
 from ...plans import ResamplingPlan, make_plan
 from ..assumptions import DRIFT, INDEPENDENT, MARKOV, OUTCOMES, START, STATIONARY
 from ..counts import returns_to_go
-from ..importance import never_logged
 from ..method import Assumption, MethodResult
 from ..problem import Problem
+from ..unlogged import unlogged_actions
 
 _TREES = 10  # of one member; all members together have JACKKNIFE_GROUPS times as many
 _GROWN = 2  # times that the trees of a member are grown
@@ -246,7 +246,7 @@ class FittedQEvaluation:
             return "it needs a policy that can be asked, and no horizon"
         if problem.n_units < 4 or not problem.own_starts:
             return "it needs four units or more, and the logged start states"
-        return None if never_logged(problem) is None else "it needs all actions of the policy in the log"
+        return "it needs all actions of the policy in the log" if len(unlogged_actions(problem)) else None
 
     def estimate(self, problem: Problem) -> MethodResult:
         """Return the mean over members, with its bias bound."""

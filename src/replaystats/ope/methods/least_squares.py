@@ -18,7 +18,6 @@ from ..assumptions import (
     STATIONARY,
 )
 from ..columns import screened
-from ..importance import never_logged
 from ..linear import LinearModel
 from ..marginal import some_episodes
 from ..method import Assumption, MethodResult
@@ -74,11 +73,9 @@ class LeastSquares:
         if len(chosen.tests) > 1:
             moved = float(np.clip(chosen.tests[-2].value, problem.low, problem.high)) - value
             before = abs(moved) if np.isfinite(moved) else 0.0
-        unlogged, missed, notes = never_logged(problem), (0.0, 0.0), []
-        if unlogged is not None:
-            missed = unlogged.missed(0.0)
-            notes.append(unlogged.sentence)
-        if problem.n_episodes == 1:
-            notes.append("One episode only: blocks of it stand for independent episodes.")
-        pivot = model.at_start.pivot(problem, bias_bound=before)
-        return MethodResult(pivot=pivot, shifts=model.at_start.shifts, missed=missed, notes=tuple(notes))
+        blocks = "One episode only: blocks of it stand for independent episodes."
+        return MethodResult(
+            pivot=model.at_start.pivot(problem, bias_bound=before),
+            shifts=model.at_start.shifts,
+            notes=(blocks,) if problem.n_episodes == 1 else (),
+        )

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..._core.thresholds import FEWEST_UNITS, MIN_EFFECTIVE, MUCH_COMPLETED, UNINFORMATIVE
-from ...inference.pivot import Pivot
 from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, OUTCOMES, RANGE
-from ..counts import CountModel, episode_returns, plausible_range
-from ..importance import Weights, bounded_by_rewards, never_logged, self_normalised
+from ..counts import episode_returns, plausible_range
+from ..importance import Weights, bounded_by_rewards, self_normalised
 from ..intervals import GroupJackknife, may_be_skewed, rare_outcomes, tail_ends
 from ..method import Assumption, MethodResult
-from ..parts import behavior_of, model_of, robust_of, share_after_cuts, weights_of
+from ..parts import behavior_of, is_tabular, model_of, robust_of, share_after_cuts, weights_of
 from ..problem import Problem
 from ..robust import episode_influence
+from ..unlogged import kept_at_start, nothing, unlogged_actions
 from .returns import part
 
 
@@ -47,12 +47,7 @@ class ImportanceSampling:
         cut = share_after_cuts(problem)
         if cut > 0.0:
             missed = missed[0] + max(-cut * problem.low, 0.0), missed[1] + max(cut * problem.high, 0.0)
-        unlogged = never_logged(problem)
-        notes: tuple[str, ...] = ()
-        if unlogged is not None:
-            more = unlogged.missed(found.value)
-            missed, notes = (missed[0] + more[0], missed[1] + more[1]), (unlogged.sentence,)
-        return MethodResult(pivot=pivot, shifts=found.shifts, missed=missed, notes=notes)
+        return MethodResult(pivot=pivot, shifts=found.shifts, missed=missed)
 
 
 def no_products(problem: Problem) -> str | None:
@@ -113,6 +108,8 @@ class DoublyRobust:
     def applicable(self, problem: Problem) -> str | None:
         """Return None where ratios leave enough effective episodes to the end."""
         weights = weights_of(problem)
+        if is_tabular(problem) and len(unlogged_actions(problem)):
+            return "it needs all actions of the policy in the log"
         short = cut_short(problem) if weights is not None else None
         if self.few:
             if weights is None or not FEWEST_UNITS <= weights.final < MIN_EFFECTIVE:
@@ -137,11 +134,6 @@ class DoublyRobust:
         lost = _share_after(weights, problem) + share_after_cuts(problem) * problem.logged_only
         slack = 0.0 if lost == 0.0 else lost * (best - worst)
         missed, notes = (missed[0] + slack, missed[1] + slack), []
-        unlogged = None if isinstance(model, CountModel) else never_logged(problem)
-        if unlogged is not None:
-            more = unlogged.missed(float(np.clip(0.0, unlogged.low, unlogged.high)))
-            missed = missed[0] + more[0], missed[1] + more[1]
-            notes.append(unlogged.sentence)
         behavior = behavior_of(problem)
         if behavior is not None and behavior.estimated:
             notes.append(f"The logging policy is estimated ({behavior.source}), not logged.")
@@ -173,42 +165,34 @@ class Bounds:
         return None if problem.on_policy == self.on_policy else "it is for other logs"
 
     def estimate(self, problem: Problem) -> MethodResult:
-        """Return the middle of the bounds, and half their distance as what was missed."""
+        """Return the middle of the bounds, and half their distance as its bias bound."""
         lowest, highest, lasting = _ends(problem)
         middle = 0.5 * (lowest.value + highest.value)
         if lowest.value == highest.value or not np.isfinite(middle):
             middle = float(np.clip(0.0, lowest.value, highest.value))
         found = GroupJackknife(middle, 0.5 * (lowest.replicates + highest.replicates))
         finite = bool(np.isfinite(lowest.value) and np.isfinite(highest.value) and lasting > 0)
-        pivot = found.pivot(problem) if finite else _nothing(problem, middle)
+        pivot = found.pivot(problem) if finite else nothing(problem, middle)
         if finite:
             error = max(lowest.standard_error, highest.standard_error)
             pivot = replace(pivot, standard_error=np.array([error]))
+            pivot = pivot.with_bias([0.5 * (highest.value - lowest.value)], "what the log does not tell")
         note = (
             f"Bounds take what comes after {lasting} step{'s' * (lasting != 1)}, or after cuts, to be worth "
             f"{problem.low:.4g} to {problem.high:.4g}. Log longer episodes, or of a nearer policy."
         )
-        unlogged = never_logged(problem)
-        more = () if unlogged is None else (unlogged.sentence,)
-        half = (max(middle - lowest.value, 0.0), max(highest.value - middle, 0.0))
         shifts = found.shifts if finite else np.zeros(0)
-        return MethodResult(pivot=pivot, shifts=shifts, missed=half, notes=(note, *more))
-
-
-def _nothing(problem: Problem, value: float) -> Pivot:
-    one = np.ones(1)
-    low, high = one * problem.low, one * problem.high
-    return Pivot(estimate=one * value, standard_error=0.0 * one, degrees=0.0 * one, low=low, high=high)
+        return MethodResult(pivot=pivot, shifts=shifts, notes=(note,))
 
 
 def _ends(problem: Problem) -> tuple[GroupJackknife, GroupJackknife, int]:
     if problem.on_policy and problem.n_episodes > 1 and problem.own_starts:
         return _of_returns(problem)
     weights = weights_of(problem)
-    if weights is not None and never_logged(problem) is None:
+    if weights is not None:
         return bounded_by_rewards(problem, weights, MIN_EFFECTIVE)
-    nothing = np.zeros(problem.n_groups)
-    low, high = (GroupJackknife(end, nothing + end) for end in (problem.low, problem.high))
+    ends = [kept_at_start(problem) * end for end in (problem.low, problem.high)]
+    low, high = (GroupJackknife(end, np.full(problem.n_groups, end)) for end in ends)
     return low, high, 0
 
 
