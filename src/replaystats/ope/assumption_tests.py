@@ -284,7 +284,7 @@ def calibration_test(
                 expected = float(probabilities[rows, a].sum())
                 if min(expected, rows.sum() - expected) < CALIBRATION_CELLS:
                     continue
-                t, p = _cell_t(unit_sums(excess[rows, a], unit[rows]))
+                t, p = total_test(unit_sums(excess[rows, a], unit[rows]))
                 found.append((p, t, f"action {a} in a cell of {rows.sum()} steps"))
     if not found:
         return AssumptionTest(1.0, 0.0, "too few steps")
@@ -296,13 +296,13 @@ def _tenths(column: FloatArray) -> IntArray:
     return np.searchsorted(np.unique(np.quantile(column, np.arange(0.1, 1.0, 0.1))), column)
 
 
-def _cell_t(sums: FloatArray) -> tuple[float, float]:
+def total_test(sums: FloatArray) -> tuple[float, float]:
     """Return t of the hypothesis that independent sums of unequal size have mean zero, and its p-value."""
     n, size = len(sums), float(np.sqrt(np.sum(sums**2)))
-    if n < 5 or size == 0.0:
+    if n < MIN_EFFECTIVE or size == 0.0:
         return 0.0, 1.0
     t = float(sums.sum()) / size
-    return t, float(2.0 * special.ndtr(-abs(t)))
+    return t, float(2.0 * special.stdtr(n - 1, -abs(t)))
 
 
 def clock_test(

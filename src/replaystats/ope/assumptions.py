@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
-from scipy import special
 
 from .._core.thresholds import CHECK_LEVEL, MUCH_COMPLETED
 from ..data.views import action_rows
@@ -21,6 +20,7 @@ from .assumption_tests import (
     holm,
     order_test,
     outside_log,
+    total_test,
     unit_sums,
 )
 from .counts import CountModel, episode_returns, has_labels
@@ -142,14 +142,9 @@ def _behavior(problem: Problem) -> AssumptionTest:
         return found._replace(detail="estimated probabilities of the logged actions are not calibrated")
     if is_tabular(problem) and len(unlogged_actions(problem)):
         return UNTESTED  # then ratios have a smaller mean
-    excess = problem.chance / behavior.probability - share_of_logged(problem)
-    excess = unit_sums(excess, problem.unit[problem.episode])
-    size = float(np.sqrt(np.sum(excess**2)))
-    if size == 0.0 or len(excess) < 8:
-        return UNTESTED
-    ratio = float(np.mean(problem.chance / behavior.probability))
-    p = float(2.0 * special.stdtr(len(excess) - 1, -abs(excess.sum()) / size))
-    return AssumptionTest(p, excess.sum() / size, f"ratios of probabilities have the mean {ratio:.3g}, not 1")
+    ratio = problem.chance / behavior.probability
+    t, p = total_test(unit_sums(ratio - share_of_logged(problem), problem.unit[problem.episode]))
+    return AssumptionTest(p, t, f"ratios of probabilities have the mean {ratio.mean():.3g}, not 1")
 
 
 def _of_markov(name: str, detail: str) -> Callable[[Problem], AssumptionTest]:

@@ -26,6 +26,9 @@ from .record import Ends, Evaluation, LogSummary
 from .select import Selection, rows_of, select
 from .unlogged import taken_as, unlogged_actions
 
+# Arguments of `evaluate` that say what the problem is; the others are `Options`.
+_ASKED = ("start", "n_actions", "reward_range", "units", "log_memory")
+
 
 def evaluate(
     data: Trajectories,
@@ -127,33 +130,18 @@ def evaluate_one(
     data: Trajectories,
     policy: PolicyLike | None,
     *,
-    log_memory: dict[str, Any],
     discount: float | None = None,
     horizon: int | str | None = "auto",
     method: str | None = None,
-    start: ArrayLike | None = None,
-    n_actions: int | None = None,
-    reward_range: tuple[float, float] | None = None,
-    units: ArrayLike | None = None,
     **others: Any,
 ) -> Evaluation:
     """Evaluate one policy as `evaluate` does; `log_memory` keeps what does not depend on the policy."""
     began = perf_counter()
+    asked = {name: others.pop(name, None) for name in _ASKED}
     factor, options = _check_discount(discount, others), _check_options(**others)
     check_data(data)
     steps, notes = find_horizon(data, horizon)
-    problem = make_problem(
-        data,
-        policy,
-        discount=factor,
-        horizon=steps,
-        start=start,
-        n_actions=n_actions,
-        reward_range=reward_range,
-        units=units,
-        options=options,
-        log_memory=log_memory,
-    )
+    problem = make_problem(data, policy, discount=factor, horizon=steps, options=options, **asked)
     if problem.discount == 1.0 and not problem.terminal.any():
         hint = "The sum of rewards has no end. Pass `terminated`, a horizon, or a discount."
         raise ValueError(must_be("discount", "below 1 where no episode of the log terminates", 1.0, hint))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._core.thresholds import MIN_EFFECTIVE
-from .._core.typing import FloatArray, IntArray
+from .._core.typing import FloatArray
 from .behavior import Behavior
 from .intervals import GroupJackknife
 from .problem import Problem
@@ -31,8 +31,6 @@ class Weights:
         Chance that it took none of them so far.
     size : ndarray of shape (G, H)
         Sum of the products by group and time; an episode that ended keeps its last one.
-    count : ndarray of int, shape (G,)
-        Episodes of every group.
     effective : ndarray of shape (H,)
         (sum w)^2 / sum w^2 at every time: as many episodes would count alike.
     growth : float
@@ -45,7 +43,6 @@ class Weights:
     product: FloatArray
     kept: FloatArray
     size: FloatArray
-    count: IntArray
     effective: FloatArray
     discounts: FloatArray
     growth: float
@@ -90,7 +87,6 @@ def make_weights(problem: Problem, ratio: FloatArray) -> Weights:
         product=product,
         kept=kept,
         size=size,
-        count=np.bincount(group, minlength=shape[0]),
         effective=effective,
         discounts=np.power(problem.discount, np.arange(horizon), dtype=np.float64),
         growth=growth,

@@ -277,10 +277,15 @@ def rare_outcomes(
     return moved[0], moved[1]
 
 
+def mean_of_groups(values: FloatArray, group: IntArray, n_groups: int) -> GroupJackknife:
+    """Return the mean of values (n,), and it without every group; values of group -1 always stay."""
+    own = group >= 0
+    sums = np.bincount(group[own], weights=values[own], minlength=n_groups)
+    counts = np.bincount(group[own], minlength=n_groups)
+    left = (values.sum() - sums) / np.maximum(len(values) - counts, 1)
+    return GroupJackknife(float(values.mean()), left)
+
+
 def by_groups(values: FloatArray, problem: Problem) -> GroupJackknife:
     """Return the mean of values (n,) of episodes, and it without every group."""
-    group = problem.group[problem.data.step_offsets[:-1]]
-    sums = np.bincount(group, weights=values, minlength=problem.n_groups)
-    counts = np.bincount(group, minlength=problem.n_groups)
-    left = (sums.sum() - sums) / np.maximum(counts.sum() - counts, 1)
-    return GroupJackknife(float(values.mean()), left)
+    return mean_of_groups(values, problem.group[problem.data.step_offsets[:-1]], problem.n_groups)

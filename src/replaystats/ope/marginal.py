@@ -11,7 +11,7 @@ from .._core.typing import FloatArray
 from ..basis import RBF, Squashed
 from .counts import episode_returns
 from .families import n_distinct
-from .intervals import GroupJackknife
+from .intervals import GroupJackknife, mean_of_groups
 from .linear import fit_linear
 from .nonparametric import fit_neighbors, pull
 from .problem import Problem
@@ -86,14 +86,11 @@ def marginal_robust(problem: Problem, rng: np.random.Generator) -> MarginalRobus
     if n_bumps < FEWEST_BUMPS:
         return None
     errors, start, held_back = _errors(small)
-    group = small.start_group
-    sums = np.bincount(group, weights=start, minlength=small.n_groups)
-    counts = np.bincount(group, minlength=small.n_groups)
-    base = (sums.sum() - sums) / np.maximum(counts.sum() - counts, 1)
+    base = mean_of_groups(start, small.start_group, small.n_groups)
     part, drawn = _corrections(small, errors, n_bumps, rng)
     half, _ = _corrections(small, errors, n_bumps // 2, rng)
     return MarginalRobust(
-        found=GroupJackknife(float(start.mean()) + part.value, base + part.replicates),
+        found=GroupJackknife(base.value + part.value, base.replicates + part.replicates),
         correction=part,
         moved=half.minus(part),
         drawn=drawn,

@@ -168,13 +168,9 @@ def _fit_model(problem: Problem, *, counted: bool) -> ModelChoice:
 
 def robust_of(problem: Problem) -> GroupJackknife:
     """Return the doubly robust value with products of ratios, and it without every group."""
-    return problem.once("robust", _robust)
-
-
-def _robust(problem: Problem) -> GroupJackknife:
-    weights, model = weights_of(problem), model_of(problem).model
+    weights = weights_of(problem)
     assert weights is not None
-    return doubly_robust(problem, weights, model)
+    return problem.once("robust", lambda p: doubly_robust(p, weights, model_of(p).model))
 
 
 def difference_p_value(problem: Problem) -> float:

@@ -10,7 +10,7 @@ from .._core.thresholds import MUCH_COMPLETED
 from .._core.typing import FloatArray, IntArray
 from .counts import CountModel, episode_returns
 from .importance import Weights, self_normalised
-from .intervals import GroupJackknife
+from .intervals import GroupJackknife, mean_of_groups
 from .linear import LinearModel, td_errors
 from .problem import Problem
 
@@ -45,11 +45,7 @@ def start_value(problem: Problem, model: ValueModel) -> tuple[FloatArray, GroupJ
     """Return the model's value of every start state, and their mean without every group."""
     values = np.clip(model.start_values(), problem.low, problem.high)
     each = np.sum(problem.start_chances * values, axis=1)
-    group = problem.start_group
-    sums = np.bincount(group, weights=each, minlength=problem.n_groups)
-    counts = np.bincount(group, minlength=problem.n_groups)
-    left = (sums.sum() - sums) / np.maximum(counts.sum() - counts, 1)
-    return each, GroupJackknife(float(each.mean()), left)
+    return each, mean_of_groups(each, problem.start_group, problem.n_groups)
 
 
 def doubly_robust(problem: Problem, weights: Weights, model: ValueModel) -> GroupJackknife:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core.typing import FloatArray, IntArray
 from ..inference.pivot import Pivot
-from .intervals import GroupJackknife
+from .intervals import GroupJackknife, mean_of_groups
 from .method import MethodResult
 from .problem import Problem, Unlogged
 
@@ -67,9 +67,10 @@ def between(problem: Problem, estimate: Callable[[Problem], MethodResult]) -> Me
     for worth in (low, high):
         asked = taken_as(problem, worth)
         found.append(estimate(asked))
-        at_start = _at_start(asked)
-        value = float(found[-1].pivot.estimate[0]) + at_start.value
-        ends.append(GroupJackknife(value, value + found[-1].shifts + at_start.shifts))
+        assert asked.unlogged is not None
+        first = mean_of_groups(worth * asked.unlogged.first, problem.start_group, problem.n_groups)
+        value = float(found[-1].pivot.estimate[0]) + first.value
+        ends.append(GroupJackknife(value, value + found[-1].shifts + first.shifts))
     if not all(len(one.shifts) for one in found):
         return replace(found[0], notes=(*found[0].notes, _sentence(problem)))
     wider = max(found, key=lambda one: float(one.pivot.standard_error[0]))
@@ -89,18 +90,6 @@ def between(problem: Problem, estimate: Callable[[Problem], MethodResult]) -> Me
 def kept_at_start(problem: Problem) -> float:
     """Return the chance that the policy does not begin with such an action."""
     return 1.0 if problem.unlogged is None else 1.0 - float(problem.unlogged.first.mean())
-
-
-def _at_start(problem: Problem) -> GroupJackknife:
-    """Return what such actions in the start states are worth, and that without every group."""
-    assert problem.unlogged is not None
-    each, group = problem.unlogged.worth * problem.unlogged.first, problem.start_group
-    sums, counts = (
-        np.bincount(np.maximum(group, 0), weights=x * (group >= 0), minlength=problem.n_groups)
-        for x in (each, np.ones(len(each)))
-    )
-    left = (each.sum() - sums) / np.maximum(len(each) - counts, 1)
-    return GroupJackknife(float(each.mean()), left)
 
 
 def _sentence(problem: Problem) -> str:

@@ -10,7 +10,7 @@ from ..._core.thresholds import FEWEST_UNITS, MIN_EFFECTIVE, MUCH_COMPLETED, UNI
 from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, OUTCOMES, RANGE
 from ..counts import episode_returns, plausible_range
 from ..importance import Weights, bounded_by_rewards, self_normalised
-from ..intervals import GroupJackknife, may_be_skewed, rare_outcomes, tail_ends
+from ..intervals import GroupJackknife, by_groups, may_be_skewed, rare_outcomes, tail_ends
 from ..method import Assumption, MethodResult
 from ..parts import behavior_of, is_tabular, model_of, robust_of, share_after_cuts, weights_of
 from ..problem import Problem
@@ -198,14 +198,12 @@ def _ends(problem: Problem) -> tuple[GroupJackknife, GroupJackknife, int]:
 
 def _of_returns(problem: Problem) -> tuple[GroupJackknife, GroupJackknife, int]:
     """Return the mean return with what follows cuts worth the least and the most that is possible."""
-    data, group = problem.data, problem.group[problem.data.step_offsets[:-1]]
-    returns = episode_returns(problem)
+    data, returns = problem.data, episode_returns(problem)
     weight = np.where(data.terminated, 0.0, problem.discount**data.n_steps)
-    counts = np.bincount(group, minlength=problem.n_groups)
-    ends = []
-    for worth in (problem.low, problem.high):
-        values = returns + np.multiply(weight, worth, out=np.zeros(len(weight)), where=weight > 0.0)
-        sums = np.bincount(group, weights=values, minlength=problem.n_groups)
-        left = (sums.sum() - sums) / np.maximum(counts.sum() - counts, 1)
-        ends.append(GroupJackknife(float(values.mean()), left))
-    return ends[0], ends[1], int(data.n_steps.max())
+    lowest, highest = (
+        by_groups(
+            returns + np.multiply(weight, worth, out=np.zeros(len(weight)), where=weight > 0.0), problem
+        )
+        for worth in (problem.low, problem.high)
+    )
+    return lowest, highest, int(data.n_steps.max())
