@@ -216,7 +216,6 @@ METHODS: dict[str, Target] = {
             "__call__": {},
             "gradient": {},
             "hessian": {},
-            "laplacian": {},
             "directional": {"direction": np.ones((len(X), 2))},
             "second_order": {"matrix": np.ones((len(X), 2, 2))},
             "sparse": {},

@@ -318,7 +318,7 @@ RESULTS = {
     *("ResamplingPlan", "RowBlocks", "basis.Basis", "inference.Diagnosis", "inference.Interval"),
     *("inference.ReplayVariance", "inference.ReweightedAverage", "inference.Theorem"),
     "inference.MonitoredMean",
-    *("solvers.LU", "solvers.Cholesky", "solvers.Solver", "solvers.Solution"),
+    *("solvers.LU", "solvers.Solver", "solvers.Solution"),
     *("get_config", "show_versions"),
 }
 if find_spec("torch") is None:

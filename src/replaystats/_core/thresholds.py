@@ -5,10 +5,15 @@
 
 # Fewer observations per unknown than this made single subsets useless. Source: LSTD, q = 9.
 OBSERVATIONS_PER_UNKNOWN = 7
+# Groups of units that are drawn, or left out to judge a penalty: single units up to this many. Derivation:
+# Student's quantile with 99 degrees of freedom is within 1.3 % of the normal one. They are drawn where an
+# interval from single units would take longer than this many seconds. Judged.
+GROUPS, NOTICED_SECONDS = 100, 0.005
 # Shares of n that are tried in turn where half-samples cross singularity. Judged.
 SIZE_SHARES = (0.5, 0.7, 0.9)
 # Subsets with which a search for enough of them begins, of single units and of groups. Derivation: the
-# relative error of a variance from B subsets is about sqrt(2 / B), 14 % and 28 %.
+# relative error of a variance from B subsets is about sqrt(2 / B), 14 % and 28 %. So many members are also
+# needed to estimate the index of their tail.
 FIRST_RESAMPLES, GROUPED_PILOT = 100, 25
 # The first estimate of Monte-Carlo noise is itself noisy: the number grows by at most this factor. Judged.
 GROWTH = 4
@@ -39,14 +44,20 @@ HIGHEST_ORDER, MOST_FUNCTIONS, TRANSITIONS_EACH, MOST_TARGETS = 8, 64, 20, 200
 MIN_EFFECTIVE = 10
 # Replicates with a smaller tail index (Hill) have no variance. Derivation: the variance exists above 2.
 HEAVY_TAIL = 2.0
-# Up to this share of subsets that cross singularity intervals around medians cover. Source: instruments of
-# strength 16 and 64, half-samples.
-ROBUST_CROSSING = 0.05
+# A share that is small beside the rest: of subsets that cross singularity, up to which intervals around
+# medians cover (source: instruments of strength 16 and 64, half-samples); of visited states, those of
+# largest leverage, at which a basis need not keep to the range of values, as a parabola through a bounded
+# value does not at the outermost (source: diffusions, smooth values); of windows in which the action
+# changes, up to which nothing is said: it costs less than the noise that higher orders add.
+SMALL_SHARE = 0.05
+# What is small, where an order of magnitude decides: "goes to zero" at a given n; how far a question may be
+# from a mean of values to count as one; how far answers may lie beyond all targets, in ranges of them; how
+# much quieter than usual a place may be, as a residual may be 0 by accident; what landmarks may miss beside
+# the penalty; and subsets that cross singularity where a matrix is ill-conditioned as well. Convention.
+SMALL = 0.1
 # Standard errors between the moment matrix and a singular one below which normal intervals are rough: a first
 # stage with F = 16 (Staiger and Stock 1997 ask for 10).
 WEAK_SEPARATION = 4.0
-# A point whose neighbours are farther than those of this share of the data is outside. Convention.
-INNER_SHARE = 0.99
 # Of the skewness at which the cube root of Hall's transformation has an infinite slope, the share that is
 # taken out: the longer side is then about 1.6 times Student's. Source: means of lognormal values, n = 20 to
 # 500.
@@ -64,15 +75,11 @@ LARGEST_CORRELATION = 0.9
 # From so many units a coefficient on, pairs of units are less than half a percent of a standard error.
 # Derivation: they are about q / n of the variance.
 MANY_UNITS = 100
-# A usual interval shorter than this share of the range of values is not compared with a bias-aware one: that
-# one has a bias of about this size. It replaces the usual one if it is shorter by the second factor, since
-# the shorter of two intervals covers less often than either. Source: Fourier bases, states near one point.
-SHORT, MUCH_SHORTER = 0.25, 0.9
-# Share of the visited states, those of largest leverage, at which a basis need not keep to the range of
-# values: a parabola through a bounded value leaves it at the outermost. Source: diffusions, smooth values.
-OUTER_SHARE = 0.05
-# A question is a value, or a mean of values, if it is within this of one where all values are one.
-LIKE_A_VALUE = 0.1
+# A usual interval shorter than this share of the range of values is not compared with a bias-aware one:
+# that one has a bias of about this size. It replaces the usual one if it is shorter by more than `SMALL`,
+# since the shorter of two intervals covers less often than either. Source: Fourier bases, states near one
+# point.
+SHORT = 0.25
 
 # Estimated seconds of work of one call beyond which it is refused (a day), and is announced (a minute).
 LONGEST_WORK, ANNOUNCED_WORK = 86_400.0, 60.0
@@ -154,17 +161,14 @@ WORTHWHILE = 0.97
 # Penalties of a ridge to choose from, relative to the moment matrix with columns scaled to one size: half
 # decades from one without effect to one that leaves little but a constant.
 RIDGE_PENALTIES = tuple(10.0 ** (j / 2) for j in range(-14, 4))
-# Groups of units that are left out to judge a penalty: single units up to this many.
-RISK_GROUPS = 100
 # Subset sizes at which replay is judged, as shares of n.
 RISK_SHARES = (0.3, 0.5, 0.7)
 
 # -- evaluation of policies (ope) ------------------------------------------------------------------------
-# Level of all checks of one evaluation together, by Holm's correction: one false alarm in 20 logs.
+# Level of all checks of one evaluation together, by Holm's correction: one false alarm in 20 logs. The
+# lengths of two intervals are compared at this error, too, so that a choice does not depend on the level
+# asked for.
 CHECK_LEVEL = 0.05
-# Level at which rules compare the lengths of two intervals, so that a choice does not depend on the level
-# that is asked for: the usual one.
-NOMINAL_LEVEL = 1.0 - CHECK_LEVEL
 # Share of the future after cuts beyond which a model's value there is an assumption of its own: 5 % of it,
 # wrong by two standard deviations of returns, is one standard error of 100 episodes.
 MUCH_COMPLETED = 0.05
@@ -185,23 +189,19 @@ REWEIGHTINGS = 6
 DESIGN_ROUNDS = 30
 # Points where the range of values is imposed: more of them change bounds little and the time much. Judged.
 MOST_BOUNDED = 400
-# Members from which on a tail index is estimated. Judged.
-LEAST_FOR_TAILS = 100
+# `basis.Squashed`: one standard deviation goes to tanh(1 / 1.5) = .58, so that bulk and tails both keep
+# room on (-1, 1). Judged.
+SPREAD = 1.5
 # Unknowns of a dense system that is solved many times (rows that decide about a penalty, subsets of kernel
 # ridge, landmarks: .01 s each), and of one that is solved a few times (a fit of the noise, landmarks of a
-# device: .05 s). Judged, by run time.
+# device: .05 s), and states whose distances are all measured. Judged, by run time.
 DENSE_SYSTEM, LARGE_DENSE_SYSTEM = 500, 1000
-# No place is taken to be quieter than this share of the typical noise: a residual may be 0 by accident.
-# Judged.
-QUIETEST_SHARE = 0.1
 # A unit with a larger share of an answer has all of it. Judged.
 NEARLY_ALL = 1.0 - 1e-4
 # Share of prediction points outside the data beyond which no estimator is advised. Judged.
 TOO_MANY_OUTSIDE = 0.2
 # Monte-Carlo share of a variance beyond which nothing is predicted from it. Judged.
 TOO_NOISY = 0.5
-# What "goes to zero" is taken to mean at a given n. Convention.
-GOES_TO_ZERO = 0.1
 #  Largest share of a variance that Monte-Carlo noise may have: intervals are then at most .5 % too long.
 MONTE_CARLO_TARGET = 0.01
 # Visited states, or rows of a table, that a fitted object remembers, and steps of the kernel Bellman loss,
@@ -213,8 +213,6 @@ MOST_WORK = 2e9
 #  Groups of a delete-a-group jackknife, and members where each is dear: Student's quantile with 19 degrees of
 # freedom is 1.07 times the normal one.
 JACKKNIFE_GROUPS = 20
-# With fewer members there are not two halves of one effective sample to compare.
-FEWEST_POOLED = 2 * MIN_EFFECTIVE
 #  Smallest degrees of freedom of a pooled variance: the fourth moment of a Student variable exists above 4.
 FEWEST_DEGREES = 5.0
 # Points at which a variance is measured before it is pooled: enough for an average. Judged, by run time.
@@ -236,11 +234,11 @@ CANDIDATE_SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
 PILOT_MODELS = 16
 
 # -- the recommended method (tuning) -------------------------------------------------------------------
-# Lepski's factors and subset sizes for well-posed and ill-posed problems, and what they are: no more half-
-# samples than the second share cross singularity, and more than the third with a condition number above the
-# last. Source: the settings of docs/explanation/regularisation.md.
+# Lepski's factors for well-posed and ill-posed problems, and what they are: no more half-samples than this
+# share cross singularity, and more than `SMALL` with a condition number above the last. Source: the settings
+# of docs/explanation/regularisation.md.
 WELL_POSED_KAPPA, ILL_POSED_KAPPA = 0.5, 1.5
-ILL_POSED_SHARE, SAFE_CROSSING, CROSSING_LIMIT, CONDITION_LIMIT = 0.3, 0.01, 0.1, 1e3
+SAFE_CROSSING, CONDITION_LIMIT = 0.01, 1e3
 
 # -- kernel ridge (tuning) -----------------------------------------------------------------------------
 # Rows at which candidates are compared: their errors are paired, which cancels most of the noise. Judged.
@@ -249,8 +247,6 @@ COMPARED_ROWS = 2000
 PILOT_MEMBERS, PENALTY_STEPS, SMALLEST_SUBSET = 32, 8, 16
 # Blocks of rows that a fit on features replays: more of them only cost. Judged.
 MAX_BLOCKS = 200
-# Landmarks are enough when what they miss weighs this share of the penalty. Judged.
-LANDMARK_SHARE = 0.1
 # Numbers in the systems of all replays, up to which there are `MOST_SPARSE`. Judged, by memory.
 REPLAYED_NUMBERS = 8_000_000
 # Leaves and trees to compare: many small fits, or fewer large ones, at three times the cost; and the

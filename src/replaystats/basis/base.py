@@ -26,7 +26,7 @@ from .._core.validation import (
 )
 
 _ORDER_NAMES = {1: "differentiable", 2: "twice differentiable"}
-# More functions than this help nobody: q^2 numbers are 8 TB. It is nearly always a misread parameter.
+# Format: limit of a parameter: q^2 numbers are 8 TB, and more functions are nearly always a mistake.
 MAX_FUNCTIONS = 1_000_000
 
 
@@ -34,8 +34,8 @@ class Basis(ABC):
     """A feature map phi from states in R^d to R^q.
 
     The public methods check their input once and hand clean arrays to the hooks of the concrete class:
-    `_value` always, `_gradient` and `_hessian` where derivatives exist, and `_directional`,
-    `_second_order`, `_laplacian` where a closed form avoids arrays of N x q x d x d numbers.
+    `_value` always, and where derivatives exist either `_gradient` and `_hessian`, or `_directional` and
+    `_second_order`, which need no arrays of N x q x d x d numbers.
     A constant function, where there is one, is the first column and is added here (see `_constant`).
 
     Concrete bases are frozen dataclasses declared with ``eq=False, repr=False``: equality (by value,
@@ -146,11 +146,6 @@ class Basis(ABC):
         x = self._check_evaluation(states, order=2)
         return self._here_or_there(x, lambda z: self._prepend_constant(self._hessian(z), 0.0))
 
-    def laplacian(self, states: ArrayLike) -> FloatArray:
-        """Return the sum over a of the second derivatives d_aa phi, of shape (N, q)."""
-        x = self._check_evaluation(states, order=2)
-        return self._here_or_there(x, lambda z: self._prepend_constant(self._laplacian(z), 0.0))
-
     def directional(self, states: ArrayLike, direction: ArrayLike) -> FloatArray:
         """Return ``sum_a direction_a d_a phi``, of shape (N, q).
 
@@ -203,23 +198,34 @@ class Basis(ABC):
     def _fit(self, x: FloatArray, rng: np.random.Generator) -> Basis:
         raise NotImplementedError(f"{type(self).__name__} is unfitted but has no `_fit`.")
 
+    # Of each pair a basis has one: derivatives by variable, or sums of them with given weights.
+
     def _gradient(self, x: FloatArray) -> FloatArray:
-        raise NotImplementedError(f"{type(self).__name__} promises derivatives but has no `_gradient`.")
-
-    def _hessian(self, x: FloatArray) -> FloatArray:
-        raise NotImplementedError(f"{type(self).__name__} promises derivatives but has no `_hessian`.")
-
-    def _laplacian(self, x: FloatArray) -> FloatArray:
-        out: FloatArray = np.einsum("nqaa->nq", self._hessian(x))
-        return out
+        return self._along_axes(x, 1, "_directional")
 
     def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
         out: FloatArray = np.einsum("nqa,na->nq", self._gradient(x), direction)
         return out
 
+    def _hessian(self, x: FloatArray) -> FloatArray:
+        return self._along_axes(x, 2, "_second_order")
+
     def _second_order(self, x: FloatArray, matrix: FloatArray) -> FloatArray:
         out: FloatArray = np.einsum("nqab,nab->nq", self._hessian(x), matrix)
         return out
+
+    def _along_axes(self, x: FloatArray, order: int, hook: str) -> FloatArray:
+        """Return the derivatives by every variable, or pair of them, from sums with one weight that is 1."""
+        if getattr(type(self), hook) is getattr(Basis, hook):
+            raise NotImplementedError(f"{type(self).__name__} promises derivatives but has no `{hook}`.")
+        derivative, xp, shape = getattr(self, hook), array_namespace(x), (x.shape[1],) * order
+        found = []
+        for place in np.ndindex(*shape):
+            weight = np.zeros(shape)
+            weight[place] = 1.0
+            found.append(derivative(x, xp.broadcast_to(like(weight, x), (x.shape[0], *shape))))
+        stacked = xp.stack(found, axis=-1)
+        return xp.reshape(stacked, (*stacked.shape[:2], *shape))  # type: ignore[no-any-return]
 
     # -- checks and helpers --------------------------------------------------------------------------
 

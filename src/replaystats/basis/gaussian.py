@@ -102,25 +102,6 @@ class GaussianBumps(Basis):
     def _value(self, x: FloatArray) -> FloatArray:
         return self._combine(self._kernel(x))
 
-    def _gradient(self, x: FloatArray) -> FloatArray:
-        points, gamma = self._bumps_at(x)
-        u = x[:, None, :] - points  # (N, m, d)
-        return self._combine((-2.0 * gamma * self._kernel(x))[..., None] * u)
-
-    def _hessian(self, x: FloatArray) -> FloatArray:
-        points, gamma = self._bumps_at(x)
-        u = x[:, None, :] - points
-        kernel = self._kernel(x)
-        curvature = (4.0 * gamma**2 * kernel)[..., None, None] * u[..., :, None] * u[..., None, :]
-        unit = like(np.eye(x.shape[1]), x)
-        return self._combine(curvature - (2.0 * gamma * kernel)[..., None, None] * unit)  # (N, m, d, d)
-
-    def _laplacian(self, x: FloatArray) -> FloatArray:
-        points, gamma = self._bumps_at(x)
-        squares = _squared_distances(x, points)
-        curvature = 4.0 * gamma**2 * squares - 2.0 * gamma * x.shape[1]
-        return self._combine(curvature * array_namespace(x).exp(-gamma * squares))
-
     def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
         points, gamma = self._bumps_at(x)
         slope = (x * direction).sum(axis=1)[:, None] - direction @ points.T  # u.v, (N, m)

@@ -158,23 +158,6 @@ class Polynomial(Basis):
     def _value(self, x: FloatArray) -> FloatArray:
         return self._product(self._tables(x, 0), ())
 
-    def _gradient(self, x: FloatArray) -> FloatArray:
-        tables = self._tables(x, 1)
-        axes = [self._product(tables, (a,)) for a in range(self.dimension)]
-        gradient: FloatArray = array_namespace(x).stack(axes, axis=-1)
-        return gradient
-
-    def _hessian(self, x: FloatArray) -> FloatArray:
-        xp, d, tables = array_namespace(x), self.dimension, self._tables(x, 2)
-        upper = {(a, b): self._product(tables, (a, b)) for a, b in self._pairs()}
-        rows = [xp.stack([upper[min(a, b), max(a, b)] for b in range(d)], axis=-1) for a in range(d)]
-        hessian: FloatArray = xp.stack(rows, axis=-2)
-        return hessian
-
-    def _laplacian(self, x: FloatArray) -> FloatArray:
-        tables = self._tables(x, 2)
-        return _added(self._product(tables, (a, a)) for a in range(self.dimension))
-
     def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
         tables = self._tables(x, 1)
         return _added(direction[:, a, None] * self._product(tables, (a,)) for a in range(self.dimension))

@@ -13,6 +13,7 @@ from array_api_compat import array_namespace
 
 from .._core.arrays import frozen, is_foreign, like
 from .._core.errors import must_be
+from .._core.thresholds import LARGE_DENSE_SYSTEM
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_bool, check_choice, check_int, check_real
 from .base import (
@@ -46,17 +47,6 @@ class PlaneWaves(Basis):
 
     def _value(self, x: FloatArray) -> FloatArray:
         return _flat(self._cos_sin(x))
-
-    def _gradient(self, x: FloatArray) -> FloatArray:
-        return _flat(_turn(self._cos_sin(x))[..., None] * self._frequencies(x))
-
-    def _hessian(self, x: FloatArray) -> FloatArray:
-        frequencies = self._frequencies(x)
-        outer = frequencies[:, :, None] * frequencies[:, None, :]  # (m, d, d)
-        return _flat(-self._cos_sin(x)[..., None, None] * outer)
-
-    def _laplacian(self, x: FloatArray) -> FloatArray:
-        return _flat(self._cos_sin(x) * -(self._frequencies(x) ** 2).sum(axis=1))
 
     def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
         rate = direction @ self._frequencies(x).T  # (N, m)
@@ -194,10 +184,6 @@ def _total_size(order: int, dimension: int) -> int:
     return sum(math.comb(dimension, j) * math.comb(order, j) * 2**j for j in range(dimension + 1))
 
 
-# Pairs of this many states determine the median distance to a few percent, in milliseconds.
-_MEDIAN_SAMPLE = 1000
-
-
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class RandomFourier(PlaneWaves):
     """Cosines and sines of m = n_components / 2 random frequencies w ~ N(0, 2 gamma I).
@@ -278,6 +264,6 @@ class RandomFourier(PlaneWaves):
     def _fit(self, x: FloatArray, rng: np.random.Generator) -> RandomFourier:
         gamma = self.gamma
         if gamma is None:
-            gamma = median_gamma(draw_distinct(x, _MEDIAN_SAMPLE, rng), "gamma")
+            gamma = median_gamma(draw_distinct(x, LARGE_DENSE_SYSTEM, rng), "gamma")
         shape = (self.n_components // 2, x.shape[1])
         return replace(self, gamma=gamma, frequencies=math.sqrt(2.0 * gamma) * rng.standard_normal(shape))

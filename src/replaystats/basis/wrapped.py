@@ -11,16 +11,58 @@ from array_api_compat import array_namespace
 
 from .._core.arrays import frozen, like, to_numpy
 from .._core.errors import must_be
+from .._core.thresholds import SPREAD
 from .._core.typing import ArrayLike, BoolArray, FloatArray
-from .._core.validation import check_array
+from .._core.validation import check_array, check_instance
 from .base import Basis, set_fitted
 
-# One standard deviation goes to tanh(1 / 1.5) = .58: bulk and tails both keep room on (-1, 1).
-SPREAD = 1.5
+
+class Wrapped(Basis):
+    """What does to the functions or states of `basis` something that does not change their number."""
+
+    __slots__ = ()
+
+    anywhere: ClassVar[bool] = True  # the inner basis sees to it
+
+    basis: Basis
+
+    def __post_init__(self) -> None:
+        check_instance(self.basis, "basis", Basis)
+
+    @property
+    def n_basis(self) -> int:
+        """Number of functions q."""
+        return self.basis.n_basis
+
+    @property
+    def dimension(self) -> int | None:
+        """Dimension d of the states."""
+        return self.basis.dimension
+
+    @property
+    def fitted(self) -> bool:
+        """Whether what is needed from data, by the inner basis as well, is known."""
+        return self.basis.fitted
+
+    @property
+    def derivative_order(self) -> int:
+        """None are offered, unless a class has them."""
+        return 0
+
+    @property
+    def _fits_anywhere(self) -> bool:
+        return True
+
+    def _check_states(self, states: ArrayLike) -> FloatArray:
+        return self.basis._check_states(states)  # which may be names
+
+    def _suited(self, states: Any) -> Basis:
+        inner = self.basis._suited(states)
+        return self if inner is self.basis else replace(self, basis=inner)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Scaled(Basis):
+class Scaled(Wrapped):
     """The functions of another basis, each divided by its root mean square over the data.
 
     Plain solves do not notice: coefficients grow by what the functions shrink. Penalties and truncation do.
@@ -39,15 +81,13 @@ class Scaled(Basis):
     array([[1., 1., 1.]])
     """
 
-    anywhere: ClassVar[bool] = True  # the inner basis sees to it
     derivative_hint: ClassVar[str] = "Scale a smooth basis such as Fourier, Polynomial or RBF."
 
     basis: Basis
     scales: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.basis, Basis):
-            raise TypeError(must_be("basis", "a Basis", type(self.basis).__name__))
+        Wrapped.__post_init__(self)
         if self.scales is None:
             return
         scales = check_array(self.scales, "scales", ndim=1)
@@ -55,16 +95,6 @@ class Scaled(Basis):
             rule = f"{self.basis.n_basis} positive numbers, one per function"
             raise ValueError(must_be("scales", rule, f"{len(scales)} with a minimum of {scales.min():g}"))
         set_fitted(self, scales=frozen(scales))
-
-    @property
-    def n_basis(self) -> int:
-        """Number of functions q."""
-        return self.basis.n_basis
-
-    @property
-    def dimension(self) -> int | None:
-        """Dimension d of the states."""
-        return self.basis.dimension
 
     @property
     def fitted(self) -> bool:
@@ -76,21 +106,10 @@ class Scaled(Basis):
         """That of the inner basis."""
         return self.basis.derivative_order
 
-    def _check_states(self, states: ArrayLike) -> FloatArray:
-        return self.basis._check_states(states)  # which may be names
-
     def _fit_departed(self, x: FloatArray, rng: np.random.Generator, departed: BoolArray | None) -> Scaled:
         inner = self.basis.fit(x, rng, departed=departed)
         size = np.sqrt(to_numpy((inner(x) ** 2).mean(axis=0)))
         return Scaled(inner, np.where(size > 0.0, size, 1.0) if self.scales is None else self.scales)
-
-    @property
-    def _fits_anywhere(self) -> bool:
-        return True
-
-    def _suited(self, states: Any) -> Basis:
-        inner = self.basis._suited(states)
-        return self if inner is self.basis else replace(self, basis=inner)
 
     def _divided(self, functions: FloatArray) -> FloatArray:
         """Divide functions or derivatives (N, q, ...), wherever they are."""
@@ -101,15 +120,6 @@ class Scaled(Basis):
     def _value(self, x: FloatArray) -> FloatArray:
         return self._divided(self.basis(x))
 
-    def _gradient(self, x: FloatArray) -> FloatArray:
-        return self._divided(self.basis.gradient(x))
-
-    def _hessian(self, x: FloatArray) -> FloatArray:
-        return self._divided(self.basis.hessian(x))
-
-    def _laplacian(self, x: FloatArray) -> FloatArray:
-        return self._divided(self.basis.laplacian(x))
-
     def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
         return self._divided(self.basis.directional(x, direction))
 
@@ -118,7 +128,7 @@ class Scaled(Basis):
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Centered(Basis):
+class Centered(Wrapped):
     """The functions of another basis, for values whose level is estimated apart.
 
     The level is the mean reward / (1 - discount), which a penalty would otherwise shrink towards 0. For
@@ -137,66 +147,26 @@ class Centered(Basis):
     array([[1., 2.]])
     """
 
-    anywhere: ClassVar[bool] = True  # the inner basis sees to it
-
     basis: Basis
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.basis, Basis):
-            raise TypeError(must_be("basis", "a Basis", type(self.basis).__name__))
-
-    @property
-    def n_basis(self) -> int:
-        """Number of functions q; the mean reward is no function."""
-        return self.basis.n_basis
-
-    @property
-    def dimension(self) -> int | None:
-        """Dimension d of the states."""
-        return self.basis.dimension
-
-    @property
-    def fitted(self) -> bool:
-        """Whether the inner basis is fitted."""
-        return self.basis.fitted
-
-    @property
-    def derivative_order(self) -> int:
-        """None are offered."""
-        return 0
-
-    @property
-    def _fits_anywhere(self) -> bool:
-        return True
-
-    def _check_states(self, states: ArrayLike) -> FloatArray:
-        return self.basis._check_states(states)  # which may be names
 
     def _fit_departed(self, x: FloatArray, rng: np.random.Generator, departed: BoolArray | None) -> Centered:
         return Centered(self.basis.fit(x, rng, departed=departed))
-
-    def _suited(self, states: Any) -> Basis:
-        inner = self.basis._suited(states)
-        return self if inner is self.basis else replace(self, basis=inner)
 
     def _value(self, x: FloatArray) -> FloatArray:
         return self.basis(x)
 
 
-class InUnits(Basis):
+class InUnits(Wrapped):
     """The functions of another basis at states measured from a center, in units of a scale."""
 
     __slots__ = ()
-
-    anywhere: ClassVar[bool] = True  # the inner basis sees to it
 
     basis: Basis
     center: ArrayLike | None
     scale: ArrayLike | None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.basis, Basis):
-            raise TypeError(must_be("basis", "a Basis", type(self.basis).__name__))
+        super().__post_init__()
         if (self.center is None) != (self.scale is None):
             raise ValueError(must_be("scale", "given with `center`, or neither", repr(self.scale)))
         if self.center is None or self.scale is None:
@@ -209,11 +179,6 @@ class InUnits(Basis):
         set_fitted(self, center=frozen(center), scale=frozen(scale))
 
     @property
-    def n_basis(self) -> int:
-        """Number of functions q."""
-        return self.basis.n_basis
-
-    @property
     def dimension(self) -> int | None:
         """Dimension d of the states."""
         return self.basis.dimension if self.center is None else len(np.asarray(self.center))
@@ -223,13 +188,8 @@ class InUnits(Basis):
         """Whether the units, and what the inner basis needs, are known."""
         return self.center is not None and self.basis.fitted
 
-    @property
-    def _fits_anywhere(self) -> bool:
-        return True
-
-    def _suited(self, states: Any) -> Basis:
-        inner = self.basis._suited(states)
-        return self if inner is self.basis else replace(self, basis=inner)  # type: ignore[type-var]
+    def _check_states(self, states: ArrayLike) -> FloatArray:
+        return Basis._check_states(self, states)  # in their own units, of which there are as many as columns
 
     @abstractmethod
     def _inside(self, x: FloatArray) -> FloatArray:
@@ -290,16 +250,6 @@ class Standardized(InUnits):
         inside: FloatArray = (x - like(np.asarray(self.center), x)) / self._units(x)
         return inside
 
-    def _gradient(self, x: FloatArray) -> FloatArray:
-        return self.basis.gradient(self._inside(x)) / self._units(x)
-
-    def _hessian(self, x: FloatArray) -> FloatArray:
-        return self.basis.hessian(self._inside(x)) / self._areas(x)
-
-    def _laplacian(self, x: FloatArray) -> FloatArray:
-        matrices = np.broadcast_to(np.diag(np.asarray(self.scale) ** -2.0), (*x.shape, x.shape[1]))
-        return self.basis.second_order(self._inside(x), matrices)
-
     def _directional(self, x: FloatArray, direction: FloatArray) -> FloatArray:
         return self.basis.directional(self._inside(x), direction / self._units(x))
 
@@ -333,11 +283,6 @@ class Squashed(InUnits):
     basis: Basis
     center: ArrayLike | None = None
     scale: ArrayLike | None = None
-
-    @property
-    def derivative_order(self) -> int:
-        """None are offered."""
-        return 0
 
     def _inside(self, x: FloatArray) -> FloatArray:
         scale, center = like(np.asarray(self.scale), x), like(np.asarray(self.center), x)

@@ -14,6 +14,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from .._core.arrays import take_rows
 from .._core.config import chosen_n_jobs
 from .._core.random import stream
+from .._core.thresholds import SMALL
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_memory, check_work
 from ..plans import ResamplingPlan
@@ -24,8 +25,8 @@ from .members import report_failures
 _TASKS_PER_WORKER = 4
 # Cost: numbers of eight bytes in the smallest fitted regressor; and models from which on the first is timed.
 _MODEL_NUMBERS, _MANY_MODELS = 64.0, 10_000
-# Shares of the range of targets: what is missed by less is fitted exactly, and what is further out is beyond.
-EXACT, BEYOND = 1e-6, 0.1
+# Rounding: what is missed by less than this share of the range of targets is fitted exactly.
+EXACT = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -124,7 +125,7 @@ class ModelReplicates:
             if model is None or (np.abs(own - y[rows]) > EXACT * (high - low)).any():
                 return False
         values = _predict_some(models, others, (others.shape[0], y.shape[1]))
-        margin = BEYOND * (high - low)
+        margin = SMALL * (high - low)
         return bool(((values < low - margin) | (values > high + margin)).any())
 
     def __len__(self) -> int:

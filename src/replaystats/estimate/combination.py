@@ -18,7 +18,7 @@ from array_api_compat import array_namespace
 from .._core.arrays import check_finite, is_foreign, like, to_numpy
 from .._core.config import in_blocks
 from .._core.errors import ReplayWarning, must_be
-from .._core.thresholds import FEWEST_POOLED
+from .._core.thresholds import MIN_EFFECTIVE
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_magnitude
 from ..engine import MomentReplicates
@@ -291,7 +291,8 @@ class Combination:
     def _pooled(self) -> PooledShare | None:
         """What points tell together where one by one they cannot: members of learners, balanced or given."""
         members, plan = self.members, self.members.plan
-        few = plan is None or int(np.count_nonzero(~members.failed)) < FEWEST_POOLED
+        # With fewer members there are not two halves of one effective sample to compare.
+        few = plan is None or int(np.count_nonzero(~members.failed)) < 2 * MIN_EFFECTIVE
         if few or self.method == "median" or not hasattr(members, "reference_points"):
             return None
         traits = SCHEMES[plan.statistic]

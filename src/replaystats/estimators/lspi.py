@@ -18,7 +18,6 @@ from ..basis import Basis
 from ..data import Trajectories
 from ..data.views import action_rows
 from ..estimate import Estimate
-from ..inference import Diagnosis, Interval
 from ..moments import ActionFeatures
 from ..moments.lstd_q import PolicyLike, discrete_actions
 from ..moments.steps import DiscountLike, check_log
@@ -26,14 +25,13 @@ from ..plans import Resampling, ResamplingPlan, make_plan
 from ..solvers import Solver
 from ..tuning.sizes import choose_subsample_size, grow_resamples
 from ._policy_iteration import GreedyPolicy, PolicyIteration, PolicyProblem, iterate_policies
-from .base import Replayed
-from .lstd_q import LSTDQ
+from .lstd_q import LSTDQ, OfActions
 from .policy import PolicyValue
 
 EVALUATIONS = ("replay", "plug_in")
 
 
-class LSPI(Replayed):
+class LSPI(OfActions):
     """A good policy from logged discrete actions, by least-squares policy iteration, replayed.
 
     Every iteration evaluates the current policy on all data and moves to the policy that is greedy for the
@@ -249,88 +247,6 @@ class LSPI(Replayed):
             resampling=Resampling(on_failure=self.resampling_.on_failure, n_jobs=self.resampling_.n_jobs),
         )
 
-    def predict(  # type: ignore[override]  # actions come second, as everywhere in this class
-        self, X: ArrayLike, actions: ArrayLike | None = None, return_std: bool = False
-    ) -> Any:
-        """Return the value of `actions`, or of the policy's own, in the states `X`.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            States.
-        actions : array-like of shape (m,), optional
-            One for each state.
-        return_std : bool
-            Whether to return the standard error as well.
-
-        Returns
-        -------
-        values : array of shape (m,)
-            In the kind of array that `X` is.
-        std : array of the same shape
-            Only with ``return_std=True``.
-        """
-        check_is_fitted(self)
-        return self.evaluation_.predict(X, actions, return_std)
-
-    def predict_members(self, X: ArrayLike, actions: ArrayLike | None = None) -> Any:
-        """Return the value of `actions` (default the policy's) by every member, shape (B, m).
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            States.
-        actions : array-like of shape (m,), optional
-            One for each state.
-        """
-        check_is_fitted(self)
-        return self.evaluation_.predict_members(X, actions)
-
-    def plug_in_predict(self, X: ArrayLike, actions: ArrayLike | None = None) -> Any:
-        """Return the value of `actions` (default the policy's) from all data at once, shape (m,).
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            States.
-        actions : array-like of shape (m,), optional
-            One for each state.
-        """
-        check_is_fitted(self)
-        return self.evaluation_.plug_in_predict(X, actions)
-
-    def confidence_interval(
-        self,
-        X: ArrayLike,
-        confidence_level: float = 0.95,
-        *,
-        actions: ArrayLike | None = None,
-        value_range: tuple[float, float] | None = None,
-    ) -> Interval:
-        """Return the interval of `predict(X, actions)`, given the policy; see Notes of the class.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            States.
-        confidence_level : float in (0, 1)
-            How often intervals made like this one cover.
-        actions : array-like of shape (m,), optional
-            One for each state.
-        value_range : (low, high), optional
-            Where values are known to lie; default [r_min, r_max] / (1 - discount) of the logged rewards. It
-            bounds what the data leave open.
-
-        Returns
-        -------
-        Interval
-            Arrays `low` and `high` of shape (m,); `parts` and `sentences` say what they are made of.
-        """
-        check_is_fitted(self)
-        return self.evaluation_.confidence_interval(
-            X, confidence_level, actions=actions, value_range=value_range
-        )
-
     def extend(self, n_more: int) -> Self:
         """Add `n_more` subsets to the last evaluation; its policy must not depend on them.
 
@@ -360,6 +276,16 @@ class LSPI(Replayed):
     def _asked(self, X: Any) -> FloatArray:
         return self.evaluation_._asked(X)
 
+    def _pairs(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray:
+        check_is_fitted(self)
+        return self.evaluation_._pairs(X, actions)
+
+    def _pair_places(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray:
+        return self.evaluation_._pair_places(X, actions)
+
+    def _observed(self) -> FloatArray:
+        return self.evaluation_._observed()
+
     def _plug_in_at(self, asked: Any) -> FloatArray:
         return self.evaluation_._plug_in_at(asked)
 
@@ -380,19 +306,6 @@ class LSPI(Replayed):
         """
         check_is_fitted(self)
         return self.evaluation_.policy_value(start_states, weights)
-
-    def diagnose(self, X: ArrayLike | None = None, actions: ArrayLike | None = None) -> Diagnosis:
-        """Say whether replay helped in the last evaluation, whether intervals hold, and what to do.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d), optional
-            States that matter; default the coefficients themselves.
-        actions : array-like of shape (m,), optional
-            One for each state; default the policy's.
-        """
-        check_is_fitted(self)
-        return self.evaluation_.diagnose(X, actions)
 
 
 def _warn_without_a_goal(data: Trajectories) -> None:

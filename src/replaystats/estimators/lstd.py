@@ -71,7 +71,7 @@ class LSTD(PolicyEvaluation):
     moments_ : Moments or FactoredMoments
         What they were made from.
     grouping_ : Grouping or None
-        Which units are drawn together, where single ones would have cost many times the plug-in.
+        Which units are drawn together, where single ones would have taken noticeably longer.
     choices_ : dict of str to Choice
         What "auto" stood for, how many groups there are, and why.
     recommendation_ : Recommendation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -23,123 +24,21 @@ from ..moments.sparse import SparseMoments, sparse_lstd_q_moments
 from ..moments.steps import DiscountLike, ImportanceLike, step_ratios
 from ..plans import Resampling
 from ..solvers import Solver
+from .base import Replayed
 from .moments import ON_DEVICE
 from .policy import PolicyEvaluation
 
 
-@takes_arrays_of(*LIBRARIES, where=ON_DEVICE)
-class LSTDQ(PolicyEvaluation):
-    """Value of every action under a given policy, from actions that any policy has logged, replayed.
+class OfActions(Replayed):
+    """What is asked about states and actions; subclasses say what the estimate is asked then."""
 
-    Parameters
-    ----------
-    basis : Basis
-        Discrete actions: functions of the state, one copy per action. Continuous: functions of state and
-        action side by side.
-    policy : callable
-        The policy to evaluate. Takes states (N, d); returns discrete actions (N,) or their probabilities
-        (N, n_actions); or continuous actions (N, a), or draws of them (N, m, a).
-    discount : float in [0, 1], array-like of shape (N,) or callable
-        Discount factor of one step: the same for all, one for each, or a function of the steps' durations
-        (N,), such as ``lambda dt: np.exp(-rate * dt)``.
-    n_actions : int, optional
-        Number of discrete actions. Default: as many as the policy gives probabilities for, or as occur.
-    importance : callable or array, optional
-        Weights of the steps; see `lstd_q_moments`.
-    unit : {"auto", "trajectory", "block", "window"}, int or array-like of labels
-        What is resampled. "auto": trajectories, or blocks of steps if there is one long trajectory only; an
-        int is the number of steps of a block. See `inference.unit_moments`.
-    resampling : Resampling
-        Which subsets are drawn, how many, and what happens to those that fail. Default: without replacement,
-        half of the units, until Monte-Carlo noise is 1 % of the variance. A size of "auto" is half, or more
-        where half-samples cross singularity.
-    solver : Solver or "recommended", optional
-        How each small system is solved; default `solvers.Auto()`. "recommended": a penalty balanced on every
-        subset, with subsets that suit the problem, for data that may leave some direction undetermined; of
-        `resampling` it takes only the number (default 100), and `recommendation_` has what it chose and why.
-    combine : {"auto", "mean", "controlled", "median"}
-        How the members are combined. "auto": the mean less its linear noise, or the median where a subset
-        crosses singularity or fails, or tails are heavy.
-    random_state : None, int, RandomState or Generator
-        Seed of the subsets: the same one gives the same numbers.
+    @abstractmethod
+    def _pairs(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray:
+        """Return features of states and actions (default the policy's) of a model that is fitted."""
 
-    Attributes
-    ----------
-    features_ : ActionFeatures
-        Features of state and action, in the order of ``estimate_.theta``.
-    estimate_ : Estimate
-        The replayed estimate; `estimate_.replicates` holds the single answers.
-    plug_in_ : Estimate
-        The estimate from all data at once.
-    plan_ : ResamplingPlan or None
-        The subsets; None where "recommended" hands the plug-in back.
-    moments_ : Moments or FactoredMoments
-        What they were made from.
-    grouping_ : Grouping or None
-        Which units are drawn together, where single ones would have cost many times the plug-in.
-    choices_ : dict of str to Choice
-        What "auto" stood for, how many groups there are, and why.
-    recommendation_ : Recommendation
-        Only with ``solver="recommended"``: what was chosen, and why.
-    basis_ : Basis
-        The basis, with what it took from the data.
-
-    Raises
-    ------
-    SingularReplicateError
-        In `fit`, if the data leave the moment matrix numerically singular and the solver has no answer to
-        that.
-
-    See Also
-    --------
-    LSPI : Finds a policy, evaluating each by LSTDQ.
-    LSTD : Values of states under the policy that acted.
-    lstd_q_moments : The moments behind it.
-
-    References
-    ----------
-    Lagoudakis and Parr (2003), Least-squares policy iteration, JMLR 4.
-
-    Examples
-    --------
-    One state and two actions: 0 earns 1, and 1 nothing. The policy takes each half of the time.
-
-    >>> import numpy as np
-    >>> import replaystats as rs
-    >>> from replaystats.estimators import LSTDQ
-    >>> actions = np.random.default_rng(0).integers(2, size=(100, 3))
-    >>> data = rs.Trajectories(np.zeros((100, 4)), rewards=1.0 - actions, actions=actions)
-    >>> model = LSTDQ(rs.basis.OneHot(1), policy=lambda s: np.full((len(s), 2), 0.5), discount=0.5)
-    >>> model.fit(data).predict([[0], [0]], actions=[0, 1]).round(6)
-    array([1.5, 0.5])
-    >>> model.predict([[0]]).round(6)  # without an action: the policy's
-    array([1.])
-    """
-
-    def __init__(
-        self,
-        basis: Basis,
-        policy: PolicyLike,
-        *,
-        discount: DiscountLike = 0.99,
-        n_actions: int | None = None,
-        importance: ImportanceLike = None,
-        unit: Any = "auto",
-        resampling: Resampling = Resampling("U", 0.5, "auto"),
-        solver: Solver | str | None = None,
-        combine: str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.basis = basis
-        self.policy = policy
-        self.discount = discount
-        self.n_actions = n_actions
-        self.importance = importance
-        self.unit = unit
-        self.resampling = resampling
-        self.solver = solver
-        self.combine = combine
-        self.random_state = random_state
+    @abstractmethod
+    def _pair_places(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray:
+        """Return states, or states and continuous actions side by side, as the data are remembered."""
 
     def predict(  # type: ignore[override]  # actions come second, as everywhere in this class
         self, X: ArrayLike, actions: ArrayLike | None = None, return_std: bool = False
@@ -234,14 +133,128 @@ class LSTDQ(PolicyEvaluation):
             return self._diagnosis(None, None)
         return self._diagnosis(self._pairs(X, actions), self._pair_places(X, actions))
 
+
+@takes_arrays_of(*LIBRARIES, where=ON_DEVICE)
+class LSTDQ(OfActions, PolicyEvaluation):
+    """Value of every action under a given policy, from actions that any policy has logged, replayed.
+
+    Parameters
+    ----------
+    basis : Basis
+        Discrete actions: functions of the state, one copy per action. Continuous: functions of state and
+        action side by side.
+    policy : callable
+        The policy to evaluate. Takes states (N, d); returns discrete actions (N,) or their probabilities
+        (N, n_actions); or continuous actions (N, a), or draws of them (N, m, a).
+    discount : float in [0, 1], array-like of shape (N,) or callable
+        Discount factor of one step: the same for all, one for each, or a function of the steps' durations
+        (N,), such as ``lambda dt: np.exp(-rate * dt)``.
+    n_actions : int, optional
+        Number of discrete actions. Default: as many as the policy gives probabilities for, or as occur.
+    importance : callable or array, optional
+        Weights of the steps; see `lstd_q_moments`.
+    unit : {"auto", "trajectory", "block", "window"}, int or array-like of labels
+        What is resampled. "auto": trajectories, or blocks of steps if there is one long trajectory only; an
+        int is the number of steps of a block. See `inference.unit_moments`.
+    resampling : Resampling
+        Which subsets are drawn, how many, and what happens to those that fail. Default: without replacement,
+        half of the units, until Monte-Carlo noise is 1 % of the variance. A size of "auto" is half, or more
+        where half-samples cross singularity.
+    solver : Solver or "recommended", optional
+        How each small system is solved; default `solvers.Auto()`. "recommended": a penalty balanced on every
+        subset, with subsets that suit the problem, for data that may leave some direction undetermined; of
+        `resampling` it takes only the number (default 100), and `recommendation_` has what it chose and why.
+    combine : {"auto", "mean", "controlled", "median"}
+        How the members are combined. "auto": the mean less its linear noise, or the median where a subset
+        crosses singularity or fails, or tails are heavy.
+    random_state : None, int, RandomState or Generator
+        Seed of the subsets: the same one gives the same numbers.
+
+    Attributes
+    ----------
+    features_ : ActionFeatures
+        Features of state and action, in the order of ``estimate_.theta``.
+    estimate_ : Estimate
+        The replayed estimate; `estimate_.replicates` holds the single answers.
+    plug_in_ : Estimate
+        The estimate from all data at once.
+    plan_ : ResamplingPlan or None
+        The subsets; None where "recommended" hands the plug-in back.
+    moments_ : Moments or FactoredMoments
+        What they were made from.
+    grouping_ : Grouping or None
+        Which units are drawn together, where single ones would have taken noticeably longer.
+    choices_ : dict of str to Choice
+        What "auto" stood for, how many groups there are, and why.
+    recommendation_ : Recommendation
+        Only with ``solver="recommended"``: what was chosen, and why.
+    basis_ : Basis
+        The basis, with what it took from the data.
+
+    Raises
+    ------
+    SingularReplicateError
+        In `fit`, if the data leave the moment matrix numerically singular and the solver has no answer to
+        that.
+
+    See Also
+    --------
+    LSPI : Finds a policy, evaluating each by LSTDQ.
+    LSTD : Values of states under the policy that acted.
+    lstd_q_moments : The moments behind it.
+
+    References
+    ----------
+    Lagoudakis and Parr (2003), Least-squares policy iteration, JMLR 4.
+
+    Examples
+    --------
+    One state and two actions: 0 earns 1, and 1 nothing. The policy takes each half of the time.
+
+    >>> import numpy as np
+    >>> import replaystats as rs
+    >>> from replaystats.estimators import LSTDQ
+    >>> actions = np.random.default_rng(0).integers(2, size=(100, 3))
+    >>> data = rs.Trajectories(np.zeros((100, 4)), rewards=1.0 - actions, actions=actions)
+    >>> model = LSTDQ(rs.basis.OneHot(1), policy=lambda s: np.full((len(s), 2), 0.5), discount=0.5)
+    >>> model.fit(data).predict([[0], [0]], actions=[0, 1]).round(6)
+    array([1.5, 0.5])
+    >>> model.predict([[0]]).round(6)  # without an action: the policy's
+    array([1.])
+    """
+
+    def __init__(
+        self,
+        basis: Basis,
+        policy: PolicyLike,
+        *,
+        discount: DiscountLike = 0.99,
+        n_actions: int | None = None,
+        importance: ImportanceLike = None,
+        unit: Any = "auto",
+        resampling: Resampling = Resampling("U", 0.5, "auto"),
+        solver: Solver | str | None = None,
+        combine: str = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.basis = basis
+        self.policy = policy
+        self.discount = discount
+        self.n_actions = n_actions
+        self.importance = importance
+        self.unit = unit
+        self.resampling = resampling
+        self.solver = solver
+        self.combine = combine
+        self.random_state = random_state
+
     def _pairs(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray:
         check_is_fitted(self)
         with renamed("states", "X"):
             X = self._to_device(X)
             return self._features(X) if actions is None else self.features_.at(X, actions)
 
-    def _pair_places(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray | None:
-        """Return states, or states and continuous actions side by side, as the data are remembered."""
+    def _pair_places(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray:
         states = as_columns(check_states(X, "X", (1, 2)))
         if self.features_.n_actions is not None:
             return states

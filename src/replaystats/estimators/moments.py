@@ -229,7 +229,7 @@ class ReplayedMoments(Replayed):
         return None
 
     def _grouping(self, moments: HeldMoments, rng: np.random.Generator) -> Grouping | None:
-        """Deal units into groups where single ones would cost many times the plug-in."""
+        """Deal units into groups where single ones would take noticeably longer."""
         count = self.resampling_.n_resamples
         return choose_grouping(moments, FIRST_RESAMPLES if count is None or is_auto(count) else count, rng)
 
@@ -396,7 +396,7 @@ class MomentRatio(ReplayedMoments):
     moments_ : Moments or FactoredMoments
         What they were made from.
     grouping_ : Grouping or None
-        Which units are drawn together, where single ones would have cost many times the plug-in.
+        Which units are drawn together, where single ones would have taken noticeably longer.
     choices_ : dict of str to Choice
         What "auto" stood for, how many groups there are, and why.
     recommendation_ : Recommendation

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.arrays import like, to_numpy
 from .._core.choice import is_auto
 from .._core.errors import must_be
-from .._core.thresholds import AUTO_POINTS, MOST_BOUNDED, MOST_OBSERVED, SPARSE_FROM
+from .._core.thresholds import AUTO_POINTS, GROUPS, MOST_BOUNDED, MOST_OBSERVED, SPARSE_FROM
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_weights, is_whole
 from ..basis import Basis, Centered, OneHot, Tabular
@@ -33,7 +33,7 @@ from ..moments import FactoredMoments, HeldMoments
 from ..moments.factored import sums_follow
 from ..moments.sparse import SparseMoments
 from ..moments.steps import check_log, horizon, step_discounts, step_rewards, value_limits
-from ..moments.units import MOST_GROUPS, deal, sum_into_units
+from ..moments.units import deal, sum_into_units
 from ..plans import SCHEMES
 from .moments import ReplayedMoments
 
@@ -176,7 +176,7 @@ class PolicyEvaluation(ReplayedMoments):
             return None
         n, steps = len(data), data.transitions()
         self._look_at(SimpleNamespace(response=step_rewards(None, steps.rewards, steps.states)), data)
-        return np.arange(n) if n <= MOST_GROUPS or not self._may_deal else deal(n, MOST_GROUPS, rng)
+        return np.arange(n) if n <= GROUPS or not self._may_deal else deal(n, GROUPS, rng)
 
     def _look_at(self, steps: HeldMoments | SimpleNamespace, data: Trajectories) -> None:
         """Remember what bounds values (rewards, discount, ends) and whether units follow each other."""

@@ -27,13 +27,13 @@ from array_api_compat import array_namespace
 from .._core.arrays import like, take_rows, to_numpy
 from .._core.config import memory_budget
 from .._core.thresholds import (
+    CHECK_LEVEL,
     DESIGN_ROUNDS,
     FOLDS,
     MOST_BOUNDED,
     MOST_WORK,
-    NOMINAL_LEVEL,
-    OUTER_SHARE,
     REWEIGHTINGS,
+    SMALL_SHARE,
 )
 from .._core.typing import BoolArray, FloatArray
 from ..moments import FactoredMoments, HeldMoments
@@ -326,14 +326,14 @@ def thinned(points: FloatArray) -> FloatArray:
 
 
 def inner(points: FloatArray) -> FloatArray:
-    """Return the points without those that lie farthest out, the `OUTER_SHARE` of largest leverage.
+    """Return the points without those that lie farthest out, the `SMALL_SHARE` of largest leverage.
 
     Values keep to their range, but a basis is fitted where the data are, and what it tends to may leave the
     range at the few states beyond (a parabola through a bounded value does).
     """
     root = inverse_root(points.T @ points)
     leverage = np.square(points @ root.T).sum(axis=1)
-    kept = points[leverage <= np.quantile(leverage, 1.0 - OUTER_SHARE)]
+    kept = points[leverage <= np.quantile(leverage, 1.0 - SMALL_SHARE)]
     # A rare state that alone has some direction stays.
     return kept if np.linalg.matrix_rank(kept @ root.T) == np.linalg.matrix_rank(points @ root.T) else points
 
@@ -342,5 +342,5 @@ def _reach(bias: FloatArray, noise: Noise) -> FloatArray:
     """Return the half width of nominal intervals whose centre is off by at most `bias`."""
     error = np.sqrt(noise.variance)
     safe = np.where(error > 0, error, 1.0)
-    quantile = bias_aware_quantile(bias / safe, noise.degrees, 1 - NOMINAL_LEVEL)
+    quantile = bias_aware_quantile(bias / safe, noise.degrees, CHECK_LEVEL)
     return np.where(error > 0, quantile * error, bias)

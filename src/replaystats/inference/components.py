@@ -17,7 +17,7 @@ from scipy import special
 
 from .._core.arrays import like, to_numpy
 from .._core.config import in_blocks
-from .._core.thresholds import GROWTH, LEAST_FOR_TAILS
+from .._core.thresholds import FIRST_RESAMPLES, GROWTH
 from .._core.typing import FloatArray
 from .._core.validation import check_real
 from ..plans import ResamplingPlan
@@ -74,7 +74,7 @@ def tail_index(theta: FloatArray) -> float:
     >>> tail_index(rng.normal(size=(1000, 3))) > 4 > 2 > tail_index(rng.standard_cauchy((1000, 3)))
     True
     """
-    if len(theta) < LEAST_FOR_TAILS:
+    if len(theta) < FIRST_RESAMPLES:
         return float("nan")
     flat = theta.reshape(len(theta), -1)
     deviation = np.abs(flat - np.median(flat, axis=0))

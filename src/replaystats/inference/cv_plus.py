@@ -20,7 +20,7 @@ import numpy as np
 
 from .._core.config import memory_budget
 from .._core.random import stream
-from .._core.thresholds import FOLDS, LARGE_DENSE_SYSTEM, QUIETEST_SHARE
+from .._core.thresholds import FOLDS, LARGE_DENSE_SYSTEM, SMALL
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_real
 from ..kernel.kernels import Kernel
@@ -270,7 +270,7 @@ class LocalNoise:
         known = np.isfinite(residuals).all(axis=1)
         sizes = np.abs(residuals[known])
         tiny = float(np.finfo(np.float64).tiny)
-        logs = np.log(np.maximum(sizes, np.maximum(QUIETEST_SHARE * sizes.mean(axis=0), tiny)))
+        logs = np.log(np.maximum(sizes, np.maximum(SMALL * sizes.mean(axis=0), tiny)))
         rows, rng = points[known], stream(0, 3)
         units = np.arange(len(rows)) if groups is None else groups[known]
         fold = rng.permutation(int(units.max(initial=0)) + 1)[units] % FOLDS

@@ -11,9 +11,9 @@ import numpy as np
 
 from .._core.errors import must_be, require_extra
 from .._core.thresholds import (
-    GOES_TO_ZERO,
     HEAVY_TAIL,
-    ROBUST_CROSSING,
+    SMALL,
+    SMALL_SHARE,
     TOO_MANY_OUTSIDE,
     TOO_NOISY,
     WEAK_SEPARATION,
@@ -76,22 +76,22 @@ def paper_conditions(plan: ResamplingPlan, monte_carlo_share: float = 0.0) -> tu
         Condition(
             name="n / (B k)",
             value=noise,
-            met=noise <= GOES_TO_ZERO,
+            met=noise <= SMALL,
             meaning=_noise_meaning(noise, monte_carlo_share),
         ),
         Condition(
             name=name,
             value=value,
-            met=value <= GOES_TO_ZERO,
-            meaning=small if value <= GOES_TO_ZERO else large,
+            met=value <= SMALL,
+            meaning=small if value <= SMALL else large,
         ),
     )
 
 
 def _noise_meaning(noise: float, monte_carlo_share: float) -> str:
-    if noise > GOES_TO_ZERO:
+    if noise > SMALL:
         return "not small: the choice of subsets adds noise; raise n_resamples"
-    if monte_carlo_share > GOES_TO_ZERO:
+    if monte_carlo_share > SMALL:
         return (
             f"small, yet {monte_carlo_share:.0%} of the variance is noise from the choice of subsets: "
             "replicates are far from linear in the data"
@@ -124,7 +124,7 @@ def recommend(
         why = f"Averaging alone does not help: {singular}. A penalty (or more data) has to choose."
         return Advice(action="replay with ridge", why=why)
     unstable = crossing_share + failed_share
-    if unstable > ROBUST_CROSSING:
+    if unstable > SMALL_SHARE:
         why = f"{unstable:.1%} of the subsets have a singular matrix or lie beyond one. {risks.why}"
         return Advice(action="replay with ridge", why=why)
     if risks.best is not risks.candidates[0]:

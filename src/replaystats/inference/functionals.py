@@ -17,9 +17,8 @@ from .._core.thresholds import (
     FEWEST_UNITS,
     INVERT_FROM,
     INVERT_FULLY,
-    LIKE_A_VALUE,
-    MUCH_SHORTER,
     SHORT,
+    SMALL,
 )
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_range
@@ -278,11 +277,11 @@ def _shorter_if_biased(
     # The noise of each fold is learnt from the others, which must be at least two.
     if not hard.any() or not limits.width**2 > 0 or moments.n_observations < 3:
         return usual
-    asked = X[logged & (np.abs(X @ _ones(limits) - 1.0) < LIKE_A_VALUE)]  # these lie in the range, too
+    asked = X[logged & (np.abs(X @ _ones(limits) - 1.0) < SMALL)]  # these lie in the range, too
     everywhere = replace(limits, points=np.concatenate([inner(thinned(limits.points)), thinned(asked)]))
     some = bias_aware_pivot(moments, X[hard], everywhere, sequential=sequential)
     biased = interval(some)
-    shorter = biased.high - biased.low < MUCH_SHORTER * (high - low)[hard]
+    shorter = biased.high - biased.low < (1.0 - SMALL) * (high - low)[hard]
     hard[hard] = shorter
     return usual.put(hard, some.take(shorter))
 
@@ -299,7 +298,7 @@ def _limited(found: Pivot, X: FloatArray, limits: ValueRange, logged: BoolArray)
     if limits.points is None:
         low, high = limits.extremes(X)
     else:
-        is_value = np.abs(X @ _ones(limits) - 1.0) < LIKE_A_VALUE
+        is_value = np.abs(X @ _ones(limits) - 1.0) < SMALL
         low, high = np.where(is_value, limits.low, -np.inf), np.where(is_value, limits.high, np.inf)
     return replace(found, low=np.where(logged, low, -np.inf), high=np.where(logged, high, np.inf))
 

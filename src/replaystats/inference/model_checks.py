@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from .._core.arrays import as_array
 from .._core.errors import must_be
-from .._core.thresholds import INNER_SHARE, MOST_BOUNDED, MOST_OBSERVED
+from .._core.thresholds import MOST_BOUNDED, MOST_OBSERVED, OUTSIDE_LEVEL
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import as_columns, check_array, check_rows
 from ..data._flat import are_names
@@ -191,5 +191,5 @@ def outside_support(points: ArrayLike, observed: ArrayLike) -> BoolArray:
     rank = max(1, int(np.sqrt(len(data))))
     own = np.asarray(tree.query(data / scale, k=[min(rank + 1, len(data))])[0])  # the first is itself
     distance = np.asarray(tree.query(wanted / scale, k=[rank])[0])
-    outside: BoolArray = distance[:, 0] > np.quantile(own[:, 0], INNER_SHARE)
+    outside: BoolArray = distance[:, 0] > np.quantile(own[:, 0], 1.0 - 2.0 * OUTSIDE_LEVEL)
     return outside

@@ -11,7 +11,7 @@ from scipy import special
 from .._core.arrays import to_numpy
 from .._core.errors import must_be
 from .._core.random import as_generator
-from .._core.thresholds import FEWEST_DEGREES, N_MULTIPLIERS, NOMINAL_LEVEL, POOLED_POINTS
+from .._core.thresholds import CHECK_LEVEL, FEWEST_DEGREES, N_MULTIPLIERS, POOLED_POINTS
 from .._core.typing import BoolArray, FloatArray
 from ..plans import ResamplingPlan
 from ..plans.products import count_product
@@ -49,7 +49,7 @@ def variance_of_members(parts: ReplayVariance, *, controlled: bool = False) -> t
     degrees = monte_carlo_degrees(variance, correction, n, parts.n_used, controlled=controlled)
     bound = np.maximum(to_numpy(parts.delete_d + parts.monte_carlo), 0.0)
     few, many = (
-        special.stdtrit(free, 0.5 + NOMINAL_LEVEL / 2) * np.sqrt(size)
+        special.stdtrit(free, 1.0 - CHECK_LEVEL / 2) * np.sqrt(size)
         for free, size in ((most, bound), (degrees, variance))
     )
     bounded = (few < many) & (correction > variance if controlled else True)

@@ -24,11 +24,11 @@ import numpy as np
 
 from .._core.arrays import is_foreign, to_numpy
 from .._core.thresholds import (
+    GROUPS,
     HEAVY_TAIL,
     MIN_EFFECTIVE,
     MOST_WORK,
     RIDGE_PENALTIES,
-    RISK_GROUPS,
     RISK_SHARES,
     SMALL_GAIN,
     WEAK_SEPARATION,
@@ -213,7 +213,7 @@ def _ridge(stability: Stability, weights: FloatArray) -> Candidate | None:
     """Return the ridge with the penalty of least risk; None where too little is left to judge it."""
     moments = stability.replicates.moments
     n, q = moments.n_observations, moments.n_basis
-    n_groups = int(min(n, RISK_GROUPS, MOST_WORK // (len(RIDGE_PENALTIES) * q**3)))
+    n_groups = int(min(n, GROUPS, MOST_WORK // (len(RIDGE_PENALTIES) * q**3)))
     if n_groups < 5:
         return None
     A, b = np.zeros((n_groups, q, q)), np.zeros((n_groups, q, moments.n_outputs or 1))

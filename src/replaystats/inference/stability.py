@@ -12,7 +12,7 @@ from scipy.sparse.linalg import ArpackError, eigs
 
 from .._core.choice import Choice
 from .._core.linalg import cholesky_stack, indefinite_stack
-from .._core.thresholds import FIRST_RESAMPLES, HEAVY_TAIL, MIN_EFFECTIVE, ROBUST_CROSSING, WEAK_SEPARATION
+from .._core.thresholds import FIRST_RESAMPLES, HEAVY_TAIL, MIN_EFFECTIVE, SMALL_SHARE, WEAK_SEPARATION
 from .._core.typing import BoolArray, FloatArray
 from ..engine import MomentReplicates, replicate
 from ..engine.linear import Linearisation, LinearPart
@@ -258,7 +258,7 @@ class Stability:
             return False
         if method == "median":
             whole = not (self.replicates.failed.any() or self.replicates.truncated.any())
-            return whole and self.crossing_share <= ROBUST_CROSSING
+            return whole and self.crossing_share <= SMALL_SHARE
         return self.controllable
 
     def warnings(self, method: str) -> tuple[str, ...]:
@@ -296,7 +296,7 @@ class Stability:
 
     def _robust_doubts(self) -> list[str]:
         """Return what even a bounded average suffers from."""
-        if self.crossing_share <= ROBUST_CROSSING:
+        if self.crossing_share <= SMALL_SHARE:
             return []
         return [f"{self.crossing_share:.1%} of the subsets cross singularity, too many for a median"]
 

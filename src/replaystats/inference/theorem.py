@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.thresholds import GOES_TO_ZERO
+from .._core.thresholds import SMALL
 from .._core.typing import ArrayLike, BoolArray, FloatArray
 from .._core.validation import check_array
 from ..engine import MomentReplicates
@@ -156,7 +156,7 @@ class Theorem:
         else:
             named["zeta_kk / (n zeta_1k)"] = self.zeta_ratio
             named["k / n"] = self.k / self.n
-        return {name: (value, value <= GOES_TO_ZERO) for name, value in named.items()}
+        return {name: (value, value <= SMALL) for name, value in named.items()}
 
     def __str__(self) -> str:
         lines = [

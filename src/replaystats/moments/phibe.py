@@ -13,6 +13,7 @@ from array_api_compat import array_namespace
 
 from .._core.arrays import like, take_rows
 from .._core.errors import ReplayWarning, must_be
+from .._core.thresholds import SMALL_SHARE
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_bool, check_int, check_real
 from ..basis import Basis
@@ -155,9 +156,6 @@ def _usable(data: Trajectories, windows: Windows, order: int, held_actions: bool
 # no further. A higher order mixes in steps of later actions, and falls back to first order with a larger
 # constant, unless one action lasts for the whole window.
 
-# Below this share of windows the trap costs less than the noise that higher orders add anyway.
-TOLERATED_SHARE = 0.05
-
 
 def held_windows(data: Trajectories, windows: Windows, order: int) -> BoolArray:
     """Return in which windows one action lasts from the first step to the last, shape (n_windows,).
@@ -191,7 +189,7 @@ def check_held(held: BoolArray, order: int) -> None:
 def warn_about_changes(held: BoolArray, order: int) -> None:
     """Explain the trap where actions change inside windows of order 2 and more."""
     share = 1.0 - float(held.sum()) / len(held)
-    if share > TOLERATED_SHARE:
+    if share > SMALL_SHARE:
         warnings.warn(
             f"In {share:.0%} of the windows of {order} steps the action changes. If each action is held for "
             f"a step and then chosen anew, order={order} has an error of order dt, larger than order=1 has. "
@@ -215,7 +213,7 @@ def warn_about_stale_starts(data: Trajectories, windows: Windows, held: BoolArra
     before = take_rows(actions, np.maximum(step - 1, 0))
     stale = later & xp.all(take_rows(actions, step) == before, axis=1) & held
     share = float(stale.sum()) / float(held.sum())
-    if share > TOLERATED_SHARE:
+    if share > SMALL_SHARE:
         warnings.warn(
             f"{share:.0%} of the windows with one action start amid a hold, with an action that was chosen "
             "for an earlier state: their drift is not that of the policy. "

@@ -2,9 +2,9 @@
 
 Replaying n observations B times costs B times as much as summing them once. Groups of them are units as good
 as they are: if observations are independent, so are groups, subsets of groups are subsets of observations,
-and a variance counts groups. Two hundred groups lose no more than a variance from 199 degrees of freedom does
-(its relative standard error is 7 %, and the t quantile accounts for it), and after one pass over the data a
-subset costs G q^2 operations, whatever n is.
+and a variance counts groups. A hundred groups lose no more than a standard error from 99 degrees of freedom
+does (7 %, and the t quantile accounts for it), and after one pass over the data a subset costs G q^2
+operations, whatever n is.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from .._core.config import get_config
 from .._core.entries import number_labels
 from .._core.errors import ReplayWarning, must_be
 from .._core.random import as_generator
+from .._core.thresholds import GROUPS, NOTICED_SECONDS
 from .._core.typing import ArrayLike, IntArray, RandomLike
 from .._core.validation import check_choice, check_int, is_whole
 from .factored import FactoredMoments, HeldMoments, choose_form, is_written_out, sum_units, written_out
@@ -184,20 +185,12 @@ def _joined(first: Any, second: Any) -> Any:
     return array_namespace(first).concat([first, like(second, first)])
 
 
-# Groups of this many steps are summed at full speed; with 200 groups the t quantile is within 1 % of the
-# normal one, with 100 within 2 %.
-_STEPS_PER_GROUP, LEAST_GROUPS, MOST_GROUPS = 200, 100, 200
-# Groups must hold at least this many observations to be worth their coarseness.
-_LEAST_PER_GROUP = 2
-# Multiply-adds of all subset sums and of an interval below which grouping saves too little (about 5 ms), and
-# how many times the plug-in's own sums the subsets must cost.
-_TOLERATED_WORK, _TOLERATED_RATIO = 1e8, 4.0
+# Cost: seconds of a multiply-add of a large product, on a core and on an accelerator.
+_MULTIPLY, _DEVICE_MULTIPLY = 5e-11, 5e-15
 # Cost: what an interval does when it leaves out one observation, in multiply-adds of a large product: for
 # each entry of its matrix, or each feature of a step (the measured costs in `factored`, over that of a
 # product).
 _LEFT_OUT_ENTRY, _LEFT_OUT_FEATURE = 460.0, 615.0
-# The same on an accelerator.
-_DEVICE_WORK = 1e12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,10 +230,8 @@ class Grouping:
         return f"Grouping({self.n_observations} observations in {self.n_groups} groups: {self.reason})"
 
 
-def choose_grouping(
-    moments: HeldMoments, n_resamples: int, rng: RandomLike = None, *, n_groups: int | None = None
-) -> Grouping | None:
-    """Deal observations into groups where replaying single ones would cost many times the plug-in.
+def choose_grouping(moments: HeldMoments, n_resamples: int, rng: RandomLike = None) -> Grouping | None:
+    """Deal observations into 100 groups where replaying single ones would take noticeably long.
 
     Parameters
     ----------
@@ -249,13 +240,11 @@ def choose_grouping(
         Number of subsets that will be drawn.
     rng : None, int, Generator, RandomState or SeedSequence
         Decides which observations meet.
-    n_groups : int, optional
-        Number of groups; default one for every 200 steps, between 100 and 200.
 
     Returns
     -------
     Grouping or None
-        None where single observations are cheap enough, or too few.
+        None where single observations are cheap enough, or not two for each group.
 
     Examples
     --------
@@ -263,25 +252,20 @@ def choose_grouping(
     >>> X = rng.normal(size=(20_000, 60))
     >>> moments = FactoredMoments(X, X, X[:, 0], np.arange(20_001))
     >>> choose_grouping(moments, 500, rng=0)
-    Grouping(20000 observations in 100 groups: 500 subsets of single observations cost 500 times the plug-in)
+    Grouping(20000 observations in 100 groups: 500 subsets of single observations would take about 1.8 s)
     >>> choose_grouping(FactoredMoments(X[:199], X[:199], X[:199, 0], np.arange(200)), 500) is None
     True
     """
-    n, written = moments.n_observations, is_written_out(moments)
-    n_steps = n if written or isinstance(moments, Moments) else len(moments.left)
-    if n_groups is None:
-        n_groups = min(MOST_GROUPS, max(LEAST_GROUPS, n_steps // _STEPS_PER_GROUP))
-    if n < _LEAST_PER_GROUP * n_groups:
+    n, written, held = moments.n_observations, is_written_out(moments), moments.held
+    if n < 2 * GROUPS:
         return None
-    once, replayed, interval = _work(moments, n_resamples, written)
-    held = moments.held
+    multiply = _DEVICE_MULTIPLY if is_accelerator(held) else _MULTIPLY
+    seconds = multiply * _work(moments, n_resamples, written)
     # Devices sum written-out matrices at full speed, and factors that they could not write out hardly at all.
-    crowded = is_foreign(held) and not written
-    tolerated = _DEVICE_WORK if is_accelerator(held) else _TOLERATED_WORK
-    if not crowded and (replayed + interval < tolerated or replayed < _TOLERATED_RATIO * once):
+    if seconds < NOTICED_SECONDS and (written or not is_foreign(held)):
         return None
-    reason = f"{n_resamples} subsets of single observations cost {replayed / once:.0f} times the plug-in"
-    return Grouping(deal(n, n_groups, rng), n_groups, reason)
+    reason = f"{n_resamples} subsets of single observations would take about {seconds:.2g} s"
+    return Grouping(deal(n, GROUPS, rng), GROUPS, reason)
 
 
 def deal(n: int, n_groups: int, random_state: RandomLike = None) -> IntArray:
@@ -339,13 +323,11 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
     return moments.wrap(rows)
 
 
-def _work(moments: HeldMoments, n_resamples: int, written: bool) -> tuple[float, float, float]:
-    """Return multiply-adds of the plug-in's sums and solve, of all subset sums, and of an interval."""
+def _work(moments: HeldMoments, n_resamples: int, written: bool) -> float:
+    """Return multiply-adds of all subset sums, and of an interval."""
     q, n = moments.n_basis, moments.n_observations
     if isinstance(moments, FactoredMoments) and not written:
-        n_steps = float(len(moments.left))
         # Half of the steps are gathered for every subset, which costs about as much as their product.
-        once = n_steps * q * q
-        return once + q**3 / 3, n_resamples * once, n_steps * q * _LEFT_OUT_FEATURE
-    once = float(n) * moments.n_columns
-    return once + q**3 / 3, n_resamples * once, n * q * q * _LEFT_OUT_ENTRY
+        n_steps = float(len(moments.left))
+        return n_steps * q * (n_resamples * q + _LEFT_OUT_FEATURE)
+    return float(n) * (n_resamples * moments.n_columns + _LEFT_OUT_ENTRY * q * q)

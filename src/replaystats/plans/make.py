@@ -30,6 +30,8 @@ from .plan import BootstrapPlan, ResamplingPlan, SubsetPlan
 from .tiles import TILE_ROWS, TILE_SUBSETS
 from .weighted import WEIGHTINGS, ConditionalPoissonPlan, ImportancePlan, WeightedPlan, check_probabilities
 
+# Format: of NumPy's multivariate hypergeometric distribution.
+MOST_WITHOUT_REPLACEMENT = 10**9 - 1
 _DRAWN: dict[str, type[SubsetPlan | BootstrapPlan | PartitionPlan | BalancedPlan]] = {
     "U": SubsetPlan,
     "V": BootstrapPlan,
@@ -175,6 +177,9 @@ def make_plan(
         return CounterPlan(
             **shape, statistic=statistic, with_replacement=statistic == "V", seed=draw_seed(random_state)
         )
+    if statistic == "U":
+        hint = 'Sum rows into units (`rows_per_unit`), or use statistic="V".'
+        check_int(n, "n_observations", high=MOST_WITHOUT_REPLACEMENT, hint=hint)
     if block_length is not None:
         return BlockPlan(
             **shape, statistic=statistic, block_length=block_length, seed=draw_seed(random_state)

@@ -20,7 +20,6 @@ from .._core.random import stream
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_int, check_length, check_memory, check_work
 from .tiles import (
-    LARGEST_POPULATION,
     SPARSE_SHARE,
     TILE_ROWS,
     TILE_SUBSETS,
@@ -28,7 +27,6 @@ from .tiles import (
     draw_with_replacement,
     draw_without_replacement,
     mark_rows,
-    split_without_replacement,
 )
 
 # What a variance has to know of a plan: how counts vary, and which subsets depend on each other.
@@ -383,6 +381,4 @@ def _split(plan: SubsetPlan | BootstrapPlan, tile: int) -> IntArray:
     rng = stream(plan.seed, tile)
     if plan.with_replacement:
         return rng.multinomial(plan.subsample_size, block_sizes / plan.n_observations, TILE_SUBSETS)
-    if plan.n_observations < LARGEST_POPULATION:
-        return rng.multivariate_hypergeometric(block_sizes, plan.subsample_size, TILE_SUBSETS)
-    return split_without_replacement(rng, block_sizes, np.full(TILE_SUBSETS, plan.subsample_size))
+    return rng.multivariate_hypergeometric(block_sizes, plan.subsample_size, TILE_SUBSETS)

@@ -3,13 +3,12 @@
 from .auto import Auto, parse_solver
 from .base import Solution, Solver
 from .base import warn_left_out as warn_left_out  # for the stages to the right, not for users
-from .direct import LU, Cholesky, PseudoInverse, Ridge
+from .direct import LU, PseudoInverse, Ridge
 from .lepski import Lepski, Nested
 
 __all__ = [
     "LU",
     "Auto",
-    "Cholesky",
     "Lepski",
     "Nested",
     "PseudoInverse",

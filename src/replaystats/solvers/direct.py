@@ -1,4 +1,4 @@
-"""Solvers of one rule: LU, Cholesky, a penalty (Ridge), and the pseudo-inverse that cuts small directions."""
+"""Solvers of one rule: LU, a penalty (Ridge), and the pseudo-inverse that cuts small directions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import scipy.linalg
 from array_api_compat import array_namespace
 
-from .._core.errors import ReplayWarning, must_be
-from .._core.linalg import cholesky_stack, condition_stack, solve_stack
+from .._core.errors import ReplayWarning
+from .._core.linalg import condition_stack, solve_stack
 from .._core.typing import FloatArray
 from .._core.validation import check_real
 from .base import SINGULAR_CONDITION, Solution, Solver, as_columns, finish
@@ -127,33 +127,6 @@ class LU(Solver):
     def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
         """See the base class."""
         x, failed = solve_stack(A, as_columns(b))
-        condition = condition_stack(A, failed)
-        return finish(x, b, failed | (condition > SINGULAR_CONDITION), condition)
-
-
-@dataclass(frozen=True, slots=True)
-class Cholesky(Solver):
-    """For symmetric positive definite matrices; anything else counts as failed.
-
-    Examples
-    --------
-    >>> A, b = np.array([[[2.0]], [[-2.0]]]), np.ones((2, 1, 1))
-    >>> Cholesky().solve(A, b, symmetric=True).failed
-    array([False,  True])
-    """
-
-    plain: ClassVar[bool] = True
-
-    def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
-        """See the base class."""
-        if not symmetric:
-            hint = "Use LU(), or pass symmetric=True to Moments if they are."
-            raise ValueError(must_be("solver", "LU() where moments are not symmetric", "Cholesky()", hint))
-        lower, failed = cholesky_stack(A)
-        good = ~failed
-        x = np.full(as_columns(b).shape, np.nan)
-        half = np.linalg.solve(lower[good], as_columns(b)[good])
-        x[good] = np.linalg.solve(lower[good].swapaxes(1, 2), half)
         condition = condition_stack(A, failed)
         return finish(x, b, failed | (condition > SINGULAR_CONDITION), condition)
 

@@ -15,11 +15,11 @@ from .._core.thresholds import (
     COMPARED_ROWS,
     DENSE_SYSTEM,
     JACKKNIFE_GROUPS,
-    LANDMARK_SHARE,
     LEAVES,
     MOST_SPARSE,
     PILOT_NEIGHBOURHOODS,
     REPLAYED_NUMBERS,
+    SMALL,
 )
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import resolve_subsample_size
@@ -73,7 +73,7 @@ def check_basis(basis: Any, gamma: Any) -> None:
 def find_landmarks(whole: FullFit, n: int | None = None) -> Landmarks:
     """Return landmarks that make a fit on all n rows, if 500 are enough for its penalty."""
     problem = whole.problem
-    tolerance = min(0.5, LANDMARK_SHARE * problem.alpha / (n or len(problem.y)))
+    tolerance = min(0.5, SMALL * problem.alpha / (n or len(problem.y)))
     return choose_landmarks(
         problem.points,
         problem.kernel,

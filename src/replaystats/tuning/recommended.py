@@ -23,11 +23,11 @@ from .._core.linalg import ROUNDING, scaled_singular_values
 from .._core.random import as_generator
 from .._core.thresholds import (
     CONDITION_LIMIT,
-    CROSSING_LIMIT,
     ILL_POSED_KAPPA,
-    ILL_POSED_SHARE,
     OBSERVATIONS_PER_UNKNOWN,
+    RISK_SHARES,
     SAFE_CROSSING,
+    SMALL,
     WELL_POSED_KAPPA,
 )
 from .._core.typing import FloatArray, RandomLike
@@ -135,7 +135,7 @@ def recommended_estimate(
     condition = _condition_of_the_rest(moments.total()[0])
     pilot = Stability(replicates=pilot_replicates(moments, Auto()))
     crossing = _crossing_share(pilot)
-    ill_posed = condition > SINGULAR_LIMIT or (condition > CONDITION_LIMIT and crossing > CROSSING_LIMIT)
+    ill_posed = condition > SINGULAR_LIMIT or (condition > CONDITION_LIMIT and crossing > SMALL)
     determined = crossing <= SAFE_CROSSING and pilot.linear is not None and not pilot.linear.truncated
     if plan is None and determined and not ill_posed:
         risks = risk_table(pilot)
@@ -221,7 +221,7 @@ def _plan(moments: AnyMoments, ill_posed: bool, n_resamples: int, random_state: 
             n, statistic="V", subsample_size=n, n_resamples=n_resamples, random_state=random_state
         )
     enough = min(OBSERVATIONS_PER_UNKNOWN * moments.n_basis, n // 2)
-    size = max(1, enough, round(ILL_POSED_SHARE * n))
+    size = max(1, enough, round(RISK_SHARES[0] * n))
     return make_plan(
         n, statistic="U", subsample_size=size, n_resamples=n_resamples, random_state=random_state
     )

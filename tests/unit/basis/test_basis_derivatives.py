@@ -59,7 +59,6 @@ def test_shapes(basis, states, dimension):
     assert basis(states).shape == (n, q)
     assert basis.gradient(states).shape == (n, q, dimension)
     assert basis.hessian(states).shape == (n, q, dimension, dimension)
-    assert basis.laplacian(states).shape == (n, q)
 
 
 def test_gradient_against_finite_differences(basis, states):
@@ -84,7 +83,6 @@ def test_contractions_are_those_of_gradient_and_hessian(basis, states, dimension
     scale = 1 + np.abs(hessian).max()
     assert_allclose(basis.directional(states, direction), slope, atol=ROUNDING * scale)
     assert_allclose(basis.second_order(states, matrix), curvature, atol=ROUNDING * scale)
-    assert_allclose(basis.laplacian(states), np.trace(hessian, axis1=2, axis2=3), atol=ROUNDING * scale)
 
 
 def test_no_states_give_empty_arrays(basis, dimension):

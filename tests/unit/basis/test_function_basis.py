@@ -22,7 +22,6 @@ def test_given_derivatives_are_used():
     assert_allclose(basis(STATES), PAPER(STATES))
     assert_allclose(basis.gradient(STATES), PAPER.gradient(STATES))
     assert_allclose(basis.hessian(STATES), PAPER.hessian(STATES))
-    assert_allclose(basis.laplacian(STATES), PAPER.laplacian(STATES), atol=1e-14)
 
 
 def test_finite_differences_fill_what_is_not_given():

@@ -73,7 +73,7 @@ def test_intercept_is_a_leading_constant(basis, states):
     assert fitted.n_basis == 7
     assert_array_equal(phi[:, 0], 1.0)
     assert_array_equal(fitted.gradient(states)[:, 0], 0.0)
-    assert_array_equal(fitted.laplacian(states)[:, 0], 0.0)
+    assert_array_equal(fitted.hessian(states)[:, 0], 0.0)
     assert np.ptp(phi[:, 1:], axis=0).min() > 0.0
 
 

@@ -47,8 +47,6 @@ def test_contractions_against_the_full_derivatives(basis, rng):
     assert_allclose(basis.directional(states, v), np.einsum("nqa,na->nq", gradient, v), rtol=1e-10)
     second = np.einsum("nqab,nab->nq", hessian, m)
     assert_allclose(basis.second_order(states, m), second, atol=1e-10 * np.abs(hessian).max())
-    trace = np.einsum("nqaa->nq", hessian)
-    assert_allclose(basis.laplacian(states), trace, atol=1e-10 * np.abs(trace).max())
 
 
 def test_a_constant_variable_keeps_its_unit():

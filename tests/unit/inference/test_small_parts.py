@@ -12,7 +12,7 @@ from tests.oracles import small_parts as oracle
 
 import replaystats as rs
 from replaystats import make_plan
-from replaystats._core.thresholds import INNER_SHARE
+from replaystats._core.thresholds import OUTSIDE_LEVEL
 from replaystats.inference import subset_overlaps
 from replaystats.inference.cv_plus import measured_coverage
 from replaystats.inference.model_checks import outside_support, overidentification_test
@@ -149,7 +149,7 @@ def test_a_band_over_answers_that_do_not_move_is_none():
 def test_outside_support_against_sorted_distances(rng, d):
     data = rng.normal(size=(60, d)) * np.arange(1.0, d + 1)
     points = np.vstack([rng.normal(size=(10, d)), 4.0 + rng.normal(size=(4, d))])
-    expected = [oracle.outside(p, data, INNER_SHARE) for p in points]
+    expected = [oracle.outside(p, data, 1.0 - 2.0 * OUTSIDE_LEVEL) for p in points]
     assert outside_support(points, data).tolist() == expected
     assert any(expected)
     assert not all(expected)

@@ -45,10 +45,9 @@ def test_dealing_is_fair_random_and_repeatable():
 @pytest.mark.parametrize(
     ("n", "q", "steps", "count", "grouped"),
     [
-        (2000, 9, 1, 500, False),  # about 4 ms
-        (5000, 9, 1, 500, True),  # about 10 ms
+        (1000, 9, 1, 500, False),  # about 4 ms
+        (5000, 9, 1, 500, True),  # about 20 ms
         (2000, 60, 5, 500, True),
-        (2000, 60, 5, 3, False),  # few subsets
         (150, 60, 50, 500, False),  # too few units to deal
     ],
 )
@@ -73,7 +72,7 @@ def test_estimators_say_that_they_deal(rng):
     assert model.grouping_.n_observations == n
     assert model.choices_["groups"].value == model.plan_.n_observations == 100
     assert model.plan_.subsample_size == 50
-    assert "times the plug-in" in model.choices_["groups"].reason
+    assert "single observations would take about" in model.choices_["groups"].reason
     plain = rs.plug_in(rs.lstd_moments(data, basis, discount=0.5))
     np.testing.assert_allclose(model.plug_in_.theta, plain.theta, rtol=1e-8)
     again = rs.LSTD(

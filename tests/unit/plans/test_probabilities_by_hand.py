@@ -1,39 +1,16 @@
-"""Log-probabilities and preferences against SciPy, exact fractions and enumeration."""
+"""Probabilities from priorities against SciPy and enumeration."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import replaystats as rs
-from replaystats.plans.tiles import _log_probability
 from replaystats.plans.weighted import effective_size, proportional_probabilities, rank_probabilities
-
-
-@pytest.mark.parametrize(("good", "total", "draws"), [(7, 12, 4), (1, 31, 3), (300, 500, 250), (40, 90, 1)])
-def test_log_probability_of_every_outcome(good, total, draws):
-    x = np.arange(max(0, draws - (total - good)), min(good, draws) + 1)
-    found = _log_probability(x, np.full(x.shape, draws), good, total)
-    np.testing.assert_allclose(found, stats.hypergeom.logpmf(x, total, good, draws), rtol=1e-10, atol=1e-11)
-    assert np.exp(found).sum() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("total", [10**9, 10**12, 4 * 10**15])
-@pytest.mark.parametrize("draws", [3, 6])
-def test_log_probability_in_huge_populations_is_that_of_fractions(total, draws):
-    """Three to six draws have probabilities that are ratios of whole numbers; none of them is rounded."""
-    good = total // 3
-    for x in range(draws + 1):
-        exact = Fraction(math.comb(draws, x))
-        for i in range(draws):
-            exact *= Fraction(good - i if i < x else total - good - (i - x), total - i)
-        found = _log_probability(np.array([x]), np.array([draws]), good, total)[0]
-        assert found == pytest.approx(math.log(exact), rel=1e-9)
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0])
