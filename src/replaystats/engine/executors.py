@@ -24,7 +24,7 @@ class Executor(Protocol):
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
         """Return ``[function(task) for task in tasks]``."""
-        ...
+        return list(self.stream(function, tasks))
 
     def stream(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Yield the same results in order, as soon as they are there."""
@@ -36,14 +36,10 @@ class Executor(Protocol):
         ...
 
 
-class SerialExecutor:
+class SerialExecutor(Executor):
     """One task after the other, in this thread."""
 
     n_workers = 1
-
-    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
-        """Return ``[function(task) for task in tasks]``."""
-        return [function(task) for task in tasks]
 
     def stream(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Yield the same results in order, as soon as they are there."""
@@ -95,7 +91,7 @@ class JoblibExecutor:
         return iter(workers(delayed(_on_one_thread)(settings, function, task) for task in tasks))
 
 
-class RayExecutor:
+class RayExecutor(Executor):
     """Tasks over the workers of a Ray cluster: the one that ``ray.init`` joined, or one on this machine.
 
     Parameters
@@ -121,10 +117,6 @@ class RayExecutor:
     def n_workers(self) -> int:
         """How many tasks run at the same time."""
         return max(1, int(self._ray().cluster_resources().get("CPU", 1)))
-
-    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
-        """Return ``[function(task) for task in tasks]``."""
-        return list(self.stream(function, tasks))
 
     def stream(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Yield the same results in order, as soon as they are there."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -86,12 +87,22 @@ class ModelReplicates:
 
     def extend(self, n_more: int) -> ModelReplicates:
         """Return the members with `n_more` further subsets; only the new ones are fitted."""
-        plan = self.plan.extend(n_more)
-        subsets = _rows_of(plan.indices(len(self)), self.units)
-        more = _fit_all(
-            self.estimator, self.X, self.y, subsets, len(self), self.seed, self.fit_params, self.n_jobs
+        return self._drawn(self.plan.extend(n_more))
+
+    def _drawn(self, plan: ResamplingPlan) -> ModelReplicates:
+        """Return the members of all subsets of a plan, the first of which are these."""
+        first, subsets = len(self), _rows_of(plan.indices(len(self)), self.units)
+        fit = partial(_fit_some, self.estimator, self.X, self.y, self.seed, self.fit_params)
+        if len(subsets) > _MANY_MODELS:
+            started = time.perf_counter()
+            fit(subsets[:1], first)
+            check_work((time.perf_counter() - started) * len(subsets), "n_resamples", len(subsets))
+        fitted = Parallel(n_jobs=chosen_n_jobs(self.n_jobs))(
+            delayed(fit)(subsets[part.start : part.stop], first + part.start)
+            for part in _tasks(len(subsets), self.n_jobs)
         )
-        return replace(self, models=[*self.models, *_kept(more, self.on_failure)], plan=plan)
+        more = _kept([model for some in fitted for model in some], self.on_failure)
+        return replace(self, models=[*self.models, *more], plan=plan)
 
     def reference_points(self, n_points: int = 100) -> Any:
         """Return points like X that are no training rows: columns of some rows, each shuffled.
@@ -187,22 +198,12 @@ def replicate_learner(
     """
     n = len(y) if units is None else int(units.max()) + 1
     check_made_for(plan, n, "rows of `X`" if units is None else "groups of rows")
-    fit_params = {} if fit_params is None else fit_params
     check_memory(_MODEL_NUMBERS * plan.n_resamples, "n_resamples", plan.n_resamples, "Use fewer subsets.")
-    subsets = _rows_of(plan.indices(), units)
-    models = _kept(_fit_all(estimator, X, y, subsets, 0, seed, fit_params, n_jobs), on_failure)
-    return ModelReplicates(
-        models=models,
-        plan=plan,
-        estimator=estimator,
-        X=X,
-        y=y,
-        fit_params=fit_params,
-        seed=seed,
-        on_failure=on_failure,
-        n_jobs=n_jobs,
-        units=units,
-    )
+    none = ModelReplicates(
+        models=[], plan=plan, estimator=estimator, X=X, y=y, fit_params=fit_params or {}, seed=seed,
+        on_failure=on_failure, n_jobs=n_jobs, units=units,
+    )  # fmt: skip
+    return none._drawn(plan)
 
 
 def _rows_of(subsets: IntArray, units: IntArray | None) -> Sequence[IntArray]:
@@ -228,36 +229,6 @@ def _kept(models: list[Any], on_failure: str) -> list[Any]:
     return [None if isinstance(model, Exception) else model for model in models]
 
 
-def _fit_all(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    indices: Sequence[IntArray],
-    first: int,
-    seed: int,
-    fit_params: Mapping[str, Any],
-    n_jobs: int | None,
-) -> list[Any]:
-    """Return the models of subsets (b, k), the first of which has the number `first`."""
-    if len(indices) > _MANY_MODELS:
-        started = time.perf_counter()
-        _fit_some(estimator, X, y, indices[:1], [first], seed, fit_params)
-        check_work((time.perf_counter() - started) * len(indices), "n_resamples", len(indices))
-    fitted = Parallel(n_jobs=chosen_n_jobs(n_jobs))(
-        delayed(_fit_some)(
-            estimator,
-            X,
-            y,
-            indices[part.start : part.stop],
-            range(first + part.start, first + part.stop),
-            seed,
-            fit_params,
-        )
-        for part in _tasks(len(indices), n_jobs)
-    )
-    return [model for some in fitted for model in some]
-
-
 def _tasks(n_subsets: int, n_jobs: int | None) -> Iterator[range]:
     workers = effective_n_jobs(chosen_n_jobs(n_jobs))
     n_tasks = 1 if workers == 1 else min(n_subsets, _TASKS_PER_WORKER * workers)
@@ -266,18 +237,13 @@ def _tasks(n_subsets: int, n_jobs: int | None) -> Iterator[range]:
 
 
 def _fit_some(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    indices: Sequence[IntArray],
-    numbers: Iterable[int],
-    seed: int,
-    fit_params: Mapping[str, Any],
+    estimator: Any, X: Any, y: Any, seed: int, fit_params: Mapping[str, Any], subsets: Any, first: int
 ) -> list[Any]:
+    """Return the models of some subsets, the first of which has the number `first`."""
     from sklearn.base import clone  # a second, for those who fit regressors
 
     models = []
-    for number, rows in zip(numbers, indices, strict=True):
+    for number, rows in enumerate(subsets, start=first):
         model = clone(estimator)
         _seed_model(model, seed, number)
         own = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from ..moments import AnyMoments, StreamedMoments, SubsetSums, check_moments
 from ..plans import ResamplingPlan
 from ..plans.make import ON_FAILURE
 from ..plans.plan import SubsetPlan
-from ..solvers import Solver, warn_left_out
+from ..solvers import Solution, Solver, warn_left_out
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
 from .executors import Executor
@@ -135,50 +136,6 @@ class MomentReplicates:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WholeData:
-    """The answer of all observations: the one member that the plug-in is.
-
-    Attributes
-    ----------
-    theta : ndarray of shape (1, q) or (1, q, n_outputs)
-    moments, solver
-        What it was made from.
-    """
-
-    theta: FloatArray
-    moments: AnyMoments
-    solver: Solver
-
-    @property
-    def plan(self) -> ResamplingPlan:
-        """The one subset of everything."""
-        n = self.moments.n_observations
-        return SubsetPlan(n_observations=n, subsample_size=n, n_resamples=1, seed=0)
-
-    @property
-    def failed(self) -> BoolArray:
-        """Never: a singular matrix is refused."""
-        return np.zeros(1, dtype=bool)
-
-    def values(self, X: FloatArray | None = None) -> FloatArray:
-        """Return X theta, shape (1, m, n_outputs)."""
-        values = self.theta if X is None else functionals(X, self.theta)
-        return values.reshape(*values.shape[:2], -1)
-
-    def mean(self, X: FloatArray | None = None) -> FloatArray:
-        """Return X theta, shape (m, n_outputs)."""
-        return np.asarray(self.values(X)[0])
-
-    def linear(self, X: FloatArray | None = None) -> None:
-        """Return None: there is nothing to control."""
-
-    def extend(self, n_more: int) -> WholeData:
-        """Refuse: there is one whole."""
-        hint = "Use rs.replicate and rs.average first."
-        raise ValueError(must_be("estimate", "an average of replicates to extend", "the plug-in", hint))
-
-
 @takes_arrays_of(*LIBRARIES, where="sums on the device, q x q solves on the host in NumPy")
 def replicate(
     moments: AnyMoments,
@@ -237,8 +194,8 @@ def replicate(
     return _solve_from(0, moments, plan, solver or DEFAULT_SOLVER, executor, exact, on_failure)
 
 
-def solve_whole(moments: AnyMoments, solver: Solver | None = None) -> WholeData:
-    """Solve the moment equation once, on all observations.
+def solve_whole(moments: AnyMoments, solver: Solver | None = None) -> MomentReplicates:
+    """Solve the moment equation once, on all observations: the one member that the plug-in is.
 
     Parameters
     ----------
@@ -268,7 +225,10 @@ def solve_whole(moments: AnyMoments, solver: Solver | None = None) -> WholeData:
         )
         raise SingularReplicateError(msg)
     warn_left_out(solution)
-    return WholeData(theta=solution.theta[:1], moments=moments, solver=solver)
+    A, b = moments.total()
+    n = moments.n_observations
+    plan = SubsetPlan(n_observations=n, subsample_size=n, n_resamples=1, seed=0)
+    return _replicates(solution, SubsetSums(A[None], b[None], moments.symmetric), moments, plan, solver)
 
 
 def _solve_from(
@@ -288,7 +248,23 @@ def _solve_from(
         )
     drawn, sums = drawn_sums(moments, plan, start, executor, exact)
     solution = solver.solve_subsets(sums, drawn, plan, start)
-    replicates = MomentReplicates(
+    replicates = _replicates(solution, sums, moments, plan, solver, exact=exact, on_failure=on_failure)
+    if on_failure != "drop":
+        warn_left_out(replicates, stacklevel=4)
+    if replicates.failed.any():
+        report_failures(replicates.failed, on_failure, _explain_failures(replicates))
+    return replicates
+
+
+def _replicates(
+    solution: Solution,
+    sums: SubsetSums,
+    moments: AnyMoments,
+    plan: ResamplingPlan,
+    solver: Solver,
+    **options: Any,
+) -> MomentReplicates:
+    return MomentReplicates(
         theta=solution.theta,
         failed=solution.failed,
         condition=solution.condition,
@@ -298,14 +274,8 @@ def _solve_from(
         moments=moments,
         plan=plan,
         solver=solver,
-        exact=exact,
-        on_failure=on_failure,
+        **options,
     )
-    if on_failure != "drop":
-        warn_left_out(replicates, stacklevel=4)
-    if replicates.failed.any():
-        report_failures(replicates.failed, on_failure, _explain_failures(replicates))
-    return replicates
 
 
 def _explain_failures(replicates: MomentReplicates) -> Callable[[int, int], str]:

@@ -23,7 +23,6 @@ from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_magnitude
 from ..engine import MomentReplicates
 from ..engine.linear import functionals, linearise
-from ..engine.replicate import WholeData
 from ..engine.sparse import SparseReplicates
 from ..inference.components import ReplayVariance, locate, variance_at
 from ..inference.functionals import sparse_shifts
@@ -75,7 +74,7 @@ class Combination:
     @property
     def replicates(self) -> MomentReplicates | None:
         """The single answers of a ratio of moments; None for the plug-in."""
-        return self._ratio if isinstance(self._ratio, MomentReplicates) else None
+        return None if self.method == "plug_in" else self._ratio
 
     @property
     def plan(self) -> ResamplingPlan | None:
@@ -100,7 +99,7 @@ class Combination:
             return combined
         ratio = self._ratio
         theta = ratio.theta[0]
-        if isinstance(ratio, MomentReplicates):
+        if self.method != "plug_in":
             averaged = self._averaged_members()
             weights = ratio.plan.member_weights(ratio.failed)[~ratio.failed]
             theta = locate(averaged[~ratio.failed], self.method, weights=weights)
@@ -174,7 +173,7 @@ class Combination:
     @cached_property
     def _theta_variance(self) -> ReplayVariance:
         ratio = self._ratio
-        if not isinstance(ratio, MomentReplicates):
+        if self.method == "plug_in":
             plain = _plug_in_covariance(ratio.moments, ratio.solver)
             return replay_variance(ratio.theta, ratio.plan, plug_in=lambda: plain, covariance=True)
         assert self._stability is not None
@@ -220,7 +219,7 @@ class Combination:
     @property
     def _is_linear_in_theta(self) -> bool:
         """Whether questions are functionals of coefficients."""
-        return isinstance(self.members, (MomentReplicates, WholeData, SparseReplicates))
+        return isinstance(self.members, (MomentReplicates, SparseReplicates))
 
     def _ratio_questions(self, X: ArrayLike) -> FloatArray:
         """Return functionals of theta, which other members than ratios of moments do not have."""
@@ -366,7 +365,7 @@ class Combination:
         return features
 
     def _checked(self, X: Any, *, where_it_is: bool = False) -> Any:
-        if not isinstance(self.members, (MomentReplicates, WholeData, SparseReplicates)):
+        if not isinstance(self.members, (MomentReplicates, SparseReplicates)):
             return X
         q = self.members.theta.shape[1]
         if where_it_is and self._by_theta and is_foreign(X) and X.ndim == 2:
@@ -388,7 +387,7 @@ class Combination:
 
 def ratio_of(members: Any) -> Any:
     """Return the ratio of moments that members are, or that is behind their features; None for others."""
-    if isinstance(members, (MomentReplicates, WholeData)):
+    if isinstance(members, MomentReplicates):
         return members
     return getattr(members, "coefficients", None)
 

@@ -16,7 +16,7 @@ from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_bool, check_choice, check_instance, check_length, check_real
 from ..data._flat import check_states
 from ..engine.members import Ensemble
-from ..engine.replicate import WholeData, solve_whole
+from ..engine.replicate import MomentReplicates, solve_whole
 from ..engine.sparse import SparseReplicates
 from ..inference.diagnosis import Diagnosis, diagnose, diagnose_members
 from ..inference.functionals import InferenceContext, PointEstimate, functional_pivot, sparse_functional_pivot
@@ -64,6 +64,10 @@ class Estimate(Combination):
 
     def extend(self, n_more: int) -> Estimate:
         """Return the estimate with `n_more` further members; the first ones are not computed again."""
+        if self.method == "plug_in":
+            hint = "Use rs.replicate and rs.average first."
+            rule = "an average of replicates to extend"
+            raise ValueError(must_be("estimate", rule, "the plug-in", hint))
         more = average(self.members.extend(n_more), self.requested, scalar=self.scalar)
         return more.within(self.setting)
 
@@ -349,7 +353,7 @@ def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
 
 
 def estimate_of_whole(
-    whole: WholeData | SparseReplicates, setting: InferenceContext | None = None
+    whole: MomentReplicates | SparseReplicates, setting: InferenceContext | None = None
 ) -> Estimate:
     """Return the estimate that the answer of all observations is by itself: the plug-in."""
     return Estimate(members=whole, method="plug_in", scalar=whole.theta.ndim == 2, setting=setting)

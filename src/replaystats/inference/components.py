@@ -132,6 +132,9 @@ def variance_at(X: FloatArray | None, covariance: FloatArray) -> FloatArray:
     return variance.T if covariance.ndim == 3 else variance
 
 
+_PARTS = ("sampling", "monte_carlo", "raw", "replicate", "delete_d")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReplayVariance:
     """Variance of an average over subsets, by its sources.
@@ -230,14 +233,8 @@ class ReplayVariance:
         """Return the variances of consecutive blocks of points as one."""
         if len(blocks) == 1:
             return blocks[0]
-        return replace(
-            blocks[0],
-            sampling=np.concatenate([block.sampling for block in blocks]),
-            monte_carlo=np.concatenate([block.monte_carlo for block in blocks]),
-            raw=np.concatenate([block.raw for block in blocks]),
-            replicate=np.concatenate([block.replicate for block in blocks]),
-            delete_d=np.concatenate([block.delete_d for block in blocks]),
-        )
+        parts = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in _PARTS}
+        return replace(blocks[0], **parts)
 
     def plus(self, correction: FloatArray) -> ReplayVariance:
         """Return the same with a correction of the sampling part added."""
@@ -257,14 +254,7 @@ class ReplayVariance:
 
     def each(self, function: Callable[[Any], Any]) -> ReplayVariance:
         """Return the same with a function applied to every part."""
-        return replace(
-            self,
-            sampling=function(self.sampling),
-            monte_carlo=function(self.monte_carlo),
-            raw=function(self.raw),
-            replicate=function(self.replicate),
-            delete_d=function(self.delete_d),
-        )
+        return replace(self, **{name: function(getattr(self, name)) for name in _PARTS})
 
     def squeezed(self) -> ReplayVariance:
         """Return the same without the axis of a single output, (m, 1)."""

@@ -24,7 +24,6 @@ from .._core.typing import ArrayLike, BoolArray, FloatArray
 from .._core.validation import check_array
 from ..engine import MomentReplicates
 from ..engine.linear import linearise
-from ..engine.replicate import WholeData
 from .components import ReplayVariance
 from .influence import jackknife_covariance, sandwich_covariance
 from .second_order import SecondOrder, second_order
@@ -223,15 +222,15 @@ def theorem(estimate: Any, X: ArrayLike | None = None) -> Theorem:
     """
     found = getattr(estimate, "estimate_", estimate)
     members = getattr(found, "members", None)
+    if members is None or found.method == "plug_in" or members.plan is None:
+        hint = "Use rs.average(rs.replicate(...)), or an estimator that is fitted on subsets."
+        raise ValueError(must_be("estimate", "an average of replicates", repr(estimate), hint))
     if isinstance(members, MomentReplicates):
         truncated = bool(np.any(members.truncated[~members.failed]))
         covariance = sandwich_covariance if truncated else jackknife_covariance
         plug_in = covariance(found.moments, found.solver)
         functionals = None if X is None else check_array(X, "X", ndim=2)
         return _assembled(found.replay_covariance, plug_in, functionals, _second_order(members, functionals))
-    if members is None or isinstance(members, WholeData) or members.plan is None:
-        hint = "Use rs.average(rs.replicate(...)), or an estimator that is fitted on subsets."
-        raise ValueError(must_be("estimate", "an average of replicates", repr(estimate), hint))
     if X is None:
         hint = "They are what the matrices are of."
         raise ValueError(must_be("X", "the points of prediction for a regressor", None, hint))

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import as_array, like, take_rows
+from .._core.arrays import like, take_rows
+from .._core.entries import as_flags
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import (
@@ -210,10 +211,7 @@ def _absorbed(block: Mapping[str, ArrayLike], n: int) -> BoolArray:
         raise ValueError(must_be("block", "one of terminated and terminal", "both"))
     if not given:
         return np.zeros(n, dtype=np.bool_)
-    flags = as_array(block[given[0]], given[0])
-    if flags.dtype != np.bool_ and not (flags.dtype.kind in "iuf" and np.isin(flags, (0, 1)).all()):
-        raise TypeError(must_be(given[0], "true or false (1 or 0) in every row", f"dtype {flags.dtype}"))
-    return np.asarray(flags, dtype=np.bool_)
+    return as_flags(block[given[0]], given[0])
 
 
 def transition_moments(block: Mapping[str, ArrayLike], basis: Basis, *, discount: float) -> HeldMoments:
