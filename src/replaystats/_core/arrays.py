@@ -142,6 +142,8 @@ def take_rows(values: Any, rows: Any) -> Any:
         xp = array_namespace(values)
         places = xp.asarray(rows.reshape(-1), device=device(values))
         return xp.reshape(xp.take(values, places, axis=0), (*rows.shape, *values.shape[1:]))
+    if isinstance(values, np.ndarray) and isinstance(rows, np.ndarray) and rows.dtype.kind in "iu":
+        return np.take(values, rows, axis=0)  # in half the time of an index
     return values[rows] if hasattr(values, "shape") else np.asarray(values)[rows]
 
 

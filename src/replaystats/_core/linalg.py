@@ -163,7 +163,7 @@ def _unit_scales(A: FloatArray) -> tuple[FloatArray, FloatArray]:
     with np.errstate(divide="ignore"):
         size: Any = np.log2(np.abs(A)).astype(kind)  # zeros stay out of every maximum, as minus infinity
     rows, columns = np.zeros((2, *A.shape[:-1]))
-    for _ in range(20):
+    for _ in range(20):  # every round halves what is left
         r, c = _half_excess(size.max(axis=-1)), _half_excess(size.max(axis=-2))
         size -= r[..., :, None]
         size -= c[..., None, :]

@@ -230,7 +230,7 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
     @property
     def resampling_(self) -> Resampling:
         """How subsets are drawn: `resampling`, with the default of every field that was left out."""
-        return self.resampling.filled(_defaults(type(self))).filled(Resampling(on_failure="warn"))
+        return self.resampling.filled(_defaults(type(self)))
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``resampling__size=0.3`` replaces one field of `resampling`.
@@ -294,7 +294,7 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
 def _defaults(estimator: type) -> Resampling:
     """Return the default of the parameter `resampling`."""
     default: Resampling = inspect.signature(estimator).parameters["resampling"].default
-    return default
+    return default.filled(Resampling(on_failure="warn"))
 
 
 @cache

@@ -187,6 +187,8 @@ def _joined(first: Any, second: Any) -> Any:
 
 # Cost: seconds of a multiply-add of a large product, on a core and on an accelerator.
 _MULTIPLY, _DEVICE_MULTIPLY = 5e-11, 5e-15
+# Batch: numbers of steps that are gathered at a time: 2 MB.
+_GATHERED = 2**18
 # Cost: what an interval does when it leaves out one observation, in multiply-adds of a large product: for
 # each entry of its matrix, or each feature of a step (the measured costs in `factored`, over that of a
 # product).
@@ -307,19 +309,14 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
         return reordered(moments, order, starts).multiply_out()
     if 8 * grouping.n_groups * moments.n_columns > get_config()["memory_budget"] // 2:
         return reordered(moments, order, starts)
-    q = moments.n_basis
     rows = np.empty((grouping.n_groups, moments.n_columns))
-    upper = np.triu_indices(q) if moments.symmetric else None
-    n_matrix = q * q if upper is None else upper[0].size
-    every = np.split(moments.steps_of(order), ends_in(moments, order)[starts[1:-1]])
-    for row, steps in zip(rows, every, strict=True):
-        # One group at a time stays in the cache, and its product goes straight to its place.
-        left = moments.left[steps]
-        if upper is None:
-            np.matmul(left.T, moments.right[steps], out=row[:n_matrix].reshape(q, q))
-        else:
-            row[:n_matrix] = (left.T @ left)[upper]
-        row[n_matrix:] = (left.T @ moments.response[steps]).ravel()
+    steps, ends = moments.steps_of(order), ends_in(moments, order)[starts]
+    # A few groups at a time stay in the cache.
+    size = max(1, _GATHERED // int(2 * moments.n_basis * np.diff(ends).max()))
+    for first in range(0, len(rows), size):
+        bounds = ends[first : first + size + 1]
+        part = moments.with_steps(steps[bounds[0] : bounds[-1]], bounds - bounds[0])
+        rows[first : first + size] = part.multiplied_rows()
     return moments.wrap(rows)
 
 

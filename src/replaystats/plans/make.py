@@ -371,8 +371,8 @@ class Resampling:
         >>> Resampling("partition", 0.1).filled(Resampling("U", 0.5, "auto"))
         Resampling('partition', 0.1)
         """
-        both = [{k: v for k, v in part.get_params().items() if v is not None} for part in (defaults, self)]
-        out = replace(self, **{**both[0], **both[1]})
+        pairs = zip(self.get_params().values(), defaults.get_params().values(), strict=True)
+        out = type(self)(*(other if own is None else own for own, other in pairs))
         counted = out.statistic in SCHEMES and SCHEMES[out.statistic].counted
         if counted and (self.n_resamples is None or is_auto(self.n_resamples)):
             out = replace(out, n_resamples=None)

@@ -319,8 +319,11 @@ class SubsetPlan(ResamplingPlan):
         # Listing pays for small shares, and for small n as long as a subset repeats about one row (k^2 / 2n).
         few = max(SPARSE_SHARE * self.n_observations, math.sqrt(2 * self.n_observations))
         dense = self.subsample_size > few
-        n_rows, sizes = _share_of_block(self, tile, block)
         n_subsets = self._tile_size(tile)
+        if len(self.row_blocks) == 1:
+            whole = _drawn_once(self.seed, self.n_observations, self.subsample_size, tile, dense)
+            return whole.first(n_subsets)
+        n_rows, sizes = _share_of_block(self, tile, block)
         # Subsets share one stream in rounds, so a short last tile is drawn whole and cut: only then do more
         # subsets leave the first ones as they were. Of many rows a quarter of the tile is whole enough.
         if not dense or self.n_observations <= QUARTERED_FROM:
@@ -363,6 +366,16 @@ def check_draws_rows(plan: ResamplingPlan, n: int) -> None:
     if plan.observation_weights is not None:
         hint = "Models that are fitted on rows cannot weigh them back; ratios of moments can."
         raise ValueError(must_be("plan", "drawn with equal probabilities", repr(plan), hint))
+
+
+@lru_cache(maxsize=2)  # sums and their variance ask for the same tile
+def _drawn_once(seed: int, n: int, k: int, tile: int, dense: bool) -> TileDraw:
+    """Return the 256 subsets of a tile, where one block has all observations."""
+    drawn = draw_without_replacement(stream(seed, tile, 0), n, np.full(TILE_SUBSETS, k), dense=dense)
+    for array in (drawn.mask, drawn.rows, drawn.starts):
+        if array is not None:
+            array.setflags(write=False)
+    return drawn
 
 
 def _share_of_block(plan: SubsetPlan | BootstrapPlan, tile: int, block: int) -> tuple[int, IntArray]:

@@ -30,6 +30,8 @@ from .direct import LU, PseudoInverse, Ridge, robust_svd
 _N_PROBES, _PROBE_MARGIN = 4, 100.0
 # Rounding: better conditioned systems are exact to more digits than data have without refinement.
 _REFINE_FROM = 1e6
+# Cost: of many systems so many are looked at first: if all of them are ill-conditioned, the rest is, too.
+_FIRST_LOOK = 8
 # Batch: numbers in the matrices solved at a time: 8 MB.
 _BLOCK_NUMBERS = 2**20
 
@@ -85,8 +87,8 @@ class Auto(Solver):
         size = max(1, _BLOCK_NUMBERS // q**2)
         some = np.flatnonzero(good)
         ill = np.zeros(m, dtype=bool)
-        for first in range(0, some.size, size):
-            which = some[first : first + size]
+        begun = min(size, _FIRST_LOOK) if some.size > 4 * _FIRST_LOOK else size
+        for which in np.split(some, range(begun, some.size, size)):
             answers, condition[which], ill[which] = stack.solve_plainly(which)
             x[np.ix_(which, seen)] = answers
             if ill[which].all():  # most likely the rest is, too
@@ -151,11 +153,14 @@ class _Stack:
 
     def scaled(self, which: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return the matrices and right-hand sides of some systems, equilibrated."""
-        everything = len(self.seen) == self.A.shape[-1]
-        A = self.A[which] if everything else self.A[np.ix_(which, self.seen, self.seen)]
-        b = self.b[which] if everything else self.b[np.ix_(which, self.seen)]
+        A, b = self._picked(which)
         A *= self.rows[:, None] * self.columns  # a copy, and powers of two
         return A, b * self.rows[:, None]
+
+    def _picked(self, which: IntArray) -> tuple[FloatArray, FloatArray]:
+        if len(self.seen) == self.A.shape[-1]:
+            return self.A[which], self.b[which]
+        return self.A[np.ix_(which, self.seen, self.seen)], self.b[np.ix_(which, self.seen)]
 
     def solve_plainly(self, which: IntArray) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return answers, condition numbers, and which of them deserve a second look."""
@@ -165,12 +170,18 @@ class _Stack:
 
     def solve_carefully(self, which: IntArray, kept: _Kept) -> _Careful:
         """Set the common null space aside, solve for what all data determine, and truncate what is left."""
-        A, b = self.scaled(which)
-        b = b - kept.left @ (kept.left.T @ b)
-        A += kept.left @ kept.right.T
+        left, right = kept.left, kept.right
+        if kept.truncated:  # the same in fewer coordinates, scaled on the way
+            A, b = self._picked(which)
+            onto, beside = kept.onto, kept.onto - left @ (left.T @ kept.onto)
+            A = (onto * self.rows[:, None]).T @ A @ (kept.basis * self.columns[:, None])
+            A += (onto.T @ left) @ (right.T @ kept.basis)
+            b = (beside * self.rows[:, None]).T @ b
+        else:
+            A, b = self.scaled(which)
+            A += left @ right.T
+            b = b - left @ (left.T @ b)
         lost, truncated = len(which) * kept.lost, np.full(len(which), kept.truncated)
-        if kept.truncated:
-            A, b = kept.onto.T @ A @ kept.basis, kept.onto.T @ b
         x, condition = refined_solve(A, b)
         ill = condition >= kept.limit
         if ill.any():
@@ -178,7 +189,7 @@ class _Stack:
             truncated[ill] += gone
             lost += 0 if kept.truncated else involved
         x = kept.basis @ x if kept.truncated else x
-        x -= kept.right @ (kept.right.T @ x)
+        x -= right @ (right.T @ x)
         return _Careful(x * self.columns[:, None], condition, truncated, lost)
 
     def structure(self, empty: IntArray, right: FloatArray) -> Structure:
