@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -17,11 +16,11 @@ from .._core.arrays import LIBRARIES, takes_arrays_of
 from .._core.errors import SingularReplicateError, must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice, check_work
-from ..moments import AnyMoments, StreamedMoments, SubsetSums, check_moments
+from ..moments import AnyMoments, StreamedMoments, SubsetSums
 from ..plans import ResamplingPlan
 from ..plans.make import ON_FAILURE
 from ..plans.plan import SubsetPlan
-from ..solvers import Solution, Solver, warn_left_out
+from ..solvers import Solver, warn_left_out
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
 from .executors import Executor
@@ -212,7 +211,6 @@ def solve_whole(moments: AnyMoments, solver: Solver | None = None) -> MomentRepl
     SingularReplicateError
         If the moment matrix is numerically singular and the solver has no answer to that.
     """
-    check_moments(moments)
     solver = check_solver(solver) or DEFAULT_SOLVER
     # A nearly singular system of 1000 unknowns is decomposed in about a second.
     check_work(1e-9 * moments.n_basis**3, "moments", f"{moments.n_basis} unknowns", "Take fewer of them.")
@@ -224,11 +222,17 @@ def solve_whole(moments: AnyMoments, solver: Solver | None = None) -> MomentRepl
             "solver=PseudoInverse() or solver=Ridge(alpha)."
         )
         raise SingularReplicateError(msg)
-    warn_left_out(solution)
+    if solution.lost.any():
+        warn_left_out(solution)
     A, b = moments.total()
     n = moments.n_observations
     plan = SubsetPlan(n_observations=n, subsample_size=n, n_resamples=1, seed=0)
-    return _replicates(solution, SubsetSums(A[None], b[None], moments.symmetric), moments, plan, solver)
+    sums = SubsetSums(A[None], b[None], moments.symmetric)
+    return MomentReplicates(
+        theta=solution.theta, failed=solution.failed, condition=solution.condition,
+        truncated=solution.truncated, lost=solution.lost, sums=sums,
+        moments=moments, plan=plan, solver=solver,
+    )  # fmt: skip
 
 
 def _solve_from(
@@ -248,34 +252,16 @@ def _solve_from(
         )
     drawn, sums = drawn_sums(moments, plan, start, executor, exact)
     solution = solver.solve_subsets(sums, drawn, plan, start)
-    replicates = _replicates(solution, sums, moments, plan, solver, exact=exact, on_failure=on_failure)
-    if on_failure != "drop":
+    replicates = MomentReplicates(
+        theta=solution.theta, failed=solution.failed, condition=solution.condition,
+        truncated=solution.truncated, lost=solution.lost, sums=sums,
+        moments=moments, plan=plan, solver=solver, exact=exact, on_failure=on_failure,
+    )  # fmt: skip
+    if on_failure != "drop" and replicates.lost.any():
         warn_left_out(replicates, stacklevel=4)
     if replicates.failed.any():
         report_failures(replicates.failed, on_failure, _explain_failures(replicates))
     return replicates
-
-
-def _replicates(
-    solution: Solution,
-    sums: SubsetSums,
-    moments: AnyMoments,
-    plan: ResamplingPlan,
-    solver: Solver,
-    **options: Any,
-) -> MomentReplicates:
-    return MomentReplicates(
-        theta=solution.theta,
-        failed=solution.failed,
-        condition=solution.condition,
-        truncated=solution.truncated,
-        lost=solution.lost,
-        sums=sums,
-        moments=moments,
-        plan=plan,
-        solver=solver,
-        **options,
-    )
 
 
 def _explain_failures(replicates: MomentReplicates) -> Callable[[int, int], str]:

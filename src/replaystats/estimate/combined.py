@@ -23,7 +23,7 @@ from ..inference.functionals import InferenceContext, PointEstimate, functional_
 from ..inference.pivot import Interval, Pivot, interval
 from ..inference.producers import band, difference, variance_of_members
 from ..inference.stability import Stability, usual_method
-from ..moments import AnyMoments
+from ..moments import AnyMoments, check_moments
 from ..solvers import Solver
 from .combination import Combination, ratio_of
 
@@ -349,7 +349,7 @@ def plug_in(moments: AnyMoments, solver: Solver | None = None) -> Estimate:
     >>> plug_in(Moments([1.0, 1.0, 2.0], [1.0, 3.0, 4.0])).theta
     array([2.])
     """
-    return estimate_of_whole(solve_whole(moments, solver))
+    return estimate_of_whole(solve_whole(check_moments(moments), solver))
 
 
 def estimate_of_whole(

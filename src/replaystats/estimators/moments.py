@@ -246,7 +246,7 @@ class ReplayedMoments(Replayed):
         if is_auto(number):
             number = GROUPED_PILOT if grouped else FIRST_RESAMPLES
         return make_plan(
-            len(moments),
+            moments.n_observations,
             statistic=drawn.statistic,
             subsample_size=size,
             n_resamples=number,

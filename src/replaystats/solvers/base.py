@@ -323,8 +323,6 @@ def warn_left_out(solution: Reported, names: Sequence[str] | None = None, *, sta
     stacklevel : int
         As in `warnings.warn`, seen from the caller.
     """
-    if not solution.lost.any():
-        return
     involved = name_features(np.flatnonzero(solution.lost), names)
     m, n_lost = len(solution.truncated), int(np.count_nonzero(solution.truncated))
     where = "" if m == 1 else f" in {n_lost} of {m} subsets"

@@ -62,5 +62,5 @@ def test_absorption_goes_by_either_of_its_names(block):
 
 @pytest.mark.parametrize("flags", [np.full(50, "no"), np.full(50, 2.0), np.full(50, np.nan)])
 def test_flags_are_true_or_false(block, flags):
-    with pytest.raises(TypeError, match="`terminal` must be true or false"):
+    with pytest.raises((TypeError, ValueError), match=r"`terminal` must be (true or false|finite)"):
         rs.transition_moments(block | {"terminal": flags}, BASIS, discount=0.9)
