@@ -22,7 +22,7 @@ from sklearn.linear_model import Ridge
 
 import replaystats as rs
 from attack.bad_values import bad_values, spoilt
-from replaystats.inference.pivot import mean_pivot
+from replaystats.inference.producers import mean_pivot
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 
 import replaystats as rs
-from replaystats.inference.pivot import interval, mean_pivot, p_value
-from replaystats.inference.producers import band, difference
+from replaystats.inference.pivot import interval, p_value
+from replaystats.inference.producers import band, difference, mean_pivot
 from replaystats.ope.intervals import GroupJackknife
 
 N = 24

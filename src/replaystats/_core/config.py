@@ -103,7 +103,7 @@ def set_config(
         if value is not None:
             changed[name] = check_int(value, name, low=2**20, hint="It is counted in bytes.")
     if n_jobs is not None:
-        changed["n_jobs"] = None if isinstance(n_jobs, str) and n_jobs == "default" else _check_n_jobs(n_jobs)
+        changed["n_jobs"] = None if isinstance(n_jobs, str) and n_jobs == "default" else check_jobs(n_jobs)
     if progress is not None:
         if not isinstance(progress, bool):
             raise TypeError(must_be("progress", "True or False", repr(progress)))
@@ -198,16 +198,6 @@ def check_jobs(n_jobs: Any) -> int | None:
         return n_jobs  # type: ignore[no-any-return]
     hint = "-1 means all cores."
     raise ValueError(must_be("n_jobs", f"None or an int from 1 to {MOST_JOBS}", repr(n_jobs), hint))
-
-
-def _check_n_jobs(n_jobs: Any) -> int:
-    rule = 'an int other than 0, or "default"'
-    if isinstance(n_jobs, str):
-        raise ValueError(must_be("n_jobs", rule, repr(n_jobs)))
-    number = check_int(n_jobs, "n_jobs", low=-(2**31))
-    if number == 0:
-        raise ValueError(must_be("n_jobs", rule, number))
-    return number
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -79,7 +79,7 @@ class Basis(ABC):
     @property
     def _constant(self) -> float | None:
         """Value of the constant function put before those of the hooks; None when there is none."""
-        return None
+        return 1.0 if getattr(self, "intercept", False) else None
 
     # -- public evaluation ---------------------------------------------------------------------------
 
@@ -315,10 +315,11 @@ def check_basis(basis: Any) -> Basis:
     return checked
 
 
-def columns_of(states: Any) -> int:
-    """Return the dimension of states (N, d) or (N,)."""
+def with_columns_of(basis: Any, states: Any) -> Any:
+    """Return a basis of one variable, the default, with as many as states (N, d) have."""
     shape = states.shape if hasattr(states, "shape") else as_array(states, "states").shape
-    return int(shape[1]) if len(shape) == 2 else 1
+    columns = int(shape[1]) if len(shape) == 2 and basis.dimension == 1 else 1
+    return basis if columns == 1 else replace(basis, dimension=columns)
 
 
 def _check_departed(departed: ArrayLike | None, n_states: int) -> BoolArray | None:

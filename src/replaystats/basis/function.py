@@ -214,10 +214,6 @@ class Torch(Basis):
         """None are offered."""
         return 0
 
-    @property
-    def _constant(self) -> float | None:
-        return 1.0 if self.intercept else None
-
     def _fit(self, x: FloatArray, rng: np.random.Generator) -> Torch:
         own = Torch(deepcopy(self.module).eval(), self.layer, self.intercept)
         return replace(own, n_outputs=own._outputs(x[:1]).shape[1])

@@ -195,10 +195,6 @@ class RBF(GaussianBumps):
         return not isinstance(self.centers, int)
 
     @property
-    def _constant(self) -> float | None:
-        return 1.0 if self.intercept else None
-
-    @property
     def _bumps(self) -> tuple[FloatArray, float | FloatArray]:
         assert self.bandwidth is not None  # set together with the centres
         return np.asarray(self.centers, dtype=np.float64), 0.5 / np.asarray(self.bandwidth) ** 2
@@ -280,10 +276,6 @@ class Nystroem(GaussianBumps):
     def fitted(self) -> bool:
         """Whether the landmarks are known."""
         return self.landmarks is not None
-
-    @property
-    def _constant(self) -> float | None:
-        return 1.0 if self.intercept else None
 
     @property
     def _bumps(self) -> tuple[FloatArray, float]:

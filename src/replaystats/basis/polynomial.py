@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from itertools import combinations_with_replacement, product
 from operator import add
@@ -16,7 +16,7 @@ from array_api_compat import array_namespace
 from .._core.arrays import like
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_choice, check_int, check_memory
-from .base import Basis, check_n_functions, check_per_dimension, columns_of, set_fitted
+from .base import Basis, check_n_functions, check_per_dimension, set_fitted, with_columns_of
 
 
 def total_degree_indices(dimension: int, degree: int) -> IntArray:
@@ -152,8 +152,7 @@ class Polynomial(Basis):
         return len(self.exponents)
 
     def _suited(self, states: Any) -> Polynomial:
-        columns = columns_of(states) if self.dimension == 1 else 1
-        return self if columns == 1 else replace(self, dimension=columns)
+        return with_columns_of(self, states)  # type: ignore[no-any-return]
 
     def _value(self, x: FloatArray) -> FloatArray:
         return self._product(self._tables(x, 0), ())

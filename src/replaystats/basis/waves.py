@@ -21,9 +21,9 @@ from .base import (
     Basis,
     check_n_functions,
     check_per_dimension,
-    columns_of,
     frozen_points,
     set_fitted,
+    with_columns_of,
 )
 from .gaussian import draw_distinct, median_gamma
 from .polynomial import half_lattice, tensor_indices, total_degree_indices
@@ -153,8 +153,7 @@ class Fourier(PlaneWaves):
         set_fitted(self, frequencies=frequencies)
 
     def _suited(self, states: Any) -> Fourier:
-        columns = columns_of(states) if self.dimension == 1 else 1
-        return self if columns == 1 else replace(self, dimension=columns)
+        return with_columns_of(self, states)  # type: ignore[no-any-return]
 
     @property
     def n_basis(self) -> int:
@@ -252,10 +251,6 @@ class RandomFourier(PlaneWaves):
     def fitted(self) -> bool:
         """Whether the frequencies are known."""
         return self.frequencies is not None
-
-    @property
-    def _constant(self) -> float | None:
-        return 1.0 if self.intercept else None
 
     @property
     def _waves(self) -> tuple[FloatArray, float]:

@@ -18,7 +18,8 @@ from .._core.validation import check_array, check_choice, check_int, check_lengt
 from ..basis import FunctionBasis
 from ..data import Trajectories
 from ..inference import Interval, Monitor, MonitoredMean
-from ..inference.pivot import Pivot, interval, mean_pivot
+from ..inference.pivot import Pivot, interval
+from ..inference.producers import mean_pivot
 from ..moments import HeldMoments, lstd_moments, lstd_q_moments
 from ..moments.lstd_q import ActionFeatures
 from ..moments.steps import value_limits

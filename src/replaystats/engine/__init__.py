@@ -2,10 +2,9 @@
 
 from .executors import Executor, JoblibExecutor, RayExecutor, SerialExecutor, make_executor
 from .replicate import MomentReplicates, replicate
-from .sums import DEFAULT_MEMORY_BUDGET, subset_sums
+from .sums import subset_sums
 
 __all__ = [
-    "DEFAULT_MEMORY_BUDGET",
     "Executor",
     "JoblibExecutor",
     "MomentReplicates",

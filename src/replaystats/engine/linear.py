@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -113,13 +113,6 @@ class Linearisation:
         return product
 
 
-class Solved(Protocol):
-    """A solution about which subsets scatter, dense or sparse."""
-
-    def influence_by_block(self, moments: Any, row_blocks: list[slice]) -> Iterable[FloatArray]:
-        """Return how the observations of every block move theta, shape (rows, q[, n_outputs])."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinearPart:
     """The part of every member's answers that is linear in the counts of its subset; its mean is zero.
@@ -135,7 +128,7 @@ class LinearPart:
     """
 
     values: FloatArray
-    solution: Solved
+    solution: Any  # dense or sparse, with `influence_by_block`
     moments: Any
     X: FloatArray | None = None
 

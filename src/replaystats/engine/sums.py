@@ -34,7 +34,6 @@ from ..plans.tiles import TILE_SUBSETS
 from .executors import Executor, SerialExecutor, check_executor
 from .streamed import exact_sums, gather_is_cheaper, streamed_sums
 
-DEFAULT_MEMORY_BUDGET = 2**30  # Batch: 1 GiB
 # Batch: numbers of sums or indices at a time (1 MB).
 _PART_NUMBERS = 2**17
 # Cost: seconds to draw, sum and solve a system of one unknown, and for the cube of their number.

@@ -233,7 +233,7 @@ class ReplayVariance:
         """Return the variances of consecutive blocks of points as one."""
         if len(blocks) == 1:
             return blocks[0]
-        parts = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in _PARTS}
+        parts: dict[str, Any] = {n: np.concatenate([getattr(block, n) for block in blocks]) for n in _PARTS}
         return replace(blocks[0], **parts)
 
     def plus(self, correction: FloatArray) -> ReplayVariance:

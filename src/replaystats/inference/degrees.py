@@ -72,18 +72,19 @@ def degrees_of_freedom(effective: FloatArray, n_units: int, skewness: ArrayLike 
         return np.clip(2.0 / spread, 1.0, max(n_units - 1.0, 1.0))
 
 
-def degrees_by_weight(shares: FloatArray) -> FloatArray:
-    """Return the degrees of freedom that the weights of units (n, m) leave to the jackknife variance.
+class WeightSums:
+    """The degrees of freedom that the weights of units leave to a jackknife variance, from power sums.
 
     Satterthwaite's: with unit i carrying the share p_i of an answer and noise of a variance proportional to
     it, the changes J_i have the covariances p_i / (1 - p_i) and -p_i p_j / ((1 - p_i) (1 - p_j)), and
     2 (E sum J^2)^2 / Var sum J^2 is (tr C)^2 / tr C^2. That is n - 1 for n equal units, and one or less
-    where a single one carries nearly everything.
+    where a single one carries nearly everything. Sums are of the powers of p and of p / (1 - p), a block of
+    units at a time.
 
     Parameters
     ----------
-    shares : ndarray of shape (n, m)
-        With sum one over the units.
+    m : int
+        Number of answers.
 
     References
     ----------
@@ -93,22 +94,17 @@ def degrees_by_weight(shares: FloatArray) -> FloatArray:
     Examples
     --------
     >>> sizes = np.array([[1.0], [5.0], [20.0], [100.0], [1000.0]])
-    >>> degrees_by_weight(np.hstack([np.full((5, 1), 0.2), sizes / sizes.sum()])).round(2)
+    >>> sums = WeightSums(2)
+    >>> sums.add(np.hstack([np.full((5, 1), 0.2), sizes / sizes.sum()]))
+    >>> sums.degrees().round(2)
     array([4.  , 1.01])
     """
-    sums = WeightSums(shares.shape[1])
-    sums.add(shares)
-    return sums.degrees()
-
-
-class WeightSums:
-    """Power sums of the shares p of units in m answers, and of p / (1 - p), a block of units at a time."""
 
     def __init__(self, m: int) -> None:
         self.shares, self.odds = np.zeros((2, 4, m))
 
     def add(self, shares: Any) -> None:
-        """Add a block of units (units, m)."""
+        """Add the shares of a block of units, shape (units, m), which sum to one over all units."""
         xp = array_namespace(shares)
         size = xp.abs(shares)
         odds = size / (1.0 - xp.clip(size, max=NEARLY_ALL))

@@ -206,7 +206,7 @@ class PowerSums:
         return Noise(
             variance=(n - 1) / n * square * self.unit**2,
             covariance=covariance * self.unit,
-            matrix_variance=n / (n - 1) * np.maximum(relative, 0.0),
+            matrix_variance=n / max(n - 1, 1) * np.maximum(relative, 0.0),
             skewness=skewness,
             excess=excess,
             effective=effective,

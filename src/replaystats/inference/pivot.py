@@ -15,10 +15,6 @@ from .._core.validation import check_real
 from .degrees import (
     bias_aware_quantile,
     bounded_skewness,
-    degrees_by_weight,
-    degrees_of_freedom,
-    effective_sample,
-    shrunken_skewness,
     skewed,
 )
 
@@ -403,44 +399,3 @@ def _root(
     with np.errstate(invalid="ignore", divide="ignore"):
         root = (np.sqrt(np.maximum(slope**2 + lead * square * s_LL, 0.0)) - slope) / lead
     return root, np.asarray(lead > 0)
-
-
-def mean_pivot(values: ArrayLike, *, weights: ArrayLike | None = None) -> Pivot:
-    """Return the record of the mean of independent values (n,), or of each column of (n, m).
-
-    Parameters
-    ----------
-    values : array-like of shape (n,) or (n, m)
-    weights : array-like of shape (n,), optional
-        Of the values, not negative; their sum is the denominator of a weighted mean.
-
-    Examples
-    --------
-    >>> found = interval(mean_pivot([1.0, 2.0, 4.0, 5.0, 8.0]))
-    >>> found.low.round(2), found.high.round(2)
-    (array([0.74]), array([7.56]))
-    """
-    x = np.asarray(values, dtype=np.float64)
-    x = x[:, None] if x.ndim == 1 else x
-    n = len(x)
-    w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-    share = (w / w.sum())[:, None]
-    mean = (share * x).sum(axis=0)
-    # What leaving a value out takes from the mean; one that has all the weight cannot be left out.
-    moved = share * (x - mean) / np.where(share < 1.0, 1.0 - share, 1.0)
-    moved = moved - moved.mean(axis=0)
-    size = np.abs(moved).max(axis=0)
-    unit = np.where(size > 0, size, 1.0)
-    second, third, fourth, sixth = (((moved / unit) ** k).sum(axis=0) for k in (2, 3, 4, 6))
-    skewness, excess = shrunken_skewness(second, third, fourth, sixth, n)
-    degrees = degrees_of_freedom(np.maximum(effective_sample(second, fourth), 1.0), n, skewness)
-    error = np.sqrt(second * (n - 1) / n) * unit
-    rounding = NO_NOISE * (share * np.abs(x)).sum(axis=0)
-    return Pivot(
-        estimate=mean,
-        standard_error=np.where(error <= rounding, 0.0, error),
-        degrees=np.where(n > 1, np.minimum(degrees, degrees_by_weight(share)), 0.0),
-        skewness=skewness,
-        excess=excess,
-        units=np.full(mean.shape, float(n)),
-    )

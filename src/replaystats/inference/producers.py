@@ -12,7 +12,7 @@ from .._core.arrays import to_numpy
 from .._core.errors import must_be
 from .._core.random import as_generator
 from .._core.thresholds import CHECK_LEVEL, FEWEST_DEGREES, N_MULTIPLIERS, POOLED_POINTS
-from .._core.typing import BoolArray, FloatArray
+from .._core.typing import ArrayLike, BoolArray, FloatArray
 from ..plans import ResamplingPlan
 from ..plans.products import count_product
 from .components import ReplayVariance
@@ -54,6 +54,31 @@ def variance_of_members(parts: ReplayVariance, *, controlled: bool = False) -> t
     )
     bounded = (few < many) & (correction > variance if controlled else True)
     return np.where(bounded, bound, variance), np.where(bounded, most, degrees)
+
+
+def mean_pivot(values: ArrayLike, *, weights: ArrayLike | None = None) -> Pivot:
+    """Return the record of the mean of independent values (n,), or of each column of (n, m).
+
+    Parameters
+    ----------
+    values : array-like of shape (n,) or (n, m)
+    weights : array-like of shape (n,), optional
+        Of the values, not negative; their sum is the denominator of a weighted mean.
+
+    Examples
+    --------
+    >>> found = interval(mean_pivot([1.0, 2.0, 4.0, 5.0, 8.0]))
+    >>> found.low.round(2), found.high.round(2)
+    (array([0.74]), array([7.56]))
+    """
+    x = np.asarray(values, dtype=np.float64)
+    x = x[:, None] if x.ndim == 1 else x
+    w = np.ones(len(x)) if weights is None else np.asarray(weights, dtype=np.float64)
+    share = np.broadcast_to((w / w.sum())[:, None], x.shape)
+    mean = (share * x).sum(axis=0)
+    # What leaving a value out takes from the mean; one that has all the weight cannot be left out.
+    moved = share * (x - mean) / np.where(share < 1.0, 1.0 - share, 1.0)
+    return noise_of(moved, share).pivot(mean, (share * np.abs(x)).sum(axis=0))
 
 
 # Questions taken together: bands over all of them at once, and differences of two estimates, paired.
@@ -131,7 +156,6 @@ def difference(
     --------
     Means of paired measurements: the interval is that of the mean of the differences.
 
-    >>> from replaystats.inference.pivot import mean_pivot
     >>> before, after = np.array([1.0, 2.0, 3.0, 5.0]), np.array([1.5, 2.4, 3.7, 5.4])
     >>> moves = [(x - x.mean())[:, None] / 3 for x in (before, after)]
     >>> interval(difference(mean_pivot(before), mean_pivot(after), *moves)).high < 0

@@ -15,7 +15,8 @@ from .._core.thresholds import BETTING_CAP, BETTING_GRID, MIN_EFFECTIVE, TIGHTES
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_instance, check_length, check_range, check_real
 from .degrees import effective_sample, skewed
-from .pivot import Interval, Pivot, interval, mean_pivot
+from .pivot import Interval, Pivot, interval
+from .producers import mean_pivot
 
 
 def anytime_critical(

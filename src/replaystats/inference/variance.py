@@ -34,7 +34,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 from .._core.arrays import LIBRARIES, as_array, is_foreign, like, takes_arrays_of
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray
-from .._core.validation import check_array, check_bool, check_choice, check_instance, check_length
+from .._core.validation import check_bool, check_choice, check_instance, check_length
 from ..engine.linear import LinearPart
 from ..plans import ResamplingPlan
 from ..plans.plan import Design
@@ -104,7 +104,6 @@ def replay_variance(
     linear: LinearPart | None = None,
     plug_in: Callable[[], FloatArray] | None = None,
     covariance: bool = False,
-    overlaps: FloatArray | None = None,
     reference: Any = None,
 ) -> ReplayVariance:
     """Estimate the variance of an average of members.
@@ -127,9 +126,6 @@ def replay_variance(
         plans are refused, and so are unequal probabilities, which members fitted on rows cannot undo.
     covariance : bool
         Return covariances over the m answers, (m, m) or (n_outputs, m, m), instead of variances.
-    overlaps : ndarray of shape (B, B), optional
-        From `subset_overlaps`: replaces n x m numbers by B x B, which pays where points are many. Computed
-        where the values live on a device.
     reference : array, optional
         Where products with counts are computed; default the host.
 
@@ -161,7 +157,7 @@ def replay_variance(
     True
     """
     check_instance(plan, "plan", ResamplingPlan, "Use make_plan.")
-    values, failed, overlaps = _checked_arrays(values, failed, overlaps, reference, plan.n_resamples)
+    values, failed = _checked_arrays(values, failed, reference, plan.n_resamples)
     _check_options(method, linear, plug_in)
     square = gram if check_bool(covariance, "covariance") else squares
     check_length(values.shape[0], plan.n_resamples, "values", "plan")
@@ -174,7 +170,7 @@ def replay_variance(
     weights = spread.weights
     if not design.exact:
         weights = weights * (spread.n_used / max(1, spread.n_used - 1))
-    parts = _by_design(spread, design, weights, plug_in, overlaps, reference)
+    parts = _by_design(spread, design, weights, plug_in, reference)
     bound = parts.sampling if design.kind == "whole" else design.rescaling * square(spread.moved, weights)
     return ReplayVariance(
         sampling=parts.sampling,
@@ -192,7 +188,6 @@ def _by_design(
     design: Design,
     weights: FloatArray,
     plug_in: Callable[[], FloatArray] | None,
-    overlaps: FloatArray | None,
     reference: Any,
 ) -> _Parts:
     """Return the parts of the variance by what is known of how subsets were drawn."""
@@ -207,12 +202,12 @@ def _by_design(
         return _Parts(sampling, sampling, square(spread.scores, weights) / spread.n_used)
     if design.kind == "groups":
         return _from_groups(spread, design)
-    return _from_draws(spread, design, weights, overlaps, reference)
+    return _from_draws(spread, design, weights, reference)
 
 
 def _checked_arrays(
-    values: Any, failed: BoolArray | None, overlaps: FloatArray | None, reference: Any, n_resamples: int
-) -> tuple[Any, BoolArray | None, FloatArray | None]:
+    values: Any, failed: BoolArray | None, reference: Any, n_resamples: int
+) -> tuple[Any, BoolArray | None]:
     """Return the arrays as such; failed members may hold anything."""
     values = values if is_foreign(values) else as_array(values, "values")
     if values.ndim not in (2, 3):
@@ -229,14 +224,9 @@ def _checked_arrays(
         if not np.isfinite(used).all():
             hint = "Say which members have no answer: `failed`."
             raise ValueError(must_be("values", "finite", "NaN or infinity", hint))
-    if overlaps is not None:
-        overlaps = check_array(overlaps, "overlaps", ndim=2, hint="Use subset_overlaps(plan).")
-        if overlaps.shape != (n_resamples, n_resamples):
-            rule = f"of shape ({n_resamples}, {n_resamples})"
-            raise ValueError(must_be("overlaps", rule, overlaps.shape, "Use subset_overlaps(plan)."))
     if reference is not None and not is_array_api_obj(reference):
         raise TypeError(must_be("reference", "an array", type(reference).__name__))
-    return values, failed, overlaps
+    return values, failed
 
 
 def _check_options(method: str, linear: LinearPart | None, plug_in: Any) -> None:
@@ -302,13 +292,11 @@ def _spread(
     )
 
 
-def _from_draws(
-    spread: _Spread, design: Design, weights: FloatArray, overlaps: FloatArray | None, reference: Any
-) -> _Parts:
+def _from_draws(spread: _Spread, design: Design, weights: FloatArray, reference: Any) -> _Parts:
     """Infinitesimal jackknife of independent subsets, or of all of them."""
     square, remainder = spread.square, spread.remainder
-    if spread.linear is None and (overlaps is not None or is_foreign(remainder)):
-        total = _squares_from_overlaps(spread, weights, overlaps)
+    if spread.linear is None and is_foreign(remainder):
+        total = _squares_from_overlaps(spread, weights)
     else:
         total = _squares_of_slopes(spread, design, weights, reference)
     raw = design.factor * total
@@ -334,15 +322,15 @@ def _squares_of_slopes(spread: _Spread, design: Design, weights: FloatArray, ref
     return total
 
 
-def _squares_from_overlaps(spread: _Spread, weights: FloatArray, overlaps: FloatArray | None) -> Any:
+def _squares_from_overlaps(spread: _Spread, weights: FloatArray) -> Any:
     """Return the same as D^T (W W^T) D: W W^T counts what two subsets share, whatever the points.
 
     The overlap that any two subsets have on average, k^2 / n, is taken off first: it adds nothing, because
     deviations sum to zero, but costs digits.
     """
     plan, remainder = spread.plan, spread.remainder
-    overlaps = subset_overlaps(plan) if overlaps is None else overlaps
-    shared = overlaps[np.ix_(spread.kept, spread.kept)] - plan.subsample_size**2 / plan.n_observations
+    shared = subset_overlaps(plan)[np.ix_(spread.kept, spread.kept)]
+    shared -= plan.subsample_size**2 / plan.n_observations
     xp = array_namespace(remainder)
     right = like(_rows(weights, remainder), remainder) * remainder
     flat = xp.reshape(right, (right.shape[0], -1))

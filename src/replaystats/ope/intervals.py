@@ -10,7 +10,8 @@ from scipy import special
 
 from .._core.thresholds import MIN_EFFECTIVE
 from .._core.typing import FloatArray, IntArray
-from ..inference.pivot import Pivot, mean_pivot
+from ..inference.pivot import Pivot
+from ..inference.producers import mean_pivot
 from .problem import Problem
 
 # The error of a t interval's coverage is of the order of skewness / sqrt(n); beyond this it is not used.

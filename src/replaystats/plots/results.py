@@ -16,7 +16,8 @@ from ..data import Trajectories
 from ..data._flat import holds_names
 from ..estimators.base import Replayed
 from ..estimators.regression import ReplayedRegression
-from ..inference.pivot import interval, mean_pivot
+from ..inference.pivot import interval
+from ..inference.producers import mean_pivot
 from ..ope import Comparison, Evaluation
 from .estimate import ESTIMATE, PLUG_IN, _axes, _tidy, plot_band
 from .forest import ForestRow, plot_forest

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, Self, TypeGuard
+from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 import scipy.linalg
@@ -78,22 +77,6 @@ class Structure:
         whole[..., self.empty, self.empty] += 1.0
         return whole
 
-    def sentence(self, names: Sequence[str] | None = None) -> str:
-        """Say what was set aside; empty where nothing was.
-
-        Examples
-        --------
-        >>> Structure(np.array([2]), np.array([[1.0, 1.0, 0.0, -1.0]])).sentence()
-        'Never seen in the data: feature 2. Dependent on one another: features 0, 1, 3.'
-        """
-        found = []
-        if len(self.empty):
-            found.append(f"Never seen in the data: {name_features(self.empty, names)}.")
-        if len(self.dependent):
-            involved = np.flatnonzero(takes_part(self.dependent).any(axis=0))
-            found.append(f"Dependent on one another: {name_features(involved, names)}.")
-        return " ".join(found)
-
 
 def takes_part(directions: FloatArray) -> np.ndarray:
     """Return which features take part in each direction (..., q), given in units of the features."""
@@ -102,19 +85,16 @@ def takes_part(directions: FloatArray) -> np.ndarray:
     return part
 
 
-def name_features(features: IntArray, names: Sequence[str] | None = None, most: int = 8) -> str:
-    """Return features as words: ``features 0, 3, 5``, at most so many of them.
+def name_features(features: IntArray) -> str:
+    """Return features as words, the first eight of them.
 
     Examples
     --------
-    >>> name_features(np.array([1]), ["age", "income"])
-    'feature income'
-    >>> name_features(np.arange(100), most=3)
-    'features 0, 1, 2 and 97 more'
+    >>> name_features(np.arange(100))
+    'features 0, 1, 2, 3, 4, 5, 6, 7 and 92 more'
     """
-    shown = [str(j) if names is None else names[j] for j in features[:most]]
-    more = f" and {len(features) - most} more" if len(features) > most else ""
-    return f"feature{'' if len(features) == 1 else 's'} {', '.join(shown)}{more}"
+    more = f" and {len(features) - 8} more" if len(features) > 8 else ""
+    return f"feature{'' if len(features) == 1 else 's'} {', '.join(map(str, features[:8]))}{more}"
 
 
 def common_null_space(
@@ -198,20 +178,6 @@ class Solution:
     truncated: np.ndarray
     structure: Structure = field(default_factory=Structure.none)
     lost: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-
-
-class Reported(Protocol):
-    """What a warning about left-out directions needs: of a `Solution`, or of replicates made from one."""
-
-    @property
-    def truncated(self) -> np.ndarray:
-        """How many directions each system lost."""
-        ...
-
-    @property
-    def lost(self) -> IntArray:
-        """In how many systems each feature took part in one of them."""
-        ...
 
 
 class Solver(ABC):
@@ -311,19 +277,17 @@ def finish(
     return Solution(theta=theta, failed=failed, condition=condition, truncated=truncated, **reported)
 
 
-def warn_left_out(solution: Reported, names: Sequence[str] | None = None, *, stacklevel: int = 3) -> None:
-    """Say which features take part in directions that were left out, if the solver knows and there are any.
+def warn_left_out(solution: Any, *, stacklevel: int = 3) -> None:
+    """Say which features take part in directions that were left out.
 
     Parameters
     ----------
     solution : Solution or MomentReplicates
         What a solver returned.
-    names : sequence of str, optional
-        Of the features; default their numbers.
     stacklevel : int
         As in `warnings.warn`, seen from the caller.
     """
-    involved = name_features(np.flatnonzero(solution.lost), names)
+    involved = name_features(np.flatnonzero(solution.lost))
     m, n_lost = len(solution.truncated), int(np.count_nonzero(solution.truncated))
     where = "" if m == 1 else f" in {n_lost} of {m} subsets"
     warnings.warn(

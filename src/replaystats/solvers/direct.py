@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
-from array_api_compat import array_namespace
 
 from .._core.errors import ReplayWarning
 from .._core.linalg import condition_stack, solve_stack
-from .._core.typing import FloatArray
+from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_real
 from .base import SINGULAR_CONDITION, Solution, Solver, as_columns, finish
 
@@ -50,37 +49,40 @@ class PseudoInverse(Solver):
         condition = np.full(len(A), np.inf)
         truncated = np.full(len(A), A.shape[-1])
         good = np.isfinite(A).all(axis=(1, 2))
-        x[good], s, truncated[good] = truncated_solve(A[good], as_columns(b)[good], self.rcond)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            condition[good] = np.where(s[:, -1] > 0, s[:, 0] / s[:, -1], np.inf)
+        x[good], condition[good], kept, _ = truncated_solve(A[good], as_columns(b)[good], self.rcond)
+        truncated[good] = np.count_nonzero(~kept, axis=1)
         return finish(x, b, truncated == A.shape[-1], condition, truncated)
 
 
-def truncated_solve(A: Any, b: Any, rcond: float) -> tuple[Any, Any, Any]:
-    """Solve a stack of systems by the pseudo-inverse, in any array library and on any device.
+def truncated_solve(
+    A: FloatArray, b: FloatArray, rcond: float
+) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:
+    """Solve a stack of systems by the pseudo-inverse.
 
     Parameters
     ----------
-    A : array of shape (m, q, q)
+    A : ndarray of shape (m, q, q)
         Finite.
-    b : array of shape (m, q, r)
+    b : ndarray of shape (m, q, r)
     rcond : float
 
     Returns
     -------
-    x : array of shape (m, q, r)
-    singular_values : array of shape (m, q)
-    truncated : array of int, shape (m,)
-        Number of singular values left out.
+    x : ndarray of shape (m, q, r)
+    condition : ndarray of shape (m,)
+    kept : ndarray of bool, shape (m, q)
+        Which singular values count.
+    Vt : ndarray of shape (m, q, q)
+        Their directions.
     """
-    xp = array_namespace(A, b)
-    U, s, Vt = robust_svd(A) if isinstance(A, np.ndarray) else xp.linalg.svd(A)
-    keep = s > rcond * s[:, :1]
-    safe = xp.where(keep, s, xp.ones_like(s))
-    scale = xp.where(keep, 1.0 / safe, xp.zeros_like(s))
+    U, s, Vt = robust_svd(A)
+    kept = s > rcond * s[:, :1]
+    scale = np.where(kept, 1.0 / np.where(kept, s, 1.0), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        condition = np.where(s[:, -1] > 0, s[:, 0] / s[:, -1], np.inf)
     # Project before dividing: forming the inverse first would cost q times more.
-    x = xp.matrix_transpose(Vt) @ (scale[:, :, None] * (xp.matrix_transpose(U) @ b))
-    return x, s, xp.count_nonzero(~keep, axis=1)
+    x = Vt.swapaxes(1, 2) @ (scale[:, :, None] * (U.swapaxes(1, 2) @ b))
+    return x, condition, kept, Vt
 
 
 def robust_svd(A: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -73,9 +73,9 @@ def test_set_config_lasts_until_the_context_around_it_ends():
         ),
         ({"memory_budget": 1e9}, TypeError, "`memory_budget` must be an int >= 1048576; got 1000000000.0"),
         ({"device_memory_budget": True}, TypeError, "`device_memory_budget` must be an int"),
-        ({"n_jobs": 0}, ValueError, '`n_jobs` must be an int other than 0, or "default"; got 0'),
-        ({"n_jobs": "all"}, ValueError, "`n_jobs` must be an int other than 0, or \"default\"; got 'all'"),
-        ({"n_jobs": 1.5}, TypeError, "`n_jobs` must be"),
+        ({"n_jobs": 0}, ValueError, "`n_jobs` must be None or an int from 1 to 10000; got 0"),
+        ({"n_jobs": "all"}, ValueError, "`n_jobs` must be None or an int from 1 to 10000; got 'all'"),
+        ({"n_jobs": 1.5}, ValueError, "`n_jobs` must be"),
         ({"progress": 1}, TypeError, "`progress` must be True or False; got 1"),
     ],
 )

@@ -17,8 +17,7 @@ from replaystats.inference.functionals import InferenceContext, functional_pivot
 from replaystats.inference.noise import noise_of
 from replaystats.inference.partial_identification import ValueRange, one_unit_determines
 from replaystats.inference.pivot import interval as interval_of
-from replaystats.inference.pivot import mean_pivot
-from replaystats.inference.producers import difference, simultaneous_level
+from replaystats.inference.producers import difference, mean_pivot, simultaneous_level
 
 
 def functional_intervals(moments, X, **options):

@@ -8,7 +8,8 @@ from scipy.special import lambertw
 
 from oracles.sequences import bayes_factor, betting_ends
 from replaystats.inference import ConfidenceSequence, anytime_interval
-from replaystats.inference.pivot import interval, mean_pivot
+from replaystats.inference.pivot import interval
+from replaystats.inference.producers import mean_pivot
 from replaystats.inference.sequences import Betting, anytime_critical
 from support.cases import slow_except
 

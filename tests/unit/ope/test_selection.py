@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import replaystats as rs
-from replaystats.inference.pivot import mean_pivot
+from replaystats.inference.producers import mean_pivot
 from replaystats.ope.method import MethodResult
 from replaystats.ope.select import Candidate, most_precise
 

@@ -64,22 +64,10 @@ def test_features_take_part_by_the_size_of_their_coefficient():
     assert takes_part(directions).tolist() == [[True, True, False, False], [False, False, True, True]]
 
 
-@pytest.mark.parametrize(
-    ("structure", "sentence", "count"),
-    [
-        (Structure.none(), "", 0),
-        (Structure(np.array([1, 3]), np.zeros((0, 4))), "Never seen in the data: features b, d.", 2),
-        (
-            Structure(np.array([0]), np.array([[0.0, 2.0, -2.0, 0.0]])),
-            "Never seen in the data: feature a. Dependent on one another: features b, c.",
-            2,
-        ),
-    ],
-)
-def test_sentences(structure, sentence, count):
-    assert structure.sentence(["a", "b", "c", "d"]) == sentence
-    assert structure.n_directions == count
-    assert name_features(np.arange(12), most=2) == "features 0, 1 and 10 more"
+def test_features_are_named_up_to_eight():
+    assert name_features(np.array([3])) == "feature 3"
+    assert name_features(np.arange(12)) == "features 0, 1, 2, 3, 4, 5, 6, 7 and 4 more"
+    assert Structure(np.array([0]), np.array([[0.0, 2.0, -2.0, 0.0]])).n_directions == 2
 
 
 def test_a_completed_matrix_has_full_rank_and_the_same_answers(rng):

@@ -11,7 +11,8 @@ from scipy.linalg import cho_factor, cho_solve
 from ..._core.thresholds import FOLDS, HORIZON_BUMPS, MUCH_COMPLETED
 from ..._core.typing import BoolArray, FloatArray, IntArray
 from ...data._flat import holds_names
-from ...inference.pivot import Pivot, mean_pivot
+from ...inference.pivot import Pivot
+from ...inference.producers import mean_pivot
 from ..assumption_tests import unit_sums
 from ..assumptions import BEHAVIOR, DRIFT, INDEPENDENT, MARKOV, OUTCOMES, STATIONARY
 from ..columns import screened
