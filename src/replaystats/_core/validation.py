@@ -24,6 +24,8 @@ from .typing import ArrayLike, FloatArray, IntArray
 LARGEST_EXACT_INTEGER = 2**53
 # Rounding: intervals need fourth powers: beyond these, float64 has none.
 _LARGEST, _SMALLEST = 1e75, 1e-75
+# What Python and NumPy count among the numbers.
+_NO_NUMBERS = (bool, np.bool_, np.timedelta64)
 KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "U": "text", "S": "text", "V": "records"}
 
 
@@ -43,7 +45,7 @@ def check_int(value: Any, name: str, *, low: int = 1, high: int | None = None, h
 
 def is_whole(value: Any) -> bool:
     """Whether `value` is a whole number; True and False are not."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    return isinstance(value, numbers.Integral) and not isinstance(value, _NO_NUMBERS)
 
 
 def check_real(
@@ -59,7 +61,7 @@ def check_real(
     opening = "[" if closed in ("both", "left") and math.isfinite(low) else "("
     closing = "]" if closed in ("both", "right") and math.isfinite(high) else ")"
     rule = f"a finite number in {opening}{low:g}, {high:g}{closing}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+    if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real):
         raise TypeError(must_be(name, rule, repr(value), hint))
     try:
         number = float(value)
@@ -288,7 +290,7 @@ def _as_floats(value: Any, name: str, rule: str, hint: str) -> FloatArray:
 def _check_objects(array: np.ndarray, value: Any, name: str, rule: str, hint: str) -> None:
     """Raise unless every entry is a real number: NumPy would read "1.5" as one, and True as well as None."""
     for entry in array.ravel():
-        if not isinstance(entry, (numbers.Real, Decimal)):
+        if not isinstance(entry, (numbers.Real, Decimal)) or isinstance(entry, np.timedelta64):
             got = repr(entry) if isinstance(entry, (str, bytes, type(None))) else type(entry).__name__
             if array.ndim == 0:
                 got = type(value).__name__
@@ -413,7 +415,7 @@ def resolve_subsample_size(value: Any, n_observations: int, name: str = "subsamp
     (150, 20)
     """
     rule = f"an int in [1, {n_observations}] or a float in (0, 1]"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+    if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real):
         raise TypeError(must_be(name, rule, repr(value)))
     if isinstance(value, numbers.Integral):
         size = int(value)

@@ -8,13 +8,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .._core.arrays import on_host
 from .._core.errors import must_be
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_length, check_memory
 from ..data import Trajectories
 from ..data._flat import are_names, are_numbers
 from ..data.views import action_rows
-from ..moments.lstd_q import check_labels, check_probabilities, decisions_of
+from ..moments.lstd_q import SINGLE, check_labels, check_probabilities, decisions_of
 
 PolicyLike: TypeAlias = Callable[[FloatArray], ArrayLike] | FloatArray
 
@@ -44,7 +45,7 @@ class Asked:
     def __call__(self, states: FloatArray) -> Any:
         """Return what the policy does: actions (N,) or (N, a), draws (N, m, a), or probabilities (N, A)."""
         try:
-            chosen = self.policy(np.array(states))
+            chosen = on_host(self.policy(np.array(states)))
         except Exception as error:
             if str(error).startswith("`"):  # says itself what is wrong
                 raise
@@ -64,7 +65,7 @@ class Asked:
     def density(self, states: FloatArray, actions: FloatArray) -> Any:
         """Return the densities (N,) of continuous actions; None where the policy has none."""
         density = getattr(self.policy, "density", None)
-        return density(np.array(states), np.array(actions)) if callable(density) else None
+        return on_host(density(np.array(states), np.array(actions))) if callable(density) else None
 
 
 def ask(policy: Callable[..., Any], data: Trajectories, name: str) -> Asked:
@@ -124,6 +125,15 @@ def what_the_policy_does(
     goes_on = ~terminal  # a policy is not asked what it does after the end
     following[goes_on] = probabilities_of(policy, steps.next_states[goes_on], count)
     return labels, following, chance, probabilities_of(policy, starts, count), False
+
+
+def check_repeatable(first: FloatArray, again: FloatArray) -> None:
+    """Raise where a policy gave other probabilities of the logged actions for the same states."""
+    off = float(np.abs(first - again).max())
+    if off > SINGLE**0.5:  # in single precision, rounding depends on how many states are asked together
+        hint = "Return probabilities, not drawn actions; switch off dropout and batch norm (network.eval())."
+        got = f"probabilities that differ by {off:.2g} for the same states"
+        raise ValueError(must_be("policy", "a function of the states alone", got, hint))
 
 
 def _check_like_logged(chosen: np.ndarray, actions: FloatArray) -> None:
