@@ -371,6 +371,25 @@ def test_bad_answers_of_functions_are_refused(name):
     assert not wrong, f"{name}: {len(wrong)} of {n} got through\n" + "\n".join(wrong)
 
 
+DRAWS = np.random.default_rng(0)
+VARYING = {
+    "drawn probabilities": lambda states: DRAWS.dirichlet([1.0, 1.0], len(states)),
+    "drawn actions": lambda states: DRAWS.integers(2, size=len(states)),
+    "norms over the batch": lambda states: np.tile([1 / len(states), 1 - 1 / len(states)], (len(states), 1)),
+}
+
+
+@pytest.mark.parametrize("answer", VARYING)
+def test_a_policy_that_varies_for_the_same_states_is_refused(answer):
+    with pytest.raises(ValueError, match=r"`policy` must be a function of the states alone; got .* differ"):
+        rs.evaluate(LOG, VARYING[answer], discount=0.5)
+
+
+def test_impossible_probabilities_of_the_log_are_refused():
+    with pytest.raises(ValueError, match=r"`behavior` must be of a magnitude between 1e-75"):
+        rs.evaluate(LOG, half, discount=0.5, behavior=np.full(N_STEPS, 1e-300))
+
+
 # ------------------------------------------------------------------------------ mappings of policies
 
 NO_POLICIES = {

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import random
-import signal
-import threading
 
 import dask
 import joblib
@@ -24,7 +20,7 @@ from replaystats.moments import StreamedMoments
 from replaystats_paper import Settings, find_experiments
 from replaystats_paper.journal import Journal
 from replaystats_paper.rerun import plan_work, run_work
-from support.sources import EachSlow, Generated, Greedy, Killing, Slow, first_two_columns, transitions
+from support.sources import Generated, Greedy, Killing, Slow, first_two_columns, transitions
 from support.streams import N, streamed
 
 
@@ -84,23 +80,6 @@ class TestTroubledWorkers:
             file.write(bytes(3000))
         with pytest.raises(PartitionError, match=r"Partition .*part-2.parquet, row group 0 cannot be read"):
             rs.replicate(streamed(source), plan)
-
-
-@pytest.mark.cluster
-def test_workers_killed_at_random_times(source, plan, expected):
-    """Of four workers three are killed, one after the other, each in the middle of a pass."""
-    rng, n_killed = random.Random(20260), 0
-    with start_cluster(n_workers=4, memory_limit=0) as cluster, Client(cluster) as client:
-        client.wait_for_workers(4)
-        for victim in rng.sample(sorted(client.run(os.getpid).values()), 3):
-            timer = threading.Timer(rng.uniform(0.1, 0.6), os.kill, (victim, signal.SIGKILL))
-            timer.start()
-            with joblib.parallel_config("dask"):
-                found = rs.replicate(streamed(EachSlow(source)), plan)
-            n_killed += timer.finished.is_set()
-            timer.cancel()
-            np.testing.assert_array_equal(found.theta, expected.theta)
-    assert n_killed >= 2  # it did happen
 
 
 @pytest.mark.cluster

@@ -12,7 +12,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from collections import Counter
 
 import dask

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -16,7 +14,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from typer.testing import CliRunner
 
 from replaystats.cli.app import app
-from replaystats_paper import Settings, journal, rerun
+from replaystats_paper import Settings, journal
 from replaystats_paper.journal import Journal
 
 PROGRAM = "from replaystats.cli import main; main()"
@@ -138,31 +136,3 @@ def test_a_folder_with_brackets_in_its_name_is_shown_as_it_is(tmp_path, monkeypa
     answer = run("--out", str(tmp_path / "[bold]"))
     assert answer.exit_code == 0, answer.stderr
     assert "[bold]" in answer.stdout
-
-
-@pytest.mark.cluster
-def test_killed_at_any_time_a_run_ends_with_the_same_numbers(tmp_path):
-    """Kill -9 at random times, twelve times; then the finished journal equals an uninterrupted one."""
-    rng = random.Random(20260)
-    whole = tmp_path / "whole"
-    settings = Settings(repetitions=40)
-    from replaystats_paper import find_experiments
-
-    experiments = find_experiments([NAME])
-    with Journal(whole, settings) as uninterrupted:
-        rerun.run_work(rerun.plan_work(experiments, settings, quick=True), settings, uninterrupted)
-    folder = tmp_path / "killed"
-    for _ in range(12):
-        process = start(folder, "--jobs", rng.choice("12"))
-        try:
-            process.wait(timeout=rng.uniform(0.5, 4.0))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        process.stdout.close()
-        process.stderr.close()
-    with Journal(folder, settings, tell=lambda text: None) as resumed:
-        rerun.run_work(rerun.plan_work(experiments, settings, quick=True), settings, resumed)
-        assert {key: line["results"] for key, line in resumed.lines.items()} == kept(whole)
-    for line in (folder / "cells.jsonl").read_text(encoding="utf-8").splitlines():
-        json.loads(line)

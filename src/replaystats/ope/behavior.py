@@ -14,7 +14,7 @@ from .._core.errors import must_be
 from .._core.linalg import in_span
 from .._core.thresholds import BEHAVIOR_ROWS, BEHAVIOR_TREES, FOLDS
 from .._core.typing import ArrayLike, FloatArray, IntArray
-from .._core.validation import check_array, check_length
+from .._core.validation import check_array, check_length, check_magnitude
 from .counts import has_labels
 from .policies import ask, densities_of, probabilities_of
 from .problem import Problem
@@ -92,6 +92,7 @@ def _checked(values: ArrayLike, problem: Problem, name: str) -> FloatArray:
         hint = "It is the probability with which the logging policy took the action that it took."
         got = f"{probability[first]:g} at step {first}"
         raise ValueError(must_be(name, "positive" if dense else "probabilities in (0, 1]", got, hint))
+    check_magnitude(probability.min(keepdims=True), name, hint="It never happens that seldom.")
     return probability
 
 
