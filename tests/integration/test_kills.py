@@ -175,7 +175,7 @@ def test_buffer(tmp_path, sampling, forks):
         if (folder / "journal").exists():
             buffer, done = recovered(folder / "journal")  # while the child lives
             buffer.close()
-            said = int((folder / "said").read_text()) + 1 if (folder / "said").exists() else 0
+            said = int((folder / "said").read_text(encoding="utf-8")) + 1 if (folder / "said").exists() else 0
             assert said <= done
         for left in folder.glob("child-*"):
             left.unlink()
