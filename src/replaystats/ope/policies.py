@@ -120,16 +120,20 @@ def what_the_policy_does(
     count = _count_actions(actions, chosen) if n_actions is None else n_actions
     check_memory(float(n_rows) * count, "n_actions", count)
     labels = check_labels(actions, "actions", count)
-    chance = as_probabilities(chosen, n_rows, count)[np.arange(n_rows), labels]
+    chances = as_probabilities(chosen, n_rows, count)
     following = np.zeros((n_rows, count))
     goes_on = ~terminal  # a policy is not asked what it does after the end
     following[goes_on] = probabilities_of(policy, steps.next_states[goes_on], count)
-    return labels, following, chance, probabilities_of(policy, starts, count), False
+    at_start = probabilities_of(policy, starts, count)
+    _check_repeatable(data, chances, starts, at_start)
+    return labels, following, chances[np.arange(n_rows), labels], at_start, False
 
 
-def check_repeatable(first: FloatArray, again: FloatArray) -> None:
-    """Raise where a policy gave other probabilities of the logged actions for the same states."""
-    off = float(np.abs(first - again).max())
+def _check_repeatable(data: Trajectories, chances: FloatArray, starts: FloatArray, again: FloatArray) -> None:
+    """Raise where a policy gave other probabilities for the same first states of episodes."""
+    if not np.array_equal(starts, data.states[data.offsets[:-1]]):
+        return
+    off = float(np.abs(chances[data.step_offsets[:-1]] - again).max())
     if off > SINGLE**0.5:  # in single precision, rounding depends on how many states are asked together
         hint = "Return probabilities, not drawn actions; switch off dropout and batch norm (network.eval())."
         got = f"probabilities that differ by {off:.2g} for the same states"

@@ -18,7 +18,7 @@ from ..data._flat import are_numbers
 from ..data.views import action_rows
 from ..moments.steps import horizon as discounted_steps
 from ..moments.steps import value_limits
-from .policies import PolicyLike, ask, check_policy, check_repeatable, what_the_policy_does
+from .policies import PolicyLike, ask, check_policy, what_the_policy_does
 
 T = TypeVar("T")
 # So many rewards hardly miss their own mean on one side.
@@ -287,9 +287,6 @@ def make_problem(
     labels, following, chance, start_chances, continuous = what_the_policy_does(
         data, asked, terminal, starts, n_actions
     )
-    if start is None and callable(asked) and not continuous:
-        first = data.step_offsets[:-1]
-        check_repeatable(chance[first], start_chances[np.arange(len(first)), labels[first]])
     group, n_groups = make_groups(unit, episode, data.n_transitions)
     low, high = value_range(data.rewards, discount, data, reward_range, horizon)
     return Problem(
