@@ -6,9 +6,9 @@
 # Fewer observations per unknown than this made single subsets useless. Source: LSTD, q = 9.
 OBSERVATIONS_PER_UNKNOWN = 7
 # Groups of units that are drawn, or left out to judge a penalty: single units up to this many. Derivation:
-# Student's quantile with 99 degrees of freedom is within 1.3 % of the normal one. They are drawn where an
-# interval from single units would take longer than this many seconds. Judged.
-GROUPS, NOTICED_SECONDS = 100, 0.005
+# Student's quantile with 99 degrees of freedom is within 1.3 % of the normal one. They are drawn where a
+# fit and its interval from single units would take longer than this many seconds. Judged.
+GROUPS, NOTICED_SECONDS = 100, 0.01
 # Shares of n that are tried in turn where half-samples cross singularity. Judged.
 SIZE_SHARES = (0.5, 0.7, 0.9)
 # Subsets with which a search for enough of them begins, of single units and of groups. Derivation: the

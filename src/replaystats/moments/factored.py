@@ -300,13 +300,13 @@ def is_written_out(moments: HeldMoments) -> bool:
     return written - factored < _UNNOTICED if q <= SMALL_BASIS else len(moments.left) >= q * n
 
 
-def held_costs(q: int, n: int, n_steps: int) -> tuple[float, float]:
-    """Return the nanoseconds of the usual fit and its interval from written-out matrices, and from factors.
+def held_costs(q: int, n: int, n_steps: int, n_resamples: int = _USUAL_SUBSETS) -> tuple[float, float]:
+    """Return the nanoseconds of a fit and its interval from written-out matrices, and from factors.
 
     Sums over subsets are formed from what is cheaper, but an interval leaves out one unit after the other: a
     system of q unknowns each, or of as many as the unit has steps.
     """
-    sums = form_costs(q, n, n_steps, _USUAL_SUBSETS, _USUAL_SHARE)
+    sums = form_costs(q, n, n_steps, n_resamples, _USUAL_SHARE)
     written = sums[0] + n * (_UNIT + _UNIT_SQUARE * q * q)
     return written, min(sums) + n * _UNIT_FACTORED + n_steps * (_STEP + _STEP_FEATURE * q)
 

@@ -25,7 +25,15 @@ from .._core.random import as_generator
 from .._core.thresholds import GROUPS, NOTICED_SECONDS
 from .._core.typing import ArrayLike, IntArray, RandomLike
 from .._core.validation import check_choice, check_int, is_whole
-from .factored import FactoredMoments, HeldMoments, choose_form, is_written_out, sum_units, written_out
+from .factored import (
+    FactoredMoments,
+    HeldMoments,
+    choose_form,
+    held_costs,
+    is_written_out,
+    sum_units,
+    written_out,
+)
 from .record import Moments
 
 UNITS = ("auto", "trajectory", "block", "window")
@@ -185,14 +193,10 @@ def _joined(first: Any, second: Any) -> Any:
     return array_namespace(first).concat([first, like(second, first)])
 
 
-# Cost: seconds of a multiply-add of a large product, on a core and on an accelerator.
-_MULTIPLY, _DEVICE_MULTIPLY = 5e-11, 5e-15
+# Cost: what an accelerator takes, as a share of what a core does.
+_DEVICE_SHARE = 1e-4
 # Batch: numbers of steps that are gathered at a time: 2 MB.
 _GATHERED = 2**18
-# Cost: what an interval does when it leaves out one observation, in multiply-adds of a large product: for
-# each entry of its matrix, or each feature of a step (the measured costs in `factored`, over that of a
-# product).
-_LEFT_OUT_ENTRY, _LEFT_OUT_FEATURE = 460.0, 615.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -254,15 +258,16 @@ def choose_grouping(moments: HeldMoments, n_resamples: int, rng: RandomLike = No
     >>> X = rng.normal(size=(20_000, 60))
     >>> moments = FactoredMoments(X, X, X[:, 0], np.arange(20_001))
     >>> choose_grouping(moments, 500, rng=0)
-    Grouping(20000 observations in 100 groups: 500 subsets of single observations would take about 1.8 s)
+    Grouping(20000 observations in 100 groups: 500 subsets of single observations would take about 3 s)
     >>> choose_grouping(FactoredMoments(X[:199], X[:199], X[:199, 0], np.arange(200)), 500) is None
     True
     """
     n, written, held = moments.n_observations, is_written_out(moments), moments.held
     if n < 2 * GROUPS:
         return None
-    multiply = _DEVICE_MULTIPLY if is_accelerator(held) else _MULTIPLY
-    seconds = multiply * _work(moments, n_resamples, written)
+    n_steps = len(moments.left) if isinstance(moments, FactoredMoments) else n
+    cost = held_costs(moments.n_basis, n, n_steps, n_resamples)[0 if written else 1]
+    seconds = 1e-9 * cost * (_DEVICE_SHARE if is_accelerator(held) else 1.0)
     # Devices sum written-out matrices at full speed, and factors that they could not write out hardly at all.
     if seconds < NOTICED_SECONDS and (written or not is_foreign(held)):
         return None
@@ -318,13 +323,3 @@ def grouped_moments(moments: HeldMoments, grouping: Grouping) -> HeldMoments:
         part = moments.with_steps(steps[bounds[0] : bounds[-1]], bounds - bounds[0])
         rows[first : first + size] = part.multiplied_rows()
     return moments.wrap(rows)
-
-
-def _work(moments: HeldMoments, n_resamples: int, written: bool) -> float:
-    """Return multiply-adds of all subset sums, and of an interval."""
-    q, n = moments.n_basis, moments.n_observations
-    if isinstance(moments, FactoredMoments) and not written:
-        # Half of the steps are gathered for every subset, which costs about as much as their product.
-        n_steps = float(len(moments.left))
-        return n_steps * q * (n_resamples * q + _LEFT_OUT_FEATURE)
-    return float(n) * (n_resamples * moments.n_columns + _LEFT_OUT_ENTRY * q * q)

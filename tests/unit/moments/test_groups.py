@@ -45,8 +45,8 @@ def test_dealing_is_fair_random_and_repeatable():
 @pytest.mark.parametrize(
     ("n", "q", "steps", "count", "grouped"),
     [
-        (1000, 9, 1, 500, False),  # about 4 ms
-        (5000, 9, 1, 500, True),  # about 20 ms
+        (500, 9, 1, 500, False),  # about 8 ms
+        (1000, 9, 1, 500, True),  # about 17 ms
         (2000, 60, 5, 500, True),
         (150, 60, 50, 500, False),  # too few units to deal
     ],
