@@ -3,12 +3,12 @@
     OMP_NUM_THREADS=1 python benchmarks/battery.py --repetitions 200              # resumes where it stopped
     OMP_NUM_THREADS=1 python benchmarks/battery.py --only iv --repetitions 50 --fresh
     OMP_NUM_THREADS=1 python benchmarks/battery.py --seed 31415 --repetitions 400 --most 1000 --current
+    OMP_NUM_THREADS=1 python benchmarks/battery.py --seed 31415 --repetitions 400 --processes 16
 
-The last measures again every setting that other sources than the present ones have measured, and can be
+The third measures again every setting that other sources than the present ones have measured, and can be
 stopped and started: each cell keeps a checksum of the sources it was measured with. Settings that have
-`--repetitions` data sets in less than `--seconds-per-cell` get more, up to `--most`. On a second core, start
-the same line with `--backwards` beside it: both write to one file under a lock, look there before every
-setting, and meet in the middle.
+`--repetitions` data sets in less than `--seconds-per-cell` get more, up to `--most`. Processes take one
+setting after the other, from the last to the first, and write to one file under a lock.
 
 Results go to benchmarks/results/battery.json after every setting. Data set r of a setting has a seed of its
 own. A row counts as withheld where its interval is not finite; coverage is over all data sets, where a row
@@ -26,6 +26,7 @@ import ast
 import fcntl
 import itertools
 import json
+import multiprocessing
 import os
 import sys
 import time
@@ -643,7 +644,7 @@ def main():
     parser.add_argument("--only", default="", help="names that contain one of these, separated by commas")
     parser.add_argument("--fresh", action="store_true", help="measure again what is there already")
     parser.add_argument("--current", action="store_true", help="measure again what other sources measured")
-    parser.add_argument("--backwards", action="store_true", help="from the last setting to the first")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument(
         "--seconds", type=float, default=float("inf"), help="start no setting after this time"
@@ -652,28 +653,28 @@ def main():
     register()
     names = [name for name in REGISTRY if any(part in name for part in arguments.only.split(","))]
     start = time.perf_counter()
-    for name in reversed(names) if arguments.backwards else names:
-        known = read(arguments.out).get(name, {})
-        enough = known.get("seed") == arguments.seed and known["repetitions"] >= arguments.repetitions
-        enough = enough and not (arguments.current and known.get("sources") != sources())
-        if enough and not arguments.fresh:
-            continue
-        if time.perf_counter() - start > arguments.seconds:
-            break
-        clock = time.process_time()
-        # An old seed's cell is replaced as a whole: data sets of two seeds are never mixed.
-        cell = measure(
-            name,
-            REGISTRY[name],
-            arguments.repetitions,
-            arguments.seed,
-            most=arguments.most,
-            seconds=arguments.seconds_per_cell,
-        )
-        shown = {key: round(value, 3) for key, value in cell.items() if isinstance(value, float)}
-        print(f"{name:45s} {shown} {cell['repetitions']} {time.process_time() - clock:.2f} s", flush=True)
-        write(arguments.out, name, cell)
+    with multiprocessing.get_context("fork").Pool(arguments.processes) as pool:
+        jobs = ((name, arguments, start) for name in reversed(names))  # learners take longest
+        for line in pool.imap_unordered(fill, jobs):
+            print(line, end="", flush=True)
     print(json.dumps(summary(read(arguments.out)), indent=1))
+
+
+def fill(job):
+    """Measure a setting if it is not there, write its cell, and return a line about it."""
+    name, arguments, start = job
+    known = read(arguments.out).get(name, {})
+    enough = known.get("seed") == arguments.seed and known["repetitions"] >= arguments.repetitions
+    enough = enough and not (arguments.current and known.get("sources") != sources())
+    if (enough and not arguments.fresh) or time.perf_counter() - start > arguments.seconds:
+        return ""
+    clock = time.process_time()
+    # An old seed's cell is replaced as a whole: data sets of two seeds are never mixed.
+    options = {"most": arguments.most, "seconds": arguments.seconds_per_cell}
+    cell = measure(name, REGISTRY[name], arguments.repetitions, arguments.seed, **options)
+    write(arguments.out, name, cell)
+    shown = {key: round(value, 3) for key, value in cell.items() if isinstance(value, float)}
+    return f"{name:45s} {shown} {cell['repetitions']} {time.process_time() - clock:.2f} s\n"
 
 
 if __name__ == "__main__":
