@@ -43,30 +43,33 @@ def cheapest_direction(g, f, c):
     return np.linalg.solve(bordered, np.append(np.zeros(q), 1.0))[:q]
 
 
-def pairs(g, f, X):
-    """What pairs of units make of the variance of X theta, pair by pair: residuals have mean zero given g."""
-    A, centre = g.sum(axis=0), g.mean(axis=0)
+def influence(g, f, X):
+    """What every unit moves X theta by to first order, shape (n, m)."""
+    A = g.sum(axis=0)
     theta = np.linalg.solve(A, f.sum(axis=0))
-    moved = [np.linalg.solve(A, f_i - g_i @ theta) for g_i, f_i in zip(g, f, strict=True)]
-    total = np.zeros(len(X))
-    for row, c in enumerate(X):
-        w = np.linalg.solve(A.T, c)
-        for i in range(len(g)):
-            for j in range(len(g)):
-                if i != j:
-                    total[row] += (w @ (g[i] - centre) @ moved[j]) ** 2
-    return total
+    return (f - g @ theta) @ np.linalg.solve(A.T, X.T)
 
 
-def pairs_by_refits(g, f, c, i, j):
-    """What units i and j do together to c'theta, beyond what each does alone, from fits without them."""
-    n = len(g)
+def equal_noise_variance(g, f, X):
+    """Sum over units of the answer without the unit, times its influence: unbiased for equal noise."""
+    return (leave_one_out(g, f, X) * influence(g, f, X)).sum(axis=0)
 
-    def answer(left_out):
-        rest = [k for k in range(n) if k not in left_out]
-        return c @ np.linalg.solve(g[rest].mean(axis=0), f[rest].mean(axis=0))
 
-    return n * answer(()) - (n - 1) * (answer((i,)) + answer((j,))) + (n - 2) * answer((i, j))
+def equal_noise_shares(g, X):
+    """Share of every unit in the variance of X theta under equal noise, w'g_i w / w'A w, shape (n, m)."""
+    A = g.sum(axis=0)
+    w = np.linalg.solve(A.T, X.T).T
+    return np.array([[c @ unit @ c / (c @ A @ c) for c in w] for unit in g])
+
+
+def degrees(shares):
+    """Satterthwaite's degrees of freedom of sum_i e_i^2 / (1 - p_i), e the residuals of one mean, (m,)."""
+    found = []
+    for p in shares.T:
+        residuals = np.eye(len(p)) - np.sqrt(np.outer(p, p))
+        scaled = residuals * np.sqrt(np.outer(p / (1 - p), p / (1 - p)))
+        found.append(np.trace(scaled) ** 2 / np.sum(scaled**2))
+    return np.array(found)
 
 
 def skewness_less_chance(values):
@@ -109,59 +112,12 @@ def bias_aware(ratio, degrees, level):
 
 
 def bellman_ends(g, f, c, low, high):
-    """Lowest and highest c'theta over all theta that solve the visited equations, by linear programmes."""
+    """Lowest and highest c'theta over theta that solve the equations of two units or more."""
     A, b = g.sum(axis=0), f.sum(axis=0)
-    visited = (g != 0).any(axis=(0, 2))
+    visited = (g != 0).any(axis=2).sum(axis=0) >= 2
     ends = []
     for sign in (1, -1):
         bounds = [(None, None) if seen else (low, high) for seen in visited]
         found = optimize.linprog(sign * c, A_eq=A[visited], b_eq=b[visited], bounds=bounds)
         ends.append(sign * found.fun)
     return ends
-
-
-def support(d, points, low, high):
-    """Least and largest d'theta over {low <= points theta <= high}, by linear programmes over theta."""
-    rows = np.concatenate([points, -points])
-    limits = np.concatenate([np.full(len(points), high), np.full(len(points), -low)])
-    ends = []
-    for sign in (1, -1):
-        found = optimize.linprog(sign * d, A_ub=rows, b_ub=limits, bounds=[(None, None)] * len(d))
-        ends.append(sign * found.fun if found.status == 0 else -sign * np.inf)
-    return ends
-
-
-def spread_out(points, n_rounds=30):
-    """G = sum p phi phi' with p in proportion to leverage, again and again: nearly a D-optimal design."""
-    p = np.full(len(points), 1 / len(points))
-    for _ in range(n_rounds):
-        inverse = np.linalg.inv(sum(w * np.outer(x, x) for w, x in zip(p, points, strict=True)))
-        p = np.array([w * (x @ inverse @ x) for w, x in zip(p, points, strict=True)])
-        p = p / p.sum()
-    return sum(w * np.outer(x, x) for w, x in zip(p, points, strict=True))
-
-
-def traded(g, f, c, G, middle, half, penalty, n_folds=5):
-    """Answer c'theta, what it leaves open, and its variance: w of every fold solved from the other folds.
-
-    w minimises w'Omega w / n + (c - A'w)' G^-1 (c - A'w) / mu, with mu = 1 / penalty in units of h^2. Values
-    are measured from `middle`, the coefficients whose values are the middle of a range of width 2 `half`.
-    """
-    n, q = f.shape
-    unit = 1 / (n * half**2)
-    A, b = g.mean(axis=0), (f - g @ middle).mean(axis=0)
-    theta = np.zeros(q)
-    for _ in range(2):
-        residuals = f - g @ (middle + theta)
-        inverse = np.linalg.inv(np.cov(residuals.T))
-        theta = np.linalg.solve(A.T @ inverse @ A + unit * G, A.T @ inverse @ b)
-    answer, left, shifts = 0.0, np.array(c, dtype=float), np.zeros(n)
-    for fold in range(n_folds):
-        own = np.array([i * n_folds // n == fold for i in range(n)])
-        A_others, noise = g[~own].mean(axis=0), np.cov(residuals[~own].T)
-        bias = A_others @ np.linalg.inv(G) / (penalty * unit)
-        w = np.linalg.solve(noise + bias @ A_others.T, bias @ c)
-        answer += w @ (f[own] - g[own] @ middle).sum(axis=0) / n
-        left -= g[own].sum(axis=0).T @ w / n
-        shifts[own] = residuals[own] @ w / (n - 1)
-    return answer, left, (n - 1) / n * np.sum((shifts - shifts.mean()) ** 2)

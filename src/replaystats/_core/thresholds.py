@@ -62,24 +62,9 @@ WEAK_SEPARATION = 4.0
 # taken out: the longer side is then about 1.6 times Student's. Source: means of lognormal values, n = 20 to
 # 500.
 TAKEN_OUT = 0.8
-# Squared correlation of an answer with its denominator from which the inverted test counts, and from which it
-# counts fully. Without such correlation the usual interval covers however weak the denominator is. Source:
-# one instrument of strength 4 and 16 with correlations 0 to .95.
-INVERT_FROM, INVERT_FULLY = 0.2, 0.6
-# A series with fewer effective units, whose neighbours are correlated beyond so many standard errors, changed
-# about once while it was observed. Source: two-state chains that change every 10 to 100 steps.
-FEWEST_UNITS, CORRELATED = 2.0, 2.0
-# Largest correlation of neighbouring units that a series of blocks is corrected for: beyond it the series has
-# too few independent parts. Source: the same chains.
-LARGEST_CORRELATION = 0.9
-# From so many units a coefficient on, pairs of units are less than half a percent of a standard error.
-# Derivation: they are about q / n of the variance.
-MANY_UNITS = 100
-# A usual interval shorter than this share of the range of values is not compared with a bias-aware one:
-# that one has a bias of about this size. It replaces the usual one if it is shorter by more than `SMALL`,
-# since the shorter of two intervals covers less often than either. Source: Fourier bases, states near one
-# point.
-SHORT = 0.25
+# Standard errors beyond which the correlation of a series at some lag is one (Politis and White 2004), and
+# effective units below which ratios of policies say nothing.
+CORRELATED, FEWEST_UNITS = 2.0, 2.0
 
 # Estimated seconds of work of one call beyond which it is refused (a day), and is announced (a minute).
 LONGEST_WORK, ANNOUNCED_WORK = 86_400.0, 60.0
@@ -181,13 +166,7 @@ ONE_EPISODE = 1.0 / 3.0
 SMALL_GAIN = 0.5
 
 # -- numbers of bounds, checks and pilots (inference, estimators) -----------------------------------
-# Rounds of reweighted least squares for such bounds. Source: first- and second-order PhiBE and the paper's
-# cells: widths within 2 % of those with a linear programme.
-REWEIGHTINGS = 6
-# Rounds of the multiplicative algorithm for a D-optimal design (Titterington 1976); any design gives a valid
-# bound. Source: with none, widths are up to 20 % larger.
-DESIGN_ROUNDS = 30
-# Points where the range of values is imposed: more of them change bounds little and the time much. Judged.
+# Points where values are known to lie in their range, and of a pilot of distances. Judged, by run time.
 MOST_BOUNDED = 400
 # `basis.Squashed`: one standard deviation goes to tanh(1 / 1.5) = .58, so that bulk and tails both keep
 # room on (-1, 1). Judged.

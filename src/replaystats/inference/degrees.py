@@ -78,13 +78,15 @@ class WeightSums:
     Satterthwaite's: with unit i carrying the share p_i of an answer and noise of a variance proportional to
     it, the changes J_i have the covariances p_i / (1 - p_i) and -p_i p_j / ((1 - p_i) (1 - p_j)), and
     2 (E sum J^2)^2 / Var sum J^2 is (tr C)^2 / tr C^2. That is n - 1 for n equal units, and one or less
-    where a single one carries nearly everything. Sums are of the powers of p and of p / (1 - p), a block of
-    units at a time.
+    where a single one carries nearly everything. In general C has the diagonal p_i / (1 - p_i)^(d - 1) and
+    the squares p_i^2 / (1 - p_i)^d times the same of j beside it. Units come a block at a time.
 
     Parameters
     ----------
     m : int
         Number of answers.
+    leverage : int
+        d: 2 for the jackknife, 1 for the product of jackknife and influence of `noise.functional_moments`.
 
     References
     ----------
@@ -100,17 +102,22 @@ class WeightSums:
     array([4.  , 1.01])
     """
 
-    def __init__(self, m: int) -> None:
-        self.shares, self.odds = np.zeros((2, 4, m))
+    def __init__(self, m: int, *, leverage: int = 2) -> None:
+        self.leverage = leverage
+        self.shares = np.zeros((3, m))
+        self.diagonal, self.apart = np.zeros((2, 2, m))
 
     def add(self, shares: Any) -> None:
         """Add the shares of a block of units, shape (units, m), which sum to one over all units."""
         xp = array_namespace(shares)
         size = xp.abs(shares)
-        odds = size / (1.0 - xp.clip(size, max=NEARLY_ALL))
-        for k in range(4):
+        rest = 1.0 - xp.clip(size, max=NEARLY_ALL)
+        diagonal, apart = size / rest ** (self.leverage - 1), size * size / rest**self.leverage
+        for k in range(3):
             self.shares[k] += to_numpy(xp.sum(size ** (k + 1), axis=0))
-            self.odds[k] += to_numpy(xp.sum(odds ** (k + 1), axis=0))
+        for sums, parts in ((self.diagonal, diagonal), (self.apart, apart)):
+            sums[0] += to_numpy(xp.sum(parts, axis=0))
+            sums[1] += to_numpy(xp.sum(parts * parts, axis=0))
 
     def degrees(self) -> FloatArray:
         """Return (tr C)^2 / tr C^2; infinite where no unit has a share.
@@ -118,13 +125,13 @@ class WeightSums:
         Shares of both signs, whose sizes add up to more than one, are divided by that sum, and the changes
         taken to first order, p_i - p_i^2 and -p_i p_j: with p near one the others say nothing.
         """
-        first, second, third, _ = self.shares
+        first, second, third = self.shares
         one_sign = first <= 1.0 + 1e-6
         total = np.where(first > 0, first, 1.0)
         second, third = second / total**2, third / total**3
-        trace = np.where(one_sign, self.odds[0], 1.0 - second)
-        of_odds = self.odds[1] + self.odds[1] ** 2 - self.odds[3]
-        spread = np.where(one_sign, of_odds, second - 2.0 * third + second**2)
+        trace = np.where(one_sign, self.diagonal[0], 1.0 - second)
+        squares = self.diagonal[1] + self.apart[0] ** 2 - self.apart[1]
+        spread = np.where(one_sign, squares, second - 2.0 * third + second**2)
         return np.where(spread > 0, trace**2 / np.where(spread > 0, spread, 1.0), np.inf)
 
 

@@ -12,21 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._core.errors import SingularReplicateError, must_be
-from .._core.thresholds import (
-    CORRELATED,
-    FEWEST_UNITS,
-    INVERT_FROM,
-    INVERT_FULLY,
-    SHORT,
-    SMALL,
-)
+from .._core.thresholds import SMALL
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_range
 from ..engine.linear import Linearisation, linearise
 from ..engine.sparse import SparseReplicates
 from ..moments import AnyMoments, HeldMoments, StreamedMoments
 from ..solvers import Auto, Solver
-from .bias_aware import bias_aware_pivot, coefficients_of, inner, inverse_root, thinned
 from .noise import Noise, functional_moments, noise_of
 from .partial_identification import (
     NEGLIGIBLE,
@@ -34,10 +26,13 @@ from .partial_identification import (
     constant_matrix,
     determined,
     one_unit_determines,
-    unvisited_pivot,
     visit_counts,
+    with_values,
 )
-from .pivot import ESTIMATORS_TARGET, Pivot, interval
+from .pivot import ESTIMATORS_TARGET, Pivot
+
+# Rounding: eigenvalues below this share of the largest are 0.
+_FLOOR = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,8 +97,7 @@ def functional_pivot(
     2. Of an average, its own value and variance take the place of the plug-in's.
     3. Skewness is taken out for one unknown and where all units have one matrix, as in a mean; elsewhere it
        costs degrees of freedom.
-    4. One-hot states that were visited once or never have the range of values as a bias bound; for other
-       features a bias-aware record replaces a usual one that is long beside the range.
+    4. One-hot states that fewer than two units visited have any value in the range: a bias bound.
     5. The range of values becomes the limits, at logged states; at others only if the user gave it.
 
     Parameters
@@ -127,8 +121,9 @@ def functional_pivot(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 2))
     >>> moments = ridge_moments(X, X @ [1.0, -1.0] + rng.normal(size=200))
+    >>> from replaystats.inference.pivot import interval
     >>> interval(functional_pivot(moments, np.eye(2))).low.round(2)
-    array([ 0.8 , -1.02])
+    array([ 0.81, -1.02])
     """
     setting = setting or InferenceContext()
     outputs = range(moments.n_outputs or 1)
@@ -152,16 +147,34 @@ def _of_output(
         return found if limits is None else _limited(found, X, limits, np.ones(len(X), dtype=bool))
     if limits.points is not None:
         found = _usual(moments, X, solver, centre, sequential, output)
-        logged = _is_logged(X, limits, found.how == "open")
-        found = _shorter_if_biased(found, moments, X, limits, logged, sequential=sequential)
-        return _limited(found, X, limits, logged)
+        return _limited(found, X, limits, _is_logged(X, limits, found.how == "open"))
     counts = visit_counts(moments)
     logged = np.asarray(~X[:, counts == 0].any(axis=1)) | (limits.source == "given")
     if (counts < 2).any():
-        found = unvisited_pivot(moments, X, limits, sequential=sequential).without_interval(~logged, "open")
+        found = _with_unseen(moments, X, limits, counts < 2, sequential).without_interval(~logged, "open")
     else:
         found = _usual(moments, X, solver, centre, sequential, output)
     return _limited(found, X, limits, logged)
+
+
+def _with_unseen(
+    moments: HeldMoments, X: FloatArray, limits: ValueRange, unseen: BoolArray, sequential: bool
+) -> Pivot:
+    """Return the record of one-hot answers, where the values of `unseen` may be anything in their range."""
+    seen, middle = ~unseen, (limits.low + limits.high) / 2
+    if not seen.any():
+        nothing = np.zeros(len(X))
+        return Pivot(estimate=nothing + middle, standard_error=nothing, degrees=nothing)
+    rest = with_values(moments, seen, np.full(np.count_nonzero(unseen), middle))
+    found = _usual(rest, X[:, seen], None, None, sequential, 0)
+    A = moments.total()[0]
+    dual = np.linalg.lstsq(A[np.ix_(seen, seen)].T, X[:, seen].T)[0].T
+    missing = X[:, unseen] - dual @ A[np.ix_(seen, unseen)]
+    missing[np.abs(missing) < NEGLIGIBLE] = 0.0
+    bias = limits.width / 2 * np.abs(missing).sum(axis=1)
+    estimate = found.estimate + middle * X[:, unseen].sum(axis=1)
+    how = np.where((bias > 0) & (found.degrees > 0), "unseen", found.how).astype("<U12")
+    return replace(found, estimate=estimate, bias_bound=bias, how=how)
 
 
 def _usual(
@@ -184,7 +197,7 @@ def _usual(
     answers, noise = X @ theta, functional_moments(moments, linear, X, output, sequential=sequential)
     if centre is not None:
         answers, noise = _recentred(centre, answers, noise, output)
-    noise = noise.second_order_corrected()
+    noise = noise.without_surplus()
     if not (moments.n_basis == 1 or constant_matrix(moments)):
         noise = noise.symmetric()
     weight = _weight_of_inversion(noise, symmetric=moments.symmetric)
@@ -192,9 +205,8 @@ def _usual(
         noise.pivot(answers, np.abs(X) @ np.abs(theta)),
         covariance=weight * noise.covariance,
         matrix_variance=weight * noise.matrix_variance,
-        how=np.where(weight > 0, "inverted", "noise").astype("<U12"),
+        how=np.where(weight > 0.5, "inverted", "noise").astype("<U12"),
     )
-    found = found.without_interval(_still_grows(noise) & (noise.effective < FEWEST_UNITS), "slow")
     found = found.without_interval(one_unit_determines(moments, X, solver or Auto()), "alone")
     return found.without_interval(~estimable(linear, X), "open")
 
@@ -212,23 +224,17 @@ def _recentred(
     return answers, replace(noise, degrees=np.minimum(noise.degrees, degrees))
 
 
-def _still_grows(noise: Noise) -> BoolArray:
-    """Return whether the variance grows with the length of blocks: neighbours are clearly correlated."""
-    chance = min(CORRELATED / np.sqrt(noise.n_units), 0.5)
-    return np.asarray(noise.growth > (1 + chance) / (1 - chance))
-
-
 def _weight_of_inversion(noise: Noise, *, symmetric: bool) -> FloatArray:
-    """Return how much the inverted test counts, from the correlation of answers with their denominators.
+    """Return how much the inverted test counts: the squared correlation of answers with their denominators.
 
-    A matrix to which every unit adds cannot vanish, and a symmetric one is a Gram matrix: given it, the
-    answer is as good as it is, however it came about.
+    Without it the usual interval covers however weak the denominator is. A matrix to which every unit adds
+    cannot vanish, and a symmetric one is a Gram matrix: given it, the answer is as good as it is, however it
+    came about.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         common = noise.covariance**2 / (noise.variance * noise.matrix_variance)
-    common = np.where(np.isfinite(common), common, 0.0) - 2.0 / noise.n_units
-    weight = np.clip((common - INVERT_FROM) / (INVERT_FULLY - INVERT_FROM), 0.0, 1.0)
-    return np.where(noise.one_sign | (symmetric and noise.n_parameters > 1), 0.0, weight)
+    safe = noise.one_sign | (symmetric and noise.n_parameters > 1) | ~np.isfinite(common)
+    return np.where(safe, 0.0, np.clip(common, 0.0, 1.0))
 
 
 def estimable(linear: Linearisation, X: FloatArray) -> BoolArray:
@@ -255,35 +261,19 @@ def _is_logged(X: FloatArray, limits: ValueRange, undetermined: BoolArray) -> Bo
     assert limits.points is not None
     if limits.source == "given":
         return np.ones(len(X), dtype=bool)
-    root = inverse_root(limits.points.T @ limits.points)
+    root = _inverse_root(limits.points.T @ limits.points)
     largest = np.square(limits.points @ root.T).sum(axis=1).max()
     return np.asarray(~undetermined & (np.square(X @ root.T).sum(axis=1) <= largest * (1 + 1e-9)))
 
 
-def _shorter_if_biased(
-    usual: Pivot,
-    moments: HeldMoments,
-    X: FloatArray,
-    limits: ValueRange,
-    logged: BoolArray,
-    *,
-    sequential: bool,
-) -> Pivot:
-    """Return the record with bias-aware rows where the usual ones are missing, or long beside the range."""
-    assert limits.points is not None
-    low, high = interval(usual)
-    silent = (usual.standard_error == 0) & (usual.degrees > 0)  # what units may miss is no noise of a basis
-    hard = ~(high - low < SHORT * limits.width) & (usual.how != "slow") & logged & ~silent
-    # The noise of each fold is learnt from the others, which must be at least two.
-    if not hard.any() or not limits.width**2 > 0 or moments.n_observations < 3:
-        return usual
-    asked = X[logged & (np.abs(X @ _ones(limits) - 1.0) < SMALL)]  # these lie in the range, too
-    everywhere = replace(limits, points=np.concatenate([inner(thinned(limits.points)), thinned(asked)]))
-    some = bias_aware_pivot(moments, X[hard], everywhere, sequential=sequential)
-    biased = interval(some)
-    shorter = biased.high - biased.low < (1.0 - SMALL) * (high - low)[hard]
-    hard[hard] = shorter
-    return usual.put(hard, some.take(shorter))
+def _inverse_root(gram: FloatArray) -> FloatArray:
+    """Return R with R gram R' = I, up to a floor at rounding level; I for a gram matrix of zeros."""
+    if not np.diag(gram).any():
+        return np.eye(len(gram))
+    scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(gram / np.outer(scale, scale))
+    inverse: FloatArray = (vectors / np.sqrt(np.maximum(values, _FLOOR * values[-1]))).T / scale
+    return inverse
 
 
 def _limited(found: Pivot, X: FloatArray, limits: ValueRange, logged: BoolArray) -> Pivot:
@@ -304,9 +294,16 @@ def _limited(found: Pivot, X: FloatArray, limits: ValueRange, logged: BoolArray)
 
 
 def _ones(limits: ValueRange) -> FloatArray:
-    """Return the coefficients whose values are nearest to one at every point."""
-    assert limits.points is not None
-    return coefficients_of(limits.points, 1.0)
+    """Return the coefficients whose values are nearest to one at every point, shape (q,).
+
+    Features that sum to one at every point (splines, one-hot) do so elsewhere, too.
+    """
+    points = limits.points
+    assert points is not None
+    if np.allclose(points.sum(axis=1), 1.0, rtol=0.0, atol=1e-9):
+        return np.ones(points.shape[1])
+    scale = np.maximum(np.abs(points).max(axis=0), np.finfo(float).tiny)
+    return np.asarray(np.linalg.lstsq(points / scale, np.ones(len(points)))[0] / scale)
 
 
 # The record of every question to a sparse system, decided row by row.

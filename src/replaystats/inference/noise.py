@@ -16,12 +16,10 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from .._core.arrays import like, to_numpy
-from .._core.thresholds import LARGEST_CORRELATION, MANY_UNITS
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments, HeldMoments
 from ..moments.factored import sum_units
-from .components import gram
 from .degrees import WeightSums, degrees_of_freedom, effective_sample, shrunken_skewness
 from .influence import influence_of, jackknife_shifts, unit_blocks
 from .pivot import NO_NOISE, Pivot
@@ -44,8 +42,6 @@ class Noise:
         Of the answer, that of the influence values over sqrt(n).
     excess : ndarray
         Kurtosis of the influence values beyond what their skewness implies; zero where they are two.
-    effective : ndarray
-        Effective number of units.
     degrees : ndarray
         Degrees of freedom of the variance.
     n_units, n_parameters : int
@@ -53,8 +49,8 @@ class Noise:
         What correlation of neighbouring units multiplied the variance by.
     one_sign : ndarray of bool or bool
         Whether every unit adds to the question's matrix, which then cannot vanish.
-    second_order : ndarray or float
-        Share of the variance that the jackknife counts twice, where that is known (see `functional_moments`).
+    surplus : ndarray or float
+        Share of the variance that leverage makes of equal noise, where it is known (`functional_moments`).
     """
 
     variance: FloatArray
@@ -62,13 +58,12 @@ class Noise:
     matrix_variance: FloatArray
     skewness: FloatArray
     excess: FloatArray
-    effective: FloatArray
     degrees: FloatArray
     n_units: int
     n_parameters: int = 1
     growth: FloatArray | float = 1.0
     one_sign: BoolArray | bool = False
-    second_order: FloatArray | float = 0.0
+    surplus: FloatArray | float = 0.0
 
     def symmetric(self) -> Noise:
         """Return the noise for intervals that take no skewness out: it stays in the degrees of freedom."""
@@ -97,29 +92,27 @@ class Noise:
             ratio = np.where(self.variance > 0, np.sqrt(variance / self.variance), 1.0)
         return replace(self, variance=variance, covariance=self.covariance * ratio)
 
-    def second_order_corrected(self) -> Noise:
-        """Return the noise less what the jackknife counts twice, as every average of subsets does, too."""
-        share = 1.0 - self.second_order
-        return replace(self, variance=self.variance * share, second_order=0.0)
+    def without_surplus(self) -> Noise:
+        """Return the noise less what leverage makes of it, in the jackknife and in averages of subsets."""
+        return replace(self, variance=self.variance * (1.0 - self.surplus), surplus=0.0)
 
     def correlated(self, shifts: FloatArray) -> Noise:
         """Return the noise of units that are consecutive pieces of a series.
 
         What neighbours have in common is taken for a first-order autoregression, its coefficient corrected
         for its own downward bias (Kendall 1954): (1 + rho) / (1 - rho) times the variance, on as many fewer
-        units.
+        units, of which one is left at least.
         """
         n, centred = len(shifts), shifts - shifts.mean(axis=0)
         square = np.square(centred).sum(axis=0)
         rho = (centred[1:] * centred[:-1]).sum(axis=0) / np.where(square > 0, square, 1.0)
-        rho = np.where(square > 0, np.clip(rho + (1 + 3 * rho) / n, 0.0, LARGEST_CORRELATION), 0.0)
+        rho = np.where(square > 0, np.clip(rho + (1 + 3 * rho) / n, 0.0, (n - 1) / (n + 1)), 0.0)
         growth = (1 + rho) / (1 - rho)
         return replace(
             self,
             variance=self.variance * growth,
             covariance=self.covariance * growth,
             matrix_variance=self.matrix_variance * growth,
-            effective=self.effective / growth,
             degrees=np.minimum(self.degrees, np.maximum(n / growth - 1, 1.0)),
             growth=growth,
         )
@@ -158,7 +151,7 @@ class PowerSums:
     and no digit is lost.
     """
 
-    def __init__(self, n: int, size: FloatArray) -> None:
+    def __init__(self, n: int, size: FloatArray, *, leverage: int = 2) -> None:
         m = len(size)
         self.n = n
         usable = np.isfinite(size) & (size > 0)
@@ -167,7 +160,7 @@ class PowerSums:
         self.powers[0] = n
         self.matrix, self.product, self.matrix_square = np.zeros((3, m))
         self.smallest = np.full(m, np.inf)
-        self.weights = WeightSums(m)
+        self.weights = WeightSums(m, leverage=leverage)
 
     def add(self, shifts: Any, matrix: Any) -> None:
         """Add a block of units: what each moves the answers by, and its matrix shares, (units, m) both."""
@@ -209,30 +202,26 @@ class PowerSums:
             matrix_variance=n / max(n - 1, 1) * np.maximum(relative, 0.0),
             skewness=skewness,
             excess=excess,
-            effective=effective,
             degrees=degrees,
             n_units=n,
             one_sign=self.smallest >= 0,
         )
 
 
-# What units do to the answer of each question, alone and in pairs.
+# What units do to the answer of each question.
 #
 # A question is a row c of X, and its answer c'theta. Leaving unit i out moves it by J_i = c'(theta -
 # theta_(-i)), and m_i = w'g_i v, with w'A = c', is the share of the question's matrix that the unit carries.
 #
-# An answer is a sum of what single units do to it, of what pairs do beyond that, and so on; its variance is
-# the sum of theirs. Leaving one unit out moves an answer by the unit's own part and by all its pairs, and
-# every pair belongs to two units: the jackknife has the variance of single units once and that of pairs
-# twice (Efron and Stein 1981). For least squares with q coefficients and n rows, pairs are about q / n of
-# the variance.
+# Units of high leverage make the jackknife too large. In a regression with noise of one size, J_i is
+# c'(A - g_i)^-1 e_i, with residuals e_i = f_i - g_i theta whose covariance is sigma^2 (g_i - g_i A^-1 g_i),
+# and L_i = w'e_i is the influence of the unit. Then
 #
-# With a_j the influence of unit j on theta and d_i = g_i - mean g, a pair adds -w'(d_i a_j + d_j a_i) to
-# c'theta. Where residuals have mean zero given g, as in regression, the two terms are uncorrelated, and
+#     E J_i L_i = sigma^2 w'g_i w,    sum_i E J_i L_i = sigma^2 w'A w,
 #
-#     sum over pairs = sum over i != j of (w'd_i a_j)^2 = w' E w,
-#
-# one matrix for all questions.
+# which is the variance of the answer, whatever the units: rows (MacKinnon and White's HC2) or clusters. Noise
+# of any other size is estimated to first order, as by the jackknife. The share p_i = w'g_i w / w'A w of a
+# unit gives the degrees of freedom (Bell and McCaffrey 2002).
 
 
 def functional_moments(
@@ -254,29 +243,37 @@ def functional_moments(
     Notes
     -----
     The delete-one jackknife where the solver kept every direction and no unit carries one alone; influence
-    values elsewhere. O(n q^2 m) at most, a block of units at a time.
+    values elsewhere. Of Gram matrices, `surplus` is what sum J_i L_i does not have of sum J_i^2. O(n q^2 m)
+    at most, a block of units at a time.
+
+    References
+    ----------
+    J. G. MacKinnon and H. White (1985), Journal of Econometrics 29; R. M. Bell and D. F. McCaffrey (2002),
+    Survey Methodology 28.
     """
     n = moments.n_observations
     dual = X @ linear.inverse  # (m, q): rows w
-    first_order = _first_order(moments, linear, output)
-    along = X @ first_order
+    along = X @ _first_order(moments, linear, output)
     squares = (along * X).sum(axis=1)  # of what units move the answers by, to first order
-    direction = _directions(X, along, squares[:, None])
-    sums = PowerSums(n, np.sqrt(np.maximum(squares, 0.0)))
+    regression = bool(moments.symmetric) and moments.n_basis > 1
+    direction = _directions(X, dual if regression else along)
+    sums = PowerSums(n, np.sqrt(np.maximum(squares, 0.0)), leverage=1 if regression else 2)
     in_order = np.empty((n, len(X))) if sequential else None
+    products = np.zeros(len(X))
     for observations, shifts, part in _shifts(moments, linear, output):
         moved = shifts @ like(X.T, shifts)
         sums.add(moved, _matrix_shares(part, dual, direction))
+        if regression:
+            first_order = influence_of(part, linear, output) @ like(X.T, shifts)
+            products += to_numpy(array_namespace(moved).sum(moved * first_order, axis=0))
         if in_order is not None:
             in_order[observations] = to_numpy(moved)
     noise = replace(sums.noise(with_matrix=True), n_parameters=moments.n_basis)
-    if pairs_matter(moments):
-        least = n / (n - 1) * squares
-        twice = interactions(moments, linear, first_order, output)
-        most = np.minimum(((dual @ twice) * dual).sum(axis=1), noise.variance - least)
+    if regression:
+        kept = np.maximum(products, n / (n - 1) * squares)
         positive = noise.variance > 0
-        share = np.maximum(most, 0.0) / np.where(positive, noise.variance, 1.0)
-        noise = replace(noise, second_order=np.where(positive, share, 0.0))
+        share = 1.0 - kept / np.where(positive, noise.variance, 1.0)
+        noise = replace(noise, surplus=np.where(positive, np.maximum(share, 0.0), 0.0))
     return noise if in_order is None else noise.correlated(in_order)
 
 
@@ -299,14 +296,16 @@ def _first_order(moments: AnyMoments, linear: Linearisation, output: int) -> Flo
     return covariance
 
 
-def _directions(X: FloatArray, along: FloatArray, cost: FloatArray) -> FloatArray:
-    """Return v for every question, (m, q): where theta goes when the answer is moved at the least cost.
+def _directions(X: FloatArray, along: FloatArray) -> FloatArray:
+    """Return v for every question, (m, q), along given directions: the answer moves by one, c'v = 1.
 
-    `along` (m, q) is X times the sums of squared influence, and `cost` (m, 1) its product with X.
+    With X times the sums of squared influence, theta goes where the answer is moved at the least cost; with
+    the dual, where it is under equal noise.
     """
+    moved = (along * X).sum(axis=1, keepdims=True)
     # An answer without any noise moves along itself.
     own = X / np.maximum((X * X).sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    return np.where(cost > 0, along / np.where(cost > 0, cost, 1.0), own)
+    return np.where(moved > 0, along / np.where(moved > 0, moved, 1.0), own)
 
 
 def _shifts(
@@ -339,68 +338,3 @@ def _matrix_shares(part: HeldMoments, dual: FloatArray, direction: FloatArray) -
     g = part.g
     moved = g @ like(direction.T, g)  # (units, q, m)
     return array_namespace(g).sum(moved * like(dual.T, g), axis=1)
-
-
-def pairs_matter(moments: AnyMoments) -> bool:
-    """Return whether pairs are worth counting: a Gram matrix of several functions, not plenty of units."""
-    n, q = moments.n_observations, moments.n_basis
-    return bool(moments.symmetric) and q > 1 and n < MANY_UNITS * q
-
-
-def interactions(
-    moments: AnyMoments, linear: Linearisation, first_order: FloatArray, output: int = 0
-) -> FloatArray:
-    """Return E, with which w' E w is the variance of c'theta that pairs of units make, c = A'w.
-
-    Parameters
-    ----------
-    moments : Moments, FactoredMoments or StreamedMoments
-        Of a regression.
-    linear : Linearisation
-        Of all data.
-    first_order : ndarray of shape (q, q)
-        sum a_j a_j^T of the influence values of theta.
-    output : int
-        Which of several outputs.
-
-    Returns
-    -------
-    ndarray of shape (q, q)
-
-    Notes
-    -----
-    O(n q^3), or O(n q^2) for factored moments of one step each; one pass over the data.
-
-    Examples
-    --------
-    A mean has no pairs: its matrix is the same whatever the data.
-
-    >>> from replaystats.engine.linear import linearise
-    >>> from replaystats.moments import Moments
-    >>> mean = Moments(np.ones(4), [1.0, 3.0, 4.0, 8.0])
-    >>> interactions(mean, linearise(mean), np.ones((1, 1)))
-    array([[0.]])
-    """
-    n, centre = moments.n_observations, moments.total()[0] / moments.n_observations
-    total = -n * centre @ first_order @ centre.T
-    for _, part in unit_blocks(moments):
-        own = influence_of(part, linear, output)
-        spread, moved = _spread_and_moved(part, like(first_order, own), own)
-        total += spread - gram(moved - own @ like(centre.T, own))
-    return np.asarray(total)
-
-
-def _spread_and_moved(part: HeldMoments, first_order: Any, own: Any) -> tuple[FloatArray, Any]:
-    """Return sum g_i S g_i^T, (q, q) on the host, and every g_i a_i, (units, q)."""
-    if isinstance(part, FactoredMoments) and part.one_step_each:
-        phi = part.left
-        xp = array_namespace(phi)
-        length = xp.sum((phi @ first_order) * phi, axis=1)
-        moved = phi * xp.sum(phi * own, axis=1)[:, None]
-        return to_numpy((phi * length[:, None]).T @ phi), moved
-    dense = part.multiply_out() if isinstance(part, FactoredMoments) else part
-    g, q = dense.g, part.n_basis
-    xp = array_namespace(g)
-    rows = xp.reshape(xp.permute_dims(g, (1, 0, 2)), (q, -1))  # (q, units q): g_i side by side
-    mixed = xp.reshape(xp.permute_dims(g @ first_order, (1, 0, 2)), (q, -1))
-    return to_numpy(mixed @ rows.T), (g @ own[:, :, None])[:, :, 0]

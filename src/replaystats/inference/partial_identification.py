@@ -2,18 +2,16 @@
 
 For any w the answer splits into  c'theta = w'b - w'(b - A theta) + (c - A'w)'theta:  what is computed, noise,
 and d'theta with d = c - A'w, about which the data say nothing. Where every value lies in [low, high], d'theta
-does not leave a known interval, and the answer has two ends in place of one centre.
+does not leave a known interval, half of which is a bound of the bias.
 
-One-hot features: a state (or state-action pair) that was never visited has no equation. w solves the
-equations of the visited ones; d is the policy's discounted mass on the others, and the ends follow by
-giving these the lowest or the highest value. Leaving a unit out that alone visited a state makes that state
-unvisited, so the jackknife of the ends sees what single visits are worth.
+One-hot features: a state (or state-action pair) that fewer than two units visited has no equation whose noise
+can be seen. w solves the equations of the others, and d is the policy's discounted mass on these states.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,16 +19,12 @@ from array_api_compat import array_namespace
 
 from .._core.arrays import is_foreign, like, take_rows, to_numpy
 from .._core.errors import must_be
-from .._core.thresholds import JACKKNIFE_GROUPS, MOST_WORK
 from .._core.typing import BoolArray, FloatArray, IntArray
-from ..engine.linear import Linearisation
 from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments
 from ..moments.factored import sum_units
 from ..solvers import Solver
 from ..solvers.auto import DEFAULT_SOLVER
-from .influence import delete_one_shifts, unit_blocks
-from .noise import noise_of
-from .pivot import Pivot
+from .influence import unit_blocks
 
 # Rounding: undetermined mass below this is rounding.
 NEGLIGIBLE = 1e-9
@@ -78,132 +72,7 @@ class ValueRange:
         return f"[{self.low:.4g}, {self.high:.4g}] ({how})"
 
 
-def unvisited_pivot(
-    moments: HeldMoments, X: FloatArray, value_range: ValueRange, *, sequential: bool = False
-) -> Pivot:
-    """Return the record of one-hot answers: a centre with a bias bound, by the delete-one-unit jackknife.
-
-    Parameters
-    ----------
-    moments : Moments or FactoredMoments
-        Of one-hot features, one output.
-    X : ndarray of shape (m, q)
-    value_range : ValueRange
-        Without points.
-    sequential : bool
-        Whether neighbouring units may be correlated.
-
-    Notes
-    -----
-    Units that do not alone visit anything are left out in closed form; for the others the system without
-    them is solved anew.
-
-    Examples
-    --------
-    Two of three states were visited; the second leads to the third, discounted by one half.
-
-    >>> g = np.array([[[1.0, -0.5, 0], [0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 1.0, -0.5], [0, 0, 0]]] * 2)
-    >>> found = unvisited_pivot(Moments(g, np.zeros((4, 3))), np.eye(3), ValueRange(low=0.0, high=8.0))
-    >>> found.estimate + found.bias_bound
-    array([2., 4., 8.])
-    """
-    visited_by = visits(moments)
-    n, q = visited_by.shape
-    grouped = (
-        n > JACKKNIFE_GROUPS and float(n) * q**3 > MOST_WORK and bool((visited_by.sum(axis=0) == 1).any())
-    )
-    A, b = moments.total()
-    whole = _solve_ends(A, b, np.asarray(visited_by.any(axis=0)), X, value_range)
-    shifts = np.empty((2, n, len(X)))
-    if not grouped:
-        alone = visited_by[:, visited_by.sum(axis=0) == 1].any(axis=1)
-        for highest in (False, True):
-            _leave_out(moments, X, value_range, whole, highest, shifts[int(highest)])
-        labels = np.arange(n)
-        again = np.flatnonzero(alone | ~np.isfinite(shifts).all(axis=(0, 2)))
-    else:
-        labels = np.arange(n) * JACKKNIFE_GROUPS // n
-        shifts = np.empty((2, JACKKNIFE_GROUPS, len(X)))
-        again = np.arange(JACKKNIFE_GROUPS)
-    for unit in again:
-        left_out = labels == unit
-        g, f = sum_of(moments, left_out)
-        rest = _solve_ends(A - g, b - f, visited_by[~left_out].any(axis=0), X, value_range)
-        shifts[0, unit], shifts[1, unit] = whole.low - rest.low, whole.high - rest.high
-    skew = constant_matrix(moments)
-    ends = []
-    for end, moved in ((whole.low, shifts[0]), (whole.high, shifts[1])):
-        noise = noise_of(moved, sequential=sequential)
-        ends.append((noise if skew else noise.symmetric()).pivot(end, np.abs(X) @ np.abs(whole.theta)))
-    # The noisier end decides; both have about the same noise where little is unseen.
-    noisier = ends[1].standard_error > ends[0].standard_error
-    found = ends[0].put(noisier, ends[1].take(noisier))
-    bias = (whole.high - whole.low) / 2
-    how = np.where(bias > 0, "unseen", "noise").astype("<U12")
-    return replace(found, estimate=(whole.low + whole.high) / 2, bias_bound=bias, how=how)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Solved:
-    """The ends without their noise, and what they were made from."""
-
-    low: FloatArray
-    high: FloatArray
-    theta: FloatArray
-    visited: BoolArray
-    positive: BoolArray
-
-
-def _solve_ends(
-    A: FloatArray, b: FloatArray, visited: BoolArray, X: FloatArray, value_range: ValueRange
-) -> _Solved:
-    matrix = A[np.ix_(visited, visited)]
-    try:
-        dual: FloatArray = np.asarray(
-            np.linalg.solve(matrix.T, X[:, visited].T).T, np.float64
-        )  # (m, visited)
-    except np.linalg.LinAlgError:
-        dual = X[:, visited] @ np.linalg.pinv(matrix)
-    rest = np.zeros_like(X)
-    rest[:, ~visited] = X[:, ~visited] - dual @ A[np.ix_(visited, ~visited)]
-    # Equations that do not determine their own unknowns (no discount, no end) leave something behind, too.
-    inside = X[:, visited] - dual @ matrix
-    rest[:, visited] = np.where(np.abs(inside) > NEGLIGIBLE * np.abs(X).max(), inside, 0.0)
-    known = dual @ b[visited]
-    least, largest = value_range.extremes(rest)
-    theta = np.full(len(b), max(abs(value_range.low), abs(value_range.high)))
-    theta[visited] = np.linalg.lstsq(matrix, b[visited])[0]
-    return _Solved(low=known + least, high=known + largest, theta=theta, visited=visited, positive=rest >= 0)
-
-
-def _leave_out(
-    moments: HeldMoments,
-    X: FloatArray,
-    value_range: ValueRange,
-    whole: _Solved,
-    highest: bool,
-    out: FloatArray,
-) -> None:
-    """Write how far an end moves without each unit; the unvisited keep what this end gives them."""
-    visited = whole.visited
-    patterns, which = np.unique(whole.positive[:, ~visited], axis=0, return_inverse=True)
-    for number, positive in enumerate(patterns):
-        rows = np.flatnonzero(which.ravel() == number)
-        values = np.where(positive == highest, value_range.high, value_range.low)
-        reduced = _with_values(moments, visited, values)
-        A, b = reduced.total()
-        try:
-            inverse = np.asarray(np.linalg.inv(A), dtype=np.float64)
-        except np.linalg.LinAlgError:
-            out[:, rows] = np.nan
-            continue
-        linear = Linearisation(theta=inverse @ b, inverse=inverse, share=1.0, sums=(A, b), truncated=0)
-        for observations, _, shifts in delete_one_shifts(reduced, linear):
-            block = np.arange(len(out))[observations]
-            out[np.ix_(block, rows)] = to_numpy(shifts) @ X[np.ix_(rows, visited)].T
-
-
-def _with_values(moments: HeldMoments, visited: BoolArray, values: FloatArray) -> HeldMoments:
+def with_values(moments: HeldMoments, visited: BoolArray, values: FloatArray) -> HeldMoments:
     """Return the equations of the visited features, with the values of the others put in."""
     if isinstance(moments, FactoredMoments):
         left, right = to_numpy(moments.left), to_numpy(moments.right)

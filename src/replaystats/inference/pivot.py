@@ -30,9 +30,6 @@ SENTENCES = {
     "inverted": "weakly identified, so the studentised test is inverted; standard error {error:.3g}",
     "unseen": "{share:.1%} of the policy's future is unseen, with values in {range}; "
     "standard error {error:.3g}",
-    "bias-aware": "bias of at most {bias:.3g}, if the basis keeps values in {range} at all logged states but "
-    "the outermost; standard error {error:.3g}",
-    "slow": "the series is short for its memory: its variance still grows with the length of blocks",
     "alone": "one unit alone determines this answer, and no other one shows its error",
     "open": "the data do not determine this answer; pass value_range=(low, high)",
     "apart": "the data leave one of the two answers open or weakly identified: bounds of both add up",
@@ -116,7 +113,7 @@ class Interval:
         sentences = []
         for text, how, error, degrees, bias, share, wide in zip(written, *rows, undecided, strict=True):
             sentence = SENTENCES[str(how)]
-            if wide and p.value_range and how not in ("slow", "alone"):
+            if wide and p.value_range and how != "alone":
                 sentence = _RANGE
             elif how == "noise" and error == 0 and degrees > 0:
                 sentence = _NO_EVENT if p.value_range else _NO_EVENT_UNBOUNDED

@@ -19,9 +19,9 @@ from replaystats.inference.degrees import (
     monte_carlo_degrees,
     skewed,
 )
-from replaystats.inference.influence import sandwich_covariance
+from replaystats.inference.functionals import InferenceContext, functional_pivot
 from replaystats.inference.noise import functional_moments, noise_of
-from replaystats.inference.partial_identification import ValueRange, unvisited_pivot
+from replaystats.inference.partial_identification import ValueRange
 from replaystats.inference.pivot import Pivot, interval, invert_studentised
 from replaystats.inference.producers import variance_of_members
 from replaystats.moments import FactoredMoments
@@ -94,7 +94,7 @@ def test_rows_without_noise_have_no_skewness():
 
 
 @pytest.mark.parametrize("form", ["dense", "one step", "steps", "streamed"])
-def test_pairs_of_units_against_a_double_loop(form):
+def test_the_variance_of_a_regression_against_refits(form):
     rng = np.random.default_rng(9)
     x, y, X = rng.normal(size=(24, 3)), rng.normal(size=24), rng.normal(size=(4, 3))
     offsets = np.arange(25) if form != "steps" else np.arange(0, 25, 2)
@@ -105,28 +105,27 @@ def test_pairs_of_units_against_a_double_loop(form):
         source = rs.ArrayBlocks({"X": x, "y": y}, block_rows=7)
         moments = rs.StreamedMoments(source, lambda block: rs.ridge_moments(block["X"], block["y"]))
     noise = functional_moments(moments, linearise(dense), X)
-    expected = oracle.pairs(dense.g, dense.f, X)
-    least = X @ sandwich_covariance(dense) @ X.T
-    np.testing.assert_allclose(
-        noise.second_order * noise.variance, np.minimum(expected, noise.variance - np.diag(least)), rtol=1e-8
-    )
-    np.testing.assert_allclose(
-        noise.second_order_corrected().variance, noise.variance * (1 - noise.second_order)
-    )
+    n = len(dense.g)
+    expected = oracle.equal_noise_variance(dense.g, dense.f, X)
+    least = n / (n - 1) * (oracle.influence(dense.g, dense.f, X) ** 2).sum(axis=0)
+    np.testing.assert_allclose(noise.without_surplus().variance, np.maximum(expected, least), rtol=1e-8)
+    shares = oracle.equal_noise_shares(dense.g, X)
+    degrees = np.minimum(noise_of(oracle.leave_one_out(dense.g, dense.f, X)).degrees, oracle.degrees(shares))
+    np.testing.assert_allclose(noise.degrees, degrees, rtol=1e-8)
 
 
-def test_pairs_of_units_are_what_fits_without_both_of_them_show():
-    """The formula is the limit of differences of refits as units become many."""
-    rng = np.random.default_rng(1)
-    x = np.column_stack([np.ones(400), rng.normal(size=400)])
-    y, c = rng.normal(size=400), np.array([0.0, 1.0])
-    g, f = x[:, :, None] * x[:, None, :], x * y[:, None]
-    A, theta = g.mean(axis=0), np.linalg.lstsq(x, y, rcond=None)[0]
-    w = np.linalg.solve(A, c)
-    for i, j in ((0, 1), (5, 17), (200, 399)):
-        a = [np.linalg.solve(A, f[k] - g[k] @ theta) for k in (i, j)]
-        first_terms = -(w @ (g[i] - A) @ a[1] + w @ (g[j] - A) @ a[0]) / 400
-        assert oracle.pairs_by_refits(g, f, c, i, j) == pytest.approx(first_terms, rel=0.1, abs=2e-4)
+@pytest.mark.parametrize("sizes", [[1] * 12, [1, 2, 2, 3, 4, 6]])
+def test_the_variance_of_a_regression_is_unbiased_for_equal_noise(sizes):
+    """It is a quadratic form of the noise, with the trace w'Aw: rows and clusters of any size."""
+    rng = np.random.default_rng(3)
+    unit, c = np.repeat(np.arange(len(sizes)), sizes), np.array([[0.5, -1.0, 2.0]])
+    x = rng.normal(size=(len(unit), 3))
+    g = np.array([x[unit == i].T @ x[unit == i] for i in range(len(sizes))])
+    trace = 0.0
+    for noise in np.eye(len(unit)):
+        f = np.array([x[unit == i].T @ noise[unit == i] for i in range(len(sizes))])
+        trace += oracle.equal_noise_variance(g, f, c)[0]
+    assert trace == pytest.approx((c @ np.linalg.inv(x.T @ x) @ c.T).item())
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 10, 30])
@@ -200,7 +199,7 @@ def test_noise_of_questions_against_refits(factored):
     shares = np.einsum("mq,nqr,mr->nm", duals, dense.g, directions)
     np.testing.assert_allclose(shares.sum(axis=0), 1.0)
     expected = noise_of(shifts, shares)
-    for name in ("variance", "covariance", "matrix_variance", "skewness", "effective", "degrees"):
+    for name in ("variance", "covariance", "matrix_variance", "skewness", "degrees"):
         np.testing.assert_allclose(getattr(noise, name), getattr(expected, name), rtol=1e-7, err_msg=name)
     n = len(shifts)
     jackknife = (n - 1) / n * np.square(shifts - shifts.mean(axis=0)).sum(axis=0)
@@ -219,43 +218,38 @@ def test_noise_of_two_outputs_is_that_of_each():
         np.testing.assert_allclose(got.matrix_variance, expected.matrix_variance)
 
 
+def bounded(moments, X, low, high):
+    limits = InferenceContext(value_range=ValueRange(low=low, high=high))
+    return functional_pivot(moments, X, setting=limits)
+
+
 @pytest.mark.parametrize("factored", [False, True])
-def test_ends_of_unvisited_states_against_linear_programmes(factored):
-    rng = np.random.default_rng(3)
-    moments = one_hot_data(rng, 12)
+@pytest.mark.parametrize("n", [5, 12])  # of 5 units some states are visited by one only
+def test_ends_of_states_that_fewer_than_two_visited_against_linear_programmes(factored, n):
+    rng = np.random.default_rng(4)
+    moments = one_hot_data(rng, n, steps=3, states=6)
     dense = moments.multiply_out()
+    visits = (dense.g != 0).any(axis=2).sum(axis=0)
+    assert (visits == 1).any() == (n == 5)
+    seen = visits >= 2
     X = np.concatenate([np.eye(6), [[0.5, 0.5, 0, 0, 0, 0], [1.0, 0, 0, 0, -1.0, 0]]])
-    limits = ValueRange(low=-3.0, high=5.0)
-    found = unvisited_pivot(moments if factored else dense, X, limits)
+    found = bounded(moments if factored else dense, X, -3.0, 5.0)
+    middle = dense.f - dense.g[:, :, ~seen].sum(axis=2)  # values of 1, the middle, put in
+    shifts = oracle.leave_one_out(dense.g[:, seen][:, :, seen], middle[:, seen], X[:, seen])
+    jackknife = (n - 1) / n * np.square(shifts - shifts.mean(axis=0)).sum(axis=0)
     for row, c in enumerate(X):
         expected = oracle.bellman_ends(dense.g, dense.f, c, -3.0, 5.0)
         ends = found.estimate[row] - found.bias_bound[row], found.estimate[row] + found.bias_bound[row]
         np.testing.assert_allclose(ends, expected, atol=1e-8)
-
-
-def test_jackknife_of_ends_against_linear_programmes_without_each_unit():
-    rng = np.random.default_rng(4)
-    dense = one_hot_data(rng, 5, steps=3, states=6).multiply_out()  # some states are visited by one unit only
-    assert ((dense.g != 0).any(axis=2).sum(axis=0) == 1).any()
-    X = np.eye(6)[:4]
-    found = unvisited_pivot(dense, X, ValueRange(low=-3.0, high=5.0))
-    rest = [np.arange(5) != i for i in range(5)]
-    for row, c in enumerate(X):
-        refits = np.array([oracle.bellman_ends(dense.g[k], dense.f[k], c, -3.0, 5.0) for k in rest])
-        jackknife = 4 / 5 * np.square(refits - refits.mean(axis=0)).sum(axis=0)
-        np.testing.assert_allclose(
-            found.standard_error[row] ** 2, jackknife.max(), rtol=1e-7, atol=1e-12
-        )  # of the noisier end
+    np.testing.assert_allclose(found.standard_error**2, jackknife, rtol=1e-7, atol=1e-12)
 
 
 def test_ends_meet_where_everything_is_visited():
     dense = one_hot_data(np.random.default_rng(6), 30, unvisited=0).multiply_out()
-    found = unvisited_pivot(dense, np.eye(6), ValueRange(low=-9.0, high=9.0))
+    found = bounded(dense, np.eye(6), -9.0, 9.0)
     theta = np.linalg.solve(dense.g.sum(axis=0), dense.f.sum(axis=0))
     np.testing.assert_allclose(found.estimate, theta)
     np.testing.assert_allclose(found.bias_bound, 0.0, atol=1e-12)
-    noise = functional_moments(dense, linearise(dense), np.eye(6))
-    np.testing.assert_allclose(found.standard_error**2, noise.variance)
 
 
 def test_value_range_must_be_ordered():

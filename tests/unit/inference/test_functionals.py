@@ -6,13 +6,10 @@ import contextlib
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import stats
 
 import replaystats as rs
 from oracles import questions as oracle
-from oracles import settings
-from replaystats.inference import bias_aware
-from replaystats.inference.bias_aware import bias_aware_pivot, support_interval
 from replaystats.inference.functionals import InferenceContext, functional_pivot
 from replaystats.inference.noise import noise_of
 from replaystats.inference.partial_identification import ValueRange, one_unit_determines
@@ -65,21 +62,12 @@ def one_change(n_blocks=12):
     return rs.Moments(np.ones((n_blocks, 1, 1)), (np.arange(n_blocks) >= n_blocks // 2)[:, None] * 1.0)
 
 
-def test_a_series_that_changed_once_is_not_answered_and_says_why():
-    interval = functional_intervals(one_change(), np.eye(1), setting=InferenceContext(sequential=True))
-    assert interval.pivot.how[0] == "slow"
-    assert (interval.low[0], interval.high[0]) == (-np.inf, np.inf)
-    assert interval.undecided[0]
-    assert "variance still grows with the length of blocks" in interval.sentences[0]
-    assert functional_intervals(one_change(), np.eye(1)).pivot.how[0] == "noise"  # independent units
-
-
-def test_a_slow_series_has_the_range_of_values():
-    limits = ValueRange(low=-1.0, high=2.0, points=np.ones((1, 1)))
-    setting = InferenceContext(sequential=True, value_range=limits)
-    interval = functional_intervals(one_change(), np.eye(1), setting=setting)
-    assert interval.pivot.how[0] == "slow"
-    assert (interval.low[0], interval.high[0]) == (-1.0, 2.0)
+def test_a_series_that_changed_once_has_a_long_interval():
+    low, high = functional_intervals(one_change(), np.eye(1), setting=InferenceContext(sequential=True))
+    assert low[0] < -1.0
+    assert high[0] > 2.0
+    low, high = functional_intervals(one_change(), np.eye(1))  # independent units
+    assert 0.0 < low[0] < high[0] < 1.0
 
 
 def test_unseen_events_leave_no_interval_of_width_zero():
@@ -178,105 +166,6 @@ def test_value_range_is_checked():
         setting.with_range(3.0)
 
 
-def contains_closely(found, expected, by):
-    """Bounds are valid, and longer than those of the linear programme by at most this share."""
-    (low, high), (least, largest) = found, expected
-    slack = 1e-7 * (np.abs(least) + np.abs(largest))
-    assert (low <= least + slack).all()
-    assert (high >= largest - slack).all()
-    assert (high - low <= (1 + by) * (largest - least)).all()
-
-
-@pytest.mark.parametrize("kind", ["normal", "polynomial", "waves", "repeated", "overlapping"])
-def test_support_against_the_primal_programme(kind):
-    """Crowded points, many at the same place, and bumps that overlap to 1e-9 of each other."""
-    rng = np.random.default_rng(1)
-    s = rng.normal(size=150)
-    bumps, triangle = np.linalg.qr(np.exp(-np.square(s[:, None] - np.linspace(-2, 2, 12)) / 2))
-    plain = {
-        "normal": rng.normal(size=(150, 4)),
-        "polynomial": np.vander(s, 5),
-        "waves": np.stack([f(k * s) for k in range(1, 4) for f in (np.cos, np.sin)], axis=1),
-        "repeated": np.stack([np.round(s), np.round(s) ** 2, np.ones(150)], axis=1),
-        "overlapping": bumps,
-    }[kind]
-    into = triangle if kind == "overlapping" else np.eye(plain.shape[1])
-    d = plain[rng.integers(150, size=4)] * rng.uniform(0.1, 1.0, size=(4, 1)) - 0.2 * plain[:4]
-    for least, by in ((-1.0, 0.6), (-2.0, 0.16)):  # the second is symmetric, as about the middle of a range
-        found = support_interval(d @ into, plain @ into, np.full(150, least), np.full(150, 2.0))
-        expected = np.array([oracle.support(row, plain, least, 2.0) for row in d]).T
-        contains_closely(found, expected, by)
-
-
-def test_support_of_functions_that_are_there_twice():
-    points, ends = np.random.default_rng(0).normal(size=(30, 2)), (np.full(30, -1.0), np.full(30, 1.0))
-    twice = np.concatenate([points, points[:, :1]], axis=1)
-    d = np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])  # the second asks for a difference that nothing shows
-    single = oracle.support(np.array([1.0, 1.0]), points, -1.0, 1.0)[1]
-    bounds = support_interval(d, twice, *ends)
-    assert single - 1e-9 <= bounds[1][0] <= 1.3 * single
-    assert bounds[1][1] == np.inf
-    nothing = support_interval(d * [[0.0], [1.0]], np.zeros((4, 3)), -np.ones(4), np.ones(4))[1]
-    np.testing.assert_array_equal(nothing, [0.0, np.inf])
-
-
-def test_the_range_is_not_imposed_at_the_outermost_states_unless_nothing_else_has_their_direction():
-    s = np.linspace(-1.0, 1.0, 99) ** 3
-    points = np.stack([np.ones(99), s, s**2], axis=1)
-    kept = bias_aware.inner(points)
-    assert 93 <= len(kept) <= 96
-    assert np.abs(kept[:, 1]).max() < 0.95
-    rare = np.repeat(np.eye(3), [60, 38, 1], axis=0)
-    np.testing.assert_array_equal(bias_aware.inner(rare), rare)
-
-
-def test_trading_never_leaves_the_range_by_much_and_narrows_where_there_are_data():
-    rng = np.random.default_rng(2)
-    states = settings.ou_paths(rng, 400, start=0.5)
-    moments = rs.Moments(*settings.trajectory_moments(settings.lstd_pair, states))
-    points = settings.features(np.linspace(-np.pi, np.pi, 60))[0]
-    X = settings.features(np.array([0.0, 3.0]))[0]
-    found = bias_aware_pivot(moments, X, ValueRange(low=-1.5, high=1.5, points=points))
-    low, high = interval_of(found)
-    assert high[0] - low[0] < 2.0
-    assert found.bias_bound[1] > 3 * found.bias_bound[0]
-    assert low[0] < 1.0 < high[0]
-
-
-def test_bias_aware_intervals_are_those_of_one_penalty_of_the_path():
-    """Some penalty explains centre, openness, error and ends together; w of each fold by a plain solve."""
-    rng = np.random.default_rng(4)
-    states = settings.ou_paths(rng, 200, start=0.5)
-    g, f = settings.trajectory_moments(settings.lstd_pair, states)
-    points = settings.features(np.linspace(-2.5, 2.5, 40))[0]
-    X = settings.features(np.array([0.0, 1.0, 2.0]))[0]
-    found = bias_aware_pivot(rs.Moments(g, f), X, ValueRange(low=-1.0, high=2.0, points=points))
-    ends = interval_of(found)
-    middle = np.linalg.lstsq(points, np.full(len(points), 0.5))[0]
-    at, G = points @ middle, oracle.spread_out(points)
-    for row, c in enumerate(X):
-        tried = []
-        for penalty in 10.0 ** np.arange(-4.0, 3.5, 0.5):
-            answer, left, variance = oracle.traded(g, f, c, G, middle, 1.5, penalty)
-            tried.append((abs(np.sqrt(variance) - found.standard_error[row]), answer, left, variance))
-        _, answer, left, variance = min(tried, key=lambda each: each[0])
-        assert found.standard_error[row] == pytest.approx(np.sqrt(variance), rel=1e-6)
-        rows = np.concatenate([points, -points])
-        room = np.concatenate([2.0 - at, at + 1.0])
-        low, high = (
-            sign * optimize.linprog(sign * left, A_ub=rows, b_ub=room, bounds=[(None, None)] * 9).fun
-            for sign in (1, -1)
-        )
-        bias, error = (high - low) / 2, np.sqrt(variance)
-        bound = found.bias_bound[row]
-        assert bias * (1 - 1e-9) <= bound <= 1.16 * bias
-        centre = answer + c @ middle + (low + high) / 2
-        assert abs(found.estimate[row] - centre) <= bound - bias + 1e-9  # the ends contain the programme's
-        reach = error * oracle.bias_aware(bound / error, found.degrees[row], 0.95)
-        assert ends.high[row] - found.estimate[row] == pytest.approx(reach, rel=1e-5)
-        assert found.estimate[row] - ends.low[row] == pytest.approx(reach, rel=1e-5)
-
-
 def test_band_of_one_question_is_its_interval_and_of_many_lies_below_bonferroni():
     rng = np.random.default_rng(0)
     smooth = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 200))
@@ -349,29 +238,6 @@ def test_a_difference_has_every_outputs_own_noise(rng):
         both.compare(alone[1], X[:3], X[:3, :1])
 
 
-def test_many_questions_have_bounds_that_contain_those_of_few(monkeypatch):
-    """With one system of equations for all questions intervals are longer, and bounds stay valid."""
-    data = rs.simulate.ornstein_uhlenbeck(500, start=0.1, random_state=0)
-    model = rs.LSTD(
-        rs.basis.Fourier(4), discount=np.exp(-0.1), resampling=rs.Resampling(n_resamples=20), random_state=0
-    ).fit(data)
-    X = np.linspace(-3, 3, 13)[:, None]  # values asked for are bounded, too
-    few = model.confidence_interval(X, value_range=(-1.5, 1.5))
-    assert (few.pivot.how == "bias-aware").any()
-    monkeypatch.setattr(bias_aware, "MOST_WORK", 0)
-    many = model.confidence_interval(X, value_range=(-1.5, 1.5))
-    both = (few.pivot.how == "bias-aware") & (many.pivot.how == "bias-aware")
-    length = (many.high - many.low)[both] / (few.high - few.low)[both]
-    assert (length < 1.5).all()
-    points = np.random.default_rng(0).normal(size=(40, 5))
-    d = np.random.default_rng(1).normal(size=(6, 5))
-    ends, weights = (np.full(40, -2.0), np.full(40, 2.0)), bias_aware._design(points)
-    expected = np.array([oracle.support(row, points, -2.0, 2.0) for row in d]).T
-    contains_closely(support_interval(d, points, *ends, weights), expected, by=np.sqrt(5.5) - 1)
-    points[:, 4] = 0.0  # a direction that no point has
-    assert np.isinf(support_interval(d, points, *ends, bias_aware._design(points))[1]).all()
-
-
 @pytest.mark.parametrize("method", ["mean", "controlled"])
 def test_subsets_in_common_leave_no_noise_in_a_difference(rng, method):
     moments = rs.Moments(np.eye(2) + 0.2 * rng.normal(size=(60, 2, 2)), rng.normal(size=(60, 2)))
@@ -390,12 +256,6 @@ def test_subsets_in_common_leave_no_noise_in_a_difference(rng, method):
     apart = first.compare(other, X)  # on different ones the noise of both
     larger = expected + np.diag(other.replay_covariance.monte_carlo)
     np.testing.assert_allclose(apart.pivot.standard_error**2, larger, rtol=1e-6)
-
-
-def test_support_of_a_direction_that_overflowed_is_the_line():
-    low, high = support_interval(np.array([[np.nan, 1.0]]), np.eye(2), np.zeros(2), np.ones(2))
-    assert low[0] == -np.inf
-    assert high[0] == np.inf
 
 
 @pytest.mark.parametrize("seed", range(6))
