@@ -218,17 +218,19 @@ def on_device(evidence: Evidence) -> Verdict:
     )
 
 
+# Of the authors' laptop.
+LAPTOP_CORES = 12
+
+
 def three_hours(evidence: Evidence) -> Verdict:
-    """Judge "all experiments within three hours" by the times that the authors published."""
+    """Judge "all experiments within three hours", with every core of the laptop at work."""
     ours = sum(line["seconds"] for line in evidence.journal.lines.values()) / 3600
-    hours = published_hours()
-    total = sum(hours.values())
-    shown = ", ".join(f"{name} {significant(value, 2)} h" for name, value in hours.items())
+    shown = ", ".join(f"{name} {significant(value, 2)} h" for name, value in published_hours().items())
+    total = sum(AUTHORS_HOURS.values())
     reason = (
-        f"The published times of the fits alone add up to {significant(total, 3)} h on one core ({shown}): "
-        f"three hours need {significant(total / 3, 2)} cores. Policy evaluation has no published times; "
-        f"timing parts of the authors' code gives about {sum(AUTHORS_HOURS.values()):g} h for all grids, "
-        f"{significant(sum(AUTHORS_HOURS.values()) / 3, 2)} cores."
+        f"Timing parts of the authors' code gives about {total:g} h of one core for all grids: three hours "
+        f"need {significant(total / 3, 2)} cores, and an Apple M2 Pro has at most {LAPTOP_CORES}. The "
+        f"published times of the fits alone, without policy evaluation: {shown}."
     )
     beside = f"Lean code takes {significant(ours, 2)} h of one core for the cells of this run."
-    return Verdict(HOLDS if total <= 3 else FAILS, reason, beside)
+    return Verdict(HOLDS if total <= 3 * LAPTOP_CORES else FAILS, reason, beside)

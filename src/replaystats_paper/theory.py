@@ -105,7 +105,11 @@ def run_rate_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str,
         "estimated_ratio": float(np.median([one.variance_ratio for one in found])),
         "zeta_ratio": float(np.median([one.zeta_ratio for one in found])),
         "n_over_Bk": found[0].n_over_Bk,
-        "estimates": {"plain": plain[:, MIDDLE].tolist(), statistic: replayed[:, MIDDLE].tolist()},
+        "estimates": {
+            "plain": plain[:, MIDDLE].tolist(),
+            statistic: replayed[:, MIDDLE].tolist(),
+            "ridge": replayed_ridge[:, MIDDLE].tolist(),
+        },
     }
 
 
