@@ -15,7 +15,7 @@ from replaystats.toolkit import embed_json, embed_picture, render
 
 from .cells import Cell, Experiment, Settings
 from .claims import Claim, Findings
-from .compare import GROUPS, LIMIT, Agreement, CellAgreement, groups_of
+from .compare import GROUPS, LIMIT, Agreement, CellAgreement
 from .cost import CLAIMED, LABELS, fitted_exponent, window
 from .cost_rules import median_interval
 from .explorer import explorer_data
@@ -33,7 +33,6 @@ from .measures import (
     REPLAYED,
     UNDECIDED,
     Verdict,
-    differences,
     median_of,
     published_record,
 )
@@ -140,11 +139,8 @@ def _really(cells: Sequence[Cell], journal: Journal) -> dict[str, Any]:
     parts: dict[str, Any] = {
         "zero": zero_predictor(cells, journal),
         "conditions": conditions(cells, journal),
-        "inverses": inverses(cells, journal),
         "in_short": inverses_in_short(cells, journal),
         "tuned": tuned(cells, journal),
-        "boston": boston_errors(cells, journal),
-        "exceptions": exceptions(cells, journal),
     }
     return {**parts, "any": any(parts.values())}
 
@@ -257,31 +253,6 @@ def conditions(cells: Sequence[Cell], journal: Journal) -> Rows:
     return rows
 
 
-def inverses(cells: Sequence[Cell], journal: Journal) -> Rows:
-    """Return one table per setting and n: every inverse, by algorithm, and the best penalty."""
-    tables = []
-    for cell in _of(cells, "ablation"):
-        results = journal.results(cell.key)
-        tables.append(
-            {
-                "setting": cell["setting"],
-                "n": cell["n"],
-                "k": cell["k"],
-                "B": cell["B"],
-                "algorithms": [
-                    {
-                        "label": GROUPS[algorithm],
-                        "rows": results[algorithm],
-                        "best_ridge": _best(results[algorithm], "alpha="),
-                        "best_rcond": _best(results[algorithm], "rcond="),
-                    }
-                    for algorithm in ALGORITHMS
-                ],
-            }
-        )
-    return tables
-
-
 def inverses_in_short(cells: Sequence[Cell], journal: Journal) -> Rows:
     """Return the rows that tell the story at the smallest n: as published, then one thing changed."""
     compared = {cell["setting"]: cell for cell in reversed(_of(cells, "ablation"))}
@@ -312,50 +283,6 @@ def _best(rows: dict[str, Any], prefix: str) -> str:
 def tuned(cells: Sequence[Cell], journal: Journal) -> Rows:
     """Return the comparison with leave-one-out, one row per data set and n."""
     return [{**dict(cell.parameters), **journal.results(cell.key)} for cell in _of(cells, "tuned")]
-
-
-def boston_errors(cells: Sequence[Cell], journal: Journal) -> Rows:
-    """Return the median RMSEs on Boston housing beside the published ones, and the redraws."""
-    rows = []
-    for cell in _of(cells, "boston"):
-        results = journal.results(cell.key)["krr"]
-        record = published_record(cell, "krr")
-        rows.append(
-            {
-                **dict(cell.parameters),
-                "ours": {m: median_of(results, "rmse", m) for m in METHODS},
-                "published": record["median_rmse"] if record else None,
-                "redrawn": results["redrawn"],
-            }
-        )
-    return rows
-
-
-def exceptions(cells: Sequence[Cell], journal: Journal) -> Rows:
-    """Return, by group, how many differences are not above 0, here and in the published numbers."""
-    rows = []
-    for group, label in GROUPS.items():
-        mine = [(cell, whose) for cell in cells for name, whose in groups_of(cell) if name == group]
-        for measure, name in (("variance", "var_diff"), ("rmse", "rmse_diff")):
-            ours = [
-                (differences(journal.results(cell.key)[whose], measure, method) <= 0)
-                for cell, whose in mine
-                for method in REPLAYED
-            ]
-            records = [r for r in (published_record(cell, whose) for cell, whose in mine) if r is not None]
-            theirs = [1 - r[f"{name}_{method}"]["frac_pos"] for r in records for method in REPLAYED]
-            if ours:
-                rows.append(
-                    {
-                        "label": label,
-                        "measure": measure,
-                        "ours": float(np.concatenate(ours).mean()),
-                        "cells": sum(bool(one.any()) for one in ours),
-                        "n_cells": len(ours),
-                        "published": float(np.mean(theirs)) if theirs else None,
-                    }
-                )
-    return rows
 
 
 def time_table(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Rows:

@@ -7,9 +7,8 @@ that nothing else differs between them; then the same estimators one by one, on 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -56,17 +55,6 @@ class Systems:
         """Solve all of them in one call."""
         q = self.b.shape[-1]
         return solver.solve(self.A.reshape(-1, q, q), self.b.reshape(-1, q))
-
-    def truncations(self, rconds: Iterable[float]) -> Iterator[FloatArray]:
-        """Yield the answers of pseudo-inverses from one decomposition; NaN where all of a matrix is cut."""
-        U, s, Vt = np.linalg.svd(self.A)
-        projected = (U.swapaxes(-1, -2) @ self.b[..., None])[..., 0]
-        for rcond in rconds:
-            keep = s > rcond * s[..., :1]
-            with np.errstate(divide="ignore"):
-                scaled = np.where(keep, projected / s, 0.0)
-            theta = (Vt.swapaxes(-1, -2) @ scaled[..., None])[..., 0]
-            yield np.where(keep.any(axis=-1, keepdims=True), theta, np.nan)
 
     def predictions(self, theta: FloatArray, features: FloatArray) -> FloatArray:
         """Return X theta at features (m, q): (3 algorithms, 3 methods, m); failed subsets take no part."""
@@ -171,7 +159,6 @@ def _per_method(reduce: Any, values: np.ndarray) -> np.ndarray:
     return np.stack([reduce(group, axis=1) for group in by_method(values)], axis=1)
 
 
-RCONDS = (0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 RIDGES = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 # Lepski's rule looks at every observation, so that fewer subsets must do.
 BALANCED = "chosen"
@@ -191,24 +178,29 @@ class RelativeRidge(Solver):
 
 
 # What is compared, by label; rcond = 0 is the plain inverse.
-TRUNCATED = {"published": PseudoInverse().rcond, **{f"rcond={rcond:g}": rcond for rcond in RCONDS}}
-PENALISED = {f"alpha={alpha:g}": RelativeRidge(alpha) for alpha in RIDGES}
+INVERSES: dict[str, Solver] = {
+    "published": PseudoInverse(),
+    "rcond=0": PseudoInverse(0.0),
+    **{f"alpha={alpha:g}": RelativeRidge(alpha) for alpha in RIDGES},
+}
 
 
 def run_ablation_cell(cell: Cell, settings: Settings, repetitions: int) -> dict[str, Any]:
-    """Compute one setting: "paper", "beta=0.1" or "uniform" (starts that cover the test grid)."""
+    """Compute "paper" with every inverse, or "beta=0.1" or "uniform" (starts that cover the grid)."""
     beta = 0.1 if cell["setting"] == "beta=0.1" else 1.0
     process = OrnsteinUhlenbeck(discount_rate=beta)
     start = "uniform" if cell["setting"] == "uniform" else "paper"
-    labels = [*TRUNCATED, *PENALISED, *([BALANCED] if cell["setting"] == "paper" else [])]
+    names = list(INVERSES) if cell["setting"] == "paper" else ["published"]
+    labels = [*names, BALANCED] if cell["setting"] == "paper" else names
     predictions = np.empty((len(labels), len(ALGORITHMS), len(METHODS), repetitions, len(GRID)))
     for repetition in range(repetitions):
         rng = cell_stream(settings.seed, cell.key, repetition)
         data = process.sample(cell["n"], 2, start=start, random_state=rng)
         systems = draw_systems(data, cell["B"], cell["k"], process, rng)
-        penalised = (systems.solve(solver).theta for solver in PENALISED.values())
-        for i, theta in enumerate(chain(systems.truncations(TRUNCATED.values()), penalised)):
-            predictions[i, :, :, repetition] = systems.predictions(theta, FEATURES)
+        for i, name in enumerate(names):
+            predictions[i, :, :, repetition] = systems.predictions(
+                systems.solve(INVERSES[name]).theta, FEATURES
+            )
         if BALANCED in labels:
             predictions[-1, :, :, repetition] = _balanced(systems)
     truth = process.value(GRID)

@@ -15,10 +15,10 @@ from oracles import kernel_ridge, moment_ratio
 from replaystats import make_plan
 from replaystats.basis import RandomFourier
 from replaystats.simulate import two_bumps
-from replaystats_paper import Cell, Settings, cost, kernel, policy, theory
+from replaystats_paper import Cell, Settings, cost, kernel, load_catalogue, policy, theory
 from replaystats_paper.cells import cell_stream
 from replaystats_paper.measures import METHODS, differences, median_of, summarise
-from replaystats_paper.policy import PENALISED, TRUNCATED, Systems
+from replaystats_paper.policy import INVERSES
 from replaystats_paper.rerun import paper_study, run_paper_cell
 from replaystats_paper.study import compute_cell
 
@@ -205,21 +205,16 @@ def test_summaries_against_loops(rng):
     assert median_of(results, "rmse", "V") == pytest.approx(np.median(errors))
 
 
-def test_all_thresholds_share_one_decomposition_and_the_smallest_is_the_plain_inverse(rng):
-    A, b = rng.normal(size=(3, 5, 4, 4)), rng.normal(size=(3, 5, 4))
-    A[..., 3] = A[..., 2] + 1e-3 * rng.normal(size=(3, 5, 4))  # something for the larger thresholds to cut
-    systems = Systems(A, b, [], [])
-    for rcond, theta in zip(TRUNCATED.values(), systems.truncations(TRUNCATED.values()), strict=True):
-        assert_allclose(theta, (np.linalg.pinv(A, rcond=rcond) @ b[..., None])[..., 0], rtol=1e-7)
-    (plain,) = systems.truncations([TRUNCATED["rcond=0"]])
-    assert_allclose(plain, np.linalg.solve(A, b[..., None])[..., 0], rtol=1e-7)
-    nothing = Systems(np.zeros((1, 1, 2, 2)), np.ones((1, 1, 2)), [], [])
-    assert np.isnan(next(nothing.truncations([0.1]))).all()
+def test_only_the_papers_setting_is_solved_with_every_inverse():
+    cells = {cell["setting"]: cell for cell in load_catalogue()["really-policy"].quick_cells}
+    found = {name: policy.run_ablation_cell(cell, Settings(), 2)["lstd"] for name, cell in cells.items()}
+    assert set(found["paper"]) == {*INVERSES, policy.BALANCED}
+    assert set(found["uniform"]) == set(found["beta=0.1"]) == {"published"}
 
 
 def test_a_relative_penalty_is_that_share_of_the_matrix_norm(rng):
     A, b = rng.normal(size=(5, 4, 4)), rng.normal(size=(5, 4))
-    ridge = PENALISED["alpha=0.01"].solve(A, b).theta
+    ridge = INVERSES["alpha=0.01"].solve(A, b).theta
     for i in range(5):
         penalised = A[i] + 0.01 * np.linalg.norm(A[i]) * np.eye(4)
         assert_allclose(ridge[i], np.linalg.solve(penalised, b[i]), rtol=1e-9)
