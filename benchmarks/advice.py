@@ -1,12 +1,14 @@
-"""Is the recommendation of `diagnose` the best choice? 27 problems with a known truth.
+"""Is the recommendation of `diagnose` the best choice? 48 problems with a known truth.
 
-The last ten were written after the rule was fixed.
+`NEW` and `KERNEL` were written after the rules for replay, for a ridge of least squares and for kernel ridge
+were fixed, `LATEST` after a first version of that for a ridge of other moments.
 
-    python benchmarks/advice.py [data sets, default 60]
+    python benchmarks/advice.py [data sets, default 60] [part of a name]
 
 Every data set: the four candidates (plug-in, ridge, replay, replayed ridge; penalty and size as the risk
-table has them) and the recommendation. A recommendation is right where the root mean squared error of its
-action over all data sets of the problem is within 3 % of the best action's.
+table has them) and the recommendation. For kernel ridge: one fit on all rows with the penalty of the subsets,
+one with its best penalty by leave-one-out, and replay. A recommendation is right where the root mean squared
+error of its action over all data sets of the problem is within 3 % of the best action's.
 Writes benchmarks/results/advice.json.
 """
 
@@ -16,6 +18,7 @@ import json
 import sys
 import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +27,8 @@ import replaystats as rs
 from replaystats.inference.risk import ACTIONS, Candidate, scaled_ridge
 
 HERE = Path(__file__).parent
+FIRST_SEED = 70_000
+ONE_FIT = "one fit, best penalty"
 
 
 def regression(n, q, noise, beta, *, wild=0.0, correlation=0.0, tails=False, intercept=False):
@@ -231,6 +236,172 @@ PROBLEMS = {
 }
 
 
+def ratio(n, draw_g, noise):
+    def draw(rng):
+        g = draw_g(rng, n)
+        return rs.Moments(g, 1.5 * g + noise(g) * rng.normal(size=n)), np.ones((1, 1)), np.array([1.5])
+
+    return draw
+
+
+def surface(rng, m):
+    a, b = rng.normal(size=(2, m))
+    x = np.column_stack([a, b, a * b, a**2, b**2])
+    return x, a + 0.5 * a * b, 0.5 * (1 + np.abs(a)) * rng.normal(size=m)
+
+
+def yes_or_no(rng, m):
+    x = rng.normal(size=(m, 6))
+    odds = np.clip(0.4 + 0.12 * x[:, 0] - 0.08 * x[:, 1], 0.02, 0.98)
+    return x, odds, (rng.random(m) < odds) - odds
+
+
+def decaying(rng, m):
+    x = np.empty((m, 9))
+    x[:, 0] = rng.normal(size=m)
+    for j in range(1, 9):
+        x[:, j] = 0.8 * x[:, j - 1] + 0.6 * rng.normal(size=m)
+    return x, x @ 0.6 ** np.arange(1.0, 10.0), rng.standard_t(5, m)
+
+
+def rare_and_smooth(rng, m):
+    rare, x = (rng.random((m, 2)) < [0.1, 0.3]).astype(float), rng.exponential(size=(m, 2))
+    return np.column_stack([rare, x]), rare[:, 0] + 0.3 * x[:, 0], (0.2 + x[:, 1]) * rng.normal(size=m)
+
+
+def quiet_ends(rng, m):
+    x = rng.standard_t(5, size=(m, 3))
+    return x, 0.7 * x[:, 0], rng.normal(size=m) / (1 + (x**2).mean(axis=1))
+
+
+def walk(n, q, discount=0.8):
+    """LSTD with Gaussian bumps on a reflected walk of eight steps; rewards have the noise of a product."""
+    centers = np.linspace(0, 1, q)
+
+    def features(s):
+        return np.exp(-0.5 * ((s[..., None] - centers) * q) ** 2)
+
+    def sums(n, rng):
+        s, g, f = rng.random(n), 0.0, 0.0
+        for _ in range(8):
+            following = np.abs(s + 0.15 * rng.normal(size=n))
+            following = 1 - np.abs(1 - following)
+            a, b = features(s), features(following)
+            g = g + a[:, :, None] * (a - discount * b)[:, None, :]
+            f = f + a * ((1 + s) * rng.exponential(size=n))[:, None]
+            s = following
+        return g, f
+
+    g, f = sums(100_000, np.random.default_rng(0))
+    theta, grid = np.linalg.solve(g.mean(axis=0), f.mean(axis=0)), features(np.linspace(0, 1, 40))
+
+    def draw(rng):
+        return rs.Moments(*sums(n, rng)), grid, theta
+
+    return draw
+
+
+def chain(n, count):
+    process = rs.simulate.FiniteChain.random(count, random_state=5)
+
+    def draw(rng):
+        data = process.sample(n, 4, random_state=rng)
+        moments = rs.lstd_moments(data, rs.basis.OneHot(count), discount=process.discount)
+        return moments, np.eye(count), process.values
+
+    return draw
+
+
+def two_step(n):
+    def draw(rng):
+        z = rng.standard_t(6, size=(n, 2))
+        v, e = rng.normal(size=(2, n))
+        x = np.column_stack([np.ones(n), 0.8 * z[:, 0] + v])
+        y = x @ np.array([0.5, 1.0]) + (0.4 * v + e) * np.sqrt(0.3 + z[:, 0] ** 2)
+        w = np.column_stack([np.ones(n), z[:, 0]])
+        return rs.Moments(w[:, :, None] * x[:, None, :], w * y[:, None]), np.eye(2), np.array([0.5, 1.0])
+
+    return draw
+
+
+NEW = {
+    "ratio, noise like its size": ratio(60, lambda rng, n: rng.gamma(1.5, size=n), lambda g: g),
+    "ratio, equal noise, long tail": ratio(80, lambda rng, n: rng.lognormal(size=n), np.ones_like),
+    "ratio, noise like a root": ratio(50, lambda rng, n: rng.gamma(3.0, size=n), np.sqrt),
+    "surface of two columns": least_squares(surface, 60),
+    "yes or no": least_squares(yes_or_no, 120),
+    "nine related columns": least_squares(decaying, 45),
+    "a rare level": least_squares(rare_and_smooth, 100),
+    "quiet ends": least_squares(quiet_ends, 90),
+    "walk, four bumps": walk(50, 4),
+    "walk, seven bumps": walk(150, 7),
+    "chain of seven states": chain(80, 7),
+    "instrument with its own noise": two_step(200),
+}
+
+
+def three_instruments(n):
+    mix = np.array([[0.9, 0.2, 0.0], [0.1, 0.7, 0.2], [0.0, 0.1, 0.8]])
+    theta = np.array([0.4, -0.4, 0.0])
+
+    def draw(rng):
+        z, u = rng.laplace(size=(n, 3)), rng.normal(size=(n, 3))
+        x = z @ mix + u
+        y = x @ theta + 0.5 * u[:, 1] + rng.standard_t(5, n)
+        return rs.Moments(z[:, :, None] * x[:, None, :], z * y[:, None]), np.eye(3), theta
+
+    return draw
+
+
+def plane(n, discount=0.7):
+    """LSTD with a plane and two squares on a process of two columns, ten steps an episode."""
+
+    def features(s):
+        return np.concatenate([np.ones((*s.shape[:-1], 1)), s, s**2], axis=-1)
+
+    def sums(n, rng):
+        s, g, f = rng.normal(size=(n, 2)), 0.0, 0.0
+        for _ in range(10):
+            following = 0.8 * s + 0.3 * s[:, ::-1] * np.sign(s) * 0.5 + 0.4 * rng.normal(size=(n, 2))
+            a, b = features(s), features(following)
+            g = g + a[:, :, None] * (a - discount * b)[:, None, :]
+            f = f + a * (s[:, 0] + np.abs(s[:, 1]) * rng.normal(size=n))[:, None]
+            s = following
+        return g, f
+
+    g, f = sums(100_000, np.random.default_rng(0))
+    points = features(np.random.default_rng(1).normal(size=(300, 2)))
+    theta = np.linalg.solve(g.mean(axis=0), f.mean(axis=0))
+    return lambda rng: (rs.Moments(*sums(n, rng)), points, theta)
+
+
+LATEST = {
+    "three instruments": three_instruments(120),
+    "plane, 40 episodes": plane(40),
+    "plane, 150 episodes": plane(150),
+    "walk, five bumps": walk(70, 5, discount=0.95),
+    "chain of five states": chain(40, 5),
+}
+
+
+def rows_of(function, noise, columns):
+    def draw(rng, n):
+        X = rng.random((n, columns))
+        return X, function(X) + noise(X) * rng.normal(size=n)
+
+    return draw, function
+
+
+BUMPS, WAVE = rs.simulate.two_bumps_function, lambda X: np.sin(9 * X[:, 0]) + X[:, -1]
+# Rows and truth, their number, alpha, gamma (None: as published) and the share of a subset.
+KERNEL = {
+    "kernel ridge, published": (*rows_of(BUMPS, lambda X: 0.5, 2), 150, 150 ** (-2 / 3), None, 0.15),
+    "kernel ridge, penalty too small": (*rows_of(WAVE, lambda X: 0.5, 2), 120, 1e-3, 3.0, 0.5),
+    "kernel ridge, penalty too large": (*rows_of(WAVE, lambda X: 0.2, 1), 100, 5.0, 10.0, 0.5),
+    "kernel ridge, noise to one side": (*rows_of(WAVE, lambda X: X[:, 0], 3), 200, 0.3, 1.0, 0.3),
+}
+
+
 def estimate(moments, candidate: Candidate):
     n, solver = moments.n_observations, None
     if candidate.penalty is not None:
@@ -251,20 +422,47 @@ def candidates(found) -> dict[str, Candidate]:
     return {one.action: one for one in (found.risks.candidates[0], ridge, replay, both)}
 
 
-def main(data_sets: int) -> None:
+def judge_moments(draw, rng) -> tuple[list[float], str]:
+    """Return the squared error of every action on one data set, and the recommended action."""
+    moments, W, theta = draw(rng)
+    found = rs.plug_in(moments).diagnose()
+    errors = [np.mean((W @ (estimate(moments, one) - theta)) ** 2) for one in candidates(found).values()]
+    return errors, found.recommendation if found.recommendation in ACTIONS else ACTIONS[0]
+
+
+def judge_kernel(problem, rng) -> tuple[list[float], str]:
+    """Return the same for the plug-in at the given penalty, one fit at its best one, and replay."""
+    draw, function, n, alpha, gamma, share = problem
+    X, y = draw(rng, n)
+    points = np.random.default_rng(1).random((500, X.shape[1]))
+    settings = {"kernel": "rbf", "gamma": gamma, "method": "subsets", "random_state": 0}
+    model = rs.ReplayKernelRidge(alpha, resampling=rs.Resampling("U", share, 100), **settings).fit(X, y)
+    found = model.diagnose()
+    best = rs.ReplayKernelRidge(found.risks.candidates[0].penalty, **settings)
+    best.fit(X, y, plan=rs.plan_from_indices(np.arange(n)[None], n))
+    answers = (model.plug_in_predict(points), best.predict(points), model.predict(points))
+    errors = [np.mean((answer - function(points)) ** 2) for answer in answers]
+    return errors, ACTIONS[2] if found.recommendation == ACTIONS[2] else ONE_FIT
+
+
+def main(data_sets: int, part: str) -> None:
     warnings.simplefilter("ignore")
-    rows = {}
-    for name, draw in PROBLEMS.items():
-        errors, chosen = [], []
-        for seed in range(data_sets):
-            moments, W, theta = draw(np.random.default_rng(9000 + seed))
-            found = rs.plug_in(moments).diagnose()
-            errors.append(
-                [np.mean((W @ (estimate(moments, one) - theta)) ** 2) for one in candidates(found).values()]
-            )
-            chosen.append(found.recommendation if found.recommendation in ACTIONS else ACTIONS[0])
-        rmse = dict(zip(ACTIONS, np.sqrt(np.mean(errors, axis=0)).tolist(), strict=True))
-        followed = [e[ACTIONS.index(action)] for e, action in zip(errors, chosen, strict=True)]
+    of_moments = {
+        name: (partial(judge_moments, draw), ACTIONS) for name, draw in (PROBLEMS | NEW | LATEST).items()
+    }
+    of_kernels = {
+        name: (partial(judge_kernel, problem), (ACTIONS[0], ONE_FIT, ACTIONS[2]))
+        for name, problem in KERNEL.items()
+    }
+    path = HERE / "results" / "advice.json"
+    rows = json.loads(path.read_text(encoding="utf-8")) if part else {}
+    for name, (judge, actions) in (of_moments | of_kernels).items():
+        if part not in name:
+            continue
+        results = [judge(np.random.default_rng(FIRST_SEED + seed)) for seed in range(data_sets)]
+        errors, chosen = np.array([e for e, _ in results]), [action for _, action in results]
+        rmse = dict(zip(actions, np.sqrt(errors.mean(axis=0)).tolist(), strict=True))
+        followed = [e[actions.index(action)] for e, action in zip(errors, chosen, strict=True)]
         rows[name] = {
             "rmse": {action: round(value, 4) for action, value in rmse.items()},
             "recommended": dict(Counter(chosen)),
@@ -272,9 +470,11 @@ def main(data_sets: int) -> None:
             "rmse_over_plug_in": round(float(np.sqrt(np.mean(followed))) / rmse[ACTIONS[0]], 3),
         }
         print(name, rows[name], flush=True)
-    print("mean", np.mean([row["within_3_percent"] for row in rows.values()]))
-    (HERE / "results" / "advice.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    for title, names in (("all", rows), ("new", NEW), ("latest", LATEST), ("kernel ridge", KERNEL)):
+        within = [rows[name]["within_3_percent"] for name in names if name in rows]
+        print(title, len(within), "problems:", round(float(np.mean(within)), 3))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60, sys.argv[2] if len(sys.argv) > 2 else "")

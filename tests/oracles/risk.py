@@ -23,7 +23,10 @@ def ridge(A, b, penalty, A_all, share, symmetric, constant=None):
 
 
 def ridge_risks(g, f, group, penalties, W, symmetric, constant=None):
-    """Return R(ridge) - R(plug-in) of every penalty: cross-validated, or by the covariance criterion."""
+    """Return R(ridge) - R(plug-in) of every penalty, and its standard error by the covariance criterion.
+
+    Cross-validated (with errors 0, which do not decide) where g is symmetric.
+    """
     A_all, b_all, n_groups = g.sum(axis=0), f.sum(axis=0), group.max() + 1
     share = 1 - 1 / n_groups
     left_out = np.array(
@@ -43,8 +46,8 @@ def ridge_risks(g, f, group, penalties, W, symmetric, constant=None):
             for i in np.flatnonzero(group == j):
                 for a, theta in enumerate(left_out[j]):
                     losses[a] += (theta @ g[i] @ theta - 2 * f[i] @ theta) / len(f)
-        return losses[1:] - losses[0]
-    found = []
+        return losses[1:] - losses[0], np.zeros(len(penalties))
+    found, errors = [], []
     plain = ridge(A_all, b_all, 0.0, A_all, 1.0, symmetric)
     for a, penalty in enumerate(penalties, start=1):
         t = ridge(A_all, b_all, penalty, A_all, 1.0, symmetric, constant)
@@ -52,4 +55,16 @@ def ridge_risks(g, f, group, penalties, W, symmetric, constant=None):
         covariance = (n_groups - 1) * np.cov((apart @ W.T).T, (left_out[:, 0] @ W.T).T, bias=True)
         m = len(W)
         found.append(np.sum((W @ (t - plain)) ** 2) + 2 * np.trace(np.atleast_2d(covariance)[:m, m:]))
-    return np.array(found)
+        errors.append(criterion_error(W, t - plain, apart, left_out[:, 0]))
+    return np.array(found), np.array(errors)
+
+
+def criterion_error(W, distance, apart, plain):
+    """Return the standard error of |W d|^2 + 2 tr Cov: that of its terms, and of d by the jackknife."""
+    G = len(apart)
+    terms, drift = [], []
+    for j in range(G):
+        moved = W @ (apart[j] - apart.mean(axis=0))
+        terms.append(2 * (G - 1) / G * moved @ (W @ (plain[j] - plain.mean(axis=0))))
+        drift.append(2 * (W @ distance) @ moved)
+    return np.sqrt(G * np.var(terms, ddof=1) + (G - 1) / G * np.sum(np.square(drift)))

@@ -161,8 +161,8 @@ MUCH_COMPLETED = 0.05
 UNINFORMATIVE = 0.5
 # Share of a value that one episode may carry before it is said.
 ONE_EPISODE = 1.0 / 3.0
-# A ridge or replay is advised where its gain exceeds so many standard errors: both lose little where there
-# is none (benchmarks/advice.py).
+# A ridge is advised where its gain exceeds so many standard errors: it loses little where there is none
+# (benchmarks/advice.py).
 SMALL_GAIN = 0.5
 
 # -- numbers of bounds, checks and pilots (inference, estimators) -----------------------------------

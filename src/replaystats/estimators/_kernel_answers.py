@@ -13,12 +13,20 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.arrays import like, on_host
 from .._core.errors import ReplayWarning
 from .._core.random import stream
-from .._core.thresholds import CALIBRATION_ROWS, MONTE_CARLO_TARGET, OUTSIDE_LEVEL
+from .._core.thresholds import (
+    CALIBRATION_ROWS,
+    LARGE_DENSE_SYSTEM,
+    MIN_EFFECTIVE,
+    MONTE_CARLO_TARGET,
+    OUTSIDE_LEVEL,
+)
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..estimate import Estimate, plug_in
+from ..inference.diagnosis import Diagnosis
 from ..inference.held_out import OutOfBag, ridge_leave_one_out
 from ..inference.new_observation import FewChanges
 from ..inference.pivot import THE_EXPECTED_PREDICTION, THE_FUNCTION, Interval, Pivot, interval
+from ..inference.risk import ACTIONS, RiskTable
 from ..kernel.device import DeviceKernelRidge
 from ..kernel.device_leaves import DeviceLeaves
 from ..kernel.features import FeatureRidge
@@ -33,6 +41,7 @@ from ..kernel.problem import KernelProblem
 from ..solvers import Ridge
 from ..tuning.kernel_folds import FoldFits, n_learnt
 from ..tuning.kernel_full import KernelParameters
+from ..tuning.penalties import kernel_penalties
 from ._regression_intervals import Calibration, FoldCalibration
 from .regression import ReplayedRegression
 
@@ -279,6 +288,50 @@ class AnswersOfKernelRidge(ReplayedRegression):
             self.oob_score_ = float(found.scores(self._targets)[0])
         if self._place is not None:
             self.oob_prediction_ = self.oob_prediction_[self._place]
+
+    def _diagnosis(self, asked: Any, places: Any) -> Diagnosis:
+        """Diagnose the members; where a full fit is affordable, advise by errors of rows left out of both.
+
+        A penalty of one fit on all rows does what smaller subsets do (Du, Patil and Kuchibhotla 2023), so
+        replay is compared with the full fit at its own best penalty.
+        """
+        found: Diagnosis = super()._diagnosis(asked, places)
+        risks = self._against_one_fit() if found.recommendation in ACTIONS else None
+        if risks is None:
+            return found
+        one_fit, replay = risks.candidates
+        why = f"The plug-in is one fit on all rows with alpha={one_fit.penalty:.2g}, best by leave-one-out. "
+        return replace(
+            found,
+            risks=risks,
+            error_ratio=replay.risk,
+            recommendation=risks.best.action,
+            why=why + risks.why,
+        )
+
+    def _against_one_fit(self) -> RiskTable | None:
+        """Compare out-of-bag errors of the average with leave-one-out errors of one fit; None where too dear.
+
+        The penalty of the one fit has the smallest error of its path. Weighted rows are not compared.
+        """
+        members, n = self.estimate_.members, len(self.X_fit_)
+        if not isinstance(members, KernelRidgeReplicates) or n > LARGE_DENSE_SYSTEM:
+            return None
+        absent = members.plan.n_resamples * (1 - members.plan.subsample_size / n)
+        if self._weight is not None or absent < MIN_EFFECTIVE:
+            return None
+        standardize = "global" if self._standardize == "subset" else self._standardize
+        problem = KernelProblem.checked(
+            self.X_fit_, self.y_fit_, self.alpha_, self._kernel, standardize, None
+        )
+        points = problem.points
+        K = points if self._kernel.is_precomputed else self._kernel(points, points)
+        path = kernel_penalties(K, problem.y)
+        replayed = np.square(self._targets - super()._out_of_bag().predictions[-1]).mean(axis=1)
+        known = np.isfinite(replayed) & np.isfinite(path.squared)
+        if known.sum() < MIN_EFFECTIVE or not path.squared[known].any():
+            return None
+        return RiskTable.of_errors(path.squared[known], replayed[known], path.best)
 
     def _out_of_bag(self) -> OutOfBag:
         if self.method_ == "subsets":

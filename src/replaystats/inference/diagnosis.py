@@ -57,7 +57,8 @@ class Diagnosis:
         Predicted variance of complete replay over that of the plug-in, summed over the functionals. None
         where subsets cross singularity: nothing predicts it there.
     error_ratio : float or None
-        The same for the mean squared error, bias included; for ratios of moments.
+        The same for the mean squared error, bias included; for ratios of moments. For kernel ridge, the
+        prediction error of replay over that of the best single fit.
     plug_in_variance : ndarray of shape (m,) or (m, n_outputs), or None
         Of one fit on all observations: its jackknife, or for other members the delete-d jackknife from
         their spread, to which a fit on k observations stands for one on n.
@@ -80,7 +81,8 @@ class Diagnosis:
     warnings : tuple of str
         Why the members' average is unstable, where it is; intervals are those of the plug-in then.
     risks : RiskTable or None
-        Estimated risks of plug-in, ridge, replay and replayed ridge, for ratios of moments.
+        Estimated risks of plug-in, ridge, replay and replayed ridge, for ratios of moments; for kernel ridge
+        on subsets, of one fit on all rows at its best penalty and of replay.
     recommendation : str
         "keep the plug-in", "replay", "replay with ridge", "add ridge", "add subsets", "take the median" or
         "collect data there".

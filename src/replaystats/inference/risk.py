@@ -5,9 +5,10 @@ Risks are relative to the plug-in's, R(plug-in) = tr(W Cov W'), Cov its jackknif
 - Ridge, g symmetric (least squares): the loss theta'A theta - 2 b'theta of every group of units under the fit
   without it, which is the squared prediction error up to a constant (cross-validation over units).
 - Ridge, other g: |W (t - p)|^2 + 2 tr Cov(W (t - p), W p), p the plug-in and t the ridge, with jackknife
-  covariances. It is unbiased for R(t) - R(p) where p is (Mallows 1973; Claeskens and Hjort 2003).
+  covariances. It is unbiased for R(t) - R(p) where p is (Mallows 1973; Claeskens and Hjort 2003). p is not
+  quite, so that the penalty of least risk plus one standard error is taken.
 - Replay with subsets of k: the mean of two predictions, the jackknife variance and bias of the average over
-  those of the plug-in, and the second-order ratio 1 + 2 c (1/k - 1/n).
+  those of the plug-in, and the second-order ratio 1 + 2 c (1/k - 1/n). Their difference counts as an error.
 - Replayed ridge: the product of both, where the ridge gains and replay is not predicted to raise the risk.
 
 The penalty is a quadratic form of scaled coefficients that is 0 for the direction of a constant value. So
@@ -21,9 +22,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import special
 
 from .._core.arrays import is_foreign, to_numpy
 from .._core.thresholds import (
+    CHECK_LEVEL,
     GROUPS,
     HEAVY_TAIL,
     MIN_EFFECTIVE,
@@ -46,6 +49,8 @@ from .second_order import second_order
 from .stability import PILOT_SEED, Stability
 
 ACTIONS = ("keep the plug-in", "add ridge", "replay", "replay with ridge")
+# Standard errors of a one-sided test at the level of all checks.
+_ONE_SIDED = float(special.ndtri(1.0 - CHECK_LEVEL))
 # Rounding: of sums when a number of rows is recognised.
 _ROUNDING = 1e-9
 
@@ -95,6 +100,28 @@ class RiskTable:
     """
 
     candidates: tuple[Candidate, ...]
+
+    @classmethod
+    def of_errors(cls, plain: FloatArray, replayed: FloatArray, penalty: float) -> RiskTable:
+        """Compare squared errors of units under fits without them: one fit with a penalty, and replay.
+
+        Parameters
+        ----------
+        plain, replayed : ndarray of shape (n,)
+            The standard error of their ratio is that of the mean of paired differences.
+        penalty : float
+            Of the one fit.
+
+        Examples
+        --------
+        >>> plain = np.array([1.0, 2.0, 3.0, 4.0])
+        >>> print(RiskTable.of_errors(plain, 0.8 * plain, 0.1).best)
+        replay: 0.80 +- 0.05
+        """
+        gains = (plain - replayed) / plain.mean()
+        error = float(gains.std(ddof=1)) / math.sqrt(len(gains))
+        one_fit = Candidate(action=ACTIONS[0], risk=1.0, standard_error=0.0, penalty=penalty)
+        return cls(candidates=(one_fit, _replayed(1.0 - float(gains.mean()), error)))
 
     @property
     def best(self) -> Candidate:
@@ -228,25 +255,28 @@ def _ridge(stability: Stability, weights: FloatArray) -> Candidate | None:
     left_out = np.stack([s.scaled(rest).solve(A_rest, b_rest).theta for s in solvers], axis=1)  # (G, L, q, o)
     if not np.isfinite(left_out).all():
         return None
-    plain_risk = _plug_in_risk(stability, weights)
+    least_squares, total = is_least_squares(moments), A.sum(axis=0)
+    # The loss of least squares is of predictions: so is the plug-in's risk there.
+    W = _root(total / n) if least_squares else weights
+    plain_risk = _plug_in_risk(stability, W)
     if not plain_risk > 0.0:
         return None
-    if is_least_squares(moments):
+    if least_squares:
         fitted = np.einsum("glao,gab,glbo->gl", left_out, A, left_out, optimize=True)
         losses = fitted - 2.0 * np.einsum("glao,gao->gl", left_out, b, optimize=True)
         gains = (losses - losses[:, :1]) / n
-        # The loss is of predictions: so is the plug-in's risk here.
-        plain_risk = _plug_in_risk(stability, _root(moments.total()[0] / n))
         differences, spread = gains.sum(axis=0), gains.std(axis=0, ddof=1) * math.sqrt(n_groups)
+        judged = differences
     else:
-        total = [s.solve(A.sum(axis=0)[None], b.sum(axis=0)[None]).theta[0] for s in solvers]
-        differences, spread = _covariance_criterion(weights, np.array(total), left_out)
-    chosen = 1 + int(np.argmin(differences[1:]))
+        answers = np.array([s.solve(total[None], b.sum(axis=0)[None]).theta[0] for s in solvers])
+        differences, spread = _covariance_criterion(W, answers, left_out)
+        # It assumes an unbiased plug-in: so choose one standard error towards it.
+        judged = differences + spread
+    chosen = 1 + int(np.argmin(judged[1:]))
     # No estimate gains more than all of the risk, whatever noise makes of the difference.
     risk = max(1.0 - WORTHWHILE, 1.0 + float(differences[chosen]) / plain_risk)
     error = float(spread[chosen]) / plain_risk
-    # The covariance criterion assumes an unbiased plug-in: with weak instruments half an error is not enough.
-    needed = SMALL_GAIN if is_least_squares(moments) else 2 * SMALL_GAIN
+    needed = SMALL_GAIN if least_squares else _ONE_SIDED
     return Candidate(
         action=ACTIONS[1],
         risk=risk,
@@ -282,36 +312,46 @@ def _root(A: FloatArray) -> FloatArray:
 
 
 def _replay(stability: Stability, weights: FloatArray) -> Candidate | None:
-    """Return replay with the subset size of least risk; None where its mean has no variance."""
+    """Return replay with the subset size of least risk; None where its mean has no variance.
+
+    1. Compute c of the second-order ratio 1 + 2 c (1/k - 1/n), the same for every k.
+    2. For every size whose pilot is stable, measure the ratio of mean squared errors on the pilot.
+    3. Take the mean of both as risk; its standard error has that of c and half of their difference.
+    """
     replicates = stability.replicates
     moments, n = replicates.moments, replicates.moments.n_observations
+    if stability.linear is None:
+        return None
+    linear = stability.linear.of_all() or stability.linear
+    second = second_order(moments, linear, weights, k=n, with_replacement=False)
     found = []
-    for share in RISK_SHARES:
+    for share in RISK_SHARES if second is not None else ():
         k = max(1, round(share * n))
         plan = make_plan(
             n, statistic="U", subsample_size=k, n_resamples=TILE_SUBSETS, random_state=PILOT_SEED
         )
         pilot = Stability(replicates=replicate(moments, plan, solver=replicates.solver, on_failure="drop"))
-        stable = pilot.controllable and pilot.tail_index >= HEAVY_TAIL
-        if not stable or pilot.separation < WEAK_SEPARATION or pilot.linear is None:
+        if not pilot.controllable or pilot.tail_index < HEAVY_TAIL or pilot.separation < WEAK_SEPARATION:
             continue
         measured = predicted_gain(pilot, weights).error_ratio
-        linear = pilot.linear.of_all() or pilot.linear
-        second = second_order(moments, linear, weights, k=k, with_replacement=False)
-        if measured is None or second is None:
-            continue
-        risk = 0.5 * (measured + second.variance_ratio)
-        error = max(second.ratio_standard_error, 0.5 * abs(measured - second.variance_ratio))
-        found.append(
-            Candidate(
-                action=ACTIONS[2],
-                risk=max(1.0 - WORTHWHILE, risk),
-                standard_error=error,
-                significant=1.0 - risk >= SMALL_GAIN * error,
-                share=share,
-            )
-        )
+        assert measured is not None  # the pilot is controllable
+        assert second is not None
+        predicted = replace(second, k=k)
+        risk = 0.5 * (measured + predicted.variance_ratio)
+        error = math.hypot(predicted.ratio_standard_error, 0.5 * (measured - predicted.variance_ratio))
+        found.append(_replayed(risk, error, share))
     return min(found, key=lambda one: one.risk, default=None)
+
+
+def _replayed(risk: float, error: float, share: float | None = None) -> Candidate:
+    """Return replay with this risk; its gain counts where a one-sided test at level .05 finds it."""
+    return Candidate(
+        action=ACTIONS[2],
+        risk=max(1.0 - WORTHWHILE, risk),
+        standard_error=error,
+        significant=1.0 - risk >= _ONE_SIDED * error,
+        share=share,
+    )
 
 
 # What replay does to variance and bias, predicted from one data set.

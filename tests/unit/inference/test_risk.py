@@ -31,13 +31,16 @@ def test_risks_of_a_ridge_are_those_of_refits(rng, symmetric):
     moments = rs.Moments(g, f, symmetric=symmetric)
     W = np.eye(4) if symmetric else rng.normal(size=(6, 4))
     group = np.random.default_rng(PILOT_SEED).permutation(np.arange(40) % 40)
-    expected = oracle.ridge_risks(g, f, group, RIDGE_PENALTIES, W, symmetric, np.eye(4)[0])
+    expected, error = oracle.ridge_risks(g, f, group, RIDGE_PENALTIES, W, symmetric, np.eye(4)[0])
+    best = int(np.argmin(expected + error))
     plain = rs.inference.jackknife_covariance(moments)
     metric = moments.total()[0] / 40 if symmetric else W.T @ W
     candidates = {one.action: one for one in table(moments, W).candidates}
     found = candidates["add ridge"]
-    assert found.penalty == pytest.approx(RIDGE_PENALTIES[int(np.argmin(expected))])
-    assert found.risk == pytest.approx(max(0.01, 1 + expected.min() / np.trace(metric @ plain)), rel=1e-6)
+    assert found.penalty == pytest.approx(RIDGE_PENALTIES[best])
+    assert found.risk == pytest.approx(max(0.01, 1 + expected[best] / np.trace(metric @ plain)), rel=1e-6)
+    if not symmetric:
+        assert found.standard_error == pytest.approx(error[best] / np.trace(metric @ plain), rel=1e-6)
 
 
 def test_the_constant_is_found_from_rows_and_from_matrices(rng):
@@ -100,12 +103,56 @@ def test_a_ridge_is_replayed_where_replay_does_not_raise_the_risk():
 
 
 def test_no_gain_is_larger_than_the_risk():
-    """One instrument whose estimated gain is 1.9 +- 1.5 of the risk: all of it is within its noise."""
-    z, u, v = np.random.default_rng(9037).normal(size=(3, 100))
-    x = 0.8 * z + u
+    """One weak instrument whose estimated gain is more than all of the risk, and within its noise."""
+    z, u, v = np.random.default_rng(6).normal(size=(3, 100))
+    x = 0.3 * z + u
     found = table(rs.Moments(z * x, z * (0.5 * x + 0.6 * u + 0.8 * v)))
     ridge = found.candidates[1]
     assert ridge.action == "add ridge"
     assert 0.0 < ridge.risk < 0.1
     assert ridge.standard_error > 1.0
     assert not ridge.significant
+
+
+def fitted_kernel_ridge(rng, alpha=0.3, standardize=None, **fit):
+    X = rng.random((30, 2))
+    y = np.sin(5 * X[:, 0]) + 0.3 * rng.normal(size=30)
+    resampling = rs.Resampling("U", 12, 60)
+    model = rs.ReplayKernelRidge(
+        alpha,
+        kernel="rbf",
+        gamma=2.0,
+        method="subsets",
+        standardize=standardize,
+        resampling=resampling,
+        random_state=0,
+    )
+    return model.fit(X, y, **fit)
+
+
+def test_replay_of_kernel_ridge_is_compared_with_one_fit_by_rows_left_out(rng):
+    model = fitted_kernel_ridge(rng)
+    X, y = model.X_fit_, model.y_fit_
+    K = np.exp(-2.0 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    members, indices = model.predict_members(X), model.estimate_.members.indices
+    replayed, alone = np.empty((2, 30))
+    one_fit, replay = model.diagnose().risks.candidates
+    for i in range(30):
+        rest = np.delete(np.arange(30), i)
+        dual = np.linalg.solve(K[np.ix_(rest, rest)] + one_fit.penalty * np.eye(29), y[rest])
+        alone[i] = (y[i] - K[i, rest] @ dual) ** 2
+        replayed[i] = (y[i] - members[~(indices == i).any(axis=1), i].mean()) ** 2
+    gain = (alone - replayed) / alone.mean()
+    assert replay.risk == pytest.approx(replayed.mean() / alone.mean(), rel=1e-6)
+    assert replay.standard_error == pytest.approx(gain.std(ddof=1) / np.sqrt(30), rel=1e-6)
+
+
+def test_one_fit_at_its_own_penalty_is_advised_where_replay_overfits(rng):
+    found = fitted_kernel_ridge(rng, alpha=1e-5).diagnose()
+    assert found.recommendation == "keep the plug-in"
+    assert found.error_ratio > 1.2
+    assert f"alpha={found.risks.candidates[0].penalty:.2g}" in found.why
+
+
+def test_weighted_rows_are_not_compared_with_one_fit(rng):
+    assert fitted_kernel_ridge(rng, sample_weight=np.arange(1.0, 31.0)).diagnose().risks is None
