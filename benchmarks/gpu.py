@@ -28,7 +28,7 @@ import torch
 
 import replaystats as rs
 from replaystats.inference.new_observation import jackknife_plus, leave_out
-from replaystats.solvers.direct import DEFAULT_RCOND, truncated_solve
+from replaystats.solvers.direct import DEFAULT_RCOND
 
 GRID = np.linspace(-np.pi, np.pi, 50)
 REPETITIONS = 50
@@ -144,8 +144,7 @@ def solve_three(sums):
     """Return theta of the three algorithms for sums (m, 270), shape (3, m, 9)."""
     stacked = sums.reshape(-1, 3, 90).transpose(0, 1)  # (3, m, 90)
     A, b = stacked[..., :81].reshape(-1, 9, 9), stacked[..., 81:].reshape(-1, 9, 1)
-    theta, _, _ = truncated_solve(A, b, DEFAULT_RCOND)
-    return theta.reshape(3, -1, 9)
+    return (torch.linalg.pinv(A, rtol=DEFAULT_RCOND) @ b).reshape(3, -1, 9)
 
 
 def policy_cell(workers, n, share, n_resamples, seed):

@@ -175,8 +175,6 @@ SPREAD = 1.5
 # ridge, landmarks: .01 s each), and of one that is solved a few times (a fit of the noise, landmarks of a
 # device: .05 s), and states whose distances are all measured. Judged, by run time.
 DENSE_SYSTEM, LARGE_DENSE_SYSTEM = 500, 1000
-# A unit with a larger share of an answer has all of it. Judged.
-NEARLY_ALL = 1.0 - 1e-4
 # Share of prediction points outside the data beyond which no estimator is advised. Judged.
 TOO_MANY_OUTSIDE = 0.2
 # Monte-Carlo share of a variance beyond which nothing is predicted from it. Judged.
@@ -198,12 +196,10 @@ FEWEST_DEGREES = 5.0
 POOLED_POINTS = 25
 #  Draws of the multiplier bootstrap: the .95 point then has a standard error of .005 in level.
 N_MULTIPLIERS = 2000
-# Copies of rows are worth a warning above this share of all rows, where rows with equal features mostly
-# (second number) have equal targets, and where values of the columns could make more than n to this power
-# (third) different rows. Judged.
-COPIED_SHARE, MOSTLY_EQUAL, FEW_VALUES = 0.05, 0.9, 1.5
-# Models of a bagging whose rows are compared with X. Judged, by run time.
-CHECKED_MODELS = 3
+# Copies of rows are worth a warning if they are more than `SMALL_SHARE` of all rows, at most `SMALL` of the
+# rows with equal features have other targets, and values of the columns could make more than n to this power
+# different rows. Judged.
+FEW_VALUES = 1.5
 # Automatic numbers of subsets of a regressor: the most subsets, the most rows of all of them together, and
 # points at which Monte-Carlo noise is measured. Judged, by run time.
 AUTO_CAP, AUTO_ROWS, AUTO_POINTS = 2000, 10**7, 100

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.arrays import like, on_host, take_rows, to_numpy
 from .._core.errors import ReplayWarning, must_be, require_extra
-from .._core.thresholds import COPIED_SHARE, FEW_VALUES, MOSTLY_EQUAL, OUTSIDE_LEVEL
+from .._core.thresholds import FEW_VALUES, OUTSIDE_LEVEL, SMALL, SMALL_SHARE
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_real
 from ..inference.cv_plus import Coverage, LocalNoise, RowsOfFolds, cv_plus, measured_coverage
@@ -434,7 +434,7 @@ def copies_of_rows(X: Any, y: FloatArray) -> IntArray | None:
     one, other = order[alike], order[alike + 1]
     copied = (points[one] == points[other]).all(axis=1) & (y[one] == y[other]).all(axis=1)
     n_copies = int(np.count_nonzero(copied))
-    if n_copies <= COPIED_SHARE * len(y) or copied.mean() < MOSTLY_EQUAL:
+    if n_copies <= SMALL_SHARE * len(y) or copied.mean() < 1.0 - SMALL:
         return None
     values = [len(np.unique(column)) for column in (*points.T, *y.T)]
     if np.log(values).sum() <= FEW_VALUES * np.log(len(y)):

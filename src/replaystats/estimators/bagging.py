@@ -11,7 +11,6 @@ from sklearn.base import is_classifier
 from .._core.arrays import as_array, on_host
 from .._core.entries import check_unconverted
 from .._core.errors import must_be
-from .._core.thresholds import CHECKED_MODELS
 from .._core.typing import IntArray
 from .._core.validation import check_array, check_length
 from ..engine.learner import ModelReplicates
@@ -102,8 +101,7 @@ def from_bagging(fitted: Any, X: Any, y: Any, *, groups: Any = None) -> ReplayRe
     model._fit_params, model._plug_in, model._units = {}, None, units
     models = _models_of(fitted, X.shape[1])
     models[0].predict(X)  # says at once what the models cannot read
-    for place, one in enumerate(models[:CHECKED_MODELS]):
-        _check_rows(one, X, y, np.asarray(fitted.estimators_samples_[place]))
+    _check_rows(models[0], X, y, np.asarray(fitted.estimators_samples_[0]))
     members = ModelReplicates(
         models=models,
         plan=plan,

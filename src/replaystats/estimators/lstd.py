@@ -17,7 +17,7 @@ from ..data import Trajectories
 from ..inference import automatic_block_length, influence_values
 from ..moments import FactoredMoments, HeldMoments, lstd_moments
 from ..moments.factored import sums_follow
-from ..moments.sparse import SparseMoments, sparse_lstd_moments
+from ..moments.sparse import SparseMoments, sparse_value_moments
 from ..moments.steps import DiscountLike, ImportanceLike, check_log, reward_unit, step_ratios
 from ..moments.units import block_labels, one_step_each, sum_into_units
 from ..plans import Resampling
@@ -163,7 +163,7 @@ class LSTD(PolicyEvaluation):
         unit = self._table_units(data, self.basis_, rng) if plain else None
         if unit is None:
             return None
-        return sparse_lstd_moments(
+        return sparse_value_moments(
             data,
             self.basis_,
             unit,

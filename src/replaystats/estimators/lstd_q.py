@@ -20,7 +20,7 @@ from ..data.views import action_rows, transitions_of
 from ..inference import Diagnosis, Interval
 from ..moments import ActionFeatures, FactoredMoments, lstd_q_moments
 from ..moments.lstd_q import PolicyLike, decisions_of, discrete_actions
-from ..moments.sparse import SparseMoments, sparse_lstd_q_moments
+from ..moments.sparse import SparseMoments, sparse_value_moments
 from ..moments.steps import DiscountLike, ImportanceLike, step_ratios
 from ..plans import Resampling
 from ..solvers import Solver
@@ -306,7 +306,7 @@ class LSTDQ(OfActions, PolicyEvaluation):
         unit = None if n_actions is None else self._table_units(data, self.features_, rng)
         if unit is None or n_actions is None:
             return None
-        return sparse_lstd_q_moments(
+        return sparse_value_moments(
             data,
             self.basis_,
             unit,

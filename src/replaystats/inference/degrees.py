@@ -22,7 +22,7 @@ from array_api_compat import array_namespace
 from scipy import special
 
 from .._core.arrays import to_numpy
-from .._core.thresholds import NEARLY_ALL, TAKEN_OUT
+from .._core.thresholds import TAKEN_OUT
 from .._core.typing import ArrayLike, FloatArray
 
 # Rounding: of the bias-aware quantile: seven steps are enough for one degree of freedom, four for many.
@@ -31,6 +31,8 @@ _NEWTON_STEPS = 30
 _CONVERGED = 1e-12
 # Rounding: degrees of freedom from which on Student's law is the normal one, to eight digits.
 _NORMAL = 1e8
+# Rounding: a unit with a larger share of an answer has all of it: others leave nothing to be seen.
+_NEARLY_ALL = 1.0 - 1e-4
 
 
 def effective_sample(second: FloatArray, fourth: FloatArray) -> FloatArray:
@@ -111,7 +113,7 @@ class WeightSums:
         """Add the shares of a block of units, shape (units, m), which sum to one over all units."""
         xp = array_namespace(shares)
         size = xp.abs(shares)
-        rest = 1.0 - xp.clip(size, max=NEARLY_ALL)
+        rest = 1.0 - xp.clip(size, max=_NEARLY_ALL)
         diagonal, apart = size / rest ** (self.leverage - 1), size * size / rest**self.leverage
         for k in range(3):
             self.shares[k] += to_numpy(xp.sum(size ** (k + 1), axis=0))

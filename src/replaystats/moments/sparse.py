@@ -23,7 +23,7 @@ from .lstd_q import (
     decisions_of,
     warn_never_logged,
 )
-from .steps import DiscountLike, ImportanceLike, RewardLike, step_discounts, step_ratios, step_rewards
+from .steps import DiscountLike, ImportanceLike, step_discounts, step_ratios, step_rewards
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,62 +124,40 @@ def sparse_moments(
     )
 
 
-def sparse_lstd_moments(
+def sparse_value_moments(
     data: Trajectories,
     basis: Basis,
     unit: IntArray,
     *,
-    discount: DiscountLike = None,
-    discount_rate: float | None = None,
+    discount: DiscountLike,
     importance: ImportanceLike = None,
-    reward: RewardLike = None,
+    policy: PolicyLike | None = None,
+    n_actions: int = 1,
 ) -> SparseMoments:
     """Return the moments of `lstd_moments` from ``basis.sparse``, summed over units.
 
-    `unit` has the unit of every trajectory, 0 to n - 1.
+    With a policy, those of `lstd_q_moments` with discrete actions. `unit` has the unit of every trajectory,
+    0 to n - 1.
     """
-    gamma = step_discounts(data, discount, discount_rate)
-    ratios = step_ratios(importance, data)
+    gamma, ratios = step_discounts(data, discount), step_ratios(importance, data)
     steps = data.transitions()
-    rewards = step_rewards(reward, steps.rewards, steps.states)
-    features = basis.sparse(data.states)
-    start = np.arange(len(steps)) + steps.trajectory
-    here = features[start]
-    right = here - _times(gamma * ~steps.terminal, features[start + 1])
-    left = here if ratios is None else _times(ratios, here)
-    return sparse_moments(left, right, rewards, unit[steps.trajectory])
-
-
-def sparse_lstd_q_moments(
-    data: Trajectories,
-    basis: Basis,
-    unit: IntArray,
-    *,
-    policy: PolicyLike,
-    n_actions: int,
-    discount: DiscountLike = None,
-    discount_rate: float | None = None,
-    importance: ImportanceLike = None,
-    reward: RewardLike = None,
-) -> SparseMoments:
-    """Return the moments of `lstd_q_moments` with discrete actions from ``basis.sparse``, over units."""
-    gamma = step_discounts(data, discount, discount_rate)
-    ratios = step_ratios(importance, data)
-    steps = data.transitions()
-    rewards = step_rewards(reward, steps.rewards, steps.states)
-    labels = check_labels(action_rows(data), "actions", n_actions)
-    here = _chosen(basis.sparse(steps.states), labels, n_actions)
-    after = _under(policy, basis, steps.next_states, n_actions)
+    here, after = basis.sparse(steps.states), basis.sparse(steps.next_states)
+    if policy is not None:
+        labels = check_labels(action_rows(data), "actions", n_actions)
+        here, after = _chosen(here, labels, n_actions), _under(policy, after, steps.next_states, n_actions)
+        used = np.unique(after[~steps.terminal].indices // basis.n_basis)
+        warn_never_logged(labels, np.isin(np.arange(n_actions), used))
     right = here - _times(gamma * ~steps.terminal, after)
-    used = np.unique(after[~steps.terminal].indices // basis.n_basis)
-    warn_never_logged(labels, np.isin(np.arange(n_actions), used))
     left = here if ratios is None else _times(ratios, here)
-    return sparse_moments(left, right, rewards, unit[steps.trajectory])
+    return sparse_moments(
+        left, right, step_rewards(None, steps.rewards, steps.states), unit[steps.trajectory]
+    )
 
 
-def _under(policy: PolicyLike, basis: Basis, states: FloatArray, n_actions: int) -> sparse.csr_array:
-    """Return the mean of phi(s, a) over the actions of the policy, sparse."""
-    features = basis.sparse(states)
+def _under(
+    policy: PolicyLike, features: sparse.csr_array, states: FloatArray, n_actions: int
+) -> sparse.csr_array:
+    """Return the mean of phi(s, a) over the actions of the policy, sparse, from features of the states."""
     decided = np.asarray(decisions_of(policy, states))
     if decided.ndim == 1:
         return _chosen(features, check_labels(decided, "policy", n_actions), n_actions)
@@ -199,8 +177,7 @@ def _chosen(features: sparse.csr_array, labels: IntArray, n_actions: int) -> spa
 
 
 def _times(weights: FloatArray, features: sparse.csr_array) -> sparse.csr_array:
-    data = features.data * np.repeat(weights, np.diff(features.indptr))
-    return sparse.csr_array((data, features.indices, features.indptr), shape=features.shape)
+    return sparse.csr_array(sparse.diags_array(weights) @ features)
 
 
 def _pairs(

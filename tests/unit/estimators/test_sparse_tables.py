@@ -9,7 +9,7 @@ import replaystats as rs
 from oracles.tables import table_of_values
 from replaystats.engine.sparse import SparseReplicates
 from replaystats.estimators import policy as policy_module
-from replaystats.moments.sparse import sparse_lstd_moments, sparse_lstd_q_moments
+from replaystats.moments.sparse import sparse_value_moments
 
 N_STATES, N_ACTIONS, DISCOUNT = 6, 2, 0.8
 
@@ -71,11 +71,11 @@ def test_moments_are_those_of_the_dense_route(basis):
     basis = basis.fit(data.states, np.random.default_rng(0))
     pairs = (
         (
-            sparse_lstd_moments(data, basis, units, discount=DISCOUNT),
+            sparse_value_moments(data, basis, units, discount=DISCOUNT),
             rs.lstd_moments(data, basis, discount=DISCOUNT),
         ),
         (
-            sparse_lstd_q_moments(data, basis, units, policy=policy, n_actions=2, discount=DISCOUNT),
+            sparse_value_moments(data, basis, units, policy=policy, n_actions=2, discount=DISCOUNT),
             rs.lstd_q_moments(data, basis, policy=policy, discount=DISCOUNT),
         ),
     )
