@@ -265,7 +265,7 @@ def sampled(every, n, seed):
     return [every[i] for i in chosen]
 
 
-FEW = {"logs": 10, "tables": 6}
+FEW = {"logs": 6, "tables": 4}
 MANY = {"logs": 40, "tables": 25}
 COUNTS = [FEW, pytest.param(MANY, marks=pytest.mark.statistical)]
 

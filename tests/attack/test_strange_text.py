@@ -25,9 +25,9 @@ STRANGE = {
 }
 
 
-@pytest.fixture(params=STRANGE.values(), ids=STRANGE.keys())
-def name(request):
-    return request.param
+ALL = tuple(STRANGE.values())
+CASES = slow_except([ALL], [ALL, *((name,) for name in ALL)])  # together, and each by itself
+IDS = ["all", *STRANGE]
 
 
 def run(*arguments):
@@ -36,13 +36,14 @@ def run(*arguments):
     return result
 
 
-def test_columns_of_a_log(name, tmp_path):
+@pytest.mark.parametrize("names", CASES, ids=IDS)
+def test_columns_of_a_log(names, tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
         {
             "episode": np.repeat(np.arange(30), 4),
             "step": np.tile(np.arange(4), 30),
-            name: rng.normal(size=120),
+            **{name: rng.normal(size=120) for name in names},
             "reward": np.where(np.arange(120) % 4 == 3, np.nan, rng.normal(size=120)),
             "terminated": np.tile([False, False, False, True], 30),
         }
@@ -50,20 +51,19 @@ def test_columns_of_a_log(name, tmp_path):
     table.to_parquet(tmp_path / "log.parquet")
     page = tmp_path / "report[1].html"
     options = ["--step", "step", "--discount", "0.9", "--basis", "polynomial:1", "-B", "20"]
-    result = run("evaluate", tmp_path / "log.parquet", "--state", name, *options, "--out", page)
+    states = [part for name in names for part in ("--state", name)]
+    result = run("evaluate", tmp_path / "log.parquet", *states, *options, "--out", page)
     assert result.exit_code == 0, result.output
     assert "<script>alert(1)</script>" not in page.read_text(encoding="utf-8")
     assert not re.search(r"[\u202a-\u202e\u2066-\u2069\x1b]", page.read_text(encoding="utf-8"))
     assert not re.search(r"[\u202a-\u202e\u2066-\u2069\x1b]", result.output)
 
 
-@pytest.mark.parametrize(
-    "name", slow_except([STRANGE["tag"], STRANGE["unbalanced"]], STRANGE.values()), ids=STRANGE
-)
-def test_columns_of_a_table(name, tmp_path):
+@pytest.mark.parametrize("names", CASES, ids=IDS)
+def test_columns_of_a_table(names, tmp_path):
     rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(60, 2)), columns=[name, "y"])
-    table["group"] = np.where(rng.random(60) < 0.5, name, "b")
+    table = pd.DataFrame(rng.normal(size=(60, len(names) + 1)), columns=[*names, "y"])
+    table["group"] = rng.choice([*names, "b"], size=60)
     table.to_csv(tmp_path / "table.csv", index=False)
     page = tmp_path / "report[1].html"
     result = run("regress", tmp_path / "table.csv", "--target", "y", "-B", "20", "--out", page)

@@ -127,7 +127,9 @@ def test_kernel_ridge_is_tuned_then_fitted_then_combined(setting):
     assert found == ["tuning", "kernel", "estimate", *again]
 
 
-@pytest.mark.parametrize("n", [400, 3000])  # with more rows, widths are searched in steps on new blocks
+@pytest.mark.parametrize(
+    "n", slow_except([400], [400, 3000])
+)  # with more rows, widths are searched in steps on new blocks
 def test_kernel_ridge_goes_little_back_and_forth(n):
     model = rs.ReplayKernelRidge(random_state=0)
     assert 20 < folder_changes(lambda: model.fit(*rows_of(n))) <= 45  # two kernels are compared

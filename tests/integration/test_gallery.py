@@ -61,6 +61,7 @@ def test_cartpole_needs_its_ends() -> None:
     assert abs(page["policy_value"].value - page["start_truth"]) < 3 * combined
 
 
+@pytest.mark.slow
 def test_acrobot_fails_and_the_diagnosis_says_why() -> None:
     pytest.importorskip("gymnasium")
     page = run("acrobot")

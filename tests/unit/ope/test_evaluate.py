@@ -7,6 +7,7 @@ import pytest
 from tests.unit.ope.test_estimates import chain, target
 
 import replaystats as rs
+from support.cases import slow_except
 
 
 def pole(n=50, seed=0, noise=0.5):
@@ -475,7 +476,7 @@ def peak_of(n_episodes, *, cut):
     return peak
 
 
-@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("cut", slow_except([False], [False, True]))
 def test_five_million_steps_would_fit_into_a_quarter_of_a_gibibyte(cut):
     """Twice the steps take less than their share of the budget more; batches have one size."""
     small, large = (peak_of(n, cut=cut) for n in (6000, 12_000))
