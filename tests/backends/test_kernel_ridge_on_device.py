@@ -25,12 +25,12 @@ CUDA = pytest.param("cuda", marks=pytest.mark.gpu)
 def there(request):
     """A function that takes a NumPy array to another library.
 
-    JAX compiles every shape anew, which takes seconds: it takes part where a test asks for `anywhere`.
+    JAX compiles every shape anew, which takes seconds: it takes part in the slow tests, of `anywhere`.
     """
     return mover(request)
 
 
-@pytest.fixture(params=["torch", "jax.numpy", CUDA])
+@pytest.fixture(params=["torch", pytest.param("jax.numpy", marks=pytest.mark.slow), CUDA])
 def anywhere(request):
     return mover(request)
 

@@ -164,13 +164,14 @@ def test_ends_by_a_clock_are_seen_in_real_states() -> None:
         assert not clock_test(*walks(np.random.default_rng(seed), False)).p_value < 0.05
 
 
-def test_few_users_one_after_another_are_seen() -> None:
+@pytest.mark.parametrize("n", [40, pytest.param(400, marks=pytest.mark.statistical)])
+def test_few_users_one_after_another_are_seen(n: int) -> None:
     user = np.repeat(np.arange(8), [1, 2, 5, 10, 20, 40, 80, 160])
     seen = []
-    for seed in range(400):
+    for seed in range(n):
         rng = np.random.default_rng(seed)
         seen.append(order_test(rng.normal(size=8)[user] + rng.normal(size=318)).p_value < 0.05)
-    assert np.mean(seen) > 0.95 - 2.0 * np.sqrt(0.95 * 0.05 / 400)  # .97 of 3000
+    assert np.mean(seen) > 0.95 - 2.0 * np.sqrt(0.95 * 0.05 / n)  # .97 of 3000
 
 
 def test_a_log_that_repeats_its_actions_is_seen_and_a_coin_is_not() -> None:
