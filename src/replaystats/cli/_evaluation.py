@@ -19,7 +19,7 @@ from ..readers.tables import files_of
 from ..report.pages import percent, significant
 from ._logs import Log, logged_column, read_points, typical_states
 from ._value_function import Settings, ValueFunction, basis_for, basis_named, build, fit_value_function
-from .console import ExitCode, noting, out, own_command, refusing, working
+from .console import ExitCode, as_options, noting, out, own_command, refusing, working
 
 
 def points_asked_about(
@@ -83,7 +83,7 @@ def page_of(source: Path, found: Evaluation, function: ValueFunction | None) -> 
     rows = None if function is None else value_rows(function)
     about: dict[str, Any] = {"source": source.name, "data": fingerprint(source), "command": own_command()}
     with working("Drawing the report"):
-        return evaluation_page(found, **about, value_rows=rows)
+        return evaluation_page(found, **about, value_rows=rows, phrase=as_options)
 
 
 def fingerprint(source: Path) -> str:
@@ -125,7 +125,7 @@ def show(
     for w in found.estimates:
         name = f"[bold]{escape(w.name)}[/]" if w.name == found.method else escape(w.name)
         numbers = (significant(x, 4) for x in (w.value, *w.interval))
-        table.add_row(name, *numbers, f"{w.seconds:.2f} s", escape(w.failed_check))
+        table.add_row(name, *numbers, f"{w.seconds:.2f} s", escape(as_options(w.failed_check)))
     out.print(table)
     if function is not None:
         header, rows = value_rows(function)
@@ -137,8 +137,8 @@ def show(
             out.print(f"[yellow]No interval for them:[/] {escape(function.withheld)}")
     out.print()
     for note in (*found.notes, *(() if function is None else function.notes)):
-        out.print(f"[yellow]Note:[/] {escape(note)}")
-    out.print(escape(found.sentence))
+        out.print(f"[yellow]Note:[/] {escape(as_options(note))}")
+    out.print(escape(as_options(found.sentence)))
     if report is not None:
         out.print(f"Report: {escape(str(report))}")
 

@@ -20,7 +20,7 @@ from ..data.storage import METADATA_KEY
 from ..readers import from_table, read_npz
 from ..readers._columns import Column, TableView, as_floats, as_numpy, as_states, check_states, open_table
 from ..readers.files import open_npz
-from ..readers.tables import EPISODES, files_of, resolve_role
+from ..readers.tables import ALL, EPISODES, files_of, named_rule, resolve_role
 from .console import ExitCode, or_none, parse_limit, refusing, split_names, together
 
 # Layout: quantiles of a single variable, and how many visited states stand for several.
@@ -71,11 +71,13 @@ class LogColumns:
 def table_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `readers.from_table` that the options of a command say."""
     several = {"states": "state", "actions": "action", "next_states": "next_state"}
-    single = {"rewards": "reward", "episode": "episode", "terminated": "terminated", "truncated": "truncated"}
+    single = {"rewards": "reward", "terminated": "terminated", "truncated": "truncated"}
+    episode = split_names([given["episode"]])
     same = ("step", "time", "final_states", "gaps")
     return {
         **{role: split_names(given[option]) or None for role, option in several.items()},
         **{role: or_none(given[option]) for role, option in single.items()},
+        "episode": episode if len(episode) > 1 else or_none(given["episode"]),
         **{role: given[role] for role in same}, "behavior_probability": given["probability"],
         "dt": given.get("dt"), "time_limit": parse_limit(given["time_limit"]),
     }  # fmt: skip
@@ -234,8 +236,10 @@ def _check_names(view: TableView, columns: LogColumns) -> list[str]:
         raise ValueError(must_be("states", rule, "none", hint))
     roles = {name: value for name, value in given.items() if name not in (*_USUAL, "dt", "states")}
     roles |= {role: given[role] for role in ("rewards", "episode", "terminated")} | {"unit": columns.unit}
-    if given["episode"] in EPISODES and given["episode"] not in view.names:
-        roles |= {"episode": None} | ({"terminated": None} if given["episode"] == "rows" else {})
+    if (kind := named_rule(view, given["episode"], EPISODES)) is not None:
+        roles |= {"episode": None} | ({"terminated": None} if kind == "rows" else {})
+    if named_rule(view, given["terminated"], (ALL,)) is not None:
+        roles["terminated"] = None
     policies = [
         partial(view.resolve, logged_column(text) or policy_columns(text), "--policy")
         for text in columns.others.values()

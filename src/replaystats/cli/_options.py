@@ -50,11 +50,12 @@ Log = Annotated[
 ]
 States = Annotated[list[str] | None, _column("Columns of the state: x,v or obs_* (repeatable).")]
 Reward = Annotated[str, _column("Reward of the step that starts in the row.")]
-Episode = Annotated[str, _column("Tells episodes apart; none: all rows are one.")]
+Episode = Annotated[str, _column("Tells episodes apart (user,visit: both together); none: all rows are one.")]
 Step = Annotated[str | None, _column("Sorts the rows of an episode.")]
 Time = Annotated[str | None, _column("Times: they sort the rows and give dt.")]
 Terminated = Annotated[
-    str, _column("Whether the episode ended in an absorbing state, of value 0; none: it never does.")
+    str,
+    _column("Whether the episode ended in an absorbing state, of value 0; none: it never does; all: always."),
 ]
 Truncated = Annotated[str | None, _column("Whether the episode was cut off.")]
 Actions = Annotated[

@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from .._core.errors import must_be, require_extra
 from .._core.typing import BoolArray, FloatArray
-from ..readers._columns import no_such_name, open_table
+from ..readers._columns import open_table
 from ..report.regression import Effect
 
 Frame = Any  # a pandas DataFrame
@@ -49,13 +49,6 @@ def read_frame(path: Path) -> Frame:
     if not len(frame):
         raise ValueError(must_be("table", "a table with rows", f'"{path.name}" without any'))
     return frame
-
-
-def check_columns(frame: Frame, wanted: list[str], option: str) -> None:
-    """Refuse a name that the table does not have, with the nearest one that it has."""
-    for name in wanted:
-        if name not in frame.columns:
-            raise no_such_name(option, "a column of the table", name, frame.columns)
 
 
 def check_has(frame: Frame, wanted: list[str], option: str) -> None:

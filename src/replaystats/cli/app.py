@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -37,18 +39,14 @@ class LateCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Load the command and hand over to it."""
-        from .console import ExitCode, answer_programs, refusing, report_error, together
+        from .console import ExitCode, refusing, together
 
-        answer_programs("--json" in args)
         command = self.load()
         known = {name for parameter in command.params for name in parameter.opts} | {"--help"}
         with refusing(ExitCode.USAGE):
             together(*(partial(_check_option, word.partition("=")[0], known) for word in _options_in(args)))
-        try:
+        with in_one_sentence(f"replaystats {info_name}"):
             return command.make_context(info_name, args, parent=parent, **extra)
-        except UsageError as error:
-            report_error([{"message": error.format_message(), "option": None, "hint": None}], error.exit_code)
-            raise
 
     def load(self) -> Any:
         """Import the module and return its command."""
@@ -69,6 +67,14 @@ class Commands(TyperGroup):
         for name, target in {**COMMANDS, **brought}.items():
             self.commands[name] = LateCommand(name, target)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command, or refuse its name."""
+        from .console import answer_programs
+
+        answer_programs("--json" in args)
+        with in_one_sentence("replaystats"):
+            return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command; code of the user that ends the program is no success."""
         try:
@@ -76,6 +82,19 @@ class Commands(TyperGroup):
         except SystemExit as error:
             typer.echo(f"Error: Some code that the command ran called sys.exit({error.code!r}).", err=True)
             raise typer.Exit(2) from error
+
+
+@contextmanager
+def in_one_sentence(command: str) -> Iterator[None]:
+    """Refuse wrong words as the commands refuse wrong values."""
+    try:
+        yield
+    except UsageError as error:
+        from .console import ExitCode, refusing
+
+        said = error.format_message()
+        with refusing(ExitCode.USAGE):
+            raise ValueError(f"{said}{'' if said[-1] in '.?' else '.'} See {command} --help.") from error
 
 
 def _options_in(args: list[str]) -> list[str]:

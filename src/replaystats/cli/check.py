@@ -6,10 +6,12 @@ Both guess what the columns mean; an option says it where the guess is wrong.
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from .._core.errors import visible
 from .._core.validation import check_real
@@ -82,9 +84,16 @@ def check(
         shown = (visible(name) or '""' for name in guess.unused)
         out.print(f"{'not used':<22}{', '.join(shown)}", markup=False)
     ended, steps = int(episodes.terminated.sum()), episodes.n_transitions
-    out.print(f"\n{len(episodes):,} episodes, {steps:,} steps, {ended:,} terminated.", markup=False)
+    out.print(
+        f"\n{len(episodes):,} episode{'s' * (len(episodes) != 1)}, {steps:,} steps, {ended:,} terminated.",
+        markup=False,
+    )
     show_notes(notes)
     out.print(f"\nIf this is right, run:\n\n{command}", markup=False)
+    if "actions" in guess.columns:
+        out.print(
+            "\nAdd --policy for another policy than that of the log, --out x.html for a page with plots."
+        )
 
 
 def diagnose(
@@ -119,7 +128,7 @@ def diagnose(
         ratios = {"variance_ratio": found.variance_ratio, "error_ratio": found.error_ratio}
         print(as_json({"command": "diagnose", **said, **ratios, "notes": notes}))
         return
-    out.print(found)
+    out.print(escape(str(found)))
     show_notes(notes)
 
 
@@ -134,9 +143,11 @@ def _known(
     unit: str | None,
 ) -> dict[str, Any]:
     """Return the columns that the user named, by their roles."""
+    several = split_names([episode or ""])
     given = {
-        "states": split_names(state), "actions": split_names(action), "rewards": reward, "episode": episode,
-        "step": step, "terminated": terminated, "behavior_probability": probability, "unit": unit,
+        "states": split_names(state), "actions": split_names(action), "rewards": reward,
+        "episode": several if len(several) > 1 else episode, "step": step, "terminated": terminated,
+        "behavior_probability": probability, "unit": unit,
     }  # fmt: skip
     return {role: names for role, names in given.items() if names}
 
@@ -146,14 +157,21 @@ def _read(
 ) -> tuple[LogGuess, Trajectories, list[str], list[str]]:
     """Return the guess, the episodes, the options of `evaluate` that read them, and notes."""
     from ..readers import from_table
-    from ..readers.guess import guess_columns
+    from ..readers._columns import open_table
+    from ..readers.guess import guess_columns, is_rule
     from ..readers.tables import files_of
 
     with refusing(ExitCode.USAGE):
         check_real(discount, "discount", low=0.0, high=1.0)
     notes: list[str] = []
+    with refusing(ExitCode.DATA, source, "DATA"):
+        first = files_of(source)[0]
+        view = open_table(first)
+    with refusing(ExitCode.USAGE, source):
+        named = {role: names for role, names in known.items() if not is_rule(view, role, names)}
+        together(*(partial(view.resolve, names, role) for role, names in named.items()))
     with working("Reading the log"), refusing(ExitCode.DATA, source, "DATA"), noting(notes):
-        guess = guess_columns(files_of(source)[0], **known)
+        guess = guess_columns(first, **known)
         arguments, options = {**guess.arguments, "time_limit": None}, guess.options
         try:
             episodes = from_table(source, **arguments)
@@ -165,8 +183,22 @@ def _read(
             notes.append("Some rows do not continue the row before them: a new piece begins there.")
     if guess.episodes == "rows":
         notes.append("There is no column of steps or episodes: every row is a decision by itself.")
+    elif guess.all_ended and "terminated" not in known:
+        notes.append(
+            f"No column says how episodes ended; all have {episodes.n_steps[0]} steps, so the value is over "
+            "these. If they were cut off, say --terminated none: the value then goes on behind the last row."
+        )
+    elif not {"terminated", "truncated", "next_states"} & set(guess.columns) and "terminated" not in known:
+        lost = " Their last rows are left out: what followed was not logged."
+        left = lost * (guess.final_states == "repeat")
+        notes.append(
+            f"No column says how episodes ended, so they count as cut off.{left} If they ended there, say "
+            "--terminated all."
+        )
     elif guess.final_states == "repeat":
-        notes.append("Rows are steps: the state after the last step was not logged, so it is repeated.")
+        cut = int((~episodes.terminated).sum())
+        left = f" {cut} of {len(episodes)} episodes did not end: their last rows are left out." * (cut > 0)
+        notes.append(f"Rows are steps: the state after the last one was not logged.{left}")
     return guess, episodes, options, notes
 
 
@@ -174,6 +206,10 @@ def _time_limit(guess: LogGuess, episodes: Trajectories) -> int | None:
     """Return the time limit that the lengths of episodes suggest, where no column says which were cut off."""
     from ..readers.flat import looks_like_a_limit
 
-    if "truncated" in guess.columns or not looks_like_a_limit(episodes.n_steps, episodes.terminated):
+    if (
+        "truncated" in guess.columns
+        or guess.all_ended
+        or not looks_like_a_limit(episodes.n_steps, episodes.terminated)
+    ):
         return None
     return int(episodes.n_steps.max())

@@ -15,6 +15,7 @@ from .console import (
     EXIT_CODES,
     ExitCode,
     as_json,
+    as_options,
     check_outputs,
     check_report,
     noting,
@@ -116,15 +117,16 @@ def compare(
 
             first = next(iter(found.evaluations.values()))
             page = evaluation_page(
-                first, source=data.name, data=work.fingerprint(data), command=own_command(), comparison=found
-            )
+                first, source=data.name, data=work.fingerprint(data), command=own_command(), comparison=found,
+                phrase=as_options,
+            )  # fmt: skip
             report = report if write(report, page) else None
         if json:
             about = {"command": "compare", "source": data.name, "state": list(log.names)}
             print(as_json({**about, "data": work.data_of(log), "notes": notes, **found.to_dict()}))
         else:
             show_notes(notes)
-            out.print(escape(str(found)))
+            out.print(escape(as_options(str(found))))
             if report is not None:
                 out.print(f"Report: {escape(str(report))}")
     if strict and not found.reliable:

@@ -48,7 +48,7 @@ _OPTIONS = {
 }  # fmt: skip
 _SAME = (
     "policy unit episode step time terminated truncated final_states gaps time_limit dt order discount "
-    "discount_rate basis solver statistic combine method alpha gamma seed"
+    "discount_rate horizon basis solver statistic combine method alpha gamma seed"
 )
 _OPTIONS |= {name: "--" + name.replace("_", "-") for name in _SAME.split()}
 # What other libraries call them; British spelling is looked up as American.
@@ -62,7 +62,7 @@ SCHEMA_VERSION = 1
 _REFUSED = (
     ValueError, TypeError, OSError, zipfile.BadZipFile, SingularReplicateError, IntervalWithheldError
 )  # fmt: skip
-_ASSIGNED = re.compile(r"\b(\w+)=(\"?)([\w.]+)\2")
+_ASSIGNED = re.compile(r"\b(\w+)=(\"?)([\w.]*)\2")
 _FILES = re.compile("`(table|path|data)`")  # what the library calls what is read
 _QUOTED = re.compile(r"`(\w+)(:[^`]*)?`")
 
@@ -99,13 +99,15 @@ def as_options(message: str) -> str:
     --------
     >>> as_options('`rewards` must be missing; got 1.0. Pass final_states="repeat", or terminated=None.')
     '`--reward` must be missing; got 1.0. Pass --final-states repeat, or --terminated none.'
+    >>> as_options("Pass units= where episodes share a user; horizon=None if they ended by themselves.")
+    'Pass --unit where episodes share a user; --horizon none if they ended by themselves.'
     """
 
     def assigned(match: re.Match[str]) -> str:
         name, _, value = match.groups()
         if name not in _OPTIONS:
             return match[0]
-        return _OPTIONS[name] if value == "True" else f"{_OPTIONS[name]} {value.lower()}"
+        return _OPTIONS[name] if value in ("", "True") else f"{_OPTIONS[name]} {value.lower()}"
 
     message = _ASSIGNED.sub(assigned, message)
     return _QUOTED.sub(lambda match: f"`{_OPTIONS.get(match[1], match[1])}{match[2] or ''}`", message)

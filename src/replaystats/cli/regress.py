@@ -6,6 +6,7 @@ scikit-learn.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,10 +99,9 @@ def regress(
             lambda: scale is None or check_choice(scale, "--scale", ("local",)),
             lambda: check_report(report),
             lambda: check_target(predictions, "--predictions", ".csv"),
+            lambda: _check_predicted(predictions, predict),
             lambda: check_outputs({"--out": report, "--predictions": predictions}, [train, predict]),
         )
-        if predictions is not None and predict is None:
-            raise ValueError(must_be("--predictions", "given with --predict", "no rows to predict"))
     columns = split_names(features), split_names(exclude), split_names(ids)
     regression = _regress(
         train, target, columns, predict, model, confidence, missing=missing, group=group, scale=scale
@@ -137,25 +137,28 @@ def _model_of(
     from ..kernel.kernels import MATERN
     from ..plans import Resampling
 
-    check_choice(method, "method", METHODS)
-    check_choice(kernel, "--kernel", ("rbf", "auto", *MATERN, "laplacian", "polynomial", "linear"))
+    kernels = ("rbf", "auto", *MATERN, "laplacian", "polynomial", "linear")
     if gamma is None and kernel != "linear":
         gamma = "auto"
-    if n_resamples is not None:
-        check_int(n_resamples, "n_resamples", low=2)
-    size = "auto" if subsample_size in (None, "auto") else parse_size(subsample_size or "")
-    return ReplayKernelRidge(
-        alpha=_positive(alpha, "alpha"),
-        kernel=kernel,
-        gamma=None if gamma is None else _positive(gamma, "gamma"),
-        method=method,
-        resampling=Resampling(
-            size=size,
-            n_resamples="auto" if n_resamples is None else n_resamples,
-            n_jobs=check_int(jobs, "--jobs"),
-        ),
-        random_state=check_int(seed, "seed", low=0),
+    method, kernel, penalty, width, size, n_resamples, n_jobs, seed = together(
+        lambda: check_choice(method, "method", METHODS),
+        lambda: check_choice(kernel, "--kernel", kernels),
+        lambda: _positive(alpha, "alpha"),
+        lambda: None if gamma is None else _positive(gamma, "gamma"),
+        lambda: "auto" if subsample_size in (None, "auto") else parse_size(subsample_size or ""),
+        lambda: "auto" if n_resamples is None else check_int(n_resamples, "n_resamples", low=2),
+        lambda: check_int(jobs, "--jobs"),
+        lambda: check_int(seed, "seed", low=0),
     )
+    return ReplayKernelRidge(
+        alpha=penalty, kernel=kernel, gamma=width, method=method, random_state=seed,
+        resampling=Resampling(size=size, n_resamples=n_resamples, n_jobs=n_jobs),
+    )  # fmt: skip
+
+
+def _check_predicted(predictions: Path | None, predict: Path | None) -> None:
+    if predictions is not None and predict is None:
+        raise ValueError(must_be("--predictions", "given with --predict", "no rows to predict"))
 
 
 def _positive(text: str, name: str) -> float | str:
@@ -182,7 +185,7 @@ def _regress(
 ) -> Regression:
     """Read, fit, score and predict."""
     from ..report.regression import Regression
-    from ._table import Encoding, check_columns, check_has, read_frame, target_of
+    from ._table import Encoding, check_has, read_frame, target_of
 
     notes: list[str] = []
     with working("Reading the table"), noting(notes):
@@ -191,8 +194,7 @@ def _regress(
         with refusing(ExitCode.DATA, test, "--predict"):
             asked = None if test is None else read_frame(test)
         with refusing(ExitCode.USAGE, train):
-            check_columns(frame, [] if group is None else [group], "--group")
-            used = [name for name in _used_columns(frame, target, *columns) if name != group]
+            used = _used_columns(frame, target, group, *columns)
         with refusing(ExitCode.DATA, train):
             design = Encoding.of(frame, used, missing=missing, named=bool(columns[0]))
             notes += design.notes
@@ -217,15 +219,19 @@ def _regress(
 
 
 def _used_columns(
-    frame: Frame, target: str, features: list[str], exclude: list[str], ids: list[str]
+    frame: Frame, target: str, group: str | None, features: list[str], exclude: list[str], ids: list[str]
 ) -> list[str]:
-    from ._table import check_columns
+    """Return the columns to predict from, after a look for all that were named."""
+    from ..readers._columns import open_table
 
-    check_columns(frame, [target], "--target")
-    check_columns(frame, features, "--features")
-    check_columns(frame, exclude, "--exclude")
-    check_columns(frame, ids, "--id")
-    used = [name for name in features or frame.columns if name not in {target, *exclude, *ids}]
+    asked = {
+        "--target": [target], "--group": [] if group is None else [group], "--features": features,
+        "--exclude": exclude, "--id": ids,
+    }  # fmt: skip
+    view = open_table(frame)
+    together(*(partial(view.resolve, names, option) for option, names in asked.items()))
+    left_out = {target, group, *exclude, *ids}
+    used = [name for name in features or frame.columns if name not in left_out]
     if not used:
         raise ValueError(must_be("--features", "at least one column beside the target", "none"))
     return used
@@ -306,6 +312,8 @@ def _cautions(found: Frame) -> list[str]:
 
 def _show(regression: Regression, files: dict[str, Path | None]) -> None:
     """Print what was fitted, the first predictions, the notes and the sentence."""
+    from ..report.regression_page import SHOWN_ROWS
+
     facts = Table(
         box=None, pad_edge=False, show_header=False, title=regression.source, title_justify="left",
         title_style="bold",
@@ -318,6 +326,10 @@ def _show(regression: Regression, files: dict[str, Path | None]) -> None:
     if regression.predictions is not None:
         out.print()
         out.print(_prediction_table(regression))
+        shown = regression.predictions.head(SHOWN_ROWS)
+        for row, remark in zip(shown.iloc[:, 0], shown["note"], strict=True):
+            if remark:
+                out.print(f"{shown.columns[0]} {row}: {remark}.", markup=False)
     show_notes(regression.notes)
     out.print(f"\n{escape(regression.sentence)}")
     for what, path in files.items():
@@ -329,7 +341,7 @@ def _prediction_table(regression: Regression) -> Table:
     from ..report.pages import percent
     from ..report.regression_page import SHOWN_ROWS, cell_text
 
-    found, level = regression.predictions, percent(regression.confidence_level)
+    found, level = regression.predictions.drop(columns="note"), percent(regression.confidence_level)
     headings = {
         "new_low": f"new: {level} low", "new_high": "high", "mean_low": f"mean: {level} low",
         "mean_high": "high", "standard_error": "standard error",

@@ -439,7 +439,8 @@ def residuals(targets: FloatArray, inputs: FloatArray, rng: np.random.Generator)
     folds = KFold(FOLDS, shuffle=True, random_state=int(rng.integers(2**31)))
     x = _standard(inputs)
     models = _regressions(len(x), x.shape[1], int(rng.integers(2**31)))
-    left = np.stack([y - cross_val_predict(model, x, y, cv=folds).reshape(y.shape) for model in models])
+    target = y[:, 0] if y.shape[1] == 1 else y  # forests warn of a single column
+    left = np.stack([y - cross_val_predict(model, x, target, cv=folds).reshape(y.shape) for model in models])
     best = (left**2).sum(axis=1).argmin(axis=0)
     return np.asarray(left[best, :, np.arange(y.shape[1])].T)
 

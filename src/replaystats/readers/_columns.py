@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import as_array
-from .._core.entries import reads_as_number
+from .._core.entries import number_labels, reads_as_number
 from .._core.errors import must_be, require_extra
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import LARGEST_EXACT_INTEGER, check_exact, check_integers
@@ -344,6 +344,22 @@ def check_states(
         raise TypeError(must_be(role, "a name in every row", f"{value!r} in row {row}"))
     got = f'{value:g} in column "{names[column]}", row {row} ({len(wrong)} such)'
     raise ValueError(must_be(role, "finite in every row", got, "Remove or impute those rows first."))
+
+
+def join_labels(columns: Mapping[str, Column]) -> np.ndarray:
+    """Return one label per row (R,) of the columns that tell episodes apart together.
+
+    Examples
+    --------
+    >>> join_labels({"user": np.array(["a", "a", "b"]), "visit": np.array([1, 2, 1])})
+    array(['a/1', 'a/2', 'b/1'], dtype='<U3')
+    """
+    if len(columns) == 1:
+        return as_numpy(next(iter(columns.values())))
+    numbered = [number_labels(as_numpy(column), f'episode: "{name}"') for name, column in columns.items()]
+    pairs, code = np.unique(np.stack([code for _, code in numbered]), axis=1, return_inverse=True)
+    each = [ids[place].astype(str) for (ids, _), place in zip(numbered, pairs, strict=True)]
+    return np.array(["/".join(parts) for parts in zip(*each, strict=True)])[code.reshape(-1)]
 
 
 def _is_missing(kind: type) -> bool:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import must_be
-from ._columns import TableView, as_numpy, open_table
+from ._columns import TableView, as_numpy, join_labels, open_table
 from ._list_columns import holds_lists
+from .tables import ALL, EPISODES, named_rule
 
 # Names as people write them, without case, digits at the end and punctuation; the first that fits wins, for
 # roles in this order: a column `visit` counts the steps of a user, or names an episode where `t` counts them.
@@ -23,7 +24,8 @@ _NAMES = {
     "rewards": "reward rewards r rew outcome payoff clicked click clicks conversion converted bought revenue",
     "terminated": "terminated terminal terminals done dones isterminal",
     "truncated": "truncated truncation timeout timeouts cut cutoff istruncated",
-    "actions": "action actions a act arm treatment dose shown decision",
+    "actions": "action actions a act arm treatment dose shown decision item itemid offer product productid "
+    "ad banner variant recommendation",
     "behavior_probability": "probability prob p propensity propensityscore actionprobability pscore",
     "unit": "user userid patient patientid machine machineid unit subject subjectid customer customerid",
 }
@@ -41,6 +43,8 @@ _OPTIONS = {
     "behavior_probability": "--probability", "unit": "--unit", "next_states": "--next-state",
     "states": "--state",
 }  # fmt: skip
+# Words that stand in place of a column.
+_RULES = {"terminated": (ALL, "none"), "episode": (*EPISODES, "none")}
 _SEVERAL = ("states", "next_states", "actions")
 _USUAL = {"rewards": ["reward"], "episode": ["episode"], "terminated": ["terminated"]}
 
@@ -61,12 +65,15 @@ class LogGuess:
     final_states : {"recorded", "repeat"}
         Whether the last row of an episode holds its final state (no reward there), or is a step whose next
         state was not logged.
+    all_ended : bool
+        Whether every episode counts as ended: no column says how they ended, and all are equally long.
     """
 
     columns: dict[str, list[str]]
     unused: list[str]
     episodes: str
     final_states: str
+    all_ended: bool = False
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -76,8 +83,10 @@ class LogGuess:
             for role, names in self.columns.items()
             if role != "unit"
         }
+        if len(self.columns.get("episode", ())) > 1:
+            found["episode"] = self.columns["episode"]
         found.setdefault("episode", {"one": None}.get(self.episodes, self.episodes))
-        found.setdefault("terminated", None)
+        found.setdefault("terminated", "all" if self.all_ended else None)
         return found | {"final_states": self.final_states}
 
     @property
@@ -92,7 +101,7 @@ class LogGuess:
         if self.episodes == "rows":  # nothing else is to be said about them
             return words
         if "terminated" not in self.columns:
-            words += ["--terminated", "none"]
+            words += ["--terminated", "all" if self.all_ended else "none"]
         return words if self.final_states == "recorded" else [*words, "--final-states", self.final_states]
 
 
@@ -105,9 +114,12 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
     3. States are the columns named like states, or else all other columns of numbers except indices, seeds,
        returns and the like; where there are none, columns of text that repeat.
     4. Without a column of episodes: a unit (user, patient) whose rows are in order of time is an episode.
-       Rows flagged as ends, or steps that start anew, separate episodes. Rows with actions but without steps,
-       ends or next states are decisions by themselves.
+       A label of episodes that several units share tells them apart together with the unit. Rows flagged as
+       ends, or steps that start anew, separate episodes. Rows with actions or their probabilities, but
+       without steps, ends or next states, are decisions by themselves.
     5. Where the last row of every episode has no reward, it holds the final state; else rows are steps.
+    6. Where rows are steps, no column says how episodes ended and all have the same number of steps, they
+       ended there: the value is then over that many steps.
 
     Parameters
     ----------
@@ -115,7 +127,8 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
         As `from_table` takes it, one row per state or step.
     **known : str or list of str
         Columns of roles that are known: `states`, `rewards`, `actions`, `episode`, `step`, `time`,
-        `terminated`, `truncated`, `next_states`, `behavior_probability`, `unit`.
+        `terminated`, `truncated`, `next_states`, `behavior_probability`, `unit`. Where no column is called
+        so, `terminated` may be "all" or "none", and `episode` "ends", "rows" or "none": all rows are one.
 
     Returns
     -------
@@ -137,14 +150,16 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
         raise ValueError(must_be("table", "a table with columns", "one without any"))
     if wrong := set(known) - set(_OPTIONS):
         raise TypeError(must_be("known", f"among {', '.join(_OPTIONS)}", ", ".join(sorted(wrong))))
-    columns = {role: view.resolve(names, role) for role, names in known.items()}
+    said = {role: str(names) for role, names in known.items() if is_rule(view, role, names)}
+    columns = {role: view.resolve(names, role) for role, names in known.items() if role not in said}
     left = [str(name) for name in view.names if name not in chain(*columns.values())]
     for role, usual in _NAMES.items():
         fits = [name for word in usual.split() for name in left if _bare(name) == word]
         if role == "step":
             fits = [name for name in fits if _kind(view.load([name])[name]) in "iuf"]
-        if fits and role not in columns:
-            columns[role] = fits if role == "actions" else fits[:1]
+        if fits and role not in columns and role not in said:
+            alike = [name for name in fits if _bare(name) == _bare(fits[0])]
+            columns[role] = alike if role == "actions" else fits[:1]
             left = [name for name in left if name not in columns[role]]
     following = [name for name in left if _NEXT.search(name)]
     if following:
@@ -156,18 +171,31 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
     loaded = view.load(list(dict.fromkeys([*left, *chain(*columns.values())])))
     if "states" not in columns:
         columns["states"] = _states(left, loaded, view)
-    if "episode" not in columns and "unit" in columns and {"step", "time"} & set(columns):
+    if "episode" not in {*columns, *said} and "unit" in columns and {"step", "time"} & set(columns):
         columns["episode"] = columns["unit"]
     if columns.get("episode") == columns.get("unit"):
         columns.pop("unit", None)
-    episodes = _episodes(columns, loaded)
+    elif "unit" in columns and "episode" in columns and "episode" not in known:
+        both = [*columns["unit"], *columns["episode"]]
+        if _count(loaded, both) > _count(loaded, columns["episode"]):  # a label counts for one unit only
+            columns["episode"] = both
+    episodes = _episodes(columns, loaded) if "episode" not in said else said["episode"].replace("none", "one")
     recorded = episodes != "rows" and ("next_states" in columns or _no_last_reward(loaded, columns))
+    ended = (
+        said["terminated"] == ALL if "terminated" in said else not recorded and _equally_long(loaded, columns)
+    )
     return LogGuess(
         columns={role: columns[role] for role in _OPTIONS if role in columns},
         unused=[name for name in left if name not in columns["states"]],
         episodes=episodes,
         final_states="recorded" if recorded else "repeat",
+        all_ended=ended,
     )
+
+
+def is_rule(view: TableView, role: str, given: Any) -> bool:
+    """Tell whether what was given for a role is a word like "all" in place of a column."""
+    return named_rule(view, given, _RULES.get(role, ())) is not None
 
 
 def _bare(name: str) -> str:
@@ -197,6 +225,10 @@ def _repeats(column: Any) -> bool:
     return len(set(map(str, values))) < len(values)
 
 
+def _count(loaded: dict[str, Any], names: list[str]) -> int:
+    return len(np.unique(join_labels({name: loaded[name] for name in names})))
+
+
 def _episodes(columns: dict[str, list[str]], loaded: dict[str, Any]) -> str:
     """Return what an episode is; see `LogGuess.episodes`."""
     if "episode" in columns:
@@ -209,9 +241,21 @@ def _episodes(columns: dict[str, list[str]], loaded: dict[str, Any]) -> str:
             return "ends"
     if {"terminated", "truncated"} & set(columns) and "next_states" not in columns:
         return "ends"
-    if "actions" in columns and not {"next_states", "step", "time"} & set(columns):
+    decided = {"actions", "behavior_probability"} & set(columns)
+    if decided and not {"next_states", "step", "time"} & set(columns):
         return "rows"
     return "one"
+
+
+def _equally_long(loaded: dict[str, Any], columns: dict[str, list[str]]) -> bool:
+    """Tell whether nothing is said of ends, and several episodes have the same number of rows, above one."""
+    if "episode" not in columns or {"terminated", "truncated", "next_states"} & set(columns):
+        return False
+    if holds_lists(loaded[columns["rewards"][0]]):
+        return False
+    labels = join_labels({name: loaded[name] for name in columns["episode"]})
+    n_rows = np.unique(labels, return_counts=True)[1]
+    return len(n_rows) > 1 and n_rows[0] > 1 and bool(np.ptp(n_rows) == 0)
 
 
 def _no_last_reward(loaded: dict[str, Any], columns: dict[str, list[str]]) -> bool:
@@ -224,6 +268,5 @@ def _no_last_reward(loaded: dict[str, Any], columns: dict[str, list[str]]) -> bo
     missing = np.array([value is None or value != value for value in values])  # NaN differs from itself
     if "episode" not in columns:
         return bool(missing[-1:].any())
-    episodes = as_numpy(loaded[columns["episode"][0]]).astype(str)
-    _, place = np.unique(episodes, return_inverse=True)
+    _, place = np.unique(join_labels({n: loaded[n] for n in columns["episode"]}), return_inverse=True)
     return bool((np.bincount(place, weights=missing) > 0).all())

@@ -24,6 +24,7 @@ from ._columns import (
     as_states,
     check_states,
     is_integer,
+    join_labels,
     open_table,
 )
 from ._list_columns import from_list_columns, holds_lists, spread_vectors
@@ -32,6 +33,7 @@ from .flat import GAPS, from_transitions, resolve_time_limit, with_fields
 
 Names = str | Sequence[str]
 EPISODES = ("ends", "rows")
+ALL = "all"
 _HINTS = {
     "rewards": "If the log has none, pass rewards=None.",
     "episode": "If all rows are one episode, pass episode=None.",
@@ -44,7 +46,7 @@ def from_table(
     *,
     states: Names,
     rewards: str | None = "reward",
-    episode: str | None = "episode",
+    episode: Names | None = "episode",
     step: str | None = None,
     time: str | None = None,
     actions: Names | None = None,
@@ -76,10 +78,11 @@ def from_table(
         beside them. A column may hold one vector per row, for states as for actions.
     rewards : str or None, default="reward"
         Column of the reward of the step that starts in the row's state.
-    episode : str or None, default="episode"
-        Column that tells episodes apart. None: all rows are one episode. Where no column has that name,
-        "ends": a new episode begins behind a row that is flagged as the end of one, or where `step` does not
-        increase. "rows": every row is an episode of one step, such as a visitor who is shown one page.
+    episode : str, list of str or None, default="episode"
+        Column that tells episodes apart, or several that do so together, such as ["user", "visit"]. None: all
+        rows are one episode. Where no column has that name, "ends": a new episode
+        begins behind a row that is flagged as the end of one, or where `step` does not increase. "rows":
+        every row is an episode of one step, such as a visitor who is shown one page.
     step, time : str, optional
         Columns to sort by inside an episode. Steps must be evenly spaced. Times (numbers, or dates that are
         then counted in seconds) also give `dt`. With neither, the rows are taken in order.
@@ -88,7 +91,8 @@ def from_table(
         labels; so are names, and several columns that are one-hot.
     terminated : str or None, default="terminated"
         Column that says whether the episode ended in an absorbing state, whose value is 0: set in the row of
-        the last step, in that of the final state, or in all rows of the episode.
+        the last step, in that of the final state, or in all rows of the episode. None: no episode did. Where
+        no column has that name, "all": every episode did.
     truncated : str, optional
         Column that says, in the same way, whether the episode was cut off.
     next_states : str or list of str, optional
@@ -139,10 +143,12 @@ def from_table(
     if dt is not None and time is not None:
         raise ValueError(must_be("dt", "None when `time` is given", dt, "The times give it."))
     view = open_table(files[0] if isinstance(table, (str, Path)) else table)
-    known = isinstance(episode, str) and episode in EPISODES and episode not in view.names
-    kind = episode if known else None
+    kind = named_rule(view, episode, EPISODES)
     if kind is not None:
         episode = None
+    all_ended = named_rule(view, terminated, (ALL,)) is not None
+    if all_ended:
+        terminated = None
     if kind == "rows":
         final_states, terminated, truncated = "repeat", None, None
     named = {
@@ -160,8 +166,12 @@ def from_table(
     if columns.n_rows == 0:
         raise ValueError(must_be("table", "a table with rows and at least one state column", "an empty one"))
     columns = _Columns(spread_vectors(columns.by_role))
+    if len(labels := columns.by_role["episode"]) > 1:
+        columns.by_role["episode"] = {"episode": join_labels(labels)}
     if kind is not None and next_states is None:
         columns = columns.with_episodes(kind, final_states)
+    if all_ended:
+        columns.by_role["terminated"] = {ALL: np.ones(columns.n_rows, dtype=np.bool_)}
     if holds_lists(columns.first("states")):
         data = from_list_columns(columns.by_role, dt, final_states)
     elif next_states is not None:
@@ -174,6 +184,11 @@ def from_table(
 def resolve_role(view: TableView, role: str, names: Names | None) -> list[str]:
     """Return the columns of a table that were named for a role."""
     return view.resolve(names, role, _HINTS.get(role, ""))
+
+
+def named_rule(view: TableView, given: Any, rules: tuple[str, ...]) -> str | None:
+    """Return the rule that stands in place of a column, unless a column has its name."""
+    return given if isinstance(given, str) and given in rules and given not in view.names else None
 
 
 def files_of(table: str | Path) -> list[Path]:

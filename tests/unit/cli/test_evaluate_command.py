@@ -658,7 +658,7 @@ def test_the_page_of_another_policy_tells_of_the_overlap(run, grid, tmp_path):
     result = run(grid / "grid.csv", *COMMON, "--policy", "p_left,p_right", "--out", out)
     assert result.exit_code == 0, result.stderr
     page = out.read_text(encoding="utf-8")
-    for text in ("effective episodes", "estimated (counted)", "wanted", "Probability ratios", "unseen"):
+    for text in ("effective episodes", "estimated (counted)", ": log ", "Probability ratios", "unseen"):
         assert text in page
 
 

@@ -218,3 +218,66 @@ def test_diagnose_says_what_the_library_says(log):
     known = rs.LSTD(basis, discount=0.99, random_state=0).fit(data).diagnose()
     assert found["recommendation"] == known.recommendation
     assert found["variance_ratio"] == pytest.approx(known.variance_ratio)
+
+
+VISITS = {
+    "user": ["a"] * 4 + ["b"] * 2,
+    "visit": ["v0", "v0", "v1", "v1", "v0", "v0"],
+    "t": [0, 1, 0, 1, 0, 1],
+    "x": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0],
+    "reward": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+}
+
+
+def test_labels_that_units_share_tell_episodes_apart_together_with_the_unit():
+    guess = guess_columns(VISITS)
+    assert guess.columns["episode"] == ["user", "visit"]
+    assert guess.columns["unit"] == ["user"]
+    data = rs.readers.from_table(VISITS, **guess.arguments)
+    assert data.rewards.reshape(3, 2).tolist() == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    own = {**VISITS, "visit": ["v0", "v0", "v1", "v1", "v2", "v2"]}
+    assert guess_columns(own).columns["episode"] == ["visit"]
+
+
+def test_episodes_of_one_length_without_flags_ended():
+    """Their rewards are all kept; else the last of each would be lost with its unknown next state."""
+    guess = guess_columns(VISITS)
+    assert guess.all_ended
+    assert guess.arguments["terminated"] == "all"
+    assert guess.options[guess.options.index("--terminated") + 1] == "all"
+    longer = {name: [*column, column[-1]] for name, column in VISITS.items()} | {"t": [0, 1, 0, 1, 0, 1, 2]}
+    assert not guess_columns(longer).all_ended
+    assert not guess_columns({**VISITS, "done": [False] * 6}).all_ended
+    final = {**VISITS, "reward": [1.0, None, 3.0, None, 5.0, None]}
+    assert not guess_columns(final).all_ended  # where they went on is known
+    said = guess_columns(longer, terminated="all", episode=["user", "visit"])
+    data = rs.readers.from_table(longer, **said.arguments)
+    assert data.terminated.all()
+    assert data.n_transitions == 7
+    assert guess_columns(VISITS, terminated="none").arguments["terminated"] is None
+
+
+def test_a_column_called_all_is_a_column():
+    table = {"x": [0.0, 1.0], "reward": [1.0, 1.0], "all": [False, False]}
+    read = {"states": "x", "episode": None, "terminated": "all", "final_states": "repeat", "truncated": "all"}
+    assert not rs.readers.from_table({**table, "x": [0.0, 1.0]}, **read).terminated.any()
+    without = {name: column for name, column in table.items() if name != "all"}
+    assert rs.readers.from_table(without, **{**read, "truncated": None}).terminated.all()
+
+
+def test_a_word_in_place_of_a_column_is_taken_as_it_is():
+    log = {"x": [0.0, 1.0], "item": ["a", "b"], "offer": ["c", "d"], "reward": [1.0, 0.0]}
+    guess = guess_columns(log)
+    assert (guess.columns["actions"], guess.episodes) == (["item"], "rows")
+    assert guess_columns(log, episode="none").episodes == "one"
+    assert guess_columns({"x": [0.0, 1.0], "p": [0.5, 0.5], "reward": [1.0, 0.0]}).episodes == "rows"
+
+
+def test_all_wrong_columns_are_named_together(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("t,x,reward\n0,1,2\n", encoding="utf-8")
+    result = CliRunner().invoke(
+        app, ["check", str(path), "--reward", "rewrd", "--step", "tt", "--state", "y"]
+    )
+    assert result.exit_code == 2
+    assert [f"`--{name}` must" in result.stderr for name in ("reward", "step", "state")] == [True] * 3
