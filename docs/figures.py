@@ -1,9 +1,17 @@
-"""Draw the figures of README and first page, and a thumbnail of the gallery: ``python docs/figures.py``."""
+"""Draw the figures of README, first page and tutorials, and a thumbnail: ``python docs/figures.py``.
+
+Other figures come from the commands that compute what they show: coverage.svg from benchmarks/coverage.py,
+ope_worlds.svg from benchmarks/ope_page.py, pays.png and second_order.png from the benchmarks so called, the
+rest from ``replaystats reproduce``.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import runpy
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import outputs
@@ -32,6 +40,17 @@ def draw_forest() -> None:
         save(plot_evaluation(namespace["found"], narrow=narrow).figure, name)
 
 
+def draw_tutorial(name: str) -> None:
+    """Draw the first plot that a tutorial keeps under the name `ax`."""
+    page = (FIGURES.parent / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
+    namespace: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for block in outputs.python_blocks(page):
+            exec(compile(block.code, name, "exec"), namespace)
+            if "ax" in namespace:
+                return save(namespace["ax"].figure, name)
+
+
 def draw_thumbnail() -> None:
     """Draw what an example that shows no picture computes."""
     active = runpy.run_path(str(EXAMPLES / "active_selection.py"))
@@ -47,4 +66,6 @@ def draw_thumbnail() -> None:
 
 if __name__ == "__main__":
     draw_forest()
+    for name in ("evaluate", "compare", "regression"):
+        draw_tutorial(name)
     draw_thumbnail()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,14 @@ def pytest_addoption(parser):
     group = parser.getgroup("seeds of Monte-Carlo tests")
     group.addoption("--seed-sweep", type=int, default=0, metavar="N", help="run them on N other seeds")
     group.addoption("--first-seed", type=int, default=1, metavar="S", help="the first of the other seeds")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    """Leave no figure of pyplot open: it warns of many."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture

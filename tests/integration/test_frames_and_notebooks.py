@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -101,3 +102,59 @@ def test_intervals_and_comparisons_are_frames(policy_model):
     found = rs.compare(log, chosen, discount=1.0, behavior=np.full(100, 0.5))
     frame = found.to_frame()
     assert frame.loc[("left", "right"), "value"] == pytest.approx(found.differences[0].value)
+
+
+def shown_results():
+    """One of every kind of result."""
+    data = rs.simulate.ornstein_uhlenbeck(60, n_steps=3, dt=0.1, start="uniform", random_state=0)
+    model = rs.LSTD(rs.basis.Fourier(2), discount=0.9, random_state=0).fit(data)
+    arms = RNG.integers(2, size=(60, 1))
+    log = rs.Trajectories(np.zeros((60, 2)), rewards=1.0 * arms, actions=arms, terminated=True)
+    rows = rs.ols_moments(X, Y)
+    return {
+        "Evaluation": rs.evaluate(data, discount=0.9),
+        "Comparison": rs.compare(
+            log, {"right": lambda states: np.ones(len(states), dtype=int), "log": None}, discount=1.0
+        ),
+        "Trajectories": data,
+        "Interval": model.confidence_interval([[0.0], [1.0]]),
+        "Diagnosis": model.diagnose(),
+        "Summary": rs.summary(rs.plug_in(rows)),
+    }
+
+
+def test_results_have_one_face(tmp_path):
+    for name, result in shown_results().items():
+        assert type(result).__name__ == name
+        assert len(result.to_frame())
+        assert "<" in result._repr_html_()
+        page = result.report(tmp_path / f"{name}.html").read_text(encoding="utf-8")
+        assert page.count("<h1>") == 1
+        assert "data:image/svg+xml" in page
+        assert plt.get_fignums() == []  # pages and notebook views leave nothing on the screen
+        assert result.plot().figure.number in plt.get_fignums()
+        plt.close("all")
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_trajectories_survive_a_frame(names):
+    actions = [["go", "stop"], ["stop"]] if names else [[0, 1], [1]]
+    states, rewards = [[[0.0, 5.0], [1.0, 6.0], [2.0, 7.0]], [[3.0, 8.0], [4.0, 9.0]]], [[1.0, 2.0], [3.0]]
+    data = rs.Trajectories(
+        states,
+        rewards,
+        actions=actions,
+        terminated=[True, False],
+        behavior_probability=[[0.5, 0.25], [0.125]],
+    )
+    frame = data.to_frame()
+    read = rs.readers.from_table(
+        frame,
+        states=["s0", "s1"],
+        actions="action",
+        truncated="truncated",
+        behavior_probability="probability",
+    )
+    for field in ("states", "rewards", "actions", "behavior_probability", "terminated", "offsets"):
+        np.testing.assert_array_equal(getattr(read, field), getattr(data, field))
+    assert read.action_labels == data.action_labels

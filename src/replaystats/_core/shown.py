@@ -44,8 +44,8 @@ def rounded(value: float, width: float = math.nan) -> str:
     return f"{value:.{max(0, digits + math.floor(math.log10(abs(value))))}e}"
 
 
-class Drawn:
-    """Adds `plot` and a notebook view to a record."""
+class Shown:
+    """Adds a plot, a page of its own and a notebook view to a record that has `to_frame`."""
 
     __slots__ = ()
 
@@ -55,25 +55,21 @@ class Drawn:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; default a new figure.
+            Where to draw; default a new figure of pyplot, which a notebook or ``plt.show()`` shows.
 
         Returns
         -------
         matplotlib Axes
             What was drawn on.
         """
-        return import_module("replaystats.plots.results").plot_result(self, ax=ax)
+        plots = import_module("replaystats.plots.results")
+        with import_module("replaystats.plots.style").on_screen():
+            return plots.plot_result(self, ax=ax)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the plot with the words below it, or the words alone."""
         show = import_module("replaystats.report").notebook_view
         return str(show(self))
-
-
-class Shown(Drawn):
-    """Adds a page of its own to a record that draws itself."""
-
-    __slots__ = ()
 
     def report(self, path: str | Path) -> Path:
         """Write a self-contained HTML page, the same as the command line makes.

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core.arrays import as_array, like, to_numpy
 from .._core.errors import must_be
-from .._core.shown import Drawn
+from .._core.shown import Shown
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import (
     as_columns,
@@ -40,7 +40,7 @@ from ._flat import (
     own,
 )
 from .storage import read_fields, write_parquet
-from .views import Transitions, Windows, describe, dt_per_step, transitions_of, windows_of
+from .views import Transitions, Windows, describe, dt_per_step, frame_of, transitions_of, windows_of
 
 # One value a step, or (dt) one for all of them.
 STEP_FIELDS = ("rewards", "actions", "dt", "behavior_probability")
@@ -50,7 +50,7 @@ SIZES = ("n_trajectories", "n_transitions", "n_steps", "step_offsets")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
-class Trajectories(Drawn):
+class Trajectories(Shown):
     """Logged trajectories, stored flat: rows of states, and offsets that say where each episode starts.
 
     A trajectory of L steps has L + 1 states and L rewards. The trajectory is the unit that resampling draws,
@@ -274,6 +274,10 @@ class Trajectories(Drawn):
     def describe(self) -> Any:
         """Return mean, spread and range of lengths, returns, rewards and state variables as a data frame."""
         return describe(self)
+
+    def to_frame(self) -> Any:
+        """Return a data frame with one row per state, as `readers.from_table` reads it."""
+        return frame_of(self)
 
     def __repr__(self) -> str:
         low, high = int(self.n_steps.min()), int(self.n_steps.max())

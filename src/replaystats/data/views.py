@@ -195,3 +195,45 @@ def describe(data: Trajectories) -> Any:
         for name, values in columns.items()
     }
     return pandas.DataFrame.from_dict(rows, orient="index", columns=names)
+
+
+def frame_of(data: Trajectories) -> Any:
+    """Return one row per state: episode, step, state, and what was done and earned from there.
+
+    Parameters
+    ----------
+    data : Trajectories
+
+    Returns
+    -------
+    DataFrame
+        What belongs to steps is missing in the row of an episode's final state.
+
+    Examples
+    --------
+    >>> from replaystats import Trajectories
+    >>> print(frame_of(Trajectories([[0.0, 1.0]], rewards=[[2.0]], terminated=True)))
+       episode  step    s  reward  terminated  truncated
+    0        0     0  0.0     2.0        True      False
+    1        0     1  1.0     NaN        True      False
+    """
+    pandas = require_extra("pandas", extra="io", purpose="A data frame")
+    n_rows, departed = data.n_steps + 1, data.departed
+    step = np.arange(n_rows.sum()) - np.repeat(data.offsets[:-1], n_rows)
+    columns = {"episode": np.repeat(np.arange(len(data)), n_rows), "step": step}
+    columns |= _named("s", np.asarray(data.states))
+    parts = {} if data.actions is None else _named("action", np.asarray(data.actions))
+    if data.action_labels is not None and data.actions is not None:
+        parts = {"action": np.array(data.action_labels, dtype=object)[np.asarray(data.actions)]}
+    each = {"reward": data.rewards, "probability": data.behavior_probability}
+    parts |= {name: np.asarray(values) for name, values in each.items() if values is not None}
+    for name, values in parts.items():
+        columns[name] = pandas.Series(values, index=np.flatnonzero(departed)).reindex(range(len(departed)))
+    flags = {"terminated": data.terminated, "truncated": data.truncated}
+    return pandas.DataFrame(columns | {name: np.repeat(flag, n_rows) for name, flag in flags.items()})
+
+
+def _named(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the columns of an array, with numbers where there are several."""
+    columns = values.reshape(len(values), -1).T
+    return {name if len(columns) == 1 else f"{name}{i}": column for i, column in enumerate(columns)}

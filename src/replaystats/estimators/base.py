@@ -161,7 +161,9 @@ class Replayed(BaseEstimator, ABC):  # type: ignore[misc]
             What was drawn on.
         """
         check_is_fitted(self)
-        return import_module("replaystats.plots.results").plot_model(self, X, y, ax=ax)
+        plots = import_module("replaystats.plots.results")
+        with import_module("replaystats.plots.style").on_screen():
+            return plots.plot_model(self, X, y, ax=ax)
 
     def extend(self, n_more: int) -> Self:
         """Add `n_more` subsets to the fitted ones, which are not computed again.

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._core.arrays import to_numpy
 from .._core.errors import ReplayWarning, must_be, require_extra
+from .._core.shown import Shown
 from .._core.typing import FloatArray
 from .._core.validation import check_choice, check_length, check_names, check_real
 from ..engine.linear import linearise
@@ -30,7 +31,7 @@ _WITHOUT_ERRORS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Summary:
+class Summary(Shown):
     """A table of coefficients.
 
     Attributes

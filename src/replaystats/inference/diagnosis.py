@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._core.errors import require_extra
 from .._core.linalg import ROUNDING, scaled_singular_values
+from .._core.shown import Shown
 from .._core.thresholds import MONTE_CARLO_TARGET
 from .._core.typing import ArrayLike, FloatArray
 from ..plans import ResamplingPlan
@@ -20,15 +22,12 @@ from .pivot import Interval
 from .risk import RiskTable, is_least_squares, plug_in_bias, predicted_gain, replay_bias, risk_table
 from .stability import Stability, smallest_eigenvalues
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 # Layout: rows without an interval that are named.
 MOST_ROWS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Diagnosis:
+class Diagnosis(Shown):
     """What the members say about the estimate; prints as a short report.
 
     What only a ratio of moments has (its matrix, subsets that cross singularity) is None for other members.
@@ -116,9 +115,10 @@ class Diagnosis:
     recommendation: str
     why: str
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw how far the subsets stay from singularity; return the axes."""
-        return diagnosis_view.plot(self, ax)
+    def to_frame(self) -> Any:
+        """Return the facts as a pandas data frame with the columns fact and value."""
+        pandas = require_extra("pandas", extra="io", purpose="A data frame")
+        return pandas.DataFrame(diagnosis_view.rows(self), columns=["fact", "value"])
 
     def __str__(self) -> str:
         return diagnosis_view.text(self)

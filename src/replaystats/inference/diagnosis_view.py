@@ -1,4 +1,4 @@
-"""Advice of a diagnosis, and its display as text, table, HTML and figure."""
+"""Advice of a diagnosis, and its display as text, table and HTML."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core.errors import must_be, require_extra
 from .._core.thresholds import (
     HEAVY_TAIL,
     SMALL,
@@ -23,8 +22,6 @@ from ..plans import ResamplingPlan
 from .risk import RiskTable
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from .diagnosis import Diagnosis
 
 UNPREDICTED = "No gain from replay can be predicted here."
@@ -208,26 +205,6 @@ def html(diagnosis: Diagnosis) -> str:
         for name, value in rows(diagnosis)
     )
     return f"<table><caption>Diagnosis</caption><tbody>{cells}</tbody></table>"
-
-
-def plot(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
-    """Draw the distribution of the subsets' smallest relative eigenvalue, with singularity at 0."""
-    pyplot = require_extra("matplotlib.pyplot", extra="plot", purpose="Plotting a diagnosis")
-    if diagnosis.smallest_eigenvalues is None or diagnosis.crossing_share is None:
-        rule = "one of a ratio of moments for this figure"
-        raise ValueError(must_be("diagnosis", rule, diagnosis, "Other members have no moment matrix."))
-    ax = pyplot.subplots()[1] if ax is None else ax
-    values = diagnosis.smallest_eigenvalues[np.isfinite(diagnosis.smallest_eigenvalues)]
-    # A few subsets far beyond the pole would squeeze all others into one bar: they go into the end bars.
-    shown = np.clip(values, -1.0, 2.0)
-    ax.hist(shown, bins=np.linspace(-1.0, 2.0, 61).tolist(), color="tab:blue", alpha=0.7)
-    ax.axvline(0.0, color="tab:red", label=f"singular ({diagnosis.crossing_share:.1%} beyond)")
-    ax.axvline(1.0, color="black", linestyle=":", label="all observations")
-    ax.set_xlabel("smallest eigenvalue of a subset's matrix, relative to all data")
-    ax.set_ylabel("subsets")
-    ax.set_title(f"recommendation: {diagnosis.recommendation}")
-    ax.legend()
-    return ax
 
 
 def _matrix_facts(d: Diagnosis) -> list[tuple[str, str]]:

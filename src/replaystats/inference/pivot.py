@@ -10,6 +10,7 @@ import numpy as np
 
 from .._core.arrays import to_numpy
 from .._core.errors import require_extra
+from .._core.shown import Shown
 from .._core.typing import ArrayLike, BoolArray, FloatArray
 from .._core.validation import check_real
 from .degrees import (
@@ -40,7 +41,7 @@ _RANGE = "the data do not narrow the range of values {range}"
 
 
 @dataclass(frozen=True, eq=False)
-class Interval:
+class Interval(Shown):
     """Lower and upper ends, arrays of one shape; unpacks as ``low, high``.
 
     Attributes
@@ -82,6 +83,7 @@ class Interval:
         return pandas.DataFrame({name: np.ravel(to_numpy(np.asarray(x))) for name, x in parts.items()})
 
     def _repr_html_(self) -> str:
+        """Return what a notebook shows: the table, which may be long."""
         return str(self.to_frame()._repr_html_())
 
     @property

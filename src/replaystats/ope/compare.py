@@ -43,6 +43,12 @@ class Difference:
     interval: Bounds
     p_value: float
 
+    @property
+    def verdict(self) -> str:
+        """Whether the interval excludes 0, in words."""
+        low, high = self.interval
+        return "significant" if low > 0.0 or high < 0.0 else "not significant"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Comparison(Shown):
@@ -73,14 +79,11 @@ class Comparison(Shown):
     def sentence(self) -> str:
         """The answer in words."""
         best = self.may_be_best
-        said = f"{best[0]} is best" if len(best) == 1 else f"The best may be any of {', '.join(best)}"
+        said = f"{best[0]} is best" if len(best) == 1 else f"The best policy may be {either(best)}"
         said += f" (at {100 * self.confidence_level:g} %)."
         for d in self.differences if len(self.differences) <= 3 else ():
             value, low, high = _numbers(d.value, d.interval)
-            said += (
-                f" {d.first} minus {d.second}: {value}, from {low} to {high} "
-                f"(p = {d.p_value:.2g} that it is not better)."
-            )
+            said += f" {d.first} minus {d.second} is {value}, from {low} to {high} ({d.verdict})."
         failed = dict.fromkeys(
             reason for found in self.evaluations.values() for reason in found.failed_checks
         )
@@ -117,7 +120,7 @@ class Comparison(Shown):
         for name, found in self.evaluations.items():
             rows.append([name, *_numbers(found.shown_value, found.interval), found.method])
         for d in self.differences:
-            rows.append([f"{d.first} - {d.second}", *_numbers(d.value, d.interval), f"p = {d.p_value:.2g}"])
+            rows.append([f"{d.first} - {d.second}", *_numbers(d.value, d.interval), d.verdict])
         sizes = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = [
             "  ".join([row[0].ljust(sizes[0]), *(row[i].rjust(sizes[i]) for i in (1, 2, 3)), row[4]]).rstrip()
@@ -126,6 +129,17 @@ class Comparison(Shown):
         return "\n".join([self.sentence, "", *lines])
 
     __repr__ = __str__
+
+
+def either(names: tuple[str, ...]) -> str:
+    """Return names as alternatives.
+
+    Examples
+    --------
+    >>> either(("old", "new", "coin")), either(("old",))
+    ('old, new or coin', 'old')
+    """
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _numbers(value: float, ends: Any) -> list[str]:

@@ -174,12 +174,12 @@ class Evaluation(Shown):
 
     @property
     def informative(self) -> float:
-        """Share of the possible range that the interval leaves: near 0 it says much, at 1 nothing."""
+        """Width of the interval as a share of the possible range: at 1 the log says nothing."""
         return share_left(self.interval, self.bounds)
 
     @property
     def shown_value(self) -> float:
-        """The value, NaN where the interval leaves most of what is possible: then no value is shown."""
+        """The value; NaN, so that none is shown, where the interval covers most of the possible range."""
         return self.value if self.informative <= UNINFORMATIVE else float("nan")
 
     @property
@@ -189,13 +189,13 @@ class Evaluation(Shown):
         level = f"{100 * self.confidence_level:g} %"
         whose = "The policy that made the log" if self.log.on_policy else "The policy"
         over = "" if self.horizon is None else f" over {self.horizon} steps"
-        unknown = f"The log does not tell what {whose[0].lower()}{whose[1:]} is worth{over}"
+        unknown = f"The log does not determine what {whose[0].lower()}{whose[1:]} is worth{over}"
         if not np.isfinite(low + high):
             said = f"{unknown}: there is no interval."
         elif self.informative > UNINFORMATIVE:
             said = (
                 f"{unknown}: the {level} interval from {rounded(low, high - low)} to "
-                f"{rounded(high, high - low)} leaves {self.informative:.0%} of what is possible "
+                f"{rounded(high, high - low)} covers {self.informative:.0%} of the possible values "
                 f"({self.method})."
             )
         else:
@@ -206,7 +206,7 @@ class Evaluation(Shown):
         if self.failed_checks:
             return f"{said} Do not rely on it: {'; '.join(self.failed_checks)}."
         codes = ", ".join(a.code for a in self.assumptions)
-        return f"{said} No test contradicts what it assumes ({codes})."
+        return f"{said} No test contradicts its assumptions ({codes})."
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and words, for JSON."""
@@ -271,7 +271,7 @@ class Evaluation(Shown):
 
 
 def share_left(ends: tuple[float, float], possible: tuple[float, float]) -> float:
-    """Return the share of the possible values that an interval leaves.
+    """Return the share of the possible values that an interval covers.
 
     Examples
     --------

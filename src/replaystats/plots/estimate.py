@@ -161,6 +161,7 @@ def plot_steps(values: ArrayLike, ylabel: str, *, low: float | None = None, ax: 
         steps, values, color=ESTIMATE, linewidth=1.6, marker="o" if len(values) <= 30 else "", markersize=4
     )
     ax.set_ylim(bottom=low)
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("step")
     ax.set_ylabel(ylabel)
     return _tidy(ax)
@@ -288,6 +289,7 @@ def plot_returns(returns: ArrayLike, *, value: float | None = None, ax: Axes | N
     ax.hist(returns, bins=int(np.clip(np.sqrt(len(returns)) * 2, 5, 60)), color=ESTIMATE, alpha=0.75)
     if value is not None:
         ax.axvline(check_real(value, "value"), color="black", linewidth=1.0)
+    ax.yaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("discounted return as logged")
     ax.set_ylabel("episodes")
     return _tidy(ax)

@@ -91,7 +91,7 @@ def plot_forest(
     low, high = _limits(rows, whole=whole)
     for place, row in enumerate(rows):
         _draw_row(ax, place, row, low, high)
-        words, at = _words(row), (1.02, float(place))
+        words, at = _words(row, narrow), (1.02, float(place))
         if narrow:
             words, at = f"{visible(row.name)}   {words}", (0.0, place - 0.36)
             if len(words) > _NARROW_WORDS:
@@ -153,12 +153,12 @@ def _draw_row(ax: Any, place: int, row: ForestRow, low: float, high: float) -> N
         ax.plot([row.value], [place], marker="o", color=color, markersize=9 if row.role == "reported" else 6)
 
 
-def _words(row: ForestRow) -> str:
+def _words(row: ForestRow, narrow: bool) -> str:
     width = row.high - row.low
     value, low, high = (
         ("∞" if x > 0 else "-∞") if np.isinf(x) else "none" if np.isnan(x) else rounded(x, width)
         for x in (row.value, row.low, row.high)
     )
-    remark = "reported" if row.role == "reported" and not row.remark else row.remark
+    remark = "reported" if row.role == "reported" and not (row.remark or narrow) else row.remark
     said = f"{value}  [{low}, {high}]"
     return f"{said}  {textwrap.shorten(visible(remark), _WORDS, placeholder=' …')}" if remark else said

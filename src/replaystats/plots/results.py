@@ -15,28 +15,33 @@ from .._core.validation import check_array
 from ..data import Trajectories
 from ..data._flat import holds_names
 from ..estimators.base import Replayed
+from ..estimators.coefficients import Summary
 from ..estimators.regression import ReplayedRegression
-from ..inference.pivot import interval
+from ..inference.diagnosis import Diagnosis
+from ..inference.pivot import Interval, interval
 from ..inference.producers import mean_pivot
 from ..ope import Comparison, Evaluation
-from .estimate import ESTIMATE, PLUG_IN, _axes, _tidy, plot_band
+from ..ope.compare import either
+from .estimate import ESTIMATE, PLUG_IN, _axes, _tidy, plot_band, plot_levels
 from .forest import ForestRow, plot_forest
 from .style import COLOURS, Axes, new_figure
 
 # Layout: rows that are drawn with their intervals; more would hide each other.
 _DRAWN_ROWS = 300
+# Layout: answers with a line of their own.
+_LISTED = 40
 # Layout: episodes that are drawn one by one; more would hide each other.
 _DRAWN_EPISODES = 50
 
 
 @singledispatch
 def plot_result(result: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw a result of the library: an evaluation, a comparison or trajectories.
+    """Draw a result of the library.
 
     Parameters
     ----------
-    result : Evaluation, Comparison or Trajectories
-        What `rs.evaluate`, `rs.compare` or a reader returned.
+    result : Evaluation, Comparison, Trajectories, Interval, Diagnosis or Summary
+        What `evaluate`, `compare`, a reader, `confidence_interval`, `diagnose` or `summary` returned.
     ax : matplotlib Axes, optional
         Where to draw; default a new figure.
 
@@ -49,7 +54,8 @@ def plot_result(result: Any, *, ax: Axes | None = None) -> Axes:
     --------
     plot_band : Draws a curve of plain arrays.
     """
-    raise TypeError(must_be("result", "an Evaluation, a Comparison or Trajectories", type(result).__name__))
+    rule = "an Evaluation, a Comparison, Trajectories, an Interval, a Diagnosis or a Summary"
+    raise TypeError(must_be("result", rule, type(result).__name__))
 
 
 @plot_result.register
@@ -123,21 +129,63 @@ def plot_trajectories(data: Trajectories, *, ax: Axes | None = None) -> Axes:
     return _tidy(ax)
 
 
+@plot_result.register
+def plot_interval(found: Interval, *, ax: Axes | None = None) -> Axes:
+    """Draw every answer with its interval, the first on top; many answers as a band over their numbers."""
+    frame = found.to_frame()
+    low, high = frame["low"].to_numpy(), frame["high"].to_numpy()
+    value = frame["estimate"].to_numpy() if "estimate" in frame else (low + high) / 2.0
+    if len(frame) > _LISTED:
+        ax = plot_band(np.arange(len(frame)), value, low, high, ax=ax)
+        ax.set_xlabel("answer")
+        return ax
+    return plot_levels([str(i) for i in range(len(frame))], value, low, high, ax=ax)
+
+
+@plot_result.register
+def plot_summary(found: Summary, *, ax: Axes | None = None) -> Axes:
+    """Draw every coefficient with its interval, and a line at 0."""
+    ax = plot_levels(found.names, found.estimate, found.low, found.high, ax=ax)
+    ax.axvline(0.0, color=COLOURS["zero"], linewidth=1.0)
+    return ax
+
+
+@plot_result.register
+def plot_diagnosis(found: Diagnosis, *, ax: Axes | None = None) -> Axes:
+    """Draw the distribution of the subsets' smallest relative eigenvalue, with singularity at 0."""
+    if found.smallest_eigenvalues is None or found.crossing_share is None:
+        rule = "one of a ratio of moments for this figure"
+        raise ValueError(must_be("diagnosis", rule, found, "Other members have no moment matrix."))
+    ax = _axes(ax)
+    values = found.smallest_eigenvalues[np.isfinite(found.smallest_eigenvalues)]
+    # A few subsets far beyond the pole would squeeze all others into one bar: they go into the end bars.
+    ax.hist(np.clip(values, -1.0, 2.0), bins=np.linspace(-1.0, 2.0, 61).tolist(), color=ESTIMATE, alpha=0.75)
+    singular = f"singular ({found.crossing_share:.1%} beyond)"
+    ax.axvline(0.0, color=COLOURS["zero"], linewidth=1.0, label=singular)
+    ax.axvline(1.0, color="black", linestyle=":", linewidth=1.0, label="all observations")
+    ax.set_xlabel("smallest eigenvalue of a subset's matrix, relative to all data")
+    ax.set_ylabel("subsets")
+    ax.set_title(f"Recommendation: {found.recommendation}", loc="left", fontsize=10)
+    ax.legend(fontsize="small", framealpha=1.0)
+    return _tidy(ax)
+
+
 def finding(found: Evaluation) -> str:
     """Return the finding of an evaluation as a title: the value, its interval and the logged mean."""
     low, high = (float(x) for x in found.interval)
     policy = "The logged policy" if found.log.on_policy else "The policy"
     if not np.isfinite(high - low):
-        return f"{policy}: the log does not bound the value"
+        return f"The log does not bound the value of {policy[0].lower()}{policy[1:]}"
     width = high - low
     ends = f"{100 * found.confidence_level:g} % CI {rounded(low, width)} to {rounded(high, width)}"
     said = f"{policy} earns {rounded(found.value, width)} per episode ({ends})"
     if found.informative > UNINFORMATIVE:
-        said = f"The log does not tell what {policy[0].lower()}{policy[1:]} earns per episode ({ends})"
+        said = f"The log does not determine what {policy[0].lower()}{policy[1:]} earns per episode ({ends})"
     if not found.reliable:
         return f"Not reliable: {said[0].lower()}{said[1:]}"
     if not found.log.on_policy and len(found.log.returns):
-        return f"{said}; the logged one earned {rounded(float(found.log.returns.mean()), width)}"
+        until = " until it was cut off" if found.log.ends.completed_share > 0 else ""
+        return f"{said}; the logged one earned {rounded(float(found.log.returns.mean()), width)}{until}"
     return said
 
 
@@ -145,7 +193,7 @@ def finding_of_comparison(found: Comparison) -> str:
     """Return which policy is best and by how much, or that none is."""
     best = found.may_be_best
     if len(best) != 1:
-        return f"No policy is best for certain: any of {', '.join(best)} may be"
+        return f"No significant winner: the best policy may be {either(best)}"
     against = {d.second if d.first == best[0] else d.first: d for d in found.differences
                if best[0] in (d.first, d.second)}  # fmt: skip
     other, d = min(against.items(), key=lambda item: abs(item[1].value))
@@ -165,7 +213,8 @@ def _row(name: str, value: float, ends: Any, **options: str) -> ForestRow:
 def _logged_policy(found: Evaluation) -> ForestRow:
     pivot = mean_pivot(found.log.returns)
     low, high = interval(pivot, found.confidence_level)
-    return _row("logged policy", float(pivot.estimate[0]), (low[0], high[0]), role="reference")
+    name = "logged policy" + ", until cut off" * (found.log.ends.completed_share > 0)
+    return _row(name, float(pivot.estimate[0]), (low[0], high[0]), role="reference")
 
 
 def plot_model(model: Replayed, X: Any = None, y: Any = None, *, ax: Axes | None = None) -> Axes:
@@ -236,7 +285,9 @@ def _plot_predictions(model: ReplayedRegression, X: Any, y: Any, ax: Axes | None
     inside = (low <= target) & (target <= high)
     ax.scatter(mean[inside], target[inside], s=10, color=ESTIMATE, linewidths=0, label="inside its interval")
     ax.scatter(mean[~inside], target[~inside], s=14, color="#D55E00", linewidths=0, label="outside")
-    ax.set_title(f"{inside.mean():.0%} of {len(target)} targets in 95 % intervals", loc="left", fontsize=10)
+    ax.set_title(
+        f"{100 * inside.mean():.0f} % of {len(target)} targets in 95 % intervals", loc="left", fontsize=10
+    )
     ax.set_xlabel("predicted")
     ax.set_ylabel("observed")
     ax.legend(frameon=False, fontsize="small")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,28 @@ Axes = Any
 Figure = Any
 
 
+# Whether pyplot keeps new figures, so that they appear where plots are shown.
+_on_screen: ContextVar[bool] = ContextVar("on_screen", default=False)
+
+
+@contextmanager
+def on_screen() -> Iterator[None]:
+    """Make new figures with pyplot: a notebook and ``plt.show()`` show these."""
+    before = _on_screen.set(True)
+    try:
+        yield
+    finally:
+        _on_screen.reset(before)
+
+
 def new_figure(n_rows: int = 1, n_columns: int = 1, *, size: tuple[float, float], **options: Any) -> Any:
-    """Return a figure without a screen, and its axes as an array (n_rows, n_columns)."""
+    """Return a figure, and its axes as an array (n_rows, n_columns); without a screen but in `on_screen`."""
     require_extra("matplotlib", extra="plot", purpose="Drawing a figure")
+    if _on_screen.get():
+        from matplotlib import pyplot
+
+        figure = pyplot.figure(figsize=size, layout="constrained")
+        return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from .._core.errors import MissingExtraError, must_be
+from .._core.errors import MissingExtraError
+from .._core.version import __version__
+
+# Layout: rows of a table on a page, and characters of a title.
+_SHOWN_ROWS, _LONGEST_TITLE = 200, 90
 
 
 def result_page(result: Any, *, source: str = "", command: str = "") -> str:
-    """Return a self-contained HTML page about an evaluation, a comparison or a fitted regression.
+    """Return a self-contained HTML page about a result.
 
     Parameters
     ----------
-    result : Evaluation, Comparison, ReplayKernelRidge or ReplayRegressor
+    result : Evaluation, Comparison, ReplayKernelRidge, ReplayRegressor, or another one that is `Shown`
     source, command : str
         Where the data came from, and what was called.
     """
@@ -33,17 +37,60 @@ def result_page(result: Any, *, source: str = "", command: str = "") -> str:
         first = next(iter(result.evaluations.values()))
         called = command or "rs.compare"
         return evaluation_page(first, source=source, command=called, comparison=result)
-    rule = "an Evaluation, a Comparison or a fitted regressor"
-    raise TypeError(must_be("result", rule, type(result).__name__))
+    return _plain_page(result, command or f"rs.{type(result).__name__}")
+
+
+def _plain_page(result: Any, command: str) -> str:
+    """Return a page with the plot of a result and its table."""
+    from .pages import render, significant
+
+    frame = result.to_frame()
+    shown, more = frame.head(_SHOWN_ROWS), len(frame) > _SHOWN_ROWS
+    if not hasattr(shown.index, "start"):  # names, not counts
+        shown = shown.reset_index(names="")
+    cells = [[significant(x, 4) if isinstance(x, float) else str(x) for x in row] for row in shown.to_numpy()]
+    table = {"heading": "Table", "intro": "", "header": [str(name) for name in shown.columns], "rows": cells}
+    sentences = table["header"] == ["fact", "value"]
+    picture, title = _picture(result), repr(result)
+    title = title if len(title) <= _LONGEST_TITLE else type(result).__name__
+    return render(
+        "estimate.html.j2",
+        {
+            "title": title,
+            "subtitle": f"the first {_SHOWN_ROWS} of {len(frame)} rows" if more else "",
+            "version": __version__,
+            "badge": None,
+            "sentence": "",
+            "notes": [],
+            "cards": [],
+            "tables": [] if sentences else [table],
+            "more_tables": [],
+            "facts_heading": "Facts",
+            "facts": cells if sentences else [],
+            "hero": None
+            if picture is None
+            else {"picture": picture, "narrow": None, "alt": title, "caption": ""},
+            "figures": [],
+            "about": [("command", command)],
+        },
+    )
+
+
+def _picture(result: Any) -> str | None:
+    """Return the plot of a result; None where matplotlib is missing, or there is nothing to draw."""
+    from ..plots.estimate import embed_figure
+    from ..plots.results import plot_model, plot_result
+
+    draw = plot_model if hasattr(result, "predict") else plot_result
+    try:
+        return embed_figure(draw(result).figure)
+    except (MissingExtraError, ValueError):
+        return None
 
 
 def notebook_view(result: Any) -> str:
-    """Return the plot of a result with its text below; the text alone where matplotlib is missing."""
-    from ..plots.estimate import embed_figure
-
-    text = f"<pre>{escape(str(result))}</pre>"
-    try:
-        picture = embed_figure(result.plot().figure)
-    except MissingExtraError:
+    """Return the plot of a result with its text below; the text alone where it cannot be drawn."""
+    text, picture = f"<pre>{escape(str(result))}</pre>", _picture(result)
+    if picture is None:
         return text
     return f'<img src="{picture}" alt="{escape(str(result).splitlines()[0])}">{text}'

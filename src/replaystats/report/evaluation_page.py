@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -20,10 +21,8 @@ from ..plots.results import (
 )
 from .pages import checksum, percent, render, significant
 
-# Layout: rows of the table of influential groups.
-_INFLUENTIAL = 5
-# A group that moves the value by more than this share of the interval deserves a look.
-_LARGE_SHARE = 0.25
+# Layout: rows of the table of influential groups, and actions that are listed.
+_INFLUENTIAL, _ACTIONS = 5, 12
 
 
 def evaluation_page(
@@ -34,6 +33,7 @@ def evaluation_page(
     data: str = "",
     comparison: Comparison | None = None,
     value_rows: tuple[list[str], list[list[str]]] | None = None,
+    phrase: Callable[[str], str] = str,
 ) -> str:
     """Return a self-contained HTML page about an evaluation.
 
@@ -48,12 +48,13 @@ def evaluation_page(
         With a second policy.
     value_rows : (header, rows), optional
         A table of values of states.
+    phrase : callable
+        Puts what the library says into the words of the caller, such as options of the command line.
     """
     every = {"": found} if comparison is None else comparison.evaluations
     more_tables = [
-        {**table, "heading": f"{table['heading']}{': ' if name else ''}{name}"}
-        for name, one in every.items()
-        for table in (_estimates(one), _checks(one), *_tests(one), *_influential(one))
+        _joined({name: of(one) for name, one in every.items()})
+        for of in (_estimates, _checks, _tests, _influential)
     ]
     sentence = found.sentence if comparison is None else comparison.sentence
     more = [] if value_rows is None else [
@@ -66,15 +67,15 @@ def evaluation_page(
             "title": finding(found) if comparison is None else finding_of_comparison(comparison),
             "subtitle": f"{source}: {_asked(found, comparison)}",
             "version": version("replaystats"),
-            "badge": _status(found, comparison),
-            "sentence": sentence,
-            "notes": found.notes,
+            "badge": {name: phrase(text) for name, text in _status(found, comparison).items()},
+            "sentence": phrase(sentence),
+            "notes": [phrase(note) for note in found.notes],
             "cards": _cards(found) if comparison is None else _difference_cards(comparison),
             "hero": _hero(found, comparison),
             "tables": more,
-            "more_tables": more_tables,
+            "more_tables": [table for table in more_tables if table["rows"]],
             "facts_heading": "The log",
-            "facts": log_facts(found),
+            "facts": _facts(every),
             "figures": _figures(found),
             "about": [
                 ("command", command),
@@ -92,17 +93,34 @@ def evaluation_page(
     )
 
 
+def _joined(tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the tables of several policies as one, with their names in the first column."""
+    first = next(iter(tables.values()))
+    if len(tables) == 1:
+        return first
+    rows = [[name, *row] for name, table in tables.items() for row in table["rows"]]
+    return {**first, "header": ["policy", *first["header"]], "rows": rows}
+
+
+def _facts(every: dict[str, Evaluation]) -> list[tuple[str, str]]:
+    """Return what is to be said about the log, and about every policy on it."""
+    found = next(iter(every.values()))
+    own = [(name, fact, text) for name, one in every.items() for fact, text in policy_facts(one)]
+    return [_ends(found), *((f"{name}: {fact}" if name else fact, text) for name, fact, text in own)]
+
+
 def _status(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
     """Return the state of the answer, its color and the reason: the worst of all policies compared."""
     every = {"": found} if comparison is None else comparison.evaluations
     failed = [f"{name}: {r}" if name else r for name, one in every.items() for r in one.failed_checks]
     if failed:
-        return {"kind": "bad", "text": "not reliable", "reason": f"{'; '.join(failed)}."}
+        reason = f"{'; '.join(failed)}."
+        return {"kind": "bad", "text": "not reliable", "reason": f"{reason[0].upper()}{reason[1:]}"}
     wide = [name for name, one in every.items() if one.informative > UNINFORMATIVE]
     if wide:
         left = percent(max(every[name].informative for name in wide))
         whose = "the interval" if comparison is None else f"the interval of {', '.join(wide)}"
-        reason = f"No test contradicts the assumptions, but {whose} leaves {left} of what is possible."
+        reason = f"No test contradicts the assumptions, but {whose} covers {left} of the possible values."
         return {"kind": "part", "text": "reliable but not informative", "reason": reason}
     methods = ", ".join(dict.fromkeys(one.method for one in every.values()))
     return {
@@ -178,10 +196,8 @@ def _estimates(found: Evaluation) -> dict[str, Any]:
         ]
         for w in found.estimates
     ]
-    intro = (
-        f"The reported one is {found.method}. Values outside {significant(found.bounds[0], 4)} to "
-        f"{significant(found.bounds[1], 4)} are impossible with rewards as logged."
-    )
+    low, high = (significant(x, 4) for x in found.bounds)
+    intro = f"With rewards as logged, values outside {low} to {high} are impossible."
     header = ["method", "value", "low", "high", "failed checks"]
     return {"heading": "Estimates", "intro": intro, "header": header, "rows": rows}
 
@@ -195,13 +211,11 @@ def _checks(found: Evaluation) -> dict[str, Any]:
         for c in found.checks
     ]  # fmt: skip
     intro = "Tests of what intervals assume, with one correction of Holm's for all at .05."
-    header = ["assumption", "p", "result", f"needed by {found.method}", "remedy"]
+    header = ["assumption", "p", "result", "needed by the reported method", "remedy"]
     return {"heading": "Checks", "intro": intro, "header": header, "rows": rows}
 
 
-def _tests(found: Evaluation) -> list[dict[str, Any]]:
-    if not found.log.basis_tests:
-        return []
+def _tests(found: Evaluation) -> dict[str, Any]:
     rows = [
         [t.name, str(t.n_coefficients), significant(t.value, 4), significant(t.p_value),
          "nothing" if t.silent else "impossible value" if not t.possible else "functions outside it matter"]
@@ -209,47 +223,52 @@ def _tests(found: Evaluation) -> list[dict[str, Any]]:
     ]  # fmt: skip
     intro = "Are TD errors correlated with functions outside the basis? A small p says that they are."
     header = ["basis", "coefficients", "value", "p", "what contradicts it"]
-    return [{"heading": "Test of the basis", "intro": intro, "header": header, "rows": rows}]
+    return {"heading": "Test of the basis", "intro": intro, "header": header, "rows": rows}
 
 
-def log_facts(found: Evaluation) -> list[tuple[str, str]]:
-    """Return what is to be said about the log as (name, sentence) pairs."""
+def _ends(found: Evaluation) -> tuple[str, str]:
     ends = found.log.ends
-    facts = [
-        (
-            "how episodes ended",
-            f"{ends.terminated:,} terminated, {ends.truncated:,} cut off; the longest has "
-            f"{ends.longest:,} steps ({ends.at_longest:,} episodes have that length)",
-        )
-    ]
+    return (
+        "how episodes ended",
+        f"{ends.terminated:,} terminated, {ends.truncated:,} cut off; the longest has "
+        f"{ends.longest:,} step{'s' * (ends.longest != 1)} ({ends.at_longest:,} episodes have that length)",
+    )
+
+
+def policy_facts(found: Evaluation) -> list[tuple[str, str]]:
+    """Return what is to be said about a policy on the log as (name, sentence) pairs."""
+    ends, facts = found.log.ends, []
     if ends.completed_share > 0:
-        facts.append(("after cuts", f"{percent(ends.completed_share, 1)} of the future, from the model"))
+        after = f"{percent(ends.completed_share, 1)} of the discounted steps; a model gives their value"
+        facts.append(("behind the last logged step", after))
     if found.log.overlap is not None:
         o = found.log.overlap
-        known, seen = o.behavior, found.log.effective_by_step
-        left = f"{significant(o.effective_episodes)} of {found.log.n_episodes:,} after all ratios"
-        if seen is not None and o.effective_episodes < 0.9 * seen[-1]:
-            left += f" are expected; {significant(float(seen[-1]))} were seen, without the largest ratios"
-        facts += [
-            ("logging policy", known if o.behavior in ("logged", "given") else f"estimated ({o.behavior})"),
-            ("effective episodes", left),
-        ]
+        seen = found.log.effective_by_step
+        left = f"{_count(o.effective_episodes)} of {found.log.n_episodes:,} after the ratios of all steps"
+        if seen is not None and o.effective_episodes < seen[-1]:
+            left += f" are expected ({_count(float(seen[-1]))} in this sample)"
+        known = o.behavior if o.behavior in ("logged", "given") else f"estimated ({o.behavior})"
+        facts += [("probabilities of the log", known), ("effective episodes", left)]
         if not np.isnan(o.agreement):
-            likely = f"logged actions have probability {o.agreement:.2f} under the policy, on average"
+            likely = f"the policy gives logged actions a probability of {o.agreement:.2f} on average"
             facts.append(("agreement", likely))
         if o.unseen is not None:
             facts.append(
-                ("unseen", f"{percent(o.unseen, 1)} of the policy's future leads to actions never tried")
+                ("unseen", f"{percent(o.unseen, 1)} of the policy's steps follow an action never tried")
             )
         if found.log.action_counts is not None and found.log.target_actions is not None:
             shares = found.log.action_counts / max(1, found.log.action_counts.sum())
             shown = [
-                f"{_action(found, a)}: {percent(float(x))} logged, {percent(float(y))} wanted"
+                f"{_action(found, a)}: log {percent(float(x))}, policy {percent(float(y))}"
                 for a, (x, y) in enumerate(zip(shares, found.log.target_actions, strict=True))
             ]
-            facts.append(("actions", "; ".join(shown[:12])))
-    facts.append(("collect next", what_to_collect(found)))
-    return facts
+            more = "; ..." if len(shown) > _ACTIONS else ""
+            facts.append(("actions", "; ".join(shown[:_ACTIONS]) + more))
+    return [*facts, ("collect next", what_to_collect(found))]
+
+
+def _count(episodes: float) -> str:
+    return significant(episodes) if episodes >= 1.0 else "fewer than 1"
 
 
 def _action(found: Evaluation, number: int) -> str:
@@ -259,77 +278,77 @@ def _action(found: Evaluation, number: int) -> str:
 
 
 def what_to_collect(found: Evaluation) -> str:
-    """Return what would make the interval shorter."""
+    """Return what would make the interval shorter: first what misses most, then more of the same."""
     low, high = found.interval
-    o = found.log.overlap
+    o, ends = found.log.overlap, found.log.ends
     if o is not None and o.never_logged:
         named = ", ".join(_action(found, a) for a in o.never_logged)
         return f"episodes with the actions {named}, which were never logged"
-    if o is not None and o.unseen is not None and o.unseen > 0.02:
-        return "the actions that the policy takes and the log does not have, in the states it visits"
-    if (
-        o is not None
-        and (found.informative > UNINFORMATIVE or found.method == "doubly robust")
-        and o.effective_episodes < found.log.n_episodes / 4
-    ):
-        return "episodes of a policy nearer to this one, or of this one itself"
-    if found.log.ends.completed_share > 0.05:
-        return "longer episodes: much of the value lies after the cuts"
-    return f"four times as many episodes halve the interval, now {significant(high - low)} wide"
+    missing = [(ends.completed_share, "longer episodes, for what lies behind the last logged step")]
+    if o is not None:
+        tried = "the actions of the policy that were never tried, in the states that it visits"
+        nearer = "episodes of a policy nearer to this one, or of this one itself"
+        lost = 1.0 - o.effective_episodes / found.log.n_episodes
+        missing += [(o.unseen or 0.0, tried), (lost, nearer)]
+    share, text = max(missing, key=lambda one: one[0])
+    if found.informative > UNINFORMATIVE and share > 0:
+        return text
+    more = f"four times as many episodes halve the interval, now {significant(high - low)} wide"
+    return f"{text}; or more of the same: {more}" if share > 0 else more
 
 
-def _influential(found: Evaluation) -> list[dict[str, Any]]:
+def _influential(found: Evaluation) -> dict[str, Any]:
     shifts, width = found.result.shifts, found.interval.high - found.interval.low
-    if not len(shifts):
-        return []
     largest = np.argsort(-np.abs(shifts), kind="stable")[:_INFLUENTIAL]
     rows = [
-        [str(i), significant(float(shifts[i])),
-         "look at it" if width > 0 and abs(shifts[i]) > _LARGE_SHARE * width else ""]
+        [str(i), significant(float(shifts[i])), percent(abs(float(shifts[i])) / width) if width > 0 else "–"]
         for i in largest
-    ]  # fmt: skip
-    return [
-        {
-            "heading": "Most influential",
-            "intro": "Groups of units, counted from 0, that move the value most.",
-            "header": ["group", "change if left out", ""],
-            "rows": rows,
-        }
     ]
+    return {
+        "heading": "Most influential",
+        "intro": "Groups of units, counted from 0, that move the value most.",
+        "header": ["group", "change if left out", "of the interval's width"],
+        "rows": rows,
+    }
 
 
 def _figures(found: Evaluation) -> list[dict[str, str]]:
     log = found.log
-    line = found.value if log.on_policy else None  # another policy's value is no mean of these returns
+    # The value of another policy, or one that goes on behind the last step, is no mean of these returns.
+    line = found.value if log.on_policy and log.ends.completed_share == 0 else None
     seen = f"{log.n_episodes:,} logged episodes"
     figures = [
         _figure("Returns", f"Histogram of the returns of {seen}.",
                 "discounted returns of logged episodes, under the logging policy."
-                + (" The line is the reported value." if log.on_policy else ""),
+                + (" The line is the reported value." if line is not None else ""),
                 plot_returns(log.returns, value=line))
     ]  # fmt: skip
     if len(log.by_step) > 1:
         alt = f"Mean discounted reward of {len(log.by_step)} steps as logged."
-        text = "what each step adds to the mean return as logged. Late steps that add much need a horizon."
+        text = "what each step adds to the mean return as logged. If the last add much, so would later ones."
         figures.append(_figure("Value by step", alt, text, plot_steps(log.by_step, "mean discounted reward")))
-    if log.effective_by_step is not None and log.ratios is not None:
+    if log.effective_by_step is not None and len(log.effective_by_step) > 1:
         text = (
-            "how many episodes count effectively after so many ratios; few left: importance sampling fails."
+            "effective number of episodes after the probability ratios of so many steps. Where few are left, "
+            "importance sampling says little."
         )
         alt = f"Effective episodes after each of {len(log.effective_by_step)} steps."
         drawn = plot_steps(log.effective_by_step, "effective episodes", low=0.0)
         figures.append(_figure("Effective sample size by step", alt, text, drawn))
-        text = "probability of an episode's actions under the policy, over that under the log."
+    if log.ratios is not None:
+        text = "probability of an episode's actions under the policy, divided by that under the log."
         positive = log.ratios[log.ratios > 0]
         if len(positive) > 1:
-            drawn = plot_returns(np.log10(positive))
-            drawn.set_xlabel(f"log10 of the ratio ({len(log.ratios) - len(positive):,} are 0)")
+            drawn = plot_returns(np.round(np.log10(positive), 9))  # equal ratios up to rounding stay equal
+            zeros = len(log.ratios) - len(positive)
+            drawn.set_xlabel("log10 of the ratio" + f" ({zeros:,} are 0)" * (zeros > 0))
             figures.append(_figure("Probability ratios", f"Histogram of the ratios of {seen}.", text, drawn))
     return figures
 
 
 def _figure(heading: str, alt: str, caption: str, ax: Any) -> dict[str, str]:
     caption = f"How to read this: {caption}"
+    ax.ticklabel_format(useOffset=False)
     return {"heading": heading, "alt": alt, "caption": caption, "picture": _picture(ax)}
 
 

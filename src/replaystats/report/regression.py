@@ -182,7 +182,8 @@ class Regression:
         )
         wide = f"{significant(self.width)} wide on average and held {percent(held)} of {where}."
         if not np.isfinite(self.width):
-            wide = f"infinite: {len(self.model.y_fit_):,} rows are too few for this level."
+            few, n = self.model._n_units, len(self.model.y_fit_)
+            wide = f"infinite: {few:,} {'rows' if few == n else 'groups'} are too few for this level."
         explained = percent(seen.r2) if seen.r2 > 0 else "none"
         return (
             f"A new {self.target} is predicted with a root mean squared error of {significant(seen.rmse)}, "

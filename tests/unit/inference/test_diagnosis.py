@@ -307,7 +307,7 @@ def test_plot(diagnosis):
     _, ax = pyplot.subplots()
     assert diagnosis.plot(ax) is ax
     assert sum(patch.get_height() for patch in ax.patches) == 300  # every subset is drawn
-    assert diagnosis.recommendation in ax.get_title()
+    assert diagnosis.recommendation in ax.get_title(loc="left")
     assert diagnosis.plot().figure is not ax.figure
     pyplot.close("all")
 

@@ -48,6 +48,6 @@ def test_decimals_follow_the_narrowest_important_interval():
 
 def test_a_narrow_plot_has_its_words_above_the_lines():
     ax = plot_forest([LOGGED, REPORTED], title="The finding", narrow=True)
-    assert texts(ax) == ["logged policy   67  [60, 73]", "doubly robust   88  [79, 97]  reported"]
+    assert texts(ax) == ["logged policy   67  [60, 73]", "doubly robust   88  [79, 97]"]
     assert all(note.xy[1] < place for place, note in enumerate(ax.texts))
     assert ax.figure.get_size_inches()[0] < 4.0

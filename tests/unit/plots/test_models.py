@@ -36,7 +36,7 @@ def test_a_regression_draws_every_row_inside_or_outside():
     ax = model.plot()
     assert sum(len(dots.get_offsets()) for dots in ax.collections[1:]) == 80
     _, low, high = model.predict(X, return_interval=True)
-    assert ax.get_title(loc="left").startswith(f"{np.mean((low <= y) & (y <= high)):.0%} of 80")
+    assert ax.get_title(loc="left").startswith(f"{100 * np.mean((low <= y) & (y <= high)):.0f} % of 80")
     with pytest.raises(TypeError, match="given with"):
         model.plot(X)
 
@@ -70,4 +70,4 @@ def test_a_comparison_has_its_finding_and_a_line_at_zero():
     assert any(line.get_color() == COLOURS["zero"] for line in lower.get_lines())
     left, right = lower.get_xlim()
     assert left < 0.0 < right
-    assert "any of" in finding_of_comparison(replace(found, may_be_best=("fit", "none")))
+    assert "may be fit or none" in finding_of_comparison(replace(found, may_be_best=("fit", "none")))
