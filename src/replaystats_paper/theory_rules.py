@@ -58,37 +58,41 @@ SMALLEST_LIMIT = 800
 NORMAL_LEVEL = 0.01
 DRIFT, DIFFUSION = 0.05, 1.0  # the printed lambda and sigma
 
+Along = list[tuple[int, dict[str, Any]]]  # n and the results of a cell
 
-def _along(evidence: Evidence, rate: str) -> list[tuple[int, dict[str, Any]]]:
+
+def _along(evidence: Evidence, rate: str) -> Along:
     """Return n and the results of every cell at a rate, by n."""
     cells = (cell for cell in evidence.cells["rates"] if cell["rate"] == rate)
     return sorted(((cell["n"], evidence.journal.results(cell.key)) for cell in cells), key=lambda one: one[0])
 
 
-def _listed(rows: list[tuple[int, dict[str, Any]]], name: str) -> str:
+def _listed(rows: Along, name: str) -> str:
     return ", ".join(f"{significant(row[name], 2)} (n = {n})" for n, row in rows)
+
+
+def _in_the_limit(rows: Along, holds: bool, reason: str, beside: str = "") -> Verdict:
+    """Return the verdict at the largest n; undecided where that is not large."""
+    decided = HOLDS if holds else FAILS
+    return Verdict(decided if rows[-1][0] >= SMALLEST_LIMIT else UNDECIDED, reason, beside)
 
 
 def theorem_u(evidence: Evidence) -> Verdict:
     """Judge Theorem 1: liminf of Var(plain) - Var(U) is at least 0."""
     rows = _along(evidence, "theorem 1")
-    n, last = rows[-1]
+    last = rows[-1][1]
     reason = f"Var(U) / Var(plain), LSTD with three functions: {_listed(rows, 'variance_ratio')}."
     beside = "Both variances go to 0, so the statement holds for any two variances that do."
-    if n < SMALLEST_LIMIT:
-        return Verdict(UNDECIDED, reason, beside)
-    return Verdict(HOLDS if last["variance_ratio"] <= EQUAL else FAILS, reason, beside)
+    return _in_the_limit(rows, last["variance_ratio"] <= EQUAL, reason, beside)
 
 
 def theorem_v(evidence: Evidence) -> Verdict:
     """Judge Theorem 2 with its assumption that h_k has bounded second moments."""
     rows = _along(evidence, "theorem 2")
-    n, last = rows[-1]
+    last = rows[-1][1]
     reason = f"Var(V) / Var(plain) with the ridge: {_listed(rows, 'ridge_ratio')}."
     beside = f"With the plain inverse, which violates the assumption: {_listed(rows, 'variance_ratio')}."
-    if n < SMALLEST_LIMIT:
-        return Verdict(UNDECIDED, reason, beside)
-    return Verdict(HOLDS if last["ridge_ratio"] <= EQUAL else FAILS, reason, beside)
+    return _in_the_limit(rows, last["ridge_ratio"] <= EQUAL, reason, beside)
 
 
 def guarantee(evidence: Evidence) -> Verdict:
@@ -122,23 +126,20 @@ def lemma_1(evidence: Evidence) -> Verdict:
 
 
 def _shapiro(evidence: Evidence, method: str, rate: str = "theorem 1") -> Verdict:
-    n, last = _along(evidence, rate)[-1]
+    rows = _along(evidence, rate)
+    n, last = rows[-1]
     estimates = np.asarray(last["estimates"][method])
     p = float(stats.shapiro(estimates).pvalue)
     reason = f"p = {significant(p, 2)} at n = {n}, {len(estimates)} data sets."
-    if n < SMALLEST_LIMIT:
-        return Verdict(UNDECIDED, reason)
-    return Verdict(HOLDS if p >= NORMAL_LEVEL else FAILS, reason)
+    return _in_the_limit(rows, p >= NORMAL_LEVEL, reason)
 
 
 def two_terms(evidence: Evidence) -> Verdict:
     """Judge Var = k^2 zeta_1k / n + zeta_kk / B by the variances that replay estimates from one data set."""
     rows = _along(evidence, "theorem 1")
-    n, last = rows[-1]
+    last = rows[-1][1]
     reason = f"Predicted / actual variance of the replayed estimate: {_listed(rows, 'predicted_ratio')}."
-    if n < SMALLEST_LIMIT:
-        return Verdict(UNDECIDED, reason)
-    return Verdict(HOLDS if 1 / EQUAL <= last["predicted_ratio"] <= EQUAL else FAILS, reason)
+    return _in_the_limit(rows, 1 / EQUAL <= last["predicted_ratio"] <= EQUAL, reason)
 
 
 def lemma_2(evidence: Evidence) -> Verdict:
@@ -165,9 +166,8 @@ def corollary_1(evidence: Evidence) -> Verdict:
     """Judge zeta_kk = Sigma / k + o(Sigma / k)."""
     values, reason = _member_variance(evidence)
     beside = "The limit law does not give the variance: with a plain inverse a few answers decide about it."
-    if _along(evidence, "theorem 1")[-1][0] < SMALLEST_LIMIT:
-        return Verdict(UNDECIDED, reason, beside)
-    return Verdict(HOLDS if 1 / EQUAL <= values[-1] <= EQUAL else FAILS, reason, beside)
+    rows = _along(evidence, "theorem 1")
+    return _in_the_limit(rows, 1 / EQUAL <= values[-1] <= EQUAL, reason, beside)
 
 
 def positive_components(evidence: Evidence) -> Verdict:
@@ -187,9 +187,7 @@ def positive_limit(evidence: Evidence) -> Verdict:
     rows = _along(evidence, "theorem 1")
     reason = f"k^2 zeta_1k / Sigma: {_listed(rows, 'first_order')}."
     beside = "Where Var(H) = 0 it fails: for (E x, -(E x)^2) along a direction with mean 0 the limit is 0."
-    if rows[-1][0] < SMALLEST_LIMIT:
-        return Verdict(UNDECIDED, reason, beside)
-    return Verdict(HOLDS if rows[-1][1]["first_order"] > 0.5 else FAILS, reason, beside)
+    return _in_the_limit(rows, rows[-1][1]["first_order"] > 0.5, reason, beside)
 
 
 def penalty_term(evidence: Evidence) -> Verdict:
@@ -286,10 +284,8 @@ def sufficient_rate(evidence: Evidence) -> Verdict:
     values = [row["zeta_ratio"] for _, row in rows]
     reason = f"zeta_kk / (n zeta_1k): {_listed(rows, 'zeta_ratio')}."
     beside = "It needs k zeta_1k and zeta_kk of one order: at a degenerate point the ratio is k^2 / n."
-    if rows[-1][0] < SMALLEST_LIMIT:
-        return Verdict(UNDECIDED, reason, beside)
     falls = values[-1] < values[0] and values[-1] <= 0.1
-    return Verdict(HOLDS if falls else FAILS, reason, beside)
+    return _in_the_limit(rows, falls, reason, beside)
 
 
 def scarce_data(evidence: Evidence) -> Verdict:
