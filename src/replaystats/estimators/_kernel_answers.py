@@ -317,8 +317,9 @@ class AnswersOfKernelRidge(ReplayedRegression):
         members, n = self.estimate_.members, len(self.X_fit_)
         if not isinstance(members, KernelRidgeReplicates) or n > LARGE_DENSE_SYSTEM:
             return None
-        absent = members.plan.n_resamples * (1 - members.plan.subsample_size / n)
-        if self._weight is not None or absent < MIN_EFFECTIVE:
+        k = members.plan.subsample_size
+        without_row = (1 - 1 / n) ** k if members.plan.with_replacement else 1 - k / n
+        if self._weight is not None or without_row * len(members) < MIN_EFFECTIVE:
             return None
         standardize = "global" if self._standardize == "subset" else self._standardize
         problem = KernelProblem.checked(
