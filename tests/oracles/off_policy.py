@@ -174,8 +174,11 @@ def visits_of_neighbors(onward, first):
     return np.linalg.solve(np.eye(len(onward)) - onward.T, first)
 
 
-def drift_of_moments(visits, states, next_states, starts, onward, scale):
-    """By how many standard deviations a step means, squares and products of states do not balance."""
+def drift_of_moments(visits, begun, states, next_states, onward, scale):
+    """By how many standard deviations a step means, squares and products of states move to neighbours.
+
+    `begun` is how many of the visits are those of neighbours of start states, which no step led to.
+    """
     middle = states.mean(axis=0)
 
     def moments(x):
@@ -183,9 +186,9 @@ def drift_of_moments(visits, states, next_states, starts, onward, scale):
         d = len(z)
         return np.array([*z, *(z**2), *(z[j] * z[(j - 1) % d] for j in range(d))])
 
-    moved = sum(moments(s) for s in starts)
-    for weight, here, after, goes in zip(visits, states, next_states, onward, strict=True):
-        moved = moved - weight * moments(here) + weight * goes * moments(after)
+    moved = 0.0
+    for weight, first, here, after, goes in zip(visits, begun, states, next_states, onward, strict=True):
+        moved = moved + weight * goes * moments(after) - (weight - first) * moments(here)
     spread = np.std([moments(s) for s in states], axis=0)
     return max(abs(m) / s for m, s in zip(moved, spread, strict=True) if s > 1e-9) / visits.sum()
 

@@ -151,17 +151,18 @@ def pull(model: NeighborModel, starts: IntArray) -> float:
 
     A step leads to a next state, and goes on from its neighbours. Inside the log these lie on all sides; at
     its edge all lie inside, and a policy that would leave is held back. Squares and products of the states
-    see both a drift and a loss of energy.
+    see both a drift and a loss of energy. From start states a path is moved once, which is no step of it.
     """
     problem, rows = model.problem, model.rows
-    visits = model.visits(problem.start_states[starts], problem.start_chances[starts])
+    asked = problem.start_states[starts], problem.start_chances[starts]
+    visits, first = model.visits(*asked), np.asarray(model._weights(*asked).sum(axis=0)).ravel()
     middle = problem.states[rows].mean(axis=0)
-    here, ahead, first = (
+    here, ahead = (
         _moments((states - middle) / model.scale[: len(middle)])
-        for states in (problem.states[rows], problem.next_states[rows], problem.start_states[starts])
+        for states in (problem.states[rows], problem.next_states[rows])
     )
     onward = problem.following[rows].sum(axis=1)
-    moved = first.sum(axis=0) - visits @ here + (visits * onward) @ ahead
+    moved = (visits * onward) @ ahead - (visits - first) @ here
     spread = here.std(axis=0)
     varies = spread > 1e-9
     return float(np.max(np.abs(moved[varies]) / spread[varies], initial=0.0) / max(visits.sum(), 1e-300))

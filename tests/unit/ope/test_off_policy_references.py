@@ -385,12 +385,13 @@ def test_pull_against_loops(exact_visits):
     starts = np.arange(1, 24, 2)
     asked = nonparametric._asked(problem, problem.start_states[starts], problem.start_chances[starts])
     first = nonparametric._neighbors(model.trees, scale, asked, len(rows))
-    visits = oracle.visits_of_neighbors(model.onward.toarray(), np.asarray(first.sum(axis=0)).ravel())
+    first = np.asarray(first.sum(axis=0)).ravel()
+    visits = oracle.visits_of_neighbors(model.onward.toarray(), first)
     np.testing.assert_allclose(
         model.visits(problem.start_states[starts], problem.start_chances[starts]), visits, rtol=1e-6
     )
     expected = oracle.drift_of_moments(
-        visits, problem.states[rows], problem.next_states[rows], problem.start_states[starts],
+        visits, first, problem.states[rows], problem.next_states[rows],
         problem.following[rows].sum(axis=1), scale,
     )  # fmt: skip
     assert nonparametric.pull(model, starts) == pytest.approx(expected, rel=1e-6)

@@ -100,6 +100,28 @@ def test_a_policy_that_leaves_the_log_is_held_back_and_gets_bounds():
     assert "nothing was logged" in " ".join(found.notes)
 
 
+def test_start_states_spread_farther_than_later_ones_hold_nobody_back():
+    """Start states in the tail have neighbours nearer to the middle, once an episode, not at every step."""
+    rng = np.random.default_rng(0)
+    state, states, rewards, actions = rng.normal(size=(60, 2)), [], [], []
+    states.append(state)
+    for _ in range(40):
+        act = rng.integers(2, size=60)
+        state = state * [0.8, 0.6] + np.outer(act - 0.5, [0.6, -0.3]) + 0.2 * rng.normal(size=(60, 2))
+        rewards.append(state[:, 0] - 0.2 * state[:, 1] ** 2)
+        actions.append(act)
+        states.append(state)
+    arrays = np.stack(states, 1), np.stack(rewards, 1), np.stack(actions, 1)
+    data = rs.Trajectories(*arrays, terminated=False)
+
+    def back(s):
+        return np.where((s[:, :1] > 0) == [True, False], 0.8, 0.2)
+
+    found = rs.evaluate(data, back, discount=0.9, behavior=np.full(2400, 0.5))
+    assert found.method == "doubly robust, ratios of visits"
+    assert found.interval.high - found.interval.low < 0.1 * (found.bounds[1] - found.bounds[0])
+
+
 def test_a_log_in_which_all_steps_are_alike_gives_bounds():
     """MountainCar without a goal: -1 at every step, no end, and every policy looks the same."""
     data, chances = walk()
