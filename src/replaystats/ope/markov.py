@@ -230,10 +230,10 @@ def _discrete(log: _Log, rng: np.random.Generator) -> Tests:
         if len(own) >= 20 and any(np.ptp(label[own]) for label in labels):
             each = [label[own] for label in labels]
             yield name, permutation_test([outcome[own]], each, pair[own], rng, amounts[own], order[own])
-    some = {"step": _one_hot(steps), "calendar": _powers(log.start)}
+    some = {"step": _one_hot(steps), "calendar": _waves(log.start)}
     some["history"] = np.column_stack([log.past, *(_common(x[before]) for x in (actions, state, pair))])
     own = log.rows(False, MARKOV_ROWS)
-    place, after = (_standard_within(x[own], pair[own]) for x in (_powers(log.start), _common(follows + 1)))
+    place, after = (_standard_within(x[own], pair[own]) for x in (_waves(log.start), _common(follows + 1)))
     yield from _calendar(place, after, actions[own], log.unit[own])
     earned = _standard_within(log.rewards[:, None], pair)[:, 0]
     hidden = _standard_within(log.rewards[:, None], _codes(pair, follows))[:, 0]
@@ -257,9 +257,16 @@ def _common(label: IntArray) -> FloatArray:
     return np.asarray(label[:, None] == often[often > 0], dtype=np.float64)
 
 
-def _powers(numbers: np.ndarray) -> FloatArray:
-    share = numbers / max(float(numbers.max()), 1.0)
-    return np.column_stack([share, share**2])
+def _waves(numbers: np.ndarray) -> FloatArray:
+    """Return cosines of up to two periods over the range of some numbers (N,), shape (N, 4).
+
+    Neyman's smooth test of order four: the first column sees a trend, the others what comes and goes.
+
+    References
+    ----------
+    J. Neyman (1937), Smooth test for goodness of fit, Skandinavisk Aktuarietidskrift 20.
+    """
+    return np.cos(np.pi * np.outer(numbers / max(float(numbers.max()), 1.0), np.arange(1, 5)))
 
 
 def _by_action(columns: FloatArray, actions: IntArray) -> FloatArray:
@@ -381,14 +388,14 @@ def _real(log: _Log, rng: np.random.Generator) -> Tests:
         return
     none = np.zeros((len(own), 0))
     columns = {
-        "moved": np.where(log.terminal[:, None], 0.0, log.next_states - log.states)[own],
+        "moved": _bounded(np.where(log.terminal[:, None], 0.0, log.next_states - log.states)[own]),
         "paid": log.rewards[own, None],
         "end": log.terminal[own, None].astype(np.float64),
         "before": given[own - 1] if later else none,
         "earned": log.rewards[own - 1, None] if later else none,
         "past": log.past[own] if later else none,
-        "step": _powers(log.step)[own],
-        "calendar": _powers(log.start)[own],
+        "step": _waves(log.step)[own],
+        "calendar": _waves(log.start)[own],
     }
     left = residuals(np.column_stack(list(columns.values())), given[own], rng)
     edges = np.cumsum([part.shape[1] for part in columns.values()])[:-1]
@@ -416,6 +423,18 @@ def _real(log: _Log, rng: np.random.Generator) -> Tests:
     if acts.shape[1] and seen is not None and seen.p_value < CHECK_LEVEL:  # else one of both is missing
         acted = residuals(acts, log.states[own], rng)
         yield "history", _confounded(paid, earned, acted, unit)
+
+
+def _bounded(columns: FloatArray) -> FloatArray:
+    """Return the columns, clipped at `CLIPPED` standard deviations from the median, found by quartiles.
+
+    Rare jumps (a wall, a reset) would make up most of the variance, and no regression follows them. What is
+    independent of history given state and action stays so under any function of state and next state.
+    """
+    low, middle, high = np.quantile(columns, [0.25, 0.5, 0.75], axis=0)
+    reach = CLIPPED * (high - low) / 1.349  # of a normal variable: its standard deviation
+    reach = np.where(reach > 0.0, reach, np.inf)
+    return np.clip(columns, middle - reach, middle + reach)
 
 
 def _noticed(columns: FloatArray) -> FloatArray:
