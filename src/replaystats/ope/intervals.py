@@ -164,9 +164,7 @@ def tail_ends(values: FloatArray) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def skewed_mean_interval(
-    values: FloatArray, level: float, within: tuple[float, float] | None = None
-) -> Bounds:
+def skewed_mean_interval(values: FloatArray, level: float, within: tuple[float, float]) -> Bounds:
     """Return an interval of a mean that does not need symmetry.
 
     One more value is added, as bad (or good) as is possible, and all get random weights that are uniform on
@@ -177,8 +175,8 @@ def skewed_mean_interval(
     ----------
     values : ndarray of shape (n,)
     level : float
-    within : (float, float), optional
-        Smallest and largest value that is possible; default those of `tail_ends`.
+    within : (float, float)
+        Smallest and largest value that is possible.
 
     References
     ----------
@@ -189,12 +187,12 @@ def skewed_mean_interval(
 
     Examples
     --------
-    >>> low, high = skewed_mean_interval(np.r_[np.ones(3), np.zeros(97)], 0.95)
+    >>> low, high = skewed_mean_interval(np.r_[np.ones(3), np.zeros(97)], 0.95, (0.0, 1.0))
     >>> round(low, 3), round(high, 2)  # Clopper-Pearson: .006, .085
     (0.006, 0.08)
     """
     rng = np.random.default_rng(0)
-    worst, best = within or tail_ends(values)
+    worst, best = within
     tail = (1.0 - level) / 2.0
     shapes = np.ones(len(values) + 1)
     if _DRAWS * len(values) > _AT_ONCE:  # equal values are one, with the sum of their weights

@@ -229,7 +229,7 @@ def test_bounds_without_discount_are_finite_where_all_episodes_ended():
 
 @pytest.mark.parametrize(("successes", "n"), [(1, 20), (3, 100), (7, 30)])
 def test_skewed_interval_is_clopper_and_pearsons(successes, n):
-    found = skewed_mean_interval(np.r_[np.ones(successes), np.zeros(n - successes)], 0.95)
+    found = skewed_mean_interval(np.r_[np.ones(successes), np.zeros(n - successes)], 0.95, (0.0, 1.0))
     exact = stats.binomtest(successes, n).proportion_ci(0.95)
     assert found.low == pytest.approx(exact.low, abs=0.006)
     assert found.high == pytest.approx(exact.high, abs=0.012)
@@ -268,12 +268,12 @@ def test_discrete_states():
     assert not is_discrete(np.random.default_rng(0).normal(size=(50, 1)))
 
 
-def test_few_returns_may_be_skewed_and_the_interval_allows_for_it():
-    """20 even returns may come from a skewed law; of 200 that is not likely."""
-    for n, few in ((20, True), (200, False)):
-        y = np.random.default_rng(3).normal(size=n)
-        data = rs.Trajectories(np.zeros((n, 2)), rewards=y[:, None], terminated=True)
-        found = rs.evaluate(data, discount=1.0)
-        assert found.reliable
-        safe = skewed_mean_interval(y, 0.95)
-        assert (found.interval.low <= safe.low and found.interval.high >= safe.high) == few
+def test_a_range_that_is_given_counts_and_returns_alone_have_the_interval_of_any_mean():
+    y = np.random.default_rng(3).exponential(size=40).clip(max=3.0)
+    data = rs.Trajectories(np.zeros((40, 2)), rewards=y[:, None], terminated=True)
+    found = rs.evaluate(data, discount=1.0).interval
+    mean = rs.plug_in(rs.Moments(np.ones(40), y)).confidence_interval()
+    np.testing.assert_allclose((found.low, found.high), (mean.low[0], mean.high[0]), rtol=1e-9)
+    wider = rs.evaluate(data, discount=1.0, reward_range=(0.0, 30.0)).interval
+    safe = skewed_mean_interval(y, 0.95, (0.0, 30.0))
+    assert (wider.low, wider.high) == (min(found.low, safe.low), max(found.high, safe.high))

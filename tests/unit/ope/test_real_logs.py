@@ -65,7 +65,7 @@ def test_terminal_states_leave_no_direction_out(basis):
 def test_the_headline_of_a_table_is_no_replayed_mean():
     """FrozenLake: the replayed mean was .071 and the plug-in .097 where the truth was .124."""
     truth = exact_value("FrozenLake-v1", 0.99)
-    found = rs.evaluate(random_log("FrozenLake-v1", 400), discount=0.99)
+    found = rs.evaluate(random_log("FrozenLake-v1", 400), discount=0.99, confidence_level=0.99)
     assert found.method == "mean logged return"
     assert found.interval.low <= truth <= found.interval.high
 

@@ -105,6 +105,6 @@ def test_a_few_clicks_of_many_visitors_are_clopper_and_pearsons():
     n, k = 500_000, 12
     clicks = np.zeros(n)
     clicks[:k] = 1.0
-    low, high = skewed_mean_interval(clicks, 0.95)
+    low, high = skewed_mean_interval(clicks, 0.95, (0.0, 1.0))
     assert low == pytest.approx(stats.beta.ppf(0.025, k, n - k + 1), rel=0.05)
     assert high == pytest.approx(stats.beta.ppf(0.975, k + 1, n - k), rel=0.05)

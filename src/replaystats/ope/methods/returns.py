@@ -10,7 +10,7 @@ from ..._core.typing import FloatArray
 from ...inference.pivot import Pivot, interval
 from ..assumptions import DRIFT, INDEPENDENT, MARKOV, MODEL, OUTCOMES, STATIONARY
 from ..counts import CountModel, episode_returns
-from ..intervals import GroupJackknife, by_groups, may_be_skewed, skewed_mean_interval, unit_pivot
+from ..intervals import GroupJackknife, by_groups, skewed_mean_interval, unit_pivot
 from ..marginal import completed_by_neighbors
 from ..method import Assumption, MethodResult
 from ..parts import model_of, share_after_cuts
@@ -25,7 +25,7 @@ class MeanReturn:
     1. Episodes that were cut off are completed by a model's value of where they stopped (`completed`), which
        is then an assumption unless too little of the future lies there to be noticed.
     2. Units are what is averaged. Hall's correction takes out skewness.
-    3. Outcomes that the episodes cannot have shown move the ends outwards (Gaffke's bound).
+    3. Outcomes in a range that was given, which the episodes cannot have shown, move the ends (Gaffke).
     """
 
     completed: bool = False
@@ -102,13 +102,15 @@ def _with_error_of(pivot: Pivot, found: GroupJackknife, problem: Problem) -> Piv
 
 
 def _missed(values: FloatArray, pivot: Pivot, problem: Problem) -> tuple[float, float]:
-    """Return how far ends move for rare outcomes; only for units of one size, which have a known law."""
+    """Return how far ends move for outcomes of a range that was given; units of one size have a known law.
+
+    Without a range the interval is that of any mean.
+    """
     sizes = np.bincount(problem.unit)
-    means = np.bincount(problem.unit, weights=values) / sizes
-    if np.ptp(sizes) > 0 or not (problem.range_known or may_be_skewed(means)):
+    if np.ptp(sizes) > 0 or not (problem.range_known and np.isfinite(problem.low + problem.high)):
         return 0.0, 0.0
-    known = problem.range_known and np.isfinite(problem.low + problem.high)
-    within = (problem.low, problem.high) if known else None
+    means = np.bincount(problem.unit, weights=values) / sizes
     level = problem.options.confidence_level
-    safe, found = skewed_mean_interval(means, level, within), interval(pivot, level)
+    safe = skewed_mean_interval(means, level, (problem.low, problem.high))
+    found = interval(pivot, level)
     return max(float(found.low[0]) - safe.low, 0.0), max(safe.high - float(found.high[0]), 0.0)
