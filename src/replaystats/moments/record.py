@@ -6,6 +6,7 @@ times rows. Symmetric g keep their upper triangle only, which saves almost half 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -176,42 +177,20 @@ def _checked(g: Any, f: Any) -> tuple[Any, Any]:
     return g, f
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class SubsetSums:
-    """Sums over every subset: A (B, q, q) of g and b (B, q) or (B, q, n_outputs) of f.
+    """Sums over every subset: A (B, q, q) of g and b (B, q) or (B, q, n_outputs) of f."""
 
-    Further ones are put behind the others when all are asked for: copies take as long as solving them.
-    """
-
-    __slots__ = ("_parts", "symmetric")
-
-    def __init__(self, A: FloatArray, b: FloatArray, symmetric: bool) -> None:
-        self._parts = [(A, b)]
-        self.symmetric = symmetric
-
-    @property
-    def A(self) -> FloatArray:
-        """Sums of g."""
-        return self._joined()[0]
-
-    @property
-    def b(self) -> FloatArray:
-        """Sums of f."""
-        return self._joined()[1]
-
-    def _joined(self) -> tuple[FloatArray, FloatArray]:
-        if len(self._parts) > 1:
-            A, b = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
-            self._parts = [(A, b)]
-        return self._parts[0]
+    A: FloatArray
+    b: FloatArray
+    symmetric: bool
 
     def join(self, more: SubsetSums) -> SubsetSums:
         """Return these sums followed by `more`."""
-        joined = SubsetSums(*self._parts[0], self.symmetric)
-        joined._parts = [*self._parts, *more._parts]
-        return joined
+        return SubsetSums(np.concatenate([self.A, more.A]), np.concatenate([self.b, more.b]), self.symmetric)
 
     def __len__(self) -> int:
-        return sum(len(A) for A, _ in self._parts)
+        return len(self.A)
 
     def __repr__(self) -> str:
-        return f"SubsetSums({len(self)} subsets, q={self._parts[0][0].shape[1]})"
+        return f"SubsetSums({len(self)} subsets, q={self.A.shape[1]})"
