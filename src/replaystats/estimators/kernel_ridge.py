@@ -60,9 +60,9 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
     gamma : float, array-like of shape (p,) or "auto", optional
         Parameter of the kernel; None means 1 / n_features, sensible for standardised columns. "rbf" and
         "laplacian" take one per feature. "auto" (default) learns one per feature for "rbf" and Matern, by
-        marginal likelihood on up to 500 rows and, above 1200 rows, by leave-one-out errors of random blocks
-        and leaves of neighbours; it chooses one number by leave-one-out for other kernels, and is None for
-        kernels without a width.
+        marginal likelihood on up to 500 rows (2000 on an accelerator) and, above 1200 rows, by leave-one-out
+        errors of random blocks and leaves of neighbours; it chooses one number by leave-one-out for other
+        kernels, and is None for kernels without a width.
     kernel_params : mapping, optional
         Further parameters of the kernel: `degree` (default 3) and `coef0` (default 1) of the polynomial and
         sigmoid ones, keyword arguments of a callable.

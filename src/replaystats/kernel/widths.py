@@ -10,6 +10,10 @@ slope of the mean squared leave-one-out error on blocks drawn afresh, a random o
 function coarsely, and leaves of neighbours, which see a part of it as densely as the data allow. The average
 of the last steps has seen all rows (or tens of thousands) and depends little on which came when. Errors are
 what predictions are judged by, and they trust the model less than the likelihood does.
+
+An accelerator does a thousand times the operations, so there all systems have some thousand rows. That is for
+accuracy, too: the kernel that is best on some hundred rows is often too smooth for tens of thousands, and
+widths of single columns that some hundred rows set to zero do not come back.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from scipy.optimize import minimize
 
 from .._core.random import as_generator
 from .._core.thresholds import (
+    ACCELERATED_STEPS,
+    COMPARED_ROWS,
     DENSE_SYSTEM,
     EVIDENCE,
     FEW_ROWS,
@@ -82,12 +88,35 @@ class Bandwidths:
         return f"Bandwidths(gamma=[{widths}], alpha={self.alpha:.2g}, from {self.n_rows} rows)"
 
 
+class _Effort(NamedTuple):
+    """Rows of the systems that learn widths, and how many of them there are."""
+
+    search: int  # rows whose likelihood is maximised
+    starts: int  # such searches for a kernel
+    compared: int  # rows of each of the blocks that decide between starts and units
+    judged: int  # rows that decide between kernels, if no leaves do
+    block: int  # rows of the random block of a step
+    leaves: int  # leaves of neighbours in a step
+    steps: int
+
+
+_ON_HOST = _Effort(DENSE_SYSTEM, 2, RANDOM_ROWS, 0, RANDOM_ROWS, PILOT_NEIGHBOURHOODS, STEPS)
+_ACCELERATED = _Effort(
+    COMPARED_ROWS, 1, COMPARED_ROWS, 4 * COMPARED_ROWS, 2 * COMPARED_ROWS, 0, ACCELERATED_STEPS
+)
+
+
 class _Where(NamedTuple):
     """An array on an accelerator or None, the name of the kernel, and those that may replace it."""
 
     device: Any
     kernel: str
     others: tuple[str, ...] = ()
+
+    @property
+    def effort(self) -> _Effort:
+        """How much is computed."""
+        return _ON_HOST if self.device is None else _ACCELERATED
 
     def each(self) -> list[_Where]:
         """Return the same with each of the other kernels."""
@@ -210,35 +239,39 @@ def _learn_from_many(
     units: list[FloatArray], y: FloatArray, rng: np.random.Generator, where: _Where
 ) -> tuple[Bandwidths, int]:
     """Return widths of small leave-one-out error, and which of the units they are for."""
-    n, p = units[0].shape
-    order = rng.permutation(n)
-    first, second = order[: 2 * DENSE_SYSTEM].reshape(2, DENSE_SYSTEM)
-    blocks: list[IntArray] = [
-        rows.copy() for rows in order[: START_BLOCKS * RANDOM_ROWS].reshape(START_BLOCKS, -1)
-    ]
+    order, effort, p = rng.permutation(len(y)), where.effort, units[0].shape[1]
+    firsts = _parts(order[: effort.starts * effort.search], effort.starts)
+    blocks = _parts(order[: START_BLOCKS * effort.compared], START_BLOCKS)
 
     def search(rows: IntArray, place: int) -> tuple[FloatArray, Any, int]:
         X = units[place]
         found = _most_likely(_start(p, 0.1), X[rows], y[rows], where)
         return _errors(found.x, X, y, blocks, where), found, place
 
-    tried = [search(first, place) for place in range(len(units))]
+    tried = [search(firsts[0], place) for place in range(len(units))]
     # Long tails make errors noisy: the first units are kept only where they are better on every block.
     kept = tried[0] if (tried[0][0] <= tried[-1][0]).all() else tried[-1]
     # Some hundred rows may miss a feature that only works together with others; two draws rarely do.
-    again = search(second, kept[2])
-    _, better, place = min(kept, again, key=lambda one: float(one[0].sum()))
+    again = [search(rows, kept[2]) for rows in firsts[1:]]
+    _, better, place = min([kept, *again], key=lambda one: float(one[0].sum()))
     X, start = units[place], better.x
     if where.others:
-        leaves = _Blocks(X, rng).draw(start)[1:]
-        errors = float(_errors(start, X, y, [*blocks, *leaves], where).sum())
+        judged: list[IntArray] = [order[: effort.judged]]
+        if effort.leaves:
+            judged = [*blocks, *_Blocks(X, rng, effort).draw(start)[1:]]
+        errors = float(_errors(start, X, y, judged, where).sum())
         for other in where.each():
-            found = _most_likely(better.x, X[first], y[first], other)
-            own = float(_errors(found.x, X, y, [*blocks, *leaves], other).sum())
+            begin = better.x if effort.leaves else _start(p, 0.1)
+            found = _most_likely(begin, X[firsts[0]], y[firsts[0]], other)
+            own = float(_errors(found.x, X, y, judged, other).sum())
             if own < errors - EVIDENCE:
                 errors, start, where = own, found.x, other
     learnt, n_seen = _descend(start, X, y, rng, where)
     return Bandwidths.of(learnt, n_seen, where.kernel), place
+
+
+def _parts(rows: IntArray, number: int) -> list[IntArray]:
+    return [part.copy() for part in np.array_split(rows, number)]
 
 
 def _errors(
@@ -268,20 +301,20 @@ def _descend(
     """
     low, high = np.transpose(_bounds(len(start)))
     here, slope, square, total = start, np.zeros_like(start), np.zeros_like(start), np.zeros_like(start)
-    seen, blocks = np.zeros(len(X), dtype=bool), _Blocks(X, rng)
-    first = STEPS // 2
-    for step in range(STEPS):
+    seen, blocks, n_steps = np.zeros(len(X), dtype=bool), _Blocks(X, rng, where.effort), where.effort.steps
+    first = n_steps // 2
+    for step in range(n_steps):
         rows_of = blocks.draw(here)
         gradient = _mean_slope(here, X, y, rows_of, where)
         slope = _SLOPE_MEMORY * slope + (1 - _SLOPE_MEMORY) * gradient
         square = _SQUARE_MEMORY * square + (1 - _SQUARE_MEMORY) * gradient**2
         mean = slope / (1 - _SLOPE_MEMORY ** (step + 1))
         deviation = np.sqrt(square / (1 - _SQUARE_MEMORY ** (step + 1)))
-        size = STEP_SIZE * (0.55 + 0.45 * np.cos(np.pi * step / STEPS))
+        size = STEP_SIZE * (0.55 + 0.45 * np.cos(np.pi * step / n_steps))
         here = np.clip(here - size * mean / np.maximum(deviation, 1e-8), low, high)
         total += here if step >= first else 0.0
         seen[np.concatenate(rows_of)] = True
-    return total / (STEPS - first), int(np.count_nonzero(seen))
+    return total / (n_steps - first), int(np.count_nonzero(seen))
 
 
 @dataclass(slots=True, eq=False)
@@ -290,17 +323,19 @@ class _Blocks:
 
     X: FloatArray
     rng: np.random.Generator
+    effort: _Effort = _ON_HOST
     _order: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     _leaves: list[IntArray] = field(default_factory=list)
 
     def draw(self, log_parameters: FloatArray) -> list[IntArray]:
-        if len(self._order) < RANDOM_ROWS:
+        size, n_leaves = min(self.effort.block, len(self.X)), self.effort.leaves
+        if len(self._order) < size:
             self._order = self.rng.permutation(len(self.X))
-        block, self._order = self._order[:RANDOM_ROWS], self._order[RANDOM_ROWS:]
-        if len(self._leaves) < PILOT_NEIGHBOURHOODS:  # neighbours in the widths as they are by now
+        block, self._order = self._order[:size], self._order[size:]
+        if len(self._leaves) < n_leaves:  # neighbours in the widths as they are by now
             tree = PartitionTree.grow(self.X * np.exp(log_parameters[:-1] / 2), LEAVES[0][0], self.rng)
             self._leaves = [tree.leaves[number] for number in self.rng.permutation(len(tree.leaves))]
-        return [block, *(self._leaves.pop() for _ in range(PILOT_NEIGHBOURHOODS))]
+        return [block, *(self._leaves.pop() for _ in range(n_leaves))]
 
 
 def _mean_slope(

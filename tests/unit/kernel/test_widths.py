@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from oracles.new_observation import leave_one_out
 from replaystats._core.thresholds import NO_GAIN
 from replaystats.kernel.likelihood import leave_one_out_error, negative_log_likelihood
-from replaystats.kernel.widths import _Blocks, learn_bandwidths
+from replaystats.kernel.widths import _ACCELERATED, _Blocks, learn_bandwidths
 from replaystats.simulate import two_bumps
 
 
@@ -103,6 +103,25 @@ def test_blocks_come_once_before_they_come_again(rng):
     assert len(np.unique(random)) == len(random) == 1200
     leaves = np.concatenate([leaf for one in drawn[:2] for leaf in one[1:]])
     assert len(np.unique(leaves)) == len(leaves)
+
+
+def test_blocks_without_leaves_are_as_long_as_the_rows_at_most(rng):
+    X = rng.normal(size=(1300, 2))
+    blocks = _Blocks(X, rng, _ACCELERATED._replace(block=800))
+    assert [[len(rows) for rows in blocks.draw(np.zeros(3))] for _ in range(2)] == [[800], [800]]
+    assert [len(rows) for rows in _Blocks(X, rng, _ACCELERATED).draw(np.zeros(3))] == [1300]
+
+
+def test_an_accelerator_learns_on_larger_systems_what_the_host_learns(rng, monkeypatch):
+    X = rng.uniform(-2, 2, size=(1500, 3))
+    y = np.abs(X[:, 0]) + 0.3 * X[:, 1] + 0.05 * rng.normal(size=1500)
+    few = _ACCELERATED._replace(search=300, compared=100, judged=600, block=400)
+    monkeypatch.setattr("replaystats.kernel.widths._ACCELERATED", few)
+    kernels = ("rbf", "matern12", "matern32")
+    learnt = learn_bandwidths(X, y - y.mean(), kernel=kernels, random_state=0, device=np.zeros(1))
+    assert learnt.kernel == "matern32"  # the kink
+    assert learnt.gamma[0] > 5 * learnt.gamma[1:].max()
+    assert learnt.n_rows == 1500
 
 
 def test_a_start_with_little_noise_is_not_the_only_one():
