@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -108,6 +108,18 @@ def n_learnt(parameters: KernelParameters, n_columns: int) -> int:
 def needs_folds(parameters: KernelParameters, n: int, n_columns: int) -> bool:
     """Whether so much is learnt that leave-one-out with what was learnt would flatter."""
     return n > 2 and n_learnt(parameters, n_columns) > LEARNT_SHARE * n
+
+
+def settled_for_folds(
+    parameters: KernelParameters, kernel: Kernel, standardize: str | None, n: int
+) -> dict[str, Any]:
+    """Return what fits on the folds need not choose again: kernel and units, where n is 67 or more.
+
+    They are two of the parameters d that leave-one-out allows to be learnt with the row, up to .03 n.
+    """
+    own = {"kernel": kernel.name, "standardize": standardize}
+    few = len(own) <= LEARNT_SHARE * n
+    return {name: value for name, value in own.items() if few and is_auto(getattr(parameters, name))}
 
 
 def candidates(parameters: KernelParameters) -> tuple[str, ...]:

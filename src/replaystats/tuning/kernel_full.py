@@ -183,11 +183,14 @@ def _as_candidate(whole: FullFit, widths: str) -> FullFit:
     """Say why widths are equal, or take the penalty that leaves nothing but the mean."""
     if widths == LEARNT:
         return whole
-    gamma = whole.choices["gamma"]
-    better = "cross-validation finds widths of single columns no better"
-    choices = {**whole.choices, "gamma": Choice(gamma.value, f"one width for all columns: {better}")}
     if widths == ONE or not whole.free:
-        return replace(whole, choices=choices)
+        better = "cross-validation finds widths of single columns no better"
+        gamma = Choice(whole.choices["gamma"].value, f"one width for all columns: {better}")
+        return replace(whole, choices={**whole.choices, "gamma": gamma})
+    choices = {
+        name: Choice(one.value, "without effect on a mean") if name in ("gamma", "kernel") else one
+        for name, one in whole.choices.items()
+    }
     reason = "the mean of y: no kernel fit has a clearly smaller cross-validation error"
     choices["alpha"] = Choice(MEAN_ONLY, reason)
     problem = replace(whole.problem, alpha=MEAN_ONLY)
