@@ -103,10 +103,9 @@ EVIDENCE = 1.0
 # many. Source: ten tables of 60 to 300 rows, 4 draws each: half the time of exact searches, scores within
 # .01, coverage within .01.
 NO_GAIN, SEARCH_STEPS = EVIDENCE / 5, 40
-# From `FEW_ROWS` on: steps of the replayed choice of widths, on an accelerator fewer ones of larger blocks;
-# their size in log units (down to a tenth of it), rows of random blocks, and blocks that decide between two
-# starts. Judged, by run time.
-STEPS, ACCELERATED_STEPS, STEP_SIZE, RANDOM_ROWS, START_BLOCKS = 60, 25, 0.1, 300, 4
+# From `FEW_ROWS` on: rows of a search, steps of the replayed choice of widths, their size in log units (down
+# to a tenth of it), rows of random blocks, and blocks that decide between two starts. Judged, by run time.
+SEARCHED_ROWS, STEPS, STEP_SIZE, RANDOM_ROWS, START_BLOCKS = 700, 25, 0.1, 300, 4
 # Rows whose residuals make intervals and scores, at most. Derivation: the quantile of so many has a standard
 # error of .3 % in level at 90 %, and less beyond.
 CALIBRATION_ROWS = 10_000

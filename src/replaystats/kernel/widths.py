@@ -27,16 +27,17 @@ from scipy.optimize import minimize
 
 from .._core.random import as_generator
 from .._core.thresholds import (
-    ACCELERATED_STEPS,
     COMPARED_ROWS,
     DENSE_SYSTEM,
     EVIDENCE,
     FEW_ROWS,
+    LARGE_DENSE_SYSTEM,
     LEAVES,
     NO_GAIN,
     PILOT_NEIGHBOURHOODS,
     RANDOM_ROWS,
     SEARCH_STEPS,
+    SEARCHED_ROWS,
     START_BLOCKS,
     STEP_SIZE,
     STEPS,
@@ -94,16 +95,14 @@ class _Effort(NamedTuple):
     search: int  # rows whose likelihood is maximised
     starts: int  # such searches for a kernel
     compared: int  # rows of each of the blocks that decide between starts and units
-    judged: int  # rows that decide between kernels, if no leaves do
+    judged: int  # rows that decide between kernels
+    each: bool  # whether every kernel makes steps before one is chosen, or only the chosen one
     block: int  # rows of the random block of a step
     leaves: int  # leaves of neighbours in a step
-    steps: int
 
 
-_ON_HOST = _Effort(DENSE_SYSTEM, 2, RANDOM_ROWS, 0, RANDOM_ROWS, PILOT_NEIGHBOURHOODS, STEPS)
-_ACCELERATED = _Effort(
-    COMPARED_ROWS, 1, COMPARED_ROWS, 4 * COMPARED_ROWS, 2 * COMPARED_ROWS, 0, ACCELERATED_STEPS
-)
+_ON_HOST = _Effort(SEARCHED_ROWS, 2, RANDOM_ROWS, LARGE_DENSE_SYSTEM, True, RANDOM_ROWS, PILOT_NEIGHBOURHOODS)
+_ACCELERATED = _Effort(COMPARED_ROWS, 1, COMPARED_ROWS, 4 * COMPARED_ROWS, False, 2 * COMPARED_ROWS, 0)
 
 
 class _Where(NamedTuple):
@@ -238,7 +237,12 @@ def _learn_from_few(
 def _learn_from_many(
     units: list[FloatArray], y: FloatArray, rng: np.random.Generator, where: _Where
 ) -> tuple[Bandwidths, int]:
-    """Return widths of small leave-one-out error, and which of the units they are for."""
+    """Return widths of small leave-one-out error, and which of the units they are for.
+
+    1. Search the most likely widths of some hundred rows, in all units; go on in the better ones.
+    2. Make steps with every kernel, and keep the one of the smallest leave-one-out error. On an accelerator
+       search for every kernel, and make steps with the best one.
+    """
     order, effort, p = rng.permutation(len(y)), where.effort, units[0].shape[1]
     firsts = _parts(order[: effort.starts * effort.search], effort.starts)
     blocks = _parts(order[: START_BLOCKS * effort.compared], START_BLOCKS)
@@ -254,20 +258,20 @@ def _learn_from_many(
     # Some hundred rows may miss a feature that only works together with others; two draws rarely do.
     again = [search(rows, kept[2]) for rows in firsts[1:]]
     _, better, place = min([kept, *again], key=lambda one: float(one[0].sum()))
-    X, start = units[place], better.x
-    if where.others:
-        judged: list[IntArray] = [order[: effort.judged]]
-        if effort.leaves:
-            judged = [*blocks, *_Blocks(X, rng, effort).draw(start)[1:]]
-        errors = float(_errors(start, X, y, judged, where).sum())
-        for other in where.each():
-            begin = better.x if effort.leaves else _start(p, 0.1)
-            found = _most_likely(begin, X[firsts[0]], y[firsts[0]], other)
-            own = float(_errors(found.x, X, y, judged, other).sum())
-            if own < errors - EVIDENCE:
-                errors, start, where = own, found.x, other
-    learnt, n_seen = _descend(start, X, y, rng, where)
-    return Bandwidths.of(learnt, n_seen, where.kernel), place
+    X, start, drawn = units[place], better.x, _Blocks(units[place], rng, effort)
+    judged, tested = _parts(order[: effort.judged], 1), []
+    for own in (where, *where.each()):
+        here, n_seen = start, 0
+        if effort.each:
+            here, n_seen = _descend(start, X, y, drawn, own)
+        elif own is not where:
+            here = _most_likely(_start(p, 0.1), X[firsts[0]], y[firsts[0]], own).x
+        handicap = 0.0 if own is where else EVIDENCE
+        tested.append((float(_errors(here, X, y, judged, own).sum()) + handicap, here, n_seen, own))
+    _, best, n_seen, where = min(tested, key=lambda one: one[0])
+    if not effort.each:
+        best, n_seen = _descend(best, X, y, drawn, where)
+    return Bandwidths.of(best, n_seen, where.kernel), place
 
 
 def _parts(rows: IntArray, number: int) -> list[IntArray]:
@@ -288,7 +292,7 @@ def _errors(
 
 
 def _descend(
-    start: FloatArray, X: FloatArray, y: FloatArray, rng: np.random.Generator, where: _Where
+    start: FloatArray, X: FloatArray, y: FloatArray, blocks: _Blocks, where: _Where
 ) -> tuple[FloatArray, int]:
     """Minimise the leave-one-out error over blocks drawn afresh at every step, by Adam.
 
@@ -301,20 +305,19 @@ def _descend(
     """
     low, high = np.transpose(_bounds(len(start)))
     here, slope, square, total = start, np.zeros_like(start), np.zeros_like(start), np.zeros_like(start)
-    seen, blocks, n_steps = np.zeros(len(X), dtype=bool), _Blocks(X, rng, where.effort), where.effort.steps
-    first = n_steps // 2
-    for step in range(n_steps):
+    seen, first = np.zeros(len(X), dtype=bool), STEPS // 2
+    for step in range(STEPS):
         rows_of = blocks.draw(here)
         gradient = _mean_slope(here, X, y, rows_of, where)
         slope = _SLOPE_MEMORY * slope + (1 - _SLOPE_MEMORY) * gradient
         square = _SQUARE_MEMORY * square + (1 - _SQUARE_MEMORY) * gradient**2
         mean = slope / (1 - _SLOPE_MEMORY ** (step + 1))
         deviation = np.sqrt(square / (1 - _SQUARE_MEMORY ** (step + 1)))
-        size = STEP_SIZE * (0.55 + 0.45 * np.cos(np.pi * step / n_steps))
+        size = STEP_SIZE * (0.55 + 0.45 * np.cos(np.pi * step / STEPS))
         here = np.clip(here - size * mean / np.maximum(deviation, 1e-8), low, high)
         total += here if step >= first else 0.0
         seen[np.concatenate(rows_of)] = True
-    return total / (n_steps - first), int(np.count_nonzero(seen))
+    return total / (STEPS - first), int(np.count_nonzero(seen))
 
 
 @dataclass(slots=True, eq=False)
