@@ -24,7 +24,7 @@ from ..kernel.landmarks import Landmarks
 from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
 from ..plans import ResamplingPlan, make_plan
 from .ensembles import resolve_subsets
-from .kernel_folds import Fit, FoldFits, cross_fit, needs_folds, settled_for_folds
+from .kernel_folds import Fit, FoldFits, cross_fit, kept_for_folds, needs_folds
 from .kernel_full import LEARNT, MEAN_ONLY, FullFit, KernelParameters, resolve_whole_fit
 from .kernel_methods import (
     DeviceChoice,
@@ -108,10 +108,10 @@ def resolve_kernel_ridge(
         hint = "Subsets of rows would split groups; ReplayRegressor draws subsets of whole groups."
         rule = '"auto", "features" or "local" with groups, and no plan or size of subsets'
         raise ValueError(must_be("method", rule, '"subsets"', hint))
-    seed, settled = draw_seed(rng), settled_for_folds(parameters, first.kernel, first.standardize, len(y))
+    seed, kept = draw_seed(rng), kept_for_folds(parameters, first.kernel, first.standardize, len(y))
 
     def fit(own: KernelParameters, rows: IntArray, widths: str) -> Fit:
-        own = replace(own, **settled) if widths == LEARNT else own
+        own = replace(own, **kept) if widths == LEARNT else own
         part = X[np.ix_(rows, rows)] if own.kernel == PRECOMPUTED else X[rows]
         weight = None if sample_weight is None else sample_weight[rows]
         drawn = _plan_of_part(first, len(rows), stream(seed, 1))

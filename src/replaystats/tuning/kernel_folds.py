@@ -110,7 +110,7 @@ def needs_folds(parameters: KernelParameters, n: int, n_columns: int) -> bool:
     return n > 2 and n_learnt(parameters, n_columns) > LEARNT_SHARE * n
 
 
-def settled_for_folds(
+def kept_for_folds(
     parameters: KernelParameters, kernel: Kernel, standardize: str | None, n: int
 ) -> dict[str, Any]:
     """Return what fits on the folds need not choose again: kernel and units, where n is 67 or more.
