@@ -1,7 +1,7 @@
-"""Is the recommendation of `diagnose` the best choice? 48 problems with a known truth.
+"""Is the recommendation of `diagnose` the best choice? 54 problems with a known truth.
 
 `NEW` and `KERNEL` were written after the rules for replay, for a ridge of least squares and for kernel ridge
-were fixed, `LATEST` after a first version of that for a ridge of other moments.
+were fixed, `LATEST` after a first version of that for a ridge of other moments, `HELD_OUT` after all of them.
 
     python benchmarks/advice.py [data sets, default 60] [part of a name]
 
@@ -384,6 +384,64 @@ LATEST = {
 }
 
 
+def counted_rows(rng, m):
+    x = np.column_stack([rng.random((m, 2)), rng.integers(0, 2, m)])
+    mean = 1.0 + 2.0 * x[:, 0] + x[:, 2]
+    return x, mean, rng.poisson(mean) - mean
+
+
+def seasons(rng, m):
+    t = rng.uniform(0, 2 * np.pi, m)
+    x = np.column_stack([t, np.cos(t), np.sin(t), np.cos(2 * t), np.sin(2 * t)])
+    return x, 0.3 * t + np.cos(t), rng.standard_t(3, m)
+
+
+def schools(rng):
+    x = np.repeat(rng.normal(size=(25, 1)), 3, axis=0) + rng.normal(size=(75, 3))
+    slope = 0.4 + 0.3 * np.repeat(rng.normal(size=(25, 3)), 3, axis=0)
+    y = 1.0 + (slope * x).sum(axis=1) + rng.normal(size=75)
+    test = np.column_stack([np.ones(500), np.sqrt(2) * np.random.default_rng(1).normal(size=(500, 3))])
+    moments = rs.ols_moments(x, y, clusters=np.repeat(np.arange(25), 3))
+    return moments, test, np.r_[1.0, np.full(3, 0.4)]
+
+
+def encouragement(rng):
+    z, u = rng.integers(0, 2, 300), rng.normal(size=300)
+    taken = (0.9 * z + u + 0.5 * rng.normal(size=300) > 0.6).astype(float)
+    w, x = np.column_stack([np.ones(300), z]), np.column_stack([np.ones(300), taken])
+    y = x @ np.array([0.2, 0.8]) + 0.7 * u + rng.exponential(size=300) - 1.0
+    return rs.Moments(w[:, :, None] * x[:, None, :], w * y[:, None]), np.eye(2), np.array([0.2, 0.8])
+
+
+def measured_twice(rng):
+    x = rng.normal(size=(90, 2))
+    one, two = x + 0.6 * rng.normal(size=(2, 90, 2))
+    y = x @ np.array([1.0, 0.3]) + rng.normal(size=90)
+    return rs.Moments(two[:, :, None] * one[:, None, :], two * y[:, None]), np.eye(2), np.array([1.0, 0.3])
+
+
+def waves(n):
+    process, basis = rs.simulate.OrnsteinUhlenbeck(), rs.basis.Fourier(1)
+
+    def moments(n, rng):
+        data = process.sample(n, 3, start="uniform", random_state=rng)
+        return rs.lstd_moments(data, basis, discount=process.discount)
+
+    theta = rs.plug_in(moments(300_000, np.random.default_rng(0))).theta
+    grid = basis(np.linspace(-3, 3, 40))
+    return lambda rng: (moments(n, rng), grid, theta)
+
+
+HELD_OUT = {
+    "counts": least_squares(counted_rows, 70),
+    "seasons, t(3) noise": least_squares(seasons, 60),
+    "25 schools with slopes of their own": schools,
+    "encouragement": encouragement,
+    "columns measured twice": measured_twice,
+    "LSTD, one wave": waves(80),
+}
+
+
 def rows_of(function, noise, columns):
     def draw(rng, n):
         X = rng.random((n, columns))
@@ -448,7 +506,8 @@ def judge_kernel(problem, rng) -> tuple[list[float], str]:
 def main(data_sets: int, part: str) -> None:
     warnings.simplefilter("ignore")
     of_moments = {
-        name: (partial(judge_moments, draw), ACTIONS) for name, draw in (PROBLEMS | NEW | LATEST).items()
+        name: (partial(judge_moments, draw), ACTIONS)
+        for name, draw in (PROBLEMS | NEW | LATEST | HELD_OUT).items()
     }
     of_kernels = {
         name: (partial(judge_kernel, problem), (ACTIONS[0], ONE_FIT, ACTIONS[2]))
@@ -471,7 +530,13 @@ def main(data_sets: int, part: str) -> None:
         }
         print(name, rows[name], flush=True)
         path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    for title, names in (("all", rows), ("new", NEW), ("latest", LATEST), ("kernel ridge", KERNEL)):
+    for title, names in (
+        ("all", rows),
+        ("new", NEW),
+        ("latest", LATEST),
+        ("held out", HELD_OUT),
+        ("kernel ridge", KERNEL),
+    ):
         within = [rows[name]["within_3_percent"] for name in names if name in rows]
         print(title, len(within), "problems:", round(float(np.mean(within)), 3))
 
