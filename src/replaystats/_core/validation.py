@@ -145,11 +145,6 @@ def check_instance(value: Any, name: str, kinds: type | tuple[type, ...], hint: 
     raise TypeError(must_be(name, f"{article} {' or '.join(names)}", got, hint))
 
 
-def check_optional(value: Any, name: str, kinds: type | tuple[type, ...], hint: str = "") -> Any:
-    """Return `value` if it is None or an instance of one of `kinds`."""
-    return None if value is None else check_instance(value, name, kinds, hint)
-
-
 def check_path(value: Any, name: str, *, exists: bool = False, kind: str = "file") -> Path:
     """Return the name of a file (or folder: `kind`) as a Path; with `exists`, of a file that is there.
 

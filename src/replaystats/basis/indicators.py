@@ -344,29 +344,12 @@ def _frozen_rows(states: Any, name: str) -> np.ndarray:
 
 
 def _locate(known: np.ndarray, x: np.ndarray) -> IntArray:
-    """Return which of the distinct rows `known` (m, d) each row of `x` (N, d) is, -1 if none.
-
-    Column by column: a row is the code of its first columns and its level in the next, renumbered each time
-    among the known ones, so that no code is larger than m times the number of levels.
-    """
+    """Return which of the distinct rows `known` (m, d) each row of `x` (N, d) is by its bytes, -1 if none."""
     if len(known) == 0:
         return np.full(len(x), -1, dtype=np.intp)
-    code: IntArray = np.zeros(len(x), dtype=np.intp)
-    mine: IntArray = np.zeros(len(known), dtype=np.intp)
-    found = np.ones(len(x), dtype=np.bool_)
-    for j in range(known.shape[1]):
-        level, found = _position(known[:, j], x[:, j], found)
-        levels, own = np.unique(known[:, j], return_inverse=True)
-        code, mine = code * len(levels) + level, mine * len(levels) + own
-        code, found = _position(mine, code, found)
-        mine = np.unique(mine, return_inverse=True)[1]
-    place = np.empty(len(known), dtype=np.intp)
-    place[mine] = np.arange(len(known))
-    return np.where(found, place[code], -1)
-
-
-def _position(known: np.ndarray, values: np.ndarray, found: BoolArray) -> tuple[IntArray, BoolArray]:
-    """Return the place of each value among the sorted distinct `known`, and whether it is really there."""
-    levels = np.unique(known)
-    place = np.minimum(np.searchsorted(levels, values), len(levels) - 1)
-    return place, found & (levels[place] == values)
+    both = np.concatenate([known, x])  # of one width where they are names
+    rows = both.view(np.dtype((np.void, both.dtype.itemsize * both.shape[1]))).ravel()
+    known, x = rows[: len(known)], rows[len(known) :]
+    order = np.argsort(known)
+    place = order[np.minimum(np.searchsorted(known, x, sorter=order), len(known) - 1)]
+    return np.where(known[place] == x, place, -1)

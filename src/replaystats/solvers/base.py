@@ -13,7 +13,7 @@ import scipy.linalg
 from .._core.arrays import is_foreign
 from .._core.errors import ReplayWarning
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_optional
+from .._core.validation import check_instance
 from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments
 from ..moments.record import SubsetSums
 from ..plans import ResamplingPlan
@@ -251,7 +251,7 @@ class Solver(ABC):
 def check_solver(solver: Any) -> Solver | None:
     """Return `solver` if it is one, or None; a name or a class is not."""
     hint = "For example solvers.Ridge(0.1); leave it out for the default."
-    checked: Solver | None = check_optional(solver, "solver", Solver, hint)
+    checked: Solver | None = None if solver is None else check_instance(solver, "solver", Solver, hint)
     return checked
 
 
