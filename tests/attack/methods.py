@@ -193,8 +193,16 @@ METHODS: dict[str, Target] = {
     "inference.ReplayVariance.n_resamples_for": method(
         lambda: ESTIMATE.variance(X[:3]), "n_resamples_for", share=0.1
     ),
-    "Evaluation.report": method(lambda: FOUND, "report", path="value.html"),
-    "Comparison.report": method(lambda: COMPARED, "report", path="comparison.html"),
+    **{
+        f"{name}.report": method(made, "report", path="page.html")
+        for name, made in {
+            "Evaluation": lambda: FOUND,
+            "Comparison": lambda: COMPARED,
+            "Trajectories": lambda: PATHS,
+            "Interval": lambda: ESTIMATE.confidence_interval(X[:3]),
+            "Diagnosis": lambda: ESTIMATE.diagnose(),
+        }.items()
+    },
     "Trajectories.select": method(lambda: PATHS, "select", which=[0, 1]),
     "Trajectories.with_rewards": method(lambda: PATHS, "with_rewards", rewards=PATHS.rewards),
     "Resampling.__call__": method(lambda: rs.Resampling(n_resamples=4), "__call__", n_observations=9),
