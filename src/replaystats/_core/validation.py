@@ -285,7 +285,7 @@ def _as_floats(value: Any, name: str, rule: str, hint: str) -> FloatArray:
 def _check_objects(array: np.ndarray, value: Any, name: str, rule: str, hint: str) -> None:
     """Raise unless every entry is a real number: NumPy would read "1.5" as one, and True as well as None."""
     for entry in array.ravel():
-        if not isinstance(entry, (numbers.Real, Decimal)) or isinstance(entry, np.timedelta64):
+        if isinstance(entry, np.timedelta64) or not isinstance(entry, (numbers.Real, Decimal)):
             got = repr(entry) if isinstance(entry, (str, bytes, type(None))) else type(entry).__name__
             if array.ndim == 0:
                 got = type(value).__name__
