@@ -42,9 +42,9 @@ def regression(n, q, noise, beta, *, wild=0.0, correlation=0.0, tails=False, int
         e = np.where(rng.random(n) < wild, 10 * e, e)
         y = beta * x.sum(axis=1) + e
         if intercept:
-            moments = rs.ols_moments(x, y + 3)
+            moments = rs.moments.ols_moments(x, y + 3)
             return moments, np.column_stack([np.ones(500), test]), np.r_[3.0, np.full(q, beta)]
-        return rs.ridge_moments(x, y), test, np.full(q, beta)
+        return rs.moments.ridge_moments(x, y), test, np.full(q, beta)
 
     return draw
 
@@ -55,7 +55,7 @@ def clusters(count, most, beta):
         x = rng.normal(size=(count, 2))[label] + 0.5 * rng.normal(size=(len(label), 2))
         y = beta * x.sum(axis=1) + rng.normal(size=count)[label] + rng.normal(size=len(label))
         test = np.column_stack([np.ones(300), rng.normal(size=(300, 2))])
-        return rs.ols_moments(x, y, clusters=label), test, np.array([0.0, beta, beta])
+        return rs.moments.ols_moments(x, y, clusters=label), test, np.array([0.0, beta, beta])
 
     return draw
 
@@ -82,7 +82,7 @@ def states(n, count, discount=0.9):
             path.append((rng.random(n)[:, None] > P.cumsum(axis=1)[path[-1]]).sum(axis=1).clip(0, count - 1))
         s = np.array(path).T
         data = rs.Trajectories(s, rewards=reward[s[:, :-1]] + rng.normal(size=(n, 5)), truncated=True)
-        moments = rs.lstd_moments(data, rs.basis.OneHot(count), discount=discount)
+        moments = rs.moments.lstd_moments(data, rs.basis.OneHot(count), discount=discount)
         return moments, np.sqrt(odds)[:, None] * np.eye(count), values
 
     return draw
@@ -127,7 +127,7 @@ def random_features(n, q):
 
     def draw(rng):
         x = rng.uniform(-1, 1, (n, 2))
-        moments = rs.ridge_moments(features(x), truth(x) + 0.3 * rng.normal(size=n))
+        moments = rs.moments.ridge_moments(features(x), truth(x) + 0.3 * rng.normal(size=n))
         best = np.linalg.lstsq(features(points), truth(points), rcond=None)[0]
         return moments, features(points), best
 
@@ -142,7 +142,7 @@ def least_squares(draw_rows, n):
         test, _, _ = draw_rows(np.random.default_rng(1), 2000)
         big, target, _ = draw_rows(np.random.default_rng(2), 200_000)
         theta = np.linalg.lstsq(np.column_stack([np.ones(len(big)), big]), target, rcond=None)[0]
-        return rs.ols_moments(x, mean + noise), np.column_stack([np.ones(2000), test]), theta
+        return rs.moments.ols_moments(x, mean + noise), np.column_stack([np.ones(2000), test]), theta
 
     return draw
 
@@ -199,7 +199,7 @@ def diffusion(n, order):
 
     def moments(n, rng):
         data = process.sample(n, 2, start="uniform", random_state=rng)
-        return rs.phibe_moments(data, basis, discount_rate=1.0, order=order)
+        return rs.moments.phibe_moments(data, basis, discount_rate=1.0, order=order)
 
     theta = rs.plug_in(moments(300_000, np.random.default_rng(0))).theta
     return lambda rng: (moments(n, rng), grid, theta)
@@ -306,7 +306,7 @@ def chain(n, count):
 
     def draw(rng):
         data = process.sample(n, 4, random_state=rng)
-        moments = rs.lstd_moments(data, rs.basis.OneHot(count), discount=process.discount)
+        moments = rs.moments.lstd_moments(data, rs.basis.OneHot(count), discount=process.discount)
         return moments, np.eye(count), process.values
 
     return draw
@@ -401,7 +401,7 @@ def schools(rng):
     slope = 0.4 + 0.3 * np.repeat(rng.normal(size=(25, 3)), 3, axis=0)
     y = 1.0 + (slope * x).sum(axis=1) + rng.normal(size=75)
     test = np.column_stack([np.ones(500), np.sqrt(2) * np.random.default_rng(1).normal(size=(500, 3))])
-    moments = rs.ols_moments(x, y, clusters=np.repeat(np.arange(25), 3))
+    moments = rs.moments.ols_moments(x, y, clusters=np.repeat(np.arange(25), 3))
     return moments, test, np.r_[1.0, np.full(3, 0.4)]
 
 
@@ -425,7 +425,7 @@ def waves(n):
 
     def moments(n, rng):
         data = process.sample(n, 3, start="uniform", random_state=rng)
-        return rs.lstd_moments(data, basis, discount=process.discount)
+        return rs.moments.lstd_moments(data, basis, discount=process.discount)
 
     theta = rs.plug_in(moments(300_000, np.random.default_rng(0))).theta
     grid = basis(np.linspace(-3, 3, 40))

@@ -410,7 +410,7 @@ def add_bumps():
                 states.append(0.7 * states[-1] + 0.7 * rng.normal(size=(n, d)))
             paths = np.stack(states, axis=1)
             rewards = np.cos(paths[:, :-1].sum(axis=2))
-            return rs.lstd_moments(rs.Trajectories(paths, rewards=rewards), basis, discount=0.9)
+            return rs.moments.lstd_moments(rs.Trajectories(paths, rewards=rewards), basis, discount=0.9)
 
         truth = limit(lambda rng, m=moments: m(rng, 4000), X, pieces=10)
         for n in (50, 200, 600):
@@ -452,9 +452,9 @@ def add_diffusions():
             def moments(rng, n, sample=sample, basis=basis, kind=kind):
                 data = sample(rng, n)
                 if kind == "lstd":
-                    return rs.lstd_moments(data, basis, discount=np.exp(-0.1), reward=cosine)
+                    return rs.moments.lstd_moments(data, basis, discount=np.exp(-0.1), reward=cosine)
                 order = int(kind[-1])
-                return rs.phibe_moments(data, basis, discount_rate=1.0, order=order, reward=cosine)
+                return rs.moments.phibe_moments(data, basis, discount_rate=1.0, order=order, reward=cosine)
 
             def make(basis=basis, kind=kind):
                 options = {"resampling": rs.Resampling(n_resamples=30), "random_state": 0}

@@ -19,7 +19,7 @@ def problem():
 
 def fit(data, basis, statistic):
     """Moments, draws, sums and solves: everything up to the replicates."""
-    moments = rs.lstd_moments(data, basis, discount=np.exp(-0.1))
+    moments = rs.moments.lstd_moments(data, basis, discount=np.exp(-0.1))
     plan = rs.make_plan(N, statistic=statistic, subsample_size=0.3, n_resamples=B, random_state=0)
     return rs.replicate(moments, plan)
 
@@ -43,7 +43,7 @@ def test_controlled_interval(measure, problem, statistic):
 @pytest.mark.benchmark(group="inference: n=5000, B=1000, 50 points")
 def test_plug_in_interval(measure, problem):
     data, basis, X = problem
-    moments = rs.lstd_moments(data, basis, discount=np.exp(-0.1))
+    moments = rs.moments.lstd_moments(data, basis, discount=np.exp(-0.1))
     low, high = measure(lambda: rs.plug_in(moments).confidence_interval(X))
     assert (low < high).all()
 

@@ -13,7 +13,7 @@ import replaystats as rs
 from oracles import decisions
 from replaystats.estimators import LSPI
 from replaystats.estimators._policy_iteration import PolicyProblem, iterate_policies
-from replaystats.moments import ActionFeatures
+from replaystats.moments.lstd_q import ActionFeatures
 
 N, N_ACTIONS, DISCOUNT, N_RESAMPLES = 2000, 3, 0.95, 500
 CENTRES = np.stack(np.meshgrid([-2.0, 0.0, 2.0], [-2.0, 0.0, 2.0]), axis=-1).reshape(-1, 2)

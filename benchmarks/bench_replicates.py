@@ -14,7 +14,7 @@ N, K, B = 5000, 1500, 1000
 @pytest.fixture(scope="module")
 def moments():
     data = rs.simulate.ornstein_uhlenbeck(N, start="uniform", random_state=0)
-    return rs.lstd_moments(data, rs.basis.Fourier(4), discount=np.exp(-0.1))
+    return rs.moments.lstd_moments(data, rs.basis.Fourier(4), discount=np.exp(-0.1))
 
 
 def numpy_loop(g, f, *, replace):
@@ -90,12 +90,12 @@ class TestStages:
 
     def test_solve(self, measure, moments):
         plan = rs.make_plan(N, subsample_size=K, n_resamples=B, random_state=0)
-        sums = rs.subset_sums(moments, plan)
+        sums = rs.engine.subset_sums(moments, plan)
         measure(lambda: rs.solvers.LU().solve(sums.A, sums.b), rounds=20)
 
     def test_solve_pseudo_inverse(self, measure, moments):
         plan = rs.make_plan(N, subsample_size=K, n_resamples=B, random_state=0)
-        sums = rs.subset_sums(moments, plan)
+        sums = rs.engine.subset_sums(moments, plan)
         measure(lambda: rs.solvers.PseudoInverse().solve(sums.A, sums.b), rounds=20)
 
 

@@ -96,7 +96,7 @@ def coverage(reward, shape, intervals, n_datasets):
     covered, lengths, centres = {}, {}, {}
     for seed in range(n_datasets):
         data = chain.sample(*shape, random_state=seed)
-        steps = rs.lstd_moments(data, BASIS, discount=chain.discount, factored=True)
+        steps = rs.moments.lstd_moments(data, BASIS, discount=chain.discount, factored=True)
         for name, (centre, (low, high)) in intervals(steps).items():
             covered.setdefault(name, []).append((low <= truth) & (truth <= high))
             lengths.setdefault(name, []).append(high - low)

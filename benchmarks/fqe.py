@@ -57,7 +57,7 @@ def lstd(states, rewards, points):
     centers = np.column_stack([np.cos(angle).ravel(), np.sin(angle).ravel(), speed.ravel()]) * UNITS
     basis, level = rs.basis.RBF(centers, bandwidth=0.2), rewards.mean()
     data = rs.Trajectories(states * UNITS, rewards=rewards - level, dt=0.05)
-    estimate = rs.plug_in(rs.lstd_moments(data, basis, discount=DISCOUNT), rs.solvers.Ridge(0.1))
+    estimate = rs.plug_in(rs.moments.lstd_moments(data, basis, discount=DISCOUNT), rs.solvers.Ridge(0.1))
     return estimate.predict(basis(points * UNITS)) + level / (1 - DISCOUNT)
 
 

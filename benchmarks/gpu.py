@@ -128,9 +128,9 @@ def fill_slot(slot, n, seed):
     data = rs.simulate.ornstein_uhlenbeck(n, random_state=seed)
     basis = rs.basis.Fourier(4)
     three = (
-        rs.lstd_moments(data, basis, discount=float(np.exp(-0.1))),
-        rs.phibe_moments(data, basis, discount_rate=1.0, order=1),
-        rs.phibe_moments(data, basis, discount_rate=1.0, order=2),
+        rs.moments.lstd_moments(data, basis, discount=float(np.exp(-0.1))),
+        rs.moments.phibe_moments(data, basis, discount_rate=1.0, order=1),
+        rs.moments.phibe_moments(data, basis, discount_rate=1.0, order=2),
     )
     np.concatenate([moments.rows for moments in three], axis=1, out=shared_slots(n)[slot])
 

@@ -33,7 +33,7 @@ def moment_ratio(n, k, B, q):
     rng = np.random.default_rng(0)
     left = rng.normal(size=(n, q))
     right = left + 0.1 * rng.normal(size=(n, q))
-    moments = rs.FactoredMoments(left, right, rng.normal(size=n), np.arange(n + 1)).multiply_out()
+    moments = rs.moments.FactoredMoments(left, right, rng.normal(size=n), np.arange(n + 1)).multiply_out()
     plan = rs.make_plan(n, subsample_size=k, n_resamples=B, random_state=0)
     return lambda: rs.replicate(moments, plan)
 

@@ -55,7 +55,7 @@ class RandomWalk(RowBlocks):
 
 def streamed(n, checkpoint=None, rows_per_unit=1):
     options = {"basis": BASIS, "discount": DISCOUNT, "rows_per_unit": rows_per_unit}
-    return rs.StreamedMoments(RandomWalk(n), transition_moments, checkpoint=checkpoint, **options)
+    return rs.moments.StreamedMoments(RandomWalk(n), transition_moments, checkpoint=checkpoint, **options)
 
 
 def products_alone(n_resamples, repetitions=400):

@@ -38,9 +38,9 @@ Problem = tuple[rs.Moments, np.ndarray, np.ndarray]  # moments, features of the 
 
 def moments_of(data, basis, algorithm, process):
     if algorithm == "LSTD":
-        return rs.lstd_moments(data, basis, discount=process.discount)
+        return rs.moments.lstd_moments(data, basis, discount=process.discount)
     order = int(algorithm[-1])
-    return rs.phibe_moments(data, basis, discount_rate=process.discount_rate, order=order)
+    return rs.moments.phibe_moments(data, basis, discount_rate=process.discount_rate, order=order)
 
 
 def paper(algorithm, n, start) -> Callable[[np.random.Generator], Problem]:
@@ -74,7 +74,7 @@ def least_squares(n, q, size) -> Callable[[np.random.Generator], Problem]:
     def draw(rng):
         X = rng.normal(size=(n, q))
         theta = np.full(q, size)
-        return rs.ridge_moments(X, X @ theta + rng.normal(size=n)), np.eye(q), theta
+        return rs.moments.ridge_moments(X, X @ theta + rng.normal(size=n)), np.eye(q), theta
 
     return draw
 

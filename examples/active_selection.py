@@ -34,7 +34,7 @@ def truth(x):
 
 def disagreement(x, y, candidates, *, n_resamples=50, rng=None):
     """Return the standard deviation of replicate predictions at `candidates` (m, 1), shape (m,)."""
-    moments = rs.ridge_moments(BASIS(x), y)
+    moments = rs.moments.ridge_moments(BASIS(x), y)
     plan = rs.make_plan(
         len(x), statistic="V", subsample_size=len(x), n_resamples=n_resamples, random_state=rng
     )
@@ -53,7 +53,7 @@ def select(x, y, pool, n_new, rng):
 
 def error(x, y):
     """Root mean squared error over the whole interval."""
-    theta = rs.plug_in(rs.ridge_moments(BASIS(x), y), SOLVER).theta
+    theta = rs.plug_in(rs.moments.ridge_moments(BASIS(x), y), SOLVER).theta
     return float(np.sqrt(np.mean((BASIS(GRID) @ theta - truth(GRID)) ** 2)))
 
 

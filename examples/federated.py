@@ -110,7 +110,7 @@ def simulated_clients(sizes=(600, 1500, 3000, 4900), rng=0):
     basis = rs.basis.Fourier(2)
     rng = np.random.default_rng(rng)
     data = [rs.simulate.ornstein_uhlenbeck(n, start="uniform", random_state=rng) for n in sizes]
-    return [rs.lstd_moments(part, basis, discount=np.exp(-0.1)) for part in data]
+    return [rs.moments.lstd_moments(part, basis, discount=np.exp(-0.1)) for part in data]
 
 
 def main():

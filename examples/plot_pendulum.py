@@ -61,7 +61,7 @@ level = data.rewards.mean()
 centred = rs.Trajectories(
     data.states.reshape(200, 201, 3) * units, rewards=data.rewards.reshape(200, 200) - level, dt=DT
 )
-moments = rs.lstd_moments(centred, basis, discount=DISCOUNT, factored=False)
+moments = rs.moments.lstd_moments(centred, basis, discount=DISCOUNT, factored=False)
 plan = rs.make_plan(len(centred), subsample_size=0.5, n_resamples=50, random_state=0)
 ridge = rs.solvers.Ridge(0.1)
 replayed, plain = rs.average(rs.replicate(moments, plan, solver=ridge)), rs.plug_in(moments, ridge)

@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import replaystats as rs
-from replaystats.plans import SCHEMES
+from replaystats.plans.make import SCHEMES
 
 SOURCE = Path(__file__).parents[1] / "src" / "replaystats"
 MODULES = sorted(SOURCE.rglob("*.py"))

@@ -17,7 +17,18 @@ from numpydoc.validate import validate
 
 import replaystats as rs
 
-ROOMS = ("basis", "inference", "plots", "readers", "simulate", "solvers")
+MODULES = (
+    "basis",
+    "data",
+    "engine",
+    "inference",
+    "moments",
+    "plans",
+    "plots",
+    "readers",
+    "simulate",
+    "solvers",
+)
 # Summary; parameters missing, unknown, in another order or without words; returns; an example.
 RULES = {"GL08", "SS01", "PR01", "PR02", "PR03", "PR07", "RT01", "EX01"}
 ELSEWHERE = re.compile(r"^(as|see) (in|for) `?\w+`?\.?$|^see (above|below)", re.IGNORECASE)
@@ -26,11 +37,11 @@ ELSEWHERE = re.compile(r"^(as|see) (in|for) `?\w+`?\.?$|^see (above|below)", re.
 def public_names():
     """Yield the dotted name of everything public that has a docstring of ours."""
     for name in rs.__all__:
-        if name not in ROOMS:
+        if name not in MODULES:
             yield name
-    for room in ROOMS:
-        for name in getattr(rs, room).__all__:
-            yield f"{room}.{name}"
+    for module in MODULES:
+        for name in getattr(rs, module).__all__:
+            yield f"{module}.{name}"
 
 
 def find(name):

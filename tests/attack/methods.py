@@ -135,7 +135,7 @@ METHODS: dict[str, Target] = {
     "ReplayKernelRidge.fit_blocks": method(
         lambda: TARGETS["ReplayKernelRidge"].call(alpha=1.0, gamma=0.5, method="features", random_state=0),
         "fit_blocks",
-        source=rs.ArrayBlocks({"X": X, "y": Y}, block_rows=10),
+        source=rs.data.ArrayBlocks({"X": X, "y": Y}, block_rows=10),
     ),
     **{
         f"Estimate.{name}": method(lambda: ESTIMATE, name, **good)

@@ -47,7 +47,7 @@ np.savez(
 ROWS = {"states": rng.normal(size=60), "next_states": rng.normal(size=60), "rewards": rng.normal(size=60)}
 pq.write_table(pa.table(ROWS | {"terminated": np.arange(60) % 5 == 4}), FOLDER / "rows.parquet")
 COLUMNS = {name: name for name in ("states", "next_states", "rewards", "terminated")}
-SOURCE = rs.ArrayBlocks(ROWS | {"terminated": np.arange(60) % 5 == 4}, block_rows=20)
+SOURCE = rs.data.ArrayBlocks(ROWS | {"terminated": np.arange(60) % 5 == 4}, block_rows=20)
 
 
 def minari_episodes() -> list[Any]:
@@ -134,15 +134,15 @@ _set_config.__signature__ = inspect.signature(rs.set_config)  # type: ignore[att
 
 STAND_INS = {
     "ParquetBlocks": Target(
-        rs.ParquetBlocks,
+        rs.data.ParquetBlocks,
         {"files": [FOLDER / "rows.parquet"], "columns": COLUMNS},
         lambda source: source.load(0),
     ),
     "StreamedMoments": Target(
-        lambda source, function, *, checkpoint=None: rs.StreamedMoments(
+        lambda source, function, *, checkpoint=None: rs.moments.StreamedMoments(
             source, function, checkpoint=checkpoint, basis=BASIS, discount=0.9
         ),
-        {"source": SOURCE, "function": rs.transition_moments},
+        {"source": SOURCE, "function": rs.moments.transition_moments},
         lambda moments: rs.replicate(moments, rs.make_plan(60, n_resamples=4, random_state=0)),
     ),
     "study": Target(

@@ -37,7 +37,7 @@ LOG = rs.Trajectories(
     terminated=np.zeros(20, dtype=bool),
     truncated=np.ones(20, dtype=bool),
 )
-MOMENTS = rs.ridge_moments(X, Y)
+MOMENTS = rs.moments.ridge_moments(X, Y)
 PLAN = rs.make_plan(40, subsample_size=20, n_resamples=16, random_state=0)
 REPLICATES = rs.replicate(MOMENTS, PLAN)
 BASIS = rs.basis.Polynomial(1)
@@ -137,32 +137,32 @@ TARGETS = {
         },
     ),
     "Moments": Target(rs.Moments, {"g": np.ones(3), "f": np.arange(3.0)}),
-    "ArrayBlocks": Target(rs.ArrayBlocks, {"arrays": {"x": np.zeros(3)}}),
+    "ArrayBlocks": Target(rs.data.ArrayBlocks, {"arrays": {"x": np.zeros(3)}}),
     "Resampling": Target(rs.Resampling, {}, lambda made: made),
     "make_plan": Target(
         rs.make_plan, {"n_observations": 10, "n_resamples": 4, "random_state": 0}, lambda p: p.indices()
     ),
     "midzuno_plan": Target(
-        rs.midzuno_plan, {"sizes": [1.0, 2.0, 3.0], "subsample_size": 2, "n_resamples": 4}
+        rs.plans.midzuno_plan, {"sizes": [1.0, 2.0, 3.0], "subsample_size": 2, "n_resamples": 4}
     ),
     "plan_from_indices": Target(rs.plan_from_indices, {"indices": [[0, 1], [1, 2]], "n_observations": 3}),
     "replicate": Target(rs.replicate, {"moments": MOMENTS, "plan": PLAN}),
-    "subset_sums": Target(rs.subset_sums, {"moments": MOMENTS, "plan": PLAN}),
+    "subset_sums": Target(rs.engine.subset_sums, {"moments": MOMENTS, "plan": PLAN}),
     "average": Target(rs.average, {"members": REPLICATES}),
     "plug_in": Target(rs.plug_in, {"moments": MOMENTS}),
     "recommended_estimate": Target(
         rs.recommended_estimate, {"moments": MOMENTS, "n_resamples": 16, "random_state": 0}
     ),
-    "lstd_moments": Target(rs.lstd_moments, {"data": PATHS, "basis": BASIS, "discount": 0.9}),
+    "lstd_moments": Target(rs.moments.lstd_moments, {"data": PATHS, "basis": BASIS, "discount": 0.9}),
     "lstd_q_moments": Target(
-        rs.lstd_q_moments, {"data": LOG, "basis": BASIS, "policy": half, "discount": 0.9}
+        rs.moments.lstd_q_moments, {"data": LOG, "basis": BASIS, "policy": half, "discount": 0.9}
     ),
     "phibe_moments": Target(
-        rs.phibe_moments, {"data": PATHS, "basis": rs.basis.Fourier(1), "discount_rate": 1.0}
+        rs.moments.phibe_moments, {"data": PATHS, "basis": rs.basis.Fourier(1), "discount_rate": 1.0}
     ),
-    "ridge_moments": Target(rs.ridge_moments, {"X": X[:3], "y": Y[:3]}),
+    "ridge_moments": Target(rs.moments.ridge_moments, {"X": X[:3], "y": Y[:3]}),
     "transition_moments": Target(
-        rs.transition_moments,
+        rs.moments.transition_moments,
         {
             "block": {"states": X[:, :1], "next_states": X[:, 1:], "rewards": Y, "terminated": Y > 0},
             "basis": BASIS,
@@ -245,8 +245,8 @@ TARGETS = {
             },
         }.items()
     },
-    "ols_moments": Target(rs.ols_moments, {"X": X[:3], "y": Y[:3]}),
-    "iv_moments": Target(rs.iv_moments, {"X": X[:3], "y": Y[:3], "instruments": X[:3]}),
+    "ols_moments": Target(rs.moments.ols_moments, {"X": X[:3], "y": Y[:3]}),
+    "iv_moments": Target(rs.moments.iv_moments, {"X": X[:3], "y": Y[:3], "instruments": X[:3]}),
     "inference.ChangeDetector": Target(rs.inference.ChangeDetector, {}),
     "inference.ConfidenceSequence": Target(rs.inference.ConfidenceSequence, {"bounds": (0.0, 1.0)}),
     "inference.Monitor": Target(rs.inference.Monitor, {"bounds": (0.0, 1.0)}),

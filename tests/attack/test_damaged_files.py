@@ -71,9 +71,13 @@ def a_prefix(left, right):
 def streamed(folder, discount=0.9):
     rng = np.random.default_rng(1)
     rows = {name: rng.normal(size=60) for name in ("states", "next_states", "rewards")}
-    source = rs.ArrayBlocks(rows | {"terminated": np.arange(60) % 5 == 4}, block_rows=20)
-    moments = rs.StreamedMoments(
-        source, rs.transition_moments, basis=rs.basis.Polynomial(1), discount=discount, checkpoint=folder
+    source = rs.data.ArrayBlocks(rows | {"terminated": np.arange(60) % 5 == 4}, block_rows=20)
+    moments = rs.moments.StreamedMoments(
+        source,
+        rs.moments.transition_moments,
+        basis=rs.basis.Polynomial(1),
+        discount=discount,
+        checkpoint=folder,
     )
     return rs.replicate(moments, rs.make_plan(60, n_resamples=8, random_state=0))
 

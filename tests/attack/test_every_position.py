@@ -301,7 +301,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[..., Any], tuple[str, 
         ("rewards", "reward"),
     ),
     "moments, reward": (
-        lambda f: rs.lstd_moments(PATHS, BASIS, discount=0.9, reward=f),
+        lambda f: rs.moments.lstd_moments(PATHS, BASIS, discount=0.9, reward=f),
         lambda states: states[:, 0],
         ("rewards", "reward"),
     ),
@@ -329,11 +329,13 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[..., Any], tuple[str, 
 
 
 def _streamed(function: Callable[..., Any]) -> Any:
-    source = rs.ArrayBlocks(np.column_stack([X, Y]), block_rows=10)
-    moments = rs.StreamedMoments(source, lambda block: rs.ridge_moments(block[:, :2], function(block)))
+    source = rs.data.ArrayBlocks(np.column_stack([X, Y]), block_rows=10)
+    moments = rs.moments.StreamedMoments(
+        source, lambda block: rs.moments.ridge_moments(block[:, :2], function(block))
+    )
     try:
         return rs.replicate(moments, rs.make_plan(40, n_resamples=4, random_state=0))
-    except rs.PartitionError as error:  # it names the rows, and says what was wrong with them
+    except rs.data.PartitionError as error:  # it names the rows, and says what was wrong with them
         raise ValueError(str(error)) from error
 
 

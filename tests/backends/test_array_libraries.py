@@ -61,7 +61,7 @@ def xp(request):
 @pytest.fixture(scope="module")
 def moments():
     data = rs.simulate.ornstein_uhlenbeck(300, start="uniform", random_state=0)
-    return rs.lstd_moments(data, rs.basis.Fourier(4), discount=0.9)
+    return rs.moments.lstd_moments(data, rs.basis.Fourier(4), discount=0.9)
 
 
 def moved(xp, moments):
@@ -104,7 +104,7 @@ def test_counters_draw_the_same_subsets_everywhere(xp, repeats, n, k):
 
 def test_symmetric_moments_and_several_outputs(every, rng):
     X, y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
-    here = rs.ridge_moments(X, y)
+    here = rs.moments.ridge_moments(X, y)
     there = moved(every, here)
     assert there.symmetric
     plan = rs.make_plan(60, subsample_size=0.5, n_resamples=50, random_state=0)

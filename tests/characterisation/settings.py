@@ -304,13 +304,13 @@ def functional_core() -> Numbers:
     """Moments, plan, replicate, average by hand: every subset, drawn by odds, by a hash, and streamed."""
     X, y = rows(40)
     design = np.column_stack([np.ones(len(X)), X])
-    few = rs.ridge_moments(design[:12], y[:12])
-    moments = rs.ridge_moments(design, y)
+    few = rs.moments.ridge_moments(design[:12], y[:12])
+    moments = rs.moments.ridge_moments(design, y)
     common: dict[str, Any] = {"subsample_size": 20, "n_resamples": 100, "random_state": 14}
     odds = rs.make_plan(40, probabilities=np.linspace(1.0, 2.0, 40), **common)
     by_hash = rs.make_plan(40, sampler="counter", **common)
-    source = rs.ArrayBlocks({"X": design, "y": y}, block_rows=16)
-    streamed = rs.StreamedMoments(source, _ridge_rows)
+    source = rs.data.ArrayBlocks({"X": design, "y": y}, block_rows=16)
+    streamed = rs.moments.StreamedMoments(source, _ridge_rows)
     complete = rs.make_plan(12, statistic="complete", subsample_size=9)
     return {
         **prefixed("complete", _averaged(few, complete)),
@@ -322,10 +322,10 @@ def functional_core() -> Numbers:
 
 
 def _ridge_rows(block: dict[str, np.ndarray]) -> Any:
-    return rs.ridge_moments(block["X"], block["y"])
+    return rs.moments.ridge_moments(block["X"], block["y"])
 
 
-def _averaged(moments: Any, plan: rs.ResamplingPlan) -> Numbers:
+def _averaged(moments: Any, plan: rs.plans.ResamplingPlan) -> Numbers:
     replicates = rs.replicate(moments, plan)
     mean, controlled = rs.average(replicates), rs.average(replicates, "controlled")
     return {

@@ -133,7 +133,7 @@ class TestSamePath:
     def test_moments_in_memory(self, two_workers, regression):
         X, y = regression
         moments, plan = (
-            rs.ridge_moments(X, y),
+            rs.moments.ridge_moments(X, y),
             rs.make_plan(200, subsample_size=50, n_resamples=600, random_state=0),
         )
         there = rs.replicate(moments, plan, executor=JoblibExecutor(), exact=True)

@@ -110,7 +110,7 @@ def shown_results():
     model = rs.LSTD(rs.basis.Fourier(2), discount=0.9, random_state=0).fit(data)
     arms = RNG.integers(2, size=(60, 1))
     log = rs.Trajectories(np.zeros((60, 2)), rewards=1.0 * arms, actions=arms, terminated=True)
-    rows = rs.ols_moments(X, Y)
+    rows = rs.moments.ols_moments(X, Y)
     return {
         "Evaluation": rs.evaluate(data, discount=0.9),
         "Comparison": rs.compare(

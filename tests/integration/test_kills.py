@@ -114,7 +114,7 @@ def test_study(tmp_path):
 
 
 def test_stream(tmp_path):
-    source = EachSlow(rs.ArrayBlocks(transitions(N), block_rows=2500))
+    source = EachSlow(rs.data.ArrayBlocks(transitions(N), block_rows=2500))
     plan = rs.make_plan(N, subsample_size=0.2, n_resamples=100, random_state=0)
 
     def work(folder):

@@ -11,7 +11,8 @@ from threadpoolctl import threadpool_info
 
 import replaystats as rs
 from replaystats.data.blocks import ArrayBlocks
-from replaystats.engine import JoblibExecutor, SerialExecutor, make_executor
+from replaystats.engine import JoblibExecutor
+from replaystats.engine.executors import SerialExecutor, make_executor
 from replaystats.moments import StreamedMoments
 from support.cases import slow_except
 

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.linear_model import LinearRegression
 
 import replaystats as rs
@@ -46,11 +45,11 @@ def of_groups(x, y):
 
 
 def of_plug_in(x, y):
-    return rs.plug_in(rs.ols_moments(x, y, intercept=False)).pivot(x[:3])
+    return rs.plug_in(rs.moments.ols_moments(x, y, intercept=False)).pivot(x[:3])
 
 
 def of_replay(x, y):
-    return averaged(rs.ols_moments(x, y, intercept=False)).pivot(x[:3])
+    return averaged(rs.moments.ols_moments(x, y, intercept=False)).pivot(x[:3])
 
 
 def of_ensemble(x, y):
@@ -126,7 +125,7 @@ def test_rows_repeated_in_their_unit_are_integer_weights(seed):
     x, y = rows(seed)
     times = np.random.default_rng(seed).integers(1, 5, size=N)
     unit = np.repeat(np.arange(N), times)
-    repeated = rs.plug_in(rs.ols_moments(x[unit], y[unit], intercept=False, clusters=unit))
+    repeated = rs.plug_in(rs.moments.ols_moments(x[unit], y[unit], intercept=False, clusters=unit))
     g, f = x[:, :, None] * x[:, None, :], x * y[:, None]
     weighted = rs.plug_in(rs.Moments(times[:, None, None] * g, times[:, None] * f, symmetric=True))
     for one, other in zip(repeated.confidence_interval(), weighted.confidence_interval(), strict=True):
@@ -140,7 +139,9 @@ def test_rows_repeated_in_their_unit_are_integer_weights(seed):
 @given(seed=seeds)
 def test_a_thing_minus_itself_is_zero_and_minus_a_copy_of_other_units_is_not(seed):
     x, y = rows(seed)
-    fit, shifted = (rs.plug_in(rs.ols_moments(x, target, intercept=False)) for target in (y, y + x[:, 0]))
+    fit, shifted = (
+        rs.plug_in(rs.moments.ols_moments(x, target, intercept=False)) for target in (y, y + x[:, 0])
+    )
     low, high = fit.compare(fit, x[:3])
     np.testing.assert_array_equal((low, high), 0.0)
     low, high = shifted.compare(fit, x[:3])  # does not depend on the data
@@ -175,7 +176,7 @@ def test_a_log_without_any_reward_has_no_interval_of_width_zero(basis):
 @given(seed=seeds, level=st.floats(0.5, 0.99))
 def test_a_summary_has_the_intervals_of_the_estimate(make, seed, level):
     x, y = rows(seed)
-    fit = make(rs.ols_moments(x, y, intercept=False))
+    fit = make(rs.moments.ols_moments(x, y, intercept=False))
     table, ends = rs.summary(fit, confidence_level=level), fit.confidence_interval(confidence_level=level)
     np.testing.assert_array_equal((table.low, table.high), (ends.low, ends.high))
     np.testing.assert_array_equal((table.low > 0) | (table.high < 0), table.p_value < 1 - level)
@@ -191,7 +192,7 @@ def test_a_mean_has_one_interval_by_every_way(seed):
         rs.plug_in(rs.Moments(np.ones(N), y)).confidence_interval(),
         fit.plug_in_.confidence_interval(),
         rs.summary(fit.plug_in_),
-        rs.plug_in(rs.ols_moments(np.ones((N, 1)), y, intercept=False)).confidence_interval(),
+        rs.plug_in(rs.moments.ols_moments(np.ones((N, 1)), y, intercept=False)).confidence_interval(),
     ]
     for way in ways[1:]:
         np.testing.assert_allclose((way.low, way.high), (ways[0].low, ways[0].high), rtol=1e-9)
@@ -247,7 +248,7 @@ def test_the_value_of_a_policy_has_the_interval_of_the_state():
 @given(seed=seeds)
 def test_a_band_contains_the_intervals_and_that_of_one_row_is_about_its_interval(seed):
     x, y = rows(seed)
-    fit = rs.plug_in(rs.ols_moments(x, y, intercept=False))
+    fit = rs.plug_in(rs.moments.ols_moments(x, y, intercept=False))
     whole, single = fit.confidence_band(x), fit.confidence_interval(x)
     assert (whole.high >= single.high).all()
     assert (whole.low <= single.low).all()

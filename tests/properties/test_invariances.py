@@ -6,8 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.testing import assert_allclose
 
 import replaystats as rs
@@ -36,7 +35,7 @@ def episodes(data):
 
 
 def plug_in(data, **options):
-    return rs.plug_in(rs.lstd_moments(data, BASIS, discount=0.8, **options))
+    return rs.plug_in(rs.moments.lstd_moments(data, BASIS, discount=0.8, **options))
 
 
 def values(data, states=STATES, **options):
@@ -84,7 +83,8 @@ def test_data_seen_twice_say_the_same_and_seem_surer(seed):
     doubled = rs.Trajectories(states * 2, rewards=rewards * 2, terminated=twice, truncated=~twice)
     assert_allclose(values(doubled), values(data), rtol=1e-8, atol=1e-8)
     once, again = (
-        rs.inference.sandwich_covariance(rs.lstd_moments(d, BASIS, discount=0.8)) for d in (data, doubled)
+        rs.inference.sandwich_covariance(rs.moments.lstd_moments(d, BASIS, discount=0.8))
+        for d in (data, doubled)
     )
     assert_allclose(again, once * (n - 1) / (2 * n - 1), rtol=1e-6, atol=1e-10 * np.abs(once).max())
 
@@ -109,7 +109,7 @@ def test_the_moments_of_two_logs_are_the_sum_of_theirs(seed):
     (s1, r1, e1), (s2, r2, e2) = episodes(first), episodes(second)
     ended = np.concatenate([e1, e2])
     both = rs.Trajectories(s1 + s2, rewards=r1 + r2, terminated=ended, truncated=~ended)
-    totals = [rs.lstd_moments(d, BASIS, discount=0.8).total() for d in (first, second, both)]
+    totals = [rs.moments.lstd_moments(d, BASIS, discount=0.8).total() for d in (first, second, both)]
     for part in (0, 1):
         assert_allclose(totals[2][part], totals[0][part] + totals[1][part], rtol=1e-10, atol=1e-10)
 
@@ -119,7 +119,7 @@ def test_least_squares_does_not_see_the_units_of_its_columns(seed, scale):
     rng = np.random.default_rng(seed)
     X = np.column_stack([np.ones(40), rng.normal(size=(40, 2))])
     y = X @ [1.0, 2.0, -1.0] + rng.normal(size=40)
-    theta = rs.plug_in(rs.ridge_moments(X * [1.0, scale, 1.0], y)).theta
+    theta = rs.plug_in(rs.moments.ridge_moments(X * [1.0, scale, 1.0], y)).theta
     expected = np.linalg.lstsq(X, y, rcond=None)[0] / [1.0, scale, 1.0]
     assert_allclose(theta * [1.0, scale, 1.0], expected * [1.0, scale, 1.0], rtol=1e-7, atol=1e-8)
 

@@ -156,8 +156,8 @@ def test_several_outputs(rng, moments):
 
 def test_factored_moments(rng):
     X = rng.normal(size=(150, 40))
-    moments = rs.ridge_moments(X, X[:, 0] + rng.normal(size=150))
-    assert isinstance(moments, rs.FactoredMoments)
+    moments = rs.moments.ridge_moments(X, X[:, 0] + rng.normal(size=150))
+    assert isinstance(moments, rs.moments.FactoredMoments)
     dense = moments.multiply_out()
     plan = rs.make_plan(150, subsample_size=0.8, n_resamples=60, random_state=0)
     estimates = [rs.average(rs.replicate(m, plan), "controlled") for m in (moments, dense)]

@@ -81,9 +81,9 @@ def test_everything_can_be_imported_at_once():
     assert set(rs.__all__) <= set(namespace)
 
 
-@pytest.mark.parametrize("room", ["basis", "inference", "plots", "readers", "simulate", "solvers"])
-def test_public_rooms_are_modules(room):
-    assert importlib.import_module(f"replaystats.{room}") is getattr(rs, room)
+@pytest.mark.parametrize("module", ["basis", "data", "engine", "moments", "plans", "readers", "solvers"])
+def test_public_modules_are_attributes(module):
+    assert importlib.import_module(f"replaystats.{module}") is getattr(rs, module)
 
 
 def test_the_version_stands_in_one_place():

@@ -237,18 +237,24 @@ class TestMagnitudes:
         huge = 1e160 * self.G
         with pytest.raises(ValueError, match=r"`g` must be of a magnitude up to 1e\+150; got 1e\+160"):
             rs.Moments(huge, np.ones(40))
-        stream = rs.StreamedMoments(rs.ArrayBlocks(huge), lambda g: rs.Moments(g, g[:, 0], symmetric=True))
-        with pytest.raises(rs.PartitionError, match=r"rows 0 to 39 .* `g` must be of a magnitude"):
+        stream = rs.moments.StreamedMoments(
+            rs.data.ArrayBlocks(huge), lambda g: rs.Moments(g, g[:, 0], symmetric=True)
+        )
+        with pytest.raises(rs.data.PartitionError, match=r"rows 0 to 39 .* `g` must be of a magnitude"):
             stream.total()
 
     def test_rows_whose_products_overflow_are_refused(self, rng):
         X, y = 1e100 * rng.normal(size=(20, 1)), rng.normal(size=20)
-        for make in (rs.ridge_moments, rs.ols_moments, lambda X, y: rs.iv_moments(X, y, X)):
+        for make in (
+            rs.moments.ridge_moments,
+            rs.moments.ols_moments,
+            lambda X, y: rs.moments.iv_moments(X, y, X),
+        ):
             with pytest.raises(ValueError, match=r"`X` must be of a magnitude up to 1e\+75"):
                 make(X, y)
         block = {"states": X, "next_states": X, "rewards": y}
         with pytest.raises(ValueError, match=r"`states` must be of a magnitude up to 1e\+75"):
-            rs.transition_moments(block, rs.basis.Polynomial(1), discount=0.9)
+            rs.moments.transition_moments(block, rs.basis.Polynomial(1), discount=0.9)
 
 
 class TestStrangeRows:

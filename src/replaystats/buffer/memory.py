@@ -23,7 +23,7 @@ from .._core.validation import (
     check_real,
 )
 from ..data import Trajectories
-from ..moments import HeldMoments
+from ..moments.factored import HeldMoments
 from ..ope import Evaluation, evaluate
 from .priorities import Proportional, RankBased
 from .rows import (

@@ -20,7 +20,8 @@ from ..data import Trajectories
 from ..inference import Interval, Monitor, MonitoredMean
 from ..inference.pivot import Pivot, interval
 from ..inference.producers import mean_pivot
-from ..moments import HeldMoments, lstd_moments, lstd_q_moments
+from ..moments import lstd_moments, lstd_q_moments
+from ..moments.factored import HeldMoments
 from ..moments.lstd_q import ActionFeatures
 from ..moments.steps import value_limits
 from ..ope.linear import N_INSTRUMENTS, hotelling_p_value
@@ -44,13 +45,13 @@ class MomentView:
     buffer : ReplayBuffer
     moments : callable
         Takes `Trajectories` of single steps and returns their moments, for example
-        ``lambda data: rs.lstd_moments(data, basis, discount=0.9)``.
+        ``lambda data: rs.moments.lstd_moments(data, basis, discount=0.9)``.
 
     Examples
     --------
     >>> import replaystats as rs
     >>> buffer = rs.ReplayBuffer(2)
-    >>> view = buffer.view(lambda data: rs.lstd_moments(data, rs.basis.Polynomial(0), discount=0.5))
+    >>> view = buffer.view(lambda data: rs.moments.lstd_moments(data, rs.basis.Polynomial(0), discount=0.5))
     >>> for reward in (7.0, 1.0, 2.0):
     ...     buffer.add([0.0], 0, reward, [0.0])
     >>> view.total()  # 2 (1 - discount), and the sum of the two latest rewards

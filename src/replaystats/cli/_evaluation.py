@@ -13,8 +13,7 @@ from rich.table import Table
 from .._core.errors import must_be, visible
 from .._core.typing import FloatArray
 from ..data._flat import holds_names
-from ..ope import Evaluation
-from ..ope import evaluate as evaluate_policy
+from ..ope import Evaluation, evaluate as evaluate_policy
 from ..readers.tables import files_of
 from ..report.pages import percent, significant
 from ._logs import Log, logged_column, read_points, typical_states

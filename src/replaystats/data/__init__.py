@@ -2,7 +2,6 @@
 
 from .blocks import ArrayBlocks, DaskBlocks, ParquetBlocks, PartitionError, RowBlocks
 from .trajectories import Trajectories
-from .views import Transitions, Windows
 
 __all__ = [
     "ArrayBlocks",
@@ -11,6 +10,4 @@ __all__ = [
     "PartitionError",
     "RowBlocks",
     "Trajectories",
-    "Transitions",
-    "Windows",
 ]

@@ -237,6 +237,7 @@ class DaskBlocks(RowBlocks):
     Parameters
     ----------
     frame : dask.dataframe.DataFrame
+        The rows: a lazy frame; nothing is read before it is needed.
     columns : mapping of str to str or sequence of str
         Name of an array to the column it is made of, or to several that become its columns.
 

@@ -37,7 +37,13 @@ class Executor(Protocol):
 
 
 class SerialExecutor(Executor):
-    """One task after the other, in this thread."""
+    """Runs one task after the other, in this thread.
+
+    Examples
+    --------
+    >>> SerialExecutor().map(abs, [-1, 2])
+    [1, 2]
+    """
 
     n_workers = 1
 
@@ -58,6 +64,11 @@ class JoblibExecutor:
     -----
     NumPy releases the interpreter lock in draws and products, so threads share the arrays for free. Inside a
     task the BLAS runs on one thread: more would only contend, and results would depend on their number.
+
+    Examples
+    --------
+    >>> JoblibExecutor(n_jobs=2).map(abs, [-1, 2])
+    [1, 2]
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:

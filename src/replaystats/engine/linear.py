@@ -19,7 +19,8 @@ from .._core.errors import SingularReplicateError, must_be
 from .._core.linalg import inverted_condition
 from .._core.typing import FloatArray
 from .._core.validation import check_real
-from ..moments import AnyMoments, StreamedMoments, check_moments
+from ..moments import StreamedMoments
+from ..moments.streamed import AnyMoments, check_moments
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
 from ..solvers.auto import DEFAULT_SOLVER

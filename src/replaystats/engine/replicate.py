@@ -16,7 +16,9 @@ from .._core.arrays import LIBRARIES, takes_arrays_of
 from .._core.errors import SingularReplicateError, must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_choice, check_work
-from ..moments import AnyMoments, StreamedMoments, SubsetSums
+from ..moments import StreamedMoments
+from ..moments.record import SubsetSums
+from ..moments.streamed import AnyMoments
 from ..plans import ResamplingPlan
 from ..plans.make import ON_FAILURE
 from ..plans.plan import SubsetPlan

@@ -23,7 +23,8 @@ from .._core.errors import must_be
 from .._core.exact import ExactGrid, column_maxima
 from .._core.typing import BoolArray, FloatArray
 from ..data.blocks import PartitionError
-from ..moments import HeldMoments, StreamedMoments
+from ..moments import StreamedMoments
+from ..moments.factored import HeldMoments
 from ..plans import ResamplingPlan
 from ..plans.tiles import TILE_ROWS, TILE_SUBSETS, TileDraw
 from .checkpoint import Checkpoint, CheckpointError, data_identity, describe, plan_identity

@@ -26,8 +26,10 @@ from .._core.validation import (
     check_work,
     physical_memory,
 )
-from ..moments import AnyMoments, FactoredMoments, Moments, StreamedMoments, SubsetSums, check_moments
+from ..moments import FactoredMoments, Moments, StreamedMoments
 from ..moments.factored import written_out_for
+from ..moments.record import SubsetSums
+from ..moments.streamed import AnyMoments, check_moments
 from ..plans import ResamplingPlan
 from ..plans.plan import check_made_for
 from ..plans.tiles import TILE_SUBSETS

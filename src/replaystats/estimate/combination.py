@@ -33,8 +33,9 @@ from ..inference.producers import PooledShare, ensemble_pivot, pooled_share
 from ..inference.stability import Stability, pilot_replicates
 from ..inference.variance import replay_variance
 from ..kernel.local_influence import jackknife_variance
-from ..moments import AnyMoments
-from ..plans import SCHEMES, ResamplingPlan
+from ..moments.streamed import AnyMoments
+from ..plans import ResamplingPlan
+from ..plans.make import SCHEMES
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
 

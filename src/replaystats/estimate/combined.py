@@ -23,7 +23,7 @@ from ..inference.functionals import InferenceContext, PointEstimate, functional_
 from ..inference.pivot import Interval, Pivot, interval
 from ..inference.producers import band, difference, variance_of_members
 from ..inference.stability import Stability, usual_method
-from ..moments import AnyMoments, check_moments
+from ..moments.streamed import AnyMoments, check_moments
 from ..solvers import Solver
 from .combination import Combination, ratio_of
 
@@ -130,7 +130,7 @@ class Estimate(Combination):
         >>> import replaystats as rs
         >>> rng = np.random.default_rng(0)
         >>> X = rng.normal(size=(200, 2))
-        >>> fit = rs.plug_in(rs.ridge_moments(X, X @ [1.0, -1.0] + rng.normal(size=200)))
+        >>> fit = rs.plug_in(rs.moments.ridge_moments(X, X @ [1.0, -1.0] + rng.normal(size=200)))
         >>> low, high = fit.confidence_interval()
         >>> bool(low[0] < 1 < high[0]), bool(low[1] < -1 < high[1])
         (True, True)
@@ -188,7 +188,7 @@ class Estimate(Combination):
         >>> import replaystats as rs
         >>> rng = np.random.default_rng(0)
         >>> X = rng.normal(size=(200, 2))
-        >>> fit = rs.plug_in(rs.ridge_moments(X, X @ [1.0, -1.0] + rng.normal(size=200)))
+        >>> fit = rs.plug_in(rs.moments.ridge_moments(X, X @ [1.0, -1.0] + rng.normal(size=200)))
         >>> bool((fit.confidence_band(X[:9]).high > fit.confidence_interval(X[:9]).high).all())
         True
         """
@@ -228,7 +228,8 @@ class Estimate(Combination):
         >>> rng = np.random.default_rng(0)
         >>> X = rng.normal(size=(200, 2))
         >>> y = X @ [1.0, 0.0] + rng.normal(size=200)
-        >>> both, first = rs.plug_in(rs.ridge_moments(X, y)), rs.plug_in(rs.ridge_moments(X[:, :1], y))
+        >>> fits = [rs.moments.ridge_moments(rows, y) for rows in (X, X[:, :1])]
+        >>> both, first = map(rs.plug_in, fits)
         >>> low, high = both.compare(first, X[:3], X[:3, :1])
         >>> bool((low < 0).all() and (high > 0).all())
         True

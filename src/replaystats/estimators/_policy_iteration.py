@@ -13,11 +13,12 @@ from .._core.typing import ArrayLike, FloatArray, IntArray
 from ..basis import Basis
 from ..data import Trajectories
 from ..data.views import action_rows
-from ..engine import make_executor, replicate
+from ..engine import replicate
+from ..engine.executors import make_executor
 from ..estimate import average, plug_in
-from ..moments import ActionFeatures, FactoredMoments
+from ..moments import FactoredMoments
 from ..moments.factored import choose_form
-from ..moments.lstd_q import PolicyLike, in_blocks
+from ..moments.lstd_q import ActionFeatures, PolicyLike, in_blocks
 from ..moments.steps import horizon, step_discounts, step_rewards, value_limits
 from ..plans import ResamplingPlan
 

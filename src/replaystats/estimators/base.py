@@ -25,8 +25,7 @@ from .._core.validation import (
     check_int,
     check_memory,
 )
-from ..estimate import METHODS as AVERAGES
-from ..estimate import Estimate
+from ..estimate import METHODS as AVERAGES, Estimate
 from ..inference import Diagnosis, Interval
 from ..plans import Resampling, ResamplingPlan
 from ..solvers.base import check_solver

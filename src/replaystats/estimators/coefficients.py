@@ -120,7 +120,7 @@ def summary(
     >>> import replaystats as rs
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=200)
-    >>> fit = rs.plug_in(rs.ols_moments(x[:, None], 1 + 2 * x + rng.normal(size=200)))
+    >>> fit = rs.plug_in(rs.moments.ols_moments(x[:, None], 1 + 2 * x + rng.normal(size=200)))
     >>> print(rs.summary(fit, ["constant", "x"], covariance="HC3"))
                 estimate  std. error         t        p  95% interval
     constant      0.9126     0.07304      12.5  8.61e-27  [0.7685, 1.057]

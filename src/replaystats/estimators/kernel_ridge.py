@@ -266,7 +266,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         ----------
         source : RowBlocks
             Of the arrays "X" (r, p) and "y" (r,) or (r, n_outputs), for example
-            ``rs.ParquetBlocks(files, columns={"X": ["size", "age"], "y": "price"})`` or
+            ``rs.data.ParquetBlocks(files, columns={"X": ["size", "age"], "y": "price"})`` or
             ``replaystats.data.DaskBlocks``.
 
         Returns
@@ -288,14 +288,16 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
         >>> rng = np.random.default_rng(0)
         >>> X = rng.uniform(size=(30_000, 2))
         >>> y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=30_000)
-        >>> blocks = rs.ArrayBlocks({"X": X, "y": y}, block_rows=10_000)
+        >>> blocks = rs.data.ArrayBlocks({"X": X, "y": y}, block_rows=10_000)
         >>> model = rs.ReplayKernelRidge(random_state=0).fit_blocks(blocks)
         >>> bool(abs(model.predict([[0.5, 0.5]])[0] - np.sin(3)) < 0.02)
         True
         """
         self._check_parameters()
         self._forget()
-        check_instance(source, "source", RowBlocks, "For example rs.ParquetBlocks or rs.ArrayBlocks.")
+        check_instance(
+            source, "source", RowBlocks, "For example rs.data.ParquetBlocks or rs.data.ArrayBlocks."
+        )
         rng = as_generator(self.random_state, "random_state")
         sample = sample_rows(source, rng)
         if sample.n_rows == len(sample.y):

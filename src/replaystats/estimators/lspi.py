@@ -18,8 +18,7 @@ from ..basis import Basis
 from ..data import Trajectories
 from ..data.views import action_rows
 from ..estimate import Estimate
-from ..moments import ActionFeatures
-from ..moments.lstd_q import PolicyLike, discrete_actions
+from ..moments.lstd_q import ActionFeatures, PolicyLike, discrete_actions
 from ..moments.steps import DiscountLike, check_log
 from ..plans import Resampling, ResamplingPlan, make_plan
 from ..solvers import Solver

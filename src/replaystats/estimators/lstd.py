@@ -15,8 +15,8 @@ from .._core.validation import check_int, check_real, is_whole
 from ..basis import Basis, Centered, Fourier, OneHot
 from ..data import Trajectories
 from ..inference import automatic_block_length, influence_values
-from ..moments import FactoredMoments, HeldMoments, lstd_moments
-from ..moments.factored import sums_follow
+from ..moments import FactoredMoments, lstd_moments
+from ..moments.factored import HeldMoments, sums_follow
 from ..moments.sparse import SparseMoments, sparse_value_moments
 from ..moments.steps import DiscountLike, ImportanceLike, check_log, reward_unit, step_ratios
 from ..moments.units import block_labels, one_step_each, sum_into_units

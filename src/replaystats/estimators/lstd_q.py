@@ -18,8 +18,8 @@ from ..data import Trajectories
 from ..data._flat import check_states
 from ..data.views import action_rows, transitions_of
 from ..inference import Diagnosis, Interval
-from ..moments import ActionFeatures, FactoredMoments, lstd_q_moments
-from ..moments.lstd_q import PolicyLike, decisions_of, discrete_actions
+from ..moments import FactoredMoments, lstd_q_moments
+from ..moments.lstd_q import ActionFeatures, PolicyLike, decisions_of, discrete_actions
 from ..moments.sparse import SparseMoments, sparse_value_moments
 from ..moments.steps import DiscountLike, ImportanceLike, step_ratios
 from ..plans import Resampling

@@ -33,7 +33,8 @@ from .._core.thresholds import (
 )
 from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_instance
-from ..engine import make_executor, replicate
+from ..engine import replicate
+from ..engine.executors import make_executor
 from ..engine.replicate import solve_whole
 from ..engine.sparse import sparse_replicate, sparse_whole
 from ..engine.sums import solve_seconds
@@ -41,11 +42,12 @@ from ..estimate import Estimate, average
 from ..estimate.combined import estimate_of_whole
 from ..inference.functionals import InferenceContext
 from ..inference.pivot import Interval
-from ..moments import HeldMoments, Moments
-from ..moments.factored import FactoredMoments, choose_form
+from ..moments import Moments
+from ..moments.factored import FactoredMoments, HeldMoments, choose_form
 from ..moments.sparse import SparseMoments
 from ..moments.units import Grouping, choose_grouping, grouped_moments, join_moments
-from ..plans import SCHEMES, Resampling, ResamplingPlan, make_plan
+from ..plans import Resampling, ResamplingPlan, make_plan
+from ..plans.make import SCHEMES
 from ..solvers import Solver
 from ..tuning.recommended import Recommendation, recommended_estimate
 from ..tuning.sizes import choose_subsample_size, grow_resamples

@@ -29,12 +29,12 @@ from ..inference.dependent import length_from_influence
 from ..inference.functionals import InferenceContext
 from ..inference.model_checks import kernel_bellman_loss
 from ..inference.partial_identification import ValueRange
-from ..moments import FactoredMoments, HeldMoments
-from ..moments.factored import sums_follow
+from ..moments import FactoredMoments
+from ..moments.factored import HeldMoments, sums_follow
 from ..moments.sparse import SparseMoments
 from ..moments.steps import check_log, horizon, step_discounts, step_rewards, value_limits
 from ..moments.units import deal, sum_into_units
-from ..plans import SCHEMES
+from ..plans.make import SCHEMES
 from .moments import ReplayedMoments
 
 

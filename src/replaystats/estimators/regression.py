@@ -25,7 +25,8 @@ from ..estimate import Estimate, average
 from ..estimate.combination import ratio_of
 from ..inference.held_out import OutOfBag, out_of_bag
 from ..inference.pivot import Interval
-from ..plans import SCHEMES, ResamplingPlan, Traits
+from ..plans import ResamplingPlan
+from ..plans.make import SCHEMES, Traits
 from ..tuning.sizes import grow_resamples
 from ._regression_intervals import PredictsNewObservations, check_scale
 from .base import Replayed

@@ -28,7 +28,8 @@ from .._core.validation import (
     resolve_subsample_size,
 )
 from ..engine.learner import ModelReplicates, replicate_learner
-from ..plans import Resampling, ResamplingPlan, first_resamples, make_plan
+from ..plans import Resampling, ResamplingPlan, make_plan
+from ..plans.make import first_resamples
 from ..plans.plan import check_draws_rows
 from ..tuning.ensembles import choose_size, n_averaged, out_of_bag_errors, pilot_rows
 from ._regression_intervals import copies_of_rows

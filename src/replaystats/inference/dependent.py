@@ -19,7 +19,8 @@ from .._core.thresholds import CORRELATED
 from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_choice, check_instance, check_int, check_integers
 from ..engine.linear import functionals
-from ..moments import FactoredMoments, HeldMoments, Moments
+from ..moments import FactoredMoments, Moments
+from ..moments.factored import HeldMoments
 from ..moments.units import one_step_each, sum_into_units
 from ..solvers import Solver
 from ..solvers.base import check_solver
@@ -66,11 +67,11 @@ def unit_moments(
     --------
     >>> import replaystats as rs
     >>> chain = rs.simulate.FiniteChain.ring().sample(1, 4000, random_state=0)
-    >>> steps = rs.lstd_moments(chain, rs.basis.Fourier(1, period=16), discount=0.9, factored=True)
+    >>> steps = rs.moments.lstd_moments(chain, rs.basis.Fourier(1, period=16), discount=0.9, factored=True)
     >>> unit_moments(steps, "block", block_length=50)
     Moments(n=80, q=3)
     """
-    check_instance(moments, "moments", (Moments, FactoredMoments), "Make them with rs.lstd_moments.")
+    check_instance(moments, "moments", (Moments, FactoredMoments), "Make them with rs.moments.lstd_moments.")
     check_solver(solver)
     if parent is not None:
         parent = check_integers(parent, "parent")
@@ -150,7 +151,7 @@ def newey_west_covariance(
     >>> bool(np.allclose(newey_west_covariance(mean, lag=0), series.var() / 400))  # independent steps
     True
     """
-    check_instance(moments, "moments", (Moments, FactoredMoments), "Make them with rs.lstd_moments.")
+    check_instance(moments, "moments", (Moments, FactoredMoments), "Make them with rs.moments.lstd_moments.")
     steps = one_step_each(moments)
     influence = influence_values(steps, solver)
     n = len(influence)

@@ -17,7 +17,9 @@ from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_range
 from ..engine.linear import Linearisation, linearise
 from ..engine.sparse import SparseReplicates
-from ..moments import AnyMoments, HeldMoments, StreamedMoments
+from ..moments import StreamedMoments
+from ..moments.factored import HeldMoments
+from ..moments.streamed import AnyMoments
 from ..solvers import Auto, Solver
 from .noise import Noise, functional_moments, noise_of
 from .partial_identification import (

@@ -11,8 +11,9 @@ from .._core.typing import ArrayLike, FloatArray
 from .._core.validation import check_array, check_choice, check_instance, check_real
 from ..engine import MomentReplicates
 from ..engine.linear import linearise
-from ..moments import AnyMoments
-from ..plans import effective_size, proportional_probabilities
+from ..moments.streamed import AnyMoments
+from ..plans import proportional_probabilities
+from ..plans.weighted import effective_size
 from ..solvers import Solver
 from .influence import influence_values
 
@@ -91,7 +92,7 @@ def reweighted_average(
     plan, kept = replicates.plan, ~replicates.failed
     weights = getattr(plan, "importance_weights", None)
     if weights is None:
-        hint = "Use rs.midzuno_plan, or plan_from_indices(..., probabilities=P); rs.average for other plans."
+        hint = "Use midzuno_plan, or plan_from_indices(..., probabilities=P); rs.average for other plans."
         raise ValueError(must_be("replicates", "drawn with weights of whole subsets", repr(plan), hint))
     functionals = None if X is None else check_array(X, "X", ndim=2)
     h = _at(functionals, replicates.theta[kept])

@@ -19,7 +19,9 @@ from .._core.errors import must_be
 from .._core.linalg import LARGE, solve_stack
 from .._core.typing import FloatArray, IntArray
 from ..engine.linear import Linearisation, linearise
-from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments
+from ..moments import FactoredMoments, Moments, StreamedMoments
+from ..moments.factored import HeldMoments
+from ..moments.streamed import AnyMoments
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
 from .components import gram

@@ -18,8 +18,9 @@ from array_api_compat import array_namespace
 from .._core.arrays import like, to_numpy
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
-from ..moments import AnyMoments, FactoredMoments, HeldMoments
-from ..moments.factored import sum_units
+from ..moments import FactoredMoments
+from ..moments.factored import HeldMoments, sum_units
+from ..moments.streamed import AnyMoments
 from .degrees import WeightSums, degrees_of_freedom, effective_sample, shrunken_skewness
 from .influence import influence_of, jackknife_shifts, unit_blocks
 from .pivot import NO_NOISE, Pivot

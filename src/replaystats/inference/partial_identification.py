@@ -20,8 +20,9 @@ from array_api_compat import array_namespace
 from .._core.arrays import is_foreign, like, take_rows, to_numpy
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
-from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments, StreamedMoments
-from ..moments.factored import sum_units
+from ..moments import FactoredMoments, Moments, StreamedMoments
+from ..moments.factored import HeldMoments, sum_units
+from ..moments.streamed import AnyMoments
 from ..solvers import Solver
 from ..solvers.auto import DEFAULT_SOLVER
 from .influence import unit_blocks

@@ -39,7 +39,8 @@ from .._core.thresholds import (
 )
 from .._core.typing import FloatArray, IntArray
 from ..engine import replicate
-from ..moments import AnyMoments, FactoredMoments, StreamedMoments
+from ..moments import FactoredMoments, StreamedMoments
+from ..moments.streamed import AnyMoments
 from ..plans import make_plan
 from ..plans.tiles import TILE_SUBSETS
 from ..solvers.direct import ScaledRidge
@@ -208,7 +209,7 @@ def constant_direction(moments: AnyMoments) -> FloatArray | None:
     Examples
     --------
     >>> import replaystats as rs
-    >>> constant_direction(rs.ols_moments(np.arange(6.0)[:, None] ** 2, np.ones(6)))
+    >>> constant_direction(rs.moments.ols_moments(np.arange(6.0)[:, None] ** 2, np.ones(6)))
     array([1., 0.])
     """
     q = moments.n_basis

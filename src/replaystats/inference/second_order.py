@@ -30,7 +30,8 @@ from .._core.linalg import scaled_singular_values
 from .._core.thresholds import CHECK_LEVEL, JACKKNIFE_GROUPS, SECOND_ORDER_WORK
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
-from ..moments import AnyMoments, FactoredMoments
+from ..moments import FactoredMoments
+from ..moments.streamed import AnyMoments
 from .influence import unit_blocks
 
 # Rounding: smallest relative singular value without a group (rows and columns scaled) at which anything is
@@ -64,7 +65,7 @@ class SecondOrder:
     >>> x = rng.normal(size=(400, 3))
     >>> noise = np.sqrt((x**2).mean(axis=1)) * rng.normal(size=400)  # noise grows with leverage
     >>> plan = rs.make_plan(400, subsample_size=100, n_resamples=100, random_state=0)
-    >>> moments = rs.ridge_moments(x, x.sum(axis=1) + noise)
+    >>> moments = rs.moments.ridge_moments(x, x.sum(axis=1) + noise)
     >>> print(rs.inference.theorem(rs.average(rs.replicate(moments, plan))).second_order)
     c = -2.39 +- 0.56: Var(U) / Var(plug-in) = 0.964 +- 0.008 predicted; replay lowers the variance
     """

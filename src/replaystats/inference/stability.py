@@ -16,7 +16,7 @@ from .._core.thresholds import FIRST_RESAMPLES, HEAVY_TAIL, MIN_EFFECTIVE, SMALL
 from .._core.typing import BoolArray, FloatArray
 from ..engine import MomentReplicates, replicate
 from ..engine.linear import Linearisation, LinearPart
-from ..moments import AnyMoments
+from ..moments.streamed import AnyMoments
 from ..plans import ResamplingPlan, make_plan
 from ..plans.tiles import TILE_SUBSETS
 from ..solvers import Solver

@@ -214,7 +214,7 @@ def theorem(estimate: Any, X: ArrayLike | None = None) -> Theorem:
     >>> import replaystats as rs
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 3))
-    >>> moments = rs.ridge_moments(X, X.sum(axis=1) + rng.normal(size=300))
+    >>> moments = rs.moments.ridge_moments(X, X.sum(axis=1) + rng.normal(size=300))
     >>> plan = rs.make_plan(300, subsample_size=0.3, n_resamples=200, random_state=0)
     >>> found = rs.inference.theorem(rs.average(rs.replicate(moments, plan)))
     >>> found.sigma.shape, bool(abs(found.sigma_ratio - 1) < 0.2), round(found.linear_ratio, 4)

@@ -12,9 +12,11 @@ from .._core.thresholds import JACKKNIFE_GROUPS, MAX_BLOCKS
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_rows_magnitude
 from ..basis import Basis, Nystroem
-from ..engine import MomentReplicates, make_executor, replicate
+from ..engine import MomentReplicates, replicate
+from ..engine.executors import make_executor
 from ..engine.linear import LinearPart
-from ..moments import Moments, random_blocks
+from ..moments import Moments
+from ..moments.linear import random_blocks
 from ..plans import ResamplingPlan
 from ..solvers import Ridge
 from .landmarks import Landmarks

@@ -8,8 +8,9 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.typing import BoolArray, FloatArray, IntArray
-from ..plans import SCHEMES, ResamplingPlan
+from ..plans import ResamplingPlan
 from ..plans.listed import GivenPlan
+from ..plans.make import SCHEMES
 
 # Where a hundredth of the rows makes most of a column's variance, its standard deviation says nothing about
 # the other rows: they lie so close together that a width learnt for them makes strangers of the few, and

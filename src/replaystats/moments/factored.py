@@ -227,7 +227,7 @@ def written_out(moments: Any) -> Moments:
     if isinstance(moments, FactoredMoments):
         return moments.multiply_out()
     found: Moments = check_instance(
-        moments, "moments", Moments, "It is what rs.lstd_moments and its like make of data."
+        moments, "moments", Moments, "It is what rs.moments.lstd_moments and its like make of data."
     )
     return found
 

@@ -32,6 +32,16 @@ def phibe_coefficients(order: int) -> FloatArray:
 
     They turn increments over i steps into a derivative at time 0 with an error of order dt^a.
 
+    Parameters
+    ----------
+    order : int
+        The order a of the scheme, from 1 on.
+
+    Returns
+    -------
+    ndarray of shape (order,)
+        The coefficients c_1, ..., c_a.
+
     Examples
     --------
     >>> phibe_coefficients(2)

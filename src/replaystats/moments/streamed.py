@@ -87,7 +87,7 @@ class StreamedMoments:
         if isinstance(source, type) or not all(
             hasattr(source, each) for each in ("lengths", "load", "label")
         ):
-            hint = "For example rs.ArrayBlocks or rs.ParquetBlocks."
+            hint = "For example rs.data.ArrayBlocks or rs.data.ParquetBlocks."
             raise TypeError(must_be("source", "blocks of rows", type(source).__name__, hint))
         if not callable(function):
             raise TypeError(must_be("function", "a function of a block", type(function).__name__))
@@ -332,7 +332,7 @@ AnyMoments: TypeAlias = HeldMoments | StreamedMoments
 
 def check_moments(moments: Any) -> AnyMoments:
     """Return `moments` if they are such."""
-    hint = "Make them with rs.lstd_moments, rs.ridge_moments, ... or rs.Moments(g, f)."
+    hint = "Make them with rs.moments.lstd_moments, rs.moments.ridge_moments, ... or rs.Moments(g, f)."
     checked: AnyMoments = check_instance(
         moments, "moments", (Moments, FactoredMoments, StreamedMoments), hint
     )

@@ -16,8 +16,7 @@ from ..basis import Basis
 from ..data import Trajectories
 from ..data._flat import are_numbers
 from ..data.views import action_rows
-from ..moments.steps import horizon as discounted_steps
-from ..moments.steps import value_limits
+from ..moments.steps import horizon as discounted_steps, value_limits
 from .policies import PolicyLike, ask, check_policy, what_the_policy_does
 
 T = TypeVar("T")

@@ -4,24 +4,13 @@ A plan is a value: its subsets depend on (seed, n, k, number of the subset) alon
 threads, workers or how many subsets are asked for.
 """
 
-from .make import SCHEMES, Resampling, Traits, first_resamples, make_plan, plan_from_indices
+from .make import Resampling, make_plan, plan_from_indices
 from .plan import ResamplingPlan
-from .weighted import (
-    WeightedPlan,
-    effective_size,
-    midzuno_plan,
-    proportional_probabilities,
-    rank_probabilities,
-)
+from .weighted import midzuno_plan, proportional_probabilities, rank_probabilities
 
 __all__ = [
-    "SCHEMES",
     "Resampling",
     "ResamplingPlan",
-    "Traits",
-    "WeightedPlan",
-    "effective_size",
-    "first_resamples",
     "make_plan",
     "midzuno_plan",
     "plan_from_indices",

@@ -270,6 +270,20 @@ def rank_probabilities(
 
     Outliers cannot dominate, because only the order counts. Equal priorities share their mean rank.
 
+    Parameters
+    ----------
+    priorities : array-like of shape (n,)
+        Any numbers; a larger one is drawn more often.
+    exponent : float
+        0 makes all probabilities equal; larger values prefer the first ranks more.
+    uniform_share : float
+        Share of the draws that is uniform, between 0 and 1, so that nothing has probability zero.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Probabilities that sum to one.
+
     Examples
     --------
     >>> rank_probabilities([5.0, 100.0, 1.0], uniform_share=0.0).round(3)

@@ -14,8 +14,10 @@ from .._core.arrays import is_foreign
 from .._core.errors import ReplayWarning
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_instance
-from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments
+from ..moments import FactoredMoments, Moments
+from ..moments.factored import HeldMoments
 from ..moments.record import SubsetSums
+from ..moments.streamed import AnyMoments
 from ..plans import ResamplingPlan
 
 # A state that is never visited leaves an empty row and an empty column. Features that depend on one

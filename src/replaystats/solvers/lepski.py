@@ -23,9 +23,10 @@ from .._core.errors import must_be
 from .._core.linalg import ROUNDING
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_real
-from ..moments import AnyMoments, FactoredMoments, HeldMoments, Moments
+from ..moments import FactoredMoments, Moments
+from ..moments.factored import HeldMoments
 from ..moments.record import SubsetSums
-from ..moments.streamed import StreamedMoments
+from ..moments.streamed import AnyMoments, StreamedMoments
 from ..plans import ResamplingPlan
 from .base import Solution, Solver, finish
 
@@ -130,7 +131,7 @@ class Lepski(Balancing):
     >>> import replaystats as rs
     >>> rng = np.random.default_rng(2)
     >>> X = rng.normal(size=(100, 1)) + 0.01 * rng.normal(size=(100, 2))  # two columns, almost one
-    >>> moments = rs.ridge_moments(X, X.sum(axis=1) + rng.normal(size=100))
+    >>> moments = rs.moments.ridge_moments(X, X.sum(axis=1) + rng.normal(size=100))
     >>> rs.plug_in(moments).theta.round(1)
     array([ 4.1, -2.1])
     >>> rs.plug_in(moments, Lepski()).theta.round(1)
@@ -330,7 +331,7 @@ class Nested(Balancing):
     >>> import replaystats as rs
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-1, 1, 100)
-    >>> moments = rs.ridge_moments(x[:, None] ** np.arange(6), 1 + x + 0.3 * rng.normal(size=100))
+    >>> moments = rs.moments.ridge_moments(x[:, None] ** np.arange(6), 1 + x + 0.3 * rng.normal(size=100))
     >>> rs.plug_in(moments, Nested(np.arange(6))).theta.round(1)
     array([1., 1., 0., 0., 0., 0.])
     """

@@ -23,7 +23,8 @@ from .._core.typing import FloatArray, IntArray
 from .._core.validation import resolve_subsample_size
 from ..kernel.members import OnSubsets
 from ..kernel.problem import KernelProblem
-from ..plans import SCHEMES, ResamplingPlan, first_resamples, make_plan
+from ..plans import ResamplingPlan, make_plan
+from ..plans.make import SCHEMES, first_resamples
 from ..plans.plan import check_draws_rows
 from .kernel_full import FullFit, Resolved
 

@@ -78,7 +78,7 @@ def rows_of(source: RowBlocks, block: int) -> tuple[FloatArray, FloatArray]:
         X = X.reshape(len(X), -1)
     except KeyError:
         got = f"arrays {sorted(found)}" if found else "an array without a name"
-        hint = 'For example rs.ParquetBlocks(files, columns={"X": ["size", "age"], "y": "price"}).'
+        hint = 'For example rs.data.ParquetBlocks(files, columns={"X": ["size", "age"], "y": "price"}).'
         raise ValueError(must_be("source", 'blocks of the arrays "X" and "y"', got, hint)) from None
     except (TypeError, ValueError) as error:
         raise PartitionError(f"Partition {source.label(block)} cannot be read as numbers: {error}") from error

@@ -32,7 +32,8 @@ from ..kernel.local_influence import leave_one_out_residuals, sampled_errors
 from ..kernel.members import Kept, OnFeatures, OnLeaves
 from ..kernel.problem import DeviceData, KernelProblem
 from ..moments import Moments
-from ..plans import SCHEMES, ResamplingPlan, make_plan
+from ..plans import ResamplingPlan, make_plan
+from ..plans.make import SCHEMES
 from ..plans.plan import check_made_for
 from .ensembles import best_candidate
 from .kernel_full import FullFit, Resolved

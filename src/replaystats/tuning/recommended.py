@@ -32,12 +32,12 @@ from .._core.thresholds import (
 )
 from .._core.typing import FloatArray, RandomLike
 from .._core.validation import check_instance, check_int
-from ..engine import Executor, replicate
-from ..engine.executors import check_executor
+from ..engine import replicate
+from ..engine.executors import Executor, check_executor
 from ..estimate import Estimate, average, plug_in
 from ..inference.risk import RiskTable, constant_direction, risk_table, scaled_ridge
 from ..inference.stability import Stability, pilot_replicates, smallest_eigenvalues
-from ..moments import AnyMoments, check_moments
+from ..moments.streamed import AnyMoments, check_moments
 from ..plans import ResamplingPlan, make_plan
 from ..solvers import Auto, Lepski
 from ..solvers.lepski import DEFAULT_PATH
@@ -118,7 +118,7 @@ def recommended_estimate(
     >>> import replaystats as rs
     >>> basis = rs.basis.Fourier(4)
     >>> data = rs.simulate.ornstein_uhlenbeck(500, random_state=0)  # stays near 0; we ask about [-pi, pi]
-    >>> moments = rs.lstd_moments(data, basis, discount=np.exp(-0.1))
+    >>> moments = rs.moments.lstd_moments(data, basis, discount=np.exp(-0.1))
     >>> grid = np.linspace(-np.pi, np.pi, 50)
     >>> def error(estimate):
     ...     return np.sqrt(np.mean((estimate.predict(basis(grid[:, None])) - np.cos(grid) ** 3) ** 2))

@@ -30,7 +30,7 @@ from ..engine import replicate
 from ..estimate import Estimate
 from ..inference.components import ReplayVariance
 from ..inference.stability import Stability
-from ..moments import AnyMoments
+from ..moments.streamed import AnyMoments
 from ..plans import make_plan
 from ..solvers import Auto, Nested, Solver
 
@@ -115,7 +115,7 @@ def grow_resamples(
     >>> import numpy as np
     >>> import replaystats as rs
     >>> rng = np.random.default_rng(0)
-    >>> moments = rs.ridge_moments(rng.normal(size=(100, 2)), rng.normal(size=100))
+    >>> moments = rs.moments.ridge_moments(rng.normal(size=(100, 2)), rng.normal(size=100))
     >>> plan = rs.make_plan(100, n_resamples=50, random_state=0)
     >>> pilot = rs.average(rs.replicate(moments, plan), "controlled")
     >>> estimate, choice = grow_resamples(pilot)

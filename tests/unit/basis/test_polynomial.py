@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.polynomial import chebyshev, hermite_e, legendre
 from numpy.testing import assert_allclose
 from scipy.special import eval_hermitenorm

@@ -175,7 +175,7 @@ class TestPolicyValues:
         }[kind]
         log = Trajectories([write(walk) for walk in states], rewards, terminated=True)
         basis = Tabular().fit(log.states, departed=log.departed)
-        A, b = rs.lstd_moments(log, basis, discount=0.9).total()
+        A, b = rs.moments.lstd_moments(log, basis, discount=0.9).total()
         theta = np.linalg.solve(A, b)
         assert basis.n_basis == 5
         values = basis(write([1, 2, 3, 4, 5])) @ theta

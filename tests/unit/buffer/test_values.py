@@ -12,7 +12,7 @@ BASIS = rs.basis.Polynomial(1)
 
 
 def lstd(data):
-    return rs.lstd_moments(data, BASIS, discount=0.9)
+    return rs.moments.lstd_moments(data, BASIS, discount=0.9)
 
 
 def line(rng, n):
@@ -46,7 +46,7 @@ def test_sums_are_those_of_the_rows_in_the_buffer(n_envs, rng):
 
 def test_nothing_is_left_of_a_huge_row():
     buffer = rs.ReplayBuffer(100, gaps="cut")
-    view = buffer.view(lambda data: rs.lstd_moments(data, rs.basis.Polynomial(0), discount=0.5))
+    view = buffer.view(lambda data: rs.moments.lstd_moments(data, rs.basis.Polynomial(0), discount=0.5))
     for reward in [1.0] * 50 + [1e18] + [1.0] * 100:
         buffer.add([0.0], 0, reward, [0.0])
         view.total()

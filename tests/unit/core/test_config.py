@@ -14,7 +14,8 @@ from replaystats._core.config import (
     memory_budget,
     run_with,
 )
-from replaystats.engine import JoblibExecutor, SerialExecutor, make_executor
+from replaystats.engine import JoblibExecutor
+from replaystats.engine.executors import SerialExecutor, make_executor
 from support.workers import budget_of
 
 SMALL = 2**21

@@ -25,7 +25,7 @@ TOO_MUCH = {
         X, X[:, 0]
     ),
     "replicate": lambda: rs.replicate(
-        rs.ridge_moments(X, X[:, 0]), rs.make_plan(200, n_resamples=10**9, random_state=0)
+        rs.moments.ridge_moments(X, X[:, 0]), rs.make_plan(200, n_resamples=10**9, random_state=0)
     ),
     "indices": lambda: rs.make_plan(200, n_resamples=10**9, random_state=0).indices(),
     "many waves": lambda: rs.LSTD(rs.basis.Fourier(99_999), discount=0.9).fit(PATHS),

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from replaystats import PartitionError, Trajectories, readers
-from replaystats import data as data_module
+from replaystats import Trajectories, data as data_module, readers
+from replaystats.data import PartitionError
 from replaystats.data.storage import METADATA_KEY, _checksum_of_text
 
 

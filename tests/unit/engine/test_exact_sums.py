@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import replaystats as rs
 from replaystats._core.exact import ExactGrid, column_maxima
@@ -106,36 +105,36 @@ class TestSubsetSums:
 
     def test_equal_fsum_over_the_subset(self, moments, statistic, share):
         plan = rs.make_plan(N, statistic=statistic, subsample_size=share, n_resamples=3, random_state=1)
-        sums = rs.subset_sums(moments, plan, exact=True)
+        sums = rs.engine.subset_sums(moments, plan, exact=True)
         for b, drawn in enumerate(plan.indices()):
             expected = [math.fsum(column) for column in moments.rows[drawn].T]
             np.testing.assert_array_equal(np.append(sums.A[b].ravel(), sums.b[b]), expected)
 
     def test_budget_and_threads_leave_no_trace(self, moments, statistic, share):
         plan = rs.make_plan(N, statistic=statistic, subsample_size=share, n_resamples=300, random_state=1)
-        expected = rs.subset_sums(moments, plan, exact=True)
+        expected = rs.engine.subset_sums(moments, plan, exact=True)
         for budget, executor in ((2**20, None), (2**22, JoblibExecutor(2)), (2**30, JoblibExecutor(4))):
             with rs.config_context(memory_budget=budget):
-                sums = rs.subset_sums(moments, plan, exact=True, executor=executor)
+                sums = rs.engine.subset_sums(moments, plan, exact=True, executor=executor)
             np.testing.assert_array_equal(sums.A, expected.A)
             np.testing.assert_array_equal(sums.b, expected.b)
 
     def test_plain_sums_agree_to_rounding(self, moments, statistic, share):
         plan = rs.make_plan(N, statistic=statistic, subsample_size=share, n_resamples=20, random_state=1)
-        exact, plain = rs.subset_sums(moments, plan, exact=True), rs.subset_sums(moments, plan)
+        exact, plain = rs.engine.subset_sums(moments, plan, exact=True), rs.engine.subset_sums(moments, plan)
         size = np.sqrt(plan.subsample_size) * np.abs(moments.g).max(axis=0)
         assert (np.abs(plain.A - exact.A) < 1e-13 * size).all()
         np.testing.assert_allclose(plain.b, exact.b, rtol=0, atol=1e-10)
 
 
 def test_factored_moments_are_summed_exactly_too(rng):
-    factored = rs.ridge_moments(rng.normal(size=(500, 40)), rng.normal(size=500))
-    assert isinstance(factored, rs.FactoredMoments)
+    factored = rs.moments.ridge_moments(rng.normal(size=(500, 40)), rng.normal(size=500))
+    assert isinstance(factored, rs.moments.FactoredMoments)
     plan = rs.make_plan(500, subsample_size=100, n_resamples=10, random_state=0)
-    exact = rs.subset_sums(factored, plan, exact=True)
-    written_out = rs.subset_sums(factored.multiply_out(), plan, exact=True)
+    exact = rs.engine.subset_sums(factored, plan, exact=True)
+    written_out = rs.engine.subset_sums(factored.multiply_out(), plan, exact=True)
     np.testing.assert_array_equal(exact.A, written_out.A)
-    np.testing.assert_allclose(exact.A, rs.subset_sums(factored, plan).A, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(exact.A, rs.engine.subset_sums(factored, plan).A, rtol=1e-12, atol=1e-12)
 
 
 def test_more_subsets_continue_exactly(moments):

@@ -4,8 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import replaystats as rs
 from oracles import moment_ratio as oracle
@@ -20,7 +19,7 @@ def random_moments(rng, n=7, q=2, *, symmetric=False, n_outputs=None):
     left = rng.normal(size=(n, q)) + 1.0
     right = left if symmetric else left + 0.3 * rng.normal(size=(n, q))
     response = rng.normal(size=n if n_outputs is None else (n, n_outputs))
-    return rs.FactoredMoments(left, right, response, np.arange(n + 1))
+    return rs.moments.FactoredMoments(left, right, response, np.arange(n + 1))
 
 
 @pytest.mark.parametrize("case", POLICY_CASES)
@@ -108,17 +107,17 @@ def test_every_route_gives_the_same_sums(rng, monkeypatch, statistic, symmetric,
         np.testing.assert_allclose(got.A, A, atol=1e-11)
         np.testing.assert_allclose(got.b, b, atol=1e-11)
 
-    agree(rs.subset_sums(factored, plan))
+    agree(rs.engine.subset_sums(factored, plan))
     for cheaper in (True, False):
         monkeypatch.setattr(sums, "gather_is_cheaper", lambda *_, answer=cheaper: answer)
-        agree(rs.subset_sums(moments, plan))
-        agree(rs.subset_sums(moments, plan, executor=JoblibExecutor(2)))
+        agree(rs.engine.subset_sums(moments, plan))
+        agree(rs.engine.subset_sums(moments, plan, executor=JoblibExecutor(2)))
         with rs.config_context(memory_budget=2**20):
-            agree(rs.subset_sums(moments, plan))
+            agree(rs.engine.subset_sums(moments, plan))
     monkeypatch.setattr("replaystats.plans.plan.TILE_ROWS", 25)
     if statistic == "partition":  # the other plans draw other subsets on other tiles
         agree(
-            rs.subset_sums(
+            rs.engine.subset_sums(
                 moments,
                 rs.make_plan(60, statistic="partition", subsample_size=9, n_resamples=300, random_state=1),
             )
@@ -128,9 +127,9 @@ def test_every_route_gives_the_same_sums(rng, monkeypatch, statistic, symmetric,
 def test_small_budgets_cut_the_rows(rng):
     moments = random_moments(rng, n=4000, q=2).multiply_out()
     plan = rs.make_plan(4000, subsample_size=0.5, n_resamples=256, random_state=0)
-    whole = rs.subset_sums(moments, plan)
+    whole = rs.engine.subset_sums(moments, plan)
     with rs.config_context(memory_budget=2**20):
-        cut = rs.subset_sums(moments, plan)
+        cut = rs.engine.subset_sums(moments, plan)
     np.testing.assert_allclose(cut.A, whole.A, rtol=1e-12)
 
 
@@ -227,7 +226,7 @@ def test_more_subsets_than_memory_are_refused_with_the_number(rng):
 def test_factored_sums_are_not_held_twice(rng):
     """3000 systems of 41 unknowns are 40 MB; with 32 MiB for work the peak was 273 MiB."""
     X = rng.normal(size=(400, 41))
-    moments = rs.FactoredMoments(X, X + 0.1 * rng.normal(size=X.shape), X[:, 0], np.arange(401))
+    moments = rs.moments.FactoredMoments(X, X + 0.1 * rng.normal(size=X.shape), X[:, 0], np.arange(401))
     plan = rs.make_plan(400, n_resamples=3000, random_state=0)
     with rs.config_context(memory_budget=2**25):
         tracemalloc.start()
@@ -241,7 +240,7 @@ def test_factored_sums_are_not_held_twice(rng):
 
 def test_the_solution_on_all_data_follows_from_that_on_a_share(rng):
     X = rng.normal(size=(80, 4))
-    moments = rs.ridge_moments(X, X[:, 0] + rng.normal(size=80))
+    moments = rs.moments.ridge_moments(X, X[:, 0] + rng.normal(size=80))
     found, expected = linearise(moments, share=0.3).of_all(), linearise(moments)
     np.testing.assert_allclose(found.inverse, expected.inverse, rtol=1e-12)
     np.testing.assert_allclose(found.influence(moments), expected.influence(moments), atol=1e-12)

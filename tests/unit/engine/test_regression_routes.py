@@ -11,7 +11,7 @@ import replaystats as rs
 
 def test_least_squares_equals_statsmodels(rng):
     X, y = sm.add_constant(rng.normal(size=(80, 3))), rng.normal(size=80)
-    moments = rs.ridge_moments(X, y)
+    moments = rs.moments.ridge_moments(X, y)
     np.testing.assert_allclose(rs.plug_in(moments).theta, sm.OLS(y, X).fit().params, rtol=1e-9)
     plan = rs.make_plan(80, subsample_size=30, n_resamples=20, random_state=0)
     expected = [sm.OLS(y[idx], X[idx]).fit().params for idx in plan.indices()]
@@ -20,7 +20,7 @@ def test_least_squares_equals_statsmodels(rng):
 
 def test_weighted_least_squares_equals_statsmodels(rng):
     X, y, weight = sm.add_constant(rng.normal(size=(50, 2))), rng.normal(size=50), rng.random(50)
-    theta = rs.plug_in(rs.ridge_moments(X, y, sample_weight=weight)).theta
+    theta = rs.plug_in(rs.moments.ridge_moments(X, y, sample_weight=weight)).theta
     np.testing.assert_allclose(theta, sm.WLS(y, X, weights=weight).fit().params, rtol=1e-9)
 
 
@@ -29,7 +29,7 @@ def test_ridge_equals_scikit_learn_on_every_subset(rng, n_outputs):
     X = rng.normal(size=(60, 4))
     y = rng.normal(size=60 if n_outputs is None else (60, n_outputs))
     plan = rs.make_plan(60, statistic="V", subsample_size=25, n_resamples=10, random_state=1)
-    theta = rs.replicate(rs.ridge_moments(X, y), plan, solver=rs.solvers.Ridge(0.3)).theta
+    theta = rs.replicate(rs.moments.ridge_moments(X, y), plan, solver=rs.solvers.Ridge(0.3)).theta
     for idx, got in zip(plan.indices(), theta, strict=True):
         expected = SklearnRidge(alpha=0.3, fit_intercept=False).fit(X[idx], y[idx]).coef_.T
         np.testing.assert_allclose(got, expected, rtol=1e-8)
@@ -43,7 +43,7 @@ def test_random_features_converge_to_exact_kernel_ridge():
 
     def distance(n_components, seed):
         basis = rs.basis.RandomFourier(n_components, gamma=3.0).fit(X, random_state=seed)
-        theta = rs.plug_in(rs.ridge_moments(X, y, basis), rs.solvers.Ridge(0.5)).theta
+        theta = rs.plug_in(rs.moments.ridge_moments(X, y, basis), rs.solvers.Ridge(0.5)).theta
         return ((basis(points) @ theta - exact) ** 2).mean()
 
     few, many = (np.sqrt(np.mean([distance(q, seed) for seed in range(12)])) for q in (50, 800))
@@ -54,7 +54,7 @@ def test_random_features_converge_to_exact_kernel_ridge():
 def test_nystroem_with_every_point_is_exact_kernel_ridge():
     X, y = rs.simulate.two_bumps(60, random_state=0)
     basis = rs.basis.Nystroem(60, gamma=3.0).fit(X, random_state=0)
-    theta = rs.plug_in(rs.ridge_moments(X, y, basis), rs.solvers.Ridge(0.1)).theta
+    theta = rs.plug_in(rs.moments.ridge_moments(X, y, basis), rs.solvers.Ridge(0.1)).theta
     exact = KernelRidge(alpha=0.1, kernel="rbf", gamma=3.0).fit(X, y).predict(X)
     np.testing.assert_allclose(basis(X) @ theta, exact, atol=1e-6)
 

@@ -236,8 +236,8 @@ class TestResume:
 
         def sums():
             source = ArrayBlocks(rows, block_rows=100)
-            moments = rs.StreamedMoments(
-                source, lambda b: rs.ridge_moments(b[:, :2], b[:, 2]), checkpoint=tmp_path
+            moments = rs.moments.StreamedMoments(
+                source, lambda b: rs.moments.ridge_moments(b[:, :2], b[:, 2]), checkpoint=tmp_path
             )
             return rs.replicate(moments, rs.make_plan(600, n_resamples=20, random_state=0))
 
@@ -430,7 +430,7 @@ class TestDescriptions:
         """A stopped run goes on in another process, where sets of texts have another order."""
         program = (
             "import replaystats as rs; from replaystats.engine.checkpoint import describe\n"
-            "print(describe([rs.transition_moments, rs.ridge_moments, rs.basis.Fourier(2)]))"
+            "print(describe([rs.moments.transition_moments, rs.moments.ridge_moments, rs.basis.Fourier(2)]))"
         )
         said = {
             subprocess.check_output(

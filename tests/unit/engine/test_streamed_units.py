@@ -104,16 +104,20 @@ def test_functions_that_need_matrices_have_them(data, units):
         moments = transition_moments(block, BASIS, discount=0.9)
         return Moments(2.0 * moments.g, 2.0 * moments.f, symmetric=False)
 
-    moments = rs.StreamedMoments(ArrayBlocks(data, block_rows=BLOCK_ROWS), doubled, rows_per_unit=EACH)
+    moments = rs.moments.StreamedMoments(
+        ArrayBlocks(data, block_rows=BLOCK_ROWS), doubled, rows_per_unit=EACH
+    )
     found = np.concatenate([rows for _, rows in moments.pieces(range(moments.n_blocks))])
     np.testing.assert_allclose(found, 2.0 * units.rows, rtol=1e-12, atol=1e-12)
 
 
 def test_symmetric_units_keep_their_upper_triangle(data):
     def squares(block):
-        return rs.ridge_moments(block["states"], block["rewards"], BASIS)
+        return rs.moments.ridge_moments(block["states"], block["rewards"], BASIS)
 
-    moments = rs.StreamedMoments(ArrayBlocks(data, block_rows=BLOCK_ROWS), squares, rows_per_unit=EACH)
+    moments = rs.moments.StreamedMoments(
+        ArrayBlocks(data, block_rows=BLOCK_ROWS), squares, rows_per_unit=EACH
+    )
     found = np.concatenate([rows for _, rows in moments.pieces(range(moments.n_blocks))])
     assert moments.symmetric
     rows = squares(data)

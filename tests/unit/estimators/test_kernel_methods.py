@@ -80,7 +80,7 @@ def test_features_are_replayed_by_the_moment_engine(data):
         0.3, method=basis, resampling=rs.Resampling(size=0.4, n_resamples=60), random_state=1
     ).fit(X, y)
     order = np.random.default_rng(1).permutation(120)  # how the rows were dealt into blocks
-    moments = rs.ridge_moments(basis(standardised(X, X))[order], y[order] - y.mean())
+    moments = rs.moments.ridge_moments(basis(standardised(X, X))[order], y[order] - y.mean())
     replicates = rs.replicate(moments, model.plan_, solver=rs.solvers.Ridge(0.3 * 0.4))
     by_hand = rs.average(replicates, "controlled")
     phi = basis(standardised(X, X_new))

@@ -24,7 +24,7 @@ def truth(X):
 
 
 def blocks(X, y, block_rows=6_000):
-    return rs.ArrayBlocks({"X": X, "y": y}, block_rows=block_rows)
+    return rs.data.ArrayBlocks({"X": X, "y": y}, block_rows=block_rows)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_memory_is_that_of_a_block_not_of_the_table(tmp_path):
     X = rng.normal(size=(300_000, 9))
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(9)]).assign(y=X[:, 0] + rng.normal(size=len(X)))
     frame.to_parquet(path, row_group_size=10_000)
-    source = rs.ParquetBlocks([path], columns={"X": [f"x{j}" for j in range(9)], "y": "y"})
+    source = rs.data.ParquetBlocks([path], columns={"X": [f"x{j}" for j in range(9)], "y": "y"})
     del X, frame
     model = rs.ReplayKernelRidge(0.1, gamma=0.05, method=rs.basis.RandomFourier(20), random_state=0)
     tracemalloc.start()
@@ -120,7 +120,7 @@ def test_memory_is_that_of_a_block_not_of_the_table(tmp_path):
     ids=["names", "missing", "text", "method", "columns"],
 )
 def test_what_blocks_cannot_be_is_said(arrays, parameters, error, message):
-    source = rs.ArrayBlocks(arrays, block_rows=6_000)
+    source = rs.data.ArrayBlocks(arrays, block_rows=6_000)
     with pytest.raises(error, match=message):
         rs.ReplayKernelRidge(random_state=0, **parameters).fit_blocks(source)
 

@@ -44,7 +44,7 @@ def test_a_basis_that_looks_at_the_data_stays_as_it_was():
     fitted = model.basis_
     model.partial_fit(rest)
     assert model.basis_ is fitted
-    expected = rs.lstd_moments(data, fitted, discount=0.9)
+    expected = rs.moments.lstd_moments(data, fitted, discount=0.9)
     np.testing.assert_allclose(model.moments_.rows, expected.rows, rtol=1e-12)
     assert model._observed().shape == data.states.shape
 

@@ -27,9 +27,9 @@ def data():
 def test_estimator_is_the_functional_core(data, name):
     model = clone(MODELS[name]).set_params(combine="mean").fit(data)
     if name == "LSTD":
-        moments = rs.lstd_moments(data, BASIS, discount=np.exp(-0.1))
+        moments = rs.moments.lstd_moments(data, BASIS, discount=np.exp(-0.1))
     else:
-        moments = rs.phibe_moments(data, BASIS, discount_rate=1.0, order=1)
+        moments = rs.moments.phibe_moments(data, BASIS, discount_rate=1.0, order=1)
     by_hand = rs.average(rs.replicate(moments, model.plan_))
     np.testing.assert_array_equal(model.estimate_.theta, by_hand.theta)
     np.testing.assert_array_equal(model.plug_in_.theta, rs.plug_in(moments).theta)
@@ -152,7 +152,7 @@ def test_bad_input_has_its_sentence(data, rng):
 def test_recommended_method_is_the_function(data):
     narrow = rs.simulate.ornstein_uhlenbeck(300, random_state=0)  # stays near 0: ill-posed
     model = clone(MODELS["LSTD"]).set_params(solver="recommended", resampling__n_resamples=20).fit(narrow)
-    moments = rs.lstd_moments(narrow, BASIS, discount=np.exp(-0.1))
+    moments = rs.moments.lstd_moments(narrow, BASIS, discount=np.exp(-0.1))
     again = rs.recommended_estimate(moments, plan=model.plan_)
     np.testing.assert_allclose(model.estimate_.theta, again.estimate.theta, atol=1e-12)
     assert model.recommendation_.ill_posed

@@ -72,11 +72,11 @@ def test_moments_are_those_of_the_dense_route(basis):
     pairs = (
         (
             sparse_value_moments(data, basis, units, discount=DISCOUNT),
-            rs.lstd_moments(data, basis, discount=DISCOUNT),
+            rs.moments.lstd_moments(data, basis, discount=DISCOUNT),
         ),
         (
             sparse_value_moments(data, basis, units, policy=policy, n_actions=2, discount=DISCOUNT),
-            rs.lstd_q_moments(data, basis, policy=policy, discount=DISCOUNT),
+            rs.moments.lstd_q_moments(data, basis, policy=policy, discount=DISCOUNT),
         ),
     )
     for sparse, dense in pairs:

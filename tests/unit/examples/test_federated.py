@@ -62,7 +62,7 @@ def test_messages_add_up_to_the_pooled_sums():
     messages = [federated.client_message(m, c) for m, c in zip(clients, split, strict=True)]
     pooled = rs.Moments.from_rows(np.concatenate([m.rows for m in clients]), 2, None, symmetric=False)
     plan = rs.plan_from_indices(np.array([np.flatnonzero(row) for row in counts]), 7)
-    sums = rs.subset_sums(pooled, plan)
+    sums = rs.engine.subset_sums(pooled, plan)
     np.testing.assert_allclose(sum(A for A, _ in messages), sums.A, rtol=1e-12)
     np.testing.assert_allclose(sum(b for _, b in messages), sums.b, rtol=1e-12)
 

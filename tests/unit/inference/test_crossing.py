@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import replaystats as rs
-from oracles import judgement as oracle
-from oracles import settings
+from oracles import judgement as oracle, settings
 from replaystats.inference.stability import Stability, separation, sign_changed, smallest_eigenvalues
 
 

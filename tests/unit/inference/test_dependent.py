@@ -21,7 +21,7 @@ BASIS = rs.basis.Fourier(1, period=16)
 def ring_steps(reward="in_span", n=1, n_steps=400, rng=0):
     chain = rs.simulate.FiniteChain.ring(reward=reward)
     data = chain.sample(n, n_steps, random_state=rng)
-    return rs.lstd_moments(data, BASIS, discount=chain.discount, factored=True)
+    return rs.moments.lstd_moments(data, BASIS, discount=chain.discount, factored=True)
 
 
 def autoregression(n, coefficient, seed):
@@ -96,7 +96,7 @@ def test_groups_are_sums_in_either_form():
     labels = rng.integers(0, 5, 30)
     labels[:5] = np.arange(5)
     left, right, response = rng.normal(size=(30, 4)), rng.normal(size=(30, 4)), rng.normal(size=30)
-    factored = rs.FactoredMoments(left, right, response, np.arange(31))
+    factored = rs.moments.FactoredMoments(left, right, response, np.arange(31))
     dense = factored.multiply_out()
     expected = [(dense.g[labels == j].sum(axis=0), dense.f[labels == j].sum(axis=0)) for j in range(5)]
     for form in (factored, dense):
@@ -131,7 +131,7 @@ def test_labels_per_step_and_bad_ones():
 
 def test_pieces_of_trajectories_are_worth_a_warning():
     data = rs.simulate.FiniteChain.ring().sample(5, 12, random_state=0).split(4)
-    steps = rs.lstd_moments(data, BASIS, discount=0.9, factored=True)
+    steps = rs.moments.lstd_moments(data, BASIS, discount=0.9, factored=True)
     with pytest.warns(rs.ReplayWarning, match=r"Pieces of one trajectory .* Pass unit=data.parent"):
         unit_moments(steps, "trajectory", parent=data.parent)
     assert len(unit_moments(steps, data.parent)) == 5
@@ -140,9 +140,9 @@ def test_pieces_of_trajectories_are_worth_a_warning():
 def test_large_bases_stay_factored():
     rng = np.random.default_rng(9)
     left = rng.normal(size=(60, 40))
-    steps = rs.FactoredMoments(left, left, rng.normal(size=60), np.array([0, 30, 60]))
+    steps = rs.moments.FactoredMoments(left, left, rng.normal(size=60), np.array([0, 30, 60]))
     units = unit_moments(steps, "block", block_length=10)
-    assert isinstance(units, rs.FactoredMoments)
+    assert isinstance(units, rs.moments.FactoredMoments)
     assert len(units) == 6
     assert units.symmetric
 

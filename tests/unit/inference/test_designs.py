@@ -15,7 +15,7 @@ from replaystats.plans.plan import Design
 def moments():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 3))
-    return rs.ridge_moments(X, X @ [1.0, -1.0, 0.5] + rng.normal(size=120) * np.abs(X[:, 0]))
+    return rs.moments.ridge_moments(X, X @ [1.0, -1.0, 0.5] + rng.normal(size=120) * np.abs(X[:, 0]))
 
 
 def average(moments, statistic, rng, *, method="auto", k=36, n_resamples=60, **options):

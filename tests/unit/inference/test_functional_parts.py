@@ -7,8 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 import replaystats as rs
-from oracles import questions as oracle
-from oracles import settings
+from oracles import questions as oracle, settings
 from replaystats.engine.linear import linearise
 from replaystats.inference.components import ReplayVariance
 from replaystats.inference.degrees import (
@@ -102,8 +101,10 @@ def test_the_variance_of_a_regression_against_refits(form):
     dense = factored.multiply_out()
     moments = dense if form == "dense" else factored
     if form == "streamed":
-        source = rs.ArrayBlocks({"X": x, "y": y}, block_rows=7)
-        moments = rs.StreamedMoments(source, lambda block: rs.ridge_moments(block["X"], block["y"]))
+        source = rs.data.ArrayBlocks({"X": x, "y": y}, block_rows=7)
+        moments = rs.moments.StreamedMoments(
+            source, lambda block: rs.moments.ridge_moments(block["X"], block["y"])
+        )
     noise = functional_moments(moments, linearise(dense), X)
     n = len(dense.g)
     expected = oracle.equal_noise_variance(dense.g, dense.f, X)

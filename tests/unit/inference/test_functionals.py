@@ -225,11 +225,14 @@ def test_a_difference_where_nothing_was_seen_is_not_known_exactly(rng):
 def test_a_difference_has_every_outputs_own_noise(rng):
     X = rng.normal(size=(200, 2))
     Y = X @ rng.normal(size=(2, 3)) + rng.normal(size=(200, 3)) * [1.0, 10.0, 100.0]
-    both, first = rs.plug_in(rs.ridge_moments(X, Y)), rs.plug_in(rs.ridge_moments(X[:, :1], Y))
+    both, first = (
+        rs.plug_in(rs.moments.ridge_moments(X, Y)),
+        rs.plug_in(rs.moments.ridge_moments(X[:, :1], Y)),
+    )
     found = both.compare(first, X[:3], X[:3, :1])
     assert found.low.shape == (3, 3)
     for output in range(3):
-        alone = [rs.plug_in(rs.ridge_moments(x, Y[:, output])) for x in (X, X[:, :1])]
+        alone = [rs.plug_in(rs.moments.ridge_moments(x, Y[:, output])) for x in (X, X[:, :1])]
         expected = alone[0].compare(alone[1], X[:3], X[:3, :1])
         np.testing.assert_allclose(found.low[:, output], expected.low, rtol=1e-10)
         np.testing.assert_allclose(found.high[:, output], expected.high, rtol=1e-10)
@@ -268,7 +271,7 @@ def test_an_answer_that_one_unit_alone_determines_is_found(seed):
     moments = rs.Moments(rows[:, :, None] * ahead[:, None, :], rows * rows[:, :1])
     X = np.vstack([np.eye(4), rng.normal(size=(2, 4)), [0.0, 1.0, 1.0, 0.0]])
     np.testing.assert_array_equal(one_unit_determines(moments, X), oracle.one_unit_decides(moments.g, X))
-    factored = rs.FactoredMoments(rows, ahead, rows[:, 0], np.arange(13))
+    factored = rs.moments.FactoredMoments(rows, ahead, rows[:, 0], np.arange(13))
     np.testing.assert_array_equal(one_unit_determines(factored, X), oracle.one_unit_decides(moments.g, X))
 
 
@@ -277,7 +280,7 @@ def test_the_effect_of_an_indicator_of_one_row_has_no_finite_interval(average):
     """That row is fitted exactly: 95 % intervals of its effect held it in 221 of 400 data sets."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=60), np.arange(60) == 7])
-    moments = rs.ols_moments(X, 1.0 + X @ [2.0, 3.0] + rng.normal(size=60))
+    moments = rs.moments.ols_moments(X, 1.0 + X @ [2.0, 3.0] + rng.normal(size=60))
     plan = rs.make_plan(60, subsample_size=0.9, n_resamples=50, random_state=0)
     with pytest.warns(rs.ReplayWarning) if average == "auto" else contextlib.nullcontext():
         fit = rs.plug_in(moments) if average == "plug_in" else rs.average(rs.replicate(moments, plan))

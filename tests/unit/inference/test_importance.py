@@ -78,7 +78,7 @@ def test_weighted_and_uniform_draws_have_the_same_target():
     """At k = n = 100 both are within 4 standard errors and the O(1/k) bias of the plug-in."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(100, 3))
-    moments = rs.ridge_moments(X, X @ [1.0, 2.0, 3.0] + rng.normal(size=100))
+    moments = rs.moments.ridge_moments(X, X @ [1.0, 2.0, 3.0] + rng.normal(size=100))
     plug_in = rs.plug_in(moments).theta
     uniform = rs.make_plan(100, statistic="V", subsample_size=100, n_resamples=4000, random_state=0)
     weighted = plan_for(moments, "V", subsample_size=100, n_resamples=4000)
@@ -122,7 +122,7 @@ def test_jackknife_is_the_derivative_of_the_complete_average(ratio):
 def test_unproven_variances_leave_the_interval_of_the_plug_in():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(80, 2))
-    moments = rs.ridge_moments(X, X.sum(axis=1) + rng.normal(size=80))
+    moments = rs.moments.ridge_moments(X, X.sum(axis=1) + rng.normal(size=80))
     with_replacement = rs.average(rs.replicate(moments, plan_for(moments, "V", n_resamples=200)), "auto")
     assert with_replacement.confidence_interval().low.shape == (2,)
     without = rs.average(rs.replicate(moments, plan_for(moments, "U", n_resamples=200)), "auto")
@@ -150,7 +150,7 @@ def test_coverage_with_replacement_and_influence_probabilities(heavy, seed, numb
     for number in numbers(1500):
         X = rng.normal(size=(200, 2))
         noise = rng.normal(size=200) * (np.abs(X[:, 0]) if heavy else 1.0)
-        moments = rs.ridge_moments(X, X @ [1.0, -1.0] + noise)
+        moments = rs.moments.ridge_moments(X, X @ [1.0, -1.0] + noise)
         p = influence_probabilities(moments, uniform_share=0.2)
         plan = rs.make_plan(
             200, statistic="V", subsample_size=100, n_resamples=200, probabilities=p, random_state=number

@@ -10,13 +10,13 @@ from oracles import inference as oracle
 from replaystats._core.errors import SingularReplicateError
 from replaystats.inference import (
     delete_one,
+    influence as module,
     influence_values,
     jackknife_bias,
     jackknife_covariance,
     linearise,
     sandwich_covariance,
 )
-from replaystats.inference import influence as module
 from replaystats.moments import FactoredMoments
 
 
@@ -65,7 +65,7 @@ def test_least_squares_agrees_with_statsmodels(rng):
     sm = pytest.importorskip("statsmodels.api")
     X = rng.normal(size=(60, 3))
     y = X @ [1.0, 2.0, 3.0] + np.abs(X[:, 0]) * rng.normal(size=60)
-    moments = rs.ridge_moments(X, y)
+    moments = rs.moments.ridge_moments(X, y)
     fit = sm.OLS(y, X).fit()
     # HC0 is sum of squared scores; the sandwich here has n - 1 in place of n.
     np.testing.assert_allclose(sandwich_covariance(moments) * 59 / 60, fit.cov_HC0, rtol=1e-10)

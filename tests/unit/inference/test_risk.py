@@ -45,16 +45,16 @@ def test_risks_of_a_ridge_are_those_of_refits(rng, symmetric):
 
 def test_the_constant_is_found_from_rows_and_from_matrices(rng):
     x = rng.normal(size=(30, 2))
-    by_row = rs.ols_moments(x, x.sum(axis=1))
+    by_row = rs.moments.ols_moments(x, x.sum(axis=1))
     np.testing.assert_allclose(risk.constant_direction(by_row), [1, 0, 0], atol=1e-8)
-    clustered = rs.ols_moments(x, x.sum(axis=1), clusters=np.repeat(np.arange(10), 3))
+    clustered = rs.moments.ols_moments(x, x.sum(axis=1), clusters=np.repeat(np.arange(10), 3))
     np.testing.assert_allclose(risk.constant_direction(clustered), [1, 0, 0], atol=1e-8)
-    assert risk.constant_direction(rs.ridge_moments(x, x.sum(axis=1))) is None
+    assert risk.constant_direction(rs.moments.ridge_moments(x, x.sum(axis=1))) is None
 
 
 def test_few_units_get_no_advice(rng):
     x = rng.normal(size=(9, 2))
-    found = table(rs.ridge_moments(x, x.sum(axis=1) + rng.normal(size=9)))
+    found = table(rs.moments.ridge_moments(x, x.sum(axis=1) + rng.normal(size=9)))
     assert [one.action for one in found.candidates] == ["keep the plug-in"]
 
 
@@ -62,7 +62,7 @@ def actions(make, data_sets=12):
     found = []
     for seed in range(data_sets):
         X, y = make(np.random.default_rng(seed))
-        found.append(rs.plug_in(rs.ols_moments(X, y)).diagnose().recommendation)
+        found.append(rs.plug_in(rs.moments.ols_moments(X, y)).diagnose().recommendation)
     return found
 
 

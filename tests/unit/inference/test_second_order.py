@@ -49,7 +49,7 @@ def test_pairs_are_those_of_the_definition(rng):
 def test_units_of_several_steps_give_what_their_matrices_give(rng):
     data = rs.simulate.ornstein_uhlenbeck(150, start="uniform", random_state=1)
     basis = rs.basis.Fourier(1)
-    moments = rs.lstd_moments(data, basis, discount=0.8)
+    moments = rs.moments.lstd_moments(data, basis, discount=0.8)
     dense = moments.multiply_out() if hasattr(moments, "multiply_out") else moments
     points = basis(np.linspace(-1, 1, 4)[:, None])
     one, two = (rs.inference.theorem(replayed(m, 60), points).second_order for m in (moments, dense))
@@ -63,7 +63,9 @@ def test_equal_noise_is_a_tie_and_noise_that_grows_with_leverage_pays(rng):
     leverage, e = (x**2).mean(axis=1), rng.normal(size=1600)
     effects = []
     for noise, truth in ((e, 0.0), (np.sqrt(leverage) * e, -2.04), (e / np.sqrt(0.3 + leverage), 1.48)):
-        found = rs.inference.theorem(replayed(rs.ridge_moments(x, x.sum(axis=1) + noise), 200)).second_order
+        found = rs.inference.theorem(
+            replayed(rs.moments.ridge_moments(x, x.sum(axis=1) + noise), 200)
+        ).second_order
         assert abs(found.c - truth) < 3.5 * found.standard_error
         effects.append(found.effect)
     assert effects == [
@@ -81,14 +83,16 @@ def test_a_constant_or_other_units_change_nothing(rng):
     for scale, constant in ((1.0, 0.0), (1e4, 0.0), (1.0, 50.0)):
         units = X * [1.0, scale, 1.0]
         y = X.sum(axis=1) + (1 + x[:, 0] ** 2) * e + constant
-        found.append(rs.inference.theorem(replayed(rs.ridge_moments(units, y), 100), point).second_order.c)
+        found.append(
+            rs.inference.theorem(replayed(rs.moments.ridge_moments(units, y), 100), point).second_order.c
+        )
     np.testing.assert_allclose(found, found[0], rtol=1e-6)
 
 
 def test_nothing_is_predicted_where_a_group_determines_a_direction():
     x = np.zeros((60, 2))
     x[:, 0], x[7, 1] = 1.0, 1.0
-    moments = rs.ridge_moments(x, np.arange(60.0))
+    moments = rs.moments.ridge_moments(x, np.arange(60.0))
     plan = rs.make_plan(60, subsample_size=40, n_resamples=50, random_state=0)
     estimate = rs.average(rs.replicate(moments, plan, on_failure="drop"))
     assert rs.inference.theorem(estimate).second_order is None

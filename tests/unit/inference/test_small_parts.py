@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 from sklearn.tree import DecisionTreeRegressor
-from tests.oracles import inference as variances
-from tests.oracles import small_parts as oracle
+from tests.oracles import inference as variances, small_parts as oracle
 
 import replaystats as rs
 from replaystats import make_plan

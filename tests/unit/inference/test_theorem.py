@@ -54,7 +54,7 @@ def test_the_first_order_ratio_is_that_of_a_mean(rng, statistic, expected):
 
 def test_functionals_give_the_matrices_of_predictions(rng):
     X = rng.normal(size=(200, 3))
-    moments = rs.ridge_moments(X, X.sum(axis=1) + rng.normal(size=200))
+    moments = rs.moments.ridge_moments(X, X.sum(axis=1) + rng.normal(size=200))
     estimate = rs.average(
         rs.replicate(moments, rs.make_plan(200, subsample_size=60, n_resamples=100, random_state=0))
     )

@@ -14,7 +14,7 @@ from replaystats.kernel.kernels import Kernel
 from replaystats.kernel.local import PartitionTree
 from replaystats.kernel.problem import KernelProblem
 from replaystats.kernel.scaling import Scaling, redraw_constant
-from replaystats.moments import random_blocks
+from replaystats.moments.linear import random_blocks
 
 
 @pytest.mark.parametrize(("n", "leaf_size"), [(50, 60), (50, 7), (64, 16), (33, 4)])

@@ -12,7 +12,7 @@ def factored(rng, n, q, steps, *, symmetric=False, n_outputs=None):
     left = rng.normal(size=(n * steps, q))
     right = left if symmetric else left - 0.5 * rng.normal(size=(n * steps, q))
     response = rng.normal(size=n * steps if n_outputs is None else (n * steps, n_outputs))
-    return rs.FactoredMoments(left, right, response, np.arange(0, n * steps + 1, steps))
+    return rs.moments.FactoredMoments(left, right, response, np.arange(0, n * steps + 1, steps))
 
 
 @pytest.mark.parametrize("n_outputs", [None, 2])
@@ -73,7 +73,7 @@ def test_estimators_say_that_they_deal(rng):
     assert model.choices_["groups"].value == model.plan_.n_observations == 100
     assert model.plan_.subsample_size == 50
     assert "single observations would take about" in model.choices_["groups"].reason
-    plain = rs.plug_in(rs.lstd_moments(data, basis, discount=0.5))
+    plain = rs.plug_in(rs.moments.lstd_moments(data, basis, discount=0.5))
     np.testing.assert_allclose(model.plug_in_.theta, plain.theta, rtol=1e-8)
     again = rs.LSTD(
         basis, discount=0.5, resampling=rs.Resampling(size=1000, n_resamples=100), random_state=0
@@ -98,7 +98,7 @@ def test_groups_are_statistically_the_same():
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(1000, 4))
         y = X @ theta + np.exp(0.5 * X[:, 0]) * rng.normal(size=1000)
-        moments = rs.ridge_moments(X, y)
+        moments = rs.moments.ridge_moments(X, y)
         dealt = grouped_moments(moments, Grouping(deal(1000, 100, seed), 100, ""))
         row = []
         for units in (moments, dealt):

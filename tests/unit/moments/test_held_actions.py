@@ -36,7 +36,7 @@ def controlled(dt, hold, n_holds=2):
 
 def coefficient(data, order, **options):
     """Minus the coefficient of s^2 in the value."""
-    moments = rs.phibe_moments(
+    moments = rs.moments.phibe_moments(
         data,
         BASIS,
         discount_rate=BETA,
@@ -102,10 +102,10 @@ def test_windows_without_one_action_do_not_count_and_trajectories_stay_units(rng
     states = rng.normal(size=(3, 5))
     data = rs.Trajectories(states, actions=[[0, 0, 1, 1], [0, 1, 0, 1], [2, 2, 2, 2]], dt=0.1)
     options = {"discount_rate": 1.0, "order": 2, "reward": lambda s: s}
-    held = rs.phibe_moments(data, BASIS, held_actions=True, **options)
+    held = rs.moments.phibe_moments(data, BASIS, held_actions=True, **options)
     assert len(held) == 3
-    first = rs.phibe_moments(rs.Trajectories(states[:1], dt=0.1), BASIS, window_stride=2, **options)
-    last = rs.phibe_moments(rs.Trajectories(states[2:], dt=0.1), BASIS, **options)
+    first = rs.moments.phibe_moments(rs.Trajectories(states[:1], dt=0.1), BASIS, window_stride=2, **options)
+    last = rs.moments.phibe_moments(rs.Trajectories(states[2:], dt=0.1), BASIS, **options)
     np.testing.assert_allclose(held.rows[0], first.rows[0])
     np.testing.assert_array_equal(held.rows[1], 0.0)
     np.testing.assert_allclose(held.rows[2], last.rows[0])
@@ -115,7 +115,7 @@ def test_bad_input_has_its_sentence(rng):
     states = rng.normal(size=(2, 4))
     options = {"discount_rate": 1.0, "order": 2, "reward": lambda s: s, "held_actions": True}
     with pytest.raises(ValueError, match="`data` must be trajectories with actions; got none"):
-        rs.phibe_moments(rs.Trajectories(states, dt=0.1), BASIS, **options)
+        rs.moments.phibe_moments(rs.Trajectories(states, dt=0.1), BASIS, **options)
     changing = rs.Trajectories(states, actions=[[0, 1, 0], [1, 0, 1]], dt=0.1)
     with pytest.raises(ValueError, match="as no window of 2 steps has one action"):
-        rs.phibe_moments(changing, BASIS, **options)
+        rs.moments.phibe_moments(changing, BASIS, **options)

@@ -5,7 +5,8 @@ import pytest
 
 import replaystats as rs
 from oracles import decisions
-from replaystats.moments import ActionFeatures, lstd_q_moments
+from replaystats.moments import lstd_q_moments
+from replaystats.moments.lstd_q import ActionFeatures
 
 DISCOUNT = 0.8
 
@@ -136,7 +137,7 @@ def test_draws_of_a_stochastic_policy_are_averaged(rng):
 def test_many_features_stay_factored():
     data, *_ = process_data(2, n=20, n_states=4, n_actions=8)
     moments = lstd_q_moments(data, rs.basis.OneHot(4), policy=lambda s: np.zeros(len(s), int), discount=0.9)
-    assert isinstance(moments, rs.FactoredMoments)
+    assert isinstance(moments, rs.moments.FactoredMoments)
     assert moments.n_basis == 32
 
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import replaystats as rs
 from oracles import moment_ratio as oracle
@@ -25,7 +24,7 @@ def test_lstd_equals_the_loop_on_ragged_terminated_data(lengths, seed):
     terminated = rng.random(len(lengths)) < 0.5
     basis = rs.basis.Fourier(2)
     data = rs.Trajectories(states, rewards, terminated=terminated)
-    moments = rs.lstd_moments(data, basis, discount=0.9)
+    moments = rs.moments.lstd_moments(data, basis, discount=0.9)
     g, f = oracle.lstd_moments(states, rewards, lambda s: basis(np.reshape(s, (1, -1)))[0], 0.9, terminated)
     np.testing.assert_allclose(moments.g, g, atol=1e-13)
     np.testing.assert_allclose(moments.f, f, atol=1e-13)
@@ -49,7 +48,7 @@ def test_phibe_equals_the_loop(rng, order, d, diffusion, stride):
         hessian = staticmethod(lambda s: basis.hessian(s[None])[0])
 
     data = rs.Trajectories(states, dt=0.1)
-    moments = rs.phibe_moments(
+    moments = rs.moments.phibe_moments(
         data, basis, discount_rate=0.7, order=order, reward=rate, diffusion=diffusion, window_stride=stride
     )
     g, f = oracle.phibe_moments(
@@ -79,11 +78,13 @@ def test_logged_rewards_are_per_step_for_lstd_and_rates_for_phibe(rng):
     bare = rs.Trajectories(data.states.reshape(20, 3, 1), dt=0.1)
     basis = rs.basis.Fourier(2)
     process = rs.simulate.OrnsteinUhlenbeck()
-    logged = rs.phibe_moments(data, basis, discount_rate=1.0)
-    given_rate = rs.phibe_moments(bare, basis, discount_rate=1.0, reward=process.reward_rate)
+    logged = rs.moments.phibe_moments(data, basis, discount_rate=1.0)
+    given_rate = rs.moments.phibe_moments(bare, basis, discount_rate=1.0, reward=process.reward_rate)
     np.testing.assert_allclose(logged.rows, given_rate.rows, atol=1e-13)
-    logged = rs.lstd_moments(data, basis, discount=0.9)
-    given_step = rs.lstd_moments(bare, basis, discount=0.9, reward=lambda s: 0.1 * process.reward_rate(s))
+    logged = rs.moments.lstd_moments(data, basis, discount=0.9)
+    given_step = rs.moments.lstd_moments(
+        bare, basis, discount=0.9, reward=lambda s: 0.1 * process.reward_rate(s)
+    )
     np.testing.assert_allclose(logged.rows, given_step.rows, atol=1e-13)
 
 
@@ -95,7 +96,7 @@ def test_factored_and_multiplied_out_agree(rng, n_outputs, symmetric, ragged_uni
     left = rng.normal(size=(12, 4))
     right = left if symmetric else rng.normal(size=(12, 4))
     response = rng.normal(size=12 if n_outputs is None else (12, n_outputs))
-    factored = rs.FactoredMoments(left, right, response, offsets)
+    factored = rs.moments.FactoredMoments(left, right, response, offsets)
     dense = factored.multiply_out()
     assert dense.symmetric is factored.symmetric is symmetric
     theta = rng.normal(size=4 if n_outputs is None else (4, n_outputs))
@@ -114,7 +115,7 @@ def test_factored_and_multiplied_out_agree(rng, n_outputs, symmetric, ragged_uni
 def test_the_cheaper_form_is_chosen(rng, steps, budget, dense):
     """Units longer than the basis are written out, where that fits: fewer numbers, and fewer operations."""
     left, response = rng.normal(size=(60 * steps, 40)), rng.normal(size=60 * steps)
-    factored = rs.FactoredMoments(left, left, response, np.arange(0, 60 * steps + 1, steps))
+    factored = rs.moments.FactoredMoments(left, left, response, np.arange(0, 60 * steps + 1, steps))
     with rs.config_context(memory_budget=budget):
         chosen = choose_form(factored)
     assert isinstance(chosen, rs.Moments) == dense
@@ -133,7 +134,7 @@ def test_the_cheaper_form_is_chosen(rng, steps, budget, dense):
 )
 def test_small_bases_are_written_out_unless_that_costs_a_tenth_of_a_second(n, steps, q, dense):
     left = np.ones((n * steps, q))
-    factored = rs.FactoredMoments(left, left, left[:, 0], np.arange(0, n * steps + 1, steps))
+    factored = rs.moments.FactoredMoments(left, left, left[:, 0], np.arange(0, n * steps + 1, steps))
     written, kept = held_costs(q, n, n * steps)
     assert (written - kept < 1e8) == dense
     assert isinstance(choose_form(factored), rs.Moments) == dense
@@ -147,7 +148,7 @@ def test_small_bases_are_written_out_unless_that_costs_a_tenth_of_a_second(n, st
 def test_subsets_are_summed_in_the_cheaper_form(rng, q, steps, n_resamples):
     left, right = rng.normal(size=(2, 12 * steps, q))
     offsets = np.arange(0, 12 * steps + 1, steps)
-    factored = rs.FactoredMoments(left, right, rng.normal(size=12 * steps), offsets)
+    factored = rs.moments.FactoredMoments(left, right, rng.normal(size=12 * steps), offsets)
     written_ns, factored_ns = form_costs(q, 12, 12 * steps, n_resamples, 0.5)
     chosen = written_out_for(factored, n_resamples, 0.5)
     assert isinstance(chosen, rs.Moments) == (written_ns < factored_ns)
@@ -161,7 +162,7 @@ def test_subsets_are_summed_in_the_cheaper_form(rng, q, steps, n_resamples):
 
 def test_matrices_and_sums_beyond_the_budget_are_not_written_out(rng):
     left = rng.normal(size=(600, 33))
-    factored = rs.FactoredMoments(left, left, left[:, 0], np.arange(0, 601, 6))
+    factored = rs.moments.FactoredMoments(left, left, left[:, 0], np.arange(0, 601, 6))
     assert isinstance(written_out_for(factored, 500, 0.5), rs.Moments)
     with rs.config_context(memory_budget=2**22):
         assert isinstance(written_out_for(factored, 300, 0.5), rs.Moments)
@@ -183,16 +184,18 @@ def test_costs_of_forms_move_as_they_should():
 
 def test_large_bases_stay_factored():
     data = rs.simulate.ornstein_uhlenbeck(10, start="uniform", random_state=0)
-    assert isinstance(rs.lstd_moments(data, rs.basis.Fourier(16), discount=0.9), rs.FactoredMoments)
-    assert isinstance(rs.lstd_moments(data, rs.basis.Fourier(4), discount=0.9), rs.Moments)
+    assert isinstance(
+        rs.moments.lstd_moments(data, rs.basis.Fourier(16), discount=0.9), rs.moments.FactoredMoments
+    )
+    assert isinstance(rs.moments.lstd_moments(data, rs.basis.Fourier(4), discount=0.9), rs.Moments)
 
 
 def test_splitting_trajectories_leaves_the_total(rng):
     """The paper's appendix: windows of one step have the same LSTD sum as whole trajectories."""
     data = rs.Trajectories(rng.normal(size=(4, 7)), rng.normal(size=(4, 6)))
     basis = rs.basis.Fourier(2)
-    whole = rs.lstd_moments(data, basis, discount=0.9).total()
-    pieces = rs.lstd_moments(data.split(1), basis, discount=0.9).total()
+    whole = rs.moments.lstd_moments(data, basis, discount=0.9).total()
+    pieces = rs.moments.lstd_moments(data.split(1), basis, discount=0.9).total()
     for a, b in zip(whole, pieces, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-13)
 
@@ -205,7 +208,7 @@ def test_lstd_on_a_chain_with_every_transition_in_proportion_is_exact():
     times = (4 * P[start, end]).astype(int)
     steps = np.repeat(np.column_stack([start, end]), times, axis=0).astype(float)
     data = rs.Trajectories(steps, r[steps[:, 0].astype(int)][:, None])
-    theta = rs.plug_in(rs.lstd_moments(data, rs.basis.OneHot(3), discount=0.8)).theta
+    theta = rs.plug_in(rs.moments.lstd_moments(data, rs.basis.OneHot(3), discount=0.8)).theta
     np.testing.assert_allclose(theta, np.linalg.solve(np.eye(3) - 0.8 * P, r), atol=1e-12)
 
 
@@ -213,7 +216,7 @@ def test_lstd_on_a_sampled_chain_comes_within_its_error():
     """One-hot LSTD on 4000 trajectories of a random chain: error below 5 standard errors (sandwich)."""
     chain = rs.simulate.FiniteChain.random(5, random_state=0)
     data = chain.sample(4000, 5, random_state=1)
-    moments = rs.lstd_moments(data, rs.basis.OneHot(5), discount=chain.discount)
+    moments = rs.moments.lstd_moments(data, rs.basis.OneHot(5), discount=chain.discount)
     theta = rs.plug_in(moments).theta
     A, _ = moments.total()
     influence = np.linalg.solve(A / 4000, moments.residuals(theta).T)
@@ -243,7 +246,9 @@ def test_phibe_population_error_shrinks_as_dt_to_the_order(order):
     errors = []
     for dt in (0.8, 0.4, 0.2):
         data = exact_moment_windows(process, order, dt)
-        moments = rs.phibe_moments(data, basis, discount_rate=1.0, order=order, reward=process.reward_rate)
+        moments = rs.moments.phibe_moments(
+            data, basis, discount_rate=1.0, order=order, reward=process.reward_rate
+        )
         errors.append(np.abs(basis(grid) @ rs.plug_in(moments).theta - process.value(grid)).max())
     rates = np.log2(np.divide(errors[:-1], errors[1:]))
     np.testing.assert_allclose(rates, order, atol=0.35)
@@ -252,8 +257,8 @@ def test_phibe_population_error_shrinks_as_dt_to_the_order(order):
 def test_weights_equal_repeated_rows(rng):
     X, y = rng.normal(size=(6, 2)), rng.normal(size=(6, 3))
     weight = np.array([1, 2, 0, 3, 1, 1])
-    weighted = rs.ridge_moments(X, y, sample_weight=weight).total()
-    repeated = rs.ridge_moments(np.repeat(X, weight, axis=0), np.repeat(y, weight, axis=0)).total()
+    weighted = rs.moments.ridge_moments(X, y, sample_weight=weight).total()
+    repeated = rs.moments.ridge_moments(np.repeat(X, weight, axis=0), np.repeat(y, weight, axis=0)).total()
     for a, b in zip(weighted, repeated, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
 
@@ -262,21 +267,21 @@ def test_bad_input_has_its_sentence(rng):
     data = rs.Trajectories(rng.normal(size=(3, 3)), dt=0.1)
     basis = rs.basis.Fourier(1)
     with pytest.raises(ValueError, match=r"`discount` must be a finite number in \[0, 1\]; got 1.2"):
-        rs.lstd_moments(data, basis, discount=1.2)
+        rs.moments.lstd_moments(data, basis, discount=1.2)
     with pytest.raises(ValueError, match="`reward` must be given when the data holds no rewards"):
-        rs.lstd_moments(data, basis, discount=0.9)
+        rs.moments.lstd_moments(data, basis, discount=0.9)
     with pytest.raises(ValueError, match=r"`reward` must be as long as `the steps of the data` \(6\); got 5"):
-        rs.lstd_moments(data, basis, discount=0.9, reward=np.zeros(5))
+        rs.moments.lstd_moments(data, basis, discount=0.9, reward=np.zeros(5))
     with pytest.raises(ValueError, match="`reward` must be finite"):
-        rs.lstd_moments(data, basis, discount=0.9, reward=np.full(6, np.nan))
+        rs.moments.lstd_moments(data, basis, discount=0.9, reward=np.full(6, np.nan))
     with pytest.raises(ValueError, match="`discount_rate` must be"):
-        rs.phibe_moments(data, basis, discount_rate=0.0, reward=np.zeros(6))
+        rs.moments.phibe_moments(data, basis, discount_rate=0.0, reward=np.zeros(6))
     with pytest.raises(ValueError, match=r"`order` must be an int in \[1, 20\]; got 0"):
-        rs.phibe_moments(data, basis, discount_rate=1.0, order=0)
+        rs.moments.phibe_moments(data, basis, discount_rate=1.0, order=0)
     with pytest.raises(ValueError, match="order"):
-        rs.phibe_moments(data, basis, discount_rate=1.0, order=3)
+        rs.moments.phibe_moments(data, basis, discount_rate=1.0, order=3)
     with pytest.raises(ValueError, match="`dt` must be known for every step"):
-        rs.phibe_moments(rs.Trajectories(np.zeros((2, 3))), basis, discount_rate=1.0)
+        rs.moments.phibe_moments(rs.Trajectories(np.zeros((2, 3))), basis, discount_rate=1.0)
     with pytest.raises(ValueError, match="`f` must be of shape"):
         rs.Moments(np.ones((3, 2, 2)), np.ones((3, 3)))
     with pytest.raises(ValueError, match=r"`g` must be of shape \(n, q, q\); got \(3, 2, 1\)"):
@@ -286,14 +291,14 @@ def test_bad_input_has_its_sentence(rng):
     with pytest.raises(ValueError, match="`g` must be non-empty"):
         rs.Moments(np.empty((0, 2, 2)), np.empty((0, 2)))
     with pytest.raises(ValueError, match="`y` must be as long as `X`"):
-        rs.ridge_moments(np.ones((3, 1)), np.ones(2))
+        rs.moments.ridge_moments(np.ones((3, 1)), np.ones(2))
     with pytest.raises(ValueError, match="`sample_weight` must be non-negative and not all zero"):
-        rs.ridge_moments(np.ones((3, 1)), np.ones(3), sample_weight=np.zeros(3))
+        rs.moments.ridge_moments(np.ones((3, 1)), np.ones(3), sample_weight=np.zeros(3))
 
 
 def test_factors_and_matrices_are_joined_as_matrices(rng):
     left = rng.normal(size=(8, 3))
-    factored = rs.FactoredMoments(left, left, left[:, 0], np.arange(9))
+    factored = rs.moments.FactoredMoments(left, left, left[:, 0], np.arange(9))
     head, tail = factored.some(0, 5), factored.some(5, 8)
     for joined in (join_moments(head, tail.multiply_out()), join_moments(head.multiply_out(), tail)):
         np.testing.assert_allclose(joined.rows, factored.multiply_out().rows, rtol=1e-15)

@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import replaystats as rs
-from replaystats.moments import random_blocks, ridge_block_moments
+from replaystats.moments import ridge_block_moments
+from replaystats.moments.linear import random_blocks
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def test_a_block_is_the_sum_of_its_rows(data, n_outputs):
     basis = rs.basis.Fourier(2)
     groups = list(random_blocks(50, 7, random_state=0))
     blocks = ridge_block_moments(((X[:, :1][r], y[r], weight[r]) for r in groups), basis)
-    rows = rs.ridge_moments(X[:, :1], y, basis, sample_weight=weight)
+    rows = rs.moments.ridge_moments(X[:, :1], y, basis, sample_weight=weight)
     assert blocks.n_observations == 7
     assert blocks.symmetric
     assert blocks.n_outputs == n_outputs
@@ -34,7 +35,7 @@ def test_a_block_is_the_sum_of_its_rows(data, n_outputs):
 def test_blocks_of_one_row_are_the_rows(data):
     X, y, _ = data
     blocks = ridge_block_moments((X[[i]], y[[i]]) for i in range(50))
-    assert_allclose(blocks.rows, rs.ridge_moments(X, y).rows, rtol=1e-12)
+    assert_allclose(blocks.rows, rs.moments.ridge_moments(X, y).rows, rtol=1e-12)
 
 
 def test_random_blocks_share_no_row_and_hold_them_all():

@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import replaystats as rs
-from oracles import decisions
-from oracles import traces as oracle
+from oracles import decisions, traces as oracle
 
 BASIS = rs.basis.Fourier(2)
 ROUNDING = 1e-11
@@ -29,7 +27,7 @@ def test_traces_equal_the_loop_on_ragged_data(lengths, lam, weighted, seed):
     rewards, discounts = ([rng.random(length) for length in lengths] for _ in range(2))
     ratios = [rng.exponential(size=length) for length in lengths] if weighted else None
     terminated = rng.random(len(lengths)) < 0.5
-    moments = rs.lstd_moments(
+    moments = rs.moments.lstd_moments(
         rs.Trajectories(states, rewards, terminated=terminated),
         BASIS,
         discount=np.concatenate(discounts),
@@ -43,8 +41,10 @@ def test_traces_equal_the_loop_on_ragged_data(lengths, lam, weighted, seed):
 
 def test_without_decay_a_trace_is_lstd_exactly(rng):
     data = rs.Trajectories(rng.normal(size=(5, 9)), rng.normal(size=(5, 8)))
-    plain = rs.lstd_moments(data, BASIS, discount=0.9)
-    np.testing.assert_array_equal(rs.lstd_moments(data, BASIS, discount=0.9, trace=0.0).rows, plain.rows)
+    plain = rs.moments.lstd_moments(data, BASIS, discount=0.9)
+    np.testing.assert_array_equal(
+        rs.moments.lstd_moments(data, BASIS, discount=0.9, trace=0.0).rows, plain.rows
+    )
 
 
 def test_full_trace_is_the_regression_of_returns_on_features(rng):
@@ -53,7 +53,7 @@ def test_full_trace_is_the_regression_of_returns_on_features(rng):
     states = [rng.uniform(-3, 3, size=(length + 1, 1)) for length in lengths]
     rewards = [rng.normal(size=length) for length in lengths]
     data = rs.Trajectories(states, rewards, terminated=np.ones(60, dtype=bool))
-    theta = rs.plug_in(rs.lstd_moments(data, BASIS, discount=0.9, trace=1.0)).theta
+    theta = rs.plug_in(rs.moments.lstd_moments(data, BASIS, discount=0.9, trace=1.0)).theta
     returns = [sum(0.9**i * r for i, r in enumerate(row[j:])) for row in rewards for j in range(len(row))]
     features = BASIS(np.concatenate([s[:-1] for s in states]))
     np.testing.assert_allclose(theta, np.linalg.lstsq(features, returns)[0], atol=1e-10)
@@ -64,7 +64,7 @@ def test_every_trace_finds_the_exact_value_of_a_chain(trace):
     """One-hot features, 4000 trajectories: within 5 standard errors of the jackknife, for every lambda."""
     chain = rs.simulate.FiniteChain.random(5, random_state=0)
     data = chain.sample(4000, 6, random_state=1)
-    moments = rs.lstd_moments(data, rs.basis.OneHot(5), discount=chain.discount, trace=trace)
+    moments = rs.moments.lstd_moments(data, rs.basis.OneHot(5), discount=chain.discount, trace=trace)
     fit = rs.plug_in(moments)
     assert (np.abs(fit.theta - chain.values) < 5 * fit.standard_error).all()
     assert (fit.standard_error < 0.3 * np.abs(chain.values).max()).all()
@@ -74,7 +74,7 @@ def test_one_step_that_ends_is_worth_its_reward_only():
     """r = 1 and the episode is over: 1, and not 1 / (1 - 0.95) = 20."""
     data = rs.Trajectories(np.zeros((10, 2)), np.ones((10, 1)), terminated=np.ones(10, dtype=bool))
     for trace in (0.0, 0.7, 1.0):
-        moments = rs.lstd_moments(data, rs.basis.OneHot(1), discount=0.95, trace=trace)
+        moments = rs.moments.lstd_moments(data, rs.basis.OneHot(1), discount=0.95, trace=trace)
         np.testing.assert_allclose(rs.plug_in(moments).theta, 1.0, rtol=1e-14)
 
 
@@ -86,11 +86,11 @@ def test_a_rate_discounts_every_step_by_its_duration(rng):
         rate * (1 - np.exp(-beta * d)) / beta for d in dt
     ]  # of a reward rate, seen from the step's start
     data = rs.Trajectories([np.zeros(31)] * 50, earned, dt=dt)
-    theta = rs.plug_in(rs.lstd_moments(data, rs.basis.OneHot(1), discount_rate=beta)).theta
+    theta = rs.plug_in(rs.moments.lstd_moments(data, rs.basis.OneHot(1), discount_rate=beta)).theta
     np.testing.assert_allclose(theta, rate / beta, rtol=1e-12)
-    by_hand = rs.lstd_moments(data, rs.basis.OneHot(1), discount=np.exp(-beta * np.concatenate(dt)))
+    by_hand = rs.moments.lstd_moments(data, rs.basis.OneHot(1), discount=np.exp(-beta * np.concatenate(dt)))
     np.testing.assert_allclose(rs.plug_in(by_hand).theta, theta, rtol=1e-12)
-    centred = rs.lstd_moments(data, rs.basis.OneHot(1), discount_rate=beta, center_rewards=True)
+    centred = rs.moments.lstd_moments(data, rs.basis.OneHot(1), discount_rate=beta, center_rewards=True)
     np.testing.assert_allclose(rs.plug_in(centred).theta, [0.0, rate], atol=1e-10)  # m is a reward per time
 
 
@@ -106,7 +106,7 @@ def test_importance_ratios_give_the_value_of_the_other_policy(trace):
         s = states[:, 0].astype(int)
         return target[s, actions] / behaviour[s, actions]
 
-    moments = rs.lstd_moments(data, rs.basis.OneHot(4), discount=0.8, trace=trace, importance=ratio)
+    moments = rs.moments.lstd_moments(data, rs.basis.OneHot(4), discount=0.8, trace=trace, importance=ratio)
     fit = rs.plug_in(moments)
     truth = (target * decisions.action_values(transition, reward, target, 0.8)).sum(axis=1)
     other = (behaviour * decisions.action_values(transition, reward, behaviour, 0.8)).sum(axis=1)
@@ -118,9 +118,9 @@ def test_centring_leaves_plain_predictions_and_estimates_the_mean(rng):
     data = rs.simulate.FiniteChain.ring(reward="out_of_span").sample(200, 20, random_state=0)
     basis = rs.basis.Fourier(2, period=16)
     for trace in (0.0, 0.6):
-        plain = rs.plug_in(rs.lstd_moments(data, basis, discount=0.9, trace=trace)).theta
+        plain = rs.plug_in(rs.moments.lstd_moments(data, basis, discount=0.9, trace=trace)).theta
         centred = rs.plug_in(
-            rs.lstd_moments(data, basis, discount=0.9, trace=trace, center_rewards=True)
+            rs.moments.lstd_moments(data, basis, discount=0.9, trace=trace, center_rewards=True)
         ).theta
         np.testing.assert_allclose(centred[-1], data.rewards.mean(), rtol=1e-12)
         states = np.arange(16.0)[:, None]
@@ -132,10 +132,10 @@ def test_centring_leaves_plain_predictions_and_estimates_the_mean(rng):
 def test_centred_moments_are_those_of_centred_rewards(rng):
     """The upper equations, with m at the mean reward, are LSTD on r - mean r."""
     data = rs.Trajectories(rng.normal(size=(6, 5)), 5.0 + rng.normal(size=(6, 4)))
-    A, b = rs.lstd_moments(data, BASIS, discount=0.9, center_rewards=True).total()
+    A, b = rs.moments.lstd_moments(data, BASIS, discount=0.9, center_rewards=True).total()
     theta = np.linalg.solve(A, b)
     rewards = data.rewards - data.rewards.mean()
-    by_hand = rs.plug_in(rs.lstd_moments(data, BASIS, discount=0.9, reward=rewards)).theta
+    by_hand = rs.plug_in(rs.moments.lstd_moments(data, BASIS, discount=0.9, reward=rewards)).theta
     np.testing.assert_allclose(theta[:-1], by_hand, atol=1e-9)
     np.testing.assert_array_equal(A[-1, :-1], 0.0)
 
@@ -143,23 +143,23 @@ def test_centred_moments_are_those_of_centred_rewards(rng):
 def test_bad_input_has_its_sentence(rng):
     data = rs.Trajectories(rng.normal(size=(3, 3)), np.zeros((3, 2)), terminated=[True, False, False])
     with pytest.raises(ValueError, match="`discount` must be given, or else `discount_rate`; got both"):
-        rs.lstd_moments(data, BASIS, discount=0.9, discount_rate=1.0)
+        rs.moments.lstd_moments(data, BASIS, discount=0.9, discount_rate=1.0)
     with pytest.raises(ValueError, match="`discount` must be given, or else `discount_rate`; got none"):
-        rs.lstd_moments(data, BASIS)
+        rs.moments.lstd_moments(data, BASIS)
     with pytest.raises(ValueError, match="`dt` must be known to use `discount_rate`; got None"):
-        rs.lstd_moments(data, BASIS, discount_rate=1.0)
+        rs.moments.lstd_moments(data, BASIS, discount_rate=1.0)
     with pytest.raises(
         ValueError, match=r"`discount` must be as long as `the steps of the data` \(6\); got 5"
     ):
-        rs.lstd_moments(data, BASIS, discount=np.full(5, 0.9))
+        rs.moments.lstd_moments(data, BASIS, discount=np.full(5, 0.9))
     with pytest.raises(ValueError, match=r"`discount` must be in \[0, 1\] on every step; got 0.9 to 1.1"):
-        rs.lstd_moments(data, BASIS, discount=np.array([0.9, 0.9, 0.9, 0.9, 0.9, 1.1]))
+        rs.moments.lstd_moments(data, BASIS, discount=np.array([0.9, 0.9, 0.9, 0.9, 0.9, 1.1]))
     with pytest.raises(ValueError, match=r"`trace` must be a finite number in \[0, 1\]; got 2"):
-        rs.lstd_moments(data, BASIS, discount=0.9, trace=2)
+        rs.moments.lstd_moments(data, BASIS, discount=0.9, trace=2)
     with pytest.raises(ValueError, match="`importance` must be non-negative and not all zero"):
-        rs.lstd_moments(data, BASIS, discount=0.9, importance=np.full(6, -1.0))
+        rs.moments.lstd_moments(data, BASIS, discount=0.9, importance=np.full(6, -1.0))
     with pytest.raises(ValueError, match="`center_rewards` must be False where trajectories terminate"):
-        rs.lstd_moments(data, BASIS, discount=0.9, center_rewards=True)
+        rs.moments.lstd_moments(data, BASIS, discount=0.9, center_rewards=True)
     going_on = rs.Trajectories(rng.normal(size=(3, 3)), np.zeros((3, 2)))
     with pytest.raises(ValueError, match="infinite"):
-        rs.lstd_moments(going_on, BASIS, discount=1.0, center_rewards=True)
+        rs.moments.lstd_moments(going_on, BASIS, discount=1.0, center_rewards=True)

@@ -88,5 +88,5 @@ def test_fits_warn(table):
 
 def test_moments_warn_and_a_policy_of_logged_actions_does_not():
     with pytest.warns(ReplayWarning, match=r"takes the action\(s\) 2, which the log never does"):
-        rs.lstd_q_moments(log(3), BASIS, policy=mixed(0.4, 0.4, 0.2), discount=0.9)
-    rs.lstd_q_moments(log(3), BASIS, policy=mixed(0.5, 0.5, 0.0), discount=0.9)
+        rs.moments.lstd_q_moments(log(3), BASIS, policy=mixed(0.4, 0.4, 0.2), discount=0.9)
+    rs.moments.lstd_q_moments(log(3), BASIS, policy=mixed(0.5, 0.5, 0.0), discount=0.9)

@@ -87,7 +87,7 @@ def test_the_documented_estimators_are_those_of_the_cells():
 
 def test_the_bare_ridge_of_the_cost_study_solves_what_ridge_solves(rng):
     X = rng.normal(size=(30, 4))
-    moments = rs.ridge_moments(X, rng.normal(size=30))
+    moments = rs.moments.ridge_moments(X, rng.normal(size=30))
     plan = rs.make_plan(30, subsample_size=12, n_resamples=5, random_state=1)
     bare = rs.replicate(moments, plan, solver=cost.BareRidge(0.3)).theta
     assert_allclose(bare, rs.replicate(moments, plan, solver=rs.solvers.Ridge(0.3)).theta, rtol=1e-12)

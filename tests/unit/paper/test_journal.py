@@ -14,8 +14,7 @@ import pytest
 
 from replaystats import ReplayWarning
 from replaystats_paper import Settings, find_experiments
-from replaystats_paper.journal import Journal
-from replaystats_paper.journal import _encoded as encoded
+from replaystats_paper.journal import Journal, _encoded as encoded
 from replaystats_paper.rerun import plan_work, run_work
 
 EXPERIMENTS = find_experiments(["variance-kernel-b25"])

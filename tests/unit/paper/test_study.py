@@ -13,8 +13,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from typer.testing import CliRunner
 
 import replaystats as rs
-from replaystats_paper import definition, sources
-from replaystats_paper import study as run
+from replaystats_paper import definition, sources, study as run
 from replaystats_paper.commands import run_study_file
 from replaystats_paper.sources import formula
 from replaystats_paper.study import agreement

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from tests.unit.paper.test_agreement import CATALOGUE, put
 
-from replaystats_paper import Settings
-from replaystats_paper import page as tables
+from replaystats_paper import Settings, page as tables
 from replaystats_paper.explorer import explorer_data
 from replaystats_paper.journal import Journal
 from replaystats_paper.measures import published_record

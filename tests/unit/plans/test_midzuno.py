@@ -19,7 +19,7 @@ def rng():
 def test_subsets_have_probability_in_proportion_to_their_sum():
     """20,000 subsets of 3 of 5: frequencies within 4.5 standard errors of P(S)."""
     a = np.array([1.0, 2.0, 3.0, 4.0, 10.0])
-    plan = rs.midzuno_plan(a, subsample_size=3, n_resamples=20_000, random_state=0)
+    plan = rs.plans.midzuno_plan(a, subsample_size=3, n_resamples=20_000, random_state=0)
     drawn, counts = np.unique(np.sort(plan.indices(), axis=1), axis=0, return_counts=True)
     every = np.array(list(combinations(range(5), 3)))
     np.testing.assert_array_equal(drawn, every)
@@ -66,7 +66,7 @@ def test_the_design_removes_the_linear_monte_carlo_noise(rng):
     sizes, origin = midzuno_sizes(moments)
     designed, uniform = [], []
     for seed in range(60):
-        plan = rs.midzuno_plan(sizes, subsample_size=100, n_resamples=50, random_state=seed)
+        plan = rs.plans.midzuno_plan(sizes, subsample_size=100, n_resamples=50, random_state=seed)
         found = reweighted_average(rs.replicate(moments, plan), "horvitz_thompson", origin=origin)
         designed.append(found.theta.item())
         plan = rs.make_plan(300, subsample_size=100, n_resamples=50, random_state=seed)
@@ -77,12 +77,12 @@ def test_the_design_removes_the_linear_monte_carlo_noise(rng):
 
 def test_one_functional_of_several_coefficients(rng):
     X = rng.normal(size=(80, 3))
-    moments = rs.ridge_moments(X, X.sum(axis=1) + rng.normal(size=80))
+    moments = rs.moments.ridge_moments(X, X.sum(axis=1) + rng.normal(size=80))
     with pytest.raises(ValueError, match="`x` must be given"):
         midzuno_sizes(moments)
     x = np.array([1.0, 0.0, -1.0])
     sizes, origin = midzuno_sizes(moments, x)
-    plan = rs.midzuno_plan(sizes, subsample_size=40, n_resamples=200, random_state=0)
+    plan = rs.plans.midzuno_plan(sizes, subsample_size=40, n_resamples=200, random_state=0)
     found = reweighted_average(rs.replicate(moments, plan), "horvitz_thompson", X=x[None], origin=origin)
     plain = rs.average(
         rs.replicate(moments, rs.make_plan(80, subsample_size=40, n_resamples=200, random_state=0))

@@ -9,9 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from replaystats import Moments, make_plan, replicate, subset_sums
-from replaystats.plans import effective_size, proportional_probabilities, rank_probabilities
-from replaystats.plans.weighted import inclusion_table, log_symmetric_polynomial, remaining_inclusion
+from replaystats import Moments, make_plan, replicate
+from replaystats.engine import subset_sums
+from replaystats.plans import proportional_probabilities, rank_probabilities
+from replaystats.plans.weighted import (
+    effective_size,
+    inclusion_table,
+    log_symmetric_polynomial,
+    remaining_inclusion,
+)
 
 P = np.array([0.05, 0.1, 0.15, 0.2, 0.5])
 

@@ -17,7 +17,7 @@ from replaystats.plots.estimate import embed_figure
 def estimate():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2))
-    moments = rs.ridge_moments(X, X @ [1.0, -1.0] + rng.standard_t(4, size=80))
+    moments = rs.moments.ridge_moments(X, X @ [1.0, -1.0] + rng.standard_t(4, size=80))
     return rs.average(rs.replicate(moments, rs.make_plan(80, n_resamples=60, random_state=0)), "mean")
 
 

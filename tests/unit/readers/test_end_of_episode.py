@@ -10,8 +10,9 @@ import pytest
 
 from oracles import rl_libraries
 from oracles.known_episodes import DISCOUNT, TERMINATED_VALUE, TRUNCATED_VALUE, constant_feature_lstd
-from replaystats import Trajectories, lstd_moments, readers
+from replaystats import Trajectories, readers
 from replaystats.basis import OneHot
+from replaystats.moments import lstd_moments
 
 N = 4
 ZEROS, ONES = np.zeros((N, 1)), np.ones(N)

@@ -67,7 +67,7 @@ MISSING = {
 @pytest.mark.parametrize("kind", MISSING)
 def test_units_without_a_label_are_refused(kind):
     paths = rs.simulate.ornstein_uhlenbeck(60, n_steps=3, start="uniform", random_state=0)
-    moments = rs.lstd_moments(paths, rs.basis.Polynomial(1), discount=0.9)
+    moments = rs.moments.lstd_moments(paths, rs.basis.Polynomial(1), discount=0.9)
     with pytest.raises((TypeError, ValueError), match="`unit` must be"):
         rs.inference.unit_moments(moments, unit=MISSING[kind])
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from replaystats import Trajectories, lstd_q_moments, readers
+from replaystats import Trajectories, readers
 from replaystats.basis import Polynomial
+from replaystats.moments import lstd_q_moments
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import replaystats as rs
 from oracles.linear_systems import exact_solve, least_norm_solve
@@ -27,14 +26,14 @@ def regression(seed=0, n=200, q=5):
 def test_least_squares_do_not_depend_on_the_unit_of_a_column(factor):
     X, y = regression()
     units = np.array([1.0, factor, 1.0, 1.0, 1.0])
-    theta = rs.plug_in(rs.ridge_moments(X * units, y)).theta
+    theta = rs.plug_in(rs.moments.ridge_moments(X * units, y)).theta
     np.testing.assert_allclose(theta * units, np.linalg.lstsq(X, y)[0], rtol=1e-8)
 
 
 def test_an_intercept_beside_a_column_far_from_zero():
     X, y = regression(1)
     X = np.column_stack([np.ones(200), 1e4 + X[:, 0]])
-    theta, expected = rs.plug_in(rs.ridge_moments(X, y)).theta, np.linalg.lstsq(X, y)[0]
+    theta, expected = rs.plug_in(rs.moments.ridge_moments(X, y)).theta, np.linalg.lstsq(X, y)[0]
     np.testing.assert_allclose(X @ theta, X @ expected, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(theta, expected, rtol=1e-7)  # products of rows are rounded, times 1e4 squared
 
@@ -43,7 +42,7 @@ def test_factored_moments_of_such_columns_are_as_good_as_a_qr_decomposition():
     rng = np.random.default_rng(2)
     X = np.column_stack([np.ones(300), 1e5 + rng.normal(size=300), rng.normal(size=(300, 40))])
     y = X[:, 1] - 1e5 + rng.normal(size=300)
-    moments = rs.ridge_moments(X, y)
+    moments = rs.moments.ridge_moments(X, y)
     assert isinstance(moments, rs.moments.FactoredMoments)
     np.testing.assert_allclose(rs.plug_in(moments).theta[1:], np.linalg.lstsq(X, y)[0][1:], atol=1e-8)
 
@@ -54,7 +53,9 @@ def test_any_units_give_the_same_fit_and_the_same_replay(exponents, seed):
     X, y = regression(seed, 60, 4)
     units = 10.0 ** np.array(exponents)
     plan = rs.make_plan(60, n_resamples=20, random_state=seed)
-    there, here = (rs.average(rs.replicate(rs.ridge_moments(Z, y), plan), "auto") for Z in (X * units, X))
+    there, here = (
+        rs.average(rs.replicate(rs.moments.ridge_moments(Z, y), plan), "auto") for Z in (X * units, X)
+    )
     np.testing.assert_allclose(there.theta * units, here.theta, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(there.standard_error * units, here.standard_error, rtol=1e-7)
     assert not there.replicates.truncated.any()
@@ -121,7 +122,7 @@ def test_condition_estimates_are_within_a_small_factor(rng):
 def test_unvisited_states_are_structure_and_not_a_loss():
     steps = [[0, 1, 3], [1, 0, 1], [3, 1, 0]]
     data = rs.Trajectories(steps, rewards=[[1.0, 2.0], [0.5, 1.0], [1.0, 0.0]])
-    moments = rs.lstd_moments(data, rs.basis.OneHot(6), discount=0.9)
+    moments = rs.moments.lstd_moments(data, rs.basis.OneHot(6), discount=0.9)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fit = rs.plug_in(moments)
@@ -138,7 +139,7 @@ def test_a_state_only_ever_reached_is_a_loss_that_is_named():
     """The value of the others depends on state 2, of which nothing is known: that must be said."""
     data = rs.Trajectories([[0, 1, 2], [1, 0, 1], [0, 1, 2]], rewards=[[1.0, 2.0], [0.5, 1.0], [1.0, 0.0]])
     with pytest.warns(rs.ReplayWarning, match=r"1 direction\(s\), in which features? .*2"):
-        rs.plug_in(rs.lstd_moments(data, rs.basis.OneHot(3), discount=0.9))
+        rs.plug_in(rs.moments.lstd_moments(data, rs.basis.OneHot(3), discount=0.9))
 
 
 def test_dependent_features_are_set_aside(rng):
@@ -146,7 +147,7 @@ def test_dependent_features_are_set_aside(rng):
     X = np.column_stack([np.ones(100), np.cos(t) ** 2, np.sin(t) ** 2, 1e5 * t])
     y = t + rng.normal(size=100)
     plan = rs.make_plan(100, n_resamples=50, random_state=0)
-    moments = rs.ridge_moments(X, y)
+    moments = rs.moments.ridge_moments(X, y)
     solution = Auto().solve_full(moments)
     assert solution.truncated[0] == 0
     (direction,) = solution.structure.dependent
@@ -156,7 +157,7 @@ def test_dependent_features_are_set_aside(rng):
         warnings.simplefilter("error")
         replicates = rs.replicate(moments, plan)
     assert not replicates.truncated.any()
-    reduced = rs.replicate(rs.ridge_moments(X[:, 1:], y), plan)
+    reduced = rs.replicate(rs.moments.ridge_moments(X[:, 1:], y), plan)
     np.testing.assert_allclose(replicates.theta @ X.T, reduced.theta @ X[:, 1:].T, atol=1e-8)
     low, high = rs.average(replicates, "auto").confidence_interval(X[:3])
     expected = rs.average(reduced, "auto").confidence_interval(X[:3, 1:])
@@ -169,7 +170,7 @@ def test_dependent_features_of_lstd_are_set_aside():
     angle = rng.normal(size=(60, 5)).cumsum(axis=1)
     basis = rs.basis.Polynomial(2, dimension=2)
     data = rs.Trajectories(np.stack([np.cos(angle), np.sin(angle)], axis=2), np.cos(angle[:, :-1]))
-    moments = rs.lstd_moments(data, basis, discount=0.9)
+    moments = rs.moments.lstd_moments(data, basis, discount=0.9)
     solution = Auto().solve_full(moments)
     assert solution.truncated[0] == 0
     assert len(solution.structure.dependent) == 1
@@ -185,7 +186,7 @@ def test_what_a_subset_lacks_is_counted_and_named(rng):
     X = np.zeros((40, 3))
     X[np.arange(40), rng.integers(0, 2, 40)] = 1.0
     X[7] = [0.0, 0.0, 1.0]  # one observation alone
-    moments = rs.ridge_moments(X, rng.normal(size=40))
+    moments = rs.moments.ridge_moments(X, rng.normal(size=40))
     with pytest.warns(rs.ReplayWarning, match=r"of 100 subsets.* in which feature 2 take part"):
         replicates = rs.replicate(moments, rs.make_plan(40, n_resamples=100, random_state=0))
     without = ~(replicates.plan.indices(0, 100) == 7).any(axis=1)

@@ -87,9 +87,9 @@ def test_each_output_has_its_own_penalty(rng):
     X = rng.normal(size=(100, 2)) @ [[1.0, 1.0], [0.02, -0.02]]
     y = np.stack([100 * X[:, 0], rng.normal(size=100)], axis=1)  # a strong signal, and none
     y[:, 0] += 0.1 * rng.normal(size=100)
-    together = rs.plug_in(rs.ridge_moments(X, y), Lepski()).theta
+    together = rs.plug_in(rs.moments.ridge_moments(X, y), Lepski()).theta
     for j in range(2):
-        alone = rs.plug_in(rs.ridge_moments(X, y[:, j]), Lepski()).theta
+        alone = rs.plug_in(rs.moments.ridge_moments(X, y[:, j]), Lepski()).theta
         np.testing.assert_allclose(together[:, j], alone, rtol=1e-9)
     np.testing.assert_allclose(together[:, 0], [100.0, 0.0], atol=2.0)
     assert np.abs(together[:, 1]).max() < 1.0
@@ -97,7 +97,7 @@ def test_each_output_has_its_own_penalty(rng):
 
 def test_a_clear_signal_is_left_alone(rng):
     X = rng.normal(size=(200, 4))
-    moments = rs.ridge_moments(X, X @ [1.0, -2.0, 3.0, -4.0] + 0.01 * rng.normal(size=200))
+    moments = rs.moments.ridge_moments(X, X @ [1.0, -2.0, 3.0, -4.0] + 0.01 * rng.normal(size=200))
     plain = rs.plug_in(moments).theta
     np.testing.assert_allclose(rs.plug_in(moments, Lepski()).theta, plain, rtol=2e-3)
 
@@ -171,7 +171,7 @@ def test_tames_the_paper_setting(numbers):
     errors = []
     for number in numbers(40):
         data = rs.simulate.ornstein_uhlenbeck(500, start="paper", random_state=number)
-        moments = rs.lstd_moments(data, basis, discount=math.exp(-0.1))
+        moments = rs.moments.lstd_moments(data, basis, discount=math.exp(-0.1))
         prediction = rs.plug_in(moments, Lepski()).predict(basis(grid))
         errors.append(math.sqrt(np.mean((prediction - np.cos(grid[:, 0]) ** 3) ** 2)))
     assert np.median(errors) < 0.48

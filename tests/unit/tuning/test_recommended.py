@@ -21,8 +21,8 @@ TRUTH = np.cos(GRID[:, 0]) ** 3
 def moments_of(algorithm, n, start, seed):
     data = rs.simulate.ornstein_uhlenbeck(n, start=start, random_state=seed)
     if algorithm == "LSTD":
-        return rs.lstd_moments(data, BASIS, discount=math.exp(-0.1))
-    return rs.phibe_moments(data, BASIS, discount_rate=1.0, order=int(algorithm[-1]))
+        return rs.moments.lstd_moments(data, BASIS, discount=math.exp(-0.1))
+    return rs.moments.phibe_moments(data, BASIS, discount_rate=1.0, order=int(algorithm[-1]))
 
 
 def error(theta):
@@ -40,7 +40,7 @@ def test_well_posed_problems_get_the_estimate_of_least_risk():
 
 def test_equal_noise_and_strong_signals_get_the_plug_in(rng):
     X = rng.normal(size=(400, 3))
-    moments = rs.ols_moments(X, 5 * X.sum(axis=1) + rng.normal(size=400))
+    moments = rs.moments.ols_moments(X, 5 * X.sum(axis=1) + rng.normal(size=400))
     found = recommended_estimate(moments, n_resamples=20, random_state=0)
     assert found.risks.best.action == "keep the plug-in"
     np.testing.assert_array_equal(found.estimate.theta, rs.plug_in(moments).theta)
@@ -54,7 +54,7 @@ def test_a_constant_added_to_all_rewards_is_added_to_the_values(start):
     values = []
     for constant in (0.0, 5.0):
         log = rs.Trajectories(states, rewards=rewards + constant * (1 - discount), dt=0.1, truncated=True)
-        moments = rs.lstd_moments(log, BASIS, discount=discount)
+        moments = rs.moments.lstd_moments(log, BASIS, discount=discount)
         values.append(
             BASIS(GRID) @ recommended_estimate(moments, n_resamples=20, random_state=0).estimate.theta
         )
@@ -66,8 +66,8 @@ def test_other_units_of_columns_and_responses_change_nothing(rng, signal):
     X, e = rng.normal(size=(60, 5)), rng.normal(size=60)
     y = signal * X.sum(axis=1) + (1 + X[:, 0] ** 2) * e
     units = np.array([1.0, 1e3, 1e-3, 10.0, 1.0])
-    plain = recommended_estimate(rs.ols_moments(X, y), n_resamples=20, random_state=0)
-    other = recommended_estimate(rs.ols_moments(X * units, 7 * y + 3), n_resamples=20, random_state=0)
+    plain = recommended_estimate(rs.moments.ols_moments(X, y), n_resamples=20, random_state=0)
+    other = recommended_estimate(rs.moments.ols_moments(X * units, 7 * y + 3), n_resamples=20, random_state=0)
     assert other.risks.best.action == plain.risks.best.action
     slopes = other.estimate.theta[1:] * units / 7
     np.testing.assert_allclose(slopes, plain.estimate.theta[1:], rtol=1e-6)
@@ -155,7 +155,7 @@ def test_units_of_the_features_do_not_make_a_problem_ill_posed(rng, unit):
     scale = np.array([1.0, unit, unit**2])
     X = rng.normal(size=(200, 3))
     y = X.sum(axis=1) + 0.1 * rng.normal(size=200)
-    found = recommended_estimate(rs.ridge_moments(X * scale, y), n_resamples=20, random_state=0)
+    found = recommended_estimate(rs.moments.ridge_moments(X * scale, y), n_resamples=20, random_state=0)
     assert not found.ill_posed
     plain = np.linalg.lstsq(X, y, rcond=None)[0]
     np.testing.assert_allclose(found.estimate.theta * scale, plain, atol=0.02)
@@ -179,7 +179,7 @@ def test_rare_states_keep_values_bounded(seed, n, n_states, given):
     odds = 0.5 ** np.arange(n_states)
     states = rng.choice(n_states, size=(n, 5), p=odds / odds.sum())
     data = rs.Trajectories(states, rng.normal(size=(n, 4)))
-    moments = rs.lstd_moments(data, rs.basis.OneHot(n_states), discount=0.9)
+    moments = rs.moments.lstd_moments(data, rs.basis.OneHot(n_states), discount=0.9)
     plan = (
         rs.make_plan(n, statistic="V", subsample_size=n, n_resamples=50, random_state=seed) if given else None
     )

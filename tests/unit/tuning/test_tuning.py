@@ -12,7 +12,7 @@ from replaystats.tuning.sizes import choose_subsample_size, grow_resamples
 @pytest.fixture
 def least_squares(rng):
     X = rng.normal(size=(120, 3))
-    return rs.ridge_moments(X, X @ [1.0, 2.0, 3.0] + rng.normal(size=120))
+    return rs.moments.ridge_moments(X, X @ [1.0, 2.0, 3.0] + rng.normal(size=120))
 
 
 def weak_ratio(n, mean, seed):
@@ -29,7 +29,7 @@ def test_half_of_the_data_where_nothing_crosses(least_squares):
 
 def test_seven_observations_per_unknown(rng):
     X = rng.normal(size=(100, 10))
-    choice = choose_subsample_size(rs.ridge_moments(X, X[:, 0]))
+    choice = choose_subsample_size(rs.moments.ridge_moments(X, X[:, 0]))
     assert choice.value == 70
     assert "7 per unknown" in choice.reason
 
@@ -40,7 +40,7 @@ def test_larger_subsets_where_half_samples_cross():
     assert choice.value in (140, 180)
     for size, crosses in ((100, True), (choice.value, False)):
         plan = rs.make_plan(200, statistic="U", subsample_size=size, n_resamples=100, random_state=0)
-        ratio = rs.subset_sums(moments, plan).A[:, 0, 0] / moments.total()[0][0, 0]
+        ratio = rs.engine.subset_sums(moments, plan).A[:, 0, 0] / moments.total()[0][0, 0]
         assert (ratio <= 0).any() == crosses
 
 
@@ -52,7 +52,7 @@ def test_no_size_helps_a_hopeless_problem():
 
 def test_never_more_than_all_data(rng):
     X = rng.normal(size=(12, 3))
-    assert choose_subsample_size(rs.ridge_moments(X, X[:, 0])).value == 12
+    assert choose_subsample_size(rs.moments.ridge_moments(X, X[:, 0])).value == 12
 
 
 def pilot_of(moments, method="mean"):
