@@ -158,6 +158,8 @@ def check_path(value: Any, name: str, *, exists: bool = False, kind: str = "file
     if not isinstance(text, str) or not text or "\0" in text:
         raise TypeError(must_be(name, f"the name of a {kind}", repr(value)))
     path = Path(text)
+    if kind == "file" and not path.parent.is_dir():
+        raise FileNotFoundError(must_be(name, "in a folder that is there", f'"{path}"'))
     if exists and not path.is_file():
         got = f'"{path}", a folder' if path.is_dir() else f'"{path}", where there is none'
         raise FileNotFoundError(must_be(name, "the name of a file that is there", got))

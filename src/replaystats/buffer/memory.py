@@ -19,6 +19,7 @@ from .._core.validation import (
     check_int,
     check_integers,
     check_length,
+    check_magnitude,
     check_memory,
     check_real,
 )
@@ -229,6 +230,8 @@ class ReplayBuffer(SavedBuffer):
         following, rewards, terminated, truncated, info = result
         ended = np.asarray(terminated, dtype=bool) | np.asarray(truncated, dtype=bool)
         if "same" in mode and ended.any():
+            if "final_obs" not in info:
+                raise ValueError(must_be("result", "one with final_obs in its info", "none"))
             following = np.array(following)
             for env in np.flatnonzero(ended):
                 following[env] = info["final_obs"][env]
@@ -247,8 +250,8 @@ class ReplayBuffer(SavedBuffer):
 
     def _add(self, rows: dict[str, np.ndarray], rings: IntArray | None) -> None:
         """Check rows against those before, store them, and call what is to be called."""
-        self._check(rows, rings)
         before = self.n_seen
+        self._check(rows, rings)
         begin(self)
         self._store(rows, rings)
         log(self, ROWS, **rows, **({} if rings is None else {"rings": rings}))
@@ -257,22 +260,25 @@ class ReplayBuffer(SavedBuffer):
                 callback(self.n_seen, evaluation())
 
     def _check(self, rows: dict[str, np.ndarray], rings: IntArray | None) -> None:
-        if self._rings is not None:
-            check_continues(self._rings, rows, rings, cut=self.gaps == "cut")
+        """Refuse rows that do not fit those before; the first ones decide shapes and types."""
+        held = self._allocate(rows) if self._rings is None else self._rings
+        check_continues(held, rows, rings, cut=self.gaps == "cut")
+        self._rings = held
 
     def _store(self, rows: Mapping[str, np.ndarray], rings: IntArray | None) -> None:
-        if self._rings is None:
-            self._rings = self._allocate(rows)
+        held = self._filled()
         if rings is None and len(rows["end"]) > 1:
-            slots = self._rings.extend(rows)
+            slots = held.extend(rows)
         else:
             one = {name: value[0] for name, value in rows.items()}
-            slots = self._rings.append(one, slice(None) if rings is None else rings)
+            slots = held.append(one, slice(None) if rings is None else rings)
         if self._priorities is not None:
             self._priorities.add(slots.ravel())
 
     def _allocate(self, rows: Mapping[str, np.ndarray]) -> Rings:
-        fields = {name: (value.shape[2:], value.dtype) for name, value in rows.items()}
+        observed = np.result_type(rows["state"], rows["next_state"])
+        kinds = {"state": observed, "next_state": observed}
+        fields = {name: (value.shape[2:], kinds.get(name, value.dtype)) for name, value in rows.items()}
         row_bytes = sum(int(np.prod(shape)) * np.dtype(kind).itemsize for shape, kind in fields.values())
         check_memory(self.capacity * row_bytes / 8, "capacity", self.capacity)
         return Rings(np.full(self.n_envs, self.capacity // self.n_envs), fields)
@@ -388,7 +394,7 @@ class ReplayBuffer(SavedBuffer):
             if self._priorities is None:
                 hint = 'ReplayBuffer(capacity, sampling="proportional") keeps priorities.'
                 raise ValueError(must_be("sampling", '"proportional" or "rank"', '"uniform"', hint))
-            values = check_array(priorities, "priorities", ndim=1)
+            values = check_magnitude(check_array(priorities, "priorities", ndim=1), "priorities")
             check_length(len(values), where.size, "priorities", "indices")
             if values.min() <= 0.0:
                 raise ValueError(must_be("priorities", "positive", f"{values.min():g}", ZERO_HINT))

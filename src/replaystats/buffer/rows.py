@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +10,11 @@ import numpy as np
 from .._core.arrays import as_array
 from .._core.errors import must_be, require_extra
 from .._core.typing import BoolArray, FloatArray, IntArray
-from .._core.validation import check_bool
+from .._core.validation import check_bool, check_memory
 from ..data import Trajectories
 
 RUNNING, TERMINATED, TRUNCATED = range(3)  # how a step left its episode: the field "end"
+BLOCK_ROWS = 4096  # Batch: rows that are read at a time
 
 
 class Rings:
@@ -146,6 +147,10 @@ def as_rows(
         if array.shape[: len(lead)] != lead:
             raise ValueError(must_be(name, f"of the leading shape of `reward`, {lead}", array.shape))
         rows[name] = array.reshape(shape + array.shape[len(lead) :])
+    logs = rows.get("log_probability")
+    if logs is not None and rows["action"].dtype.kind in "biu" and (logs > 0.0).any():
+        rule = "at most 0 for discrete actions, the logarithm of a probability"
+        raise ValueError(must_be("log_probability", rule, logs.max()))
     if rows["state"].shape != rows["next_state"].shape:
         rule = f"of the shape of `state`, {np.shape(given['state'])}"
         raise ValueError(must_be("next_state", rule, np.shape(given["next_state"])))
@@ -164,7 +169,8 @@ def _numbers(value: Any, name: str) -> np.ndarray:
     array = value if type(value) is np.ndarray else np.asarray(as_array(value, name))
     kind = array.dtype.kind
     if kind not in "biuf":
-        raise TypeError(must_be(name, "numbers", f"dtype {array.dtype}"))
+        hint = "Flatten what has several parts, for example with FlattenObservation of Gymnasium."
+        raise TypeError(must_be(name, "numbers", f"dtype {array.dtype}", hint))
     if kind == "f" and not np.isfinite(array).all():
         raise ValueError(must_be(name, "finite", "NaN or infinity", "The step was not added."))
     return array
@@ -188,10 +194,9 @@ def check_continues(rings: Rings, rows: dict[str, np.ndarray], which: IntArray |
         if name not in rows:
             raise ValueError(must_be(name, "given for all rows or for none", "None"))
         new = rows[name]
-        known = new.dtype == array.dtype or np.can_cast(new.dtype, array.dtype, "same_kind")
-        if new.shape[2:] != array.shape[1:] or not known:
-            rule = f"of shape {array.shape[1:]} and type {array.dtype} as the rows before"
-            raise ValueError(must_be(name, rule, f"{new.shape[2:]} and {new.dtype}"))
+        if new.shape[2:] != array.shape[1:]:
+            raise ValueError(must_be(name, f"of shape {array.shape[1:]} as the rows before", new.shape[2:]))
+        rows[name] = _of_type(new, array.dtype, name)
     if len(rows) > len(rings.arrays):
         raise ValueError(must_be("log_probability", "given for all rows or for none", "an array"))
     newest = rings.newest if which is None else rings.newest[which]
@@ -213,6 +218,20 @@ def check_continues(rings: Rings, rows: dict[str, np.ndarray], which: IntArray |
     rows["end"][:-1][inner] = TRUNCATED
 
 
+def _of_type(values: np.ndarray, kind: np.dtype[Any], name: str) -> np.ndarray:
+    """Return values as numbers of the type of the rows before; fractions may be rounded, nothing else."""
+    if values.dtype == kind:
+        return values
+    with np.errstate(over="ignore", invalid="ignore"):
+        kept = values.astype(kind)
+    rounded = kind.kind == values.dtype.kind == "f"
+    if not (np.isfinite(kept) if rounded else kept == values).all():
+        hint = "Add the first rows in a type that holds all."
+        rule = f"numbers that {kind} holds, as the rows before"
+        raise ValueError(must_be(name, rule, f"others, of {values.dtype}", hint))
+    return kept
+
+
 def _differ(a: np.ndarray, b: np.ndarray, lead: int) -> np.ndarray:
     """Say where two arrays differ in anything behind the first `lead` axes."""
     unequal = a != b
@@ -220,8 +239,24 @@ def _differ(a: np.ndarray, b: np.ndarray, lead: int) -> np.ndarray:
     return different
 
 
-def gather_episodes(rings: Rings, *, running: bool) -> Trajectories:
-    """Return the episodes of all rings whose first row is still there, in order of time in each ring."""
+def as_numbers(observations: np.ndarray) -> FloatArray:
+    """Return observations (N, ...) as rows of numbers (N, d)."""
+    return observations.reshape(len(observations), -1).astype(np.float64)
+
+
+def gather_episodes(
+    rings: Rings, *, running: bool, columns: Callable[[np.ndarray], FloatArray] = as_numbers
+) -> Trajectories:
+    """Return the episodes of all rings whose first row is still there, in order of time in each ring.
+
+    Parameters
+    ----------
+    rings : Rings
+    running : bool
+        Include episodes that have not ended, as truncated.
+    columns : callable
+        Turns a block of observations (N, ...) into states (N, d).
+    """
     order, begins = [], []
     for ring in range(rings.capacity.size):
         slots = rings.in_time(ring)
@@ -242,10 +277,16 @@ def gather_episodes(rings: Rings, *, running: bool) -> Trajectories:
     lasts = slots[np.append(starts[1:], len(slots)) - 1]
     offsets = np.append(starts, len(slots)) + np.arange(len(starts) + 1)
     fields = rings.arrays
-    width = int(np.prod(fields["state"].shape[1:]))
-    states = np.empty((offsets[-1], width))
-    states[np.arange(len(slots)) + np.cumsum(begin) - 1] = fields["state"][slots].reshape(-1, width)
-    states[offsets[1:] - 1] = fields["next_state"][lasts].reshape(-1, width)
+    final = columns(fields["next_state"][lasts])
+    check_memory(
+        final.shape[1] * float(offsets[-1]), "capacity", f"{len(slots)} rows", "Episodes are copied."
+    )
+    states = np.empty((offsets[-1], final.shape[1]))
+    states[offsets[1:] - 1] = final
+    place = np.arange(len(slots)) + np.cumsum(begin) - 1
+    for first in range(0, len(slots), BLOCK_ROWS):
+        block = slice(first, first + BLOCK_ROWS)
+        states[place[block]] = columns(fields["state"][slots[block]])
     actions, logs = fields["action"][slots], fields.get("log_probability")
     ends = fields["end"][lasts]
     return Trajectories._from_flat(
@@ -330,7 +371,11 @@ def as_tensors(batch: Batch, device: Any) -> Batch:
         on_host = place.type == "cpu" or torch.empty(0, device=place).is_cpu
         if isinstance(device, (bool, float, complex)):
             raise TypeError
-    except (TypeError, RuntimeError) as error:
+    except (
+        TypeError,
+        RuntimeError,
+        AssertionError,
+    ) as error:  # the last one is CUDA's, where it is not there
         raise ValueError(must_be("device", 'a device of PyTorch, such as "cpu"', repr(device))) from error
     tensors = []
     for array in batch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from stable_baselines3.common import buffers
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
@@ -55,6 +56,11 @@ class SB3ReplayBuffer(buffers.ReplayBuffer):
     ) -> None:
         # The arrays of Stable-Baselines3's own buffer are not allocated.
         buffers.BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
+        if isinstance(observation_space, spaces.Dict):
+            hint = "Flatten its parts, for example with FlattenObservation of Gymnasium."
+            raise TypeError(
+                must_be("observation_space", "one of arrays", type(observation_space).__name__, hint)
+            )
         if optimize_memory_usage:
             raise ValueError("`optimize_memory_usage` must be False; got True. Final states are kept.")
         self.buffer_size = max(buffer_size // n_envs, 1)

@@ -21,16 +21,14 @@ from ..inference import Interval, Monitor, MonitoredMean
 from ..inference.pivot import Pivot, interval
 from ..inference.producers import mean_pivot
 from ..moments import lstd_moments, lstd_q_moments
-from ..moments.factored import HeldMoments
+from ..moments.factored import FactoredMoments, HeldMoments
 from ..moments.lstd_q import ActionFeatures
 from ..moments.steps import value_limits
 from ..ope.linear import N_INSTRUMENTS, hotelling_p_value
-from .rows import TERMINATED, finished_returns
+from .rows import BLOCK_ROWS, TERMINATED, finished_returns, gather_episodes
 
 if TYPE_CHECKING:
     from .memory import ReplayBuffer
-
-BLOCK_ROWS = 4096  # Batch: of the sums from which the total is made
 
 
 class MomentView:
@@ -67,9 +65,8 @@ class MomentView:
     def refresh(self) -> None:
         """Compute everything anew at the next reading, for example after a policy changed."""
         self._sums: dict[int, tuple[FloatArray, FloatArray]] = {}
-        self._read: IntArray = np.zeros(
-            self._buffer.n_envs, dtype=np.intp
-        )  # rows of each ring, when last read
+        # Rows of each ring, when last read.
+        self._read: IntArray = np.zeros(self._buffer.n_envs, dtype=np.intp)
 
     def total(self) -> tuple[FloatArray, FloatArray]:
         """Return A (q, q) and b (q,): a pass over the blocks that changed, and over the sums of blocks."""
@@ -141,8 +138,10 @@ class LayerValue:
 class LastLayer:
     """LSTD or LSTDQ on the features that a network computes, with a ridge, as the buffer fills.
 
-    1. Features are a constant and the outputs of the network, centred and scaled on the rows in the buffer.
-    2. The sums of LSTD (or of LSTDQ, with a policy) are those of a `MomentView`.
+    1. The network computes features of all observations in the buffer, a block at a time. A constant is
+       added; the others are centred and scaled.
+    2. The moments are those of LSTD, or of LSTDQ with a policy, over the episodes in the buffer, those that
+       go on included.
     3. `ridge` is added to the diagonal for all features but the constant: each coefficient is shrunk as by
        `ridge` more steps. So there is a solution from the first episodes on, and adding a number to
        all rewards of a task without ends shifts the value and changes nothing else.
@@ -158,10 +157,11 @@ class LastLayer:
     ----------
     buffer : ReplayBuffer
     network : callable or torch.nn.Module
-        Takes states (N, d) and returns features (N, q): a network without its last layer. It is copied.
+        Takes observations (N, ...) and returns features (N, q): a network without its last layer. It is
+        copied, and a module of PyTorch is set to evaluation.
     policy : callable, optional
-        Takes states; returns actions (N,) or probabilities (N, n_actions). Its value is estimated from the
-        transitions of any policy (LSTDQ). Default: the policies that filled the buffer (LSTD).
+        Takes observations; returns actions (N,) or probabilities (N, n_actions). Its value is estimated from
+        the transitions of any policy (LSTDQ). Default: the policies that filled the buffer (LSTD).
     n_actions : int, optional
         Number of discrete actions, with a policy.
     discount : float, optional
@@ -203,145 +203,123 @@ class LastLayer:
         if policy is not None:
             n_actions = check_int(n_actions, "n_actions", hint="A policy of discrete actions needs it.")
         self._n_actions = n_actions
+        self._policy: Callable[[FloatArray], Any] | None = None
         self.refresh(network, policy)
 
     def refresh(self, network: Any, policy: Callable[[FloatArray], Any] | None = None) -> None:
-        """Take other features, and another policy if one is given; sums are computed anew, block by block."""
+        """Take the features of another network, and another policy if one is given, from the next look on."""
         if not callable(network):
             raise TypeError(must_be("network", "a function of states", repr(network)))
-        self._policy = policy if policy is not None else getattr(self, "_policy", None)
+        self._policy = self._policy if policy is None else policy
         self._network = copy.deepcopy(network)
-        self._features: ActionFeatures | None = None
+        if hasattr(network, "parameters"):
+            self._network.eval()  # nothing is left out at random, and nothing is learnt
 
     def look(self, confidence_level: float = 0.95) -> LayerValue:
         """Return the value now, with an interval for one look and a test of the features."""
-        pivot, n = self.pivot()
-        p_value = self._linearity(self._buffer.trajectories())
-        return LayerValue(float(pivot.estimate[0]), interval(pivot, confidence_level), n, p_value)
+        with self._buffer._lock:
+            data = gather_episodes(self._buffer._filled(), running=True, columns=self._columns)
+        moments, starts, own = self._moments(data)
+        pivot = self._pivot(moments, starts, own)
+        p_value = self._linearity(moments, own)
+        return LayerValue(float(pivot.estimate[0]), interval(pivot, confidence_level), len(data), p_value)
 
-    def pivot(self) -> tuple[Pivot, int]:
-        """Return the record of the value, from which intervals are made, and the number of episodes."""
-        if self._features is None:
-            self._prepare()
-        A, b = self._view.total()
-        data = self._buffer.trajectories()
-        starts = self._at(data.states[data.offsets[:-1]])
-        start, own = starts.mean(axis=0), self._own
+    def _columns(self, observations: np.ndarray) -> FloatArray:
+        """Return outputs of the network (N, q) and, with a policy, its probabilities (N, n_actions)."""
+        shape = observations.shape[1:] or (1,)
+        flat = observations.reshape(len(observations), -1).astype(np.float64)
+        outputs = self._outputs(flat.reshape(-1, *shape))
+        policy = self._policy
+        if policy is None:
+            return outputs
+        chance = ActionFeatures(FunctionBasis(lambda x: np.ones((len(x), 1)), 1), self._n_actions)
+        return np.hstack([outputs, chance.under(lambda states: policy(states.reshape(-1, *shape)), flat)])
+
+    def _moments(self, data: Trajectories) -> tuple[FactoredMoments, FloatArray, BoolArray]:
+        """Return moments, features of first states (n, q), and which features are not products.
+
+        The states of `data` are outputs of the network, and probabilities of actions.
+        """
+        n_outputs = data.states.shape[1] - (0 if self._policy is None else int(self._n_actions or 0))
+        raw = data.states[:, :n_outputs]
+        center, scale = raw.mean(axis=0), raw.std(axis=0)
+        scale = np.where(scale > 0.0, scale, 1.0)
+        n_own = n_outputs + 1
+        mix = np.random.default_rng(0).standard_normal((2, n_own, N_INSTRUMENTS)) / np.sqrt(n_own)
+
+        def features(x: FloatArray) -> FloatArray:
+            own = np.hstack([np.ones((len(x), 1)), (x[:, :n_outputs] - center) / scale])
+            return np.hstack([own, (own @ mix[0]) * (own @ mix[1])])
+
+        def policy(x: FloatArray) -> FloatArray:
+            return x[:, n_outputs:]
+
+        basis, first = FunctionBasis(features, n_own + N_INSTRUMENTS), data.states[data.offsets[:-1]]
+        options: dict[str, Any] = {"discount": self._discount, "factored": True}
+        if self._policy is None:
+            moments, starts = lstd_moments(data, basis, **options), features(first)
+        else:
+            moments = lstd_q_moments(data, basis, policy=policy, n_actions=self._n_actions, **options)
+            starts = ActionFeatures(basis, self._n_actions).under(policy, first)
+        assert isinstance(moments, FactoredMoments)
+        return moments, starts, np.arange(moments.n_basis) % basis.n_basis < n_own
+
+    def _pivot(self, moments: FactoredMoments, starts: FloatArray, own: BoolArray) -> Pivot:
+        """Return the record of the value, from which intervals are made."""
+        (A, b), n, start = moments.total(), len(starts), starts.mean(axis=0)
         theta, shrunk = self._solve(A, b, own)
         value = float(start[own] @ theta)
         bias = abs(start[own] @ shrunk) + abs(start @ self._solve(A, b, np.ones_like(own))[0] - value)
-        groups = np.array_split(
-            np.random.default_rng(0).permutation(len(data)), min(JACKKNIFE_GROUPS, len(data))
-        )
+        groups = np.array_split(np.random.default_rng(0).permutation(n), min(JACKKNIFE_GROUPS, n))
         left_out = []
         for group in groups if len(groups) > 1 else []:
-            less_A, less_b = self._of(data.select(np.sort(group))).total()
-            others = np.setdiff1d(np.arange(len(data)), group)
-            left_out.append(starts[others].mean(axis=0)[own] @ self._solve(A - less_A, b - less_b, own)[0])
-        pseudo = len(groups) * value - (len(groups) - 1) * np.array(left_out or [value])
-        known = mean_pivot(pseudo)
-        record = Pivot(
+            less_A, less_b = moments.sum_over(np.sort(group))
+            others = np.delete(starts[:, own], group, axis=0).mean(axis=0)
+            left_out.append(others @ self._solve(A - less_A, b - less_b, own)[0])
+        known = mean_pivot(len(groups) * value - (len(groups) - 1) * np.array(left_out or [value]))
+        return Pivot(
             estimate=np.array([value]),
             standard_error=known.standard_error,
             degrees=known.degrees,
             bias_bound=np.array([bias]),
         )
-        return record, len(data)
 
-    def _linearity(self, data: Trajectories) -> float:
+    def _linearity(self, moments: FactoredMoments, own: BoolArray) -> float:
         """Return the p-value that temporal-difference errors do not depend on products of features."""
-        assert self._features is not None
-        assert data.rewards is not None
-        if len(data) < N_INSTRUMENTS + 3:
+        if moments.n_observations < N_INSTRUMENTS + 3:
             return float("nan")
-        last = data.offsets[1:] - 1
-        here = np.setdiff1d(np.arange(len(data.states)), last)
-        states, actions, own = data.states[here], data.actions, self._own
-        if self._policy is None:
-            columns = self._features.basis(states)
-        else:
-            assert actions is not None
-            columns = self._features.at(states, actions.reshape(len(here)))
-        going_on = ~np.isin(here + 1, last[data.terminated])
-        change = columns - self._at(data.states[here + 1]) * (self._discount * going_on)[:, None]
-        theta = self._solve(columns.T @ change, columns.T @ data.rewards, own)[0]
-        phi, products, change = columns[:, own], columns[:, ~own], change[:, own]
-        errors = data.rewards - change @ theta
-        mix = np.random.default_rng(0).standard_normal((products.shape[1], N_INSTRUMENTS))
-        instruments = products @ mix
-        inside = np.linalg.lstsq(change.T @ phi, change.T @ instruments, rcond=None)[0]
-        episode = np.repeat(np.arange(len(data)), np.diff(data.offsets) - 1)
-        member = (instruments * errors[:, None], (instruments - phi @ inside) * errors[:, None])
-        whole, outside = (np.zeros((len(data), N_INSTRUMENTS)) for _ in member)
-        np.add.at(whole, episode, member[0])
-        np.add.at(outside, episode, member[1])
-        return hotelling_p_value(outside, size=whole.std(axis=0, ddof=1))
-
-    def _prepare(self) -> None:
-        """Centre and scale the features on the rows of now, and begin the sums."""
-        states = self._buffer.trajectories(running=True).states
-        raw = self._outputs(states)
-        center, scale = raw.mean(axis=0), raw.std(axis=0)
-        scale = np.where(scale > 0.0, scale, 1.0)
-        n_own = raw.shape[1] + 1
-        mix = np.random.default_rng(0).standard_normal((2, n_own, N_INSTRUMENTS)) / np.sqrt(n_own)
-
-        def features(x: FloatArray) -> FloatArray:
-            own = np.hstack([np.ones((len(x), 1)), (self._outputs(x) - center) / scale])
-            return np.hstack([own, (own @ mix[0]) * (own @ mix[1])])
-
-        basis = FunctionBasis(features, n_basis=n_own + N_INSTRUMENTS)
-        self._features = ActionFeatures(basis, None if self._policy is None else self._n_actions)
-        self._own: BoolArray = np.arange(self._features.n_basis) % basis.n_basis < n_own
-        self._view = MomentView(self._buffer, self._of)
-
-    def _of(self, data: Trajectories) -> HeldMoments:
-        assert self._features is not None
-        if self._policy is None:
-            return lstd_moments(data, self._features.basis, discount=self._discount, factored=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ReplayWarning)  # a block need not have every action
-            return lstd_q_moments(
-                data,
-                self._features.basis,
-                policy=self._policy,
-                n_actions=self._n_actions,
-                discount=self._discount,
-                factored=True,
-            )
-
-    def _at(self, states: FloatArray) -> FloatArray:
-        assert self._features is not None
-        return (
-            self._features.basis(states)
-            if self._policy is None
-            else self._features.under(self._policy, states)
-        )
+        A, b = moments.total()
+        theta = np.zeros(len(b))
+        theta[own] = self._solve(A, b, own)[0]
+        errors = moments.residuals(theta)  # of each episode, with every feature
+        mix = np.random.default_rng(0).standard_normal((int((~own).sum()), N_INSTRUMENTS))
+        inside = np.linalg.lstsq(A[np.ix_(own, own)].T, A[np.ix_(~own, own)].T @ mix, rcond=None)[0]
+        whole = errors[:, ~own] @ mix
+        return hotelling_p_value(whole - errors[:, own] @ inside, size=whole.std(axis=0, ddof=1))
 
     def _solve(self, A: FloatArray, b: FloatArray, columns: BoolArray) -> tuple[FloatArray, FloatArray]:
         """Return the coefficients of some columns, and what the ridge takes off them."""
-        assert self._features is not None
         penalty = np.full(len(b), self._ridge)
-        penalty[:: self._features.basis.n_basis] = 1e-9 * max(self._ridge, 1e-9)  # constants
+        penalty[:: len(b) // (self._n_actions or 1)] = 1e-9 * max(self._ridge, 1e-9)  # constants
         system = (A + np.diag(penalty))[np.ix_(columns, columns)]
         theta = np.asarray(np.linalg.lstsq(system, b[columns], rcond=None)[0], dtype=np.float64)
         taken = np.linalg.lstsq(system, penalty[columns] * theta, rcond=None)[0]
         return theta, np.asarray(taken, dtype=np.float64)
 
-    def _outputs(self, states: FloatArray) -> FloatArray:
+    def _outputs(self, observations: FloatArray) -> FloatArray:
         """Return the outputs of the network, a module of PyTorch or a function of NumPy."""
         if hasattr(self._network, "parameters"):
             import torch
 
             like = next(self._network.parameters(), torch.empty(0))
             with torch.no_grad():
-                found = self._network(torch.as_tensor(np.array(states), dtype=like.dtype, device=like.device))
+                found = self._network(torch.as_tensor(observations, dtype=like.dtype, device=like.device))
         else:
-            found = self._network(np.array(states))
-        hint = "It takes states (N, d) and returns features (N, q)."
+            found = self._network(observations.copy())
+        hint = "It takes observations (N, ...) and returns features (N, q)."
         features = check_array(found, "network", ndim=(1, 2, 3, 4), hint=hint)
-        check_length(len(features), len(states), "network", "states")
-        return features.reshape(len(states), -1)
+        check_length(len(features), len(observations), "network", "states")
+        return features.reshape(len(observations), -1)
 
 
 class ValueMonitor(Monitor):
@@ -410,9 +388,8 @@ class ValueMonitor(Monitor):
             hint = "Bets are on independent values; without bounds the sequence is one of means of units."
             raise ValueError(must_be("units", "None where the range of returns is given", repr(units), hint))
         self._buffer, self._unit_of = buffer, units
-        self._taken = np.zeros(
-            buffer.n_envs, dtype=np.intp
-        )  # rows of each ring in episodes that were counted
+        # Rows of each ring in episodes that were counted.
+        self._taken = np.zeros(buffer.n_envs, dtype=np.intp)
 
     def look(self) -> MonitoredMean:
         """Take the episodes that have ended since the last look, and return what is known now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -281,23 +282,54 @@ def test_memory_is_that_of_the_arrays():
         (lambda: rs.ReplayBuffer(9, n_envs=2).add([1.0], 0, 1.0, [1.0]), "`reward` must be a number"),
         (lambda: rs.ReplayBuffer(9).add([[1.0]], [0], [1.0, 2.0], [[1.0]]), "leading shape of `reward`"),
         (lambda: filled().add([1.5, 2.0, 3.0], 0, 1.0, [1.0, 2.0, 3.0]), "`state` must be of shape"),
-        (lambda: filled().add([1.0, 2.0], 0.5, 1.0, [1.0, 2.0]), "`action` must be of shape"),
         (lambda: filled().sample(0), "`batch_size` must be"),
         (lambda: filled().update_priorities([0], [1.0]), '`sampling` must be "proportional"'),
         (lambda: filled("rank").update_priorities([0], [0.0]), "`priorities` must be positive"),
         (lambda: filled("rank").update_priorities([8], [1.0]), "`indices` must be those of rows"),
+        (lambda: filled("rank").update_priorities([0], [1e308]), "`priorities` must be of a magnitude"),
         (lambda: rs.ReplayBuffer(9).trajectories(), "`buffer` must be filled"),
+        (lambda: rs.ReplayBuffer(9).add({"a": [1.0]}, 0, 1.0, {"a": [2.0]}), "FlattenObservation"),
+        (lambda: filled().add([1.0, 2.0], 300, 1.0, [1.0, 2.0]), "`action` must be numbers that int8 holds"),
+        (lambda: filled().add([1e300, 2.0], 0, 1.0, [1.0, 2.0]), "`state` must be numbers that"),
+        (lambda: filled().add([1.0, 2.0], 0.5, 1.0, [1.0, 2.0]), "`action` must be numbers that int8 holds"),
+        (
+            lambda: rs.ReplayBuffer(9).add([1.0], 0, 1.0, [2.0], log_probability=0.5),
+            "`log_probability` must be",
+        ),
+        (
+            lambda: rs.ReplayBuffer(9).add([[0.0], [5.0]], [0, 0], [1.0, 1.0], [[1.0], [6.0]]),
+            "`state` must be the",
+        ),
+        (lambda: rs.ReplayBuffer(9, journal="no-such-folder/j"), "`journal` must be in a folder"),
+        (lambda: same_step({}), "`result` must be one with final_obs"),
     ],
 )
 def test_bad_input_has_its_sentence(call, message):
-    with pytest.raises((ValueError, TypeError), match=message):
+    with pytest.raises((ValueError, TypeError, FileNotFoundError), match=message):
         call()
 
 
 def filled(sampling="uniform"):
     buffer = rs.ReplayBuffer(9, sampling=sampling)
-    buffer.add([0.0, 0.0], 0, 1.0, [1.0, 2.0], terminated=True)
+    buffer.add(np.float32([0.0, 0.0]), np.int8(0), 1.0, np.float32([1.0, 2.0]), terminated=True)
     return buffer
+
+
+def same_step(info):
+    envs, one = SimpleNamespace(metadata={"autoreset_mode": "same_step"}), np.ones(1, bool)
+    rs.ReplayBuffer(9).record(envs, [[0.0]], [0], ([[1.0]], np.ones(1), one, ~one, info))
+
+
+def test_numbers_take_the_type_of_the_first_rows():
+    """An environment that resets in single precision and steps in double: nothing is cut off."""
+    buffer = rs.ReplayBuffer(9)
+    states = [np.float32([0.5]), np.array([0.1]), np.array([0.2])]
+    for here, there in pairwise(states):
+        buffer.add(here, np.int8(1), 1.0, there)
+    assert buffer.trajectories(running=True).states.ravel().tolist() == [0.5, 0.1, 0.2]
+    buffer.end_episode()
+    buffer.add(np.float32([0.25]), 3.0, 1.0, np.array([0.5]))
+    assert buffer.sample(50).actions.dtype == np.int8
 
 
 def test_large_trees_are_cumulated_sums(rng):

@@ -124,3 +124,9 @@ def test_final_states_are_needed():
     env = gym.make("CartPole-v1")
     with pytest.raises(ValueError, match="`optimize_memory_usage` must be False"):
         SB3ReplayBuffer(10, env.observation_space, env.action_space, optimize_memory_usage=True)
+
+
+def test_observations_of_several_parts_are_refused():
+    parts = gym.spaces.Dict({"a": gym.spaces.Discrete(2), "b": gym.spaces.Box(0.0, 1.0)})
+    with pytest.raises(TypeError, match="`observation_space` must be one of arrays"):
+        SB3ReplayBuffer(10, parts, gym.spaces.Discrete(2))

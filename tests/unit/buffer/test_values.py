@@ -145,6 +145,37 @@ def test_a_policy_and_a_network_that_change(rng):
     assert none.value == pytest.approx(0.0, abs=0.05)
 
 
+def test_a_network_gets_observations_as_they_were_added(rng):
+    """Images in bytes, a block at a time, for the network and the policy; values are those of flat rows."""
+    pictures = rng.integers(0, 256, (41, 3, 4, 2), dtype=np.uint8)
+    ends, shapes = np.arange(40) % 4 == 3, set()
+
+    def features(images):
+        shapes.add(images.shape[1:])
+        return images.mean(axis=(1, 2)) if images.ndim == 4 else images.reshape(-1, 12, 2).mean(axis=1)
+
+    def policy(images):
+        shapes.add(images.shape[1:])
+        return (images.reshape(len(images), -1)[:, 0] > 99).astype(int)
+
+    found = []
+    for shape in ((3, 4, 2), (24,)):
+        buffer, rows = rs.ReplayBuffer(40, discount=0.5), pictures.reshape(41, *shape)
+        buffer.add(rows[:-1], np.arange(40) % 2, np.arange(40.0), rows[1:], ends)
+        found.append(buffer.last_layer(features, policy=policy, n_actions=2).look())
+    assert shapes == {(3, 4, 2), (24,)}
+    assert repr(found[0]) == repr(found[1])
+
+
+def test_a_module_is_asked_in_evaluation(rng):
+    """What a network leaves out at random while it learns is in; the network itself goes on learning."""
+    torch = pytest.importorskip("torch")
+    network = torch.nn.Sequential(torch.nn.Linear(1, 6), torch.nn.Dropout(0.5))
+    layer = drifting(rng, 20).last_layer(network)
+    assert repr(layer.look()) == repr(layer.look())
+    assert network.training
+
+
 def test_rewards_shift_the_value_and_nothing_else(rng):
     buffer, shifted = drifting(rng, 10), None
     shifted = rs.ReplayBuffer(100, discount=0.9)
