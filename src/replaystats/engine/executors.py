@@ -52,7 +52,7 @@ class SerialExecutor(Executor):
         return map(function, tasks)
 
 
-class JoblibExecutor:
+class JoblibExecutor(Executor):
     """Tasks over joblib workers; threads by default, or whatever ``joblib.parallel_config`` says.
 
     Parameters
@@ -78,14 +78,6 @@ class JoblibExecutor:
     def n_workers(self) -> int:
         """How many tasks run at the same time."""
         return int(effective_n_jobs(self.n_jobs))
-
-    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
-        """Return ``[function(task) for task in tasks]``."""
-        backend, _ = get_active_backend(prefer="threads")
-        if hasattr(backend, "client"):
-            return list(_stream_from_dask(backend, function, tasks))
-        workers, settings = Parallel(n_jobs=self.n_jobs, prefer="threads"), get_config()
-        return list(workers(delayed(_on_one_thread)(settings, function, task) for task in tasks))
 
     def stream(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Yield the same results in order, as soon as they are there.

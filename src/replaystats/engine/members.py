@@ -16,7 +16,7 @@ import numpy as np
 from .._core.errors import ReplayWarning, SingularReplicateError
 from .._core.typing import BoolArray, FloatArray
 from ..plans import ResamplingPlan
-from .linear import LinearPart
+from .linear import LinearPart, functionals
 
 
 class Ensemble(Protocol):
@@ -45,6 +45,51 @@ class Ensemble(Protocol):
 
     def extend(self, n_more: int) -> Self:
         """Return the members with `n_more` further subsets; the first ones are not computed again."""
+
+
+class Coefficients:
+    """Members whose answers are X theta: one theta for each subset.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (B, q) or (B, q, n_outputs)
+        NaN where `failed`.
+    failed : ndarray of bool, shape (B,)
+    plan : ResamplingPlan
+    """
+
+    __slots__ = ()
+
+    theta: FloatArray
+    failed: BoolArray
+    plan: ResamplingPlan
+
+    @property
+    def n_failed(self) -> int:
+        """Number of subsets without an answer."""
+        return int(np.count_nonzero(self.failed))
+
+    def values(self, X: FloatArray | None = None) -> FloatArray:
+        """Return X theta of every subset, shape (B, m, n_outputs); theta itself for None."""
+        values = self.theta if X is None else functionals(X, self.theta)
+        return values.reshape(*values.shape[:2], -1)
+
+    def mean(self, X: FloatArray | None = None) -> FloatArray:
+        """Return the mean of X theta over the subsets that did not fail, shape (m, n_outputs)."""
+        weights = self.plan.member_weights(self.failed)[~self.failed]
+        theta = np.average(self.theta[~self.failed], axis=0, weights=weights)
+        theta = theta.reshape(len(theta), -1)
+        return theta if X is None else X @ theta
+
+    def __len__(self) -> int:
+        return len(self.theta)
+
+    def __repr__(self) -> str:
+        plan = self.plan
+        return (
+            f"{type(self).__name__}({len(self)} x {self.theta.shape[1]}, {self.n_failed} failed, "
+            f"{plan.statistic}, k={plan.subsample_size} of n={plan.n_observations})"
+        )
 
 
 def report_failures(failed: BoolArray, on_failure: str, explain: Callable[[int, int], str]) -> None:

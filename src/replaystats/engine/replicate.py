@@ -26,13 +26,13 @@ from ..solvers import Solver, warn_left_out
 from ..solvers.auto import DEFAULT_SOLVER
 from ..solvers.base import check_solver
 from .executors import Executor
-from .linear import LinearPart, functionals, solve_share
-from .members import report_failures
+from .linear import LinearPart, solve_share
+from .members import Coefficients, report_failures
 from .sums import drawn_sums
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MomentReplicates:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class MomentReplicates(Coefficients):
     """B answers, and what produced them.
 
     Attributes
@@ -67,23 +67,6 @@ class MomentReplicates:
     lost: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     on_failure: str = "warn"
 
-    @property
-    def n_failed(self) -> int:
-        """Number of subsets without an answer."""
-        return int(np.count_nonzero(self.failed))
-
-    def values(self, X: FloatArray | None = None) -> FloatArray:
-        """Return X theta of every subset, shape (B, m, n_outputs); theta itself for None."""
-        values = self.theta if X is None else functionals(X, self.theta)
-        return values.reshape(*values.shape[:2], -1)
-
-    def mean(self, X: FloatArray | None = None) -> FloatArray:
-        """Return the mean of X theta over the subsets that did not fail, shape (m, n_outputs)."""
-        weights = self.plan.member_weights(self.failed)[~self.failed]
-        theta = np.average(self.theta[~self.failed], axis=0, weights=weights)
-        theta = theta.reshape(len(theta), -1)
-        return theta if X is None else X @ theta
-
     def linear(self, X: FloatArray | None = None) -> LinearPart | None:
         """Return the linear part of the answers; None where the solver or the matrix allows none."""
         if not self.solver.is_linear:
@@ -116,25 +99,9 @@ class MomentReplicates:
         check_choice(on_failure, "on_failure", ON_FAILURE)
         plan = self.plan.extend(n_more)
         more = _solve_from(len(self), self.moments, plan, self.solver, executor, self.exact, on_failure)
-        return replace(
-            more,
-            theta=np.concatenate([self.theta, more.theta]),
-            failed=np.concatenate([self.failed, more.failed]),
-            condition=np.concatenate([self.condition, more.condition]),
-            truncated=np.concatenate([self.truncated, more.truncated]),
-            sums=self.sums.join(more.sums),
-            lost=self.lost + more.lost,
-        )
-
-    def __len__(self) -> int:
-        return len(self.theta)
-
-    def __repr__(self) -> str:
-        plan = self.plan
-        return (
-            f"MomentReplicates({len(self)} x {self.theta.shape[1]}, {self.n_failed} failed, "
-            f"{plan.statistic}, k={plan.subsample_size} of n={plan.n_observations})"
-        )
+        names = ("theta", "failed", "condition", "truncated")
+        joined = {name: np.concatenate([getattr(self, name), getattr(more, name)]) for name in names}
+        return replace(more, sums=self.sums.join(more.sums), lost=self.lost + more.lost, **joined)
 
 
 @takes_arrays_of(*LIBRARIES, where="sums on the device, q x q solves on the host in NumPy")

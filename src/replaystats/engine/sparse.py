@@ -22,8 +22,8 @@ from ..moments.sparse import SparseMoments
 from ..plans import ResamplingPlan
 from ..plans.make import ON_FAILURE
 from ..plans.plan import SubsetPlan
-from .linear import LinearPart, functionals
-from .members import report_failures
+from .linear import LinearPart
+from .members import Coefficients, report_failures
 
 # Rounding: pivots below this share of their column mean that features depend on each other, as those of
 # several tilings do (each sums to one). This much of the diagonal then takes the place of what no data
@@ -132,8 +132,8 @@ class SparseSystem:
             yield moves[:, :, None]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SparseReplicates:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SparseReplicates(Coefficients):
     """B answers of a sparse ratio of moments, and what produced them.
 
     Attributes
@@ -157,16 +157,6 @@ class SparseReplicates:
     system: SparseSystem
     on_failure: str = "warn"
 
-    def values(self, X: FloatArray | None = None) -> FloatArray:
-        """Return X theta of every subset, shape (B, m, 1); theta itself for None."""
-        return (self.theta if X is None else functionals(X, self.theta))[:, :, None]
-
-    def mean(self, X: FloatArray | None = None) -> FloatArray:
-        """Return the mean of X theta over the subsets that did not fail, shape (m, 1)."""
-        weights = self.plan.member_weights(self.failed)[~self.failed]
-        theta = np.average(self.theta[~self.failed], axis=0, weights=weights)[:, None]
-        return theta if X is None else X @ theta
-
     def linear(self, X: FloatArray | None = None) -> LinearPart:
         """Return the linear part of the answers."""
         return self._linear if X is None else self._linear.at(X)
@@ -182,25 +172,15 @@ class SparseReplicates:
 
     def extend(self, n_more: int) -> SparseReplicates:
         """Return the replicates with `n_more` further subsets; the first ones are not computed again."""
-        plan = self.plan.extend(n_more)
-        theta = _solve_from(len(self), self.moments, plan, self.system)
+        return self._solved(self.plan.extend(n_more), self.theta)
+
+    def _solved(self, plan: ResamplingPlan, known: FloatArray) -> SparseReplicates:
+        """Return the answers of all subsets of a plan, of which the first are `known`."""
+        theta = _solve_from(len(known), self.moments, plan, self.system)
         failed = np.isnan(theta[:, 0])
         report_failures(failed, self.on_failure, _explain_failures)
-        return replace(
-            self,
-            theta=np.concatenate([self.theta, theta]),
-            failed=np.concatenate([self.failed, failed]),
-            plan=plan,
-        )
-
-    def __len__(self) -> int:
-        return len(self.theta)
-
-    def __repr__(self) -> str:
-        return (
-            f"SparseReplicates({len(self)} x {self.theta.shape[1]}, {np.count_nonzero(self.failed)} failed, "
-            f"{self.plan.statistic}, k={self.plan.subsample_size} of n={self.plan.n_observations})"
-        )
+        theta = np.concatenate([known, theta])
+        return replace(self, theta=theta, failed=np.isnan(theta[:, 0]), plan=plan)
 
 
 def sparse_whole(moments: SparseMoments) -> SparseReplicates:
@@ -234,10 +214,7 @@ def sparse_replicate(
         What to do about singular subsets. They are always recorded and never averaged.
     """
     check_choice(on_failure, "on_failure", ON_FAILURE)
-    theta = _solve_from(0, whole.moments, plan, whole.system)
-    failed = np.isnan(theta[:, 0])
-    report_failures(failed, on_failure, _explain_failures)
-    return replace(whole, theta=theta, failed=failed, plan=plan, on_failure=on_failure)
+    return replace(whole, on_failure=on_failure)._solved(plan, whole.theta[:0])
 
 
 def _solve_from(start: int, moments: SparseMoments, plan: ResamplingPlan, system: SparseSystem) -> FloatArray:

@@ -2,8 +2,8 @@
 
 Subset b has a key of two 32-bit words, and the number of observation i under that key is a bijective mix of
 i, so no two observations of a subset ever tie. Without replacement the k observations with the smallest
-numbers are taken; with replacement draw j takes a 62-bit number modulo n, and the few numbers that would
-favour small rows are drawn again. All of it is integer arithmetic that wraps, alike in every array library.
+numbers are taken. With replacement draw j takes a 62-bit number modulo n, which favours no row by more than a
+share of n / 2^62 < 2^-31. All of it is integer arithmetic that wraps, alike in every array library.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_torch_array
+from array_api_compat import array_namespace, device
 
 from .._core.arrays import like
 from .._core.random import stream
@@ -65,9 +64,6 @@ class CounterPlan(ResamplingPlan):
         """See the base class; drawn where `reference` is."""
         xp = array_namespace(reference)
         n, keys = self.n_observations, self._keys(tile)
-        fused = _fused_counts(keys, n, self.subsample_size, self.with_replacement, reference)
-        if fused is not None:
-            return fused
         if not self.with_replacement:
             return xp.astype(_draw_masks(keys, n, self.subsample_size, reference), reference.dtype)
         if not hasattr(
@@ -103,20 +99,6 @@ def mixed(counter: Any, keys: Any) -> Any:
     x = x ^ ((x >> 15) & 0x1FFFF) ^ keys[:, 1:]
     x = x * _SECOND
     return x ^ ((x >> 16) & 0xFFFF)
-
-
-def _fused_counts(keys: IntArray, n: int, k: int, repeats: bool, reference: Any) -> Any:
-    """Return the count matrix from kernels of Triton; None where there is none, or a rare case to redo."""
-    if not (is_torch_array(reference) and reference.is_cuda and reference.is_floating_point()):
-        return None
-    if find_spec("triton") is None:
-        return None
-    from .counter_triton import counted, marked
-
-    mixer = (_FIRST, _SECOND)
-    if repeats:
-        return counted(keys, n, k, _unbiased_limit(n), mixer, reference)
-    return marked(keys, n, k, _window(n, k, _WINDOW), mixer, reference)
 
 
 def _draw_masks(keys: IntArray, n: int, k: int, reference: Any) -> Any:
@@ -164,23 +146,12 @@ def _window(n: int, k: int, width: float) -> tuple[int, int]:
     return low, high
 
 
-def _unbiased_limit(n: int) -> int:
-    """Return from where on 62-bit numbers would favour small rows."""
-    return 2**62 // n * n
-
-
 def _draw_rows(keys: IntArray, n: int, k: int, reference: Any) -> Any:
     """Draw k rows of every subset with replacement, shape (subsets, k)."""
     xp = array_namespace(reference)
-    place = device(reference)
-    words = xp.asarray(keys, device=place)
-    limit = _unbiased_limit(n)
-    counter = xp.arange(k, dtype=xp.int32, device=place)[None, :]
-    number = _long_number(xp, counter, words)
-    while bool(xp.any(number >= limit)):  # about once in 2^62 / n draws
-        words = words + 1
-        number = xp.where(number >= limit, _long_number(xp, counter, words), number)
-    return number % n
+    words = xp.asarray(keys, device=device(reference))
+    counter = xp.arange(k, dtype=xp.int32, device=device(reference))[None, :]
+    return _long_number(xp, counter, words) % n
 
 
 def _long_number(xp: Any, counter: Any, words: Any) -> Any:

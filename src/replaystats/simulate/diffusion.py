@@ -68,17 +68,32 @@ class Diffusion(ABC):
 
     # ------------------------------------------------------------------ what a process supplies
 
-    @abstractmethod
+    def _series(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return eigenfunctions of the semigroup at points (m, J), their weights in r, and their rates (J,).
+
+        In time t the expectation of function j is ``exp(-rate_j t)`` times the function.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no series, and must define its values.")
+
     def reward_rate(self, states: ArrayLike) -> FloatArray:
-        """Return r(s) at the states (m, d), or (m,) when d = 1, as an array (m,)."""
+        """Return r(s) at the states (m, d), or (m,) when d = 1, as an array (m,): ``sum_j c_j f_j(s)``."""
+        functions, weights, _ = self._series(self._points(states))
+        return np.asarray(functions @ weights)
 
-    @abstractmethod
     def value(self, states: ArrayLike) -> FloatArray:
-        """Return the exact value in continuous time at the states, as an array (m,)."""
+        """Return the exact value in continuous time, an array (m,): ``sum_j c_j f_j / (beta + rate_j)``."""
+        functions, weights, rates = self._series(self._points(states))
+        return np.asarray(functions @ (weights / (self.discount_rate + rates)))
 
-    @abstractmethod
     def discrete_value(self, states: ArrayLike) -> FloatArray:
-        """Return the exact value of the reward process sampled every `dt`, as an array (m,)."""
+        """Return the exact value of the reward process sampled every `dt`, as an array (m,).
+
+        That is ``sum_j c_j f_j dt / (1 - exp(-(beta + rate_j) dt))``.
+        """
+        functions, weights, rates = self._series(self._points(states))
+        return np.asarray(
+            functions @ (-self.dt * weights / np.expm1(-(self.discount_rate + rates) * self.dt))
+        )
 
     @abstractmethod
     def _step(self, states: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -211,25 +226,10 @@ class TorusBrownian(Diffusion):
         """Dimension d of the torus."""
         return len(self.waves[0])
 
-    def reward_rate(self, states: ArrayLike) -> FloatArray:
-        """Return ``sum_i c_i cos(w_i . s)``."""
-        return self._series(states, np.ones(len(self.waves)))
-
-    def value(self, states: ArrayLike) -> FloatArray:
-        """Return ``sum_i c_i cos(w_i . s) / (beta + diffusion^2 |w_i|^2 / 2)``."""
-        return self._series(states, 1.0 / self._decay_rates())
-
-    def discrete_value(self, states: ArrayLike) -> FloatArray:
-        """Return ``sum_i dt c_i cos(w_i . s) / (1 - gamma exp(-diffusion^2 |w_i|^2 dt / 2))``."""
-        return self._series(states, -self.dt / np.expm1(-self._decay_rates() * self.dt))
-
-    def _decay_rates(self) -> FloatArray:
-        squared = (np.array(self.waves, dtype=np.float64) ** 2).sum(axis=1)
-        return np.asarray(self.discount_rate + 0.5 * self.diffusion**2 * squared)
-
-    def _series(self, states: ArrayLike, factors: FloatArray) -> FloatArray:
-        phases = self._points(states) @ np.array(self.waves, dtype=np.float64).T  # (m, waves)
-        return np.asarray(np.cos(phases) @ (np.asarray(self.coefficients) * factors))
+    def _series(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        waves = np.array(self.waves, dtype=np.float64)
+        rates = 0.5 * self.diffusion**2 * (waves**2).sum(axis=1)
+        return np.cos(points @ waves.T), np.asarray(self.coefficients), rates
 
     def _step(self, states: FloatArray, rng: np.random.Generator) -> FloatArray:
         return self._wrap(rng.normal(states, self.diffusion * math.sqrt(self.dt)))
@@ -291,18 +291,8 @@ class GeometricBrownian(Diffusion):
         """kappa, the growth rate of E s_t^power."""
         return self.power * self.drift + 0.5 * self.power * (self.power - 1.0) * self.diffusion**2
 
-    def reward_rate(self, states: ArrayLike) -> FloatArray:
-        """Return ``s^power``."""
-        return np.asarray(self._points(states)[:, 0] ** self.power)
-
-    def value(self, states: ArrayLike) -> FloatArray:
-        """Return ``s^power / (beta - kappa)``."""
-        return self.reward_rate(states) / (self.discount_rate - self.growth_rate)
-
-    def discrete_value(self, states: ArrayLike) -> FloatArray:
-        """Return ``dt s^power / (1 - gamma e^{kappa dt})``."""
-        exponent = (self.growth_rate - self.discount_rate) * self.dt
-        return -self.dt * self.reward_rate(states) / math.expm1(exponent)
+    def _series(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return points**self.power, np.ones(1), np.array([-self.growth_rate])
 
     def _points(self, states: ArrayLike) -> FloatArray:
         points = super()._points(states)

@@ -174,24 +174,10 @@ class HermiteOU(Diffusion):
         """Standard deviation of the stationary law."""
         return self.diffusion / math.sqrt(2.0 * self.reversion)
 
-    def reward_rate(self, states: ArrayLike) -> FloatArray:
-        """Return ``sum_j c_j He_j(s / sd)``."""
-        return self._series(states, np.ones(len(self.coefficients)))
-
-    def value(self, states: ArrayLike) -> FloatArray:
-        """Return ``sum_j c_j He_j(s / sd) / (beta + j reversion)``."""
-        degree = np.arange(len(self.coefficients), dtype=np.float64)
-        return self._series(states, 1.0 / (self.discount_rate + degree * self.reversion))
-
-    def discrete_value(self, states: ArrayLike) -> FloatArray:
-        """Return ``sum_j dt c_j He_j(s / sd) / (1 - gamma e^{-j reversion dt})``."""
-        degree = np.arange(len(self.coefficients), dtype=np.float64)
-        rates = self.discount_rate + degree * self.reversion
-        return self._series(states, -self.dt / np.expm1(-rates * self.dt))
-
-    def _series(self, states: ArrayLike, factors: FloatArray) -> FloatArray:
-        scaled = self._points(states)[:, 0] / self.stationary_sd
-        return np.asarray(hermite_e.hermeval(scaled, np.asarray(self.coefficients) * factors))
+    def _series(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        degrees = np.arange(len(self.coefficients), dtype=np.float64)
+        functions = hermite_e.hermevander(points[:, 0] / self.stationary_sd, len(degrees) - 1)
+        return functions, np.asarray(self.coefficients), degrees * self.reversion
 
     def _step(self, states: FloatArray, rng: np.random.Generator) -> FloatArray:
         decay = math.exp(-self.reversion * self.dt)

@@ -21,14 +21,14 @@ import numpy as np
 
 from .._core.errors import must_be
 from .._core.linalg import ROUNDING
-from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from .._core.typing import ArrayLike, FloatArray, IntArray
 from .._core.validation import check_array, check_real
 from ..moments import FactoredMoments, Moments
 from ..moments.factored import HeldMoments
 from ..moments.record import SubsetSums
 from ..moments.streamed import AnyMoments, StreamedMoments
 from ..plans import ResamplingPlan
-from .base import Solution, Solver, finish
+from .base import Solution, Solver, as_columns, finish
 
 # Half decades. Below 1e-6 the noise of an ill-posed problem drowns every difference.
 DEFAULT_PATH = tuple(float(a) for a in 10.0 ** (np.arange(-12, 1) / 2))
@@ -51,8 +51,17 @@ class Balancing(Solver):
     targets: ArrayLike | None
 
     @abstractmethod
-    def _solve_each(self, A: FloatArray, b: FloatArray, moments: HeldMoments, subsets: IntArray) -> Solution:
-        """Balance the systems A (m, q, q), b (m, q[, n_outputs]) of `subsets` (m, k), one by one."""
+    def _candidates(
+        self, A: FloatArray, svd: tuple[FloatArray, FloatArray, FloatArray], scale: float
+    ) -> tuple[FloatArray, IntArray]:
+        """Return inverses (p, q, q) of one system, from the least biased on, and what each damps (p,).
+
+        `scale` is the largest singular value that a subset of this size has on average.
+        """
+
+    def _start(self, q: int, output: int) -> FloatArray:
+        """Return the coefficients (q,) to which solutions shrink."""
+        return np.zeros(q)
 
     def solve(self, A: FloatArray, b: FloatArray, *, symmetric: bool = False) -> Solution:
         """Refuse: sums alone do not say how noisy they are."""
@@ -81,12 +90,39 @@ class Balancing(Solver):
             raise ValueError(must_be("moments", rule, "StreamedMoments", hint))
         return moments
 
+    def _solve_each(self, A: FloatArray, b: FloatArray, moments: HeldMoments, subsets: IntArray) -> Solution:
+        """Balance the systems A (m, q, q), b (m, q[, n_outputs]) of `subsets` (m, k), one by one."""
+        q, columns = moments.n_basis, as_columns(b)
+        self._check_sizes(q)
+        # One unit for all subsets: a subset whose whole matrix is small must not go unpenalised.
+        scale = subsets.shape[1] / moments.n_observations * float(np.linalg.norm(moments.total()[0], 2))
+        metric = None
+        if self.targets is not None:  # root^T root is the metric in which noise and differences are measured
+            metric = np.linalg.qr(np.asarray(self.targets) / np.sqrt(len(np.asarray(self.targets)))).R
+        theta = np.full(columns.shape, np.nan)
+        condition, damped = np.full(len(A), np.inf), np.full(len(A), q)
+        for i in np.flatnonzero(np.isfinite(A).all(axis=(1, 2)) & A.any(axis=(1, 2))):
+            U, s, Vt = np.linalg.svd(A[i])
+            condition[i] = s[0] / s[-1] if s[-1] > 0 else np.inf
+            inverses, left_out = self._candidates(A[i], (U, s, Vt), scale)
+            root = np.sqrt(s)[:, None] * Vt if metric is None else metric
+            damped[i] = 0
+            for output in range(columns.shape[2]):
+                origin = self._start(q, output)
+                found = inverses @ (columns[i, :, output] - A[i] @ origin) + origin  # (p, q)
+                which = None if b.ndim == 2 else output
+                noise = np.sqrt(summed_variance(root @ inverses, found, moments, subsets[i], which))
+                chosen = largest_within(found @ root.T, self.kappa * noise)
+                theta[i, :, output] = found[chosen]
+                damped[i] = max(damped[i], left_out[chosen])
+        return finish(theta, b, np.zeros(len(b), dtype=bool), condition, damped)
+
     def _check_rule(self) -> None:
         check_real(self.kappa, "kappa", low=0.0, closed="neither")
         if self.targets is not None:
             object.__setattr__(self, "targets", check_array(self.targets, "targets", ndim=2))
 
-    def _check_targets(self, n_basis: int) -> None:
+    def _check_sizes(self, n_basis: int) -> None:
         if self.targets is not None and np.shape(self.targets)[1] != n_basis:
             rule = f"of shape (m, q) with q={n_basis}"
             raise ValueError(must_be("targets", rule, np.shape(self.targets)))
@@ -152,59 +188,18 @@ class Lepski(Balancing):
             raise ValueError(must_be("path", "non-negative and increasing", self.path))
         object.__setattr__(self, "path", tuple(path.tolist()))
 
-    def _solve_each(self, A: FloatArray, b: FloatArray, moments: HeldMoments, subsets: IntArray) -> Solution:
-        """Balance the systems A (m, q, q), b (m, q[, n_outputs]) of `subsets` (m, k), one by one."""
-        self._check_targets(moments.n_basis)
-        # One unit of penalty for all subsets: a subset whose whole matrix is small must not go unpenalised.
-        share = subsets.shape[1] / moments.n_observations
-        scale = share * float(np.linalg.norm(moments.total()[0], 2))
-        theta = np.full(b.shape, np.nan)
-        condition = np.full(len(A), np.inf)
-        damped = np.full(len(A), moments.n_basis)
-        outputs = [None] if b.ndim == 2 else list(range(b.shape[2]))
-        good = np.flatnonzero(np.isfinite(A).all(axis=(1, 2)) & A.any(axis=(1, 2)))
-        U, s, Vt = np.linalg.svd(A[good])
-        for position, i in enumerate(good):
-            system = U[position], s[position], Vt[position]
-            chosen = [
-                self._balance(system, scale, b[i, ..., output], moments, subsets[i], output)
-                for output in outputs
-            ]
-            theta[i] = np.stack([answer for answer, _ in chosen], axis=-1).reshape(b.shape[1:])
-            strongest = max(penalty for _, penalty in chosen)
-            damped[i] = np.count_nonzero(s[position] < strongest * scale)
-            condition[i] = s[position, 0] / s[position, -1] if s[position, -1] > 0 else np.inf
-        return finish(theta.reshape(len(b), -1, 1), b, np.zeros(len(b), dtype=bool), condition, damped)
+    def _candidates(
+        self, A: FloatArray, svd: tuple[FloatArray, FloatArray, FloatArray], scale: float
+    ) -> tuple[FloatArray, IntArray]:
+        U, s, Vt = svd
+        penalties = np.array(self.path) * scale
+        filters = _tikhonov(s, penalties)  # (p, q)
+        return (Vt.T * filters[:, None, :]) @ U.T, (s < penalties[:, None]).sum(axis=1)
 
-    def _balance(
-        self,
-        system: tuple[FloatArray, FloatArray, FloatArray],
-        scale: float,
-        b: FloatArray,
-        moments: HeldMoments,
-        observations: IntArray,
-        output: int | None,
-    ) -> tuple[FloatArray, float]:
-        """Return the chosen solution of one system along the path, and its penalty."""
-        U, s, Vt = system
-        b = b.reshape(len(s))
-        origin = self._origin(len(b), output)
-        b = b - U @ (s * (Vt @ origin))
-        penalties = np.array(self.path)
-        filters = _tikhonov(s, penalties * scale)  # (p, q)
-        coordinates = filters * (U.T @ b)  # (p, q): the solutions in the basis V
-        theta = coordinates @ Vt + origin
-        # root^T root is the metric in the basis V
-        root = np.diag(np.sqrt(s)) if self.targets is None else _root_of_targets(self.targets, Vt)
-        maps = (root * filters[:, None, :]) @ U.T  # (p, r, q): from residuals to predictions
-        noise = np.sqrt(summed_variance(maps, theta, moments, observations, output))
-        chosen = largest_within(coordinates @ root.T, self.kappa * noise)
-        return theta[chosen], float(penalties[chosen])
-
-    def _origin(self, q: int, output: int | None) -> FloatArray:
+    def _start(self, q: int, output: int) -> FloatArray:
         if self.origin is None:
             return np.zeros(q)
-        return np.asarray(self.origin).reshape(q, -1)[:, output or 0]
+        return np.asarray(self.origin).reshape(q, -1)[:, output]
 
     def __repr__(self) -> str:
         return f"Lepski(kappa={self.kappa:g}, {len(self.path)} penalties{self._targets_in_words()})"
@@ -218,12 +213,6 @@ def _tikhonov(s: FloatArray, penalties: FloatArray) -> FloatArray:
     known = s > ROUNDING * len(s) * s[0]
     size = np.where(known, np.hypot(s, penalties[:, None]), 1.0)  # divided twice: its square may underflow
     return np.where(known, s / size / size, 0.0)
-
-
-def _root_of_targets(targets: ArrayLike, Vt: FloatArray) -> FloatArray:
-    """Return a q x q matrix with the same norms as ``targets @ V / sqrt(m)``."""
-    X = np.asarray(targets)
-    return np.linalg.qr(X @ Vt.T / np.sqrt(len(X))).R
 
 
 def summed_variance(
@@ -345,67 +334,22 @@ class Nested(Balancing):
         levels = check_array(self.levels, "levels", ndim=1)
         object.__setattr__(self, "levels", tuple(levels.tolist()))
 
-    def _solve_each(self, A: FloatArray, b: FloatArray, moments: HeldMoments, subsets: IntArray) -> Solution:
-        """Choose and solve for the systems A (m, q, q), b (m, q[, n_outputs]) of `subsets` (m, k)."""
-        q = moments.n_basis
-        self._check_sizes(q)
+    def _candidates(
+        self, A: FloatArray, svd: tuple[FloatArray, FloatArray, FloatArray], scale: float
+    ) -> tuple[FloatArray, IntArray]:
         levels = np.asarray(self.levels)
         candidates = np.unique(levels)[::-1]  # from many functions to few
-        n_left_out = (levels > candidates[:, None]).sum(axis=1)
-        outputs = [None] if b.ndim == 2 else list(range(b.shape[2]))
-        theta = np.full(b.shape, np.nan)
-        condition = np.full(len(A), np.inf)
-        left_out = np.full(len(A), q)
-        good = np.flatnonzero(np.isfinite(A).all(axis=(1, 2)) & A.any(axis=(1, 2)))
-        condition[good] = np.linalg.cond(A[good])
-        size = max(1, BLOCK_NUMBERS // (len(candidates) * q * q))
-        for block in np.split(good, range(size, len(good), size)):
-            roots = _roots(A[block], self.targets)
-            inverses = np.stack([_inverses(A[block], levels <= level) for level in candidates], axis=1)
-            for i, root, maps in zip(block, roots, inverses, strict=True):
-                found = [self._choose(maps, root, b[i, ..., o], moments, subsets[i], o) for o in outputs]
-                theta[i] = np.stack([answer for answer, _ in found], axis=-1).reshape(b.shape[1:])
-                left_out[i] = min(n_left_out[chosen] for _, chosen in found)
-        return finish(theta.reshape(len(b), -1, 1), b, np.zeros(len(b), dtype=bool), condition, left_out)
-
-    def _choose(
-        self,
-        inverses: FloatArray,
-        root: FloatArray,
-        b: FloatArray,
-        moments: HeldMoments,
-        subset: IntArray,
-        output: int | None,
-    ) -> tuple[FloatArray, int]:
-        """Return the chosen solution (q,) of one system, and which of its inverses (p, q, q) that is."""
-        theta = inverses @ b.reshape(-1)  # (p, q)
-        noise = np.sqrt(summed_variance(root @ inverses, theta, moments, subset, output))
-        chosen = largest_within(theta @ root.T, self.kappa * noise)
-        return theta[chosen], chosen
+        inverses = np.zeros((len(candidates), *A.shape))
+        for inverse, level in zip(inverses, candidates, strict=True):
+            some = np.ix_(levels <= level, levels <= level)
+            inverse[some] = np.linalg.pinv(A[some], rcond=ROUNDING * len(A))
+        return inverses, (levels > candidates[:, None]).sum(axis=1)
 
     def _check_sizes(self, n_basis: int) -> None:
         if len(np.asarray(self.levels)) != n_basis:
             raise ValueError(must_be("levels", f"one level for each of {n_basis} functions", self.levels))
-        self._check_targets(n_basis)
+        Balancing._check_sizes(self, n_basis)
 
     def __repr__(self) -> str:
         n_levels = len(np.unique(np.asarray(self.levels)))
         return f"Nested({n_levels} levels, kappa={self.kappa:g}{self._targets_in_words()})"
-
-
-def _inverses(A: FloatArray, used: BoolArray) -> FloatArray:
-    """Return the (pseudo-)inverses of the rows and columns used of A (m, q, q), with zeros elsewhere."""
-    inverses = np.zeros_like(A)
-    some = np.ix_(np.arange(len(A)), used, used)
-    inverses[some] = np.linalg.pinv(A[some], rcond=ROUNDING * A.shape[1])
-    return inverses
-
-
-def _roots(A: FloatArray, targets: ArrayLike | None) -> FloatArray:
-    """Return matrices (m, r, q), root^T root the metric in which noise and differences are measured."""
-    if targets is not None:
-        X = np.asarray(targets)
-        root = np.linalg.qr(X / np.sqrt(len(X))).R
-        return np.broadcast_to(root, (len(A), *root.shape))
-    _, s, Vt = np.linalg.svd(A)
-    return np.asarray(np.sqrt(s)[..., None] * Vt)
