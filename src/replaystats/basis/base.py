@@ -51,6 +51,8 @@ class Basis(ABC):
     __slots__ = ()
 
     derivative_hint: ClassVar[str] = ""
+    # Name of the parameter that `fit` fills in where it is None: points (m, d), mostly.
+    learned: ClassVar[str] = ""
     # Whether the hooks compute with arrays of any library; others are evaluated on the host.
     anywhere: ClassVar[bool] = False
 
@@ -62,14 +64,14 @@ class Basis(ABC):
         """Number of functions q, the constant included."""
 
     @property
-    @abstractmethod
     def dimension(self) -> int | None:
         """Dimension d of the states; None while it is unknown (or, for a user's function, free)."""
+        return np.shape(getattr(self, self.learned))[1] if self.fitted else None
 
     @property
     def fitted(self) -> bool:
         """Whether the basis can be evaluated, that is, needs nothing more from data."""
-        return True
+        return not self.learned or getattr(self, self.learned) is not None
 
     @property
     def derivative_order(self) -> int:

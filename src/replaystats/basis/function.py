@@ -175,6 +175,8 @@ class Torch(Basis):
     (5, 9)
     """
 
+    learned: ClassVar[str] = "n_outputs"
+
     module: Any
     layer: str | None = None
     intercept: bool = True
@@ -203,11 +205,6 @@ class Torch(Basis):
     @property
     def dimension(self) -> None:
         """Whatever the module takes."""
-
-    @property
-    def fitted(self) -> bool:
-        """Whether the number of outputs is known."""
-        return self.n_outputs is not None
 
     @property
     def derivative_order(self) -> int:

@@ -157,6 +157,8 @@ class RBF(GaussianBumps):
     (5, 1)
     """
 
+    learned: ClassVar[str] = "centers"
+
     centers: int | FloatArray | Sequence[float] | Sequence[Sequence[float]]
     bandwidth: float | FloatArray | Sequence[float] | None = None
     intercept: bool = False
@@ -183,11 +185,6 @@ class RBF(GaussianBumps):
     def n_basis(self) -> int:
         """Number of functions q, the intercept included."""
         return self.n_centers + int(self.intercept)
-
-    @property
-    def dimension(self) -> int | None:
-        """Dimension d of the states; None until the centres are known."""
-        return np.shape(self.centers)[1] if self.fitted else None
 
     @property
     def fitted(self) -> bool:
@@ -240,6 +237,8 @@ class Nystroem(GaussianBumps):
     True
     """
 
+    learned: ClassVar[str] = "landmarks"
+
     n_components: int
     gamma: float | None = None
     landmarks: ArrayLike | None = None
@@ -266,16 +265,6 @@ class Nystroem(GaussianBumps):
     def n_basis(self) -> int:
         """Number of functions q, the intercept included."""
         return self.n_components + int(self.intercept)
-
-    @property
-    def dimension(self) -> int | None:
-        """Dimension d of the states; None until the landmarks are known."""
-        return self._bumps[0].shape[1] if self.fitted else None
-
-    @property
-    def fitted(self) -> bool:
-        """Whether the landmarks are known."""
-        return self.landmarks is not None
 
     @property
     def _bumps(self) -> tuple[FloatArray, float]:

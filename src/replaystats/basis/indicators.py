@@ -159,6 +159,8 @@ class Tabular(Indicators):
     array([1, 0])
     """
 
+    learned: ClassVar[str] = "states"
+
     unvisited: str = "raise"
     states: Any = None
     ends: Any = None
@@ -185,16 +187,6 @@ class Tabular(Indicators):
             hint = "Call `basis.fit(states)` and use the basis that it returns."
             raise not_fitted(must_be("basis", "fitted before its size is known", repr(self), hint))
         return len(self.states)
-
-    @property
-    def dimension(self) -> int | None:
-        """Numbers or names per state; None until they are known."""
-        return None if self.states is None else int(self.states.shape[1])
-
-    @property
-    def fitted(self) -> bool:
-        """Whether the states are known."""
-        return self.states is not None
 
     def _check_states(self, states: Any) -> np.ndarray:
         x = _rows(states, "states")

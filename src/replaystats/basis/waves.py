@@ -216,6 +216,8 @@ class RandomFourier(PlaneWaves):
     Rahimi and Recht (2007), Random features for large-scale kernel machines.
     """
 
+    learned: ClassVar[str] = "frequencies"
+
     n_components: int
     gamma: float | None = None
     frequencies: ArrayLike | None = None
@@ -241,16 +243,6 @@ class RandomFourier(PlaneWaves):
     def n_basis(self) -> int:
         """Number of functions q, the intercept included."""
         return self.n_components + int(self.intercept)
-
-    @property
-    def dimension(self) -> int | None:
-        """Dimension d of the states; None until `fit` has seen some."""
-        return self._waves[0].shape[1] if self.fitted else None
-
-    @property
-    def fitted(self) -> bool:
-        """Whether the frequencies are known."""
-        return self.frequencies is not None
 
     @property
     def _waves(self) -> tuple[FloatArray, float]:
