@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +31,7 @@ from .policy import PolicyValue
 EVALUATIONS = ("replay", "plug_in")
 
 
+@dataclass(eq=False, repr=False)
 class LSPI(OfActions):
     """A good policy from logged discrete actions, by least-squares policy iteration, replayed.
 
@@ -117,30 +119,17 @@ class LSPI(OfActions):
     PolicyIteration(converged after 2 iterations)
     """
 
-    def __init__(
-        self,
-        basis: Basis,
-        *,
-        discount: DiscountLike = 0.99,
-        n_actions: int | None = None,
-        max_iter: int = 30,
-        initial_policy: PolicyLike | None = None,
-        evaluation: str = "replay",
-        resampling: Resampling = Resampling("U", 0.5, 500),
-        solver: Solver | None = None,
-        combine: str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.basis = basis
-        self.discount = discount
-        self.n_actions = n_actions
-        self.max_iter = max_iter
-        self.initial_policy = initial_policy
-        self.evaluation = evaluation
-        self.resampling = resampling
-        self.solver = solver
-        self.combine = combine
-        self.random_state = random_state
+    basis: Basis
+    _: KW_ONLY
+    discount: DiscountLike = 0.99
+    n_actions: int | None = None
+    max_iter: int = 30
+    initial_policy: PolicyLike | None = None
+    evaluation: str = "replay"
+    resampling: Resampling = Resampling("U", 0.5, 500)
+    solver: Solver | None = None
+    combine: str = "auto"
+    random_state: Any = None
 
     def fit(self, data: Trajectories, y: None = None, *, plan: ResamplingPlan | None = None) -> Self:
         """Find a policy and evaluate it.

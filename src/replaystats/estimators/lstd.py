@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from .policy import PolicyEvaluation
 
 
 @takes_arrays_of(*LIBRARIES, where=ON_DEVICE)
+@dataclass(eq=False, repr=False)
 class LSTD(PolicyEvaluation):
     """Value of a policy from logged trajectories, by least-squares temporal differences, replayed.
 
@@ -107,28 +109,16 @@ class LSTD(PolicyEvaluation):
     True
     """
 
-    def __init__(
-        self,
-        basis: Basis | str,
-        *,
-        discount: DiscountLike = 0.99,
-        trace: float = 0.0,
-        importance: ImportanceLike = None,
-        unit: Any = "auto",
-        resampling: Resampling = Resampling("U", 0.5, "auto"),
-        solver: Solver | str | None = None,
-        combine: str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.basis = basis
-        self.discount = discount
-        self.trace = trace
-        self.importance = importance
-        self.unit = unit
-        self.resampling = resampling
-        self.solver = solver
-        self.combine = combine
-        self.random_state = random_state
+    basis: Basis | str
+    _: KW_ONLY
+    discount: DiscountLike = 0.99
+    trace: float = 0.0
+    importance: ImportanceLike = None
+    unit: Any = "auto"
+    resampling: Resampling = Resampling("U", 0.5, "auto")
+    solver: Solver | str | None = None
+    combine: str = "auto"
+    random_state: Any = None
 
     def _wanted_basis(self, data: Any, *, fitted: bool) -> Basis:
         if isinstance(self.basis, Centered):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,7 @@ class OfActions(Replayed):
 
 
 @takes_arrays_of(*LIBRARIES, where=ON_DEVICE)
+@dataclass(eq=False, repr=False)
 class LSTDQ(OfActions, PolicyEvaluation):
     """Value of every action under a given policy, from actions that any policy has logged, replayed.
 
@@ -223,30 +225,17 @@ class LSTDQ(OfActions, PolicyEvaluation):
     array([1.])
     """
 
-    def __init__(
-        self,
-        basis: Basis,
-        policy: PolicyLike,
-        *,
-        discount: DiscountLike = 0.99,
-        n_actions: int | None = None,
-        importance: ImportanceLike = None,
-        unit: Any = "auto",
-        resampling: Resampling = Resampling("U", 0.5, "auto"),
-        solver: Solver | str | None = None,
-        combine: str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.basis = basis
-        self.policy = policy
-        self.discount = discount
-        self.n_actions = n_actions
-        self.importance = importance
-        self.unit = unit
-        self.resampling = resampling
-        self.solver = solver
-        self.combine = combine
-        self.random_state = random_state
+    basis: Basis
+    policy: PolicyLike
+    _: KW_ONLY
+    discount: DiscountLike = 0.99
+    n_actions: int | None = None
+    importance: ImportanceLike = None
+    unit: Any = "auto"
+    resampling: Resampling = Resampling("U", 0.5, "auto")
+    solver: Solver | str | None = None
+    combine: str = "auto"
+    random_state: Any = None
 
     def _pairs(self, X: ArrayLike, actions: ArrayLike | None) -> FloatArray:
         check_is_fitted(self)

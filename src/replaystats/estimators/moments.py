@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -364,6 +365,7 @@ def _check_determined(moments: FactoredMoments) -> None:
 
 
 @takes_arrays_of(*LIBRARIES, where=ON_DEVICE)
+@dataclass(eq=False, repr=False)
 class MomentRatio(ReplayedMoments):
     """Replay of theta = E[g(Z)]^-1 E[f(Z)] for given g and f: least squares, instrumental variables, ...
 
@@ -436,22 +438,13 @@ class MomentRatio(ReplayedMoments):
     array([2.])
     """
 
-    def __init__(
-        self,
-        g: Callable[[Any], ArrayLike],
-        f: Callable[[Any], ArrayLike],
-        *,
-        resampling: Resampling = Resampling("U", 0.5, "auto"),
-        solver: Solver | str | None = None,
-        combine: str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.g = g
-        self.f = f
-        self.resampling = resampling
-        self.solver = solver
-        self.combine = combine
-        self.random_state = random_state
+    g: Callable[[Any], ArrayLike]
+    f: Callable[[Any], ArrayLike]
+    _: KW_ONLY
+    resampling: Resampling = Resampling("U", 0.5, "auto")
+    solver: Solver | str | None = None
+    combine: str = "auto"
+    random_state: Any = None
 
     def _moments(self, data: Any, rng: np.random.Generator | None) -> HeldMoments:
         for name in ("g", "f"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from .policy import PolicyEvaluation
 
 
 @takes_arrays_of(*LIBRARIES, where=ON_DEVICE)
+@dataclass(eq=False, repr=False)
 class PhiBE(PolicyEvaluation):
     """Value of a policy in continuous time, from trajectories sampled every `dt`, replayed.
 
@@ -95,30 +97,17 @@ class PhiBE(PolicyEvaluation):
     True
     """
 
-    def __init__(
-        self,
-        basis: Basis,
-        *,
-        discount_rate: float = 1.0,
-        order: int = 1,
-        diffusion: bool = True,
-        held_actions: bool | int = False,
-        unit: Any = "auto",
-        resampling: Resampling = Resampling("U", 0.5, "auto"),
-        solver: Solver | str | None = None,
-        combine: str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.basis = basis
-        self.discount_rate = discount_rate
-        self.order = order
-        self.diffusion = diffusion
-        self.held_actions = held_actions
-        self.unit = unit
-        self.resampling = resampling
-        self.solver = solver
-        self.combine = combine
-        self.random_state = random_state
+    basis: Basis
+    _: KW_ONLY
+    discount_rate: float = 1.0
+    order: int = 1
+    diffusion: bool = True
+    held_actions: bool | int = False
+    unit: Any = "auto"
+    resampling: Resampling = Resampling("U", 0.5, "auto")
+    solver: Solver | str | None = None
+    combine: str = "auto"
+    random_state: Any = None
 
     def _steps(self, data: Trajectories) -> FactoredMoments:
         steps = phibe_moments(
