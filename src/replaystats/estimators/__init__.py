@@ -4,10 +4,9 @@ from .bagging import from_bagging
 from .coefficients import Summary, summary
 from .kernel_ridge import ReplayKernelRidge
 from .lspi import LSPI
-from .lstd import LSTD
+from .lstd import LSTD, PhiBE
 from .lstd_q import LSTDQ
 from .moments import MomentRatio
-from .phibe import PhiBE
 from .policy import PolicyValue
 from .regressor import ReplayRegressor
 

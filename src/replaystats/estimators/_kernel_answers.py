@@ -22,9 +22,9 @@ from .._core.thresholds import (
 )
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..estimate import Estimate, plug_in
+from ..inference.cv_plus import ridge_leave_one_out
 from ..inference.diagnosis import Diagnosis
-from ..inference.held_out import OutOfBag, ridge_leave_one_out
-from ..inference.new_observation import FewChanges
+from ..inference.new_observation import FewChanges, OutOfBag
 from ..inference.pivot import THE_EXPECTED_PREDICTION, THE_FUNCTION, Interval, Pivot, interval
 from ..inference.risk import ACTIONS, RiskTable
 from ..kernel.device import DeviceKernelRidge

@@ -3,15 +3,16 @@
 from ..engine.linear import linearise
 from ..plans.products import subset_overlaps
 from .change import ChangeDetector, Monitor, MonitoredMean
-from .components import ReplayVariance
+from .components import ReplayVariance, ReweightedAverage, reweighted_average
 from .dependent import automatic_block_length, newey_west_covariance, unit_moments
 from .diagnosis import Diagnosis
-from .importance import ReweightedAverage, influence_probabilities, midzuno_sizes, reweighted_average
 from .influence import (
     delete_one,
+    influence_probabilities,
     influence_values,
     jackknife_bias,
     jackknife_covariance,
+    midzuno_sizes,
     sandwich_covariance,
 )
 from .model_checks import outside_support, overidentification_test

@@ -17,10 +17,13 @@ from scipy import special
 
 from .._core.arrays import like, to_numpy
 from .._core.config import in_blocks
+from .._core.errors import must_be
 from .._core.thresholds import FIRST_RESAMPLES, GROWTH
-from .._core.typing import FloatArray
-from .._core.validation import check_real
+from .._core.typing import ArrayLike, FloatArray
+from .._core.validation import check_array, check_choice, check_instance, check_real
+from ..engine import MomentReplicates
 from ..plans import ResamplingPlan
+from ..plans.weighted import effective_size
 
 # One answer out of replicates: mean or median, and what each replicate contributes to it.
 #
@@ -266,3 +269,104 @@ class ReplayVariance:
 
     def __repr__(self) -> str:
         return f"ReplayVariance(shape {self.sampling.shape}, {self.n_used} members)"
+
+
+FORMS = ("horvitz_thompson", "self_normalised", "difference")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReweightedAverage:
+    """An average of replicates whose whole subsets carry weights.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (q,) or (q, n_outputs)
+    standard_error : ndarray, shape of theta
+        Monte-Carlo only: what more subsets would remove. The variance over data sets is not derived.
+    effective_resamples : float
+        Number of equally weighted subsets that the B weighted ones are worth. It falls exponentially in k.
+    form : str
+    """
+
+    theta: FloatArray
+    standard_error: FloatArray
+    effective_resamples: float
+    form: str
+
+    def __repr__(self) -> str:
+        return (
+            f"ReweightedAverage({self.form}, worth {self.effective_resamples:.1f} equally weighted subsets)"
+        )
+
+
+def reweighted_average(
+    replicates: MomentReplicates,
+    form: str = "difference",
+    *,
+    X: ArrayLike | None = None,
+    origin: float = 0.0,
+) -> ReweightedAverage:
+    """Average replicates drawn with unequal probabilities, each weighted by its likelihood ratio w_b.
+
+    The target is the average over all subsets drawn uniformly. With theta the plug-in,
+
+        horvitz_thompson   o + mean(w (h - o))           exactly unbiased, o any fixed origin
+        self_normalised    sum(w h) / sum(w)             consistent, less noise when w varies
+        difference         theta + mean(w (h - theta))   exactly unbiased, w multiplies small numbers only
+
+    Parameters
+    ----------
+    replicates : MomentReplicates
+        From `midzuno_plan`, from a plan with ``probabilities`` and ``weighting="subsets"``, or from
+        `plan_from_indices` with the probability of every subset.
+    form : {"difference", "self_normalised", "horvitz_thompson"}
+        Which of the three.
+    X : array-like of shape (m, q), optional
+        Functionals to average in place of theta.
+    origin : float
+        o of the Horvitz-Thompson form; that of `midzuno_sizes` makes w (h - o) nearly constant.
+
+    Returns
+    -------
+    ReweightedAverage
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> x = np.arange(1.0, 41.0)
+    >>> moments = rs.Moments(x, x + 1.0)
+    >>> p = rs.inference.influence_probabilities(moments, uniform_share=0.5)
+    >>> options = {"statistic": "V", "probabilities": p, "weighting": "subsets", "random_state": 0}
+    >>> plan = rs.make_plan(40, subsample_size=5, **options)
+    >>> reweighted_average(rs.replicate(moments, plan))
+    ReweightedAverage(difference, worth 306.3 equally weighted subsets)
+    """
+    check_choice(form, "form", FORMS)
+    check_instance(replicates, "replicates", MomentReplicates, "Use rs.replicate(moments, plan).")
+    plan, kept = replicates.plan, ~replicates.failed
+    weights = getattr(plan, "importance_weights", None)
+    if weights is None:
+        hint = "Use rs.midzuno_plan, or plan_from_indices(..., probabilities=P); rs.average for other plans."
+        raise ValueError(must_be("replicates", "drawn with weights of whole subsets", repr(plan), hint))
+    functionals = None if X is None else check_array(X, "X", ndim=2)
+    h = _at(functionals, replicates.theta[kept])
+    w = weights[kept].reshape(-1, *[1] * (h.ndim - 1))
+    if form == "self_normalised":
+        share = w / w.sum()
+        theta = (share * h).sum(axis=0)
+        error = np.sqrt((share**2 * (h - theta) ** 2).sum(axis=0))
+    else:
+        centre: FloatArray | float = check_real(origin, "origin")
+        if form == "difference":
+            centre = _at(functionals, replicates.solver.solve_full(replicates.moments).theta)[0]
+        terms = w * (h - centre)
+        theta = centre + terms.mean(axis=0)
+        error = terms.std(axis=0, ddof=1) / np.sqrt(len(h))
+    return ReweightedAverage(
+        theta=theta, standard_error=error, effective_resamples=effective_size(weights), form=form
+    )
+
+
+def _at(X: FloatArray | None, theta: FloatArray) -> FloatArray:
+    """Return theta (B, q[, n_outputs]), or X theta."""
+    return theta if X is None else np.asarray(np.moveaxis(np.moveaxis(theta, 1, -1) @ X.T, -1, 1))

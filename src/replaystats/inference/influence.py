@@ -17,11 +17,13 @@ from scipy.linalg import lapack
 from .._core.arrays import is_foreign, like, to_numpy
 from .._core.errors import must_be
 from .._core.linalg import LARGE, solve_stack
-from .._core.typing import FloatArray, IntArray
+from .._core.typing import ArrayLike, FloatArray, IntArray
+from .._core.validation import check_array
 from ..engine.linear import Linearisation, linearise
 from ..moments import FactoredMoments, Moments, StreamedMoments
 from ..moments.factored import HeldMoments
 from ..moments.streamed import AnyMoments
+from ..plans import proportional_probabilities
 from ..plans.tiles import TILE_ROWS
 from ..solvers import Solver
 from .components import gram
@@ -329,3 +331,96 @@ def influence_of(part: HeldMoments, linear: Linearisation, output: int) -> Any:
     xp = array_namespace(residuals)
     chosen = xp.reshape(residuals, (len(part), part.n_basis, -1))[:, :, output]
     return chosen @ like(linear.inverse.T, chosen)
+
+
+# Plans that follow influence: which observations to prefer.
+
+
+def midzuno_sizes(
+    moments: AnyMoments, x: ArrayLike | None = None, *, solver: Solver | None = None
+) -> tuple[FloatArray, float]:
+    """Return sizes a_i = x'theta + x'H_i - o and the origin o for a Lahiri-Midzuno plan.
+
+    With them the weight of a subset is mean(a) / mean_S(a), and w (h - o) is constant up to second order: the
+    Horvitz-Thompson average has no linear Monte-Carlo noise. o lies two of the largest influence values below
+    x'theta, so that sizes are positive and weights between 2/3 and 2.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+        n observations.
+    x : array-like of shape (q,), optional
+        The functional; needed if theta has several coefficients.
+    solver : Solver, optional
+        That of the plug-in whose influence is meant.
+
+    Returns
+    -------
+    sizes : ndarray of shape (n,)
+        Positive.
+    origin : float
+        For `reweighted_average`.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> moments = rs.Moments([1.0, 1.0, 2.0], [1.0, 3.0, 4.0])
+    >>> midzuno_sizes(moments)
+    (array([0.75, 2.25, 1.5 ]), 0.5)
+    """
+    influence = influence_values(moments, solver)
+    if influence.ndim != 2 or (x is None and influence.shape[1] > 1):
+        hint = "A plan has sizes for one number only: pass x of shape (q,)."
+        raise ValueError(must_be("x", "given where theta has several coefficients", x, hint))
+    functional = np.ones(1) if x is None else check_array(x, "x", ndim=1)
+    values = influence @ functional
+    centre = float(functional @ linearise(moments, solver).theta)
+    distance = 2.0 * float(np.abs(values).max()) or 1.0
+    return np.asarray(values + distance), centre - distance
+
+
+def influence_probabilities(
+    moments: AnyMoments,
+    X: ArrayLike | None = None,
+    *,
+    solver: Solver | None = None,
+    uniform_share: float = 0.1,
+) -> FloatArray:
+    """Return drawing probabilities that make replicates vary least: in proportion to their influence.
+
+    With weights inside the sums, the linear part of X theta_b has the variance
+    ``sum_i |X H_i|^2 / (n^2 k p_i)``, summed over the functionals; it is smallest for p_i
+    proportional to ``|X H_i|``.
+
+    Parameters
+    ----------
+    moments : Moments or FactoredMoments
+        n observations.
+    X : array-like of shape (m, q), optional
+        Functionals that matter; default the coefficients.
+    solver : Solver, optional
+        That of the plug-in whose influence is meant.
+    uniform_share : float in [0, 1]
+        Share of uniform draws, which bounds the weights by 1 / uniform_share.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Notes
+    -----
+    This reduces Monte-Carlo noise only, as the control variate does at less cost: it pays where the average
+    cannot be controlled, or where a buffer is prioritised anyway.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> moments = rs.Moments([1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 4.0])
+    >>> influence_probabilities(moments, uniform_share=0.0).round(3)  # the last one moves the mean most
+    array([0.167, 0.167, 0.167, 0.5  ])
+    """
+    influence = influence_values(moments, solver)
+    if X is not None:
+        influence = np.moveaxis(np.moveaxis(influence, 1, -1) @ check_array(X, "X", ndim=2).T, -1, 1)
+    size = np.sqrt((influence.reshape(len(influence), -1) ** 2).sum(axis=1))
+    return proportional_probabilities(size, uniform_share=uniform_share)

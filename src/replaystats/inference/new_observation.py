@@ -6,9 +6,11 @@ R_i = |y_i - mu_-i(x_i)|, the interval at x with rank r = ceil(level (n + 1)) is
     from   - (r-th smallest of R_i - mu_-i(x))      to   r-th smallest of R_i + mu_-i(x).
 
 All mu_-i(x) are one product of the (n x B) weights of the members, a row for every i, with the (B x m)
-predictions. Only rows near the r-th residual can decide: mu_-i(x) differs from the mean of all members by
-at most delta(x) (Cauchy-Schwarz), so with residuals in order, rows further than 2 delta(x) from
-the r-th one keep their side. The result is exact, and the rest of the product is never formed.
+predictions, made for some points at a time.
+
+Where leaving out a row changes a fit by at most delta(x), only rows near the r-th residual can decide: with
+residuals in order, rows further than 2 delta(x) from the r-th one keep their side. The others' changes are
+never computed.
 """
 
 from __future__ import annotations
@@ -21,25 +23,132 @@ from typing import Any, Protocol
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import computes_like_numpy, is_foreign, like, to_numpy
+from .._core.arrays import is_accelerator, like, to_numpy
 from .._core.config import device_memory_budget, memory_budget
 from .._core.linalg import kth_smallest
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_real
-from ..engine.executors import make_executor
 from ..kernel.local_influence import DeviceChanges
 from ..plans import ResamplingPlan
 from .cv_plus import RowsOfFolds, cv_plus
-from .held_out import left_out_parts
 from .pivot import Interval
 
 # Batch: points that share what leaving out rows changes: enough to pay for finding the leaves of the rows.
 _POINTS_AT_ONCE = 256
-# Batch: points that share one product of members: enough to pay for unpacking the weights of the rows, few
-# enough that their bands are alike and a selection stays in the cache.
-_POINTS_OF_MEMBERS = 64
 # Batch: rows of residuals at a time.
 _ROWS_AT_ONCE = 8192
+# Layout: numbers of subsets at which the error curve is computed.
+CURVE_POINTS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OutOfBag:
+    """Out-of-bag predictions for growing numbers of subsets.
+
+    Attributes
+    ----------
+    n_resamples : ndarray of int, shape (g,)
+        How many of the first subsets were used; the last entry is B.
+    predictions : ndarray of shape (g, n, n_outputs)
+        NaN where an observation is in all of those subsets.
+    """
+
+    n_resamples: IntArray
+    predictions: FloatArray
+
+    @property
+    def share_predicted(self) -> FloatArray:
+        """Share of observations that have an out-of-bag prediction, shape (g,)."""
+        return np.asarray(np.isfinite(self.predictions).all(axis=2).mean(axis=1))
+
+    def scores(self, y: FloatArray) -> FloatArray:
+        """Return R^2 against y (n, n_outputs), averaged over outputs, shape (g,); NaN below two points."""
+        return np.array([_r_squared(y, prediction) for prediction in self.predictions])
+
+    def __repr__(self) -> str:
+        return f"OutOfBag({self.predictions.shape[1]} observations, up to {self.n_resamples[-1]} subsets)"
+
+
+def out_of_bag(
+    predict_members: Callable[[slice], FloatArray],
+    plan: ResamplingPlan,
+    *,
+    n_outputs: int,
+    failed: BoolArray | None = None,
+    units: IntArray | None = None,
+) -> OutOfBag:
+    """Average, for every observation, the members that did not see it.
+
+    Parameters
+    ----------
+    predict_members : callable
+        Takes a slice of observations, returns the predictions of all members there, (B, r, n_outputs).
+    plan : ResamplingPlan
+        The subsets of the members; with or without replacement.
+    n_outputs : int
+        Number of targets.
+    failed : ndarray of bool, shape (B,), optional
+        Members to leave out.
+    units : ndarray of int, shape (n,), optional
+        Group of every row: a member counts where it saw no row of the group.
+    """
+    n, n_subsets = plan.n_observations if units is None else len(units), plan.n_resamples
+    grid = np.unique(np.geomspace(1, n_subsets, CURVE_POINTS).round().astype(np.intp))
+    predictions = np.empty((grid.size, n, n_outputs))
+    weights = np.ones(n_subsets) if plan.subset_weights is None else plan.subset_weights
+    if failed is not None:
+        weights = np.where(failed, 0.0, weights)
+    step = max(1, memory_budget() // (32 * n_subsets * n_outputs))
+    for part, absent in left_out_parts(plan, units, step):
+        left_out = absent * weights[:, None]  # (B, r)
+        total = np.cumsum(to_numpy(predict_members(part)) * left_out[:, :, None], axis=0)[grid - 1]
+        share = np.cumsum(left_out, axis=0)[grid - 1, :, None]
+        with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: in every subset so far
+            predictions[:, part] = total / share
+    return OutOfBag(n_resamples=grid, predictions=predictions)
+
+
+def left_out_parts(
+    plan: ResamplingPlan, units: IntArray | None, step: int
+) -> Iterator[tuple[slice, BoolArray]]:
+    """Yield slices of at most `step` rows, and which subsets hold none of their groups, shape (B, r).
+
+    The plan draws rows, or the groups themselves, numbered in `units` (n,).
+    """
+    if units is None:
+        for block, rows in enumerate(plan.row_blocks):
+            for start in range(rows.start, rows.stop, step):
+                part = slice(start, min(start + step, rows.stop))
+                yield part, _left_out_of(plan, block, part)
+        return
+    blocks = [_left_out_of(plan, block, rows) for block, rows in enumerate(plan.row_blocks)]
+    absent = np.concatenate(blocks, axis=1)
+    if plan.n_observations == len(units):  # rows were drawn: a group is absent where all of its rows are
+        order = np.argsort(units, kind="stable")
+        first = np.searchsorted(units[order], np.arange(int(units.max()) + 1))
+        absent = np.logical_and.reduceat(absent[:, order], first, axis=1)
+    for start in range(0, len(units), step):
+        part = slice(start, min(start + step, len(units)))
+        yield part, absent[:, units[part]]
+
+
+def _left_out_of(plan: ResamplingPlan, block: int, part: slice) -> BoolArray:
+    """Say which subsets do not contain which of the observations of `part`, shape (B, r)."""
+    first = plan.row_blocks[block].start
+    inside = slice(part.start - first, part.stop - first)
+    return np.concatenate([plan.draw(tile, block).counts(inside) == 0 for tile in range(plan.n_tiles)])
+
+
+def _r_squared(y: FloatArray, prediction: FloatArray) -> float:
+    known = np.isfinite(prediction).all(axis=1)
+    if np.count_nonzero(known) < 2:
+        return float("nan")
+    y, prediction = y[known], prediction[known]
+    residual = ((y - prediction) ** 2).sum(axis=0)
+    spread = ((y - y.mean(axis=0)) ** 2).sum(axis=0)
+    # scikit-learn's convention for a constant target: 1 if predicted perfectly, else 0
+    constant = np.where(residual == 0, 1.0, 0.0)
+    return float(np.where(spread == 0, constant, 1 - residual / np.where(spread == 0, 1.0, spread)).mean())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -160,7 +269,7 @@ def jackknife_plus(
     (Kim, Xu and Barber 2020). A scale that was learnt from the same residuals leaves that proof, not the
     practice. The guarantee is on average over points, not at each of them.
 
-    O(m B w) for w rows that can decide, at most n; memory for a few hundred points times w rows.
+    O(m B n), within the memory budget.
 
     Examples
     --------
@@ -175,11 +284,11 @@ def jackknife_plus(
     (array([[-0.]]), array([[5.8]]))
     """
     known = np.flatnonzero(left_out.known)
-    n_outputs = left_out.residuals.shape[1]
+    used, n_outputs = left_out.rows(known), left_out.residuals.shape[1]
+    sizes = np.abs(used.residuals if scale is None else used.residuals / scale[known])
     if groups is not None:
-        sizes = np.abs(left_out.residuals[known] if scale is None else (left_out.residuals / scale)[known])
         rows = RowsOfFolds(np.arange(len(known)), sizes, groups[known])
-        averaging = left_out.rows(known).averaging(slice(0, len(known)))
+        averaging = used.averaging(slice(0, len(known)))
 
         def without(part: slice) -> tuple[FloatArray, FloatArray]:
             means = np.einsum("nb,bto->nto", averaging, to_numpy(predict_members(part)), optimize=True)
@@ -191,15 +300,12 @@ def jackknife_plus(
     rank = rank_of(len(known), confidence_level)
     if rank <= len(known):
         step = max(1, memory_budget() // (64 * len(left_out.weights) * n_outputs))
-        searches = [_search(left_out, known, rank, scale, output) for output in range(n_outputs)]
         for part in _slices(0, n_points, step):
             members = predict_members(part)
-            for output, search in enumerate(searches):
+            for output in range(n_outputs):
                 here = None if scale_at_points is None else scale_at_points[part, output]
-                of_device = is_foreign(members) and computes_like_numpy(members)
-                bounds_of = search.device_bounds if of_device else search.bounds
-                bounds = bounds_of(members[:, :, output], here)
-                low[part, output], high[part, output] = bounds
+                found = _order_statistics(used, sizes[:, output], rank, members[:, :, output], here)
+                low[part, output], high[part, output] = found
     return Interval(-low, high)
 
 
@@ -301,67 +407,22 @@ def rank_of(n: int, confidence_level: float) -> int:
     return math.ceil(round(level * (n + 1), 9))  # 0.9 * 100 is 90, not the next number above it
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Search:
-    """Rows in the order of their residuals, ready for the order statistics of one output."""
-
-    rows: LeftOutRows
-    sizes: FloatArray  # (n,), increasing: |residual|, over the scale where there is one
-    rank: int
-    reach: float  # largest |a_i - 1/B| of the averaging weights a_i
-    totals: FloatArray  # (n,): sum of the weights of the members without the row
-
-    def bounds(self, members: FloatArray, scale: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """Return the r-th smallest R_i - mu_-i and R_i + mu_-i at points where members (B, t) are given."""
-        centre = members.mean(axis=0)
-        around = np.ascontiguousarray((members - centre).T)  # (t, B): small numbers, small rounding
-        scale = np.ones(len(around)) if scale is None else scale
-        # what the average of some members may differ from that of all, in units of the residuals
-        delta = self.reach * np.sqrt((around**2).sum(axis=1)) / scale
-        low, high = np.empty((2, len(around)))
-        order = np.argsort(delta, kind="stable")  # points with like bands share a block
-        executor = make_executor(None)
-        held = 32 * len(self.sizes) * executor.n_workers
-        step = max(1, min(_POINTS_OF_MEMBERS, memory_budget() // held))
-        groups = [order[part] for part in _slices(0, len(order), step)]
-
-        def ranked(points: IntArray) -> tuple[FloatArray, FloatArray]:
-            return self._order_statistics(around[points], scale[points], float(delta[points[-1]]))
-
-        for points, found in zip(groups, executor.stream(ranked, groups), strict=True):
-            low[points], high[points] = found
-        return low - centre, high + centre
-
-    def device_bounds(self, members: Any, scale: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """Return the same where the members live, every row for every point: selection is cheap there."""
-        xp, n = array_namespace(members), len(self.sizes)
-        centre = xp.mean(members, axis=0)
-        around = members - centre  # (B, t)
-        averaging = like(self.rows.averaging(slice(0, n)), members)  # (n, B)
-        sizes, low, high = like(self.sizes, members), [], []
-        step = max(1, device_memory_budget() // (64 * n))
-        for part in _slices(0, members.shape[1], step):
-            means = xp.matrix_transpose(averaging @ around[:, part])  # (t, n)
-            width = sizes if scale is None else like(scale[part], members)[:, None] * sizes
-            low.append(kth_smallest(width - means, self.rank - 1))
-            high.append(kth_smallest(width + means, self.rank - 1))
-        return to_numpy(xp.concat(low) - centre), to_numpy(xp.concat(high) + centre)
-
-    def _order_statistics(
-        self, around: FloatArray, scale: FloatArray, delta: float
-    ) -> tuple[FloatArray, FloatArray]:
-        first, last = _band(self.sizes, self.rank, delta)
-        means, weighted = np.empty((len(around), last - first)), around * self.rows.weights
-        for rows in _slices(first, last, _ROWS_AT_ONCE):
-            used = np.unpackbits(self.rows.bits[rows], axis=1, count=around.shape[1])
-            means[:, rows.start - first : rows.stop - first] = weighted @ used.astype(np.float64).T
-        means /= self.totals[first:last]
-        # Known means leave a narrower band than their bound: selection costs more than the product.
-        reach = float(((means.max(axis=1) - means.min(axis=1)) / scale).max()) / 2
-        low, high = _band(self.sizes, self.rank, reach)
-        inner = slice(max(low, first), min(high, last))  # never more than is known, whatever was rounded
-        means = means[:, inner.start - first : inner.stop - first]
-        return _ranked(scale[:, None] * self.sizes[inner], means, self.rank - 1 - inner.start)
+def _order_statistics(
+    left_out: LeftOutRows, sizes: FloatArray, rank: int, members: Any, scale: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the r-th smallest R_i - mu_-i and R_i + mu_-i at points, where the members (B, t) live."""
+    xp, n = array_namespace(members), len(sizes)
+    centre = xp.mean(members, axis=0)
+    around = members - centre  # small numbers, small rounding
+    limit = device_memory_budget() if is_accelerator(members) else memory_budget()
+    held, low, high = like(sizes, members), [], []
+    for points in _slices(0, members.shape[1], max(1, limit // (64 * n))):
+        weights = (like(left_out.averaging(rows), members) for rows in _slices(0, n, _ROWS_AT_ONCE))
+        means = xp.concat([xp.matrix_transpose(part @ around[:, points]) for part in weights], axis=1)
+        width = held if scale is None else like(scale[points], members)[:, None] * held
+        low.append(kth_smallest(width - means, rank - 1))
+        high.append(kth_smallest(width + means, rank - 1))
+    return to_numpy(xp.concat(low) - centre), to_numpy(xp.concat(high) + centre)
 
 
 def _band(sizes: FloatArray, rank: int, delta: float) -> tuple[int, int]:
@@ -378,22 +439,6 @@ def _ranked(sizes: FloatArray, means: FloatArray, place: int) -> tuple[FloatArra
         values.partition(place, axis=1)
         found.append(values[:, place].copy())
     return found[0], found[1]
-
-
-def _search(
-    left_out: LeftOutRows, known: IntArray, rank: int, scale: FloatArray | None, output: int
-) -> _Search:
-    sizes = np.abs(left_out.residuals[known, output])
-    if scale is not None:
-        sizes = sizes / scale[known, output]
-    order = np.argsort(sizes, kind="stable")
-    rows = left_out.rows(known[order])
-    totals, squares = np.empty((2, len(known)))
-    for part in _slices(0, len(known), _ROWS_AT_ONCE):
-        used = np.unpackbits(rows.bits[part], axis=1, count=len(rows.weights)).astype(np.float64)
-        totals[part], squares[part] = used @ rows.weights, used @ rows.weights**2
-    reach = math.sqrt(max(float((squares / totals**2).max()) - 1 / len(left_out.weights), 0.0))
-    return _Search(rows, sizes[order], rank, reach, totals)
 
 
 def _slices(start: int, stop: int, step: int) -> Iterator[slice]:

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import replaystats as rs
 from oracles.new_observation import jackknife_plus_after_bootstrap
 from replaystats import make_plan, plan_from_indices
-from replaystats.inference.held_out import ridge_leave_one_out
+from replaystats.inference.cv_plus import ridge_leave_one_out
 from replaystats.inference.new_observation import (
     jackknife_plus,
     jackknife_plus_of_changes,
