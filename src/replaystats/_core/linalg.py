@@ -315,5 +315,5 @@ def kth_smallest(values: Any, place: int) -> Any:
         return values.kthvalue(place + 1, dim=1).values
     xp = array_namespace(values)
     if is_cupy_array(values) or isinstance(values, np.ndarray):
-        return xp.partition(values, place, axis=1)[:, place]
+        return xp.partition(values, place, axis=1)[:, place].copy()  # a view would keep all values
     return xp.sort(values, axis=1)[:, place]

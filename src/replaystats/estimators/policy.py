@@ -26,9 +26,8 @@ from ..data.trajectories import check_trajectories
 from ..estimate import Estimate
 from ..inference import Interval
 from ..inference.dependent import length_from_influence
-from ..inference.functionals import InferenceContext
+from ..inference.functionals import InferenceContext, ValueRange
 from ..inference.model_checks import kernel_bellman_loss
-from ..inference.partial_identification import ValueRange
 from ..moments import FactoredMoments
 from ..moments.factored import HeldMoments, sums_follow
 from ..moments.sparse import SparseMoments

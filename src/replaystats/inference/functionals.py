@@ -1,8 +1,10 @@
 """The record of every question to a ratio of moments, decided row by row.
 
-Noise comes from leaving one unit out, with Student's quantile for the effective number of units. What the
-data leave open (an unvisited state, a direction of the basis without data) is bounded by the range of values,
-as a bias. No row decides for another, and no test selects data sets.
+For any w the answer splits into  c'theta = w'b - w'(b - A theta) + (c - A'w)'theta:  what is computed, noise
+(seen by leaving units out), and d'theta with d = c - A'w, about which the data say nothing. Where values lie
+in a known range, so does d'theta: half of that interval bounds the bias. A one-hot state (or state-action
+pair) that fewer than two units visited has no equation whose noise can be seen: w solves the equations of the
+others, and d is the policy's discounted mass on such states.
 """
 
 from __future__ import annotations
@@ -11,30 +13,65 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._core.arrays import to_numpy
 from .._core.errors import SingularReplicateError, must_be
 from .._core.thresholds import SMALL
 from .._core.typing import BoolArray, FloatArray
 from .._core.validation import check_range
 from ..engine.linear import Linearisation, linearise
 from ..engine.sparse import SparseReplicates
-from ..moments import StreamedMoments
+from ..moments import FactoredMoments, Moments, StreamedMoments
 from ..moments.factored import HeldMoments
 from ..moments.streamed import AnyMoments
 from ..solvers import Auto, Solver
-from .noise import Noise, functional_moments, noise_of
-from .partial_identification import (
-    NEGLIGIBLE,
-    ValueRange,
-    constant_matrix,
-    determined,
-    one_unit_determines,
-    visit_counts,
-    with_values,
-)
+from ..solvers.auto import DEFAULT_SOLVER
+from .noise import Noise, constant_matrix, functional_moments, noise_of, sum_of, visit_counts, visits
 from .pivot import ESTIMATORS_TARGET, Pivot
 
-# Rounding: eigenvalues below this share of the largest are 0.
-_FLOOR = 1e-12
+# Rounding: undetermined mass below this is rounding.
+NEGLIGIBLE = 1e-9
+# Rounding: what is left of a question outside the equations, relative to the question: above this it is
+# undetermined.
+_ESTIMABLE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ValueRange:
+    """Between which numbers values lie, and at which points.
+
+    Attributes
+    ----------
+    low, high : float
+        Bounds of the values.
+    points : ndarray of shape (P, q) or None
+        Features of the points where they hold; None where every coefficient is itself a value (one-hot).
+    source : str
+        Where the bounds come from: "given", or "rewards" for [r_min, r_max] / (1 - discount).
+    """
+
+    low: float
+    high: float
+    points: FloatArray | None = None
+    source: str = "given"
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            got = f"({self.low:g}, {self.high:g})"
+            raise ValueError(must_be("value_range", "(low, high) with low <= high", got))
+
+    @property
+    def width(self) -> float:
+        """High - low."""
+        return self.high - self.low
+
+    def extremes(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the least and the largest sum of values with these weights (m, q), shape (m,) each."""
+        up, down = np.maximum(weights, 0.0).sum(axis=1), np.maximum(-weights, 0.0).sum(axis=1)
+        return up * self.low - down * self.high, up * self.high - down * self.low
+
+    def __str__(self) -> str:
+        how = "given" if self.source == "given" else "rewards seen, over 1 - discount"
+        return f"[{self.low:.4g}, {self.high:.4g}] ({how})"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -263,19 +300,10 @@ def _is_logged(X: FloatArray, limits: ValueRange, undetermined: BoolArray) -> Bo
     assert limits.points is not None
     if limits.source == "given":
         return np.ones(len(X), dtype=bool)
-    root = _inverse_root(limits.points.T @ limits.points)
-    largest = np.square(limits.points @ root.T).sum(axis=1).max()
-    return np.asarray(~undetermined & (np.square(X @ root.T).sum(axis=1) <= largest * (1 + 1e-9)))
-
-
-def _inverse_root(gram: FloatArray) -> FloatArray:
-    """Return R with R gram R' = I, up to a floor at rounding level; I for a gram matrix of zeros."""
-    if not np.diag(gram).any():
-        return np.eye(len(gram))
-    scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
-    values, vectors = np.linalg.eigh(gram / np.outer(scale, scale))
-    inverse: FloatArray = (vectors / np.sqrt(np.maximum(values, _FLOOR * values[-1]))).T / scale
-    return inverse
+    scale = np.maximum(np.abs(limits.points).max(axis=0), np.finfo(float).tiny)
+    inverse = np.linalg.pinv(limits.points / scale)  # leverages are squared lengths of X times it
+    largest, own = (np.square(rows / scale @ inverse).sum(axis=1) for rows in (limits.points, X))
+    return np.asarray(~undetermined & (own <= largest.max() * (1 + NEGLIGIBLE)))
 
 
 def _limited(found: Pivot, X: FloatArray, limits: ValueRange, logged: BoolArray) -> Pivot:
@@ -308,11 +336,58 @@ def _ones(limits: ValueRange) -> FloatArray:
     return np.asarray(np.linalg.lstsq(points / scale, np.ones(len(points)))[0] / scale)
 
 
-# The record of every question to a sparse system, decided row by row.
-#
-# As for dense systems, with what a table of thousands of states allows: noise from influence
-# values of units, with leave-one-out residuals of every feature, and what was never seen bounded by the range
-# of values. Nothing of size q x q is ever formed.
+# What the equations determine.
+
+
+def with_values(moments: HeldMoments, visited: BoolArray, values: FloatArray) -> HeldMoments:
+    """Return the equations of the visited features, with the values of the others put in."""
+    if isinstance(moments, FactoredMoments):
+        left, right = to_numpy(moments.left), to_numpy(moments.right)
+        response = to_numpy(moments.response) - right[:, ~visited] @ values
+        return FactoredMoments(left[:, visited], right[:, visited], response, moments.offsets)
+    g, f = to_numpy(moments.g), to_numpy(moments.f)
+    reduced = g[:, visited][:, :, visited]
+    return Moments(reduced, f[:, visited] - g[:, visited][:, :, ~visited] @ values, symmetric=False)
+
+
+def determined(X: FloatArray, A: FloatArray, inverse: FloatArray) -> BoolArray:
+    """Return which questions c (rows of X) equations A determine: c = A'w for w = R'c, R their inverse."""
+    left = X - X @ inverse @ A
+    return np.asarray(np.abs(left).max(axis=1) <= _ESTIMABLE * np.abs(X).max(axis=1))
+
+
+def one_unit_determines(moments: AnyMoments, X: FloatArray, solver: Solver = DEFAULT_SOLVER) -> BoolArray:
+    """Return which answers X theta one unit alone determines: without it the equations leave them open.
+
+    The coefficient of an indicator that is on in one row only, for example. That row is fitted exactly, so
+    that it leaves no residual to tell an error from: influence values and residuals show no noise. A penalty
+    leaves nothing open, and streams are not looked through for it.
+
+    Examples
+    --------
+    >>> x = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> one_unit_determines(Moments(x[:, :, None] * x[:, None, :], x), np.array([[1.0, 0.0], [1.0, 1.0]]))
+    array([False,  True])
+    """
+    found = np.zeros(len(X), dtype=np.bool_)
+    if isinstance(moments, StreamedMoments) or not solver.plain:
+        return found
+    lone = visit_counts(moments) == 1
+    if not lone.any():
+        return found
+    seen, A, unit = visits(moments), moments.total()[0], np.eye(moments.n_basis)[None]
+    for i in np.flatnonzero(seen[:, lone].any(axis=1)):
+        rest, gone = A - sum_of(moments, np.arange(len(seen)) == i)[0], lone & seen[i]
+        rest[gone] = 0.0  # exactly, not up to rounding
+        if moments.symmetric:
+            rest[:, gone] = 0.0
+        inverse = DEFAULT_SOLVER.solve(rest[None], unit, symmetric=moments.symmetric).theta[0]
+        found |= ~determined(X, rest, inverse)
+    return found
+
+
+# Sparse systems: noise from influence values of units with leave-one-out residuals of every feature. Nothing
+# of size q x q is ever formed.
 
 
 def sparse_shifts(members: SparseReplicates, X: FloatArray) -> FloatArray:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from .._core.arrays import like, to_numpy
+from .._core.arrays import is_foreign, like, take_rows, to_numpy
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
 from ..engine.linear import Linearisation
-from ..moments import FactoredMoments
+from ..moments import FactoredMoments, Moments, StreamedMoments
 from ..moments.factored import HeldMoments, sum_units
 from ..moments.streamed import AnyMoments
 from .degrees import WeightSums, degrees_of_freedom, effective_sample, shrunken_skewness
@@ -339,3 +339,51 @@ def _matrix_shares(part: HeldMoments, dual: FloatArray, direction: FloatArray) -
     g = part.g
     moved = g @ like(direction.T, g)  # (units, q, m)
     return array_namespace(g).sum(moved * like(dual.T, g), axis=1)
+
+
+# Which units visited what.
+
+
+def constant_matrix(moments: AnyMoments) -> bool:
+    """Return whether all units have the same matrix, as those of a mean do; not looked for in streams."""
+    if isinstance(moments, StreamedMoments):
+        return False
+    units = np.arange(moments.n_observations)
+    first, last = (sum_of(moments, units == i)[0] for i in (0, len(units) - 1))
+    if (first != last).any():
+        return False  # mostly seen at once
+    blocks = (part for _, part in unit_blocks(moments))
+    dense = (part.multiply_out() if isinstance(part, FactoredMoments) else part for part in blocks)
+    return all(bool((part.g == like(first, part.g)).all()) for part in dense)
+
+
+def visits(moments: HeldMoments) -> BoolArray:
+    """Return which units visited which features, shape (n, q): an equation of theirs is not empty."""
+    return np.concatenate([to_numpy(seen) for seen in _visits(moments)])
+
+
+def visit_counts(moments: HeldMoments) -> IntArray:
+    """Return how many units visited each feature, shape (q,), counted where the moments are."""
+    return np.asarray(
+        sum(to_numpy(array_namespace(seen).count_nonzero(seen, axis=0)) for seen in _visits(moments))
+    )
+
+
+def _visits(moments: HeldMoments) -> Iterator[Any]:
+    """Yield what `visits` says, a block of units after the other, where the moments are."""
+    if not isinstance(moments, FactoredMoments):
+        for _, part in unit_blocks(moments):
+            assert isinstance(part, Moments)
+            yield array_namespace(part.rows).any(part.g != 0, axis=2)
+    elif is_foreign(moments.left):
+        xp = array_namespace(moments.left)
+        yield sum_units(xp.astype(moments.left != 0, moments.left.dtype), moments.offsets) > 0
+    else:
+        yield np.logical_or.reduceat(moments.left != 0, moments.offsets[:-1], axis=0)
+
+
+def sum_of(moments: HeldMoments, chosen: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Return the sums A and b over the units that are `chosen`."""
+    if isinstance(moments, FactoredMoments):
+        return moments.sum_over(np.flatnonzero(chosen))
+    return moments.wrap(take_rows(moments.rows, np.flatnonzero(chosen))).total()

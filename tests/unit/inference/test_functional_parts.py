@@ -18,9 +18,8 @@ from replaystats.inference.degrees import (
     monte_carlo_degrees,
     skewed,
 )
-from replaystats.inference.functionals import InferenceContext, functional_pivot
+from replaystats.inference.functionals import InferenceContext, ValueRange, functional_pivot
 from replaystats.inference.noise import functional_moments, noise_of
-from replaystats.inference.partial_identification import ValueRange
 from replaystats.inference.pivot import Pivot, interval, invert_studentised
 from replaystats.inference.producers import variance_of_members
 from replaystats.moments import FactoredMoments

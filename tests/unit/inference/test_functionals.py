@@ -10,9 +10,13 @@ from scipy import stats
 
 import replaystats as rs
 from oracles import questions as oracle
-from replaystats.inference.functionals import InferenceContext, functional_pivot
+from replaystats.inference.functionals import (
+    InferenceContext,
+    ValueRange,
+    functional_pivot,
+    one_unit_determines,
+)
 from replaystats.inference.noise import noise_of
-from replaystats.inference.partial_identification import ValueRange, one_unit_determines
 from replaystats.inference.pivot import interval as interval_of
 from replaystats.inference.producers import difference, mean_pivot, simultaneous_level
 
