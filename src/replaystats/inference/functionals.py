@@ -310,8 +310,7 @@ def _limited(found: Pivot, X: FloatArray, limits: ValueRange, logged: BoolArray)
     """Return the record with the least and the largest answer that the range of values allows.
 
     One-hot questions are sums of values. Others are values, or means of them, if they are one where all
-    values are one; nothing is said about the rest (differences, coefficients), nor, from rewards that were
-    seen, about states that were not.
+    values are one; nothing is said about the rest, nor, from rewards that were seen, about other states.
     """
     if limits.source != "given" and limits.width == 0:  # one reward only was ever seen
         return found
@@ -334,9 +333,6 @@ def _ones(limits: ValueRange) -> FloatArray:
         return np.ones(points.shape[1])
     scale = np.maximum(np.abs(points).max(axis=0), np.finfo(float).tiny)
     return np.asarray(np.linalg.lstsq(points / scale, np.ones(len(points)))[0] / scale)
-
-
-# What the equations determine.
 
 
 def with_values(moments: HeldMoments, visited: BoolArray, values: FloatArray) -> HeldMoments:
