@@ -21,10 +21,6 @@ LIVE = ("ChangeDetector", "ConfidenceSequence", "Monitor")
 UNKNOWN = ("NaN", "infinity", "minus infinity", "None", "a decimal that is no number")
 FINE = {
     # Words that a plot writes next to a line, and names of files.
-    ("plots.plot_convergence", "label"): ANY_WORD,
-    ("plots.plot_fit", "label"): ANY_WORD,
-    ("plots.plot_steps", "ylabel"): ANY_WORD,
-    ("plots.plot_steps", "low"): ANY_SIGN,
     ("ReplayBuffer", "journal"): ANY_WORD,
     # A table without rewards, which may be named as `rewards`.
     ("readers.guess_columns", "table"): {"a mapping"},
@@ -40,7 +36,6 @@ FINE = {
     ("ReplayKernelRidge", "coef0"): ANY_SIGN,
     ("basis.Polynomial", "center"): ANY_SIGN,
     ("basis.TileCoding", "low"): ANY_SIGN,
-    ("plots.plot_returns", "value"): ANY_SIGN,
     ("inference.reweighted_average", "origin"): ANY_SIGN,
     # Members may know what to do about missing values.
     ("ReplayRegressor.outside", "X"): {f"an entry that is {x}" for x in UNKNOWN},

@@ -294,22 +294,15 @@ TARGETS = {
             "autoreset": "next_step",
         },
     ),
-    **{
-        f"plots.{name}": Target(getattr(rs.plots, name), {**good, "ax": Figure().subplots()})
-        for name, good in {
-            "plot_levels": {"names": ["a", "b"], "value": [1.0, 2.0], "low": [0.0, 1.0], "high": [2.0] * 2},
-            "plot_returns": {"returns": [1.0, 2.0, 3.0]},
-            "plot_band": {
-                "x": [0.0, 1.0, 2.0],
-                "value": [1.0, 2.0, 3.0],
-                "low": [0.0] * 3,
-                "high": [4.0] * 3,
-            },
-            "plot_convergence": {"n_resamples": [1, 2, 3], "values": [1.0, 2.0, 3.0]},
-            "plot_fit": {"predicted": [1.0, 2.0, 3.0], "target": [1.0, 2.0, 3.0]},
-            "plot_steps": {"values": [1.0, 2.0, 3.0], "ylabel": "value"},
-        }.items()
-    },
+    "plots.plot_result": Target(rs.plots.plot_result, {"result": PATHS, "ax": Figure().subplots()}),
+    "plots.plot_model": Target(
+        rs.plots.plot_model,
+        {
+            "model": rs.LSTD(BASIS, discount=0.9, **SMALL).fit(PATHS),
+            "X": np.linspace(0.0, 1.0, 3),
+            "ax": Figure().subplots(),
+        },
+    ),
 }
 
 # Records that the library makes and nobody builds by hand, bases of classes, and names without parameters.

@@ -320,11 +320,6 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[..., Any], tuple[str, 
         lambda block: block[:, 2],
         ("function", "y", "moments", "block"),
     ),
-    "plots of a function": (
-        lambda f: rs.plots.plot_fit([1.0, 2.0, 3.0], f(np.arange(3.0))),
-        lambda x: x + 1.0,
-        ("predicted", "target"),
-    ),
 }
 
 

@@ -1,12 +1,5 @@
-"""Pictures of results and fitted models, and of plain arrays. Needs the extra ``plot``."""
+"""Pictures of results and fitted models. Needs the extra ``plot``."""
 
-from .estimate import (
-    plot_band,
-    plot_convergence,
-    plot_fit,
-    plot_levels,
-    plot_returns,
-    plot_steps,
-)
+from .results import plot_model, plot_result
 
-__all__ = ["plot_band", "plot_convergence", "plot_fit", "plot_levels", "plot_returns", "plot_steps"]
+__all__ = ["plot_model", "plot_result"]

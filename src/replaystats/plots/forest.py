@@ -11,8 +11,8 @@ import numpy as np
 
 from .._core.errors import visible
 from .._core.shown import rounded
-from .estimate import ESTIMATE, PLUG_IN, _axes
-from .style import Axes, new_figure
+from .draw import ESTIMATE, PLUG_IN, axes_of
+from .style import Axes
 
 _MUTED = "#999999"
 # Layout: characters in a line of a title, and of the words beside a row or, on a phone, above it.
@@ -84,10 +84,7 @@ def plot_forest(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['doubly robust', 'LSTDQ']
     """
-    if ax is None:
-        size = (3.8, 0.9 + 0.55 * len(rows)) if narrow else (8.6, 1.2 + 0.45 * len(rows))
-        ax = new_figure(size=size)[1][0, 0]
-    ax = _axes(ax)
+    ax = axes_of(ax, (3.8, 0.9 + 0.55 * len(rows)) if narrow else (8.6, 1.2 + 0.45 * len(rows)))
     low, high = _limits(rows, whole=whole)
     for place, row in enumerate(rows):
         _draw_row(ax, place, row, low, high)
@@ -156,7 +153,7 @@ def _draw_row(ax: Any, place: int, row: ForestRow, low: float, high: float) -> N
 def _words(row: ForestRow, narrow: bool) -> str:
     width = row.high - row.low
     value, low, high = (
-        ("∞" if x > 0 else "-∞") if np.isinf(x) else "none" if np.isnan(x) else rounded(x, width)
+        ("∞" if x > 0 else "-∞") if np.isinf(x) else "no value" if np.isnan(x) else rounded(x, width)
         for x in (row.value, row.low, row.high)
     )
     remark = "reported" if row.role == "reported" and not (row.remark or narrow) else row.remark

@@ -22,19 +22,16 @@ from ..inference.pivot import Interval, interval
 from ..inference.producers import mean_pivot
 from ..ope import Comparison, Evaluation
 from ..ope.compare import either
-from .estimate import ESTIMATE, PLUG_IN, _axes, _tidy, plot_band, plot_levels
+from .draw import ESTIMATE, axes_of, draw_band, draw_levels, draw_predictions, drawn_rows, finish
 from .forest import ForestRow, plot_forest
 from .style import COLOURS, Axes, new_figure
 
-# Layout: rows that are drawn with their intervals; more would hide each other.
-_DRAWN_ROWS = 300
 # Layout: answers with a line of their own.
 _LISTED = 40
 # Layout: episodes that are drawn one by one; more would hide each other.
 _DRAWN_EPISODES = 50
 
 
-@singledispatch
 def plot_result(result: Any, *, ax: Axes | None = None) -> Axes:
     """Draw a result of the library.
 
@@ -52,13 +49,24 @@ def plot_result(result: Any, *, ax: Axes | None = None) -> Axes:
 
     See Also
     --------
-    plot_band : Draws a curve of plain arrays.
+    plot_model : Draws a fitted estimator.
+
+    Examples
+    --------
+    >>> import replaystats as rs
+    >>> plot_result(rs.simulate.ornstein_uhlenbeck(20, random_state=0)).get_xlabel()
+    'step'
     """
+    return _draw(result, ax=ax)
+
+
+@singledispatch
+def _draw(result: Any, *, ax: Axes | None = None) -> Axes:
     rule = "an Evaluation, a Comparison, Trajectories, an Interval, a Diagnosis or a Summary"
     raise TypeError(must_be("result", rule, type(result).__name__))
 
 
-@plot_result.register
+@_draw.register
 def plot_evaluation(
     found: Evaluation, *, ax: Axes | None = None, title: str | None = None, narrow: bool = False
 ) -> Axes:
@@ -77,7 +85,7 @@ def plot_evaluation(
     return plot_forest(rows, title=title, xlabel="discounted return per episode", narrow=narrow, ax=ax)
 
 
-@plot_result.register
+@_draw.register
 def plot_comparison(
     found: Comparison, *, ax: Axes | None = None, title: str | None = None, narrow: bool = False
 ) -> Axes:
@@ -111,10 +119,10 @@ def plot_comparison(
     return lower
 
 
-@plot_result.register
+@_draw.register
 def plot_trajectories(data: Trajectories, *, ax: Axes | None = None) -> Axes:
     """Draw the first state variable of the first episodes against the step; a dot ends terminated ones."""
-    ax = new_figure(size=(6.0, 3.3))[1][0, 0] if ax is None else _axes(ax)
+    ax = axes_of(ax, (6.0, 3.3))
     first = np.asarray(data.states)[:, 0]
     heights = np.unique(first, return_inverse=True)[1] if holds_names(data.states) else first.astype(float)
     for i in range(min(len(data), _DRAWN_EPISODES)):
@@ -123,51 +131,47 @@ def plot_trajectories(data: Trajectories, *, ax: Axes | None = None) -> Axes:
         if data.terminated[i]:
             ax.plot([len(states) - 1], [states[-1]], marker="o", color=COLOURS["V"], markersize=3)
     shown = min(len(data), _DRAWN_EPISODES)
-    ax.set_title(f"{shown} of {len(data)} episodes; dots: terminated", loc="left", fontsize=10)
-    ax.set_xlabel("step")
-    ax.set_ylabel("first state variable")
-    return _tidy(ax)
+    title = f"{shown} of {len(data)} episodes; dots: terminated"
+    return finish(ax, "step", "first state variable", title=title)
 
 
-@plot_result.register
+@_draw.register
 def plot_interval(found: Interval, *, ax: Axes | None = None) -> Axes:
     """Draw every answer with its interval, the first on top; many answers as a band over their numbers."""
     frame = found.to_frame()
     low, high = frame["low"].to_numpy(), frame["high"].to_numpy()
     value = frame["estimate"].to_numpy() if "estimate" in frame else (low + high) / 2.0
     if len(frame) > _LISTED:
-        ax = plot_band(np.arange(len(frame)), value, low, high, ax=ax)
+        ax = draw_band(np.arange(float(len(frame))), value, low, high, ax=ax)
         ax.set_xlabel("answer")
         return ax
-    return plot_levels([str(i) for i in range(len(frame))], value, low, high, ax=ax)
+    return draw_levels([str(i) for i in range(len(frame))], value, low, high, ax=ax)
 
 
-@plot_result.register
+@_draw.register
 def plot_summary(found: Summary, *, ax: Axes | None = None) -> Axes:
     """Draw every coefficient with its interval, and a line at 0."""
-    ax = plot_levels(found.names, found.estimate, found.low, found.high, ax=ax)
+    ax = draw_levels(found.names, found.estimate, found.low, found.high, ax=ax)
     ax.axvline(0.0, color=COLOURS["zero"], linewidth=1.0)
     return ax
 
 
-@plot_result.register
+@_draw.register
 def plot_diagnosis(found: Diagnosis, *, ax: Axes | None = None) -> Axes:
     """Draw the distribution of the subsets' smallest relative eigenvalue, with singularity at 0."""
     if found.smallest_eigenvalues is None or found.crossing_share is None:
         rule = "one of a ratio of moments for this figure"
         raise ValueError(must_be("diagnosis", rule, found, "Other members have no moment matrix."))
-    ax = _axes(ax)
+    ax = axes_of(ax)
     values = found.smallest_eigenvalues[np.isfinite(found.smallest_eigenvalues)]
     # A few subsets far beyond the pole would squeeze all others into one bar: they go into the end bars.
     ax.hist(np.clip(values, -1.0, 2.0), bins=np.linspace(-1.0, 2.0, 61).tolist(), color=ESTIMATE, alpha=0.75)
     singular = f"singular ({found.crossing_share:.1%} beyond)"
     ax.axvline(0.0, color=COLOURS["zero"], linewidth=1.0, label=singular)
     ax.axvline(1.0, color="black", linestyle=":", linewidth=1.0, label="all observations")
-    ax.set_xlabel("smallest eigenvalue of a subset's matrix, relative to all data")
-    ax.set_ylabel("subsets")
-    ax.set_title(f"Recommendation: {found.recommendation}", loc="left", fontsize=10)
     ax.legend(fontsize="small", framealpha=1.0)
-    return _tidy(ax)
+    xlabel = "smallest eigenvalue of a subset's matrix, relative to all data"
+    return finish(ax, xlabel, "subsets", title=f"Recommendation: {found.recommendation}")
 
 
 def finding(found: Evaluation) -> str:
@@ -245,15 +249,16 @@ def plot_model(model: Replayed, X: Any = None, y: Any = None, *, ax: Axes | None
     >>> plot_model(model, np.linspace(-3, 3, 51)).get_ylabel()
     'value'
     """
+    if not isinstance(model, Replayed):
+        raise TypeError(must_be("model", "a fitted estimator of the library", type(model).__name__))
     if isinstance(model, ReplayedRegression):
         return _plot_predictions(model, X, y, ax)
+    if y is not None:
+        raise TypeError(must_be("y", "left out for a value function, which has no targets", type(y).__name__))
     states = _grid(X)
     low, high = (to_numpy(end) for end in model.confidence_interval(states))
     value, plug_in = (to_numpy(part) for part in (model.predict(states), model.plug_in_predict(states)))
-    drawn = plot_band(states[:, 0], value, low, high, plug_in=plug_in, ax=ax)
-    drawn.set_xlabel("state")
-    drawn.set_ylabel("value")
-    return drawn
+    return finish(draw_band(states[:, 0], value, low, high, plug_in=plug_in, ax=ax), "state", "value")
 
 
 def _grid(X: Any) -> Any:
@@ -273,22 +278,8 @@ def _plot_predictions(model: ReplayedRegression, X: Any, y: Any, ax: Axes | None
     if (X is None) != (y is None):
         raise TypeError(must_be("y", "given with `X`, or neither", "one of them"))
     if X is None:
-        n = len(model.y_fit_)
-        some = np.unique(np.linspace(0, n - 1, min(n, _DRAWN_ROWS)).astype(int))
+        some = drawn_rows(len(model.y_fit_))
         X, y = take_rows(model.X_fit_, some), to_numpy(model.y_fit_)[some]
-    ax = _axes(ax)
     target = check_array(y, "y", ndim=1)
-    mean, low, high = (to_numpy(part) for part in model.predict(X, return_interval=True))
-    ends = [min(mean.min(), target.min()), max(mean.max(), target.max())]
-    ax.plot(ends, ends, color=PLUG_IN, linewidth=1.0, linestyle=(0, (4, 2)))
-    ax.vlines(mean, low, high, color=ESTIMATE, linewidth=0.8, alpha=0.25)
-    inside = (low <= target) & (target <= high)
-    ax.scatter(mean[inside], target[inside], s=10, color=ESTIMATE, linewidths=0, label="inside its interval")
-    ax.scatter(mean[~inside], target[~inside], s=14, color="#D55E00", linewidths=0, label="outside")
-    ax.set_title(
-        f"{100 * inside.mean():.0f} % of {len(target)} targets in 95 % intervals", loc="left", fontsize=10
-    )
-    ax.set_xlabel("predicted")
-    ax.set_ylabel("observed")
-    ax.legend(frameon=False, fontsize="small")
-    return _tidy(ax)
+    predicted, low, high = (to_numpy(part) for part in model.predict(X, return_interval=True))
+    return draw_predictions(predicted, target, low, high, ax=ax)

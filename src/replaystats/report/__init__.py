@@ -78,7 +78,7 @@ def _plain_page(result: Any, command: str) -> str:
 
 def _picture(result: Any) -> str | None:
     """Return the plot of a result; None where matplotlib is missing, or there is nothing to draw."""
-    from ..plots.estimate import embed_figure
+    from ..plots.draw import embed_figure
     from ..plots.results import plot_model, plot_result
 
     draw = plot_model if hasattr(result, "predict") else plot_result

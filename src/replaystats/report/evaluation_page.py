@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -11,8 +12,7 @@ import numpy as np
 from .._core.shown import rounded
 from .._core.thresholds import UNINFORMATIVE
 from ..ope import Comparison, Evaluation
-from ..plots import plot_returns
-from ..plots.estimate import embed_figure, plot_steps
+from ..plots.draw import draw_histogram, draw_steps, embed_figure
 from ..plots.results import (
     finding,
     finding_of_comparison,
@@ -114,8 +114,7 @@ def _status(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
     every = {"": found} if comparison is None else comparison.evaluations
     failed = [f"{name}: {r}" if name else r for name, one in every.items() for r in one.failed_checks]
     if failed:
-        reason = f"{'; '.join(failed)}."
-        return {"kind": "bad", "text": "not reliable", "reason": f"{reason[0].upper()}{reason[1:]}"}
+        return {"kind": "bad", "text": "not reliable", "reason": f"Failed checks: {'; '.join(failed)}."}
     wide = [name for name, one in every.items() if one.informative > UNINFORMATIVE]
     if wide:
         left = percent(max(every[name].informative for name in wide))
@@ -154,7 +153,7 @@ def _hero(found: Evaluation, comparison: Comparison | None) -> dict[str, str]:
     draw = plot_evaluation if comparison is None else plot_comparison
     shown: Any = found if comparison is None else comparison
     pictures = {
-        name: _picture(draw(shown, title="", narrow=narrow))
+        name: embed_figure(draw(shown, title="", narrow=narrow).figure)
         for name, narrow in (("picture", False), ("narrow", True))
     }
     return {"alt": alt, "caption": caption, **pictures}
@@ -164,7 +163,7 @@ def _cards(found: Evaluation) -> list[dict[str, str]]:
     low, high = (float(x) for x in found.interval)
     width = high - low
     return [
-        {"value": rounded(found.shown_value, width), "text": f"value ({found.method})"},
+        {"value": _value(found, width), "text": f"value ({found.method})"},
         {"value": f"{rounded(low, width)} to {rounded(high, width)}",
          "text": f"{percent(found.confidence_level)} interval"},
         {"value": f"{found.log.n_episodes:,}", "text": f"episodes, {found.log.n_steps:,} steps"},
@@ -173,17 +172,22 @@ def _cards(found: Evaluation) -> list[dict[str, str]]:
 
 
 def _difference_cards(comparison: Comparison) -> list[dict[str, str]]:
-    named: list[tuple[str, float, Any]] = [
-        (f"{d.first} minus {d.second}", d.value, d.interval) for d in comparison.differences
+    named: list[tuple[str, Any, Callable[[float], str]]] = [
+        (f"{d.first} minus {d.second}", d.interval, partial(rounded, d.value)) for d in comparison.differences
     ]
-    named += [(name, one.shown_value, one.interval) for name, one in comparison.evaluations.items()]
+    named += [(name, one.interval, partial(_value, one)) for name, one in comparison.evaluations.items()]
     return [
         {
-            "value": rounded(value, high - low),
+            "value": value(high - low),
             "text": f"{name}, {rounded(low, high - low)} to {rounded(high, high - low)}",
         }
-        for name, value, (low, high) in named
+        for name, (low, high), value in named
     ]
+
+
+def _value(found: Evaluation, width: float) -> str:
+    """Return the value as the page shows it, with the digits of an interval of this width."""
+    return rounded(found.shown_value, width) if np.isfinite(found.shown_value) else "not determined"
 
 
 def _estimates(found: Evaluation) -> dict[str, Any]:
@@ -231,7 +235,7 @@ def _ends(found: Evaluation) -> tuple[str, str]:
     return (
         "how episodes ended",
         f"{ends.terminated:,} terminated, {ends.truncated:,} cut off; the longest has "
-        f"{ends.longest:,} step{'s' * (ends.longest != 1)} ({ends.at_longest:,} episodes have that length)",
+        f"{ends.longest:,} step{'s' * (ends.longest != 1)} (episodes of that length: {ends.at_longest:,})",
     )
 
 
@@ -317,40 +321,38 @@ def _figures(found: Evaluation) -> list[dict[str, str]]:
     # The value of another policy, or one that goes on behind the last step, is no mean of these returns.
     line = found.value if log.on_policy and log.ends.completed_share == 0 else None
     seen = f"{log.n_episodes:,} logged episodes"
-    figures = [
-        _figure("Returns", f"Histogram of the returns of {seen}.",
-                "discounted returns of logged episodes, under the logging policy."
-                + (" The line is the reported value." if line is not None else ""),
-                plot_returns(log.returns, value=line))
-    ]  # fmt: skip
+    caption = "discounted returns of logged episodes, under the logging policy."
+    caption += " The line is the reported value." * (line is not None)
+    drawn = draw_histogram(log.returns, "discounted return as logged", line=line)
+    figures = [_figure("Returns", f"Histogram of the returns of {seen}.", caption, drawn)]
     if len(log.by_step) > 1:
         alt = f"Mean discounted reward of {len(log.by_step)} steps as logged."
-        text = "what each step adds to the mean return as logged. If the last add much, so would later ones."
-        figures.append(_figure("Value by step", alt, text, plot_steps(log.by_step, "mean discounted reward")))
+        caption = "the mean discounted reward of each step. If the last steps add much, later ones would too."
+        figures.append(
+            _figure("Value by step", alt, caption, draw_steps(log.by_step, "mean discounted reward"))
+        )
     if log.effective_by_step is not None and len(log.effective_by_step) > 1:
-        text = (
+        caption = (
             "effective number of episodes after the probability ratios of so many steps. Where few are left, "
             "importance sampling says little."
         )
         alt = f"Effective episodes after each of {len(log.effective_by_step)} steps."
-        drawn = plot_steps(log.effective_by_step, "effective episodes", low=0.0)
-        figures.append(_figure("Effective sample size by step", alt, text, drawn))
-    if log.ratios is not None:
-        text = "probability of an episode's actions under the policy, divided by that under the log."
-        positive = log.ratios[log.ratios > 0]
-        if len(positive) > 1:
-            drawn = plot_returns(np.round(np.log10(positive), 9))  # equal ratios up to rounding stay equal
-            zeros = len(log.ratios) - len(positive)
-            drawn.set_xlabel("log10 of the ratio" + f" ({zeros:,} are 0)" * (zeros > 0))
-            figures.append(_figure("Probability ratios", f"Histogram of the ratios of {seen}.", text, drawn))
+        drawn = draw_steps(log.effective_by_step, "effective episodes", low=0.0)
+        figures.append(_figure("Effective sample size by step", alt, caption, drawn))
+    positive = log.returns[:0] if log.ratios is None else log.ratios[log.ratios > 0]
+    if log.ratios is not None and len(positive) > 1:
+        zeros = len(log.ratios) - len(positive)
+        xlabel = "log10 of the ratio" + f" ({zeros:,} are 0)" * (zeros > 0)
+        exponents = np.asarray(
+            np.log10(positive).round(9), dtype=np.float64
+        )  # equal up to rounding stay equal
+        drawn = draw_histogram(exponents, xlabel)
+        caption = "probability of an episode's actions under the policy, divided by that under the log."
+        figures.append(_figure("Probability ratios", f"Histogram of the ratios of {seen}.", caption, drawn))
     return figures
 
 
 def _figure(heading: str, alt: str, caption: str, ax: Any) -> dict[str, str]:
     caption = f"How to read this: {caption}"
     ax.ticklabel_format(useOffset=False)
-    return {"heading": heading, "alt": alt, "caption": caption, "picture": _picture(ax)}
-
-
-def _picture(ax: Any) -> str:
-    return embed_figure(ax.figure)
+    return {"heading": heading, "alt": alt, "caption": caption, "picture": embed_figure(ax.figure)}

@@ -48,11 +48,15 @@ class Score:
     kind : str
         "cross-validated", "out-of-bag", "leave-one-out" or "test".
     predicted, target : ndarray of shape (m,)
+    low, high : ndarray of shape (m,), optional
+        Interval for a new target in each of these rows.
     """
 
     kind: str
     predicted: FloatArray
     target: FloatArray
+    low: FloatArray | None = None
+    high: FloatArray | None = None
 
     @property
     def rmse(self) -> float:
@@ -157,10 +161,11 @@ class Regression:
         if truth is not None and predictions is not None:
             value = predictions["prediction"].to_numpy()
             seen = np.isfinite(truth) & np.isfinite(value)
-            inside = (predictions["new_low"] <= truth) & (truth <= predictions["new_high"])
             if seen.any():
-                test_score = Score(kind="test", predicted=value[seen], target=truth[seen])
-                test_coverage = float(inside[seen].mean())
+                ends = {end: predictions[f"new_{end}"].to_numpy()[seen] for end in ("low", "high")}
+                test_score = Score(kind="test", predicted=value[seen], target=truth[seen], **ends)
+                inside = (ends["low"] <= truth[seen]) & (truth[seen] <= ends["high"])
+                test_coverage = float(inside.mean())
         return cls(
             model=model, names=tuple(names), source=source, command=command, target=target,
             effects=() if matrix_of(model) is None else tuple(effects),

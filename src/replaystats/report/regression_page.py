@@ -6,12 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from .._core.arrays import take_rows, to_numpy
 from .._core.errors import visible
-from .._core.typing import FloatArray
+from .._core.typing import FloatArray, IntArray
 from .._core.version import __version__
-from ..plots import plot_band, plot_convergence, plot_fit, plot_levels
-from ..plots.estimate import embed_figure
-from ..plots.style import new_figure
+from ..plots.draw import (
+    axes_of,
+    draw_band,
+    draw_dots,
+    draw_levels,
+    draw_line,
+    draw_predictions,
+    drawn_rows,
+    embed_figure,
+)
 from .pages import checksum, percent, render, significant
 from .regression import Effect, Regression, importances, matrix_of, rivals
 
@@ -48,7 +56,8 @@ def regression_page(regression: Regression) -> str:
     return render(
         "estimate.html.j2",
         {
-            "title": f"{regression.target}: error {significant(score.rmse)} (R² {score.r2:.3f})",
+            "title": f"{regression.target} is predicted with an error of {significant(score.rmse)} "
+            f"(R² {score.r2:.3f})",
             "subtitle": f"{regression.source}: {type(regression.model).__name__}",
             "version": __version__,
             "badge": {**_status(regression, held), "reason": f"{text[0].upper()}{text[1:]}."},
@@ -89,7 +98,9 @@ def _prediction_table(regression: Regression) -> list[dict[str, Any]]:
     given = regression.predictions
     if given is None:
         return []
-    shown = given.head(SHOWN_ROWS)
+    shown = given.head(SHOWN_ROWS).drop(columns="standard_error")
+    if not shown.get("note", np.zeros(0)).astype(bool).any():
+        shown = shown.drop(columns="note", errors="ignore")
     level = percent(regression.confidence_level)
     intro = (
         f"The first {len(shown)} of {len(given)} rows. 'new' is the {level} interval for the "
@@ -129,31 +140,54 @@ def _rivals(regression: Regression, rows: FloatArray) -> dict[str, Any]:
 def _fit_figures(regression: Regression) -> list[dict[str, str]]:
     """Return observed against predicted, for screens and phones, calibration, residuals and convergence."""
     model, score = regression.model, regression.test_score or regression.score
+    some = drawn_rows(len(score.target))
+    shown = score.predicted[some], score.target[some], *_intervals(regression, some)
     hero: dict[str, str] = {}
-    for name, size in (("narrow", (3.8, 3.2)), ("picture", (8.6, 4.0))):
-        ax = new_figure(size=size)[1][0, 0]
-        plot_fit(score.predicted, score.target, label=f"{score.kind} prediction", ax=ax)
+    for name, size in (("narrow", (3.8, 3.4)), ("picture", (8.6, 4.2))):
+        ax = draw_predictions(*shown, ax=axes_of(None, size))
+        ax.set_xlabel(f"{score.kind} prediction")
         ax.set_ylabel(regression.target)
-        caption = "every dot is a row that its prediction did not see; on the line both agree."
+        caption = (
+            "every dot is a row that its prediction did not see, with the "
+            f"{percent(regression.confidence_level)} interval for a new {regression.target}; on the dashed "
+            "line both agree."
+        )
         drawn = _figure("Predicted and observed", caption, ax)
         hero = {**drawn, **hero, name: drawn["picture"]}
     held = [model.interval_coverage(level, scale=regression.scale).share for level in CALIBRATED]
-    ax = plot_fit(100 * np.array(CALIBRATED), 100 * np.array(held), label="level of the interval, %")
-    ax.set_ylabel("held, %")
+    levels = 100 * np.array(CALIBRATED)
+    ax = draw_dots(levels, 100 * np.array(held), "level of the interval, %", "held, %")
     figures = [_figure("Calibration by level", "share of rows inside intervals of each level.", ax)]
     residuals = score.target - score.predicted
-    ax = plot_fit(score.predicted, residuals, label=f"{score.kind} prediction", diagonal=False)
-    ax.set_ylabel("residual")
+    ax = draw_dots(score.predicted, residuals, f"{score.kind} prediction", "residual", diagonal=False)
     caption = "a bend means that something is missing in the model; a funnel asks for scale local."
     figures.append(_figure("Residuals", caption, ax))
     plan = model.estimate_.members.plan
     if plan is not None and regression.score.kind == "out-of-bag":
         counts, scores, _ = model.oob_curve()
         known = np.isfinite(scores)
-        ax = plot_convergence(counts[known], scores[known], label="out-of-bag R²")
+        ax = draw_line(counts[known].astype(np.float64), scores[known], "subsets used", "out-of-bag R²")
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:g}")  # pages show text as it is, and the usual powers are TeX
         caption = "flat to the right: more subsets would not help."
         figures.append(_figure("Are there enough subsets?", caption, ax))
     return [hero, *figures]
+
+
+def _intervals(regression: Regression, some: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the interval for a new target in some of the scored rows.
+
+    Held-out rows have the interval that the model gives them, moved from its prediction to the held-out one.
+    """
+    model, score = regression.model, regression.test_score or regression.score
+    if score.low is not None and score.high is not None:
+        return score.low[some], score.high[some]
+    known = np.flatnonzero(np.isfinite(model.held_out_predictions_))
+    rows = take_rows(model.X_fit_, known[some])
+    moved = score.predicted[some] - to_numpy(model.predict(rows))
+    ends = model.predict_interval(rows, regression.confidence_level, scale=regression.scale)
+    low, high = (to_numpy(end) + moved for end in ends)
+    return low, high
 
 
 def _effect_figures(regression: Regression, X: FloatArray) -> list[dict[str, str]]:
@@ -164,7 +198,7 @@ def _effect_figures(regression: Regression, X: FloatArray) -> list[dict[str, str
     figures = []
     if len(found) > 1:
         names, mean, error = zip(*found[:MAX_LEVELS], strict=True)
-        ax = plot_levels(names, mean, np.subtract(mean, error), np.add(mean, error))
+        ax = draw_levels(names, *(np.add(mean, c * np.array(error)) for c in (0, -1, 1)))
         ax.set_xlabel("increase of the error when the column is shuffled")
         caption = (
             "how much worse held-out rows are predicted when a column is shuffled among them, mean and "
@@ -183,7 +217,7 @@ def _draw_effect(regression: Regression, effect: Effect, X: FloatArray) -> Any:
         kept = np.sort(np.argsort(-count)[:MAX_LEVELS])
         rows = np.tile(typical, (len(kept), 1))
         rows[:, effect.positions] = np.eye(len(effect.levels))[kept]
-        ax = plot_levels([effect.levels[i] for i in kept], *_mean(regression, rows))
+        ax = draw_levels([effect.levels[i] for i in kept], *_mean(regression, rows))
         ax.set_xlabel(regression.target)
         ax.set_ylabel(effect.name)
         return ax
@@ -195,7 +229,7 @@ def _draw_effect(regression: Regression, effect: Effect, X: FloatArray) -> Any:
         return None
     rows = np.tile(typical, (_CURVE_POINTS, 1))
     rows[:, column] = np.linspace(low_end, high_end, _CURVE_POINTS)
-    ax = plot_band(rows[:, column], *_mean(regression, rows), observed=X[:, column])
+    ax = draw_band(rows[:, column], *_mean(regression, rows), observed=X[:, column])
     ax.set_xlabel(effect.name)
     ax.set_ylabel(regression.target)
     return ax

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from replaystats import plots
-from replaystats.plots.estimate import plot_levels
+from replaystats.plots.draw import draw_dots, draw_histogram, draw_levels
 from replaystats.plots.style import difference_panel, new_figure, summary_box
 
 
 @pytest.mark.parametrize("value", [None, 0.4])
 def test_every_return_is_in_the_bar_that_holds_it(rng, value):
     returns = rng.normal(size=80)
-    ax = plots.plot_returns(returns, value=value)
+    ax = draw_histogram(returns, "discounted return", line=value)
     for bar in ax.patches:
         left, right = bar.get_x(), bar.get_x() + bar.get_width()
         inside = sum(left - 1e-12 <= r < right - 1e-12 for r in returns)
@@ -23,8 +22,8 @@ def test_every_return_is_in_the_bar_that_holds_it(rng, value):
 
 
 def test_levels_have_a_dot_and_a_bar_each_the_first_on_top():
-    value, low, high = [1.0, 2.0, -1.0], [0.5, 1.8, -1.0], [1.5, 2.2, 3.0]
-    ax = plot_levels(["a", "b", "c" * 50], value, low, high)
+    value, low, high = np.array([[1.0, 2.0, -1.0], [0.5, 1.8, -1.0], [1.5, 2.2, 3.0]])
+    ax = draw_levels(["a", "b", "c" * 50], value, low, high)
     bars = ax.containers[0]
     np.testing.assert_allclose(bars.lines[0].get_xdata(), value)
     np.testing.assert_allclose(bars.lines[0].get_ydata(), [0, 1, 2])
@@ -58,7 +57,7 @@ def test_boxes_of_differences_are_the_quartiles_of_the_values(rng):
 
 def test_dots_of_a_fit_are_the_values(rng):
     predicted, target = rng.normal(size=(2, 25))
-    fit = plots.plot_fit(predicted, target)
+    fit = draw_dots(predicted, target, "predicted", "target")
     np.testing.assert_array_equal(fit.collections[0].get_offsets(), np.column_stack([predicted, target]))
     (diagonal,) = fit.get_lines()
     np.testing.assert_array_equal(diagonal.get_xdata(), diagonal.get_ydata())
