@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
 
 import replaystats as rs
 from attack.bad_values import NOBODY
@@ -245,8 +246,17 @@ def _layer_of_policy(policy: Any) -> Any:
     return _buffer(discount=0.5).last_layer(np.tanh, policy=policy, n_actions=2).look()
 
 
-def _view(moments: Any) -> Any:
-    return _buffer().view(moments).total()
+class Answers(RegressorMixin, BaseEstimator):
+    """A regressor whose predictions are those of a function."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def fit(self, X: Any, y: Any) -> Answers:
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.function(X)
 
 
 # name -> (what is done with the function, the function as it should be, what a refusal may name)
@@ -256,6 +266,16 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[..., Any], tuple[str, 
         lambda f: rs.evaluate(LOG, f, discount=1.0, horizon=4),
         half,
         ("policy",),
+    ),
+    "evaluate, behavior": (
+        lambda f: rs.evaluate(LOG, half, discount=0.5, behavior=f),
+        half,
+        ("behavior", "n_actions"),
+    ),
+    "evaluate, regressor": (
+        lambda f: rs.evaluate(LOG, half, discount=0.5, regressor=Answers(f)),
+        lambda pairs: pairs[:, 0],
+        ("regressor",),
     ),
     "compare, first policy": (
         lambda f: rs.compare(LOG, {"new": f, "old": half}, discount=0.5),

@@ -14,13 +14,21 @@ from .._core.entries import check_known
 from .._core.errors import ReplayWarning, must_be
 from .._core.thresholds import CHECK_LEVEL, JACKKNIFE_GROUPS
 from .._core.typing import ArrayLike, BoolArray, FloatArray, IntArray
-from .._core.validation import check_array, check_choice, check_int, check_length, check_range, check_real
+from .._core.validation import (
+    check_array,
+    check_choice,
+    check_instance,
+    check_int,
+    check_length,
+    check_range,
+    check_real,
+)
 from ..basis import FunctionBasis
 from ..data import Trajectories
 from ..inference import Interval, Monitor, MonitoredMean
 from ..inference.pivot import Pivot, interval
 from ..inference.producers import mean_pivot
-from ..moments import lstd_moments, lstd_q_moments
+from ..moments import Moments, lstd_moments, lstd_q_moments
 from ..moments.factored import FactoredMoments, HeldMoments
 from ..moments.lstd_q import ActionFeatures
 from ..moments.steps import value_limits
@@ -75,7 +83,8 @@ class MomentView:
             for block in self._changed():
                 rows = np.arange(block * BLOCK_ROWS, min((block + 1) * BLOCK_ROWS, self._buffer.capacity))
                 used = rows % rings.capacity[0] < rings.size[rows // rings.capacity[0]]
-                self._sums[block] = self._moments(_single_steps(rings.arrays, rows[used])).total()
+                found = self._moments(_single_steps(rings.arrays, rows[used]))
+                self._sums[block] = check_instance(found, "moments", (Moments, FactoredMoments)).total()
             self._read = rings.stored.copy()
             parts = [self._sums[block] for block in sorted(self._sums)]
             return np.sum([A for A, _ in parts], axis=0), np.sum([b for _, b in parts], axis=0)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.errors import must_be
+from .._core.errors import must_be, renamed
 from .._core.linalg import in_span
 from .._core.thresholds import BEHAVIOR_ROWS, BEHAVIOR_TREES, FOLDS
 from .._core.typing import ArrayLike, FloatArray, IntArray
@@ -65,7 +65,8 @@ def find_behavior(problem: Problem, given: ArrayLike | Callable[..., Any] | None
                 rule = "densities (N,) of continuous actions, or to have a method `density`"
                 raise TypeError(must_be("behavior", rule, "a function"))
             return Behavior(_checked(dense, problem, "behavior"), "given")
-        chances = probabilities_of(given, problem.states, problem.n_actions)
+        with renamed("policy", "behavior"):
+            chances = probabilities_of(given, problem.states, problem.n_actions)
         return Behavior(_checked(_picked(chances, problem), problem, "behavior"), "given")
     if given is not None:
         return Behavior(_checked(given, problem, "behavior"), "given")

@@ -259,6 +259,7 @@ def test_a_callback_gets_the_monitored_value(rng):
     ("call", "message"),
     [
         (lambda b: b.view(3), "`moments` must be a function"),
+        (lambda b: b.view(lambda data: 3).total(), "`moments` must be a Moments"),
         (lambda b: b.last_layer(3), "`network` must be a function"),
         (lambda b: b.last_layer(np.tanh, policy=len), "`n_actions` must be"),
         (lambda b: b.last_layer(np.tanh, ridge=-1.0), "`ridge` must be"),
@@ -271,5 +272,7 @@ def test_a_callback_gets_the_monitored_value(rng):
     ],
 )
 def test_bad_input_has_its_sentence(call, message):
+    buffer = rs.ReplayBuffer(9)
+    buffer.add([0.0], 0, 1.0, [1.0], terminated=True)
     with pytest.raises((ValueError, TypeError), match=message):
-        call(rs.ReplayBuffer(9))
+        call(buffer)

@@ -16,6 +16,7 @@ from ..._core.thresholds import (
     JACKKNIFE_GROUPS,
 )
 from ..._core.typing import FloatArray, IntArray
+from ..._core.validation import check_array, check_length
 from ...inference.pivot import Pivot
 from ...inference.variance import replay_variance
 from ...plans import ResamplingPlan, make_plan
@@ -169,11 +170,19 @@ def _refitted(regressor: Any) -> Fit:
         target = problem.rewards[rows]
         for _ in range(_sweeps(problem.discount, FITTED_Q_REFITS)):
             model = clone(regressor).fit(inputs, np.clip(target, problem.low, problem.high))
-            q = np.column_stack([model.predict(pair) for pair in ahead])
-            target = problem.rewards[rows] + np.sum(onward * np.clip(q, problem.low, problem.high), axis=1)
-        return lambda pair: np.asarray(np.clip(model.predict(pair), problem.low, problem.high))
+            q = np.column_stack([_predicted(model, pair, problem) for pair in ahead])
+            target = problem.rewards[rows] + np.sum(onward * q, axis=1)
+        return lambda pair: _predicted(model, pair, problem)
 
     return fit
+
+
+def _predicted(model: Any, pairs: FloatArray, problem: Problem) -> FloatArray:
+    """Return what a regressor of the user predicts, within the range of values."""
+    hint = "Its predict returns one finite number for each row."
+    predicted = check_array(model.predict(pairs), "regressor", ndim=1, hint=hint)
+    check_length(len(predicted), len(pairs), "regressor", "states")
+    return np.asarray(np.clip(predicted, problem.low, problem.high))
 
 
 def _sweeps(discount: float, most: int) -> int:
