@@ -20,7 +20,6 @@ from ._core.validation import (
     check_real,
     physical_memory,
 )
-from .buffer.priorities import SumTrees
 from .buffer.rows import Rings
 from .engine.checkpoint import describe
 from .report.pages import duration, embed_json, embed_picture, markdown_table, percent, render, significant
@@ -31,7 +30,6 @@ __all__ = [
     "FloatArray",
     "IntArray",
     "Rings",
-    "SumTrees",
     "as_generator",
     "check_bool",
     "check_choice",

@@ -1,8 +1,8 @@
 """Q-learning with experience replay on a maze: many independent runs advanced in lockstep.
 
 A step is a hundred-odd numbers per run, far too few for NumPy, so runs are laid side by side and a step of
-all of them is a few dozen array operations, on the rings and sum trees of `replaystats.ReplayBuffer`. Every
-run owns its random stream: what it does depends neither on the runs beside it nor on how many there are.
+all of them is a few dozen array operations, on the rings of `replaystats.ReplayBuffer`. Every run owns its
+random stream: what it does depends neither on the runs beside it nor on how many there are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from replaystats.toolkit import (
     FloatArray,
     IntArray,
     Rings,
-    SumTrees,
     check_choice,
     check_int,
     check_length,
@@ -29,8 +28,7 @@ from replaystats.toolkit import (
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))  # up, right, down, left
 N_ACTIONS = len(STEPS)
 WALL, START, GOAL = "#", "S", "G"
-TIMEOUTS = ("bootstrap", "end")
-SAMPLERS = ("uniform", "combined", "prioritised")
+SAMPLERS = ("uniform", "combined")
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -161,16 +159,12 @@ class Rule:
 
     Attributes
     ----------
-    sampler : {"uniform", "combined", "prioritised"}
-        "combined" replaces the last transition of a minibatch by the latest one; "prioritised" draws in
-        proportion to (abs(error) + 0.01)^0.6, with importance weights of exponent 0.4.
+    sampler : {"uniform", "combined"}
+        "combined" replaces the last transition of a minibatch by the latest one.
     minibatch : int
         Transitions per minibatch, k.
     ratio : float
         Minibatches per environment step, B: a whole number, or one over a whole number.
-    timeouts : {"bootstrap", "end"}
-        Whether the last transition of an episode that was cut off bootstraps like any other (right: the
-        world goes on), or is mistaken for an end of value 0.
     step_size, explore : float
         Step size per transition, and the share of random actions.
 
@@ -183,13 +177,11 @@ class Rule:
     sampler: str = "uniform"
     minibatch: int = 10
     ratio: float = 1.0
-    timeouts: str = "bootstrap"
     step_size: float = 0.1
     explore: float = 0.1
 
     def __post_init__(self) -> None:
         check_choice(self.sampler, "sampler", SAMPLERS)
-        check_choice(self.timeouts, "timeouts", TIMEOUTS)
         check_int(self.minibatch, "minibatch")
         ratio = check_real(self.ratio, "ratio", low=0.0, closed="neither")
         if not (ratio.is_integer() or (1 / ratio).is_integer()):
@@ -311,7 +303,8 @@ class Lockstep:
         self.q: FloatArray = np.zeros((n_runs, world.n_states, N_ACTIONS))
         # No run stores more than this, so no larger ring is needed to hold everything.
         most = schedule.n_episodes * schedule.timeout
-        self.memory = ReplayMemory(np.minimum(capacities, most), rule.sampler)
+        # The world is deterministic, so the two bytes of a pair (state, action) are all a transition needs.
+        self.memory = Rings(np.minimum(capacities, most), {"pair": ((), np.int16)})
         self._noise = Noise(generators, 2 + rule.minibatches * rule.minibatch)
         self.run_ids = np.arange(n_runs)
         self.n_lockstep = self._n_steps = 0
@@ -335,7 +328,7 @@ class Lockstep:
         self._state = self.world.moves.take(pairs)
         self._age += 1
         ended = (self._state == self.world.goal) | (self._age == self.schedule.timeout)
-        self.memory.store(pairs, ended)
+        self.memory.append({"pair": pairs})
         self.n_lockstep += 1
         self._n_steps += pairs.size
         if self.n_lockstep % self.rule.period == 0:
@@ -360,17 +353,15 @@ class Lockstep:
         return action
 
     def _replay(self, uniforms: FloatArray) -> None:
-        """Replay one minibatch in every run."""
-        slots, weights = self.memory.draw(uniforms)
-        pairs = self.memory.pairs(slots)
+        """Replay one minibatch in every run, drawn with replacement."""
+        slots = (uniforms * self.memory.size[:, None]).astype(np.intp) + self.memory.first[:, None]
+        if self.rule.sampler == "combined":
+            slots[:, -1] = self.memory.newest
+        pairs = self.memory.arrays["pair"].take(slots).astype(np.intp)
         flat = self.q.reshape(-1)
         places = pairs + np.arange(len(pairs))[:, None] * (N_ACTIONS * self.world.n_states)
-        errors = self._targets(slots, pairs) - flat.take(places)
-        steps = errors * self._step_sizes(pairs)
-        if weights is not None:
-            steps *= weights
+        steps = (self._targets(pairs) - flat.take(places)) * self._step_sizes(pairs)
         np.add.at(flat, places.ravel(), steps.ravel())  # pairs that come twice are added twice
-        self.memory.learn(slots, errors)
 
     def _step_sizes(self, pairs: IntArray) -> float | FloatArray:
         """Return the step size, smaller for a pair that came so often that the sum would overshoot."""
@@ -381,16 +372,13 @@ class Lockstep:
         step_sizes: FloatArray = np.minimum(step_size, 1.0 / copies)
         return step_sizes
 
-    def _targets(self, slots: IntArray, pairs: IntArray) -> FloatArray:
-        """Return the reward, -1, plus the best value of the state that it led to."""
+    def _targets(self, pairs: IntArray) -> FloatArray:
+        """Return the reward, -1, plus the best value of the state that it led to, also where time ran out."""
         after = self.world.moves.take(pairs)
-        factors = self._alive.take(after)
-        if self.rule.timeouts == "end":
-            factors = factors * ~self.memory.ended(slots)
         q = self._of_states(after)
         # Two by two: a reduction over an axis of four costs several times more.
         best = np.maximum(np.maximum(q[..., 0], q[..., 1]), np.maximum(q[..., 2], q[..., 3]))
-        targets: FloatArray = -1.0 + factors * best
+        targets: FloatArray = -1.0 + self._alive.take(after) * best
         return targets
 
     def _close_episodes(self, ended: BoolArray) -> None:
@@ -410,84 +398,3 @@ class Lockstep:
         self._noise.keep(runs)
         self.q, self.run_ids, self._state = self.q[runs], self.run_ids[runs], self._state[runs]
         self._age, self._episode = self._age[runs], self._episode[runs]
-
-
-class ReplayMemory(Rings):
-    """One ring of transitions per run, and how minibatches are drawn from it.
-
-    The world is deterministic, so the two bytes of a pair (state, action) are all a transition needs: 30 runs
-    of 10^6 take 90 MB, and what has not been visited takes nothing.
-
-    1. "uniform": every stored transition is equally likely, with replacement.
-    2. "combined": the same, but the last of the k transitions is always the latest one.
-    3. "prioritised": P(i) = p_i / sum p with p = (abs(error) + floor)^exponent. A new transition enters with
-       the largest priority seen so far in its run. The k draws are stratified: one from each k-th of the
-       total. Weights are (size P(i))^-correction, divided by the largest of the minibatch so that they only
-       ever shrink a step. The exponents are the usual 0.6 and 0.4, not annealed.
-
-    Parameters
-    ----------
-    capacities : ndarray of int, shape (n_runs,)
-    sampler : str
-
-    Examples
-    --------
-    >>> memory = ReplayMemory(np.array([4]), "uniform")
-    >>> memory.store(np.array([7]), np.array([False]))
-    >>> memory.draw(np.array([[0.2, 0.9]]))
-    (array([[0, 0]]), None)
-    """
-
-    EXPONENT, CORRECTION, FLOOR = 0.6, 0.4, 1e-2
-
-    def __init__(self, capacities: IntArray, sampler: str) -> None:
-        super().__init__(capacities, {"pair": ((), np.int16), "end": ((), bool)})
-        self.sampler = sampler
-        self.trees = SumTrees(self.capacity) if sampler == "prioritised" else None
-        self._largest = np.ones(self.capacity.size)
-
-    def store(self, pairs: IntArray, ended: BoolArray) -> None:
-        """Store one transition per run."""
-        slots = self.append({"pair": pairs, "end": ended})
-        if self.trees is not None:
-            self.trees.assign((slots - self.first)[:, None], self._largest[:, None])
-
-    def pairs(self, slots: IntArray) -> IntArray:
-        """Return the pairs in `slots`, as integers wide enough to index with."""
-        return self.arrays["pair"].take(slots).astype(np.intp)
-
-    def ended(self, slots: IntArray) -> BoolArray:
-        """Say which transitions in `slots` were the last of their episode."""
-        return self.arrays["end"].take(slots)
-
-    def draw(self, uniforms: FloatArray) -> tuple[IntArray, FloatArray | None]:
-        """Turn uniforms (n_runs, k) into slots (n_runs, k) and importance weights (None: all 1)."""
-        if self.trees is not None:
-            return self._draw_prioritised(self.trees, uniforms)
-        slots = (uniforms * self.size[:, None]).astype(np.intp)
-        slots += self.first[:, None]
-        if self.sampler == "combined":
-            slots[:, -1] = self.newest
-        return slots, None
-
-    def _draw_prioritised(self, trees: SumTrees, uniforms: FloatArray) -> tuple[IntArray, FloatArray]:
-        k, total = uniforms.shape[1], trees.total[:, None]
-        leaf = trees.find((np.arange(k) + uniforms) / k * total)
-        chance = trees.leaves(leaf) / total * self.size[:, None]
-        weights = chance**-self.CORRECTION
-        weights /= weights.max(axis=1, keepdims=True)
-        return leaf + self.first[:, None], weights
-
-    def learn(self, slots: IntArray, errors: FloatArray) -> None:
-        """Take note of the temporal-difference errors of the transitions just replayed."""
-        if self.trees is not None:
-            priority = (np.abs(errors) + self.FLOOR) ** self.EXPONENT
-            self.trees.assign(slots - self.first[:, None], priority)
-            self._largest = np.maximum(self._largest, priority.max(axis=1))
-
-    def keep(self, rings: BoolArray) -> None:
-        """Forget the runs that are not marked."""
-        super().keep(rings)
-        self._largest = self._largest[rings]
-        if self.trees is not None:
-            self.trees.keep(rings)

@@ -24,7 +24,6 @@ from .measures import FAILS, HOLDS, UNDECIDED
 FOLDER, ORDERINGS = "qlearning", "orderings.json"
 CAPACITIES = (10**2, 10**3, 10**4, 10**5, 10**6)
 RATIOS = (0.25, 1, 4, 16)
-AGES = (1_600, 16_000, 160_000)  # minibatches between the storing of a transition and its loss
 FULL, QUICK = Schedule(), Schedule(n_episodes=60)
 FULL_RUNS, QUICK_RUNS = 30, 5
 WINDOWS = {"early": (30, 60), "late": (60, 150)}  # episodes 31-60 and 61-150
@@ -32,22 +31,10 @@ WINDOWS = {"early": (30, 60), "late": (60, 150)}  # episodes 31-60 and 61-150
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Cells in rows and columns, with what to print beside and above them.
-
-    Attributes
-    ----------
-    name, title : str
-    row_name : str
-        What changes from row to row.
-    rows, columns : tuple of str
-        Labels.
-    cells : tuple of tuple of Cell
-        ``cells[i][j]`` stands in row i and column j.
-    """
+    """Cells by capacity (rows) and rule (columns): ``cells[i][j]`` stands in row i and column j."""
 
     name: str
     title: str
-    row_name: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     cells: tuple[tuple[Cell, ...], ...]
@@ -65,9 +52,9 @@ def make_cell(schedule: Schedule, *, capacity: int, **rule: Any) -> Cell:
     'qlearning features=table timeouts=bootstrap sampler=combined n_step=1 k=10 B=1 episodes=150 n=100'
     """
     checked = Rule(**rule)
-    # The key is the seed of the runs: two fixed parts stay in it, so that stored results stay what they are.
+    # The key is the seed of the runs: fixed parts stay in it, so that stored results stay what they are.
     parameters: dict[str, int | float | str] = {
-        "features": "table", "timeouts": checked.timeouts, "sampler": checked.sampler, "n_step": 1,
+        "features": "table", "timeouts": "bootstrap", "sampler": checked.sampler, "n_step": 1,
         "k": checked.minibatch, "B": f"{checked.ratio:g}", "episodes": schedule.n_episodes, "n": capacity,
     }  # fmt: skip
     return Cell("qlearning", tuple(parameters.items()))
@@ -75,23 +62,16 @@ def make_cell(schedule: Schedule, *, capacity: int, **rule: Any) -> Cell:
 
 def rule_of(cell: Cell) -> Rule:
     """Return the rule of a cell."""
-    return Rule(
-        timeouts=cell["timeouts"], sampler=cell["sampler"], minibatch=cell["k"], ratio=float(cell["B"])
-    )
+    return Rule(sampler=cell["sampler"], minibatch=cell["k"], ratio=float(cell["B"]))
 
 
-def _by_capacity(
-    name: str, title: str, schedule: Schedule, capacities: Sequence[int], columns: dict[str, dict[str, Any]]
-) -> Table:
-    """Return a table with a row per capacity and a column per rule."""
-    cells = tuple(
-        tuple(make_cell(schedule, capacity=capacity, **rule) for rule in columns.values())
-        for capacity in capacities
-    )
-    rows = tuple(f"{capacity:,}" for capacity in capacities)
-    return Table(
-        name=name, title=title, row_name="capacity n", rows=rows, columns=tuple(columns), cells=cells
-    )
+# By table: its title, and the rules in its columns.
+_TABLES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
+    "sampler": ("B = 1, k = 10", {name: {"sampler": name} for name in SAMPLERS}),
+    "ratio": ("Ratios: uniform, k = 10", {f"B = {ratio:g}": {"ratio": ratio} for ratio in RATIOS}),
+}
+_QUICK_RULES = {"uniform": {}, "combined": {"sampler": "combined"}, "uniform, B = 16": {"ratio": 16}}
+_QUICK_TABLES = {"sampler": ("A quick look: k = 10", _QUICK_RULES)}
 
 
 def study_tables(*, quick: bool) -> list[Table]:
@@ -99,37 +79,23 @@ def study_tables(*, quick: bool) -> list[Table]:
 
     Examples
     --------
-    >>> [table.name for table in study_tables(quick=False)]
-    ['sampler', 'ratio', 'minibatch', 'timeout', 'age']
+    >>> study_tables(quick=False)
+    [Table(sampler, 5 x 2), Table(ratio, 5 x 4)]
     """
-    if quick:
-        rules: dict[str, dict[str, Any]] = {
-            "uniform": {},
-            "combined": {"sampler": "combined"},
-            "uniform, B = 16": {"ratio": 16},
-        }
-        return [_by_capacity("sampler", "A quick look: k = 10", QUICK, (10**2, 10**4), rules)]
-    columns: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
-        "sampler": ("B = 1, k = 10", {name: {"sampler": name} for name in SAMPLERS}),
-        "ratio": ("Ratios: uniform, k = 10", {f"B = {ratio:g}": {"ratio": ratio} for ratio in RATIOS}),
-        "minibatch": ("Minibatch: uniform, B = 1", {f"k = {k}": {"minibatch": k} for k in (1, 10, 32)}),
-        "timeout": (
-            "Timeouts: uniform, k = 10, B = 1", {"bootstrap": {}, "taken for an end": {"timeouts": "end"}}
-        ),
-    }  # fmt: skip
-    tables = [_by_capacity(name, title, FULL, CAPACITIES, rules) for name, (title, rules) in columns.items()]
-    ages = Table(
-        name="age",
-        title="Fixed age: capacity n = age / B, uniform, k = 10",
-        row_name="age in minibatches",
-        rows=tuple(f"{age:,}" for age in AGES),
-        columns=tuple(f"B = {ratio:g}" for ratio in RATIOS),
-        cells=tuple(
-            tuple(make_cell(FULL, capacity=round(age / ratio), ratio=ratio) for ratio in RATIOS)
-            for age in AGES
-        ),
-    )
-    return [*tables, ages]
+    schedule, capacities = (QUICK, (10**2, 10**4)) if quick else (FULL, CAPACITIES)
+    return [
+        Table(
+            name=name,
+            title=title,
+            rows=tuple(f"{capacity:,}" for capacity in capacities),
+            columns=tuple(rules),
+            cells=tuple(
+                tuple(make_cell(schedule, capacity=capacity, **rule) for rule in rules.values())
+                for capacity in capacities
+            ),
+        )
+        for name, (title, rules) in (_QUICK_TABLES if quick else _TABLES).items()
+    ]
 
 
 def all_cells(*, quick: bool) -> list[Cell]:
@@ -150,7 +116,7 @@ def _cost(rule: Rule) -> float:
     """Return roughly the time of a group: overhead per step, plus work per transition replayed."""
     replayed = rule.ratio * rule.minibatch  # transitions per step; faster learners take fewer steps
     steps = (0.3 if rule.sampler == "combined" else 1.0) * 10 / (10 + replayed)
-    return steps * (1.0 + 0.1 * replayed * (5.0 if rule.sampler == "prioritised" else 1.0))
+    return steps * (1.0 + 0.1 * replayed)
 
 
 def run_group(cells: Sequence[Cell], seed: int, n_runs: int) -> list[dict[str, Any]]:
@@ -368,11 +334,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 
 def write_page(result: QLearningResult, folder: Path) -> Path:
     """Draw the figures into `folder`, write the page `report.html` there, and return its path."""
-    pictures = {
-        table.name: embed_picture(draw_table(result, table, folder))
-        for table in result.tables
-        if table.name != "age"
-    }
+    pictures = {table.name: embed_picture(draw_table(result, table, folder)) for table in result.tables}
     context = {
         "result": result,
         "orderings": compare_cells(result),

@@ -46,13 +46,12 @@ class Maze:
 class Reference:
     """Q-learning with replay, written down as the textbook says it."""
 
-    def __init__(self, maze, *, capacity, sampler, minibatch, ratio, timeout, timeouts, step_size, explore):
+    def __init__(self, maze, *, capacity, sampler, minibatch, ratio, timeout, step_size, explore):
         self.maze, self.sampler, self.k, self.ratio = maze, sampler, minibatch, ratio
-        self.timeout, self.timeouts, self.alpha, self.epsilon = timeout, timeouts, step_size, explore
+        self.timeout, self.alpha, self.epsilon = timeout, step_size, explore
         self.values = [[0.0] * 4 for _ in range(maze.n_states)]
-        # Each memory entry: [state, action, reward, next state, episode ended here, priority]
+        # Each memory entry: [state, action, reward, next state]
         self.memory, self.capacity, self.oldest = [], capacity, 0
-        self.largest_priority = 1.0
         self.state, self.age, self.clock, self.returns = maze.start, 0, 0, []
 
     def q(self, state, action):
@@ -67,7 +66,7 @@ class Reference:
         self.age += 1
         self.clock += 1
         ended = after == self.maze.goal or self.age == self.timeout
-        self.store([self.state, action, -1.0, after, ended, self.largest_priority])
+        self.store([self.state, action, -1.0, after])
         if self.ratio >= 1 or self.clock % round(1 / self.ratio) == 0:
             for b in range(max(1, int(self.ratio))):
                 self.replay(uniforms[2 + b * self.k : 2 + (b + 1) * self.k])
@@ -88,38 +87,21 @@ class Reference:
         return (self.oldest - 1) % len(self.memory)
 
     def draw(self, uniforms):
-        """Places in the memory and their weights."""
-        size = len(self.memory)
-        if self.sampler != "prioritised":
-            places = [int(u * size) for u in uniforms]
-            if self.sampler == "combined":
-                places[-1] = self.newest
-            return places, [1.0] * self.k
-        total = sum(entry[5] for entry in self.memory)
-        places = []
-        for j, u in enumerate(uniforms):
-            rest, place = (j + u) / self.k * total, 0
-            while rest >= self.memory[place][5]:
-                rest -= self.memory[place][5]
-                place += 1
-            places.append(place)
-        weights = [(size * self.memory[place][5] / total) ** -0.4 for place in places]
-        return places, [weight / max(weights) for weight in weights]
+        """Places in the memory."""
+        places = [int(u * len(self.memory)) for u in uniforms]
+        if self.sampler == "combined":
+            places[-1] = self.newest
+        return places
 
     def target(self, place):
         """The reward, then the best value of the state that it led to."""
-        _, _, reward, after, ended, _ = self.memory[place]
-        if ended and self.timeouts == "end":
-            return reward
+        _, _, reward, after = self.memory[place]
         return reward + max(self.q(after, action) for action in range(4))
 
     def replay(self, uniforms):
-        places, weights = self.draw(uniforms)
+        places = self.draw(uniforms)
         errors = [self.target(p) - self.q(self.memory[p][0], self.memory[p][1]) for p in places]
         pairs = [self.memory[place][:2] for place in places]
-        for (state, action), weight, error in zip(pairs, weights, errors, strict=True):
+        for (state, action), error in zip(pairs, errors, strict=True):
             step_size = min(self.alpha, 1 / pairs.count([state, action]))  # all copies: just to the target
-            self.values[state][action] += step_size * weight * error
-        for place, error in zip(places, errors, strict=True):
-            self.memory[place][5] = (abs(error) + 0.01) ** 0.6
-            self.largest_priority = max(self.largest_priority, self.memory[place][5])
+            self.values[state][action] += step_size * error

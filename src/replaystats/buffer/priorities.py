@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from .._core.errors import must_be
-from .._core.typing import BoolArray, FloatArray, IntArray
+from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_array, check_length
 
 BRANCHES = 16  # Batch: few NumPy calls per draw, and blocks of two cache lines
@@ -82,10 +82,6 @@ class SumTrees:
             mass = mass - sums.take(row + branch)
             node = node * BRANCHES + branch
         return node
-
-    def keep(self, runs: BoolArray) -> None:
-        """Forget the runs that are not marked."""
-        self._first_block = [first[runs] for first in self._first_block]
 
 
 class Proportional:

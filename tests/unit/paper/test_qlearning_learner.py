@@ -17,7 +17,6 @@ SCHEDULE = Schedule(n_episodes=12, timeout=TIMEOUT)
 RULES = [
     Rule(sampler=sampler, minibatch=4, ratio=ratio) for sampler, ratio in product(SAMPLERS, (1, 0.25, 3))
 ]
-RULES += [Rule(timeouts="end", minibatch=4)]
 RULES += [Rule(minibatch=12, step_size=0.3, sampler=sampler) for sampler in SAMPLERS]  # steps must be cut
 
 
@@ -26,14 +25,12 @@ def generators(n):
 
 
 def make_reference(rule, capacity):
-    names = ("sampler", "minibatch", "ratio", "timeouts", "step_size", "explore")
+    names = ("sampler", "minibatch", "ratio", "step_size", "explore")
     constants = {name: getattr(rule, name) for name in names}
     return Reference(Maze(PICTURE), capacity=capacity, timeout=TIMEOUT, **constants)
 
 
-@pytest.mark.parametrize(
-    "rule", RULES, ids=lambda r: f"{r.sampler}-ratio{r.ratio:g}-{r.timeouts}-k{r.minibatch}"
-)
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: f"{r.sampler}-ratio{r.ratio:g}-k{r.minibatch}")
 def test_lockstep_equals_the_reference_step_by_step(rule):
     capacities = np.array([7, 1000, 40])  # one that wraps at once, one that never does
     fast = Lockstep(GridWorld(PICTURE), rule, SCHEDULE, capacities, generators(3))
@@ -63,7 +60,7 @@ def test_the_reference_comparison_meets_timeouts_goals_and_ties():
 
 def test_a_run_does_not_depend_on_the_runs_beside_it():
     schedule = Schedule(n_episodes=6, timeout=TIMEOUT)
-    rule = Rule(sampler="prioritised", minibatch=4)
+    rule = Rule(sampler="combined", minibatch=4)
     world = GridWorld(PICTURE)
     together = Lockstep(world, rule, schedule, np.array([7, 30, 500]), generators(3)).run()
     alone = Lockstep(world, rule, schedule, np.array([30]), [generators(2)[1]]).run()
@@ -84,14 +81,13 @@ def test_a_memory_that_holds_everything_is_not_made_larger():
     assert learner.memory.capacity.tolist() == [3 * TIMEOUT]
 
 
-@pytest.mark.parametrize(("timeouts", "staying"), [("bootstrap", -2), ("end", -1)])
-def test_a_timeout_bootstraps_and_the_goal_does_not(timeouts, staying):
-    # Two cells, the goal to the right: every other action stays put. With episodes cut after one step, a
-    # learner that takes the cut for an end values staying at -1; the truth is -2.
+def test_a_timeout_bootstraps_and_the_goal_does_not():
+    # Two cells, the goal to the right: every other action stays put, and is worth -2 though episodes are cut
+    # after one step.
     schedule = Schedule(n_episodes=4000, timeout=1)
-    rule = Rule(explore=1.0, minibatch=1, timeouts=timeouts)
+    rule = Rule(explore=1.0, minibatch=1)
     q = Lockstep(GridWorld(["SG"]), rule, schedule, np.array([100]), generators(1)).run().q[0, 0]
-    np.testing.assert_allclose(q, [staying, -1, staying, staying], atol=1e-6)
+    np.testing.assert_allclose(q, [-2, -1, -2, -2], atol=1e-6)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -108,7 +104,6 @@ def test_with_full_exploration_q_reaches_the_optimum_of_a_corridor(sampler):
         ({"minibatch": 0}, "`minibatch` must be an int >= 1; got 0"),
         ({"ratio": 1.5}, "`ratio` must be a whole number, or one over a whole number; got 1.5"),
         ({"ratio": 0.0}, "`ratio` must be"),
-        ({"timeouts": "ignore"}, "`timeouts` must be"),
         ({"step_size": 0.0}, "`step_size` must be"),
         ({"explore": -0.1}, "`explore` must be"),
     ],
