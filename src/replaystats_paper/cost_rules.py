@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from replaystats.toolkit import significant
 
-from .cost import CLAIMED, PLAIN, fitted_exponent, sizes, window
+from .cost import CLAIMED, fitted_exponent, sizes
 from .measures import (
     AUTHORS_HOURS,
     FAILS,
@@ -30,6 +30,9 @@ CONFIDENCE = 0.99
 MARGIN = 1.1
 # Below this n the cubic part of a full fit is not yet most of its time.
 SMALLEST_JUDGED = 4000
+# What the paper calls large-scale: from here on a full fit takes noticeable time.
+SMALLEST_LARGE = 1000
+_SIZES_OF_REPLAY = ("claimed", "exact", "example1", "example2")
 # Example 1 with s = 1, p = 2, delta = 1/5: 2s / (2s + p) (1 - delta), the exponent of the squared error.
 RATE_1 = 0.4
 
@@ -185,19 +188,28 @@ def _scaling(evidence: Evidence, method: str) -> list[tuple[int, dict[str, Any]]
 
 
 def practical(evidence: Evidence) -> Verdict:
-    """Judge "a practical and efficient alternative, especially for large-scale problems" on the map."""
-    rows = sorted((c["n"], evidence.journal.results(c.key)["rows"]) for c in evidence.cells["map"])
-    judged = [(n, window(found)) for n, found in rows if PLAIN in found]
+    """Judge "a practical and efficient alternative, especially for large-scale problems"."""
+    rows = {method: dict(_scaling(evidence, method)) for method in ("full", "divide", *_SIZES_OF_REPLAY)}
+    full = rows["full"]
+    judged = [(n, [m for m in _SIZES_OF_REPLAY if _below(rows[m].get(n), full[n])]) for n in full]
     reason = "Below the full fit in time, variance and error: " + "; ".join(
         f"n = {n}: {', '.join(names) or 'none'}" for n, names in judged
     )
-    n, last = rows[-1]
-    divided = next(row for name, row in last.items() if name.startswith("divide"))
-    beside = f"Divide and conquer at n = {n}: RMSE {significant(divided['rmse'], 2)}."
-    large = [bool(names) for n, names in judged if n >= 1000]
-    if not large:
+    largest = judged[-1][0]
+    error = rows["divide"][largest]["rmse"] / full[largest]["rmse"]
+    beside = f"Divide and conquer at n = {largest}: RMSE × {significant(error, 2)}."
+    large = [bool(names) for n, names in judged if n >= SMALLEST_LARGE]
+    if largest < SMALLEST_JUDGED:
         return Verdict(UNDECIDED, reason + ".", beside)
     return Verdict(HOLDS if all(large) else IN_PART if any(large) else FAILS, reason + ".", beside)
+
+
+def _below(row: dict[str, Any] | None, full: dict[str, Any]) -> bool:
+    """Whether time, error and variance, with features fixed or redrawn, are all below the full fit's."""
+    if row is None:
+        return False
+    variance = max(row["variance"], row.get("variance_redrawn", 0.0))
+    return variance < full["variance"] and all(row[name] < full[name] for name in ("seconds", "rmse"))
 
 
 # Seconds of a fit on one NVIDIA H200, n = 1,000,000, k = 300,000, B = 1000, nine functions

@@ -21,7 +21,7 @@ from replaystats.plots.style import (
 )
 
 from .cells import Cell, Experiment
-from .cost import LABELS, PLAIN, data_sets, window
+from .cost import LABELS, data_sets
 from .journal import Journal
 from .measures import METHODS, REPLAYED, differences, published_record
 from .policy import GRID
@@ -31,7 +31,6 @@ Y_LABELS = {"variance": "variance, plain − replay", "rmse": "RMSE, plain − r
 ZOOM = 2.0
 # Where the largest value is this many times the typical one, boxes are flat lines on a linear scale.
 FLAT_BOXES = 15.0
-_MAP_COLOURS = ("#0072B2", "#56B4E9", "#009E73", "#66C2A5", "#CC79A7", "#E69F00", "#D55E00")
 _SCALING_STYLE = {
     "full": ("#000000", "o"),
     "claimed": ("#D55E00", "s"),
@@ -75,35 +74,8 @@ def _data_sets(cells: Sequence[Cell], journal: Journal) -> str:
     found = set()
     for cell in cells:
         asked = journal.lines[cell.key]["repetitions"]
-        found.add(data_sets(cell["n"], asked, cell.study) if cell.study in ("map", "scaling") else asked)
+        found.add(data_sets(cell["n"], asked) if cell.study == "scaling" else asked)
     return str(max(found)) if len(found) == 1 else f"{max(found)} to {min(found)}"
-
-
-def _map(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
-    """Time, variance, squared bias and error against n, one line per method."""
-    figure, axes = new_figure(2, 2, size=(10.0, 7.0), sharex=True)
-    names = list(dict.fromkeys(name for cell in cells for name in journal.results(cell.key)["rows"]))
-    titles = {"seconds": "seconds, fit and prediction", "variance": "variance", "bias2": "squared bias",
-              "rmse": "RMSE to the true function"}  # fmt: skip
-    for ax, (measure, title) in zip(axes.ravel(), titles.items(), strict=True):
-        for i, name in enumerate(names):
-            found = [(c["n"], journal.results(c.key)["rows"].get(name)) for c in cells]
-            points = [(n, row[measure]) for n, row in found if row is not None and row[measure] > 0]
-            colour = "#000000" if name == PLAIN else _MAP_COLOURS[i % len(_MAP_COLOURS)]
-            power_law(
-                ax, [n for n, _ in points], [v for _, v in points], label=name, colour=colour, marker="."
-            )
-        for cell in cells if measure != "bias2" else ():
-            rows = journal.results(cell.key)["rows"]
-            for name in window(rows):
-                ax.plot(cell["n"], rows[name][measure], "o", markersize=9, mfc="none", mec="#333333")
-        ax.set_title(title, fontsize=9)
-        ax.grid(which="both", linewidth=0.3, alpha=0.6)
-    for ax in axes[-1]:
-        ax.set_xlabel("n", fontsize=8)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
-    return figure
 
 
 def _rates(experiment: Experiment, cells: Sequence[Cell], journal: Journal) -> Any:
@@ -314,9 +286,4 @@ _DRAWERS: dict[str, tuple[Callable[[Experiment, Sequence[Cell], Journal], Any], 
         "n = 200, k = 20, B = 50, the same subsets; root mean square distance of the predictions.",
     ),
     "federated": (_federated, "Ten clients with 40 rows each; 100 data sets."),
-    "map": (
-        _map,
-        "Both axes are logarithmic; a squared bias below its own noise is not drawn. A ring: replay is below "
-        "the full fit in time, variance and error at once.",
-    ),
 }

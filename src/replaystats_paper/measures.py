@@ -164,7 +164,8 @@ def _records() -> dict[tuple[Any, ...], dict[str, Any]]:
     return {tuple(r[key] for key in ("experiment", "algorithm", "n", "B", "k")): r for r in json.loads(text)}
 
 
-# Hours on one core that the authors' own code needs for the full grids, from timing parts of it.
+# Hours on one core that the authors' own code needs for the full grids, from timing parts of it
+# (benchmarks/authors_pace.py).
 AUTHORS_HOURS = {"policy": 84.0, "kernel": 0.3, "boston": 38.0}
 
 

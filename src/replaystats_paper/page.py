@@ -16,7 +16,7 @@ from replaystats.toolkit import embed_json, embed_picture, render
 from .cells import Cell, Experiment, Settings
 from .claims import Claim, Findings
 from .compare import GROUPS, LIMIT, Agreement, CellAgreement
-from .cost import CLAIMED, LABELS, fitted_exponent, window
+from .cost import CLAIMED, LABELS, fitted_exponent
 from .cost_rules import median_interval
 from .explorer import explorer_data
 from .figures import caption_of, draw_experiment
@@ -90,7 +90,6 @@ def _experiment(experiment: Experiment, findings: Findings, folder: Path) -> dic
         "caption": caption_of(experiment),
         "times": time_table(experiment, cells, journal) if experiment.view == "time" else [],
         "scaling": scaling_table(cells, journal) if experiment.view == "scaling" else [],
-        "map": map_table(cells, journal) if experiment.view == "map" else [],
     }
 
 
@@ -319,15 +318,6 @@ def scaling_table(cells: Sequence[Cell], journal: Journal) -> Rows:
         points = [{"n": cell["n"], **journal.results(cell.key)} for cell in mine]
         exponent = fitted_exponent([p["n"] for p in points], [p["seconds"] for p in points])
         rows.append({"label": label, "points": points, "exponent": exponent, "claimed": CLAIMED[method]})
-    return rows
-
-
-def map_table(cells: Sequence[Cell], journal: Journal) -> Rows:
-    """Return the map of kernel ridge: one row per n and method, and which methods improve in everything."""
-    rows = []
-    for cell in _of(cells, "map"):
-        found = journal.results(cell.key)
-        rows.append({"n": cell["n"], **found, "window": window(found["rows"])})
     return rows
 
 

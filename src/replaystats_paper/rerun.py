@@ -129,7 +129,6 @@ STUDIES: dict[str, Study] = {
     "federated": Study(theory.run_federated_cell, lambda cell, m: 2e-5 * cell["B"] * m),
     "importance": Study(theory.run_proposal_cell, lambda cell, m: 0.05 * cell["k"] ** 2),
     "timing": Study(kernel.run_table_cell, _table_cost, timed=True),
-    "map": Study(cost.run_map_cell, lambda cell, m: 4.0 + 1e-3 * cell["n"], timed=True),
     "scaling": Study(cost.run_scaling_cell, lambda cell, m: 1e-7 * cell["n"] ** 2 * m, timed=True),
 }
 

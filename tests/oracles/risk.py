@@ -23,10 +23,7 @@ def ridge(A, b, penalty, A_all, share, symmetric, constant=None):
 
 
 def ridge_risks(g, f, group, penalties, W, symmetric, constant=None):
-    """Return R(ridge) - R(plug-in) of every penalty, and its standard error by the covariance criterion.
-
-    Cross-validated (with errors 0, which do not decide) where g is symmetric.
-    """
+    """Return R(ridge) / R(plug-in) of every penalty, corrected for their choice, and its standard error."""
     A_all, b_all, n_groups = g.sum(axis=0), f.sum(axis=0), group.max() + 1
     share = 1 - 1 / n_groups
     left_out = np.array(
@@ -40,22 +37,23 @@ def ridge_risks(g, f, group, penalties, W, symmetric, constant=None):
             for j in range(n_groups)
         ]
     )
-    if symmetric:
-        losses = np.zeros(len(penalties) + 1)
-        for j in range(n_groups):
-            for i in np.flatnonzero(group == j):
-                for a, theta in enumerate(left_out[j]):
-                    losses[a] += (theta @ g[i] @ theta - 2 * f[i] @ theta) / len(f)
-        return losses[1:] - losses[0], np.zeros(len(penalties))
-    found, errors = [], []
     plain = ridge(A_all, b_all, 0.0, A_all, 1.0, symmetric)
+    n, units = len(f), []
+    for i in range(n):
+        rest = np.arange(n) != i
+        units.append(W @ np.linalg.solve(g[rest].sum(axis=0), f[rest].sum(axis=0)))
+    S = (n - 1) * np.atleast_2d(np.cov(np.transpose(units), bias=True))
+    risk, directions = np.trace(S), np.trace(S) ** 2 / np.trace(S @ S)
+    found, errors = [], []
     for a, penalty in enumerate(penalties, start=1):
         t = ridge(A_all, b_all, penalty, A_all, 1.0, symmetric, constant)
         apart = left_out[:, a] - left_out[:, 0]
-        covariance = (n_groups - 1) * np.cov((apart @ W.T).T, (left_out[:, 0] @ W.T).T, bias=True)
+        both = (n_groups - 1) * np.cov((apart @ W.T).T, (left_out[:, 0] @ W.T).T, bias=True)
         m = len(W)
-        found.append(np.sum((W @ (t - plain)) ** 2) + 2 * np.trace(np.atleast_2d(covariance)[:m, m:]))
-        errors.append(criterion_error(W, t - plain, apart, left_out[:, 0]))
+        covariance = np.trace(np.atleast_2d(both)[:m, m:])
+        excess = 4 * max(0.0, -covariance / risk) / directions
+        found.append(1 + (np.sum((W @ (t - plain)) ** 2) + 2 * covariance) / risk + excess)
+        errors.append(criterion_error(W, t - plain, apart, left_out[:, 0]) / risk)
     return np.array(found), np.array(errors)
 
 

@@ -161,10 +161,6 @@ MUCH_COMPLETED = 0.05
 UNINFORMATIVE = 0.5
 # Share of a value that one episode may carry before it is said.
 ONE_EPISODE = 1.0 / 3.0
-# A ridge is advised where its gain exceeds so many standard errors: it loses little where there is none
-# (benchmarks/advice.py).
-SMALL_GAIN = 0.5
-
 # -- numbers of bounds, checks and pilots (inference, estimators) -----------------------------------
 # Points where values are known to lie in their range, and of a pilot of distances. Judged, by run time.
 MOST_BOUNDED = 400

@@ -1,15 +1,18 @@
 """Which estimate has the smallest risk: plug-in, ridge, replay or replayed ridge, by leaving units out.
 
-Risks are relative to the plug-in's, R(plug-in) = tr(W Cov W'), Cov its jackknife covariance.
+Risks are mean squared errors of W theta, relative to the plug-in's, R(p) = tr S with S = W Cov(p) W' by the
+jackknife. W is X where functionals are asked for; else predictions (least squares) or scaled coefficients.
 
-- Ridge, g symmetric (least squares): the loss theta'A theta - 2 b'theta of every group of units under the fit
-  without it, which is the squared prediction error up to a constant (cross-validation over units).
-- Ridge, other g: |W (t - p)|^2 + 2 tr Cov(W (t - p), W p), p the plug-in and t the ridge, with jackknife
-  covariances. It is unbiased for R(t) - R(p) where p is (Mallows 1973; Claeskens and Hjort 2003). p is not
-  quite, so that the penalty of least risk plus one standard error is taken.
-- Replay with subsets of k: the mean of two predictions, the jackknife variance and bias of the average over
-  those of the plug-in, and the second-order ratio 1 + 2 c (1/k - 1/n). Their difference counts as an error.
-- Replayed ridge: the product of both, where the ridge gains and replay is not predicted to raise the risk.
+1. Ridge t with a given penalty: [|W (t - p)|^2 + 2 tr Cov(W (t - p), W p)] / R(p) is unbiased for
+   R(t) / R(p) - 1 where p is unbiased (Mallows 1973; Claeskens and Hjort 2003).
+2. The penalty is chosen by this number, which makes the smallest one too small. Where t is (1 - a) p with
+   the best a, Stein's identity gives the difference: 4 a / q with q equal variances (Stein 1981; Tibshirani
+   and Rosset 2019). It is added, with a = -tr Cov(W (t - p), W p) / R(p) and q = (tr S)^2 / tr S^2. So in
+   few directions (q < 4) a chosen penalty does not gain.
+3. Replay with subsets of k: the mean of two predictions, the jackknife variance and bias of the average over
+   those of the plug-in, and the second-order ratio 1 + 2 c (1/k - 1/n). Half of their difference counts as
+   an error. k has the least risk plus one standard error.
+4. Replayed ridge: the product of both, where the ridge gains and replay does by more than one standard error.
 
 The penalty is a quadratic form of scaled coefficients that is 0 for the direction of a constant value. So
 estimates move along with a constant that is added to all responses, and do not depend on units.
@@ -33,7 +36,6 @@ from .._core.thresholds import (
     MOST_WORK,
     RIDGE_PENALTIES,
     RISK_SHARES,
-    SMALL_GAIN,
     WEAK_SEPARATION,
     WORTHWHILE,
 )
@@ -50,8 +52,8 @@ from .second_order import second_order
 from .stability import PILOT_SEED, Stability
 
 ACTIONS = ("keep the plug-in", "add ridge", "replay", "replay with ridge")
-# Standard errors of a one-sided test at the level of all checks.
-_ONE_SIDED = float(special.ndtri(1.0 - CHECK_LEVEL))
+# Rounding: standard errors of a one-sided test at the level of all checks, Holm's first of three rivals.
+_CLEAR = float(special.ndtri(1.0 - CHECK_LEVEL / (len(ACTIONS) - 1)))
 # Rounding: of sums when a number of rows is recognised.
 _ROUNDING = 1e-9
 
@@ -161,11 +163,10 @@ def risk_table(stability: Stability, X: FloatArray | None = None) -> RiskTable:
     )
     if not judged or moments.n_observations < MIN_EFFECTIVE:
         return RiskTable(candidates=(plain,))
-    weights = _weights(moments, X)
-    replay, ridge = _replay(stability, weights), _ridge(stability, weights)
+    W = _weights(moments, X)
+    ridge, replay = _ridge(stability, W), _replay(stability, W)
     found = [plain, *(one for one in (ridge, replay) if one is not None)]
-    helps = ridge is not None and ridge.significant and ridge.risk < WORTHWHILE
-    if ridge is not None and replay is not None and helps and replay.risk <= 1.0:
+    if ridge is not None and replay is not None and ridge.risk < 1.0 > replay.risk + replay.standard_error:
         relative = math.hypot(ridge.standard_error / ridge.risk, replay.standard_error / replay.risk)
         both = ridge.risk * replay.risk
         found.append(replace(replay, action=ACTIONS[3], risk=both, standard_error=both * relative,
@@ -174,11 +175,14 @@ def risk_table(stability: Stability, X: FloatArray | None = None) -> RiskTable:
 
 
 def _weights(moments: AnyMoments, X: FloatArray | None) -> FloatArray:
-    """Return W, (m, q): X, or the coefficients in units that do not depend on those of the columns."""
+    """Return W, (m, q): X; else W'W = A / n for least squares, coefficients times sizes of columns of A."""
     if X is not None:
         return X
     A = moments.total()[0] / moments.n_observations
-    return np.diag(np.sqrt(np.diagonal(A)) if is_least_squares(moments) else np.linalg.norm(A, axis=0))
+    if not is_least_squares(moments):
+        return np.diag(np.linalg.norm(A, axis=0))
+    values, vectors = np.linalg.eigh(A)
+    return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
 
 def scaled_ridge(moments: AnyMoments, penalty: float, share: float = 1.0) -> ScaledRidge:
@@ -237,12 +241,12 @@ def unit_matrices(moments: AnyMoments) -> Iterator[tuple[IntArray, FloatArray, F
         yield index[where], g, f.reshape(*f.shape[:2], -1)
 
 
-def _ridge(stability: Stability, weights: FloatArray) -> Candidate | None:
+def _ridge(stability: Stability, W: FloatArray) -> Candidate | None:
     """Return the ridge with the penalty of least risk; None where too little is left to judge it."""
     moments = stability.replicates.moments
     n, q = moments.n_observations, moments.n_basis
     n_groups = int(min(n, GROUPS, MOST_WORK // (len(RIDGE_PENALTIES) * q**3)))
-    if n_groups < 5:
+    if n_groups < MIN_EFFECTIVE:
         return None
     A, b = np.zeros((n_groups, q, q)), np.zeros((n_groups, q, moments.n_outputs or 1))
     # Units in an order that has nothing to do with theirs.
@@ -251,69 +255,54 @@ def _ridge(stability: Stability, weights: FloatArray) -> Candidate | None:
         np.add.at(A, group[units], g)
         np.add.at(b, group[units], f)
     solvers = [scaled_ridge(moments, penalty) for penalty in (0.0, *RIDGE_PENALTIES)]
-    A_rest, b_rest = A.sum(axis=0) - A, b.sum(axis=0) - b
-    rest = (n_groups - 1) / n_groups
-    left_out = np.stack([s.scaled(rest).solve(A_rest, b_rest).theta for s in solvers], axis=1)  # (G, L, q, o)
-    if not np.isfinite(left_out).all():
+    A_all, b_all, rest = A.sum(axis=0), b.sum(axis=0), (n_groups - 1) / n_groups
+    left_out = np.stack([s.scaled(rest).solve(A_all - A, b_all - b).theta for s in solvers], axis=1)
+    covariance = jackknife_covariance(moments, stability.replicates.solver).reshape(-1, q, q)
+    S = W @ covariance @ W.T  # (n_outputs, m, m)
+    plain_risk = float(np.einsum("oaa->", S))
+    if not (np.isfinite(left_out).all() and plain_risk > 0.0):
         return None
-    least_squares, total = is_least_squares(moments), A.sum(axis=0)
-    # The loss of least squares is of predictions: so is the plug-in's risk there.
-    W = _root(total / n) if least_squares else weights
-    plain_risk = _plug_in_risk(stability, W)
-    if not plain_risk > 0.0:
-        return None
-    if least_squares:
-        fitted = np.einsum("glao,gab,glbo->gl", left_out, A, left_out, optimize=True)
-        losses = fitted - 2.0 * np.einsum("glao,gao->gl", left_out, b, optimize=True)
-        gains = (losses - losses[:, :1]) / n
-        differences, spread = gains.sum(axis=0), gains.std(axis=0, ddof=1) * math.sqrt(n_groups)
-        judged = differences
-    else:
-        answers = np.array([s.solve(total[None], b.sum(axis=0)[None]).theta[0] for s in solvers])
-        differences, spread = _covariance_criterion(W, answers, left_out)
-        # It assumes an unbiased plug-in: so choose one standard error towards it.
-        judged = differences + spread
-    chosen = 1 + int(np.argmin(judged[1:]))
-    # No estimate gains more than all of the risk, whatever noise makes of the difference.
-    risk = max(1.0 - WORTHWHILE, 1.0 + float(differences[chosen]) / plain_risk)
-    error = float(spread[chosen]) / plain_risk
-    needed = SMALL_GAIN if least_squares else _ONE_SIDED
+    total = np.array([s.solve(A_all[None], b_all[None]).theta[0] for s in solvers])
+    distance, covariances, error = _from_the_plug_in(W, total, left_out)
+    shrinkage = np.maximum(-covariances / plain_risk, 0.0)
+    directions = plain_risk**2 / float(np.square(S).sum())
+    risks = 1.0 + (distance + 2.0 * covariances) / plain_risk + 4.0 * shrinkage / directions
+    chosen = 1 + int(np.argmin(risks[1:]))
     return Candidate(
         action=ACTIONS[1],
-        risk=risk,
-        standard_error=error,
-        significant=1.0 - risk >= needed * error,
+        # No estimate gains more than all of the risk, whatever noise makes of the difference.
+        risk=max(1.0 - WORTHWHILE, float(risks[chosen])),
+        standard_error=float(error[chosen]) / plain_risk,
         penalty=RIDGE_PENALTIES[chosen - 1],
     )
 
 
-def _covariance_criterion(
+def _from_the_plug_in(
     W: FloatArray, total: FloatArray, left_out: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return |W (t - p)|^2 + 2 tr Cov(W (t - p), W p) by penalty, and its standard error."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return |W (t - p)|^2, tr Cov(W (t - p), W p) and the standard error of the first plus twice the second.
+
+    Parameters
+    ----------
+    W : ndarray of shape (m, q)
+    total : ndarray of shape (L, q, n_outputs)
+        Answers of all units by penalty, the plug-in first.
+    left_out : ndarray of shape (G, L, q, n_outputs)
+        The same without each group.
+    """
     n_groups = len(left_out)
     distance = W @ (total - total[:1])  # (L, m, o)
     moved = W @ (left_out - left_out.mean(axis=0))  # (G, L, m, o)
     apart, plain = moved - moved[:, :1], moved[:, :1]
-    terms = 2.0 * (n_groups - 1) / n_groups * (apart * plain).sum(axis=(2, 3))  # (G, L)
+    terms = (n_groups - 1) / n_groups * (apart * plain).sum(axis=(2, 3))  # (G, L)
     drift = 2.0 * (distance * apart).sum(axis=(2, 3))
-    variance = n_groups * terms.var(axis=0, ddof=1) + (n_groups - 1) / n_groups * np.square(drift).sum(axis=0)
-    return np.square(distance).sum(axis=(1, 2)) + terms.sum(axis=0), np.sqrt(variance)
+    variance = 4.0 * n_groups * terms.var(axis=0, ddof=1)
+    variance += (n_groups - 1) / n_groups * np.square(drift).sum(axis=0)
+    return np.square(distance).sum(axis=(1, 2)), terms.sum(axis=0), np.sqrt(variance)
 
 
-def _plug_in_risk(stability: Stability, W: FloatArray) -> float:
-    covariance = jackknife_covariance(stability.replicates.moments, stability.replicates.solver)
-    return float(np.einsum("ma,...ab,mb->...", W, covariance, W).sum())
-
-
-def _root(A: FloatArray) -> FloatArray:
-    """Return W with W'W = A, positive semidefinite."""
-    values, vectors = np.linalg.eigh(A)
-    return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
-
-
-def _replay(stability: Stability, weights: FloatArray) -> Candidate | None:
-    """Return replay with the subset size of least risk; None where its mean has no variance.
+def _replay(stability: Stability, W: FloatArray) -> Candidate | None:
+    """Return replay with the size of least risk plus its standard error; None where it has no variance.
 
     1. Compute c of the second-order ratio 1 + 2 c (1/k - 1/n), the same for every k.
     2. For every size whose pilot is stable, measure the ratio of mean squared errors on the pilot.
@@ -324,7 +313,7 @@ def _replay(stability: Stability, weights: FloatArray) -> Candidate | None:
     if stability.linear is None:
         return None
     linear = stability.linear.of_all() or stability.linear
-    second = second_order(moments, linear, weights, k=n, with_replacement=False)
+    second = second_order(moments, linear, W, k=n, with_replacement=False)
     found = []
     for share in RISK_SHARES if second is not None else ():
         k = max(1, round(share * n))
@@ -334,23 +323,23 @@ def _replay(stability: Stability, weights: FloatArray) -> Candidate | None:
         pilot = Stability(replicates=replicate(moments, plan, solver=replicates.solver, on_failure="drop"))
         if not pilot.controllable or pilot.tail_index < HEAVY_TAIL or pilot.separation < WEAK_SEPARATION:
             continue
-        measured = predicted_gain(pilot, weights).error_ratio
+        measured = predicted_gain(pilot, W).error_ratio
         assert measured is not None  # the pilot is controllable
         assert second is not None
         predicted = replace(second, k=k)
         risk = 0.5 * (measured + predicted.variance_ratio)
         error = math.hypot(predicted.ratio_standard_error, 0.5 * (measured - predicted.variance_ratio))
         found.append(_replayed(risk, error, share))
-    return min(found, key=lambda one: one.risk, default=None)
+    return min(found, key=lambda one: one.risk + one.standard_error, default=None)
 
 
 def _replayed(risk: float, error: float, share: float | None = None) -> Candidate:
-    """Return replay with this risk; its gain counts where a one-sided test at level .05 finds it."""
+    """Return replay with this risk; its gain counts where a one-sided test finds it."""
     return Candidate(
         action=ACTIONS[2],
         risk=max(1.0 - WORTHWHILE, risk),
         standard_error=error,
-        significant=1.0 - risk >= _ONE_SIDED * error,
+        significant=1.0 - risk >= _CLEAR * error,
         share=share,
     )
 

@@ -205,20 +205,18 @@ def test_examples_of_cost_are_judged_by_exponents(journal, error, time, variance
 
 def test_an_alternative_has_to_win_at_every_large_size(journal):
     for wins_at, label in (((1000, 2000, 4000), HOLDS), ((4000,), IN_PART), ((), FAILS)):
-        for cell in CATALOGUE["map"].cells:
-            n = cell["n"]
-            full = dict.fromkeys(("seconds", "variance", "rmse"), 2.0)
-            replay = dict.fromkeys(full, 1.0 if n in wins_at else 3.0)
-            rows = {"U, k = 20, B = 50": replay, "divide and conquer": full}
-            put(journal, cell, {"rows": rows if n > 4000 else {"full fit": full, **rows}})
-        found = judged(journal, "map")
+        for cell in CATALOGUE["scaling"].cells:
+            wins = cell["method"] == "exact" and cell["n"] in wins_at
+            value = 2.0 if cell["method"] == "full" else 1.0 if wins else 3.0
+            put(journal, cell, dict.fromkeys(("seconds", "variance", "rmse"), value))
+        found = judged(journal, "scaling")
         assert found["practical"].label == label
         assert found["v-on-a-gpu"].label == FAILS
 
 
 def test_v_is_preferable_on_a_device_where_it_is_faster(journal, monkeypatch):
     monkeypatch.setattr(cost_rules, "DEVICE_SECONDS", {"U": 2.0, "V": 1.0})
-    assert cost_rules.on_device(evidence(journal, "map")).label == HOLDS
+    assert cost_rules.on_device(evidence(journal, "scaling")).label == HOLDS
 
 
 def test_the_value_solves_its_equation(journal, monkeypatch):
