@@ -1,4 +1,4 @@
-"""The work of ``replaystats evaluate``: policies from words, the evaluation, and how it is shown."""
+"""The work of ``replaystats evaluate``: what it asks of the library, and how the answer is shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.table import Table
 from .._core.errors import must_be, visible
 from .._core.typing import FloatArray
 from ..data._flat import holds_names
-from ..ope import Evaluation, evaluate as evaluate_policy
+from ..ope import Comparison, Evaluation, evaluate as evaluate_policy
 from ..readers.tables import files_of
 from ..report.pages import percent, significant
 from ._logs import Log, logged_column, read_points, typical_states
@@ -36,22 +36,24 @@ def points_asked_about(
     return points
 
 
+def arguments(log: Log, settings: Settings, level: float, horizon: int | str | None) -> dict[str, Any]:
+    """Return what `rs.evaluate` and `rs.compare` take beside the policies."""
+    given: dict[str, Any] = {
+        "discount": settings.discount_of(log.data), "confidence_level": level, "horizon": horizon,
+        "random_state": settings.seed, "units": log.units,
+    }  # fmt: skip
+    if settings.basis != "auto":
+        given["basis"] = basis_named(settings.basis, log.data.states)
+        given["basis"].fit(log.data.states, settings.seed)  # a basis that cannot be is wrong usage
+    return given
+
+
 def evaluate(
-    source: Path,
-    log: Log,
-    settings: Settings,
-    level: float,
-    horizon: int | str | None,
+    source: Path, log: Log, settings: Settings, level: float, horizon: int | str | None
 ) -> Evaluation:
     notes: list[str] = []
     with noting(notes), refusing(ExitCode.USAGE):
-        given: dict[str, Any] = {
-            "discount": settings.discount_of(log.data), "confidence_level": level,
-            "random_state": settings.seed, "horizon": horizon, "units": log.units,
-        }  # fmt: skip
-        if settings.basis != "auto":
-            given["basis"] = basis_named(settings.basis, log.data.states)
-            given["basis"].fit(log.data.states, settings.seed)  # a basis that cannot be is wrong usage
+        given = arguments(log, settings, level, horizon)
     with noting(notes), refusing(ExitCode.DATA, source):
         found = evaluate_policy(log.data, log.policy, **given)
     return replace(found, notes=(*found.notes, *notes))
@@ -76,13 +78,19 @@ def data_of(log: Log) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def page_of(source: Path, found: Evaluation, function: ValueFunction | None) -> str:
+def page_of(
+    source: Path,
+    found: Evaluation,
+    function: ValueFunction | None = None,
+    comparison: Comparison | None = None,
+) -> str:
+    """Return the page of an evaluation, or of a comparison that it is part of."""
     from ..report.evaluation_page import evaluation_page  # plots are needed by nothing else
 
     rows = None if function is None else value_rows(function)
     about: dict[str, Any] = {"source": source.name, "data": fingerprint(source), "command": own_command()}
     with working("Drawing the report"):
-        return evaluation_page(found, **about, value_rows=rows, phrase=as_options)
+        return evaluation_page(found, **about, comparison=comparison, value_rows=rows, phrase=as_options)
 
 
 def fingerprint(source: Path) -> str:

@@ -72,7 +72,7 @@ def table_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `readers.from_table` that the options of a command say."""
     several = {"states": "state", "actions": "action", "next_states": "next_state"}
     single = {"rewards": "reward", "terminated": "terminated", "truncated": "truncated"}
-    episode = split_names([given["episode"]])
+    episode = split_names([given["episode"] or ""])
     same = ("step", "time", "final_states", "gaps")
     return {
         **{role: split_names(given[option]) or None for role, option in several.items()},
@@ -260,6 +260,17 @@ def _check_names(view: TableView, columns: LogColumns) -> list[str]:
     states = partial(resolve_role, view, "states", given["states"])
     found: list[str] = together(states, *named, *policies, check_ratios, check_dt)[0]
     return found
+
+
+def check_names(path: Path, columns: LogColumns) -> None:
+    """Refuse names of columns that a table does not have; a file that cannot be opened is for the reader."""
+    if path.suffix.lower() == ".npz" or not columns.table["states"]:
+        return
+    try:
+        view = open_table(files_of(path)[0])
+    except (ValueError, TypeError, OSError, ImportError):
+        return
+    _check_names(view, columns)
 
 
 def _variables(columns: list[str], data: Trajectories) -> tuple[str, ...]:

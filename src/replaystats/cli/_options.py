@@ -1,8 +1,11 @@
-"""The options of `evaluate` and `regress`: what each is called, means, and under which heading it stands."""
+"""The options of the commands: what each is called, means, and under which heading it stands."""
 
 from __future__ import annotations
 
 import glob
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,32 +51,66 @@ Log = Annotated[
         "quotes: 'logs/*.csv'.",
     ),
 ]
-States = Annotated[list[str] | None, _column("Columns of the state: x,v or obs_* (repeatable).")]
-Reward = Annotated[str, _column("Reward of the step that starts in the row.")]
-Episode = Annotated[str, _column("Tells episodes apart (user,visit: both together); none: all rows are one.")]
-Step = Annotated[str | None, _column("Sorts the rows of an episode.")]
-Time = Annotated[str | None, _column("Times: they sort the rows and give dt.")]
-Terminated = Annotated[
-    str,
-    _column("Whether the episode ended in an absorbing state, of value 0; none: it never does; all: always."),
-]
-Truncated = Annotated[str | None, _column("Whether the episode was cut off.")]
-Actions = Annotated[
-    list[str] | None, _column("Columns of the action, for --policy; PhiBE, too, looks at it.")
-]
-Probability = Annotated[
-    str | None, _column("Probability with which the logged action was taken; estimated if left out.")
-]
-NextStates = Annotated[list[str] | None, _column("Columns of the next state, for one row per step.")]
-FinalStates = Annotated[str, _column("recorded; repeat or drop, for logs without them.")]
-Gaps = Annotated[str, _column("raise or cut, where steps are missing.")]
-TimeLimit = Annotated[
-    str, _column("Steps after which episodes were cut off, or none; ask: stop if it looks like a limit.")
-]
-Unit = Annotated[
-    str | None, _column("What is independent (user, patient, machine), if not every episode by itself.")
-]
-TimeStep = Annotated[float | None, _column("Time of one step.")]
+# What the columns of a log mean: option -> its type, what it says, and its default.
+LOG: dict[str, tuple[Any, str, str | None]] = {
+    "state": (list[str] | None, "Columns of the state: x,v or obs_* (repeatable).", None),
+    "reward": (str | None, "Reward of the step that starts in the row.", "reward"),
+    "episode": (
+        str | None, "Tells episodes apart (user,visit: both together); none: all rows are one.", "episode"
+    ),
+    "step": (str | None, "Sorts the rows of an episode.", None),
+    "time": (str | None, "Times: they sort the rows and give dt.", None),
+    "terminated": (
+        str | None,
+        "Whether the episode ended in an absorbing state, of value 0; none: it never does; all: always.",
+        "terminated",
+    ),
+    "truncated": (str | None, "Whether the episode was cut off.", None),
+    "action": (list[str] | None, "Columns of the action, for --policy; PhiBE, too, looks at it.", None),
+    "probability": (
+        str | None, "Probability with which the logged action was taken; estimated if left out.", None
+    ),
+    "next_state": (list[str] | None, "Columns of the next state, for one row per step.", None),
+    "final_states": (str | None, "recorded; repeat or drop, for logs without them.", "recorded"),
+    "gaps": (str | None, "raise or cut, where steps are missing.", "raise"),
+    "time_limit": (
+        str | None, "Steps after which episodes were cut off, or none; ask: stop if it looks like a limit.",
+        "ask",
+    ),
+    "unit": (
+        str | None,
+        "What is independent (user, patient, machine), if not every episode by itself.",
+        None,
+    ),
+    "dt": (float | None, "Time of one step.", None),
+}  # fmt: skip
+
+
+def of_a_log(command: Callable[..., None], *, guessed: bool = False) -> Callable[..., None]:
+    """Give a command the options of `LOG`, which it takes as one dictionary `columns`.
+
+    Where they are `guessed`, none of them has a default.
+    """
+    own = signature(command, eval_str=True).parameters
+    added = [
+        Parameter(
+            name, Parameter.KEYWORD_ONLY, default=None if guessed else default,
+            annotation=Annotated[kind, _column(text)],
+        )
+        for name, (kind, text, default) in LOG.items()
+    ]  # fmt: skip
+    rest = [one.replace(kind=Parameter.KEYWORD_ONLY) for name, one in own.items() if name != "columns"]
+    parameters = [*rest[:1], *added, *rest[1:]]
+
+    @wraps(command)
+    def with_columns(**given: Any) -> None:
+        columns = {name: given.pop(name) for name in LOG}
+        command(columns=columns, **given)
+
+    with_columns.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    with_columns.__annotations__ = {one.name: one.annotation for one in parameters}
+    return with_columns
+
 
 # -- the method of `evaluate` --------------------------------------------------------------------------
 
@@ -101,9 +138,6 @@ BasisName = Annotated[
     _method("auto, rbf:100, fourier:4[:PERIOD], polynomial:3, rff:200, tiles:8x10, onehot:16 or tabular."),
 ]
 Statistic = Annotated[str | None, _method("U (default) draws subsets without, V with replacement.")]
-Solver = Annotated[str | None, _method("auto (default), pinv[:RCOND], lu, ridge:ALPHA or lepski.")]
-Combine = Annotated[str | None, _method("auto (default), mean, controlled or median.")]
-Recommended = Annotated[bool, _method("A penalty balanced on every subset; no interval.", "--recommended")]
 At = Annotated[Path | None, _file("File of states whose values to show.", _OUTPUT)]
 
 # -- the table and method of `regress` -----------------------------------------------------------------

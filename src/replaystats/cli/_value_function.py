@@ -1,4 +1,4 @@
-"""From options to an estimator: bases (rbf:100), solvers (ridge:0.1), and the values of states."""
+"""From options to an estimator: bases (rbf:100), how to estimate, and the values of states."""
 
 from __future__ import annotations
 
@@ -25,31 +25,13 @@ from ..basis import (
 )
 from ..data import Trajectories
 from ..data._flat import holds_names
-from ..estimate import METHODS
 from ..estimators import LSTD, LSTDQ, PhiBE
 from ..ope import evaluate as evaluate_policy
 from ..ope.counts import is_discrete
 from ..plans import Resampling
-from ..solvers import Lepski, Solver, parse_solver
 from .console import ExitCode, as_options, noting, refusing, together
 
-SOLVERS = ("auto", "pinv", "lu", "ridge", "lepski")
 _EXAMPLES = "For example rbf:100, fourier:4, polynomial:3, rff:200, tiles:8x10, onehot:16 or tabular."
-
-
-def solver_named(text: str) -> Solver:
-    """Return the solver that `text` names: as for `reproduce`, and "lepski" or "lepski:KAPPA".
-
-    Examples
-    --------
-    >>> solver_named("lepski:0.5").kappa, solver_named("ridge:0.1")
-    (0.5, Ridge(alpha=0.1))
-    """
-    name, _, number = text.partition(":")
-    check_choice(name, "solver", SOLVERS)
-    if name != "lepski":
-        return parse_solver(text)
-    return Lepski(_number(number, text, "solver")) if number else Lepski()
 
 
 def check_basis_name(text: str) -> None:
@@ -152,32 +134,24 @@ _METHODS = ("lstd", "phibe")
 class Settings:
     """How to estimate a value function; None is the class's default."""
 
-    method: str | None
-    order: int
     discount: float | None
-    discount_rate: float | None
     basis: str
-    statistic: str | None
-    subsample_size: int | float | None
-    n_resamples: int | None
-    solver: str | None
-    combine: str | None
-    recommended: bool
     seed: int
-    jobs: int
+    method: str | None = None
+    order: int = 1
+    discount_rate: float | None = None
+    statistic: str | None = None
+    subsample_size: int | float | None = None
+    n_resamples: int | None = None
 
     def __post_init__(self) -> None:
         together(
             lambda: check_choice(self.method or "lstd", "method", _METHODS),
             lambda: check_int(self.order, "order"),
             lambda: check_int(self.seed, "seed", low=0),
-            lambda: check_int(self.jobs, "--jobs"),
             self._check_discount,
             lambda: check_basis_name(self.basis),
-            lambda: solver_named(self.solver or "auto"),
-            lambda: check_choice(self.combine or "auto", "combine", METHODS),
             lambda: self.n_resamples is None or check_int(self.n_resamples, "n_resamples", low=2),
-            self._check_nothing_else,
         )
 
     def _check_discount(self) -> None:
@@ -189,28 +163,11 @@ class Settings:
         if self.discount_rate is not None:
             check_real(self.discount_rate, "discount_rate", low=0.0, closed="neither")
 
-    def _check_nothing_else(self) -> None:
-        if not self.recommended:
-            return
-        for option, value in (
-            ("--statistic", self.statistic), ("-k", self.subsample_size),
-            ("--solver", self.solver), ("--combine", self.combine),
-        ):  # fmt: skip
-            if value is not None:
-                raise ValueError(must_be(option, "left out beside --recommended, which chooses it", value))
-
     @property
     def asks_for_a_function(self) -> bool:
         """Whether an option was given that only an estimator of a value function has."""
-        given = (
-            self.method,
-            self.statistic,
-            self.subsample_size,
-            self.n_resamples,
-            self.solver,
-            self.combine,
-        )
-        return self.recommended or any(value is not None for value in given)
+        given = (self.method, self.statistic, self.subsample_size, self.n_resamples)
+        return any(value is not None for value in given)
 
     def discount_of(self, data: Trajectories) -> float:
         """Return the discount factor of one step."""
@@ -223,16 +180,9 @@ class Settings:
 def build(settings: Settings, data: Trajectories, basis: Basis, policy: Any) -> LSTD | LSTDQ | PhiBE:
     """Return the estimator that the options name, unfitted."""
     common: dict[str, Any] = {
-        "resampling": Resampling(
-            settings.statistic, settings.subsample_size, settings.n_resamples, n_jobs=settings.jobs
-        ),
-        "solver": None if settings.solver is None else solver_named(settings.solver),
+        "resampling": Resampling(settings.statistic, settings.subsample_size, settings.n_resamples),
         "random_state": settings.seed,
     }
-    if settings.combine is not None:
-        common["combine"] = settings.combine
-    if settings.recommended:
-        common["solver"] = "recommended"
     if settings.method == "phibe":
         if policy is not None:
             raise ValueError(must_be("--policy", "left out beside --method phibe", "both"))
@@ -310,9 +260,6 @@ def fit_value_function(
             bounds = float(found.low), float(found.high)
         except IntervalWithheldError as error:
             withheld = as_options(str(error))
-    recommendation = getattr(model, "recommendation_", None)
-    if recommendation is not None:
-        notes.append(f"Recommended method: {recommendation.reason}.")
     return ValueFunction(
         description=type(model).__name__,
         names=names,

@@ -20,10 +20,10 @@ from .._core.version import __version__
 
 # Of click, wherever typer has it from.
 UsageError: Any = typer.BadParameter.__bases__[0]
-# "module:function"; the module may have an EPILOG for its help.
+# "module:function"
 COMMANDS = {
     "check": "replaystats.cli.check:check",
-    "compare": "replaystats.cli.compare:compare",
+    "compare": "replaystats.cli.evaluate:compare",
     "diagnose": "replaystats.cli.check:diagnose",
     "evaluate": "replaystats.cli.evaluate:evaluate",
     "regress": "replaystats.cli.regress:regress",
@@ -31,7 +31,10 @@ COMMANDS = {
 
 
 class LateCommand(TyperCommand):
-    """A command of which only name and help are known until it is used."""
+    """A command of which only name and help are known until it is used.
+
+    Its module may have an EPILOG for the help, or a dictionary of one for each function.
+    """
 
     def __init__(self, name: str, target: str) -> None:
         super().__init__(name=name, help=_flowing(_docstring(target)))
@@ -53,7 +56,8 @@ class LateCommand(TyperCommand):
         module_name, _, function = self.target.partition(":")
         module = import_module(module_name)
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        epilog = _flowing(getattr(module, "EPILOG", None)) or None
+        epilog: Any = getattr(module, "EPILOG", None)
+        epilog = _flowing(epilog[function] if isinstance(epilog, dict) else epilog) or None
         alone.command(self.name, help=self.help, epilog=epilog)(getattr(module, function))
         return get_command(alone)
 
@@ -80,6 +84,8 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except SystemExit as error:
+            if isinstance(error.__context__, BrokenPipeError):  # nobody reads any more, as behind `head`
+                raise
             typer.echo(f"Error: Some code that the command ran called sys.exit({error.code!r}).", err=True)
             raise typer.Exit(2) from error
 
@@ -112,9 +118,10 @@ def _check_option(word: str, known: set[str]) -> None:
     from .console import option_of
 
     meant = option_of(word.removeprefix("--").replace("-", "_"))
-    if meant in known:
-        raise ValueError(must_be("option", "one of the command", f'"{word}"', f'Did you mean "{meant}"?'))
-    raise no_such_name("option", "one of the command", word, sorted(known), "See --help.")
+    hint = f'Did you mean "{meant}"?'
+    if meant not in known:
+        hint = no_such_name("option", "", word, sorted(known), "See --help.").args[0].hint
+    raise ValueError(must_be(word, "an option of this command", "an unknown name", hint))
 
 
 def _docstring(target: str) -> str | None:

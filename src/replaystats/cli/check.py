@@ -6,6 +6,7 @@ Both guess what the columns mean; an option says it where the guess is wrong.
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,9 +23,9 @@ from .console import (
     as_json,
     noting,
     out,
+    parse_limit,
     refusing,
     show_notes,
-    split_names,
     together,
     working,
 )
@@ -45,28 +46,17 @@ replaystats diagnose log.parquet --discount 0.95
 {EXIT_CODES}.
 """
 Discount = Annotated[float, typer.Option(help="Discount factor of one step.")]
-Column = Annotated[
-    str | None, typer.Option(help="Default: guessed.", rich_help_panel="What the columns mean")
-]
+_guessed = partial(opt.of_a_log, guessed=True)
 
 
-def check(
-    data: opt.Log,
-    discount: Discount = 0.99,
-    state: opt.States = None,
-    action: opt.Actions = None,
-    reward: Column = None,
-    episode: Column = None,
-    step: Column = None,
-    terminated: Column = None,
-    probability: Column = None,
-    unit: Column = None,
-    json: opt.Json = False,
-) -> None:
-    """Guess what the columns of a log mean, read it, and print the command that evaluates it."""
-    known = _known(state, action, reward, episode, step, terminated, probability, unit)
-    guess, episodes, options, notes = _read(data, known, discount)
-    limit = _time_limit(guess, episodes)
+@_guessed
+def check(data: opt.Log, columns: Any, discount: Discount = 0.99, json: opt.Json = False) -> None:
+    """Guess what the columns of a log mean, read it, and print the command that evaluates it.
+
+    An option says what a column means where the guess is wrong.
+    """
+    guess, episodes, options, notes = _read(data, columns, discount)
+    limit = None if columns["time_limit"] else _time_limit(guess, episodes)
     options += [] if limit is None else ["--time-limit", str(limit)]
     command = shlex.join(["replaystats", "evaluate", str(data), *options, "--discount", f"{discount:g}"])
     if limit is not None:
@@ -96,26 +86,25 @@ def check(
         )
 
 
+@_guessed
 def diagnose(
     data: opt.Log,
+    columns: Any,
     discount: Discount = 0.99,
-    state: opt.States = None,
-    reward: Column = None,
-    episode: Column = None,
-    step: Column = None,
-    terminated: Column = None,
     basis: opt.BasisName = "auto",
     seed: opt.Seed = 0,
     json: opt.Json = False,
 ) -> None:
-    """Say whether replay pays for a value function on this log, and what else would help."""
+    """Say whether replay pays for a value function on this log, and what else would help.
+
+    Columns are guessed; an option says what one means where the guess is wrong.
+    """
     from ..estimators import LSTD
     from ._value_function import basis_for, check_basis_name
 
-    known = _known(state, None, reward, episode, step, terminated, None, None)
     with refusing(ExitCode.USAGE):
-        together(lambda: check_basis_name(basis))
-    _, episodes, _, notes = _read(data, known, discount)
+        check_basis_name(basis)
+    _, episodes, _, notes = _read(data, columns, discount)
     with working("Diagnosing"), noting(notes), refusing(ExitCode.DATA, data, "DATA"):
         chosen = basis_for(basis, episodes, None, discount=discount, seed=seed)
         found = LSTD(chosen, discount=discount, random_state=seed).fit(episodes).diagnose()
@@ -132,35 +121,25 @@ def diagnose(
     show_notes(notes)
 
 
-def _known(
-    state: list[str] | None,
-    action: list[str] | None,
-    reward: str | None,
-    episode: str | None,
-    step: str | None,
-    terminated: str | None,
-    probability: str | None,
-    unit: str | None,
-) -> dict[str, Any]:
-    """Return the columns that the user named, by their roles."""
-    several = split_names([episode or ""])
-    given = {
-        "states": split_names(state), "actions": split_names(action), "rewards": reward,
-        "episode": several if len(several) > 1 else episode, "step": step, "terminated": terminated,
-        "behavior_probability": probability, "unit": unit,
-    }  # fmt: skip
-    return {role: names for role, names in given.items() if names}
+# How the log treats what is not there; these are no columns.
+_RULES = ("final_states", "gaps", "time_limit", "dt")
 
 
 def _read(
-    source: Path, known: dict[str, Any], discount: float
+    source: Path, columns: dict[str, Any], discount: float
 ) -> tuple[LogGuess, Trajectories, list[str], list[str]]:
     """Return the guess, the episodes, the options of `evaluate` that read them, and notes."""
     from ..readers import from_table
     from ..readers._columns import open_table
     from ..readers.guess import guess_columns, is_rule
     from ..readers.tables import files_of
+    from ._logs import table_of
 
+    table = {role: names for role, names in table_of({**columns, "time_limit": None}).items() if names}
+    rules = {name: columns[name] for name in _RULES if columns[name] is not None}
+    known = {role: names for role, names in table.items() if role not in _RULES}
+    known |= {role: columns[role] for role in ("episode", "terminated") if columns[role] == "none"}
+    known |= {} if columns["unit"] is None else {"unit": columns["unit"]}
     with refusing(ExitCode.USAGE):
         check_real(discount, "discount", low=0.0, high=1.0)
     notes: list[str] = []
@@ -172,7 +151,11 @@ def _read(
         together(*(partial(view.resolve, names, role) for role, names in named.items()))
     with working("Reading the log"), refusing(ExitCode.DATA, source, "DATA"), noting(notes):
         guess = guess_columns(first, **known)
-        arguments, options = {**guess.arguments, "time_limit": None}, guess.options
+        guess = replace(guess, final_states=rules.get("final_states", guess.final_states))
+        limit = parse_limit(rules.get("time_limit", "none"))
+        arguments, options = {**guess.arguments, **rules, "time_limit": limit}, guess.options
+        for name in {"gaps", "time_limit", "dt"} & set(rules):
+            options += [f"--{name.replace('_', '-')}", str(rules[name])]
         try:
             episodes = from_table(source, **arguments)
         except ValueError as error:

@@ -62,7 +62,7 @@ SCHEMA_VERSION = 1
 _REFUSED = (
     ValueError, TypeError, OSError, zipfile.BadZipFile, SingularReplicateError, IntervalWithheldError
 )  # fmt: skip
-_ASSIGNED = re.compile(r"\b(\w+)=(\"?)([\w.]*)\2")
+_ASSIGNED = re.compile(r"\b(\w+)=(\"?)(\w*(?:\.\w+)*)\2")
 _FILES = re.compile("`(table|path|data)`")  # what the library calls what is read
 _QUOTED = re.compile(r"`(\w+)(:[^`]*)?`")
 
@@ -101,6 +101,8 @@ def as_options(message: str) -> str:
     '`--reward` must be missing; got 1.0. Pass --final-states repeat, or --terminated none.'
     >>> as_options("Pass units= where episodes share a user; horizon=None if they ended by themselves.")
     'Pass --unit where episodes share a user; --horizon none if they ended by themselves.'
+    >>> as_options("Pass behavior=.")
+    'Pass --probability.'
     """
 
     def assigned(match: re.Match[str]) -> str:

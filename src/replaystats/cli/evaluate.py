@@ -1,30 +1,40 @@
-"""``replaystats evaluate``: logged episodes in, what a policy is worth out, and whether that is reliable.
+"""``replaystats evaluate`` and ``compare``: from logged episodes to what policies are worth, with intervals.
 
-What the command takes, and in which order it asks. What does the work is imported when there is some: those
+What the commands take, and in which order they ask. What does the work is imported when there is some: those
 who ask for --help do not wait for SciPy and scikit-learn.
 """
 
 from __future__ import annotations
 
-import typer
+from dataclasses import replace
+from typing import Annotated, Any
 
+import typer
+from rich.markup import escape
+
+from .._core.errors import must_be
 from .._core.validation import check_choice, check_real
 from . import _options as opt
 from .console import (
     EXIT_CODES,
     ExitCode,
     as_json,
+    as_options,
     check_outputs,
     check_report,
+    noting,
+    out,
     parse_limit,
     parse_size,
     refusing,
     refusing_at_the_end,
+    show_notes,
     together,
     working,
 )
 
-EPILOG = f"""
+EPILOG = {
+    "evaluate": f"""
 Examples:
 
 replaystats evaluate log.parquet --state x,v --discount 0.99
@@ -40,26 +50,36 @@ replaystats evaluate log.parquet --state x --dt 0.05 --method phibe --order 2 --
 --basis fourier:4
 
 {EXIT_CODES}; 4 an interval is withheld or not reliable and --strict was given.
-"""
+""",
+    "compare": f"""
+Examples:
+
+replaystats compare log.csv --state s --action a --discount 0.99 --policy old=log --policy new=greedy:q.csv
+
+replaystats compare log.csv --state x,v --action a --probability p --discount 0.99 --policy a=agents:first
+--policy b=agents:second --policy c=p_left,p_right --out report.html
+
+{EXIT_CODES}; 4 an evaluation is not reliable and --strict was given.
+""",
+}
+
+Policies = Annotated[
+    list[str],
+    typer.Option(
+        "--policy",
+        metavar="NAME=POLICY",
+        help="A policy and its name, at least twice. log is the policy that made the episodes; others are "
+        "what evaluate --policy takes: columns of the log, policy.csv, greedy:q_table.csv, module:function "
+        "or column:NAME.",
+        rich_help_panel="How to estimate",
+    ),
+]
 
 
+@opt.of_a_log
 def evaluate(
     data: opt.Log,
-    state: opt.States = None,
-    reward: opt.Reward = "reward",
-    episode: opt.Episode = "episode",
-    step: opt.Step = None,
-    time: opt.Time = None,
-    terminated: opt.Terminated = "terminated",
-    truncated: opt.Truncated = None,
-    action: opt.Actions = None,
-    probability: opt.Probability = None,
-    next_state: opt.NextStates = None,
-    final_states: opt.FinalStates = "recorded",
-    gaps: opt.Gaps = "raise",
-    time_limit: opt.TimeLimit = "ask",
-    unit: opt.Unit = None,
-    dt: opt.TimeStep = None,
+    columns: Any,
     discount: opt.Discount = None,
     discount_rate: opt.DiscountRate = None,
     horizon: opt.Horizon = "auto",
@@ -70,11 +90,7 @@ def evaluate(
     statistic: opt.Statistic = None,
     subsample_size: opt.SubsampleSize = None,
     n_resamples: opt.NResamples = None,
-    solver: opt.Solver = None,
-    combine: opt.Combine = None,
-    recommended: opt.Recommended = False,
     seed: opt.Seed = 0,
-    jobs: opt.Jobs = 1,
     at: opt.At = None,
     confidence: opt.Confidence = 0.95,
     strict: opt.Strict = False,
@@ -87,31 +103,23 @@ def evaluate(
     DATA has one row per state: an episode of L steps has L + 1 rows, and the last one, with the final state,
     has no reward. With --at or --method, values of states are shown as well.
     """
-    given = locals()
-    from ..readers._rows import FINAL_STATES
-    from ..readers.flat import GAPS
     from . import _evaluation as work
-    from ._logs import LogColumns, read_log, table_of
+    from ._logs import LogColumns, check_names, read_log, table_of
     from ._value_function import Settings
 
+    log_columns = LogColumns(table=table_of(columns), unit=columns["unit"], policies={"policy": policy})
     with refusing(ExitCode.USAGE):
-        settings, columns, *_ = together(
+        settings, *_ = together(
             lambda: Settings(
                 method=method, order=order, discount=discount, discount_rate=discount_rate, basis=basis,
-                statistic=statistic,
+                statistic=statistic, n_resamples=n_resamples, seed=seed,
                 subsample_size=None if subsample_size is None else parse_size(subsample_size),
-                n_resamples=n_resamples, solver=solver, combine=combine, recommended=recommended, seed=seed,
-                jobs=jobs,
             ),
-            lambda: LogColumns(table=table_of(given), unit=unit, policies={"policy": policy}),
-            lambda: check_choice(final_states, "final_states", FINAL_STATES),
-            lambda: check_choice(gaps, "gaps", GAPS),
-            lambda: check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
-            lambda: check_report(report),
-            lambda: check_outputs({"--out": report}, [data, policy]),
+            lambda: check_names(data, log_columns),
+            *_checks(columns, confidence, report, [data, policy]),
         )  # fmt: skip
     with working("Reading the episodes"):
-        log = read_log(data, columns)
+        log = read_log(data, log_columns)
         points = work.points_asked_about(log, at, policy, settings)
     with working("Estimating"):
         found = work.evaluate(data, log, settings, confidence, parse_limit(horizon))
@@ -126,3 +134,93 @@ def evaluate(
             work.show(data.name, found, function, report)
     if strict and (not found.reliable or (function is not None and function.withheld)):
         raise typer.Exit(int(ExitCode.WITHHELD))
+
+
+@opt.of_a_log
+def compare(
+    data: opt.Log,
+    columns: Any,
+    policy: Policies,
+    discount: opt.Discount = None,
+    horizon: opt.Horizon = "auto",
+    basis: opt.BasisName = "auto",
+    seed: opt.Seed = 0,
+    confidence: opt.Confidence = 0.95,
+    strict: opt.Strict = False,
+    json: opt.Json = False,
+    report: opt.Report = None,
+) -> None:
+    """Say which of several policies may be best, with their values and paired differences.
+
+    Intervals of all differences hold together. DATA is as for evaluate.
+    """
+    from ..ope import compare as compare_policies
+    from . import _evaluation as work
+    from ._logs import LogColumns, check_names, read_log, table_of
+    from ._value_function import Settings
+
+    log_columns = LogColumns(table=table_of(columns), unit=columns["unit"])
+    with refusing(ExitCode.USAGE):
+        named, settings, *_ = together(
+            lambda: _named(policy),
+            lambda: Settings(discount=discount, basis=basis, seed=seed),
+            lambda: check_names(data, log_columns),
+            *_checks(columns, confidence, report, [data]),
+        )
+    with working("Reading the episodes"):
+        log = read_log(data, replace(log_columns, policies=named))
+    notes: list[str] = []
+    with noting(notes), refusing(ExitCode.USAGE):
+        given = work.arguments(log, settings, confidence, parse_limit(horizon))
+    with working("Estimating"), noting(notes), refusing(ExitCode.DATA, data):
+        found = compare_policies(log.data, log.policies, **given)
+    with refusing_at_the_end() as write:
+        if report is not None:
+            page = work.page_of(data, next(iter(found.evaluations.values())), comparison=found)
+            report = report if write(report, page) else None
+        if json:
+            about = {"command": "compare", "source": data.name, "state": list(log.names)}
+            print(as_json({**about, "data": work.data_of(log), "notes": notes, **found.to_dict()}))
+        else:
+            show_notes(notes)
+            out.print(escape(as_options(str(found))))
+            if report is not None:
+                out.print(f"Report: {escape(str(report))}")
+    if strict and not found.reliable:
+        raise typer.Exit(int(ExitCode.WITHHELD))
+
+
+def _checks(columns: dict[str, Any], confidence: float, report: Any, inputs: list[Any]) -> list[Any]:
+    """Return the checks that both commands make."""
+    from ..readers._rows import FINAL_STATES
+    from ..readers.flat import GAPS
+
+    return [
+        lambda: check_choice(columns["final_states"], "final_states", FINAL_STATES),
+        lambda: check_choice(columns["gaps"], "gaps", GAPS),
+        lambda: check_real(confidence, "confidence_level", low=0.0, high=1.0, closed="neither"),
+        lambda: check_report(report),
+        lambda: check_outputs({"--out": report}, inputs),
+    ]
+
+
+def _named(given: list[str]) -> dict[str, str]:
+    """Return policies by name, from NAME=POLICY.
+
+    Examples
+    --------
+    >>> _named(["old=log", "new=greedy:q.csv"])
+    {'old': 'log', 'new': 'greedy:q.csv'}
+    """
+    named: dict[str, str] = {}
+    for text in given:
+        name, equals, policy = (part.strip() for part in text.partition("="))
+        if not (name and equals and policy):
+            hint = "For example --policy old=log --policy new=greedy:q.csv."
+            raise ValueError(must_be("--policy", "NAME=POLICY", repr(text), hint))
+        if name in named:
+            raise ValueError(must_be("--policy", "policies of different names", f"{name!r} twice"))
+        named[name] = policy
+    if len(named) < 2:
+        raise ValueError(must_be("--policy", "given for two policies or more", f"{len(named)} of them"))
+    return named

@@ -19,6 +19,7 @@ from .style import COLOURS, Axes, Figure, new_figure
 ESTIMATE, PLUG_IN, DATA = COLOURS["U"], COLOURS["plain"], COLOURS["V"]
 # Layout: rows that are drawn with their intervals.
 _DRAWN_ROWS = 300
+# Layout: dashes of a line.
 _DASHED = (0, (4, 2))
 
 

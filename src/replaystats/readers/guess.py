@@ -153,11 +153,15 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
     said = {role: str(names) for role, names in known.items() if is_rule(view, role, names)}
     columns = {role: view.resolve(names, role) for role, names in known.items() if role not in said}
     left = [str(name) for name in view.names if name not in chain(*columns.values())]
+    ignored: list[str] = []
     for role, usual in _NAMES.items():
         fits = [name for word in usual.split() for name in left if _bare(name) == word]
         if role == "step":
             fits = [name for name in fits if _kind(view.load([name])[name]) in "iuf"]
-        if fits and role not in columns and role not in said:
+        if role in said:  # a column of that name is no state
+            ignored += fits
+            left = [name for name in left if name not in fits]
+        elif fits and role not in columns:
             alike = [name for name in fits if _bare(name) == _bare(fits[0])]
             columns[role] = alike if role == "actions" else fits[:1]
             left = [name for name in left if name not in columns[role]]
@@ -186,7 +190,7 @@ def guess_columns(table: Any, **known: str | list[str]) -> LogGuess:
     )
     return LogGuess(
         columns={role: columns[role] for role in _OPTIONS if role in columns},
-        unused=[name for name in left if name not in columns["states"]],
+        unused=[name for name in (*left, *ignored) if name not in columns["states"]],
         episodes=episodes,
         final_states="recorded" if recorded else "repeat",
         all_ended=ended,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import replaystats as rs
 from replaystats._core.errors import ReplayWarning, must_be
 from replaystats.cli import console
-from replaystats.cli._value_function import basis_named, solver_named
+from replaystats.cli._value_function import basis_named
 from replaystats.cli.app import app
 
 
@@ -81,12 +81,6 @@ def test_an_argument_without_an_option_keeps_its_name():
 def test_names_of_bases(text, basis):
     states = np.array([[0.0, -1.0], [1.0, -1.0]])  # the second variable is constant
     assert basis_named(text, states) == basis
-
-
-def test_names_of_solvers():
-    assert solver_named("auto") == rs.solvers.Auto()
-    assert solver_named("pinv:1e-6") == rs.solvers.PseudoInverse(1e-6)
-    assert isinstance(solver_named("lepski"), rs.solvers.Lepski)
 
 
 def test_errors_as_json_have_the_option_and_the_hint(tmp_path):

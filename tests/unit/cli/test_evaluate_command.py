@@ -89,21 +89,14 @@ def test_the_headline_is_that_of_the_library(ask, log, data):
     assert answer["value_function"] is None
 
 
-SOLVERS = {
-    "auto": rs.solvers.Auto(), "pinv": rs.solvers.PseudoInverse(), "lu": rs.solvers.LU(),
-    "ridge:0.1": rs.solvers.Ridge(0.1),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("statistic", ["U", "V"])
-def test_lstd_gives_the_numbers_of_the_class(ask, log, data, solver, statistic):
+def test_lstd_gives_the_numbers_of_the_class(ask, log, data, statistic):
     answer = ask(
         *(log, "--state", "position", "--discount", DISCOUNT, "--basis", "fourier:1", "-B", 30, "--seed", 3),
-        *("--solver", solver, "--statistic", statistic),
+        *("--statistic", statistic),
     )
     model = rs.LSTD(
-        rs.basis.Fourier(1), discount=DISCOUNT, random_state=3, solver=SOLVERS[solver],
+        rs.basis.Fourier(1), discount=DISCOUNT, random_state=3,
         resampling=rs.Resampling(statistic, n_resamples=30),
     ).fit(data)  # fmt: skip
     points = np.quantile(data.states, QUANTILES, axis=0)
@@ -116,41 +109,15 @@ def test_lstd_gives_the_numbers_of_the_class(ask, log, data, solver, statistic):
     assert answer["value"] == rs.evaluate(data, discount=DISCOUNT, basis=basis, random_state=3).value
 
 
-@pytest.mark.parametrize("method", ["mean", "controlled", "median"])
-def test_every_average_gives_the_numbers_of_the_class(ask, log, data, method):
-    answer = ask(
-        log,
-        "--state",
-        "position",
-        "--discount",
-        DISCOUNT,
-        "--basis",
-        "fourier:1",
-        "-B",
-        30,
-        "--combine",
-        method,
-    )
-    model = rs.LSTD(
-        rs.basis.Fourier(1),
-        discount=DISCOUNT,
-        resampling=rs.Resampling(n_resamples=30),
-        random_state=0,
-        combine=method,
-    )
-    points = np.quantile(data.states, QUANTILES, axis=0)
-    assert_array_equal(values(answer)[0], model.fit(data).predict(points))
-
-
 def test_phibe_gives_the_numbers_of_the_class(ask, log, data, tmp_path):
     pd.DataFrame({"position": [-1.0, 0.0, 1.0], "other": 0}).to_csv(tmp_path / "at.csv")
     answer = ask(
         *(log, "--state", "position", "--dt", DT, "--method", "phibe", "--order", 2, "--discount-rate", 1.0),
-        *("--basis", "fourier:2", "-k", 60, "-B", 40, "--statistic", "V", "--combine", "mean"),
+        *("--basis", "fourier:2", "-k", 60, "-B", 40, "--statistic", "V"),
         *("--at", tmp_path / "at.csv", "--confidence", 0.9),
     )
     model = rs.PhiBE(
-        rs.basis.Fourier(2), discount_rate=1.0, order=2, combine="mean", random_state=0,
+        rs.basis.Fourier(2), discount_rate=1.0, order=2, random_state=0,
         resampling=rs.Resampling("V", 60, 40),
     ).fit(data)  # fmt: skip
     points = np.array([[-1.0], [0.0], [1.0]])
@@ -166,23 +133,6 @@ def test_a_rate_and_a_factor_of_the_same_discount_agree(ask, log):
         starts = [answer["value_function"]["start"]["value"] for answer in (factor, rate)]
         assert starts[0] == pytest.approx(starts[1], rel=1e-9)
         assert factor["value"] == pytest.approx(rate["value"], rel=1e-9)
-
-
-def test_recommended_gives_the_numbers_of_the_class(ask, log, data):
-    answer = ask(
-        log, "--state", "position", "--discount", DISCOUNT, "--basis", "rbf:6", "--recommended", "-B", 20
-    )
-    basis = rs.basis.Standardized(rs.basis.RBF(6, intercept=True))
-    model = rs.LSTD(
-        basis,
-        discount=DISCOUNT,
-        solver="recommended",
-        resampling=rs.Resampling(n_resamples=20),
-        random_state=0,
-    ).fit(data)
-    points = np.quantile(data.states, QUANTILES, axis=0)
-    assert_array_equal(values(answer)[0], model.predict(points))
-    assert any(model.recommendation_.reason in note for note in answer["value_function"]["notes"])
 
 
 @pytest.mark.parametrize("name", ["polynomial:3", "fourier:2:8", "rbf:4", "rff:4", "tiles:1x4", "auto"])
@@ -559,9 +509,6 @@ GIVEN = ("--state", "position", "--discount", "0.9")
         ((*GIVEN, "--basis", "rbf:5:5"), "`--basis` must be rbf with at most 1 number(s)"),
         ((*GIVEN, "--basis", "fourier:4:wide"), "`--basis` must be followed by a number"),
         ((*GIVEN, "--basis", "rbf:5000"), "`centers` must be"),
-        ((*GIVEN, "--solver", "rigde:1"), 'Did you mean "ridge"?'),
-        ((*GIVEN, "--solver", "lepski:x"), "`--solver` must be followed by a number; got 'lepski:x'."),
-        ((*GIVEN, "--combine", "mode"), "`--combine` must be one of"),
         ((*GIVEN, "--method", "td"), "`--method` must be one of"),
         ((*GIVEN, "--method", "phibe"), "`--dt` must be one known time step for --method phibe; got none."),
         ((*GIVEN, "-k", "half"), "`-k` must be a number of observations or a share of them; got 'half'."),
@@ -571,7 +518,6 @@ GIVEN = ("--state", "position", "--discount", "0.9")
         (("--state", "position", "--discount", "1.5"), "`--discount` must be a finite number in [0, 1]"),
         ((*GIVEN, "--confidence", "95"), "`--confidence` must be a finite number in (0, 1); got 95"),
         ((*GIVEN, "--final-states", "none"), "`--final-states` must be one of"),
-        ((*GIVEN, "--recommended", "-k", "0.3"), "`-k` must be left out beside --recommended"),
         ((*GIVEN, "--out", "no_such_folder/r.html"), "`--out` must be a file in an existing folder"),
         ((*GIVEN, "--out", "report.pdf"), "`--out` must be a name that ends in .html or .htm"),
         ((*GIVEN, "--time", "step", "--dt", "0.1"), "`--dt` must be left out when --time is given"),
@@ -750,13 +696,13 @@ def test_ratios_that_do_not_have_mean_one_are_objected_to(ask, with_column):
 
 
 def test_all_problems_of_a_call_are_reported_together(run, log):
-    """Five wrong options, five sentences: for people on stderr, for programs as JSON on stdout."""
-    wrong = ["--basis", "rbff:3", "--solver", "luu", "--confidence", "2", "--gaps", "fill", "--order", "0"]
+    """Five wrong words, five sentences: for people on stderr, for programs as JSON on stdout."""
+    wrong = ["--basis", "rbff:3", "--reward", "rewrd", "--confidence", "2", "--gaps", "fill", "--order", "0"]
     result = run(log, "--state", "position", "--discount", DISCOUNT, "--json", *wrong)
     assert result.exit_code == 2
     answer = json.loads(result.stdout)
     assert answer["schema_version"] == 1
     assert answer["error"]["exit_code"] == 2
     named = [message.split("`")[1] for message in answer["error"]["messages"]]
-    assert sorted(named) == ["--basis", "--confidence", "--gaps", "--order", "--solver"]
+    assert sorted(named) == ["--basis", "--confidence", "--gaps", "--order", "--reward"]
     assert result.stderr.count("Error:") == 5

@@ -133,7 +133,7 @@ def test_a_report_is_one_whole_page(run, folder, tmp_path):
     result = run(*SMALL, "--predict", folder / "test.csv", "--out", tmp_path / "report.html")
     assert result.exit_code == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "y: error " in page
+    assert "y is predicted with an error of " in page
     # fit, calibration, residuals, out-of-bag curve, importance, and the effects of four columns
     assert page.count('<img src="data:image/svg+xml;base64,') == 9
     assert page.count("<source media") == 1
