@@ -164,25 +164,29 @@ def _read(
             episodes = from_table(source, **arguments, gaps="cut")
             options = [*options, "--gaps", "cut"]
             notes.append("Some rows do not continue the row before them: a new piece begins there.")
+    return guess, episodes, options, [*notes, *_ends_of(guess, episodes, "terminated" in known)]
+
+
+def _ends_of(guess: LogGuess, episodes: Trajectories, known: bool) -> list[str]:
+    """Say how episodes are taken to end, unless the user said it or columns do."""
     if guess.episodes == "rows":
-        notes.append("There is no column of steps or episodes: every row is a decision by itself.")
-    elif guess.all_ended and "terminated" not in known:
-        notes.append(
+        return ["There is no column of steps or episodes: every row is a decision by itself."]
+    if guess.all_ended and not known:
+        return [
             f"No column says how episodes ended; all have {episodes.n_steps[0]} steps, so the value is over "
             "these. If they were cut off, say --terminated none: the value then goes on behind the last row."
-        )
-    elif not {"terminated", "truncated", "next_states"} & set(guess.columns) and "terminated" not in known:
+        ]
+    if not {"terminated", "truncated", "next_states"} & set(guess.columns) and not known:
         lost = " Their last rows are left out: what followed was not logged."
-        left = lost * (guess.final_states == "repeat")
-        notes.append(
-            f"No column says how episodes ended, so they count as cut off.{left} If they ended there, say "
-            "--terminated all."
-        )
-    elif guess.final_states == "repeat":
+        return [
+            "No column says how episodes ended, so they count as cut off."
+            f"{lost * (guess.final_states == 'repeat')} If they ended there, say --terminated all."
+        ]
+    if guess.final_states == "repeat":
         cut = int((~episodes.terminated).sum())
         left = f" {cut} of {len(episodes)} episodes did not end: their last rows are left out." * (cut > 0)
-        notes.append(f"Rows are steps: the state after the last one was not logged.{left}")
-    return guess, episodes, options, notes
+        return [f"Rows are steps: the state after the last one was not logged.{left}"]
+    return []
 
 
 def _time_limit(guess: LogGuess, episodes: Trajectories) -> int | None:
