@@ -22,19 +22,18 @@ from .._core.thresholds import (
 )
 from .._core.typing import BoolArray, FloatArray, IntArray
 from ..estimate import Estimate, plug_in
-from ..inference.cv_plus import ridge_leave_one_out
 from ..inference.diagnosis import Diagnosis
-from ..inference.new_observation import FewChanges, OutOfBag
+from ..inference.new_observation import OutOfBag
 from ..inference.pivot import THE_EXPECTED_PREDICTION, THE_FUNCTION, Interval, Pivot, interval
 from ..inference.risk import ACTIONS, RiskTable
 from ..kernel.device import DeviceKernelRidge
 from ..kernel.device_leaves import DeviceLeaves
-from ..kernel.features import FeatureRidge
+from ..kernel.features import FeatureRidge, ridge_leave_one_out
 from ..kernel.fits import KernelRidgeReplicates
 from ..kernel.function_error import Roughness, roughness, smoothing_bias
 from ..kernel.kernels import LEARNT_KERNELS, Kernel, KernelLike
 from ..kernel.local import LocalKernelRidge
-from ..kernel.local_influence import DeviceChanges, LocalChanges, leave_one_out, n_affected
+from ..kernel.local_influence import DeviceChanges, LocalChanges, leave_one_out
 from ..kernel.members import fit_whole
 from ..kernel.predictive import Spread, exceeded
 from ..kernel.problem import KernelProblem
@@ -226,15 +225,11 @@ class AnswersOfKernelRidge(ReplayedRegression):
         if isinstance(fitted, (LocalKernelRidge, DeviceLeaves)):
             residuals = optimism * (self._targets - leave_one_out(fitted))
             of: Any = DeviceChanges if isinstance(fitted, DeviceLeaves) else LocalChanges
-            at: Any = partial(of, fitted)
-            if sampled is not None and len(fitted) * fitted.leaf_size <= MONTE_CARLO_TARGET * n:
-                at = self._few_changes
+            share, at = len(fitted) * fitted.leaf_size / n, partial(of, fitted)
+            if sampled is not None and share <= MONTE_CARLO_TARGET:
+                return Calibration(self._targets - residuals, residuals, changes=lambda _: share, **known)
             return Calibration(self._targets - residuals, residuals, changes=at, **known)
         return replace(super()._calibrate(), **known)
-
-    def _few_changes(self, points: FloatArray) -> FewChanges:
-        members = self.estimate_.members
-        return FewChanges(n_affected(members, points, np.flatnonzero(np.isfinite(members.sampled[:, 0]))))
 
     def _calibrate_by_folds(self, folds: FoldFits) -> Calibration:
         """Take residuals and spreads from fits that learnt everything without a fold."""

@@ -17,17 +17,20 @@ from .._core.errors import ReplayWarning, must_be, require_extra
 from .._core.thresholds import FEW_VALUES, OUTSIDE_LEVEL, SMALL, SMALL_SHARE
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_array, check_int, check_real
-from ..inference.cv_plus import Coverage, LocalNoise, RowsOfFolds, cv_plus, measured_coverage
 from ..inference.new_observation import (
     Changes,
-    FewChanges,
+    Coverage,
     LeftOutRows,
+    RowsOfFolds,
+    Values,
+    cv_plus,
     jackknife_plus,
     jackknife_plus_of_changes,
     leave_out,
+    measured_coverage,
 )
 from ..inference.pivot import Interval
-from ..kernel.predictive import Spread, beyond_columns
+from ..kernel.predictive import LocalNoise, Spread, beyond_columns
 
 GROUPS_HINT = "It is a function of the rows, or the name or the number of a column."
 Grouping = Callable[[Any], Any] | str | int | None
@@ -62,7 +65,7 @@ class Calibration:
     left_out : LeftOutRows or None
         Where the fits are members: which of them left the row out.
     changes : callable or None
-        Takes points, returns what leaving out single rows changes there.
+        Takes points, returns what leaving out single rows changes there, or how few of them change anything.
     folds : FoldCalibration or None
         Where the fits left out folds. One of these three is given.
     spread : ndarray of shape (n, 1) or None
@@ -74,7 +77,7 @@ class Calibration:
     predictions: FloatArray
     residuals: FloatArray
     left_out: LeftOutRows | None = None
-    changes: Callable[[Any], Changes | FewChanges] | None = None
+    changes: Callable[[Any], Changes | float] | None = None
     folds: FoldCalibration | None = None
     spread: FloatArray | None = None
     spread_at: Spread | None = None
@@ -211,7 +214,8 @@ class PredictsNewObservations(ABC):
         3. with a kernel, the Gaussian process behind the fit is less certain than at training rows without
            themselves, at the same p-value.
 
-        Of rows like the training rows at most about one in a hundred is flagged.
+        Of rows like the training rows at most about one in a hundred is flagged; of fewer than 200 rows n
+        up to a share of about 2 / (n + 1), because fewer cannot show how far out such rows may be.
 
         Parameters
         ----------
@@ -305,7 +309,6 @@ class PredictsNewObservations(ABC):
         if known.spread is not None and known.spread_at is not None:
             scale, there = scale * known.spread, there * known.spread_at(here)[:, None]
         if known.changes is not None:
-            rows = rows[np.isfinite(known.residuals[rows]).all(axis=1)]
             return jackknife_plus_of_changes(
                 self._mean(here),
                 known.residuals,
@@ -328,7 +331,7 @@ class PredictsNewObservations(ABC):
 
     def _of_folds(
         self, known: Calibration, rows: IntArray, scale: FloatArray, here: Any, there: FloatArray
-    ) -> tuple[RowsOfFolds, Callable[[slice], tuple[FloatArray, FloatArray]]]:
+    ) -> tuple[RowsOfFolds, Values]:
         """Return the calibration rows of `cv_plus`, and what fits without folds say about points."""
         folds = known.folds
         assert folds is not None

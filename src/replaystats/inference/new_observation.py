@@ -1,44 +1,156 @@
-"""Intervals for a new observation, from members that did not see a row or from exact leave-one-out fits.
+"""Intervals for a new observation, from fits that did not see a row, a fold or a group of rows.
 
-Jackknife+-after-bootstrap. With mu_-i the average of the members whose subset leaves row i out, and
-R_i = |y_i - mu_-i(x_i)|, the interval at x with rank r = ceil(level (n + 1)) is
+With mu_i the fit without row i (or without its fold), s_i(x) the spread it expects at x, and
+R_i = |y_i - mu_i(x_i)| / s_i(x_i), the interval at x is
 
-    from   - (r-th smallest of R_i - mu_-i(x))      to   r-th smallest of R_i + mu_-i(x).
+    from   - quantile of s_i(x) R_i - mu_i(x)      to   quantile of s_i(x) R_i + mu_i(x)
 
-All mu_-i(x) are one product of the (n x B) weights of the members, a row for every i, with the (B x m)
-predictions, made for some points at a time.
-
-Where leaving out a row changes a fit by at most delta(x), only rows near the r-th residual can decide: with
-residuals in order, rows further than 2 delta(x) from the r-th one keep their side. The others' changes are
-never computed.
+over the rows i (CV+ and jackknife+; Barber, Candes, Ramdas and Tibshirani 2021). The fit without a row is an
+average of the members whose subsets leave it out (jackknife+-after-bootstrap; Kim, Xu and Barber 2020), or
+the fit on all rows less a known change. Where rows come in groups and the new row is of a new group, every
+group counts alike, however many rows it has, and one more group is infinitely far away (Lee, Barber and
+Willett 2023). Of more than 10,000 rows a random sample of 10,000 makes the quantile.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
-from .._core.arrays import is_accelerator, like, to_numpy
-from .._core.config import device_memory_budget, memory_budget
+from .._core.arrays import like, to_numpy
+from .._core.config import memory_budget
 from .._core.linalg import kth_smallest
+from .._core.random import stream
+from .._core.thresholds import CALIBRATION_ROWS
 from .._core.typing import BoolArray, FloatArray, IntArray
 from .._core.validation import check_real
-from ..kernel.local_influence import DeviceChanges
 from ..plans import ResamplingPlan
-from .cv_plus import RowsOfFolds, cv_plus
 from .pivot import Interval
 
-# Batch: points that share what leaving out rows changes: enough to pay for finding the leaves of the rows.
-_POINTS_AT_ONCE = 256
-# Batch: rows of residuals at a time.
-_ROWS_AT_ONCE = 8192
+# Rounding: weighted quantiles are compared with this tolerance: sums of 1 / n round.
+_ROUNDING = 1e-9
+# Batch: rows whose weights of members are unpacked at a time.
+_ROWS_AT_ONCE = 1024
+
 # Layout: numbers of subsets at which the error curve is computed.
 CURVE_POINTS = 20
+
+Values = Callable[[slice], tuple[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsOfFolds:
+    """The calibration rows.
+
+    Attributes
+    ----------
+    fold : ndarray of int, shape (r,)
+    sizes : ndarray of shape (r, n_outputs)
+        |residual| over the spread expected there.
+    groups : ndarray of int, shape (r,), or None
+        Groups of rows that depend on each other.
+    """
+
+    fold: IntArray
+    sizes: FloatArray
+    groups: IntArray | None = None
+
+    def weights(self) -> FloatArray:
+        """Return the share of every row in the quantile, (r,); they sum to G / (G + 1) over G groups."""
+        if self.groups is None:
+            return np.full(len(self.fold), 1.0 / (len(self.fold) + 1))
+        _, place, sizes = np.unique(self.groups, return_inverse=True, return_counts=True)
+        return np.asarray(1.0 / (sizes[place] * (len(sizes) + 1)))
+
+
+def cv_plus(
+    rows: RowsOfFolds,
+    values: Values,
+    n_points: int,
+    confidence_level: float,
+) -> Interval:
+    """Return the CV+ interval for a new observation at every point.
+
+    Parameters
+    ----------
+    rows : RowsOfFolds
+    values : callable
+        Takes a slice of the points; returns predictions and spreads of the K fits, (K, t, n_outputs) each, on
+        the host or a device. K = 1: all rows share one fit.
+    n_points : int
+    confidence_level : float in (0, 1)
+
+    Returns
+    -------
+    Interval
+        Arrays (m, n_outputs); infinite where the rows, or groups, are too few for the level.
+
+    Notes
+    -----
+    For exchangeable rows (or groups) a new observation is inside with probability at least about
+    ``1 - 2 (1 - confidence_level)`` whatever the regression, and in practice with `confidence_level`.
+
+    Examples
+    --------
+    >>> y = np.arange(20.0) % 7
+    >>> fold = np.arange(20) % 4
+    >>> means = np.array([y[fold != k].mean() for k in range(4)])[:, None, None]
+    >>> rows = RowsOfFolds(fold, np.abs(y - means[fold, 0, 0])[:, None])
+    >>> low, high = cv_plus(rows, lambda part: (means, np.ones_like(means)), 1, 0.8)
+    >>> np.abs(low).round(1), high.round(1)
+    (array([[0.]]), array([[5.9]]))
+    """
+    level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
+    n_outputs, weights = rows.sizes.shape[1], rows.weights()
+    low, high = np.full((2, n_points, n_outputs), np.inf)
+    if weights.sum() >= level - _ROUNDING:
+        step = max(1, memory_budget() // (64 * len(rows.fold)))
+        for first in range(0, n_points, step):
+            part = slice(first, min(first + step, n_points))
+            means, spreads = values(part)
+            for output in range(n_outputs):
+                ends = _ends(rows, output, means[..., output], spreads[..., output], weights, level)
+                low[part, output], high[part, output] = ends
+    return Interval(-low, high)
+
+
+def _ends(
+    rows: RowsOfFolds, output: int, means: Any, spreads: Any, weights: FloatArray, level: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the quantiles of s_i R_i - mu_i and s_i R_i + mu_i for means and spreads (K, t) at t points."""
+    sizes = rows.sizes[:, output]
+    if means.shape[0] == 1:
+        width = to_numpy(spreads[0]) * weighted_quantile(sizes[None], weights, level)[0]
+        return width - to_numpy(means[0]), width + to_numpy(means[0])
+    xp = array_namespace(means)
+    fold = xp.asarray(rows.fold, device=device(means))
+    centre = xp.matrix_transpose(xp.take(means, fold, axis=0))  # (t, r)
+    width = xp.matrix_transpose(xp.take(xp.broadcast_to(spreads, means.shape), fold, axis=0))
+    width = width * like(sizes, means)
+    below, above = width - centre, width + centre
+    return weighted_quantile(below, weights, level), weighted_quantile(above, weights, level)
+
+
+def weighted_quantile(values: Any, weights: FloatArray, level: float) -> FloatArray:
+    """Return the smallest entry of every row of values (t, r) at which weights (r,) reach the level.
+
+    Examples
+    --------
+    >>> weighted_quantile(np.array([[3.0, 1.0, 2.0]]), np.array([0.5, 0.25, 0.25]), 0.5)
+    array([2.])
+    """
+    if weights.min() == weights.max():
+        place = int(np.ceil(round(level / weights[0], 9))) - 1
+        return np.asarray(to_numpy(kth_smallest(values, place)))
+    values = to_numpy(values)
+    order = np.argsort(values, axis=1)
+    reached = np.cumsum(weights[order], axis=1) >= level - _ROUNDING
+    first = np.argmax(reached, axis=1)
+    return np.asarray(np.take_along_axis(values, np.take_along_axis(order, first[:, None], 1), 1)[:, 0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -172,11 +284,6 @@ class LeftOutRows:
     predictions: FloatArray
     residuals: FloatArray
 
-    @property
-    def known(self) -> BoolArray:
-        """Rows that some member left out, shape (n,)."""
-        return np.asarray(np.isfinite(self.residuals).all(axis=1))
-
     def rows(self, index: IntArray) -> LeftOutRows:
         """Return the same for some of the rows."""
         return replace(
@@ -186,11 +293,16 @@ class LeftOutRows:
             residuals=self.residuals[index],
         )
 
-    def averaging(self, rows: slice) -> FloatArray:
-        """Return the weights (r, B), summing to one, with which rows average the members without them."""
-        kept = np.unpackbits(self.bits[rows], axis=1, count=len(self.weights)) * self.weights
-        kept /= kept.sum(axis=1, keepdims=True)
-        return np.asarray(kept)
+    def averages(self, members: Any) -> Any:
+        """Return the averages (n, t, n_outputs) of the members (B, t, n_outputs) without each row."""
+        xp, (n_members, *shape) = array_namespace(members), members.shape
+        flat, parts = xp.reshape(members, (n_members, -1)), []
+        for first in range(0, len(self.bits), _ROWS_AT_ONCE):
+            bits = self.bits[first : first + _ROWS_AT_ONCE]
+            kept = np.unpackbits(bits, axis=1, count=n_members) * self.weights
+            kept /= kept.sum(axis=1, keepdims=True)
+            parts.append(like(kept, members) @ flat)
+        return xp.reshape(xp.concat(parts, axis=0), (len(self.bits), *shape))
 
 
 def leave_out(
@@ -269,7 +381,7 @@ def jackknife_plus(
     (Kim, Xu and Barber 2020). A scale that was learnt from the same residuals leaves that proof, not the
     practice. The guarantee is on average over points, not at each of them.
 
-    O(m B n), within the memory budget.
+    O(m B n) operations for m points, with at most 10,000 of the n rows.
 
     Examples
     --------
@@ -283,56 +395,43 @@ def jackknife_plus(
     >>> low.round(1), high.round(1)
     (array([[-0.]]), array([[5.8]]))
     """
-    known = np.flatnonzero(left_out.known)
-    used, n_outputs = left_out.rows(known), left_out.residuals.shape[1]
-    sizes = np.abs(used.residuals if scale is None else used.residuals / scale[known])
-    if groups is not None:
-        rows = RowsOfFolds(np.arange(len(known)), sizes, groups[known])
-        averaging = used.averaging(slice(0, len(known)))
+    known = calibration_rows(left_out.residuals)
+    kept = left_out.rows(known)
+    scale = np.ones_like(left_out.residuals) if scale is None else scale
+    rows = RowsOfFolds(
+        np.arange(len(known)),
+        np.abs(kept.residuals / scale[known]),
+        None if groups is None else groups[known],
+    )
 
-        def without(part: slice) -> tuple[FloatArray, FloatArray]:
-            means = np.einsum("nb,bto->nto", averaging, to_numpy(predict_members(part)), optimize=True)
-            here = np.ones((1, 1)) if scale_at_points is None else scale_at_points[part]
-            return means, np.broadcast_to(here, means.shape)
+    def without(part: slice) -> tuple[Any, Any]:
+        members = predict_members(part)
+        means = kept.averages(members)
+        here = np.ones((1, means.shape[2])) if scale_at_points is None else scale_at_points[part]
+        return means, like(here, means)[None]
 
-        return cv_plus(rows, without, n_points, confidence_level)
-    low, high = np.full((2, n_points, n_outputs), np.inf)
-    rank = rank_of(len(known), confidence_level)
-    if rank <= len(known):
-        step = max(1, memory_budget() // (64 * len(left_out.weights) * n_outputs))
-        for part in _slices(0, n_points, step):
-            members = predict_members(part)
-            for output in range(n_outputs):
-                here = None if scale_at_points is None else scale_at_points[part, output]
-                found = _order_statistics(used, sizes[:, output], rank, members[:, :, output], here)
-                low[part, output], high[part, output] = found
-    return Interval(-low, high)
+    return cv_plus(rows, without, n_points, confidence_level)
+
+
+def calibration_rows(residuals: FloatArray) -> IntArray:
+    """Return the rows with known residuals (n, n_outputs), in order; of more than 10,000 a random part."""
+    known = np.flatnonzero(np.isfinite(residuals).all(axis=1))
+    if len(known) <= CALIBRATION_ROWS:
+        return known
+    return np.sort(stream(0, 6).permutation(known)[:CALIBRATION_ROWS])
 
 
 class Changes(Protocol):
-    """What leaving out single rows does to predictions, known without a second fit.
+    """What leaving out single rows does to predictions, known without a second fit."""
 
-    Fits that live on a device have `order_statistics` in place of these two: they take the ranks there.
-    """
-
-    def reach(self, points: slice, output: int) -> FloatArray:
-        """Return a bound of |change| over all rows, for every point, shape (t,)."""
-
-    def values(self, points: slice, rows: IntArray, output: int) -> FloatArray:
-        """Return prediction minus prediction without the row, shape (t, r)."""
-
-
-@dataclass(frozen=True, slots=True)
-class FewChanges:
-    """How many of the rows can change a prediction at all when they are left out, at every point (m,)."""
-
-    affected: IntArray
+    def values(self, points: slice, rows: IntArray, output: int) -> Any:
+        """Return prediction minus prediction without the row, shape (t, r), on the host or a device."""
 
 
 def jackknife_plus_of_changes(
     mean: FloatArray,
     residuals: FloatArray,
-    changes: Changes | DeviceChanges | FewChanges,
+    changes: Changes | float,
     rows: IntArray,
     confidence_level: float,
     *,
@@ -347,9 +446,9 @@ def jackknife_plus_of_changes(
         Predictions at the points.
     residuals : ndarray of shape (n, n_outputs)
         Of every training row from the fit without it.
-    changes : Changes
-        Or, where next to no row changes a prediction, how many do: at a rank higher by so many the interval
-        around the mean holds that of jackknife+, however large the changes.
+    changes : Changes or float
+        A number where next to no row changes a prediction: the share of those that can. Whatever they
+        change, a level higher by that share holds the interval of jackknife+, on average over points.
     rows : ndarray of int, shape (r,)
         Training rows to use.
     confidence_level : float in (0, 1)
@@ -367,79 +466,87 @@ def jackknife_plus_of_changes(
     inside with probability at least ``1 - 2 (1 - confidence_level)``, whatever the distribution (Barber,
     Candes, Ramdas and Tibshirani 2021), and in practice with `confidence_level`.
     """
-    low, high = np.full((2, *mean.shape), np.inf)
-    rank = rank_of(len(rows), confidence_level)
-    step = max(1, min(_POINTS_AT_ONCE, memory_budget() // (64 * len(residuals))))
-    for output in range(mean.shape[1] if rank <= len(rows) else 0):
-        sizes = np.abs(residuals[rows, output])
-        if scale is not None:
-            sizes = sizes / scale[rows, output]
-        noise = np.ones(len(mean)) if scale_at_points is None else scale_at_points[:, output]
-        if isinstance(changes, DeviceChanges):
-            found = changes.order_statistics(rows, sizes, noise, rank - 1, output)
-            low[:, output], high[:, output] = found
-            continue
-        order = np.argsort(sizes, kind="stable")
-        sizes, ordered = sizes[order], rows[order]
-        if isinstance(changes, FewChanges):
-            reached = np.append(sizes, np.inf)[np.minimum(rank - 1 + changes.affected, len(rows))]
-            low[:, output] = high[:, output] = noise * reached
-            continue
-        for part in _slices(0, len(mean), step):
-            here = noise[part]
-            delta = float((changes.reach(part, output) / here).max())
-            first, last = _band(sizes, rank, delta)
-            change = changes.values(part, ordered[first:last], output)
-            found = _ranked(here[:, None] * sizes[first:last], -change, rank - 1 - first)
-            low[part, output], high[part, output] = found
-    return Interval(mean - low, mean + high)
+    rows = rows[calibration_rows(residuals[rows])]
+    scale = np.ones_like(residuals) if scale is None else scale
+    held = RowsOfFolds(np.arange(len(rows)), np.abs(residuals[rows] / scale[rows]))
+
+    def without(part: slice) -> tuple[Any, Any]:
+        here = np.ones((1, mean.shape[1])) if scale_at_points is None else scale_at_points[part]
+        if isinstance(changes, float):
+            return mean[part][None], here[None]
+        outputs = [changes.values(part, rows, output) for output in range(mean.shape[1])]
+        xp = array_namespace(outputs[0])
+        change = xp.stack([xp.matrix_transpose(one) for one in outputs], axis=-1)  # (r, t, n_outputs)
+        return like(mean[part], change)[None] - change, like(here, change)[None]
+
+    level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
+    if isinstance(changes, float):
+        level = min(level + changes, max(level, len(rows) / (len(rows) + 1)))
+    return cv_plus(held, without, len(mean), level)
 
 
-def rank_of(n: int, confidence_level: float) -> int:
-    """Return ceil(level (n + 1)), the rank of the residual that an interval reaches to; above n: infinite.
+class Coverage(NamedTuple):
+    """How many observed targets lay inside intervals that were drawn without looking at them.
+
+    Attributes
+    ----------
+    share : float
+        Of all rows.
+    by_prediction : tuple of float
+        Of the rows with the lowest, middle and highest third of predictions: equal shares mean that the
+        interval is as good for small as for large values.
+    n_rows : int
+    """
+
+    share: float
+    by_prediction: tuple[float, float, float]
+    n_rows: int
+
+
+def measured_coverage(
+    predictions: FloatArray,
+    sizes: FloatArray,
+    confidence_level: float,
+    *,
+    groups: IntArray | None = None,
+    n_parts: int = 10,
+) -> Coverage:
+    """Measure what intervals cover, on rows that do not enter their width.
+
+    Rows, or groups, are split into parts by their number; the quantile for a part's residuals is taken among
+    those of the other parts.
+
+    Parameters
+    ----------
+    predictions, sizes : ndarray of shape (n,)
+        Out-of-bag, cross-validated or leave-one-out predictions, and |residual| over the expected spread.
+        NaN takes no part.
+    confidence_level : float in (0, 1)
+    groups : ndarray of int, shape (n,), optional
+    n_parts : int
 
     Examples
     --------
-    >>> rank_of(99, 0.9), rank_of(19, 0.95), rank_of(18, 0.95)
-    (90, 19, 19)
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(size=3000)
+    >>> even = measured_coverage(x, np.abs(rng.normal(size=3000)), 0.9)
+    >>> growing = measured_coverage(x, x * np.abs(rng.normal(size=3000)), 0.9)
+    >>> round(even.share, 2), round(growing.share, 2)
+    (0.9, 0.9)
+    >>> growing.by_prediction[0] > 0.97 > 0.85 > growing.by_prediction[2]
+    True
     """
     level = check_real(confidence_level, "confidence_level", low=0.0, high=1.0, closed="neither")
-    return math.ceil(round(level * (n + 1), 9))  # 0.9 * 100 is 90, not the next number above it
-
-
-def _order_statistics(
-    left_out: LeftOutRows, sizes: FloatArray, rank: int, members: Any, scale: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the r-th smallest R_i - mu_-i and R_i + mu_-i at points, where the members (B, t) live."""
-    xp, n = array_namespace(members), len(sizes)
-    centre = xp.mean(members, axis=0)
-    around = members - centre  # small numbers, small rounding
-    limit = device_memory_budget() if is_accelerator(members) else memory_budget()
-    held, low, high = like(sizes, members), [], []
-    for points in _slices(0, members.shape[1], max(1, limit // (64 * n))):
-        weights = (like(left_out.averaging(rows), members) for rows in _slices(0, n, _ROWS_AT_ONCE))
-        means = xp.concat([xp.matrix_transpose(part @ around[:, points]) for part in weights], axis=1)
-        width = held if scale is None else like(scale[points], members)[:, None] * held
-        low.append(kth_smallest(width - means, rank - 1))
-        high.append(kth_smallest(width + means, rank - 1))
-    return to_numpy(xp.concat(low) - centre), to_numpy(xp.concat(high) + centre)
-
-
-def _band(sizes: FloatArray, rank: int, delta: float) -> tuple[int, int]:
-    """Return which of the increasing sizes can decide when each may move by `delta` and so may the answer."""
-    pivot, margin = sizes[rank - 1], 2 * delta * (1 + 1e-9)
-    first = int(np.searchsorted(sizes, pivot - margin, side="left"))
-    return first, int(np.searchsorted(sizes, pivot + margin, side="right"))
-
-
-def _ranked(sizes: FloatArray, means: FloatArray, place: int) -> tuple[FloatArray, FloatArray]:
-    """Return the order statistics of sizes - means and sizes + means in every row, destroying `means`."""
-    found = []
-    for values in (sizes - means, np.add(sizes, means, out=means)):
-        values.partition(place, axis=1)
-        found.append(values[:, place].copy())
-    return found[0], found[1]
-
-
-def _slices(start: int, stop: int, step: int) -> Iterator[slice]:
-    return (slice(first, min(first + step, stop)) for first in range(start, stop, step))
+    known = np.isfinite(sizes) & np.isfinite(predictions)
+    sizes, labels = sizes[known], np.arange(np.count_nonzero(known)) if groups is None else groups[known]
+    part, inside = labels % n_parts, np.zeros(len(sizes), dtype=bool)
+    for number in range(n_parts):
+        own, others = part == number, np.flatnonzero(part != number)
+        rows = RowsOfFolds(others, sizes[others, None], None if groups is None else labels[others])
+        weights = rows.weights() if len(others) else np.zeros(0)
+        enough = weights.sum() >= level - _ROUNDING
+        reached = weighted_quantile(sizes[None, others], weights, level)[0] if enough else np.inf
+        inside[own] = sizes[own] <= reached
+    ordered = np.array_split(inside[np.argsort(predictions[known], kind="stable")], 3)
+    low, middle, high = (float(third.mean()) if third.size else float("nan") for third in ordered)
+    return Coverage(float(inside.mean()) if inside.size else float("nan"), (low, middle, high), len(sizes))

@@ -20,9 +20,9 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.lapack import dtrtri
 
-from .._core.arrays import like, to_numpy
+from .._core.arrays import to_numpy
 from .._core.config import device_memory_budget, memory_budget
-from .._core.linalg import inverse_diagonal, kth_smallest, solve_lower
+from .._core.linalg import inverse_diagonal, solve_lower
 from .._core.typing import FloatArray, IntArray
 from ..engine.executors import make_executor
 from .device_leaves import COPIES, DeviceLeaves, gathered, on_device, padded
@@ -82,11 +82,6 @@ class LocalChanges:
     X: FloatArray
     _chunk: tuple[int, list[sparse.csr_array]] | None = None
 
-    def reach(self, points: slice, output: int) -> FloatArray:
-        """Return the largest |change| over all rows, shape (t,)."""
-        found = abs(self._at(points)[output]).max(axis=1)
-        return np.asarray(found.toarray()).ravel()
-
     def values(self, points: slice, rows: IntArray, output: int) -> FloatArray:
         """Return prediction minus prediction without the row, shape (t, r)."""
         return np.asarray(sparse.csc_array(self._at(points)[output])[:, rows].toarray())
@@ -100,17 +95,6 @@ class LocalChanges:
             self._chunk = points.start, changes_without_rows(self.model, part)
         first, changes = self._chunk
         return [change[points.start - first : points.stop - first] for change in changes]
-
-
-def n_affected(model: LocalKernelRidge, X: FloatArray, rows: IntArray) -> IntArray:
-    """Return how many of some rows can change the prediction at X (m, p): those in its leaves, (m,)."""
-    problem, found = model.problem, np.zeros(len(X), dtype=np.intp)
-    points = X if problem.shared_scaling is None else problem.shared_scaling(X)
-    wanted = np.zeros(len(problem.y), dtype=bool)
-    wanted[rows] = True
-    for _, own, arrived in _arrivals(model, points):
-        found[arrived] += np.count_nonzero(wanted[own])
-    return found
 
 
 def _leaf_residuals(
@@ -264,41 +248,14 @@ class DeviceChanges:
     model: DeviceLeaves
     X: FloatArray
 
-    def order_statistics(
-        self, rows: IntArray, sizes: FloatArray, scale: FloatArray, place: int, output: int
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the entries at `place` of scale sizes + change and scale sizes - change over `rows`.
-
-        A tile of points at a time, on the device.
-
-        Parameters
-        ----------
-        rows : ndarray of int, shape (r,)
-            Training rows that take part.
-        sizes : ndarray of shape (r,)
-            |leave-one-out residual|, over the noise where that varies.
-        scale : ndarray of shape (m,)
-            Noise at the points.
-        place : int
-            Rank from 0.
-        output : int
-
-        Returns
-        -------
-        low, high : ndarray of shape (m,)
-        """
-        low, high = np.empty((2, len(self.X)))
+    def values(self, points: slice, rows: IntArray, output: int) -> Any:
+        """Return prediction minus prediction without the row, shape (t, r), a tile of points at a time."""
         reference, step = self.model.dual, _points_at_once(self.model)
-        xp, there, index = array_namespace(reference), like(sizes, reference), on_device(reference, rows)
-        for first in range(0, len(self.X), step):
-            part = slice(first, first + step)
-            change = changes(self.model, self.X[part], output)
-            if len(rows) < change.shape[1]:
-                change = xp.take(change, index, axis=1)
-            width = like(scale[part], reference)[:, None] * there
-            low[part] = to_numpy(kth_smallest(width + change, place))
-            high[part] = to_numpy(kth_smallest(width - change, place))
-        return low, high
+        xp, index, parts = array_namespace(reference), on_device(reference, rows), []
+        for first in range(points.start, points.stop, step):
+            some = slice(first, min(first + step, points.stop))
+            parts.append(xp.take(changes(self.model, self.X[some], output), index, axis=1))
+        return xp.concat(parts, axis=0)
 
 
 def changes(model: DeviceLeaves, X: FloatArray, output: int) -> Any:

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import cv_plus as reference
-from replaystats.inference.cv_plus import RowsOfFolds, cv_plus
+from replaystats.inference.new_observation import RowsOfFolds, cv_plus
 
 
 @pytest.mark.parametrize("grouped", [False, True])

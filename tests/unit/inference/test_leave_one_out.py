@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
-from replaystats.inference.cv_plus import ridge_leave_one_out
+from replaystats.kernel.features import ridge_leave_one_out
 
 
 @pytest.mark.parametrize("weighted", [False, True])

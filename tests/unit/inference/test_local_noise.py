@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import replaystats as rs
-from replaystats.inference.cv_plus import LocalNoise
+from replaystats.kernel.predictive import LocalNoise
 
 
 def table(rng, n):

@@ -9,13 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 import replaystats as rs
 from oracles.new_observation import jackknife_plus_after_bootstrap
 from replaystats import make_plan, plan_from_indices
-from replaystats.inference.cv_plus import ridge_leave_one_out
 from replaystats.inference.new_observation import (
+    RowsOfFolds,
+    cv_plus,
     jackknife_plus,
     jackknife_plus_of_changes,
     leave_out,
-    rank_of,
 )
+from replaystats.kernel.features import ridge_leave_one_out
 from support.cases import slow_except
 
 
@@ -70,7 +71,6 @@ def test_blocks_do_not_matter(rng, monkeypatch):
     y = rng.normal(size=(200, 1))
     train, new = smooth_members(rng, plan, y, 50, 0.3)
     whole = intervals(train, new, plan, y, 0.9, budget=2**30)
-    monkeypatch.setattr(new_observation, "_POINTS_AT_ONCE", 3)
     monkeypatch.setattr(new_observation, "_ROWS_AT_ONCE", 7)
     assert_allclose(np.stack(intervals(train, new, plan, y, 0.9)), np.stack(whole), rtol=1e-12)
 
@@ -95,10 +95,28 @@ def test_too_few_rows_give_an_infinite_interval(rng):
     assert np.isfinite(low).all()
 
 
-def test_the_rank_is_that_of_split_conformal_prediction():
-    assert [rank_of(9, level) for level in (0.1, 0.5, 0.9)] == [1, 5, 9]
+def test_a_sample_of_the_rows_makes_the_interval_where_there_are_many(rng, monkeypatch):
+    from replaystats.inference import new_observation
+
+    monkeypatch.setattr(new_observation, "CALIBRATION_ROWS", 50)
+    plan = make_plan(200, subsample_size=80, n_resamples=33, random_state=1)
+    y = rng.normal(size=(200, 1))
+    train, new = smooth_members(rng, plan, y, 7, 0.3)
+    rows = leave_out(lambda part: train[:, part], plan, y)
+    chosen = new_observation.calibration_rows(rows.residuals)
+    found = jackknife_plus(rows, lambda part: new[:, part], 7, 0.9)
+    expected = jackknife_plus(rows.rows(chosen), lambda part: new[:, part], 7, 0.9)
+    assert len(chosen) == 50
+    assert_array_equal(np.stack(found), np.stack(expected))
+
+
+@pytest.mark.parametrize(("n", "level", "rank"), [(9, 0.1, 1), (9, 0.5, 5), (9, 0.9, 9), (19, 0.95, 19)])
+def test_the_rank_is_that_of_split_conformal_prediction(n, level, rank):
+    rows = RowsOfFolds(np.zeros(n, dtype=int), np.arange(1.0, n + 1)[:, None])
+    found = cv_plus(rows, lambda part: (np.zeros((1, 1, 1)), np.ones((1, 1, 1))), 1, level)
+    assert found.high[0, 0] == rank
     with pytest.raises(ValueError, match="confidence_level"):
-        rank_of(9, 1.0)
+        cv_plus(rows, lambda part: None, 1, 1.0)
 
 
 @pytest.mark.parametrize("scaled", [False, True])
@@ -119,7 +137,7 @@ def test_known_changes_equal_refits(rng, scaled):
         size = np.abs(y[i] - X[i] @ theta) * (scale[1] / scale[0][i] if scaled else 1.0)
         low.append(new @ theta - size)
         high.append(new @ theta + size)
-    rank = rank_of(len(rows), 0.8)
+    rank = int(np.ceil(0.8 * (len(rows) + 1)))
     assert_allclose(found.low, np.sort(low, axis=0)[len(rows) - rank], rtol=1e-8)
     assert_allclose(found.high, np.sort(high, axis=0)[rank - 1], rtol=1e-8)
 
