@@ -27,16 +27,16 @@ from ..inference.new_observation import OutOfBag
 from ..inference.pivot import THE_EXPECTED_PREDICTION, THE_FUNCTION, Interval, Pivot, interval
 from ..inference.risk import ACTIONS, RiskTable
 from ..kernel.device import DeviceKernelRidge
-from ..kernel.device_leaves import DeviceLeaves
+from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
 from ..kernel.features import FeatureRidge, ridge_leave_one_out
-from ..kernel.fits import KernelRidgeReplicates
+from ..kernel.fits import KernelRidgeReplicates, fit_subsets
 from ..kernel.function_error import Roughness, roughness, smoothing_bias
 from ..kernel.kernels import LEARNT_KERNELS, Kernel, KernelLike
 from ..kernel.local import LocalKernelRidge
 from ..kernel.local_influence import DeviceChanges, LocalChanges, leave_one_out
-from ..kernel.members import fit_whole
 from ..kernel.predictive import Spread, exceeded
 from ..kernel.problem import KernelProblem
+from ..plans import plan_from_indices
 from ..solvers import Ridge
 from ..tuning.kernel_folds import FoldFits, n_learnt
 from ..tuning.kernel_full import KernelParameters
@@ -176,8 +176,13 @@ class AnswersOfKernelRidge(ReplayedRegression):
             fitted = self.estimate_.members
             if isinstance(fitted, FeatureRidge):
                 self._plug_in = plug_in(fitted.coefficients.moments, Ridge(self.alpha_))
+            elif isinstance(fitted, (DeviceLeaves, DeviceKernelRidge)):
+                n = len(self.X_fit_)
+                self._plug_in = fit_device_leaves(fitted.device, leaf_size=n, n_trees=1, seed=0)
             else:
-                self._plug_in = fit_whole(fitted, self.resampling_.on_failure)
+                n, how = len(self.X_fit_), self.resampling_.on_failure
+                everyone = plan_from_indices(np.arange(n)[None, :], n)
+                self._plug_in = fit_subsets(fitted.problem, everyone, n_jobs=fitted.n_jobs, on_failure=how)
         return self._plug_in
 
     def _plug_in_at(self, asked: FloatArray) -> FloatArray:

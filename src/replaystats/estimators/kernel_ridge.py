@@ -27,8 +27,9 @@ from ..data.blocks import RowBlocks
 from ..kernel.kernels import PRECOMPUTED, KernelLike
 from ..kernel.scaling import STANDARDIZE
 from ..plans import Resampling, ResamplingPlan
-from ..tuning.kernel import KernelSettings, resolve_kernel_ridge
+from ..tuning.kernel import resolve_kernel_ridge
 from ..tuning.kernel_blocks import resolve_blocks, sample_rows
+from ..tuning.kernel_full import KernelSettings
 from ._kernel_answers import AnswersOfKernelRidge
 from ._regression_intervals import copies_of_rows
 from .regression import check_groups
@@ -309,7 +310,7 @@ class ReplayKernelRidge(AnswersOfKernelRidge):
     def _fit_resolved(self, resolved: KernelSettings, n_rows: int | None = None) -> Self:
         """Fit the members of a record that leaves nothing open."""
         with step("Fitting"):
-            members = resolved.members.fit()
+            members = resolved.fit()
         self._all_rows = n_rows
         self.method_, self.choices_ = resolved.method, resolved.choices
         self.alpha_, self.gamma_, self.n_redrawn_ = resolved.alpha, resolved.kernel.gamma, 0

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +23,13 @@ from .._core.choice import AUTO, Choice, is_auto
 from .._core.thresholds import COMPARED_ROWS, DENSE_SYSTEM, PENALTY_STEPS, PILOT_MEMBERS, SMALLEST_SUBSET
 from .._core.typing import FloatArray, IntArray
 from .._core.validation import resolve_subsample_size
-from ..kernel.members import OnSubsets
-from ..kernel.problem import KernelProblem
+from ..kernel.device import fit_device_subsets
+from ..kernel.fits import fit_subsets
+from ..kernel.problem import DeviceData, KernelProblem
 from ..plans import ResamplingPlan, make_plan
 from ..plans.make import SCHEMES, first_resamples
 from ..plans.plan import check_draws_rows
-from .kernel_full import FullFit, Resolved
+from .kernel_full import FullFit, KernelSettings
 
 
 def out_of_bag_errors(
@@ -185,7 +188,7 @@ def _difference(worse: FloatArray, better: FloatArray) -> tuple[float, float]:
 # How large the random subsets of kernel ridge regression are, how they are drawn, and their penalty.
 
 
-def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> Resolved:
+def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> KernelSettings:
     """Choose statistic, subset size, number of subsets and the members' penalty; draw the subsets.
 
     Parameters
@@ -197,6 +200,7 @@ def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> Resolved:
     parameters, n, choices = whole.parameters, len(whole.X), {}
     if plan is not None:
         check_draws_rows(plan, n)
+    grow = is_auto(parameters.resampling.n_resamples) and plan is None
     statistic, sizes, n_resamples = (
         parameters.resampling.statistic,
         _sizes(whole, plan),
@@ -231,14 +235,12 @@ def resolve_subsets(whole: FullFit, plan: ResamplingPlan | None) -> Resolved:
     problem = replace(whole.problem, alpha=alpha)
     if whole.standardize == "subset":
         problem = problem.in_units_of_subsets(whole.X, whole.y)
-    members = OnSubsets(
-        problem=problem,
-        plan=plan,
-        device=whole.device if problem.kernel.name == "rbf" else None,
-        on_failure=parameters.resampling.on_failure,
-        n_jobs=parameters.resampling.n_jobs,
-    )
-    return Resolved(members, alpha, choices)
+    on_failure, n_jobs = parameters.resampling.on_failure, parameters.resampling.n_jobs
+    fit: Any = partial(fit_subsets, problem, plan, n_jobs=n_jobs, on_failure=on_failure)
+    if whole.device is not None and problem.kernel.name == "rbf":
+        device = DeviceData.of(problem, whole.device)
+        fit = partial(fit_device_subsets, device, plan, on_failure=on_failure)
+    return whole.settled("subsets", fit, alpha, choices, plan=plan, grow=grow)
 
 
 def _sizes(whole: FullFit, plan: ResamplingPlan | None) -> list[int]:

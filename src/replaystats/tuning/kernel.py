@@ -6,7 +6,7 @@ choice had to compute and the fits need again, such as sums of features over blo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,12 @@ from .._core.typing import FloatArray, IntArray
 from .._core.validation import check_choice, check_real
 from ..basis import Basis
 from ..estimate import average
+from ..kernel.features import Landmarks
 from ..kernel.kernels import PRECOMPUTED, Kernel
-from ..kernel.landmarks import Landmarks
-from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
 from ..plans import ResamplingPlan, make_plan
 from .ensembles import resolve_subsets
-from .kernel_folds import Fit, FoldFits, cross_fit, kept_for_folds, needs_folds
-from .kernel_full import LEARNT, MEAN_ONLY, FullFit, KernelParameters, resolve_whole_fit
+from .kernel_folds import Fit, cross_fit, kept_for_folds, needs_folds
+from .kernel_full import LEARNT, MEAN_ONLY, FullFit, KernelParameters, KernelSettings, resolve_whole_fit
 from .kernel_methods import (
     DeviceChoice,
     Features,
@@ -38,38 +37,6 @@ from .kernel_methods import (
 )
 
 METHODS = ("subsets", "features", "local", AUTO)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KernelSettings:
-    """What is to be fitted, with nothing left open.
-
-    Attributes
-    ----------
-    method : {"subsets", "features", "local"}
-    kernel : Kernel
-    standardize : str or None
-        Units.
-    alpha : float
-        Penalty of the fits; for "features" of the fit on all rows.
-    members : OnSubsets, OnFeatures, OnLeaves or Kept
-        All that defines the fits.
-    grow : bool
-        Whether subsets are to be added until Monte-Carlo noise is negligible.
-    choices : dict of str to Choice
-        For every parameter that was "auto": the value and why.
-    folds : FoldFits or None
-        Fits that learnt everything without one fold each, where leave-one-out would flatter.
-    """
-
-    method: str
-    kernel: Kernel
-    standardize: str | None
-    alpha: float
-    members: OnSubsets | OnFeatures | OnLeaves | Kept
-    grow: bool
-    choices: dict[str, Choice]
-    folds: FoldFits | None = None
 
 
 def resolve_kernel_ridge(
@@ -116,7 +83,7 @@ def resolve_kernel_ridge(
         weight = None if sample_weight is None else sample_weight[rows]
         drawn = _plan_of_part(first, len(rows), stream(seed, 1))
         found = _resolve(own, part, y[rows], weight, drawn, stream(seed, 2), device, widths)
-        return found, average(found.members.fit(), parameters.combine, scalar=False)
+        return found, average(found.fit(), parameters.combine, scalar=False)
 
     folds = cross_fit(fit, parameters, X, y, sample_weight, method=first.method, groups=groups, seed=seed)
     if folds.widths != LEARNT:
@@ -126,9 +93,9 @@ def resolve_kernel_ridge(
 
 def _plan_of_part(whole: KernelSettings, n: int, rng: np.random.Generator) -> ResamplingPlan | None:
     """Return subsets of n rows like those of all; None where the method draws none of rows."""
-    if not isinstance(whole.members, OnSubsets):
+    plan = whole.plan
+    if plan is None:
         return None
-    plan = whole.members.plan
     size = min(plan.subsample_size, n)
     statistic = "V" if plan.with_replacement else "U"
     return make_plan(
@@ -151,26 +118,15 @@ def _resolve(
     whole = resolve_whole_fit(
         parameters, X, y, sample_weight, rng=rng, device=device, widths=widths, units=units
     )
-    choices, features, compared = dict(whole.choices), None, None
+    features, compared = None, None
     method = "features" if isinstance(parameters.method, Basis) else parameters.method
     if method == AUTO:
-        choices["method"], features, compared = _resolve_method(whole, plan)
-        method = str(choices["method"].value)
+        choice, features, compared = _resolve_method(whole, plan)
+        method = str(choice.value)
+        whole = replace(whole, choices={**whole.choices, "method": choice})
     if method == "features":
-        resolved = resolve_features(whole, features, plan)
-    elif method == "local":
-        resolved = resolve_leaves(whole, compared)
-    else:
-        resolved = resolve_subsets(whole, plan)
-    return KernelSettings(
-        method=method,
-        kernel=whole.problem.kernel,
-        standardize=whole.standardize,
-        alpha=resolved.alpha,
-        members=resolved.members,
-        grow=method == "subsets" and is_auto(parameters.resampling.n_resamples) and plan is None,
-        choices={**choices, **resolved.choices},
-    )
+        return resolve_features(whole, features, plan)
+    return resolve_leaves(whole, compared) if method == "local" else resolve_subsets(whole, plan)
 
 
 def _check(parameters: KernelParameters, plan: ResamplingPlan | None) -> None:

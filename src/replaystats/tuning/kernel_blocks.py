@@ -24,11 +24,9 @@ from ..data.blocks import PartitionError, RowBlocks
 from ..engine.executors import make_executor
 from ..engine.streamed import TASKS_PER_WORKER
 from ..kernel.features import FeatureUnits, n_parts
-from ..kernel.members import OnFeatures
 from ..moments import Moments
-from .kernel import KernelSettings
 from .kernel_folds import needs_folds
-from .kernel_full import FullFit, KernelParameters, resolve_whole_fit
+from .kernel_full import FullFit, KernelParameters, KernelSettings, resolve_whole_fit
 from .kernel_methods import Features, choose_penalty, find_landmarks, resolve_features
 
 # Batch: rows whose features are held at a time.
@@ -125,17 +123,7 @@ def resolve_blocks(
         units = FeatureUnits.of_landmarks(whole.problem, landmarks)
     moments, y_square = sum_blocks(units, source, whole.problem.shared_intercept, rng, whole)
     penalty = choose_penalty(moments, y_square, n) if whole.free else None
-    resolved = resolve_features(whole, Features(units, moments, penalty, landmarks), None)
-    assert isinstance(resolved.members, OnFeatures)
-    return KernelSettings(
-        method="features",
-        kernel=whole.problem.kernel,
-        standardize=whole.standardize,
-        alpha=resolved.alpha,
-        members=replace(resolved.members, n_rows=n),
-        grow=False,
-        choices={**whole.choices, **resolved.choices},
-    )
+    return resolve_features(whole, Features(units, moments, penalty, landmarks), None, n)
 
 
 def sum_blocks(

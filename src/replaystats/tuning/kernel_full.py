@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +13,9 @@ from .._core.choice import AUTO, Choice, is_auto
 from .._core.thresholds import DENSE_SYSTEM, FEW_ROWS
 from .._core.typing import FloatArray, IntArray
 from ..kernel.kernels import KERNELS_WITH_GAMMA, LEARNT_KERNELS, Kernel, make_kernel
-from ..kernel.members import Kept, OnFeatures, OnLeaves, OnSubsets
 from ..kernel.problem import KernelProblem
 from ..kernel.widths import Bandwidths, learn_bandwidths
-from ..plans import Resampling
+from ..plans import Resampling, ResamplingPlan
 from .penalties import choose_kernel, kernel_penalties
 
 # What gamma="auto" may become, and the penalty at which a fit of unit kernels is the mean of y to 1e-6.
@@ -77,13 +77,54 @@ class FullFit:
     choices: dict[str, Choice]
     units: IntArray | None = None
 
+    def settled(
+        self, method: str, fit: Callable[[], Any], alpha: float, choices: dict[str, Choice], **more: Any
+    ) -> KernelSettings:
+        """Return the record of what is to be fitted."""
+        return KernelSettings(
+            method=method,
+            kernel=self.problem.kernel,
+            standardize=self.standardize,
+            alpha=alpha,
+            fit=fit,
+            choices={**self.choices, **choices},
+            **more,
+        )
 
-class Resolved(NamedTuple):
-    """What to fit, its penalty, and what was chosen for it."""
 
-    members: OnSubsets | OnFeatures | OnLeaves | Kept
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KernelSettings:
+    """What is to be fitted, with nothing left open.
+
+    Attributes
+    ----------
+    method : {"subsets", "features", "local"}
+    kernel : Kernel
+    standardize : str or None
+        Units.
+    alpha : float
+        Penalty of the fits; for "features" of the fit on all rows.
+    fit : callable
+        Makes the members; nothing is drawn any more.
+    choices : dict of str to Choice
+        For every parameter that was "auto": the value and why.
+    plan : ResamplingPlan or None
+        Of the rows, for "subsets".
+    grow : bool
+        Whether subsets are to be added until Monte-Carlo noise is negligible.
+    folds : FoldFits or None
+        Fits that learnt everything without one fold each, where leave-one-out would flatter.
+    """
+
+    method: str
+    kernel: Kernel
+    standardize: str | None
     alpha: float
+    fit: Callable[[], Any]
     choices: dict[str, Choice]
+    plan: ResamplingPlan | None = None
+    grow: bool = False
+    folds: Any = None
 
 
 def resolve_whole_fit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,18 +26,16 @@ from .._core.typing import FloatArray, IntArray
 from .._core.validation import resolve_subsample_size
 from ..basis import Basis
 from ..kernel.device_leaves import DeviceLeaves, fit_device_leaves
-from ..kernel.features import FeatureUnits, block_moments
-from ..kernel.landmarks import Landmarks, choose_landmarks
-from ..kernel.local import DEFAULT_TREES, PartitionTree, column_widths, grow_trees
+from ..kernel.features import FeatureUnits, Landmarks, block_moments, choose_landmarks, replay_blocks
+from ..kernel.local import DEFAULT_TREES, PartitionTree, column_widths, fit_local, grow_trees
 from ..kernel.local_influence import leave_one_out_residuals, sampled_errors
-from ..kernel.members import Kept, OnFeatures, OnLeaves
 from ..kernel.problem import DeviceData, KernelProblem
 from ..moments import Moments
 from ..plans import ResamplingPlan, make_plan
 from ..plans.make import SCHEMES
 from ..plans.plan import check_made_for
 from .ensembles import best_candidate
-from .kernel_full import FullFit, Resolved
+from .kernel_full import FullFit, KernelSettings
 from .penalties import choose_moment_penalty
 
 
@@ -108,7 +107,9 @@ def choose_penalty(moments: Moments, y_square: FloatArray, n: int) -> Choice:
     return choose_moment_penalty(A, b.reshape(len(A), -1), y_square, n)
 
 
-def resolve_features(whole: FullFit, features: Features | None, plan: ResamplingPlan | None) -> Resolved:
+def resolve_features(
+    whole: FullFit, features: Features | None, plan: ResamplingPlan | None, n_rows: int | None = None
+) -> KernelSettings:
     """Choose the settings of ridge regression on features, replayed over blocks of rows.
 
     Parameters
@@ -118,6 +119,8 @@ def resolve_features(whole: FullFit, features: Features | None, plan: Resampling
         Where they have been made to choose the method.
     plan : ResamplingPlan or None
         Subsets of the blocks, where they are given.
+    n_rows : int, optional
+        Number of rows, where only some of them are in memory.
     """
     parameters, choices, alpha = whole.parameters, {}, whole.problem.alpha
     if features is None:
@@ -132,16 +135,18 @@ def resolve_features(whole: FullFit, features: Features | None, plan: Resampling
         choices["features"] = Choice(len(features.landmarks.rows), reason)
     if features.penalty is not None:
         choices["alpha"], alpha = features.penalty, float(features.penalty.value)
-    members = OnFeatures(
-        features=features.units,
-        moments=features.moments,
-        offset=whole.problem.shared_intercept,
-        alpha=alpha,
-        plan=plan,
+    fit = partial(
+        replay_blocks,
+        features.units,
+        features.moments,
+        whole.problem.shared_intercept,
+        alpha,
+        plan,
         on_failure=parameters.resampling.on_failure,
         n_jobs=parameters.resampling.n_jobs,
+        n_rows=n_rows,
     )
-    return Resolved(members, alpha, choices)
+    return whole.settled("features", fit, alpha, choices)
 
 
 def _asked_features(whole: FullFit) -> Features:
@@ -253,7 +258,7 @@ def compare_on_device(whole: FullFit) -> DeviceChoice:
 # How large the leaves of kernel ridge regression are, and how many trees they come from.
 
 
-def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> Resolved:
+def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> KernelSettings:
     """Choose the settings of kernel ridge regression on the leaves of random trees.
 
     Parameters
@@ -266,7 +271,7 @@ def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> Resolved:
     size, trees = parameters.resampling.size, parameters.resampling.n_resamples
     if whole.accelerated and is_auto(size) and is_auto(trees):
         kept = compared or compare_on_device(whole)
-        return Resolved(Kept(kept.model), problem.alpha, _sizes(kept.choice))
+        return whole.settled("local", lambda: kept.model, problem.alpha, _sizes(kept.choice))
     seed, choices = draw_seed(whole.rng), {}
     if is_auto(size):
         choice = choose_leaves(problem, seed=seed, n_jobs=parameters.resampling.n_jobs)
@@ -275,16 +280,15 @@ def resolve_leaves(whole: FullFit, compared: DeviceChoice | None) -> Resolved:
             trees = number
         else:
             choices.pop("n_resamples")
-    members = OnLeaves(
-        problem=problem,
-        leaf_size=resolve_subsample_size(size, n),
-        n_trees=DEFAULT_TREES if is_auto(trees) else trees,
-        seed=seed,
-        device=whole.device,
-        n_jobs=parameters.resampling.n_jobs,
-        units=whole.units,
-    )
-    return Resolved(members, problem.alpha, choices)
+    sizes = {
+        "leaf_size": resolve_subsample_size(size, n),
+        "n_trees": DEFAULT_TREES if is_auto(trees) else trees,
+        "seed": seed,
+    }
+    fit: Any = partial(fit_local, problem, n_jobs=parameters.resampling.n_jobs, units=whole.units, **sizes)
+    if whole.device is not None:
+        fit = partial(fit_device_leaves, DeviceData.of(problem, whole.device), **sizes)
+    return whole.settled("local", fit, problem.alpha, choices)
 
 
 def _sizes(choice: Choice) -> dict[str, Choice]:

@@ -8,8 +8,8 @@ from numpy.testing import assert_array_equal
 from sklearn.metrics.pairwise import rbf_kernel
 
 from oracles import landmarks as oracle
+from replaystats.kernel.features import choose_landmarks
 from replaystats.kernel.kernels import Kernel
-from replaystats.kernel.landmarks import choose_landmarks
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import replaystats as rs
-from replaystats.kernel.members import OnFeatures, OnLeaves, OnSubsets, fit_whole
+from replaystats.kernel.features import FeatureRidge
+from replaystats.kernel.fits import KernelRidgeReplicates
+from replaystats.kernel.local import LocalKernelRidge
 from replaystats.kernel.problem import KernelProblem
 from replaystats.tuning.kernel import resolve_kernel_ridge
 
@@ -27,9 +29,9 @@ def set_fitted(data, **parameters):
 
 FOUR = rs.Resampling(n_resamples=4)
 METHODS = {
-    "subsets": (OnSubsets, {"resampling": rs.Resampling(size=30, n_resamples=20)}),
-    "features": (OnFeatures, {"resampling": rs.Resampling(n_resamples=20)}),
-    "local": (OnLeaves, {"resampling": rs.Resampling(size=40, n_resamples=2)}),
+    "subsets": (KernelRidgeReplicates, {"resampling": rs.Resampling(size=30, n_resamples=20)}),
+    "features": (FeatureRidge, {"resampling": rs.Resampling(n_resamples=20)}),
+    "local": (LocalKernelRidge, {"resampling": rs.Resampling(size=40, n_resamples=2)}),
 }
 
 
@@ -38,10 +40,10 @@ def test_members_follow_from_the_record_alone(data, method):
     """Fitted twice, or by the estimator, they are the same: nothing is drawn any more."""
     kind, sizes = METHODS[method]
     chosen = set_fitted(data, method=method, **sizes)
-    assert isinstance(chosen.members, kind)
+    assert isinstance(chosen.fit(), kind)
     assert (chosen.method, chosen.grow) == (method, False)
     with pytest.raises(FrozenInstanceError):
-        chosen.members.n_jobs = 2
+        chosen.alpha = 2
     model = rs.ReplayKernelRidge(method=method, random_state=0, **sizes).fit(*data)
     assert (model.alpha_, model.gamma_, model.choices_) == (
         chosen.alpha,
@@ -50,7 +52,7 @@ def test_members_follow_from_the_record_alone(data, method):
     )
     points = data[0][:9]
     for _ in range(2):
-        found = chosen.members.fit().values(points)[:, :, 0]
+        found = chosen.fit().values(points)[:, :, 0]
         assert_allclose(found, model.predict_members(points), rtol=1e-12)
 
 
@@ -61,7 +63,7 @@ def test_growth_is_for_subsets_whose_number_is_free(data):
     given = rs.ReplayKernelRidge()._parameters
     fixed = resolve_kernel_ridge(given, *data, plan=plan, rng=np.random.default_rng(0))
     assert not fixed.grow
-    assert fixed.members.plan is plan
+    assert fixed.plan is plan
 
 
 @pytest.mark.parametrize("standardize", [None, "global", "arcsinh", "subset"])
@@ -70,7 +72,7 @@ def test_units_are_those_of_a_problem_checked_from_the_beginning(data, standardi
         data, method="subsets", standardize=standardize, alpha=0.2, gamma=0.5, resampling=FOUR
     )
     wanted = KernelProblem.checked(*data, 0.2, chosen.kernel, standardize, None)
-    found = chosen.members.problem
+    found = chosen.fit().problem
     assert_allclose(found.points, wanted.points, rtol=1e-14)
     assert_allclose(found.y, wanted.y, rtol=1e-14)
     assert_allclose(found.shared_intercept, wanted.shared_intercept, rtol=1e-14)
@@ -79,9 +81,8 @@ def test_units_are_those_of_a_problem_checked_from_the_beginning(data, standardi
 
 @pytest.mark.parametrize("method", ["subsets", "local"])
 def test_all_rows_at_once(data, method):
-    chosen = set_fitted(data, method=method, alpha=0.2, gamma=0.5, **METHODS[method][1])
-    whole = fit_whole(chosen.members.fit(), "raise")
-    problem = chosen.members.problem
+    model = rs.ReplayKernelRidge(method=method, alpha=0.2, gamma=0.5, **METHODS[method][1]).fit(*data)
+    whole, problem = model.plug_in_, model.estimate_.members.problem
     K = problem.kernel(problem.points, problem.points)
     wanted = K @ np.linalg.solve(K + 0.2 * np.eye(120), problem.y) + problem.shared_intercept
     assert_allclose(whole.mean(data[0]), wanted, rtol=1e-9)
