@@ -9,7 +9,7 @@ import replaystats as rs
 from replaystats._core.arrays import is_accelerator, to_numpy
 from replaystats._core.linalg import cholesky, inverse_diagonal, kth_smallest
 from replaystats.kernel.kernels import Kernel
-from replaystats.kernel.likelihood import average_on_device, leave_one_out_error, negative_log_likelihood
+from replaystats.kernel.likelihood import objective
 from replaystats.kernel.local import fit_local
 from replaystats.kernel.local_influence import leave_one_out, sampled_errors
 from replaystats.kernel.problem import DeviceData, KernelProblem
@@ -213,16 +213,15 @@ def test_errors_at_some_rows_of_one_exact_fit(there, rows):
     np.testing.assert_allclose(sampled_errors(model, np.array([3, 77])), wanted[[3, 77]], **ROUNDING)
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "matern32"])
 @pytest.mark.parametrize("likelihood", [True, False])
-def test_stacked_objectives_are_averages_of_those_of_blocks(there, rows, likelihood):
+def test_objectives_of_a_device_are_those_of_the_host(there, rows, likelihood, kernel):
     X, y = rows[0] / 3, rows[1][:, None]
-    blocks = [np.arange(40), np.arange(40, 80), np.arange(80, 150)]
     parameters = np.array([-1.0, -0.5, -2.0])
-    objective = negative_log_likelihood if likelihood else leave_one_out_error
-    parts = [objective(parameters, X[rows], y[rows]) for rows in blocks]
-    value, slope = average_on_device(X, y, blocks, there(X), likelihood=likelihood)(parameters)
-    assert value == pytest.approx(np.mean([part[0] for part in parts]), rel=1e-10)
-    np.testing.assert_allclose(slope, np.mean([part[1] for part in parts], axis=0), rtol=1e-8)
+    expected = objective(X, y, likelihood=likelihood, kernel=kernel)(parameters)
+    value, slope = objective(X, y, likelihood=likelihood, kernel=kernel, reference=there(X))(parameters)
+    assert value == pytest.approx(expected[0], rel=1e-10)
+    np.testing.assert_allclose(slope, expected[1], rtol=1e-7)
 
 
 def test_a_leaf_that_cannot_be_factored_predicts_the_mean(there):

@@ -44,7 +44,7 @@ from .._core.thresholds import (
 )
 from .._core.typing import ArrayLike, FloatArray, IntArray, RandomLike
 from .._core.validation import check_array, check_length
-from .likelihood import Average, average_on_device, leave_one_out_error, negative_log_likelihood, of_varying
+from .likelihood import objective
 from .local import PartitionTree
 
 # Adam with the means of slopes and of squared slopes that Kingma and Ba (2015) recommend for noisy slopes.
@@ -121,9 +121,12 @@ class _Where(NamedTuple):
         """Return the same with each of the other kernels."""
         return [self._replace(kernel=name) for name in self.others]
 
-    def average(self, X: FloatArray, y: FloatArray, blocks: list[IntArray], *, likelihood: bool) -> Average:
-        """Return the average of an objective over blocks on the device."""
-        return average_on_device(X, y, blocks, self.device, likelihood=likelihood, kernel=self.kernel)
+    def judge(
+        self, log_parameters: FloatArray, X: FloatArray, y: FloatArray, rows: IntArray
+    ) -> tuple[float, FloatArray]:
+        """Return the leave-one-out error of some rows, and its slope."""
+        error = objective(X[rows], y[rows], likelihood=False, kernel=self.kernel, reference=self.device)
+        return error(log_parameters)
 
 
 def learn_bandwidths(
@@ -196,7 +199,7 @@ def _screened(X: FloatArray, y: FloatArray, rng: np.random.Generator) -> IntArra
     """Return the n / log n columns with the steepest slope of the marginal likelihood at equal widths."""
     n, p = X.shape
     rows = rng.permutation(n)[:DENSE_SYSTEM]
-    _, slope = of_varying(negative_log_likelihood, X[rows], y[rows])(_start(p, 1.0))
+    _, slope = objective(X[rows], y[rows], likelihood=True)(_start(p, 1.0))
     return np.sort(np.argsort(slope[:-1], kind="stable")[: _most_columns(n)])
 
 
@@ -282,13 +285,7 @@ def _errors(
     log_parameters: FloatArray, X: FloatArray, y: FloatArray, blocks: list[IntArray], where: _Where
 ) -> FloatArray:
     """Return the leave-one-out error of every block, shape (len(blocks),)."""
-    if where.device is not None:
-        values = [where.average(X, y, [rows], likelihood=False) for rows in blocks]
-    else:
-        values = [
-            of_varying(partial(leave_one_out_error, kernel=where.kernel), X[rows], y[rows]) for rows in blocks
-        ]
-    return np.array([value(log_parameters)[0] for value in values])
+    return np.array([where.judge(log_parameters, X, y, rows)[0] for rows in blocks])
 
 
 def _descend(
@@ -346,12 +343,7 @@ def _mean_slope(
 ) -> FloatArray:
     """Return the slope of the leave-one-out error, averaged over blocks."""
     blocks = [rows for rows in blocks if np.ptp(y[rows])]  # where y is constant there is nothing to learn
-    if where.device is not None and blocks:
-        return where.average(X, y, blocks, likelihood=False)(log_parameters)[1]
-    found = [
-        of_varying(partial(leave_one_out_error, kernel=where.kernel), X[rows], y[rows])(log_parameters)
-        for rows in blocks
-    ]
+    found = [where.judge(log_parameters, X, y, rows) for rows in blocks]
     slopes = [slope for value, slope in found if np.isfinite(value)]
     return np.mean(slopes, axis=0) if slopes else np.zeros_like(log_parameters)
 
@@ -364,10 +356,7 @@ def _most_likely(
     start: FloatArray, X: FloatArray, y: FloatArray, where: _Where, one_width: bool = False
 ) -> Any:
     """Minimise the negative log likelihood until a step gains next to nothing; `x` has all widths."""
-    if where.device is None:
-        value = of_varying(partial(negative_log_likelihood, kernel=where.kernel), X, y)
-    else:
-        value = where.average(X, y, [np.arange(len(X))], likelihood=True)
+    value = objective(X, y, likelihood=True, kernel=where.kernel, reference=where.device)
     reached = np.inf
 
     def stop(intermediate_result: Any) -> None:

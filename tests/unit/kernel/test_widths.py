@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from oracles.new_observation import leave_one_out
 from replaystats._core.thresholds import NO_GAIN
-from replaystats.kernel.likelihood import leave_one_out_error, negative_log_likelihood
+from replaystats.kernel.likelihood import objective
 from replaystats.kernel.widths import _ACCELERATED, _Blocks, learn_bandwidths
 from replaystats.simulate import two_bumps
 
@@ -33,19 +33,20 @@ def test_likelihood_is_that_of_the_best_scaled_normal(data):
     def constant(y):  # what profiling the scale leaves beside the log likelihood
         scale = y @ np.linalg.solve(C, y) / 80
         full = -multivariate_normal(np.zeros(80), scale * C).logpdf(y)
-        return full - negative_log_likelihood(np.log([*gamma, alpha]), X, y[:, None])[0]
+        return full - objective(X, y[:, None], likelihood=True)(np.log([*gamma, alpha]))[0]
 
     assert_allclose(constant(y), constant(y**2), rtol=1e-10)
 
 
-@pytest.mark.parametrize("objective", [negative_log_likelihood, leave_one_out_error])
+@pytest.mark.parametrize("likelihood", [True, False])
 @pytest.mark.parametrize("n_outputs", [1, 2])
-def test_gradient_is_that_of_differences(data, n_outputs, objective):
+def test_gradient_is_that_of_differences(data, n_outputs, likelihood):
     X, y = data
     Y = np.column_stack([y, y**2])[:, :n_outputs]
     at = np.log([0.3, 0.1, 0.7, 0.2])
-    expected = approx_fprime(at, lambda p: objective(p, X, Y)[0], 1e-6)
-    assert_allclose(objective(at, X, Y)[1], expected, rtol=1e-4, atol=1e-4)
+    value = objective(X, Y, likelihood=likelihood)
+    expected = approx_fprime(at, lambda p: value(p)[0], 1e-6)
+    assert_allclose(value(at)[1], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_error_is_that_of_refits(data):
@@ -56,7 +57,7 @@ def test_error_is_that_of_refits(data):
         return KernelRidge(alpha=alpha, kernel="rbf", gamma=1.0).fit(X, y).predict(X_new)
 
     residuals = y - leave_one_out(kernel_ridge, X * np.sqrt(gamma), y)
-    value, _ = leave_one_out_error(np.log([*gamma, alpha]), X, y[:, None])
+    value, _ = objective(X, y[:, None], likelihood=False)(np.log([*gamma, alpha]))
     assert_allclose(value, 40 * np.log((residuals**2).sum()), rtol=1e-9)
 
 
@@ -67,8 +68,9 @@ def test_optimum_is_that_of_a_gaussian_process(data):
     theirs = GaussianProcessRegressor(kernel).fit(X, y).kernel_.k2
     ours = learn_bandwidths(X, y)
     widths = np.append(0.5 / theirs.k1.length_scale**2, theirs.k2.noise_level)
-    best, _ = negative_log_likelihood(np.log(widths), X, y[:, None])
-    found, _ = negative_log_likelihood(np.log([*ours.gamma, ours.alpha]), X, y[:, None])
+    likelihood = objective(X, y[:, None], likelihood=True)
+    best, _ = likelihood(np.log(widths))
+    found, _ = likelihood(np.log([*ours.gamma, ours.alpha]))
     assert found - best < 2 * NO_GAIN  # the search stops where a step gains less than that
     assert_allclose(ours.gamma[0], widths[0], rtol=0.2)
     assert_allclose(ours.alpha, widths[3], rtol=0.2)
